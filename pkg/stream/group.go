@@ -1,0 +1,224 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Partition names one partition of a topic; the topic is without the prefix.
+type Partition struct {
+	Topic string
+	Index int32
+}
+
+// Mark is what is committed for a partition: the next offset to read and up to 4 KB of metadata that
+// come back with it.
+type Mark struct {
+	Offset      int64
+	LeaderEpoch int32 // of the last record before Offset; -1 when unknown
+	Metadata    string
+}
+
+// GroupConfig describes one member of a consumer group. Offsets are committed only through Commit.
+type GroupConfig struct {
+	Name       string   // of the group, without the prefix
+	Topics     []string // without the prefix
+	InstanceID string   // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
+	MaxPoll    int      // most records a Poll returns; 0 = 10,000
+	// Assigned is told, before the first record of a new assignment, where each partition begins.
+	Assigned func(map[Partition]Mark)
+	// Revoked must stop work on these partitions and may commit; when it returns, another member owns them.
+	Revoked func(context.Context, []Partition)
+	// Lost is Revoked without the right to commit: another member may already own the partitions.
+	Lost func([]Partition)
+}
+
+// Group is one member. It reads from the committed offset, or the start of a partition that has none.
+type Group struct {
+	cl  *kgo.Client
+	cfg GroupConfig
+	pre string
+}
+
+// NewGroup joins when it is first polled.
+func NewGroup(c Config, g GroupConfig) (*Group, error) {
+	if g.MaxPoll == 0 {
+		g.MaxPoll = 10_000
+	}
+	m := &Group{cfg: g, pre: c.Prefix}
+	topics := make([]string, len(g.Topics))
+	for i, t := range g.Topics {
+		topics[i] = c.Prefix + t
+	}
+	opts := []kgo.Opt{
+		kgo.ConsumerGroup(c.Prefix + g.Name),
+		kgo.ConsumeTopics(topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		// Range, with equal partition counts, gives partition p of every topic to one member.
+		kgo.Balancers(kgo.RangeBalancer()),
+		kgo.DisableAutoCommit(),
+		kgo.SessionTimeout(30 * time.Second),
+		kgo.HeartbeatInterval(2 * time.Second),
+		kgo.RebalanceTimeout(30 * time.Second),
+		kgo.FetchMaxWait(5 * time.Second),
+		kgo.FetchMinBytes(1),
+		kgo.FetchMaxBytes(16 << 20),
+		kgo.FetchMaxPartitionBytes(c.MaxMessageBytes()),
+		kgo.OnOffsetsFetched(m.onFetched),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
+			if g.Revoked != nil {
+				g.Revoked(ctx, m.partitions(lost))
+			}
+		}),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+			if g.Lost != nil {
+				g.Lost(m.partitions(lost))
+			}
+		}),
+	}
+	if g.InstanceID != "" {
+		opts = append(opts, kgo.InstanceID(g.InstanceID))
+	}
+	cl, err := c.newClient(g.Name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.cl = cl
+	return m, nil
+}
+
+// onFetched runs after the assignment is known and before anything is fetched.
+func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	marks := make(map[Partition]Mark)
+	add := func(topic string, p int32, offset int64, epoch int32, meta *string) {
+		mark := Mark{Offset: offset, LeaderEpoch: epoch}
+		if meta != nil {
+			mark.Metadata = *meta
+		}
+		marks[Partition{strings.TrimPrefix(topic, m.pre), p}] = mark
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			add(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata)
+		}
+	}
+	for _, g := range resp.Groups {
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				add(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata)
+			}
+		}
+	}
+	if m.cfg.Assigned != nil {
+		m.cfg.Assigned(marks)
+	}
+	return nil
+}
+
+// Poll waits for records, at most MaxPoll, and calls each once per partition that has some, in
+// offset order. It returns when ctx ends (with its error) or after one batch. Errors of single
+// partitions are retried by the client; those that no retry can mend are returned.
+func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error {
+	fs := m.cl.PollRecords(ctx, m.cfg.MaxPoll)
+	if fs.IsClientClosed() {
+		return errors.New("consumer is closed")
+	}
+	var fatal []error
+	fs.EachError(func(topic string, p int32, err error) {
+		if ctx.Err() == nil && !kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition) && !isSessionError(err) {
+			fatal = append(fatal, fmt.Errorf("read %s[%d]: %w", topic, p, err))
+		}
+	})
+	fs.EachPartition(func(p kgo.FetchTopicPartition) {
+		if len(p.Records) > 0 {
+			each(Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}, p.Records)
+		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(fatal...)
+}
+
+// isSessionError reports whether err only tells that the group session broke; the client joins again by itself.
+func isSessionError(err error) bool {
+	var session *kgo.ErrGroupSession
+	return errors.As(err, &session)
+}
+
+// Commit stores the marks. A member that no longer owns a partition gets an error and nothing is stored for it.
+func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	for p, mark := range marks {
+		t := m.pre + p.Topic
+		if offsets[t] == nil {
+			offsets[t] = make(map[int32]kgo.EpochOffset)
+		}
+		offsets[t][p.Index] = kgo.EpochOffset{Epoch: mark.LeaderEpoch, Offset: mark.Offset}
+	}
+	withMetadata := kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
+		for i := range req.Topics {
+			t := &req.Topics[i]
+			for j := range t.Partitions {
+				mark := marks[Partition{strings.TrimPrefix(t.Topic, m.pre), t.Partitions[j].Partition}]
+				t.Partitions[j].Metadata = &mark.Metadata
+			}
+		}
+		return nil
+	})
+	var errs []error
+	m.cl.CommitOffsetsSync(withMetadata, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+		if err != nil {
+			errs = append(errs, err)
+			return
+		}
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					errs = append(errs, fmt.Errorf("%s[%d]: %w", t.Topic, p.Partition, err))
+				}
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("commit offsets of %s: %w", m.cfg.Name, err)
+	}
+	return nil
+}
+
+// Pause stops fetching these partitions; records already fetched may still come from the next Poll.
+func (m *Group) Pause(ps ...Partition) { m.cl.PauseFetchPartitions(m.byTopic(ps)) }
+
+// Resume ends Pause.
+func (m *Group) Resume(ps ...Partition) { m.cl.ResumeFetchPartitions(m.byTopic(ps)) }
+
+// Close leaves the group (a static member stays in it until its session ends). Revoked runs first.
+func (m *Group) Close() { m.cl.Close() }
+
+func (m *Group) byTopic(ps []Partition) map[string][]int32 {
+	out := make(map[string][]int32)
+	for _, p := range ps {
+		out[m.pre+p.Topic] = append(out[m.pre+p.Topic], p.Index)
+	}
+	return out
+}
+
+func (m *Group) partitions(byTopic map[string][]int32) []Partition {
+	var out []Partition
+	for t, ps := range byTopic {
+		for _, p := range ps {
+			out = append(out, Partition{strings.TrimPrefix(t, m.pre), p})
+		}
+	}
+	return out
+}

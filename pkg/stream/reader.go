@@ -1,0 +1,107 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Reader reads partitions outside any group and asks for their offsets.
+type Reader struct {
+	cfg Config
+	cl  *kgo.Client
+	adm *kadm.Client
+}
+
+// NewReader connects lazily.
+func NewReader(c Config, clientID string) (*Reader, error) {
+	cl, err := c.newClient(clientID)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{cfg: c, cl: cl, adm: kadm.NewClient(cl)}, nil
+}
+
+// Close ends the reader's connections.
+func (r *Reader) Close() { r.cl.Close() }
+
+// Ends returns, for every partition of the topics, the offset that the next record will get.
+func (r *Reader) Ends(ctx context.Context, topics ...string) (map[Partition]int64, error) {
+	return r.offsets(topics, func(names []string) (kadm.ListedOffsets, error) {
+		return r.adm.ListEndOffsets(ctx, names...)
+	})
+}
+
+// Starts returns the first offset that can be read of every partition.
+func (r *Reader) Starts(ctx context.Context, topics ...string) (map[Partition]int64, error) {
+	return r.offsets(topics, func(names []string) (kadm.ListedOffsets, error) {
+		return r.adm.ListStartOffsets(ctx, names...)
+	})
+}
+
+// At returns, for every partition of the topic, the first offset whose record is not older than t;
+// the end of the partition when there is none.
+func (r *Reader) At(ctx context.Context, topic string, t time.Time) (map[Partition]int64, error) {
+	return r.offsets([]string{topic}, func(names []string) (kadm.ListedOffsets, error) {
+		return r.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), names...)
+	})
+}
+
+func (r *Reader) offsets(topics []string, list func([]string) (kadm.ListedOffsets, error)) (map[Partition]int64, error) {
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = r.cfg.Prefix + t
+	}
+	listed, err := list(names)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list offsets: %w", err)
+	}
+	out := make(map[Partition]int64)
+	listed.Each(func(o kadm.ListedOffset) {
+		out[Partition{o.Topic[len(r.cfg.Prefix):], o.Partition}] = o.Offset
+	})
+	return out, nil
+}
+
+// ErrStop ends a Read from its callback without an error.
+var ErrStop = errors.New("stop reading")
+
+// Read calls each for the records of one partition from an offset on, in order, and goes on waiting
+// for new ones until ctx ends or each returns an error; ErrStop ends it with nil. It has a client of
+// its own, so that several reads do not disturb each other.
+func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
+	cl, err := r.cfg.newClient("reader",
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+			r.cfg.Prefix + p.Topic: {p.Index: kgo.NewOffset().At(from)},
+		}),
+		kgo.FetchMaxWait(time.Second),
+		kgo.FetchMaxBytes(16<<20),
+		kgo.FetchMaxPartitionBytes(r.cfg.MaxMessageBytes()),
+	)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for {
+		fs := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			err := each(it.Next())
+			if errors.Is(err, ErrStop) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
