@@ -1,0 +1,185 @@
+// Package event holds what flows through the topics: the event as it was accepted, the work items
+// that ask for a delivery, and the outcomes of deliveries, each with its codec.
+//
+// The event record is a public interface that any Kafka consumer can read: the value is the body byte
+// for byte, everything else is a text header. Work items are the same record with one header more,
+// so that a retry carries its event along and needs no look-up. Outcomes are internal and versioned.
+package event
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Source says where an event came from.
+type Source string
+
+// Sources of events.
+const (
+	SourceProvider Source = "provider"
+	SourceAPI      Source = "api"
+	SourceTest     Source = "test"
+)
+
+// Verdict says what the verification of the provider's signature came to.
+type Verdict string
+
+// Verdicts. Only a rejected event is never delivered; an observed one failed its verification on an
+// endpoint that only watches, and carries the reason.
+const (
+	VerdictVerified   Verdict = "verified"
+	VerdictUnverified Verdict = "unverified" // the endpoint asks for no signature, or the event came through the API
+	VerdictObserved   Verdict = "observed"
+	VerdictRejected   Verdict = "rejected"
+)
+
+// Event is one accepted event. Its time of receipt is the time of its id.
+type Event struct {
+	ID             id.ID
+	Account        string
+	Endpoint       string
+	Source         Source
+	Verdict        Verdict
+	Reason         Reason // why it was rejected, skipped or only observed; empty otherwise
+	Type           string // empty = none
+	Method         string
+	Query          string // raw, without the question mark
+	RemoteIP       netip.Addr
+	Dests          []string // destinations enabled at accept
+	DuplicateOf    string   // evt_… of the first one
+	IdempotencyKey string
+	Header         []Field // as received: canonical names, order and duplicates kept
+	Body           []byte
+}
+
+// Field is one header line.
+type Field struct{ Name, Value string }
+
+// ReceivedAt is the time of the id, in milliseconds.
+func (e *Event) ReceivedAt() time.Time { return e.ID.Time() }
+
+// ContentType is the first Content-Type line, or empty.
+func (e *Event) ContentType() string { return e.HeaderValue("Content-Type") }
+
+// HeaderValue is the first line with that canonical name, or empty.
+func (e *Event) HeaderValue(canonical string) string {
+	for _, f := range e.Header {
+		if f.Name == canonical {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Names of the record headers.
+const (
+	hVersion     = "relay-v"
+	hID          = "relay-id"
+	hAccount     = "relay-account"
+	hSource      = "relay-source"
+	hVerdict     = "relay-verdict"
+	hReason      = "relay-reason"
+	hType        = "relay-type"
+	hMethod      = "relay-method"
+	hQuery       = "relay-query"
+	hRemoteIP    = "relay-remote-ip"
+	hDests       = "relay-dests"
+	hDuplicateOf = "relay-duplicate-of"
+	hIdempotency = "relay-idempotency-key"
+	hWork        = "relay-work"
+	hHeader      = "h:"
+)
+
+const version = "1"
+
+// Record encodes the event for the topic events. The body is not copied.
+func (e *Event) Record() *stream.Record {
+	hs := make([]stream.Header, 0, 13+len(e.Header))
+	add := func(key, value string) {
+		if value != "" {
+			hs = append(hs, stream.Header{Key: key, Value: []byte(value)})
+		}
+	}
+	add(hVersion, version)
+	add(hID, e.ID.Text(id.Event))
+	add(hAccount, e.Account)
+	add(hSource, string(e.Source))
+	add(hVerdict, string(e.Verdict))
+	add(hReason, string(e.Reason))
+	add(hType, e.Type)
+	add(hMethod, e.Method)
+	add(hQuery, e.Query)
+	if e.RemoteIP.IsValid() {
+		add(hRemoteIP, e.RemoteIP.String())
+	}
+	add(hDests, strings.Join(e.Dests, ","))
+	add(hDuplicateOf, e.DuplicateOf)
+	add(hIdempotency, e.IdempotencyKey)
+	for _, f := range e.Header {
+		hs = append(hs, stream.Header{Key: hHeader + f.Name, Value: []byte(f.Value)})
+	}
+	return &stream.Record{Key: []byte(e.Endpoint), Value: e.Body, Headers: hs, Timestamp: e.ReceivedAt()}
+}
+
+// Decode reads an event record, or the event inside a work item. The body is shared with the record.
+// An error means that the record is poison: no retry can mend it.
+func Decode(r *stream.Record) (*Event, error) {
+	e := &Event{Endpoint: string(r.Key), Body: r.Value}
+	seen := ""
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		if name, ok := strings.CutPrefix(h.Key, hHeader); ok {
+			if e.Header == nil {
+				e.Header = make([]Field, 0, len(r.Headers)-i)
+			}
+			e.Header = append(e.Header, Field{name, string(h.Value)})
+			continue
+		}
+		var err error
+		switch v := string(h.Value); h.Key {
+		case hVersion:
+			seen = v
+		case hID:
+			e.ID, err = id.Parse(id.Event, v)
+		case hAccount:
+			e.Account = v
+		case hSource:
+			e.Source = Source(v)
+		case hVerdict:
+			e.Verdict = Verdict(v)
+		case hReason:
+			e.Reason = Reason(v)
+		case hType:
+			e.Type = v
+		case hMethod:
+			e.Method = v
+		case hQuery:
+			e.Query = v
+		case hRemoteIP:
+			e.RemoteIP, err = netip.ParseAddr(v)
+		case hDests:
+			e.Dests = strings.Split(v, ",")
+		case hDuplicateOf:
+			e.DuplicateOf = v
+		case hIdempotency:
+			e.IdempotencyKey = v
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode event header %s: %w", h.Key, err)
+		}
+	}
+	switch {
+	case seen != version:
+		return nil, fmt.Errorf("decode event: version %q, want %s", seen, version)
+	case e.ID.IsZero():
+		return nil, fmt.Errorf("decode event: header %s is missing", hID)
+	case e.Endpoint == "":
+		return nil, fmt.Errorf("decode event: record without a key")
+	}
+	return e, nil
+}

@@ -1,0 +1,177 @@
+package event_test
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func newID(t testing.TB) id.ID {
+	t.Helper()
+	d, err := id.NewGenerator(nil).New(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func sample(t testing.TB) *event.Event {
+	return &event.Event{
+		ID: newID(t), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceProvider, Verdict: event.VerdictObserved,
+		Reason: event.SignatureMissing, Type: "order.paid", Method: "POST", Query: "a=1&a=2",
+		RemoteIP: netip.MustParseAddr("2001:db8::1"), Dests: []string{"dst_1", "dst_2"}, DuplicateOf: "evt_x", IdempotencyKey: "k",
+		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "Relay-Id", Value: "evt_forged"}, {Name: "X-A", Value: "\xff2"}},
+		Body:   []byte("{\"a\":1}\r\n\x00\xfe"),
+	}
+}
+
+var cmpIP = cmpopts.EquateComparable(netip.Addr{})
+
+func TestEventRecordRoundTrip(t *testing.T) {
+	e := sample(t)
+	r := e.Record()
+	if !r.Timestamp.Equal(e.ReceivedAt()) || string(r.Key) != "ep_1" || !bytes.Equal(r.Value, e.Body) {
+		t.Fatalf("record %v", r)
+	}
+	got, err := event.Decode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(e, got, cmpIP); d != "" {
+		t.Fatal(d)
+	}
+}
+
+// Any Kafka consumer reads these names, so they are written down here once more by hand.
+func TestEventRecordIsThePublicShape(t *testing.T) {
+	var names []string
+	for _, h := range sample(t).Record().Headers {
+		names = append(names, h.Key)
+	}
+	want := "relay-v relay-id relay-account relay-source relay-verdict relay-reason relay-type relay-method relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key h:X-A h:Relay-Id h:X-A"
+	if got := strings.Join(names, " "); got != want {
+		t.Fatalf("headers are\n%s, want\n%s", got, want)
+	}
+	if hs := (&event.Event{ID: newID(t), Endpoint: "ep_1"}).Record().Headers; len(hs) != 2 {
+		t.Fatalf("empty members were written: %v", hs)
+	}
+}
+
+func TestDecodeRefusesPoison(t *testing.T) {
+	f := func(name string, spoil func(*stream.Record)) {
+		t.Helper()
+		r := sample(t).Record()
+		spoil(r)
+		if _, err := event.Decode(r); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	f("no key", func(r *stream.Record) { r.Key = nil })
+	f("no version", func(r *stream.Record) { r.Headers = r.Headers[1:] })
+	f("other version", func(r *stream.Record) { r.Headers[0].Value = []byte("2") })
+	f("no id", func(r *stream.Record) { r.Headers[1].Key = "x" })
+	f("broken id", func(r *stream.Record) { r.Headers[1].Value = []byte("evt_nope") })
+	f("broken address", func(r *stream.Record) { r.Headers[9].Value = []byte("nope") })
+}
+
+func TestWorkRoundTrip(t *testing.T) {
+	w := &event.Work{
+		Event: sample(t), Dest: "dst_2", Trigger: event.TriggerRetry, Attempt: 3, Due: time.UnixMilli(1_800_000_000_123).UTC(),
+		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull, Prior: event.Failed,
+	}
+	r, err := w.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := event.DecodeWork(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(w, got, cmpIP); d != "" {
+		t.Fatal(d)
+	}
+	if _, err := event.DecodeWork(w.Event.Record()); err == nil {
+		t.Fatal("an event without a work header is no work item")
+	}
+}
+
+func TestOutcomeRoundTrip(t *testing.T) {
+	o := &event.Outcome{
+		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying, Reason: event.LaneFull,
+		Code: 503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(), Run: "run_1",
+		Attempt: &event.Attempt{
+			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: false, Code: 503,
+			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond, TTFB: time.Millisecond,
+			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h", Method: "POST",
+			RequestHeader:  []event.Field{{Name: "A", Value: "1"}, {Name: "A", Value: ""}},
+			ResponseHeader: []event.Field{{Name: "B", Value: "2"}}, ResponseBody: []byte("\xff"), Truncated: true,
+		},
+	}
+	got, err := event.DecodeOutcome(o.Record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(o, got, cmpIP); d != "" {
+		t.Fatal(d)
+	}
+	o.Attempt = nil
+	if got, err = event.DecodeOutcome(o.Record()); err != nil || got.Attempt != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	r := (&event.Work{Event: sample(f), Dest: "dst_1", Attempt: 1}).Event.Record()
+	f.Add("relay-id", r.Headers[1].Value, []byte("ep_1"))
+	f.Add("relay-work", []byte(`{"v":1,"d":"dst_1","a":1}`), []byte("ep_1"))
+	f.Add("h:X", []byte("\xff"), []byte(""))
+	f.Fuzz(func(t *testing.T, key string, value, recordKey []byte) {
+		r := sample(t).Record()
+		r.Key = recordKey
+		r.Headers = append(r.Headers, stream.Header{Key: key, Value: value})
+		e, err := event.Decode(r)
+		if err == nil {
+			if again, err := event.Decode(e.Record()); err != nil || again.ID != e.ID || len(again.Header) != len(e.Header) {
+				t.Fatalf("decoded event does not survive its own codec: %v", err)
+			}
+		}
+		_, _ = event.DecodeWork(r)
+	})
+}
+
+func FuzzDecodeOutcome(f *testing.F) {
+	f.Add((&event.Outcome{Event: newID(f), Endpoint: "ep_1", Dest: "dst_1", Status: event.Failed, Attempt: &event.Attempt{RequestHeader: []event.Field{{Name: "A", Value: "b"}}}}).Record().Value)
+	f.Add([]byte{0x0a, 0xff})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		o, err := event.DecodeOutcome(&stream.Record{Key: []byte("ep_1"), Value: value})
+		if err != nil {
+			return
+		}
+		if _, err := event.DecodeOutcome(o.Record()); err != nil {
+			t.Fatalf("decoded outcome does not survive its own codec: %v", err)
+		}
+	})
+}
+
+func BenchmarkOutcome(b *testing.B) {
+	o := &event.Outcome{
+		Event: newID(b), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Delivered, Code: 200, At: time.Now(),
+		Attempt: &event.Attempt{ID: newID(b), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200, URL: "https://example.com/h", Method: "POST",
+			RequestHeader: make([]event.Field, 14), ResponseHeader: make([]event.Field, 5), ResponseBody: []byte("ok")},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := event.DecodeOutcome(o.Record()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

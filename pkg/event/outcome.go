@@ -1,0 +1,211 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Outcome is the newest state of one delivery, a record of the topic outcomes. When it stands at the
+// end of an HTTP request it carries the attempt.
+type Outcome struct {
+	Event    id.ID
+	Account  string
+	Endpoint string
+	Dest     string
+	Type     string
+	Status   Status
+	Reason   Reason
+	Code     int       // HTTP status of the attempt, 0 = none
+	NextAt   time.Time // of the next attempt; zero = none
+	At       time.Time // when this became true
+	Run      string    // replay run or recovery job; empty for the automatic chain
+	Attempt  *Attempt  // nil when no request was made
+}
+
+// Attempt is one HTTP request.
+type Attempt struct {
+	ID             id.ID
+	StartedAt      time.Time
+	Trigger        Trigger
+	OK             bool
+	Code           int // HTTP status, 0 = none
+	ErrorCode      ErrorCode
+	ErrorMessage   string // ≤ 500 bytes
+	Duration       time.Duration
+	TTFB           time.Duration
+	RetryAfter     time.Duration
+	RemoteIP       netip.Addr
+	URL            string // without credentials
+	Method         string
+	RequestHeader  []Field // credentials masked
+	ResponseHeader []Field
+	ResponseBody   []byte // ≤ 16 KiB
+	Truncated      bool
+}
+
+// Field numbers of the wire form (protocol buffers encoding). A number is never used for anything
+// else again; unknown ones are skipped, so that nodes of neighbouring versions read each other.
+const (
+	oEvent = iota + 1
+	oAccount
+	oDest
+	oType
+	oStatus
+	oReason
+	oCode
+	oNextAt
+	oAt
+	oRun
+	oAttempt
+)
+
+const (
+	aID = iota + 1
+	aStartedAt
+	aTrigger
+	aOK
+	aCode
+	aErrorCode
+	aErrorMessage
+	aDurationUS
+	aTTFBUS
+	aRetryAfterS
+	aRemoteIP
+	aURL
+	aMethod
+	aRequestHeader
+	aResponseHeader
+	aResponseBody
+	aTruncated
+)
+
+// Record encodes the outcome; its key is the endpoint.
+func (o *Outcome) Record() *stream.Record {
+	b := make([]byte, 0, 512)
+	b = appendBytes(b, oEvent, o.Event[:])
+	b = appendString(b, oAccount, o.Account)
+	b = appendString(b, oDest, o.Dest)
+	b = appendString(b, oType, o.Type)
+	b = appendString(b, oStatus, string(o.Status))
+	b = appendString(b, oReason, string(o.Reason))
+	b = appendInt(b, oCode, int64(o.Code))
+	b = appendInt(b, oNextAt, unixMilli(o.NextAt))
+	b = appendInt(b, oAt, unixMilli(o.At))
+	b = appendString(b, oRun, o.Run)
+	if o.Attempt != nil {
+		b = appendBytes(b, oAttempt, o.Attempt.encode())
+	}
+	return &stream.Record{Key: []byte(o.Endpoint), Value: b}
+}
+
+func (a *Attempt) encode() []byte {
+	b := make([]byte, 0, 384+len(a.ResponseBody))
+	b = appendBytes(b, aID, a.ID[:])
+	b = appendInt(b, aStartedAt, unixMilli(a.StartedAt))
+	b = appendString(b, aTrigger, string(a.Trigger))
+	b = appendInt(b, aOK, int64(protowire.EncodeBool(a.OK)))
+	b = appendInt(b, aCode, int64(a.Code))
+	b = appendString(b, aErrorCode, string(a.ErrorCode))
+	b = appendString(b, aErrorMessage, a.ErrorMessage)
+	b = appendInt(b, aDurationUS, a.Duration.Microseconds())
+	b = appendInt(b, aTTFBUS, a.TTFB.Microseconds())
+	b = appendInt(b, aRetryAfterS, int64(a.RetryAfter/time.Second))
+	if a.RemoteIP.IsValid() {
+		b = appendBytes(b, aRemoteIP, a.RemoteIP.AsSlice())
+	}
+	b = appendString(b, aURL, a.URL)
+	b = appendString(b, aMethod, a.Method)
+	b = appendFields(b, aRequestHeader, a.RequestHeader)
+	b = appendFields(b, aResponseHeader, a.ResponseHeader)
+	b = appendBytes(b, aResponseBody, a.ResponseBody)
+	return appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
+}
+
+// DecodeOutcome reads a record of the topic outcomes. Byte slices are shared with the record.
+func DecodeOutcome(r *stream.Record) (*Outcome, error) {
+	o := &Outcome{Endpoint: string(r.Key)}
+	err := eachField(r.Value, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case oEvent:
+			return readID(&o.Event, b)
+		case oAccount:
+			o.Account = string(b)
+		case oDest:
+			o.Dest = string(b)
+		case oType:
+			o.Type = string(b)
+		case oStatus:
+			o.Status = Status(b)
+		case oReason:
+			o.Reason = Reason(b)
+		case oCode:
+			o.Code = int(n)
+		case oNextAt:
+			o.NextAt = fromMilli(n)
+		case oAt:
+			o.At = fromMilli(n)
+		case oRun:
+			o.Run = string(b)
+		case oAttempt:
+			o.Attempt = &Attempt{}
+			return o.Attempt.decode(b)
+		}
+		return nil
+	})
+	if err == nil && (o.Event.IsZero() || o.Dest == "" || o.Status == "" || o.Endpoint == "") {
+		err = errors.New("event, endpoint, destination or status is missing")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode outcome: %w", err)
+	}
+	return o, nil
+}
+
+func (a *Attempt) decode(v []byte) error {
+	return eachField(v, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case aID:
+			return readID(&a.ID, b)
+		case aStartedAt:
+			a.StartedAt = fromMilli(n)
+		case aTrigger:
+			a.Trigger = Trigger(b)
+		case aOK:
+			a.OK = n != 0
+		case aCode:
+			a.Code = int(n)
+		case aErrorCode:
+			a.ErrorCode = ErrorCode(b)
+		case aErrorMessage:
+			a.ErrorMessage = string(b)
+		case aDurationUS:
+			a.Duration = time.Duration(n) * time.Microsecond
+		case aTTFBUS:
+			a.TTFB = time.Duration(n) * time.Microsecond
+		case aRetryAfterS:
+			a.RetryAfter = time.Duration(n) * time.Second
+		case aRemoteIP:
+			a.RemoteIP, _ = netip.AddrFromSlice(b)
+		case aURL:
+			a.URL = string(b)
+		case aMethod:
+			a.Method = string(b)
+		case aRequestHeader:
+			return readField(&a.RequestHeader, b)
+		case aResponseHeader:
+			return readField(&a.ResponseHeader, b)
+		case aResponseBody:
+			a.ResponseBody = b
+		case aTruncated:
+			a.Truncated = n != 0
+		}
+		return nil
+	})
+}

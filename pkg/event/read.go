@@ -1,0 +1,132 @@
+package event
+
+import (
+	"errors"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// What a read of the store can come to besides its rows.
+var (
+	ErrNotFound    = errors.New("event not found")
+	ErrUnavailable = errors.New("store is unavailable")
+)
+
+// Query selects events for a list, newest first. Empty members do not restrict; several values of one
+// member are alternatives.
+type Query struct {
+	Account      string
+	Endpoints    []string
+	Destinations []string
+	Runs         []string
+	Statuses     []Status
+	Types        []string // exact, or a prefix followed by ".*"
+	Sources      []Source
+	Since, Until time.Time // [Since, Until)
+	Before       id.ID     // only older ids: the position of a cursor; zero on the first page
+	Limit        int       // 1–100
+}
+
+// Page is one page of a list.
+type Page struct {
+	Rows []Summary
+	More bool      // another row was seen behind the last one
+	AsOf time.Time // set when the store is behind: what was acknowledged later may be missing
+}
+
+// Summary is one row of a list, its status derived from the deliveries.
+type Summary struct {
+	ID            id.ID
+	Account       string
+	Endpoint      string
+	Type          string
+	Status        Status
+	Reason        Reason // of the event, or of the delivery that decides its status
+	Attempts      int    // HTTP attempts of all destinations
+	Source        Source
+	Counts        Counts
+	Processing    string // none, processing, processed, failed
+	Size          int
+	LastAttemptAt time.Time
+	NextAttemptAt time.Time
+}
+
+// Counts are deliveries by what became of them; skipped ones count in Total alone.
+type Counts struct{ Total, Delivered, Failed, Pending int }
+
+// Detail is the single read.
+type Detail struct {
+	Summary
+	Event             *Event
+	Deliveries        []Delivery
+	Attempts          []AttemptRow // newest 200, oldest first, bodies cut to 1 KiB
+	AttemptsTruncated bool
+	AsOf              time.Time // as in Page
+}
+
+// Delivery is the state of one event at one destination.
+type Delivery struct {
+	Destination   string
+	Status        Status
+	Reason        Reason
+	Code          int // HTTP status of the last attempt
+	Attempts      int
+	LastAt        time.Time
+	NextAttemptAt time.Time
+	Run           string
+}
+
+// AttemptRow is one attempt as it is read.
+type AttemptRow struct {
+	Attempt
+	Destination string
+	Number      int // from 1 per event and destination, over all triggers
+	Run         string
+	NextAt      time.Time
+}
+
+// Summarize derives status, reason and counts of an event from the newest state of each of its
+// deliveries. Destinations named in the event without a delivery row are pending.
+//
+// Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending.
+func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
+	if e.Verdict == VerdictRejected {
+		return Rejected, e.Reason, Counts{}
+	}
+	var c Counts
+	reasons := map[Status]Reason{}
+	have := make(map[string]bool, len(ds))
+	note := func(s Status, r Reason) {
+		if _, ok := reasons[s]; !ok {
+			reasons[s] = r
+		}
+		c.Total++
+		switch s {
+		case Delivered:
+			c.Delivered++
+		case Failed:
+			c.Failed++
+		case Pending, Retrying, Held:
+			c.Pending++
+		}
+	}
+	for _, d := range ds {
+		have[d.Destination] = true
+		note(d.Status, d.Reason)
+	}
+	for _, dest := range e.Dests {
+		if !have[dest] {
+			note(Pending, Queued)
+		}
+	}
+	for _, s := range []Status{Retrying, Held, Pending, Failed, Delivered, Skipped} {
+		if r, ok := reasons[s]; ok {
+			if s == Held {
+				s = Pending
+			}
+			return s, r, c
+		}
+	}
+	return Skipped, e.Reason, c
+}

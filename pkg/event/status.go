@@ -1,0 +1,88 @@
+package event
+
+// Status is the state of a delivery, or of an event as derived from its deliveries.
+type Status string
+
+// Statuses. An event is never held: a held delivery makes it pending; only an event is rejected.
+const (
+	Pending   Status = "pending"
+	Retrying  Status = "retrying"
+	Held      Status = "held"
+	Delivered Status = "delivered"
+	Failed    Status = "failed"
+	Skipped   Status = "skipped"
+	Rejected  Status = "rejected"
+)
+
+// Terminal reports whether nothing more will happen to the delivery by itself.
+func (s Status) Terminal() bool { return s == Delivered || s == Failed || s == Skipped }
+
+// Reason is the word that explains a status. The set is closed; contract and database use the same words.
+type Reason string
+
+// Reasons of rejected events.
+const (
+	SignatureMissing   Reason = "signature_missing"
+	SignatureMalformed Reason = "signature_malformed"
+	SignatureMismatch  Reason = "signature_mismatch"
+	TimestampTolerance Reason = "timestamp_outside_tolerance"
+)
+
+// Reasons of skipped events and deliveries.
+const (
+	NoDestination       Reason = "no_destination"
+	Filtered            Reason = "filtered"
+	Duplicate           Reason = "duplicate"
+	DestinationDisabled Reason = "destination_disabled"
+	DestinationDeleted  Reason = "destination_deleted"
+	EndpointDeleted     Reason = "endpoint_deleted"
+	Superseded          Reason = "superseded"
+)
+
+// Reasons of failed deliveries.
+const (
+	AttemptsExhausted Reason = "attempts_exhausted"
+	NotRetryable      Reason = "not_retryable"
+	Gone410           Reason = "gone_410"
+	PayloadExpired    Reason = "payload_expired"
+	Undecodable       Reason = "undecodable"
+)
+
+// Reasons of pending deliveries.
+const (
+	Queued   Reason = "queued"
+	LaneFull Reason = "lane_full"
+)
+
+// Trigger says why an attempt was made.
+type Trigger string
+
+// Triggers of attempts.
+const (
+	TriggerInitial  Trigger = "initial"
+	TriggerRetry    Trigger = "retry"
+	TriggerReplay   Trigger = "replay"
+	TriggerRecovery Trigger = "recovery"
+	TriggerCanary   Trigger = "canary"
+	TriggerTest     Trigger = "test"
+)
+
+// ErrorCode says how an attempt failed.
+type ErrorCode string
+
+// Error codes of attempts.
+const (
+	CodeHTTPStatus         ErrorCode = "http_status"
+	CodeTimeout            ErrorCode = "timeout"
+	CodeDNS                ErrorCode = "dns_error"
+	CodeConnectionRefused  ErrorCode = "connection_refused"
+	CodeConnectionReset    ErrorCode = "connection_reset"
+	CodeNetworkUnreachable ErrorCode = "network_unreachable"
+	CodeNetwork            ErrorCode = "network_error"
+	CodeTLS                ErrorCode = "tls_error"
+	CodeRedirectBlocked    ErrorCode = "redirect_blocked"
+	CodeAddressBlocked     ErrorCode = "address_blocked"
+	CodeResponseTooLarge   ErrorCode = "response_too_large"
+	CodePayloadExpired     ErrorCode = "payload_expired"
+	CodeInternal           ErrorCode = "internal"
+)

@@ -1,0 +1,101 @@
+package event
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Work asks for one delivery of an event to one destination. It is a record of the topics commands
+// and retry.* and carries the whole event.
+type Work struct {
+	Event *Event
+	// Dest is the destination.
+	Dest string
+	// Trigger of the attempt that this item asks for.
+	Trigger Trigger
+	// Attempt is the number of the attempt within its chain, from 1.
+	Attempt int
+	// Due is when the attempt may be made; never earlier.
+	Due time.Time
+	// Deadline ends the chain: at or after it the delivery fails.
+	Deadline time.Time
+	// Run is the replay run or recovery job that the chain belongs to; empty for the automatic chain.
+	Run string
+	// Parked is why the item waits although no attempt failed (lane_full …); empty for a retry.
+	Parked Reason
+	// Prior is the status that a skip inside a run restores; empty for the automatic chain.
+	Prior Status
+}
+
+// workWire is the JSON of the header relay-work; times are unix milliseconds.
+type workWire struct {
+	V        int     `json:"v"`
+	Dest     string  `json:"d"`
+	Trigger  Trigger `json:"t"`
+	Attempt  int     `json:"a"`
+	Due      int64   `json:"due,omitempty"`
+	Deadline int64   `json:"end,omitempty"`
+	Run      string  `json:"run,omitempty"`
+	Parked   Reason  `json:"p,omitempty"`
+	Prior    Status  `json:"ps,omitempty"`
+}
+
+// Record encodes the item. The body is not copied.
+func (w *Work) Record() (*stream.Record, error) {
+	b, err := json.Marshal(workWire{
+		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilli(w.Due),
+		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, Prior: w.Prior,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode work item: %w", err)
+	}
+	r := w.Event.Record()
+	r.Headers = append(r.Headers, stream.Header{Key: hWork, Value: b})
+	r.Timestamp = time.Time{} // the producer's or the broker's clock, not the event's
+	return r, nil
+}
+
+// DecodeWork reads a record of commands or retry.*.
+func DecodeWork(r *stream.Record) (*Work, error) {
+	e, err := Decode(r)
+	if err != nil {
+		return nil, err
+	}
+	// The last one counts: it is ours, whatever stood in the record before.
+	for _, h := range slices.Backward(r.Headers) {
+		if h.Key != hWork {
+			continue
+		}
+		var x workWire
+		if err := json.Unmarshal(h.Value, &x); err != nil {
+			return nil, fmt.Errorf("decode work item: %w", err)
+		}
+		if x.V != 1 || x.Dest == "" || x.Attempt < 1 {
+			return nil, fmt.Errorf("decode work item: version %d, destination %q, attempt %d", x.V, x.Dest, x.Attempt)
+		}
+		return &Work{
+			Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
+			Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, Prior: x.Prior,
+		}, nil
+	}
+	return nil, errors.New("decode work item: header " + hWork + " is missing")
+}
+
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMilli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
