@@ -1,0 +1,95 @@
+package sign
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// nodeCase is what testdata/node/verify.cjs reads.
+type nodeCase struct {
+	Secret  string            `json:"secret"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+	Valid   bool              `json:"valid"`
+}
+
+// leaveOut ends the test with a plain word about what was not shown, or fails where nothing may be
+// left out.
+func leaveOut(t *testing.T, why string) {
+	t.Helper()
+	const what = "left out: the check with the official JavaScript library: "
+	if os.Getenv("RELAY_TEST_ENGINES") == "required" {
+		t.Fatal(what + why)
+	}
+	t.Skip(what + why)
+}
+
+func TestSignVerifiesWithOfficialJavaScriptLibrary(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		leaveOut(t, "node is not installed")
+	}
+	dir := filepath.Join("testdata", "node")
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", "standardwebhooks")); err != nil {
+		leaveOut(t, "run `npm ci` in pkg/sign/testdata/node")
+	}
+
+	cases := nodeCases(t)
+	in, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), node, "verify.cjs")
+	cmd.Dir = dir
+	cmd.Stdin = bytes.NewReader(in)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("run verify.cjs: %v\n%s", err, &stderr)
+	}
+	var wrong []int
+	if err := json.Unmarshal(out, &wrong); err != nil {
+		t.Fatalf("read the answer %q: %v", out, err)
+	}
+	for _, i := range wrong {
+		t.Errorf("case %d: the library does not say %t of %.200q", i, cases[i].Valid, cases[i].Body)
+	}
+}
+
+// nodeCases holds text bodies only: the JavaScript library signs strings, so bytes that are not UTF-8
+// are shown with the Go library alone.
+func nodeCases(t *testing.T) []nodeCase {
+	t.Helper()
+	current, old := NewSecret(), mustParse(t, knownSecret)
+	sign := func(id string, ts time.Time, body string, reader Secret) nodeCase {
+		return nodeCase{
+			Secret: reader.Reveal(),
+			Headers: map[string]string{
+				"webhook-id":        id,
+				"webhook-timestamp": strconv.FormatInt(ts.Unix(), 10),
+				"webhook-signature": Sign([]Secret{current, old}, id, ts, []byte(body)),
+			},
+			Body:  body,
+			Valid: true,
+		}
+	}
+	now := time.Now()
+	var cases []nodeCase
+	for _, body := range []string{"", `{"type":"a.b","data":{}}`, "{\r\n \"a\": 1,\"a\":2 }", `"héllo ✓ 😀"`, "a=1&b=2", "1.2.3"} {
+		cases = append(cases, sign("evt_01J", now, body, current), sign("evt_01J", now, body, old))
+	}
+	tampered := sign("evt_01J", now, `{"amount":1}`, current)
+	tampered.Body, tampered.Valid = `{"amount":2}`, false
+	stranger := sign("evt_01J", now, `{}`, NewSecret())
+	stranger.Valid = false
+	stale := sign("evt_01J", now.Add(-time.Hour), `{}`, current)
+	stale.Valid = false
+	return append(cases, tampered, stranger, stale)
+}
