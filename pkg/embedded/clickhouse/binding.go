@@ -1,0 +1,128 @@
+package clickhouse
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// binding is libchdb's C interface (chdb.h of chDB 26.7), bound at run time so
+// that the program builds without a C compiler. Handles are opaque pointers.
+// Every text goes in with its length, because bodies and parameter values may
+// contain zero bytes.
+type binding struct {
+	setSignalHandlersEnabled func(enabled int32)
+	version                  func() string
+
+	// connect returns a pointer to the connection handle that every other
+	// function takes; closeConn takes the outer pointer back.
+	connect   func(argc int32, argv unsafe.Pointer) unsafe.Pointer
+	closeConn func(outer unsafe.Pointer)
+
+	query       func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	streamQuery func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	fetch       func(conn, stream unsafe.Pointer) unsafe.Pointer
+	cancelQuery func(conn, stream unsafe.Pointer)
+	classify    func(conn unsafe.Pointer, query *byte, n uintptr, database *byte, databaseN uintptr, out unsafe.Pointer) int32
+
+	insert        func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	insertAppend  func(stream unsafe.Pointer, data *byte, n uintptr) int32
+	insertDone    func(stream unsafe.Pointer) unsafe.Pointer
+	insertCancel  func(stream unsafe.Pointer)
+	insertError   func(stream unsafe.Pointer) string
+	insertDestroy func(stream unsafe.Pointer)
+
+	resultBuffer      func(result unsafe.Pointer) unsafe.Pointer
+	resultLength      func(result unsafe.Pointer) uintptr
+	resultError       func(result unsafe.Pointer) string
+	resultRowsRead    func(result unsafe.Pointer) uint64
+	resultRowsWritten func(result unsafe.Pointer) uint64
+	resultDestroy     func(result unsafe.Pointer)
+}
+
+// load opens the library and resolves every function. The library is never
+// closed: it starts threads of its own, and code under them must stay mapped.
+// Opening the same file twice in a process gives the same library.
+func load(path string) (*binding, error) {
+	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", path, err)
+	}
+	b := new(binding)
+	for _, f := range []struct {
+		name   string
+		target any
+	}{
+		{"chdb_set_signal_handlers_enabled", &b.setSignalHandlersEnabled},
+		{"chdb_version", &b.version},
+		{"chdb_connect", &b.connect},
+		{"chdb_close_conn", &b.closeConn},
+		{"chdb_query_with_params_n", &b.query},
+		{"chdb_stream_query_with_params_n", &b.streamQuery},
+		{"chdb_stream_fetch_result", &b.fetch},
+		{"chdb_stream_cancel_query", &b.cancelQuery},
+		{"chdb_classify_query_n", &b.classify},
+		{"chdb_stream_insert_with_params_n", &b.insert},
+		{"chdb_stream_append", &b.insertAppend},
+		{"chdb_stream_done", &b.insertDone},
+		{"chdb_stream_cancel_insert", &b.insertCancel},
+		{"chdb_stream_insert_error", &b.insertError},
+		{"chdb_destroy_insert_stream", &b.insertDestroy},
+		{"chdb_result_buffer", &b.resultBuffer},
+		{"chdb_result_length", &b.resultLength},
+		{"chdb_result_error", &b.resultError},
+		{"chdb_result_rows_read", &b.resultRowsRead},
+		{"chdb_result_rows_written", &b.resultRowsWritten},
+		{"chdb_destroy_query_result", &b.resultDestroy},
+	} {
+		address, err := purego.Dlsym(handle, f.name)
+		if err != nil {
+			return nil, fmt.Errorf("find %s in %s: %w", f.name, path, err)
+		}
+		purego.RegisterFunc(f.target, address)
+	}
+	// Before the first connect, or the library takes over the signals of the Go
+	// runtime and a fault in Go code kills the process without its trace.
+	b.setSignalHandlersEnabled(0)
+	return b, nil
+}
+
+// text returns a string's bytes as a pointer and a length. The pointer is never
+// nil, which the library would take for a missing argument.
+func text(s string) (*byte, uintptr) {
+	if s == "" {
+		return new(byte), 0
+	}
+	return unsafe.StringData(s), uintptr(len(s))
+}
+
+// texts lays strings out as the two parallel C arrays of pointers and lengths.
+// The pinner holds the strings until the call has returned.
+func texts(pin *runtime.Pinner, all []string) (pointers, lengths unsafe.Pointer) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	ps := make([]*byte, len(all))
+	ns := make([]uintptr, len(all))
+	for i, s := range all {
+		ps[i], ns[i] = text(s)
+		pin.Pin(ps[i])
+	}
+	pin.Pin(&ps[0])
+	pin.Pin(&ns[0])
+	return unsafe.Pointer(&ps[0]), unsafe.Pointer(&ns[0])
+}
+
+// arguments lays strings out as a C argv, each ended by a zero byte.
+func arguments(pin *runtime.Pinner, all []string) unsafe.Pointer {
+	argv := make([]*byte, len(all)+1)
+	for i, s := range all {
+		ended := append([]byte(s), 0)
+		pin.Pin(&ended[0])
+		argv[i] = &ended[0]
+	}
+	pin.Pin(&argv[0])
+	return unsafe.Pointer(&argv[0])
+}

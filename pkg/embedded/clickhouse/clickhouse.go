@@ -1,0 +1,143 @@
+// Package clickhouse is ClickHouse inside the relay program: libchdb, loaded at
+// run time, behind a small HTTP front on loopback that speaks as much of
+// ClickHouse's HTTP interface as clickhouse-go needs.
+//
+// In flow statements and Native blocks over HTTP; out flow results in the
+// format and protocol version that was asked for, and exceptions in ClickHouse's
+// own form. [Server] is the engine in this process. [Child] runs a Server in a
+// supervised process of its own, so that the engine's memory, its threads and
+// its crashes stay apart from the relay's.
+//
+// Guarantees:
+//   - An insert is answered only after the engine has finished it, and with
+//     Config.Fsync only after its parts are on disk. async_insert is off and
+//     cannot be turned on by a request.
+//   - A request leaves nothing behind: each runs on a connection of its own,
+//     so a SET, a USE or a broken statement never reaches another request.
+//   - At most Config.Sessions statements run at once, the others wait. That and
+//     the engine's memory limit bound what the process takes.
+//   - A statement that only reads is killed when its client goes away; one that
+//     writes is finished. An insert whose body breaks off is cancelled.
+//   - One process owns a data directory, held by a file lock.
+//
+// The front does not authenticate: it listens on loopback for the process that
+// started it. External tables, sessions across requests, gzip bodies and result
+// columns of type AggregateFunction are not supported.
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Deps are what a Server needs from its surroundings.
+type Deps struct {
+	Log *slog.Logger
+}
+
+// Server is the engine with its HTTP front in this process. The library allows
+// one data directory a process, so a program runs at most one Server at a time.
+type Server struct {
+	cfg   Config
+	log   *slog.Logger
+	ready chan struct{}
+	addr  net.Addr // written before ready is closed
+}
+
+// New checks the configuration; it loads and starts nothing.
+func New(cfg Config, deps Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Server{cfg: cfg, log: deps.Log, ready: make(chan struct{})}, nil
+}
+
+// Ready is closed once requests are answered.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Addr is the address of the front, host and port. It is known once Ready is
+// closed.
+func (s *Server) Addr() string { return s.addr.String() }
+
+// Run opens the data directory and serves until ctx ends; then statements that
+// read are killed and the others get Config.Drain to finish. The listener is
+// opened first: who connects while the engine starts is answered when it has.
+func (s *Server) Run(ctx context.Context) (err error) {
+	listener, err := listen(s.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := listener.Close(); closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	began := time.Now()
+	engine, err := openEngine(ctx, s.cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.close()) }()
+	s.addr = listener.Addr()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse is ready",
+		slog.String("address", s.Addr()), slog.String("version", engine.version), slog.Duration("took", time.Since(began)))
+	return s.serve(ctx, listener, engine)
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engine) error {
+	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelRequests()
+	server := &http.Server{
+		Handler:           newFront(s.cfg, s.log, engine),
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	stopped := make(chan error, 1) // one shutdown, one result
+	unhook := context.AfterFunc(ctx, func() {
+		cancelRequests()
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Drain)
+		defer cancel()
+		stopped <- server.Shutdown(drain)
+	})
+	close(s.ready)
+	err := server.Serve(listener)
+	if unhook() {
+		return fmt.Errorf("serve clickhouse: %w", err)
+	}
+	if err := <-stopped; err != nil {
+		return errors.Join(fmt.Errorf("finish statements: %w", err), server.Close())
+	}
+	return nil
+}
+
+// listen opens a loopback address, or takes over a listening socket that the
+// parent process left open: "fd:3" is file descriptor 3.
+func listen(address string) (net.Listener, error) {
+	number, inherited := strings.CutPrefix(address, "fd:")
+	if !inherited {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("listen for clickhouse: %w", err)
+		}
+		return listener, nil
+	}
+	fd, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("read inherited listener %q: %w", address, err)
+	}
+	file := os.NewFile(uintptr(fd), address)
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("use inherited listener %q: %w", address, err), file.Close())
+	}
+	return listener, file.Close()
+}

@@ -1,0 +1,132 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// engine is the opened data directory. One anchor session stays open as long as
+// the engine: closing the last session stops it, and opening one again would
+// cost a start.
+type engine struct {
+	lib     *binding
+	lock    *os.File
+	args    []string
+	anchor  *session
+	slots   chan struct{} // one token a running statement
+	version string
+	zone    string
+	host    string
+}
+
+// openEngine takes the data directory and starts the engine on it.
+func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
+	path, err := FindLibrary(cfg.Library)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("create data directory: %w", err)
+	}
+	lock, err := acquire(ctx, filepath.Join(cfg.Data, "lock"), cfg.LockWait)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{lock: lock, slots: make(chan struct{}, cfg.Sessions)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
+	settings := filepath.Join(cfg.Data, "config.xml")
+	if err := os.WriteFile(settings, []byte(serverSettings(cfg)), 0o600); err != nil {
+		return nil, fmt.Errorf("write engine settings: %w", err)
+	}
+	if e.lib, err = load(path); err != nil {
+		return nil, err
+	}
+	e.args = []string{
+		"clickhouse", "--path=" + filepath.Join(cfg.Data, "db"), "--config-file=" + settings,
+		// 26.7 collects inserts in memory and answers before they are stored unless
+		// told otherwise. implicit_select would run the text "nonsense" as a SELECT.
+		"--async_insert=0", "--implicit_select=0",
+	}
+	if e.anchor, err = e.lib.open(e.args); err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
+	}
+	return e, e.introduce()
+}
+
+// introduce asks the engine for what the response headers say about it.
+func (e *engine) introduce() error {
+	out, err := e.anchor.exec("SELECT version(), timezone(), displayName()", "TabSeparated", nil)
+	if err != nil {
+		return fmt.Errorf("ask the engine for its version: %w", err)
+	}
+	fields := strings.Split(strings.TrimSpace(string(out)), "\t")
+	if len(fields) != 3 {
+		return fmt.Errorf("ask the engine for its version: unexpected answer %q", out)
+	}
+	e.version, e.zone, e.host = fields[0], fields[1], fields[2]
+	return nil
+}
+
+// acquireSlot waits until one more statement may run.
+func (e *engine) acquireSlot(ctx context.Context) (release func(), err error) {
+	select {
+	case e.slots <- struct{}{}:
+		return func() { <-e.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// close stops the engine, unless a statement still runs in it: its session holds
+// the engine open, and the end of the process ends both.
+func (e *engine) close() error {
+	if e.anchor != nil {
+		e.anchor.close()
+	}
+	if err := e.lock.Close(); err != nil {
+		return fmt.Errorf("release data directory: %w", err)
+	}
+	return nil
+}
+
+// serverSettings is ClickHouse's configuration file. Its defaults are made for
+// a machine of its own: caches of many gigabytes and dozens of merge threads.
+func serverSettings(cfg Config) string {
+	const MiB = 1 << 20
+	fsync := 0
+	if cfg.Fsync {
+		fsync = 1
+	}
+	var b strings.Builder
+	b.WriteString("<clickhouse>\n")
+	set := func(name string, value int64) { fmt.Fprintf(&b, "  <%s>%d</%s>\n", name, value, name) }
+	set("max_server_memory_usage", cfg.MaxMemory)
+	set("mark_cache_size", 64*MiB)
+	set("index_mark_cache_size", 16*MiB)
+	set("primary_index_cache_size", 64*MiB)
+	set("uncompressed_cache_size", 0)
+	set("index_uncompressed_cache_size", 0)
+	set("mmap_cache_size", 0)
+	set("compiled_expression_cache_size", 32*MiB)
+	set("background_pool_size", 2)
+	b.WriteString("  <merge_tree>\n")
+	// Parts are not synced by default: a power cut would take back inserts that
+	// were acknowledged.
+	set("fsync_after_insert", int64(fsync))
+	set("fsync_part_directory", int64(fsync))
+	// These thresholds count free merge slots and must fit the pool of 2 threads
+	// (4 slots); with the defaults of 8 and 20 every merge would be kept small.
+	set("number_of_free_entries_in_pool_to_lower_max_size_of_merge", 2)
+	set("number_of_free_entries_in_pool_to_execute_mutation", 2)
+	set("number_of_free_entries_in_pool_to_execute_optimize_entire_partition", 2)
+	b.WriteString("  </merge_tree>\n</clickhouse>\n")
+	return b.String()
+}

@@ -1,0 +1,198 @@
+package clickhouse
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// front answers HTTP requests out of the engine.
+type front struct {
+	cfg     Config
+	log     *slog.Logger
+	engine  *engine
+	buffers sync.Pool
+}
+
+func newFront(cfg Config, log *slog.Logger, engine *engine) http.Handler {
+	// appendSize is the piece in which an insert's body goes to the engine.
+	const appendSize = 1 << 20
+	f := &front{cfg: cfg, log: log, engine: engine}
+	f.buffers.New = func() any { b := make([]byte, appendSize); return &b }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := io.WriteString(w, "Ok.\n"); err != nil {
+			log.Debug("answer ping", slog.Any("error", err))
+		}
+	})
+	mux.Handle("/{$}", f)
+	return mux
+}
+
+// ServeHTTP runs one statement.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &response{w: w, tag: rand.Text()[:tagLength]}
+	q, err := readRequest(w, r, f.cfg)
+	if err == nil {
+		if q.id == "" {
+			q.id = rand.Text()
+		}
+		out.start(q, f.engine)
+		err = f.run(r.Context(), q, out)
+	}
+	if err == nil {
+		err = out.finish()
+	}
+	if err != nil {
+		f.fail(r.Context(), out, err)
+	}
+}
+
+// fail answers with the exception. An error that is none of the engine's gets a
+// code of its own, so that a client sees a ClickHouse error in every case.
+func (f *front) fail(ctx context.Context, out *response, err error) {
+	var e *exception
+	if !errors.As(err, &e) {
+		e = &exception{code: codeStdException, text: fmt.Sprintf("Code: %d. DB::Exception: %v. (STD_EXCEPTION)", codeStdException, err)}
+	}
+	if err := out.exception(e); err != nil {
+		f.log.LogAttrs(ctx, slog.LevelDebug, "answer with an exception", slog.Any("error", err))
+	}
+}
+
+// run executes the statement on a connection of its own.
+func (f *front) run(ctx context.Context, q *request, out *response) error {
+	release, err := f.engine.acquireSlot(ctx)
+	if err != nil {
+		return fmt.Errorf("wait for a free session: %w", err)
+	}
+	defer release()
+	s, err := f.engine.lib.open(f.engine.args)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	mark := "front-" + rand.Text()
+	if _, err := s.exec(q.prepare(mark), "Null", nil); err != nil {
+		return err
+	}
+	if q.database != "" {
+		if _, err := s.exec("USE "+quoteName(q.database), "Null", nil); err != nil {
+			return err
+		}
+	}
+	if q.insert != nil {
+		return f.insert(s, q, out)
+	}
+	if s.readOnly(q.query) {
+		defer f.killWhenGone(ctx, mark)()
+	}
+	return f.read(s, q, out)
+}
+
+func (f *front) insert(s *session, q *request, out *response) error {
+	buffer := f.buffers.Get().(*[]byte)
+	defer f.buffers.Put(buffer)
+	written, err := s.insert(q.query, q.format, q.params, q.insert, *buffer)
+	if err != nil {
+		return err
+	}
+	out.summary(0, written)
+	return nil
+}
+
+// read runs a statement that prints. A Native result of a SELECT is passed on
+// as the engine makes it; of the other formats the library makes a document of
+// its own for every piece, so those come whole.
+func (f *front) read(s *session, q *request, out *response) error {
+	native := strings.EqualFold(q.format, "Native")
+	if !native || !streamable(q.query) || !s.readOnly(q.query) {
+		text, err := s.exec(q.query, q.format, q.params)
+		if err != nil {
+			return err
+		}
+		return f.pass(text, native, q, out)
+	}
+	rows, err := s.stream(q.query, q.format, q.params)
+	if err != nil {
+		return err
+	}
+	defer rows.close()
+	for {
+		blocks, err := rows.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.pass(blocks, native, q, out); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *front) pass(text []byte, native bool, q *request, out *response) error {
+	if native {
+		var err error
+		if text, err = translate(text, q.protocol); err != nil {
+			return err
+		}
+	}
+	_, err := out.Write(text)
+	return err
+}
+
+// streamable says whether the library gives the statement's output piece by
+// piece, which it refuses for SHOW, DESCRIBE and the like.
+func streamable(query string) bool {
+	v := verb(query)
+	return strings.EqualFold(v, "SELECT") || strings.EqualFold(v, "WITH")
+}
+
+// killWhenGone ends the marked statement when ctx ends. The returned function
+// waits until no kill is under way. A kill finds the statement only after the
+// engine has registered it, hence the repetition.
+func (f *front) killWhenGone(ctx context.Context, mark string) (stop func()) {
+	const pause = 50 * time.Millisecond
+	finished, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		retry := time.NewTicker(pause)
+		defer retry.Stop()
+		for finished.Err() == nil {
+			if err := f.kill(mark); err != nil {
+				f.log.LogAttrs(ctx, slog.LevelWarn, "kill an abandoned statement", slog.Any("error", err))
+				return
+			}
+			select {
+			case <-retry.C:
+			case <-finished.Done():
+			}
+		}
+	})
+	return func() {
+		cancel()
+		if !unhook() {
+			<-ended
+		}
+	}
+}
+
+func (f *front) kill(mark string) error {
+	s, err := f.engine.lib.open(f.engine.args)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	_, err = s.exec("KILL QUERY WHERE Settings['log_comment'] = "+quote(mark)+" ASYNC", "Null", nil)
+	return err
+}

@@ -1,0 +1,215 @@
+package clickhouse
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ClickHouse/ch-go/compress"
+)
+
+// request is what one HTTP request asks of the engine.
+type request struct {
+	id       string
+	query    string
+	format   string // of the result, or of an insert's body
+	explicit bool   // the statement names its format itself
+	protocol uint64 // revision of Native results; 0 has neither block info nor flags
+	database string
+	settings []setting
+	params   []param
+	insert   io.Reader // rows that follow the statement; nil for all but inserts
+	compress *compress.Method
+}
+
+type setting struct{ name, value string }
+
+// formatClause finds the FORMAT at the end of a statement. A string or a comment
+// that looks like it would have to end the statement without its quote.
+var formatClause = regexp.MustCompile(`(?is)\s+FORMAT\s+([A-Za-z]\w*)\s*;?\s*$`)
+
+var (
+	settingName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+	parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	firstWord     = regexp.MustCompile(`^(?:\s|--[^\n]*\n|/\*(?s:.*?)\*/)*\(*\s*([A-Za-z]+)`)
+)
+
+// notSettings are URL parameters of ClickHouse's HTTP interface that are no
+// settings of a statement, or settings that the front decides: whether an insert
+// is stored before it is answered (async_insert), and the mark by which a
+// statement is found to be killed (log_comment).
+var notSettings = []string{
+	"query", "database", "default_format", "client_protocol_version", "query_id", "quota_key", "role",
+	"compress", "decompress", "user", "password", "session_id", "session_timeout", "session_check",
+	"wait_end_of_query", "buffer_size", "stacktrace", "async_insert", "wait_for_async_insert", "log_comment",
+}
+
+func readRequest(w http.ResponseWriter, r *http.Request, cfg Config) (*request, error) {
+	values := r.URL.Query()
+	q := &request{
+		id:       values.Get("query_id"),
+		format:   cmp.Or(values.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated"),
+		database: cmp.Or(values.Get("database"), r.Header.Get("X-ClickHouse-Database")),
+	}
+	if err := q.readValues(values); err != nil {
+		return nil, err
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" {
+		return nil, newException(codeNotImplemented, "NOT_IMPLEMENTED", "Content-Encoding %s is not supported", encoding)
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+		return nil, newException(codeNotImplemented, "NOT_IMPLEMENTED", "External tables are not supported")
+	}
+	return q, q.readStatement(values, http.MaxBytesReader(w, r.Body, cfg.MaxInsert), cfg.MaxStatement)
+}
+
+// readValues sorts the URL parameters into statement parameters and settings.
+func (q *request) readValues(values url.Values) error {
+	if text := values.Get("client_protocol_version"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return newException(codeBadArguments, "BAD_ARGUMENTS", "client_protocol_version %q is not a number", text)
+		}
+		q.protocol = n
+	}
+	if values.Get("compress") == "1" {
+		method := compress.LZ4
+		if strings.EqualFold(values.Get("network_compression_method"), "ZSTD") {
+			method = compress.ZSTD
+		}
+		q.compress = &method
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values.Get(name)
+		if bare, ok := strings.CutPrefix(name, "param_"); ok {
+			if !parameterName.MatchString(bare) {
+				return newException(codeBadArguments, "BAD_ARGUMENTS", "Parameter name %q is not an identifier", bare)
+			}
+			q.params = append(q.params, param{name: bare, value: value})
+			continue
+		}
+		if slices.Contains(notSettings, name) {
+			continue
+		}
+		if !settingName.MatchString(name) {
+			return newException(codeUnknownSetting, "UNKNOWN_SETTING", "Unknown setting %q", name)
+		}
+		q.settings = append(q.settings, setting{name: name, value: value})
+	}
+	return nil
+}
+
+// readStatement tells the statement from the rows of an insert. Both may come in
+// the body: the statement stands in the URL and the rows in the body
+// (clickhouse-go), or all in the body (curl), where the engine's own parser finds
+// the rows behind the statement.
+func (q *request) readStatement(values url.Values, body io.Reader, maxStatement int64) error {
+	if values.Get("decompress") == "1" {
+		body = compress.NewReader(body)
+	}
+	inURL := values.Get("query")
+	if strings.EqualFold(verb(inURL), "INSERT") {
+		rows, err := unlessEmpty(body)
+		if err != nil {
+			return err
+		}
+		q.insert = rows
+		q.query = inURL
+		q.takeFormat(rows != nil)
+		if rows == nil && q.explicit {
+			return newException(codeNoDataToInsert, "NO_DATA_TO_INSERT", "No data to insert")
+		}
+		return nil
+	}
+	rest, err := io.ReadAll(io.LimitReader(body, maxStatement+1))
+	if err != nil {
+		return readFault(err)
+	}
+	q.query = inURL
+	if len(rest) > 0 {
+		q.query = strings.TrimPrefix(inURL+"\n", "\n") + string(rest)
+	}
+	if int64(len(q.query)) > maxStatement {
+		return newException(codeTooManyBytes, "TOO_MANY_BYTES", "Statement is longer than %d bytes", maxStatement)
+	}
+	q.takeFormat(false)
+	return nil
+}
+
+// takeFormat notes the format that the statement names. From an insert whose
+// rows come apart it is cut off, since the engine takes the two apart as well.
+func (q *request) takeFormat(cut bool) {
+	at := formatClause.FindStringSubmatchIndex(q.query)
+	if at == nil {
+		if cut {
+			q.format = "Values"
+		}
+		return
+	}
+	q.format, q.explicit = q.query[at[2]:at[3]], true
+	if cut {
+		q.query = q.query[:at[0]]
+	}
+}
+
+// verb is the statement's first word, behind comments and brackets.
+func verb(query string) string {
+	m := firstWord.FindStringSubmatch(query)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// unlessEmpty looks one byte ahead and returns nil for a body without any.
+func unlessEmpty(body io.Reader) (io.Reader, error) {
+	var first [1]byte
+	_, err := io.ReadFull(body, first[:])
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, readFault(err)
+	}
+	return io.MultiReader(bytes.NewReader(first[:]), body), nil
+}
+
+// readFault puts a body that is too long or that broke off into ClickHouse's
+// words.
+func readFault(err error) error {
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &tooLong) {
+		return newException(codeTooManyBytes, "TOO_MANY_BYTES", "Body is longer than %d bytes", tooLong.Limit)
+	}
+	return newException(codeCannotReadAll, "CANNOT_READ_ALL_DATA", "Cannot read the body: %v", err)
+}
+
+// prepare is the SET statement for the request's settings, "" without any. The
+// values are quoted; the engine converts them to each setting's type.
+func (q *request) prepare(mark string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "SET log_comment = %s", quote(mark))
+	for _, s := range q.settings {
+		fmt.Fprintf(&b, ", %s = %s", s.name, quote(s.value))
+	}
+	return b.String()
+}
+
+// quote writes a string literal of ClickHouse's SQL.
+func quote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+}
+
+// quoteName writes an identifier of ClickHouse's SQL.
+func quoteName(s string) string {
+	return "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(s) + "`"
+}
