@@ -1,0 +1,131 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxType bounds an event type, in bytes. A longer or unprintable value is no type.
+const maxType = 128
+
+// TypeSource says where the type of a received event stands: `body:$.a.b`, `header:X-Name` or
+// `const:order.created`; alternatives are separated by `|` and the first that gives a value wins.
+// The zero value gives no type.
+type TypeSource struct{ parts []typePart }
+
+type typePart struct {
+	kind  string // body, header, const
+	value string // path, canonical header name, or the type itself
+}
+
+// DefaultTypeSource is the source for providers that have a usual place for it; empty for the others.
+func DefaultTypeSource(provider string) string {
+	switch provider {
+	case "stripe", "standard_webhooks":
+		return "body:$.type"
+	case "github":
+		return "header:X-GitHub-Event"
+	case "shopify":
+		return "header:X-Shopify-Topic"
+	case "slack":
+		return "body:$.event.type|body:$.type"
+	}
+	return ""
+}
+
+// ParseTypeSource reads the text form; empty gives the zero value.
+func ParseTypeSource(s string) (TypeSource, error) {
+	var t TypeSource
+	if s == "" {
+		return t, nil
+	}
+	for part := range strings.SplitSeq(s, "|") {
+		kind, value, _ := strings.Cut(part, ":")
+		switch kind {
+		case "body":
+			path, err := ParseBodyPath(value)
+			if err != nil {
+				return TypeSource{}, err
+			}
+			value = string(path)
+		case "header":
+			if value == "" || strings.ContainsAny(value, " \t\r\n:") {
+				return TypeSource{}, fmt.Errorf("header name %q is not one", value)
+			}
+			value = http.CanonicalHeaderKey(value)
+		case "const":
+			if cleanType(value) == "" {
+				return TypeSource{}, fmt.Errorf("constant type must have 1 to %d printable characters", maxType)
+			}
+		default:
+			return TypeSource{}, errors.New("want body:$.path, header:Name or const:type")
+		}
+		t.parts = append(t.parts, typePart{kind, value})
+	}
+	return t, nil
+}
+
+// Of returns the type of a received event, or empty. A body that is not JSON has none.
+func (t TypeSource) Of(header http.Header, body []byte) string {
+	valid, judged := false, false
+	for _, p := range t.parts {
+		v := p.value
+		switch p.kind {
+		case "header":
+			v = header.Get(p.value)
+		case "body":
+			if !judged {
+				valid, judged = gjson.ValidBytes(body), true
+			}
+			v = ""
+			if r := gjson.GetBytes(body, p.value); valid && r.Type == gjson.String {
+				v = r.Str
+			}
+		}
+		if v = cleanType(v); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func cleanType(s string) string {
+	if len(s) > maxType || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\ufffd' }) {
+		return ""
+	}
+	return s
+}
+
+// BodyPath names a member of a JSON body for [gjson]; made by ParseBodyPath.
+type BodyPath string
+
+// maxPathDepth bounds the members in a path.
+const maxPathDepth = 16
+
+// ParseBodyPath reads a dotted path, with or without a leading `$.`. Numbers are array indexes. All
+// characters of a member stand for themselves: there are no wildcards, queries or modifiers.
+func ParseBodyPath(s string) (BodyPath, error) {
+	s = strings.TrimPrefix(s, "$.")
+	members := strings.Split(s, ".")
+	if len(s) > 256 || len(members) > maxPathDepth {
+		return "", fmt.Errorf("path may have %d members and 256 characters at most", maxPathDepth)
+	}
+	var b strings.Builder
+	for i, m := range members {
+		if m == "" {
+			return "", errors.New("path has an empty member")
+		}
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(gjson.Escape(m))
+	}
+	return BodyPath(b.String()), nil
+}
+
+// Lookup returns the value at the path. The body must be valid JSON: see gjson.ValidBytes.
+func (p BodyPath) Lookup(body []byte) gjson.Result { return gjson.GetBytes(body, string(p)) }

@@ -1,0 +1,61 @@
+package event_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+func TestTypeSource(t *testing.T) {
+	header := http.Header{"X-Github-Event": {"push"}, "X-Bad": {"a\x00b"}}
+	f := func(source, body, want string) {
+		t.Helper()
+		s, err := event.ParseTypeSource(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Of(header, []byte(body)); got != want {
+			t.Errorf("%s of %s is %q, want %q", source, body, got, want)
+		}
+	}
+	f("", `{"type":"a"}`, "")
+	f("body:$.type", `{"type":"a.b"}`, "a.b")
+	f("body:$.data.items.1.kind", `{"data":{"items":[{},{"kind":"x"}]}}`, "x")
+	f("body:$.type", `{"type":5}`, "")
+	f("body:$.type", `{"type":"a"`, "")
+	f("body:$.type", `not json`, "")
+	f("body:$.type", ``, "")
+	f("body:$.type", `{"type":"`+strings.Repeat("a", 129)+`"}`, "")
+	f("body:$.type", `{"type":"a b"}`, "")
+	f("body:$.*", `{"type":"a"}`, "")
+	f("body:$.@this", `{"type":"a"}`, "")
+	f("header:x-github-event", `{}`, "push")
+	f("header:X-Bad", `{}`, "")
+	f("const:order.created", ``, "order.created")
+	f(event.DefaultTypeSource("slack"), `{"event":{"type":"message"},"type":"event_callback"}`, "message")
+	f(event.DefaultTypeSource("slack"), `{"type":"event_callback"}`, "event_callback")
+}
+
+func TestParseTypeSourceRefuses(t *testing.T) {
+	for _, s := range []string{"type", "body:", "body:$.", "body:a..b", "header:", "header:a b", "const:", "const:a b", "const:" + strings.Repeat("a", 129), "body:" + strings.Repeat("a.", 17) + "a", "body:a|nope"} {
+		if _, err := event.ParseTypeSource(s); err == nil {
+			t.Errorf("%q was accepted", s)
+		}
+	}
+}
+
+func FuzzBodyPath(f *testing.F) {
+	f.Add("$.a.b", `{"a":{"b":1}}`)
+	f.Add("a.#(b==1)", `{"a":[{"b":1}]}`)
+	f.Add("a|@reverse", `[]`)
+	f.Fuzz(func(t *testing.T, path, body string) {
+		p, err := event.ParseBodyPath(path)
+		if err == nil && gjson.Valid(body) {
+			p.Lookup([]byte(body))
+		}
+	})
+}
