@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// BenchmarkProduce measures acknowledged records of 1 KB on events with four partitions, by goroutines
+// that each wait for their acknowledgement before the next record, all on one client without linger.
+func BenchmarkProduce(b *testing.B) {
+	for _, fsync := range []bool{true, false} {
+		for _, producers := range []int{1, 32, 128} {
+			b.Run(fmt.Sprintf("fsync=%t/producers=%d", fsync, producers), func(b *testing.B) {
+				cfg := testConfig(b)
+				cfg.Fsync = fsync
+				s := serve(b, cfg)
+				createTopics(b, s.Addr(), 4, nil, "relay.events")
+				cl := client(b, s.Addr(), kgo.ProducerLinger(0))
+				benchProduce(b, cl, producers)
+			})
+		}
+	}
+}
+
+func benchProduce(b *testing.B, cl *kgo.Client, producers int) {
+	value := make([]byte, 1024)
+	rand.Read(value)
+	var mu sync.Mutex
+	var all []time.Duration
+	work := make(chan int, producers)
+	var wg sync.WaitGroup
+	before := cpuTime()
+	for range producers {
+		wg.Go(func() {
+			var took []time.Duration
+			for i := range work {
+				at := time.Now()
+				r := &kgo.Record{Topic: "relay.events", Partition: int32(i % 4), Value: value}
+				if err := cl.ProduceSync(context.Background(), r).FirstErr(); err != nil {
+					b.Error(err)
+				}
+				took = append(took, time.Since(at))
+			}
+			mu.Lock()
+			all = append(all, took...)
+			mu.Unlock()
+		})
+	}
+	n := 0
+	for b.Loop() {
+		work <- n
+		n++
+	}
+	close(work)
+	wg.Wait()
+	slices.Sort(all)
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+	b.ReportMetric(float64(cpuTime()-before)/float64(n)/1e3, "cpu-µs/record")
+	b.ReportMetric(float64(all[len(all)/2])/1e6, "p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
+}
+
+// BenchmarkPaced measures the time to the acknowledgement of one producer that sends 500 records a second.
+func BenchmarkPaced(b *testing.B) {
+	for _, fsync := range []bool{true, false} {
+		b.Run(fmt.Sprintf("fsync=%t", fsync), func(b *testing.B) {
+			cfg := testConfig(b)
+			cfg.Fsync = fsync
+			s := serve(b, cfg)
+			createTopics(b, s.Addr(), 4, nil, "relay.events")
+			cl := client(b, s.Addr(), kgo.ProducerLinger(0))
+			value := make([]byte, 1024)
+			var all []time.Duration
+			tick := time.NewTicker(2 * time.Millisecond)
+			defer tick.Stop()
+			n := 0
+			for b.Loop() {
+				<-tick.C
+				at := time.Now()
+				r := &kgo.Record{Topic: "relay.events", Partition: int32(n % 4), Value: value}
+				if err := cl.ProduceSync(context.Background(), r).FirstErr(); err != nil {
+					b.Fatal(err)
+				}
+				all = append(all, time.Since(at))
+				n++
+			}
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2])/1e6, "p50-ms")
+			b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
+		})
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,211 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// disk knows where kfake keeps what, and makes it durable.
+//
+//	partitions/<topic>-<partition>/<base offset>.dat   records, appended
+//	                              /<base offset>.idx   leader epochs and transaction flags
+//	groups.log                                         groups and committed offsets, appended
+//	topics.json and the like                           replaced by rename after an fsync
+//
+// The .idx files need no sync: with one broker and no transactions their entries are all alike, and kfake
+// takes a missing or damaged one for just that.
+type disk struct {
+	root     string
+	syncFile func(path string) error // fdatasync: the data and the length
+	syncDir  func(path string) error // the entries of a directory
+
+	groups *groupsLog
+	state  *stateDir
+
+	mu         sync.Mutex // guards partitions
+	partitions map[topicPartition]*partition
+}
+
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+func newDisk(root string) *disk {
+	d := &disk{root: root, syncFile: fdatasync, syncDir: fsyncDir, partitions: make(map[topicPartition]*partition)}
+	d.groups, d.state = &groupsLog{disk: d}, &stateDir{disk: d}
+	return d
+}
+
+func (d *disk) partition(topic string, p int32) *partition {
+	key := topicPartition{topic, p}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	part := d.partitions[key]
+	if part == nil {
+		part = &partition{disk: d, dir: d.partitionDir(topic, p), newest: -1}
+		d.partitions[key] = part
+	}
+	return part
+}
+
+func (d *disk) partitionDir(topic string, p int32) string {
+	return filepath.Join(d.root, "partitions", url.PathEscape(topic)+"-"+strconv.Itoa(int(p)))
+}
+
+// syncAll makes everything durable that is in the data directory.
+func (d *disk) syncAll() error {
+	dirs := []string{d.root}
+	var files []string
+	err := filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != d.root:
+			dirs = append(dirs, path)
+		case strings.HasSuffix(path, ".dat"), path == d.groups.path():
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list data directory: %w", err)
+	}
+	var group errgroup.Group
+	group.SetLimit(maxParallelSyncs)
+	for _, path := range files {
+		group.Go(func() error { return d.syncFile(path) })
+	}
+	for _, path := range dirs {
+		group.Go(func() error { return d.syncDir(path) })
+	}
+	return group.Wait()
+}
+
+// partition is the directory of one partition. One barrier at a time syncs it.
+type partition struct {
+	disk   *disk
+	dir    string
+	newest int64 // base offset of the last segment at the last sync, -1 before
+}
+
+// sync makes durable what was appended since the last sync. kfake appends to the newest segment and
+// closes the one before it unsynced, so all from the last known one on are due. Paths are opened anew each
+// time: a topic that was deleted and made again has other files of the same names.
+func (p *partition) sync() error {
+	bases, err := segments(p.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.disk.removed()
+	}
+	if err != nil {
+		return fmt.Errorf("list partition: %w", err)
+	}
+	if len(bases) == 0 {
+		return nil // its records were deleted
+	}
+	newest := bases[len(bases)-1]
+	for _, base := range bases {
+		if base < p.newest && newest >= p.newest {
+			continue
+		}
+		if err := p.disk.syncFile(segmentPath(p.dir, base)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if newest == p.newest {
+		return nil
+	}
+	dirs := []string{p.dir}
+	if p.newest < 0 {
+		dirs = append(dirs, filepath.Dir(p.dir), p.disk.root)
+	}
+	for _, dir := range dirs {
+		if err := p.disk.syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	p.newest = newest
+	return nil
+}
+
+// removed tells a topic that was deleted, which leaves nothing to sync, from a data directory that is gone
+// from under the broker, which goes on writing to files without a name.
+func (d *disk) removed() error {
+	if _, err := os.Stat(filepath.Join(d.root, "meta.json")); err != nil {
+		return fmt.Errorf("find data directory: %w", err)
+	}
+	return nil
+}
+
+func segmentPath(dir string, base int64) string {
+	return filepath.Join(dir, strconv.FormatInt(base, 10)+".dat")
+}
+
+// segments lists the base offsets of a partition's segments, ascending.
+func segments(dir string) ([]int64, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var bases []int64
+	for _, name := range names {
+		if text, ok := strings.CutSuffix(name, ".dat"); ok {
+			base, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("segment %q: %w", name, err)
+			}
+			bases = append(bases, base)
+		}
+	}
+	slices.Sort(bases)
+	return bases, nil
+}
+
+// groupsLog holds the committed offsets. kfake replaces it now and then.
+type groupsLog struct {
+	disk *disk
+	last os.FileInfo
+}
+
+func (g *groupsLog) path() string { return filepath.Join(g.disk.root, "groups.log") }
+
+func (g *groupsLog) sync() error {
+	info, err := os.Stat(g.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return g.disk.removed() // no commit was accepted yet
+	}
+	if err != nil {
+		return fmt.Errorf("find committed offsets: %w", err)
+	}
+	if err := g.disk.syncFile(g.path()); err != nil {
+		return err
+	}
+	if g.last != nil && os.SameFile(g.last, info) {
+		return nil
+	}
+	if err := g.disk.syncDir(g.disk.root); err != nil {
+		return err
+	}
+	g.last = info
+	return nil
+}
+
+// stateDir is the root with the files that kfake replaces by rename.
+type stateDir struct{ disk *disk }
+
+func (s *stateDir) sync() error { return s.disk.syncDir(s.disk.root) }

@@ -1,0 +1,119 @@
+package kafka
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// A gate decides what every request and answer has to wait for.
+type gate struct {
+	disk      *disk
+	isDurable func(topic string) bool
+	on        bool // off: everything passes
+
+	durable *barrier // partitions of durable topics, before their acknowledgements
+	lazy    *barrier // the others and the broker's state, around offset commits
+
+	breakOnce sync.Once
+	broken    chan struct{} // closed after the first error of a barrier
+	err       error         // set before broken is closed
+
+	mu    sync.Mutex              // guards dirty
+	dirty map[*partition]struct{} // of the other topics, acknowledged since the last commit
+}
+
+func newGate(d *disk, isDurable func(string) bool, on bool) *gate {
+	g := &gate{disk: d, isDurable: isDurable, on: on, broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
+	g.durable, g.lazy = newBarrier(g.fail), newBarrier(g.fail)
+	return g
+}
+
+func (g *gate) lanes() []*barrier { return []*barrier{g.durable, g.lazy} }
+
+func (g *gate) fail(err error) {
+	g.breakOnce.Do(func() {
+		g.err = err
+		close(g.broken)
+	})
+}
+
+func (g *gate) failure() error {
+	select {
+	case <-g.broken:
+		return g.err
+	default:
+		return nil
+	}
+}
+
+// admit returns the rounds that a request must see finished before the broker does. An offset commit
+// waits for all that was acknowledged before it, and for the records of durable topics that were not yet:
+// a consumer may have read them already.
+func (g *gate) admit(key int16) []*round {
+	if !g.on || (key != int16(kmsg.OffsetCommit) && key != int16(kmsg.TxnOffsetCommit)) {
+		return nil
+	}
+	g.mu.Lock()
+	targets := make([]target, 0, len(g.dirty))
+	for p := range g.dirty {
+		targets = append(targets, p)
+	}
+	clear(g.dirty)
+	lazy := g.lazy.join(targets...)
+	g.mu.Unlock()
+	return []*round{lazy, g.durable.join()}
+}
+
+// release returns the round that an answer must see finished before the client does, or nil. The broker
+// has done its work by now: what the answer tells of is in the page cache.
+func (g *gate) release(req header, answer []byte) (*round, error) {
+	if !g.on {
+		return nil, nil
+	}
+	switch kmsg.Key(req.key) {
+	case kmsg.Produce:
+		return g.releaseProduce(req, answer)
+	case kmsg.OffsetCommit, kmsg.TxnOffsetCommit:
+		return g.lazy.join(g.disk.groups), nil
+	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs:
+		return g.lazy.join(g.disk.state), nil
+	default:
+		return nil, nil
+	}
+}
+
+func (g *gate) releaseProduce(req header, answer []byte) (*round, error) {
+	resp := kmsg.NewPtrProduceResponse()
+	resp.Version = req.version
+	body := answer[8:] // length and correlation id
+	if resp.IsFlexible() {
+		body = body[min(1, len(body)):] // the header's tags, always empty
+	}
+	if err := resp.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("parse produce answer: %w", err)
+	}
+	var targets []target
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		durable := g.isDurable(t.Topic)
+		for j := range t.Partitions {
+			if t.Partitions[j].ErrorCode != 0 {
+				continue
+			}
+			p := g.disk.partition(t.Topic, t.Partitions[j].Partition)
+			if durable {
+				targets = append(targets, p)
+				continue
+			}
+			g.mu.Lock()
+			g.dirty[p] = struct{}{}
+			g.mu.Unlock()
+		}
+	}
+	if len(targets) == 0 {
+		return nil, nil
+	}
+	return g.durable.join(targets...), nil
+}

@@ -1,0 +1,247 @@
+// Package kafka is an embedded Kafka broker: franz-go's kfake as one node with a data directory.
+//
+// Any Kafka client in, over TCP; log files out, under the data directory. With Fsync on, the answer to
+// a produce request for a durable topic leaves only after an fdatasync that started after the records
+// were written has finished, and an offset commit reaches the broker only after everything that was
+// acknowledged before it is on disk, so that no committed offset ever lies beyond the end of a log.
+// That holds for every client, in this process or in another, because it is done at the connection: a
+// listener wraps each connection, learns from the request headers what every answer is for, and holds
+// back what must wait. Answers to one connection stay in order; fetches have connections of their own
+// in every client we use and are passed through without a copy.
+//
+// Group commit: a barrier starts at once when none is running, and what arrives meanwhile waits for the
+// next one. No tick, so an idle broker answers after one fdatasync and a busy one batches by itself. The
+// durable topics and the others have barriers of their own: the second of outcomes that an offset commit
+// flushes does not delay the event that is being accepted.
+//
+// An error of fdatasync or fsync is final. Nothing is acknowledged after it and Run returns it: the
+// kernel has dropped the pages, so trying again would report success for data that is gone.
+//
+// What survives SIGKILL: records, topics with their settings, committed offsets with their metadata.
+// What does not: group members, share groups, transactions, the log start after DeleteRecords, and the
+// producers' sequence numbers, so a request that was in flight may be stored twice.
+//
+// Backpressure: a client that sends on without reading answers is blocked by TCP.
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// Deps are what a Server uses of its surroundings.
+type Deps struct {
+	Log *slog.Logger
+}
+
+// Server is one embedded broker.
+type Server struct {
+	cfg   Config
+	log   *slog.Logger
+	disk  *disk
+	ready chan struct{}
+	addr  string // set before ready is closed
+}
+
+// New checks the configuration. It starts nothing and touches no file.
+func New(cfg Config, deps Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("check embedded kafka settings: %w", err)
+	}
+	if cfg.Durable == nil {
+		cfg.Durable = DurableTopic
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{cfg: cfg, log: deps.Log, disk: newDisk(cfg.DataDir), ready: make(chan struct{})}, nil
+}
+
+// Ready is closed when the broker answers.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Addr is the address that clients connect to. It is known once Ready is closed.
+func (s *Server) Addr() string {
+	select {
+	case <-s.ready:
+		return s.addr
+	default:
+		return ""
+	}
+}
+
+// Run serves until ctx ends, then finishes the answers that wait for the disk, writes the broker's state
+// and returns nil. A data directory that another process holds, a directory that cannot be read and an
+// error of fsync are returned.
+func (s *Server) Run(ctx context.Context) error {
+	unlock, err := lockDir(s.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	durability, err := s.prepare(ctx)
+	if err != nil {
+		return err
+	}
+
+	g := newGate(s.disk, s.cfg.Durable, durability == groupBarrier)
+	ln := &listener{gate: g}
+	cluster, err := s.start(ln, durability)
+	if err != nil {
+		return fmt.Errorf("start broker on %s: %w", s.cfg.DataDir, err)
+	}
+
+	lanes, stopLanes := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLanes()
+	var running sync.WaitGroup
+	for _, b := range g.lanes() {
+		running.Go(func() { b.run(lanes) })
+	}
+
+	s.addr = ln.Addr().String()
+	close(s.ready)
+	s.log.Info("embedded kafka ready", "addr", s.addr, "data", s.cfg.DataDir, "durability", durability.String())
+
+	select {
+	case <-ctx.Done():
+	case <-g.broken:
+	}
+	cluster.Close()
+	ln.conns.Wait() // held answers leave while the barriers still run
+	stopLanes()
+	running.Wait()
+	if err := g.failure(); err != nil {
+		return fmt.Errorf("sync log to disk: %w", err)
+	}
+	if durability == groupBarrier {
+		if err := s.disk.syncAll(); err != nil {
+			return fmt.Errorf("sync log to disk at the end: %w", err)
+		}
+	}
+	return nil
+}
+
+// durability says who makes acknowledged records survive a power failure.
+type durability int
+
+const (
+	pageCache    durability = iota // nobody: the kernel writes back within half a minute
+	groupBarrier                   // the barriers of this package
+	syncWrites                     // kfake, one fsync per batch in its only goroutine
+)
+
+func (d durability) String() string {
+	return [...]string{"page cache", "group fsync", "fsync per batch"}[d]
+}
+
+// prepare readies the files of the data directory for kfake and chooses the durability.
+func (s *Server) prepare(ctx context.Context) (durability, error) {
+	for _, name := range []string{"groups.log", "pids.log"} {
+		if err := s.repairLog(filepath.Join(s.cfg.DataDir, name)); err != nil {
+			return 0, err
+		}
+	}
+	if !s.cfg.Fsync {
+		return pageCache, nil
+	}
+	if err := probeLayout(ctx, s.cfg.DataDir); err != nil {
+		s.log.Warn("embedded kafka keeps its files in another way than expected: every batch is synced alone, which is slow", "err", err)
+		return syncWrites, nil
+	}
+	// What the process before left in the page cache may be read and committed from now on.
+	if err := s.disk.syncAll(); err != nil {
+		return 0, fmt.Errorf("sync log to disk at the start: %w", err)
+	}
+	return groupBarrier, nil
+}
+
+func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.ClusterID("relay-embedded"),
+		kfake.DataDir(s.cfg.DataDir),
+		kfake.WithLogger(brokerLog{s.log}),
+		kfake.MaxVersions(versions()),
+		kfake.BrokerConfigs(map[string]string{
+			"message.max.bytes": fmt.Sprint(s.cfg.MaxMessageBytes),
+			// Offsets of a group without members would expire after a week, also while the
+			// broker is down.
+			"offsets.retention.minutes": "2147483647",
+		}),
+		kfake.ListenFn(func(string, string) (net.Listener, error) {
+			l, err := net.Listen("tcp", s.cfg.Listen)
+			ln.Listener = l
+			return ln, err
+		}),
+	}
+	if d == syncWrites {
+		opts = append(opts, kfake.SyncWrites())
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return nil, err
+	}
+	keepLastRecord(cluster)
+	// Written at a clean stop only: after the next SIGKILL these windows would be stale, and every
+	// idempotent producer that is still alive would be refused as out of order.
+	if err := os.Remove(filepath.Join(s.cfg.DataDir, "seq_windows.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		cluster.Close()
+		return nil, fmt.Errorf("drop old producer sequences: %w", err)
+	}
+	return cluster, nil
+}
+
+// versions caps Produce at the last version that names topics instead of giving their ids: the gate
+// reads the names from the answers.
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.Produce), 12)
+	return v
+}
+
+// keepLastRecord makes DeleteRecords leave the last record of a partition. kfake learns the end of a log
+// from its segment files alone: a partition without one starts again at offset 0 after a restart, below
+// the offsets that its consumers have committed.
+func keepLastRecord(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.DeleteRecords), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req, ok := kreq.(*kmsg.DeleteRecordsRequest)
+		if !ok {
+			return nil, nil, false
+		}
+		for _, t := range req.Topics {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
+				info := cluster.PartitionInfo(t.Topic, p.Partition)
+				if info == nil {
+					continue
+				}
+				if last := max(info.HighWatermark-1, info.LogStartOffset); p.Offset == -1 || p.Offset == info.HighWatermark {
+					p.Offset = last
+				}
+			}
+		}
+		return nil, nil, false
+	})
+}
+
+// brokerLog passes kfake's warnings and errors on.
+type brokerLog struct{ log *slog.Logger }
+
+func (l brokerLog) Logf(level kfake.LogLevel, msg string, args ...any) {
+	switch level {
+	case kfake.LogLevelError:
+		l.log.Error("embedded kafka", "msg", fmt.Sprintf(msg, args...))
+	case kfake.LogLevelWarn:
+		l.log.Warn("embedded kafka", "msg", fmt.Sprintf(msg, args...))
+	}
+}

@@ -1,0 +1,97 @@
+package kafka
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+)
+
+// TestMain runs the tests, or, in a process that a test started, the broker that the test kills.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(child())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// running is a broker that a test started in this process.
+type running struct {
+	*Server
+	stop func() error // ends Run and returns what it returned
+}
+
+// serve starts a broker on dir and stops it when the test ends. change may adjust it before.
+func serve(tb testing.TB, cfg Config, change ...func(*Server)) running {
+	tb.Helper()
+	s, err := New(cfg, Deps{Log: testLog(tb)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, f := range change {
+		f(s)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	var result error
+	stopped := false
+	stop := func() error {
+		cancel()
+		if !stopped {
+			result, stopped = <-ended, true
+		}
+		return result
+	}
+	tb.Cleanup(func() { stop() })
+	select {
+	case <-s.Ready():
+	case err := <-ended:
+		tb.Fatalf("Run ended early: %v", err)
+	case <-time.After(30 * time.Second):
+		tb.Fatal("broker is not ready")
+	}
+	return running{s, stop}
+}
+
+func testConfig(tb testing.TB) Config {
+	cfg := DefaultConfig()
+	cfg.DataDir = tb.TempDir()
+	return cfg
+}
+
+func testLog(tb testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+func client(tb testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
+	tb.Helper()
+	opts = append([]kgo.Opt{
+		kgo.SeedBrokers(addr),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+	}, opts...)
+	c, err := kgo.NewClient(opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+func createTopics(tb testing.TB, addr string, partitions int32, configs map[string]*string, topics ...string) {
+	tb.Helper()
+	adm := kadm.NewClient(client(tb, addr))
+	resp, err := adm.CreateTopics(tb.Context(), partitions, 1, configs, topics...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := resp.Error(); err != nil {
+		tb.Fatal(err)
+	}
+}
