@@ -1,0 +1,97 @@
+package egress
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// answerFunc gives the addresses of a name, lower case and without the dot at its end. n counts the
+// questions of this type for this name, from 1. Returning nil means the name does not exist.
+type answerFunc func(name string, n int) []netip.Addr
+
+// dnsServer is a name server on loopback that answers A and AAAA questions over UDP.
+type dnsServer struct {
+	conn   net.PacketConn
+	answer answerFunc
+
+	mu    sync.Mutex // guards asked
+	asked map[string]int
+}
+
+// startDNS starts a name server for the test and returns its address.
+func startDNS(tb testing.TB, answer answerFunc) string {
+	tb.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &dnsServer{conn: conn, answer: answer, asked: map[string]int{}}
+	var wg sync.WaitGroup
+	wg.Go(s.serve)
+	tb.Cleanup(func() {
+		conn.Close()
+		wg.Wait()
+	})
+	return conn.LocalAddr().String()
+}
+
+func (s *dnsServer) serve() {
+	buf := make([]byte, 1500)
+	for {
+		n, from, err := s.conn.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		if reply, ok := s.reply(buf[:n]); ok {
+			s.conn.WriteTo(reply, from)
+		}
+	}
+}
+
+func (s *dnsServer) reply(packet []byte) ([]byte, bool) {
+	var in dnsmessage.Message
+	if in.Unpack(packet) != nil || len(in.Questions) != 1 {
+		return nil, false
+	}
+	q := in.Questions[0]
+	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
+	s.mu.Lock()
+	key := q.Type.String() + " " + name
+	s.asked[key]++
+	n := s.asked[key]
+	s.mu.Unlock()
+
+	out := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: in.ID, Response: true, RecursionAvailable: true},
+		Questions: in.Questions,
+	}
+	addrs := s.answer(name, n)
+	if addrs == nil {
+		out.RCode = dnsmessage.RCodeNameError
+	}
+	for _, a := range addrs {
+		h := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: dnsmessage.ClassINET}
+		switch {
+		case q.Type == dnsmessage.TypeA && a.Is4():
+			out.Answers = append(out.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AResource{A: a.As4()}})
+		case q.Type == dnsmessage.TypeAAAA && a.Is6():
+			out.Answers = append(out.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+		}
+	}
+	reply, err := out.Pack()
+	return reply, err == nil
+}
+
+// always answers every name with the same addresses.
+func always(addrs ...string) answerFunc {
+	parsed := []netip.Addr{}
+	for _, a := range addrs {
+		parsed = append(parsed, netip.MustParseAddr(a))
+	}
+	return func(string, int) []netip.Addr { return parsed }
+}

@@ -1,0 +1,163 @@
+package egress
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestCheckURLAccepts(t *testing.T) {
+	loopback := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+	private := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	withHTTP := Policy{AllowHTTP: true}
+	benchmark := Policy{Allow: loopback.Allow, AllowHTTP: true}
+	f := func(p Policy, raw, want string) {
+		t.Helper()
+		u, err := p.CheckURL(raw)
+		if err != nil {
+			t.Errorf("%q: %v", raw, err)
+			return
+		}
+		if u.String() != want {
+			t.Errorf("%q becomes %q, want %q", raw, u, want)
+		}
+		again, err := p.CheckURL(u.String())
+		if err != nil || again.String() != want {
+			t.Errorf("%q judged again becomes %q, %v", want, again, err)
+		}
+	}
+	same := func(p Policy, raw string) {
+		t.Helper()
+		f(p, raw, raw)
+	}
+	same(Policy{}, "https://example.com/h")
+	same(Policy{}, "https://example.com")
+	same(Policy{}, "https://example.com:443/h")
+	same(Policy{}, "https://example.com:1024/")
+	same(Policy{}, "https://example.com:65535/")
+	same(Policy{}, "https://a.b.c.example.com/a/../b//c?x=1&x=2&y")
+	same(Policy{}, "https://example.com/%2e%2e/%00?q=%23")
+	same(Policy{}, "https://my_host.example.com/")
+	same(Policy{}, "https://1.2.3.4.nip.io/")
+	same(Policy{}, "https://metadata.google.internal/") // names are judged when they are dialled
+	same(Policy{}, "https://xn--bcher-kva.example/")
+	same(Policy{}, "https://example.x0/")
+	same(Policy{}, "https://localhost.example.com/")
+	f(Policy{}, "HTTPS://EXAMPLE.com/H", "https://example.com/H")
+	f(Policy{}, "https://example.com:/h", "https://example.com/h")
+	f(Policy{}, "https://example.com:00443/h", "https://example.com:443/h")
+	f(Policy{}, "https://Bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC")
+	f(Policy{}, "https://例え。テスト/", "https://xn--r8jz45g.xn--zckzah/")
+	f(Policy{}, "https://ｅｘａｍｐｌｅ.com/", "https://example.com/")
+	f(Policy{}, "https://b%C3%BCcher.example/", "https://xn--bcher-kva.example/")
+	same(Policy{}, "https://"+strings.Repeat("a.", 126)+"a/")
+	same(Policy{}, "https://example.com/"+strings.Repeat("a", maxURL-len("https://example.com/")))
+
+	same(withHTTP, "http://example.com/")
+	same(withHTTP, "http://example.com:80/")
+	same(withHTTP, "http://example.com:8080/")
+	same(withHTTP, "https://example.com/")
+
+	same(loopback, "https://127.0.0.1/")
+	same(loopback, "https://127.0.0.1:22/")
+	same(loopback, "https://127.9.9.9:8443/")
+	same(loopback, "https://[::1]:8443/")
+	f(loopback, "https://[0:0:0:0:0:0:0:1]/", "https://[::1]/")
+	same(loopback, "https://localhost:25/")
+	same(loopback, "https://web.localhost:8443/")
+	same(loopback, "https://receiver:8443/")
+	same(loopback, "https://receiver:25/")
+	same(private, "https://10.1.2.3:80/")
+	same(private, "https://receiver/")
+	same(benchmark, "http://127.0.0.1:9999/hook")
+	same(benchmark, "http://localhost/hook")
+}
+
+// TestCheckURLRefuses holds what is refused with which advice. Hostile targets are in hostile_test.go.
+func TestCheckURLRefuses(t *testing.T) {
+	loopback := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	private := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	f := func(p Policy, raw, advice string) {
+		t.Helper()
+		u, err := p.CheckURL(raw)
+		var refused *URLError
+		if !errors.As(err, &refused) {
+			t.Errorf("%q: accepted as %v or a wrong error: %v", raw, u, err)
+			return
+		}
+		if !strings.Contains(err.Error(), advice) || !strings.HasPrefix(err.Error(), "URL ") {
+			t.Errorf("%q: %q does not say %q", raw, err, advice)
+		}
+		if len(err.Error()) > 200 {
+			t.Errorf("%q: the message has %d bytes", raw, len(err.Error()))
+		}
+	}
+	f(Policy{}, "", "begin with https://")
+	f(Policy{}, "example.com/h", "begin with https://")
+	f(Policy{}, "//example.com/h", "begin with https://")
+	f(Policy{}, "/h", "begin with https://")
+	f(Policy{}, "ftp://example.com/", "begin with https://")
+	f(Policy{AllowHTTP: true}, "ftp://example.com/", "begin with https://")
+	f(Policy{}, "http://example.com/h", "change http:// to https://")
+	f(loopback, "http://127.0.0.1:80/h", "change http:// to https://")
+	f(Policy{}, "https:example.com", "no host")
+	f(Policy{}, "https:///h", "no host")
+	f(Policy{}, "https://:443/h", "no host")
+	f(Policy{}, "https://?x", "no host")
+	f(Policy{}, "https://u:p@example.com/", "user name or password")
+	f(Policy{}, "https://@example.com/", "user name or password")
+	f(Policy{}, "https://example.com/#x", "fragment")
+	f(Policy{}, "https://example.com/#", "fragment")
+	f(Policy{}, "https://example.com/"+strings.Repeat("a", maxURL), "longer than 2048")
+	f(Policy{}, "https://example.com/"+strings.Repeat("ü", 500), "longer than 2048") // longer once it is encoded
+	f(Policy{}, " https://example.com/", "cannot be read")
+	f(Policy{}, "https://example.com/\n", "cannot be read")
+	f(Policy{}, "https://exa mple.com/", "cannot be read")
+	f(Policy{}, "https://example.com:x/", "cannot be read")
+	f(Policy{}, "https://example.com:443:443/", "cannot be read")
+	f(Policy{}, "https://example.com:-1/", "cannot be read")
+	f(Policy{}, "https://example.com:0/", "port that does not exist")
+	f(Policy{}, "https://example.com:65536/", "port that does not exist")
+	f(Policy{}, "https://example.com:99999999999999999999/", "port that does not exist")
+	f(Policy{}, "https://example.com:22/", "has port 22")
+	f(Policy{}, "https://example.com:80/", "has port 80")
+	f(Policy{}, "https://example.com:444/", "has port 444")
+	f(Policy{}, "https://example.com:1023/", "has port 1023")
+	f(loopback, "https://example.com:22/", "has port 22")
+	f(Policy{AllowHTTP: true}, "http://example.com:81/", "has port 81")
+	f(Policy{}, "https://example.com./", "dot at the end")
+	f(Policy{}, "https://a..example.com/", "not a valid name")
+	f(Policy{}, "https://.example.com/", "not a valid name")
+	f(Policy{}, "https://-a.example.com/", "not a valid name")
+	f(Policy{}, "https://a-.example.com/", "not a valid name")
+	f(Policy{}, "https://a*.example.com/", "not a valid name")
+	f(Policy{}, "https://"+strings.Repeat("a", 64)+".com/", "not a valid name")
+	f(Policy{}, "https://"+strings.Repeat("a.", 127)+"a/", "longer than 253")
+	f(Policy{}, "https://xn--a.example/", "international name")
+	f(Policy{}, "https://a\u0338.\u0000", "cannot be read")
+	f(Policy{}, "https://intranet/", "without a dot")
+	f(Policy{}, "https://8.8.8.8/", "an address is not accepted")
+	f(Policy{}, "https://[2606:4700:4700::1111]/", "an address is not accepted")
+	f(loopback, "https://8.8.8.8/", "an address is not accepted")
+	f(loopback, "https://10.0.0.1/", "not public (private)")
+	f(loopback, "https://[::1]/", "not public (loopback)")
+	f(loopback, "https://[::ffff:127.0.0.1]/", "not public (ipv4_mapped)")
+	f(loopback, "https://2130706433/", "reads as a number")
+	f(loopback, "https://127.1/", "reads as a number")
+	f(private, "https://localhost/", "names this machine")
+	f(private, "https://a.localhost/", "names this machine")
+	f(Policy{Own: []netip.Addr{netip.MustParseAddr("8.8.4.4")}}, "https://8.8.4.4/", "not public (own_address)")
+}
+
+// The message goes into an API answer; what was sent may be a secret and must not come back in it.
+func TestURLErrorDoesNotRepeatTheURL(t *testing.T) {
+	for _, raw := range []string{
+		"https://user:hunter2@example.com/", "https://exa mple.com/hunter2", "https://127.0.0.1/hunter2", "https://example.com/?k=hunter2#", "https://hunter2/",
+		"https://hunter2.:443", "https://hunter2..a/", "hunter2://", "https://[hunter2]/", "https://a:hunter2/",
+	} {
+		if _, err := (Policy{}).CheckURL(raw); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+}

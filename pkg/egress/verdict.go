@@ -1,0 +1,124 @@
+package egress
+
+import "net/netip"
+
+// Verdict names what an address is, or why a target may not be reached. It is the same word in an
+// error, a log line, a metric and a test.
+type Verdict string
+
+// What may be reached.
+const (
+	Public  Verdict = "public"  // global unicast that no registry sets apart
+	Allowed Verdict = "allowed" // inside Policy.Allow, whatever else it is
+)
+
+// Addresses that may not.
+const (
+	Invalid             Verdict = "invalid"
+	Unspecified         Verdict = "unspecified"
+	Loopback            Verdict = "loopback"
+	Private             Verdict = "private"
+	LinkLocal           Verdict = "link_local"
+	SiteLocal           Verdict = "site_local"
+	CGNAT               Verdict = "cgnat"
+	ProtocolAssignments Verdict = "protocol_assignments"
+	Benchmarking        Verdict = "benchmarking"
+	Documentation       Verdict = "documentation"
+	Multicast           Verdict = "multicast"
+	Reserved            Verdict = "reserved"
+	Broadcast           Verdict = "broadcast"
+	CloudMetadata       Verdict = "cloud_metadata"
+	IPv4Mapped          Verdict = "ipv4_mapped"
+	IPv4Compatible      Verdict = "ipv4_compatible"
+	IPv4Translated      Verdict = "ipv4_translated"
+	NAT64               Verdict = "nat64"
+	SixToFour           Verdict = "6to4"
+	Teredo              Verdict = "teredo"
+	ORCHID              Verdict = "orchid"
+	Discard             Verdict = "discard"
+	SegmentRouting      Verdict = "segment_routing"
+	UniqueLocal         Verdict = "unique_local"
+	OwnAddress          Verdict = "own_address"
+)
+
+// Targets that may not be reached although the address might.
+const (
+	Port      Verdict = "port"       // a port that is only open inside Policy.Allow
+	NotAName  Verdict = "not_a_name" // an address literal or a one-label name outside Policy.Allow
+	PlainHTTP Verdict = "plain_http" // http without Policy.AllowHTTP
+)
+
+// Blocked reports whether the guard refuses what has this verdict. Every word it does not know is
+// refused.
+func (v Verdict) Blocked() bool { return v != Public && v != Allowed }
+
+// special lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are
+// not globally reachable, and those whose addresses carry an IPv4 address inside. The first match
+// decides, so a narrow block stands before the one around it. Read only.
+//
+// An address that embeds an IPv4 address is refused by the name of its form, whatever is inside: what
+// a translator or a tunnel would make of it is not ours to guess. A network that reaches IPv4 only
+// through NAT64 adds 64:ff9b::/96 to RELAY_EGRESS_ALLOW and filters at the translator.
+var special = []struct {
+	prefix  netip.Prefix
+	verdict Verdict
+}{
+	// 0.0.0.0/8 is "this network" (RFC 791, 3.2); Linux takes 0.0.0.0 for the machine itself.
+	{netip.MustParsePrefix("0.0.0.0/8"), Unspecified},
+	{netip.MustParsePrefix("10.0.0.0/8"), Private},               // RFC 1918
+	{netip.MustParsePrefix("100.64.0.0/10"), CGNAT},              // RFC 6598; 100.100.100.200 is Alibaba's metadata
+	{netip.MustParsePrefix("127.0.0.0/8"), Loopback},             // RFC 1122, 3.2.1.3
+	{netip.MustParsePrefix("168.63.129.16/32"), CloudMetadata},   // Azure's platform address, public by form only
+	{netip.MustParsePrefix("169.254.0.0/16"), LinkLocal},         // RFC 3927; 169.254.169.254 is the metadata of most clouds
+	{netip.MustParsePrefix("172.16.0.0/12"), Private},            // RFC 1918
+	{netip.MustParsePrefix("192.0.0.0/24"), ProtocolAssignments}, // RFC 6890, 2.1; 192.0.0.192 is Oracle's metadata
+	{netip.MustParsePrefix("192.0.2.0/24"), Documentation},       // RFC 5737, TEST-NET-1
+	{netip.MustParsePrefix("192.88.99.0/24"), SixToFour},         // RFC 3068 relay anycast, deprecated by RFC 7526
+	{netip.MustParsePrefix("192.168.0.0/16"), Private},           // RFC 1918
+	{netip.MustParsePrefix("198.18.0.0/15"), Benchmarking},       // RFC 2544
+	{netip.MustParsePrefix("198.51.100.0/24"), Documentation},    // RFC 5737, TEST-NET-2
+	{netip.MustParsePrefix("203.0.113.0/24"), Documentation},     // RFC 5737, TEST-NET-3
+	{netip.MustParsePrefix("224.0.0.0/4"), Multicast},            // RFC 1112, RFC 5771
+	{netip.MustParsePrefix("255.255.255.255/32"), Broadcast},     // RFC 919
+	{netip.MustParsePrefix("240.0.0.0/4"), Reserved},             // RFC 1112, 4
+
+	{netip.MustParsePrefix("::/128"), Unspecified},             // RFC 4291, 2.5.2
+	{netip.MustParsePrefix("::1/128"), Loopback},               // RFC 4291, 2.5.3
+	{netip.MustParsePrefix("::ffff:0:0/96"), IPv4Mapped},       // RFC 4291, 2.5.5.2
+	{netip.MustParsePrefix("::/96"), IPv4Compatible},           // RFC 4291, 2.5.5.1, deprecated
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), IPv4Translated}, // RFC 2765, 2.1
+	{netip.MustParsePrefix("64:ff9b::/96"), NAT64},             // RFC 6052, 2.1
+	{netip.MustParsePrefix("64:ff9b:1::/48"), NAT64},           // RFC 8215
+	{netip.MustParsePrefix("100::/64"), Discard},               // RFC 6666
+	{netip.MustParsePrefix("100:0:0:1::/64"), Discard},         // RFC 9780, dummy prefix
+	{netip.MustParsePrefix("2001::/32"), Teredo},               // RFC 4380
+	{netip.MustParsePrefix("2001:2::/48"), Benchmarking},       // RFC 5180
+	{netip.MustParsePrefix("2001:10::/28"), ORCHID},            // RFC 4843, deprecated
+	{netip.MustParsePrefix("2001:20::/28"), ORCHID},            // RFC 7343
+	{netip.MustParsePrefix("2001::/23"), ProtocolAssignments},  // RFC 2928
+	{netip.MustParsePrefix("2001:db8::/32"), Documentation},    // RFC 3849
+	{netip.MustParsePrefix("2002::/16"), SixToFour},            // RFC 3056
+	{netip.MustParsePrefix("3fff::/20"), Documentation},        // RFC 9637
+	{netip.MustParsePrefix("5f00::/16"), SegmentRouting},       // RFC 9602
+	{netip.MustParsePrefix("fc00::/7"), UniqueLocal},           // RFC 4193; fd00:ec2::254 is Amazon's metadata
+	{netip.MustParsePrefix("fe80::/10"), LinkLocal},            // RFC 4291, 2.5.6
+	{netip.MustParsePrefix("fec0::/10"), SiteLocal},            // RFC 3879, deprecated
+	{netip.MustParsePrefix("ff00::/8"), Multicast},             // RFC 4291, 2.7
+	{netip.MustParsePrefix("2000::/3"), Public},                // RFC 4291, 2.4: the only global unicast assigned so far
+	{netip.MustParsePrefix("::/0"), Reserved},                  // what is not assigned is not public
+}
+
+// Judge says what an address is, from the registries alone. It is pure; [Policy.Judge] adds what an
+// installation allows and which addresses are its own.
+func Judge(addr netip.Addr) Verdict {
+	if !addr.IsValid() {
+		return Invalid
+	}
+	addr = addr.WithZone("") // a prefix never contains an address with a zone
+	for _, s := range special {
+		if s.prefix.Contains(addr) {
+			return s.verdict
+		}
+	}
+	return Public // IPv4 only: the last IPv6 line takes all
+}
