@@ -46,7 +46,7 @@ type Summary struct {
 	Attempts      int    // HTTP attempts of all destinations
 	Source        Source
 	Counts        Counts
-	Processing    string // none, processing, processed, failed
+	Processing    Processing
 	Size          int
 	LastAttemptAt time.Time
 	NextAttemptAt time.Time
@@ -62,7 +62,15 @@ type Detail struct {
 	Deliveries        []Delivery
 	Attempts          []AttemptRow // newest 200, oldest first, bodies cut to 1 KiB
 	AttemptsTruncated bool
+	Receipt           *Receipt
 	AsOf              time.Time // as in Page
+}
+
+// AttemptPage is one page of the attempts of an event, newest first.
+type AttemptPage struct {
+	Rows []AttemptRow
+	More bool      // another row was seen behind the last one
+	AsOf time.Time // as in Page
 }
 
 // Delivery is the state of one event at one destination.

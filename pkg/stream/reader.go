@@ -105,3 +105,26 @@ func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*R
 		}
 	}
 }
+
+// Committed returns the offsets that a group (named without the prefix) has committed for the topics;
+// partitions without a commit are left out.
+func (r *Reader) Committed(ctx context.Context, group string, topics ...string) (map[Partition]int64, error) {
+	fetched, err := r.adm.FetchOffsets(ctx, r.cfg.Prefix+group)
+	if err == nil {
+		err = fetched.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch offsets of %s: %w", group, err)
+	}
+	wanted := make(map[string]string, len(topics))
+	for _, t := range topics {
+		wanted[r.cfg.Prefix+t] = t
+	}
+	out := make(map[Partition]int64)
+	fetched.Each(func(o kadm.OffsetResponse) {
+		if t, ok := wanted[o.Topic]; ok && o.At >= 0 {
+			out[Partition{t, o.Partition}] = o.At
+		}
+	})
+	return out, nil
+}

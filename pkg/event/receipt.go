@@ -1,0 +1,84 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Processing is what the receiver said about an event after it was delivered.
+type Processing string
+
+// States of processing; none stands for the absence of a receipt.
+const (
+	ProcessingNone    Processing = "none"
+	ProcessingRunning Processing = "processing"
+	ProcessingDone    Processing = "processed"
+	ProcessingFailed  Processing = "failed"
+)
+
+// Receipt reports the processing of an event, a record of the topic receipts.
+type Receipt struct {
+	Event     id.ID
+	Account   string
+	Endpoint  string
+	State     Processing
+	Reference string
+	Details   string // text, or a JSON object
+	At        time.Time
+}
+
+// Field numbers of the wire form, as in outcome.go.
+const (
+	rEvent = iota + 1
+	rAccount
+	rState
+	rReference
+	rDetails
+	rAt
+)
+
+// Record encodes the receipt; its key is the endpoint.
+func (r *Receipt) Record() *stream.Record {
+	b := appendBytes(nil, rEvent, r.Event[:])
+	b = appendString(b, rAccount, r.Account)
+	b = appendString(b, rState, string(r.State))
+	b = appendString(b, rReference, r.Reference)
+	b = appendString(b, rDetails, r.Details)
+	b = appendInt(b, rAt, unixMilli(r.At))
+	return &stream.Record{Key: []byte(r.Endpoint), Value: b}
+}
+
+// DecodeReceipt reads a record of the topic receipts.
+func DecodeReceipt(rec *stream.Record) (*Receipt, error) {
+	r := &Receipt{Endpoint: string(rec.Key)}
+	err := eachField(rec.Value, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case rEvent:
+			return readID(&r.Event, b)
+		case rAccount:
+			r.Account = string(b)
+		case rState:
+			r.State = Processing(b)
+		case rReference:
+			r.Reference = string(b)
+		case rDetails:
+			r.Details = string(b)
+		case rAt:
+			r.At = fromMilli(n)
+		}
+		return nil
+	})
+	if err == nil && (r.Event.IsZero() || r.Endpoint == "" || r.State == "") {
+		err = errors.New("event, endpoint or state is missing")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode receipt: %w", err)
+	}
+	return r, nil
+}
