@@ -1,0 +1,76 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// bodyTimeout is how long a body may take to arrive, however slowly.
+const bodyTimeout = 30 * time.Second
+
+// CheckContentType accepts a body without a type, application/json and any +json type, with any parameters.
+func CheckContentType(r *http.Request) error {
+	if values := r.Header.Values("Content-Encoding"); len(values) > 0 && !strings.EqualFold(strings.Join(values, ","), "identity") {
+		return Invalid("content-encoding", "compressed bodies are not accepted; send the JSON as it is")
+	}
+	values := r.Header.Values("Content-Type")
+	if len(values) == 0 || len(values) == 1 && values[0] == "application/json" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(values[0])
+	if len(values) > 1 || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) ||
+		kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+		return Invalid("content-type", "must be application/json")
+	}
+	return nil
+}
+
+// ReadBody reads the whole body into buf, at most limit bytes. Memory grows with what has arrived, never
+// with what a header promises.
+func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64) error {
+	if r.ContentLength > limit {
+		return tooLarge(limit)
+	}
+	rc := http.NewResponseController(w)
+	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err == nil {
+		defer rc.SetReadDeadline(time.Time{}) //nolint:errcheck // the connection is gone then, and the next read says so
+	}
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge(limit)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Message: "the body did not arrive whole and in time", Err: err}
+	}
+	return nil
+}
+
+func tooLarge(limit int64) error {
+	return &Error{Status: http.StatusBadRequest, Type: PayloadTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", limit)}
+}
+
+// SyntaxFault is the 400 for an error of ParseObject or ParseArray; param names the member, empty for the body.
+func SyntaxFault(param string, err error) error {
+	if d, ok := errors.AsType[*DuplicateError](err); ok {
+		return Invalid(Join(param, d.Name), "stands twice; send it once")
+	}
+	subject := "the body"
+	if param != "" {
+		subject = param
+	}
+	return Invalid(param, "%s is not the JSON that is wanted: %v", subject, err)
+}
+
+// Join is the path of a member below another path.
+func Join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

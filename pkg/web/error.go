@@ -1,0 +1,136 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Types of errors. The set is closed; each has its anchor in the documentation.
+const (
+	InvalidRequest         = "invalid_request"
+	InvalidState           = "invalid_state"
+	IdempotencyMismatch    = "idempotency_mismatch"
+	SelectionTooLarge      = "selection_too_large"
+	PayloadTooLarge        = "payload_too_large"
+	Conflict               = "conflict"
+	AuthenticationRequired = "authentication_required"
+	InvalidAPIKey          = "invalid_api_key"
+	InsufficientScope      = "insufficient_scope"
+	NotFound               = "not_found"
+	RateLimited            = "rate_limited"
+	AllowanceExceeded      = "allowance_exceeded"
+	Internal               = "internal"
+	Unavailable            = "unavailable"
+	Timeout                = "timeout"
+)
+
+const internalMessage = "something failed on our side; the request id names it in our logs"
+
+// Error is an answer that is not a success. Message, Param and Code are for the client; Err is for the log.
+type Error struct {
+	Status  int
+	Type    string
+	Message string
+	Param   string // dotted path with indexes; query and header names as sent
+	Code    string // a finer word than Type, where one exists
+	// RetryAfter becomes the header, rounded up to whole seconds; zero for none.
+	RetryAfter time.Duration
+	// Run and Queued say how far a replay came before it failed; empty outside of replays.
+	Run    string
+	Queued int
+	Err    error
+}
+
+func (e *Error) Error() string {
+	text := e.Type + ": " + e.Message
+	if e.Param != "" {
+		text = e.Type + " " + e.Param + ": " + e.Message
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid is the 400 for one parameter; an empty param names none.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// State is the 400 for something that is not allowed in the present state of things.
+func State(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: InvalidState, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// Missing is the 404 of an id or a route.
+func Missing(format string, args ...any) *Error {
+	return &Error{Status: http.StatusNotFound, Type: NotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+// Away is the 503 of something that will be back: err is logged, message is shown.
+func Away(err error, message string) *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Message: message, RetryAfter: time.Second, Err: err}
+}
+
+// From is the one mapping of an error to an answer. What is no *Error becomes a 500 without a detail, a
+// deadline of ours a 504.
+func From(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Status: http.StatusGatewayTimeout, Type: Timeout, Message: "the request took too long and was given up", Err: err}
+	}
+	return &Error{Status: http.StatusInternalServerError, Type: Internal, Message: internalMessage, Err: err}
+}
+
+// errorBody is the wire form.
+type errorBody struct {
+	Error struct {
+		Type      string `json:"type"`
+		Message   string `json:"message"`
+		Param     string `json:"param,omitempty"`
+		Code      string `json:"code,omitempty"`
+		Run       string `json:"run_id,omitempty"`
+		Queued    *int   `json:"queued,omitempty"`
+		DocURL    string `json:"doc_url"`
+		RequestID string `json:"request_id"`
+	} `json:"error"`
+}
+
+// DocsPath is where the types of errors are explained, each at an anchor of its own name.
+const DocsPath = "/docs/errors"
+
+// WriteError answers with the error and logs it when it is our fault. Nobody hears of a client that left.
+func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	e := From(err)
+	if log != nil && e.Status >= 500 && r.Context().Err() == nil {
+		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
+			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID), slog.String("error", e.Error()))
+	}
+	var body errorBody
+	body.Error.Type, body.Error.Message, body.Error.Param, body.Error.Code = e.Type, e.Message, e.Param, e.Code
+	if body.Error.Run = e.Run; e.Run != "" {
+		body.Error.Queued = &e.Queued
+	}
+	info := InfoOf(r)
+	body.Error.DocURL, body.Error.RequestID = cmp.Or(info.docs, DocsPath)+"#"+e.Type, info.ID
+	h := w.Header()
+	h.Del("Content-Length")
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	WriteJSON(w, e.Status, body)
+}

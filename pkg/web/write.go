@@ -1,0 +1,44 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// TimeFormat is how times are written: UTC, milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// Time is a time as the API writes it; the zero value is null.
+type Time time.Time
+
+// MarshalJSON writes TimeFormat.
+func (t Time) MarshalJSON() ([]byte, error) {
+	if time.Time(t).IsZero() {
+		return []byte("null"), nil
+	}
+	b := make([]byte, 0, len(TimeFormat)+2)
+	b = append(b, '"')
+	b = time.Time(t).UTC().AppendFormat(b, TimeFormat)
+	return append(b, '"'), nil
+}
+
+// WriteJSON answers with v. HTML is not escaped: nothing here is ever shown as a page.
+//
+// A value that cannot be encoded is a fault of the program; it panics before the first byte is sent.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("BUG: encode answer %T: %v", v, err))
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(buf.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes()) // a client that left cannot be told
+}
