@@ -1,0 +1,97 @@
+package verify
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxHeader bounds, in bytes, a header value this package looks into. The longest genuine one is a list of a few signatures
+// of about 100 bytes.
+const maxHeader = 4096
+
+// maxSecondsDigits bounds a timestamp in seconds: 12 digits reach the year 33658, and milliseconds have 13 today.
+const maxSecondsDigits = 12
+
+// single returns the value of a header that must come once.
+func single(h http.Header, name string) (string, Reason) {
+	values := h.Values(name)
+	if len(values) > 1 {
+		return "", SignatureMalformed
+	}
+	if len(values) == 0 || values[0] == "" {
+		return "", SignatureMissing
+	}
+	if len(values[0]) > maxHeader {
+		return "", SignatureMalformed
+	}
+	return values[0], ""
+}
+
+// stampedList splits a header that carries its own timestamp: one item `t=…` or `ts=…`, and every well-formed MAC behind the
+// prefix. Items of other names are passed over. Two timestamps are malformed, since only one of them was signed.
+func stampedList(value, separators, prefix string, form macForm) (stamp string, signatures []string, ok bool) {
+	signatures = make([]string, 0, 4)
+	for value != "" {
+		end := strings.IndexAny(value, separators)
+		item, rest := value, ""
+		if end >= 0 {
+			item, rest = value[:end], value[end+1:]
+		}
+		value = rest
+		if s, found := cutStamp(item); found {
+			if stamp != "" {
+				return "", nil, false
+			}
+			stamp = s
+		} else if s, found := strings.CutPrefix(item, prefix); found && form.wellFormed(s) {
+			signatures = append(signatures, s)
+		}
+	}
+	return stamp, signatures, stamp != "" && len(signatures) > 0
+}
+
+func cutStamp(item string) (string, bool) {
+	if s, found := strings.CutPrefix(item, "t="); found {
+		return s, true
+	}
+	return strings.CutPrefix(item, "ts=")
+}
+
+// unixSeconds reads a timestamp of digits only. No sign, space or leading plus: the text is signed as it stands, and two
+// spellings of one time would be two texts.
+func unixSeconds(s string) (time.Time, bool) {
+	if len(s) > maxSecondsDigits || !isNumber(s) {
+		return time.Time{}, false
+	}
+	seconds, err := strconv.ParseInt(s, 10, 64)
+	return time.Unix(seconds, 0), err == nil
+}
+
+func isNumber(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isToken reports a valid header name (RFC 9110 §5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !isTokenByte(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isTokenByte(c byte) bool {
+	switch c {
+	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
+		return true
+	}
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}

@@ -1,0 +1,144 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Defaults of the configurable scheme, for the members that are left out.
+const (
+	defaultHeader    = "X-Signature"
+	defaultAlgorithm = "sha256"
+	defaultEncoding  = hexText
+	defaultTemplate  = "{body}"
+)
+
+// listSeparators stand between the items of a signature header that is a list; providers use any of these.
+const listSeparators = ",; "
+
+// custom is the configurable scheme: prefix + MAC in one header, over a template, by default the body alone.
+//
+// A `{timestamp}` in the template comes from the signature header itself, which then is a list such as `t=1760000000,v1=<MAC>`
+// (or `ts=`; items between commas, semicolons or spaces; each with the prefix is a candidate). `{timestamp:X-Sent-At}` comes from the header
+// of that name. The text is signed as it stands and judged for age as customTime reads it.
+func custom(c Config, r Request) (time.Time, Reason) {
+	form, known := newMACForm(c.algorithm(), c.encoding())
+	t, err := parseTemplate(c.template())
+	if !known || err != nil {
+		return time.Time{}, SignatureMismatch
+	}
+	stamp, signatures, reason := t.read(c, r, form)
+	if reason != "" {
+		return time.Time{}, reason
+	}
+	var signedAt time.Time
+	if t.placeholder != "" {
+		var ok bool
+		if signedAt, ok = customTime(stamp, t.adjoins()); !ok {
+			return time.Time{}, SignatureMalformed
+		}
+	}
+	return signedAt, form.verify(c.Secrets, t.fill(stamp, r.Body), signatures...)
+}
+
+func (c Config) algorithm() string { return cmp.Or(c.Algorithm, defaultAlgorithm) }
+func (c Config) encoding() string  { return cmp.Or(c.Encoding, defaultEncoding) }
+func (c Config) template() string  { return cmp.Or(c.SignedContent, defaultTemplate) }
+
+// template is a parsed signed_content.
+type template struct {
+	head, tail  string // around {body}
+	placeholder string // the timestamp's, braces included; "" when none is signed
+	header      string // where the timestamp comes from; "" for the signature header's own list
+}
+
+// parseTemplate reads literal text with exactly one {body} and at most one kind of {timestamp} or {timestamp:Header-Name}.
+func parseTemplate(text string) (template, error) {
+	var t template
+	var found bool
+	if t.head, t.tail, found = strings.Cut(text, "{body}"); !found {
+		return t, errors.New("must contain {body}: a signature that does not cover the body proves nothing about it")
+	}
+	if _, rest, stamped := strings.Cut(text, "{timestamp"); stamped {
+		name, _, closed := strings.Cut(rest, "}")
+		if !closed {
+			return t, errors.New("has an open {timestamp without }")
+		}
+		t.placeholder = "{timestamp" + name + "}"
+		if name != "" {
+			if t.header, found = strings.CutPrefix(name, ":"); !found || !isToken(t.header) {
+				return t, errors.New("must name a header in {timestamp:Header-Name}")
+			}
+		}
+	}
+	for _, part := range []string{t.head, t.tail} {
+		if t.placeholder != "" {
+			part = strings.ReplaceAll(part, t.placeholder, "")
+		}
+		if strings.ContainsAny(part, "{}") {
+			return t, errors.New("may hold one {body}, one kind of {timestamp}, and no other braces")
+		}
+	}
+	return t, nil
+}
+
+// inList reports that the timestamp comes from the signature header.
+func (t template) inList() bool { return t.placeholder != "" && t.header == "" }
+
+// read takes the timestamp, when one is signed, and the candidate signatures from the headers.
+func (t template) read(c Config, r Request, form macForm) (stamp string, signatures []string, reason Reason) {
+	value, reason := single(r.Header, cmp.Or(c.Header, defaultHeader))
+	if reason != "" {
+		return "", nil, reason
+	}
+	if t.inList() {
+		stamp, signatures, ok := stampedList(value, listSeparators, c.Prefix, form)
+		if !ok {
+			return "", nil, SignatureMalformed
+		}
+		return stamp, signatures, ""
+	}
+	if t.header != "" {
+		if stamp, reason = single(r.Header, t.header); reason != "" {
+			return "", nil, reason
+		}
+	}
+	signature, found := strings.CutPrefix(value, c.Prefix)
+	if !found || !form.wellFormed(signature) {
+		return "", nil, SignatureMalformed
+	}
+	return stamp, []string{signature}, ""
+}
+
+func (t template) fill(stamp string, body []byte) message {
+	if t.placeholder == "" {
+		return message{head: t.head, body: body, tail: t.tail}
+	}
+	return message{
+		head: strings.ReplaceAll(t.head, t.placeholder, stamp),
+		body: body,
+		tail: strings.ReplaceAll(t.tail, t.placeholder, stamp),
+	}
+}
+
+// adjoins reports a timestamp that touches the body with nothing in between.
+func (t template) adjoins() bool {
+	return strings.HasSuffix(t.head, t.placeholder) || strings.HasPrefix(t.tail, t.placeholder)
+}
+
+// customTime reads seconds, milliseconds (13 digits) or RFC 3339. Next to the body no milliseconds: whoever moves the first
+// three digits of a body into a timestamp in seconds would make a fresh one with the same signature.
+func customTime(s string, adjoins bool) (time.Time, bool) {
+	if len(s) == maxSecondsDigits+1 && !adjoins && isNumber(s) {
+		ms, err := strconv.ParseInt(s, 10, 64)
+		return time.UnixMilli(ms), err == nil
+	}
+	if at, ok := unixSeconds(s); ok {
+		return at, true
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	return at, err == nil && !at.IsZero()
+}

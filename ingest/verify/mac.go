@@ -1,0 +1,106 @@
+package verify
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
+)
+
+// macForm is how a scheme computes a MAC and writes it down.
+type macForm struct {
+	hash     func() hash.Hash
+	size     int // bytes of the MAC
+	encoding string
+}
+
+// newMACForm knows the algorithms and encodings of a configuration; false for any other.
+func newMACForm(algorithm, encoding string) (macForm, bool) {
+	f := macForm{encoding: encoding}
+	switch algorithm {
+	case "sha256":
+		f.hash, f.size = sha256.New, sha256.Size
+	case "sha1":
+		f.hash, f.size = sha1.New, sha1.Size
+	case "sha512":
+		f.hash, f.size = sha512.New, sha512.Size
+	}
+	return f, f.hash != nil && (encoding == hexText || encoding == base64Text)
+}
+
+// The encodings of a MAC.
+const (
+	hexText    = "hex"    // lower-case
+	base64Text = "base64" // standard alphabet, padded (RFC 4648 §4)
+)
+
+func hexSHA256() macForm { return macForm{hash: sha256.New, size: sha256.Size, encoding: hexText} }
+func base64SHA256() macForm {
+	return macForm{hash: sha256.New, size: sha256.Size, encoding: base64Text}
+}
+func base64SHA1() macForm { return macForm{hash: sha1.New, size: sha1.Size, encoding: base64Text} }
+
+// wellFormed reports whether s could be a MAC of this form.
+func (f macForm) wellFormed(s string) bool {
+	if f.encoding == hexText {
+		return len(s) == hex.EncodedLen(f.size) && all(s, isLowerHex)
+	}
+	return len(s) == base64.StdEncoding.EncodedLen(f.size) && all(s, isBase64)
+}
+
+func all(s string, is func(byte) bool) bool {
+	for i := range len(s) {
+		if !is(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLowerHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
+
+func isBase64(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '+' || c == '/' || c == '='
+}
+
+// message is the text under a signature, in parts so that the body is hashed where it lies.
+type message struct {
+	head string
+	body []byte
+	tail string
+}
+
+// verify looks for one signature that one of the keys made over the message.
+func (f macForm) verify(keys []string, m message, signatures ...string) Reason {
+	var space [2 * sha512.Size]byte // the longest written MAC: SHA-512 in hex
+	for _, key := range keys {
+		if key == "" {
+			continue // anyone can sign with the empty key
+		}
+		want := f.appendMAC(space[:0], key, m)
+		for _, got := range signatures {
+			if subtle.ConstantTimeCompare([]byte(got), want) == 1 {
+				return ""
+			}
+		}
+	}
+	return SignatureMismatch
+}
+
+// appendMAC appends the written MAC of the message to dst.
+func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
+	mac := hmac.New(f.hash, []byte(key))
+	mac.Write([]byte(m.head))
+	mac.Write(m.body)
+	mac.Write([]byte(m.tail))
+	var space [sha512.Size]byte
+	sum := mac.Sum(space[:0])
+	if f.encoding == hexText {
+		return hex.AppendEncode(dst, sum)
+	}
+	return base64.StdEncoding.AppendEncode(dst, sum)
+}

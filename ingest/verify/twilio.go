@@ -1,0 +1,208 @@
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// maxFormFields bounds the parameters of one Twilio request. Twilio sends some dozens; without a bound, sorting a body of
+// `a&a&a…` would cost thirty times its size.
+const maxFormFields = 1000
+
+// twilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with the account's
+// auth token. A request that is not a form has the SHA-256 of its body in the query parameter bodySHA256, and the URL alone is
+// signed. No time is signed: Twilio's signatures do not age.
+//
+// A body without bodySHA256 is always taken as a form, whatever its Content-Type says: otherwise the signature of an empty
+// request would stand for any JSON put behind it.
+func twilio(c Config, r Request) Reason {
+	signature, reason := single(r.Header, "X-Twilio-Signature")
+	if reason != "" {
+		return reason
+	}
+	if !base64SHA1().wellFormed(signature) {
+		return SignatureMalformed
+	}
+	var fields []byte
+	if want, hashed := bodyHash(r.URL); hashed {
+		if !hasHash(r.Body, want) {
+			return SignatureMismatch
+		}
+	} else {
+		var ok bool
+		if fields, ok = signedFields(r.Body); !ok {
+			return SignatureMismatch
+		}
+	}
+	for _, address := range signedURLs(r.URL) {
+		if base64SHA1().verify(c.Secrets, message{head: address, body: fields}, signature) == "" {
+			return ""
+		}
+	}
+	return SignatureMismatch
+}
+
+// bodyHash returns the query parameter bodySHA256.
+func bodyHash(address string) (string, bool) {
+	_, query, _ := strings.Cut(address, "?")
+	for item := range strings.SplitSeq(query, "&") {
+		if value, found := strings.CutPrefix(item, "bodySHA256="); found {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func hasHash(body []byte, want string) bool {
+	var space [2 * sha256.Size]byte
+	sum := sha256.Sum256(body)
+	return subtle.ConstantTimeCompare([]byte(want), hex.AppendEncode(space[:0], sum[:])) == 1
+}
+
+// field is one decoded form parameter.
+type field struct{ name, value []byte }
+
+func (f field) compare(g field) int {
+	return cmp.Or(bytes.Compare(f.name, g.name), bytes.Compare(f.value, g.value))
+}
+
+func (f field) equal(g field) bool { return f.compare(g) == 0 }
+
+// signedFields returns what Twilio signs of a form: name and value of every parameter with nothing between them, sorted by
+// name, a repeated name by value, equal pairs once. False for a body that is no form Twilio could have written.
+func signedFields(body []byte) ([]byte, bool) {
+	if bytes.Count(body, []byte("&")) >= maxFormFields {
+		return nil, false
+	}
+	fields := make([]field, 0, 32)
+	decoded := make([]byte, 0, len(body)) // every field lies in here; decoding never lengthens
+	for item := range bytes.SplitSeq(body, []byte("&")) {
+		if len(item) == 0 {
+			continue
+		}
+		name, value, _ := bytes.Cut(item, []byte("="))
+		var f field
+		var nameOK, valueOK bool
+		decoded, f.name, nameOK = unescape(decoded, name)
+		decoded, f.value, valueOK = unescape(decoded, value)
+		if !nameOK || !valueOK {
+			return nil, false
+		}
+		fields = append(fields, f)
+	}
+	slices.SortFunc(fields, field.compare)
+	signed := make([]byte, 0, len(decoded))
+	for _, f := range slices.CompactFunc(fields, field.equal) {
+		signed = append(append(signed, f.name...), f.value...)
+	}
+	return signed, true
+}
+
+// unescape decodes one form component behind dst and returns both; false for a broken escape.
+func unescape[T string | []byte](dst []byte, s T) (all, component []byte, ok bool) {
+	start := len(dst)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '+':
+			dst = append(dst, ' ')
+		case '%':
+			if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
+				return dst, nil, false
+			}
+			dst = append(dst, unhex(s[i+1])<<4|unhex(s[i+2]))
+			i += 2
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst, dst[start:len(dst):len(dst)], true
+}
+
+func isHex(c byte) bool { return isLowerHex(c) || c >= 'A' && c <= 'F' }
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c&^0x20 - 'A' + 10
+}
+
+// signedURLs returns the spellings of an address that Twilio may have signed: its back ends do not agree on whether the port is
+// written and how the query is escaped, so Twilio's own library tries them one after the other too.
+func signedURLs(address string) []string {
+	scheme, rest, found := strings.Cut(address, "://")
+	if !found {
+		return []string{address}
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	host, path := rest[:end], rest[end:]
+	bare, port := cutPort(host)
+	if port == "" {
+		port = ":443"
+		if scheme == "http" {
+			port = ":80"
+		}
+	}
+	urls := make([]string, 0, 4)
+	urls = append(urls, scheme+"://"+bare+path, scheme+"://"+bare+port+path)
+	if legacy, ok := legacyQuery(path); ok {
+		urls = append(urls, scheme+"://"+bare+legacy, scheme+"://"+bare+port+legacy)
+	}
+	return urls
+}
+
+// cutPort splits `host:port`; the colons of an IPv6 address in brackets belong to the host.
+func cutPort(host string) (bare, port string) {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || i < strings.LastIndexByte(host, ']') {
+		return host, ""
+	}
+	return host[:i], host[i:]
+}
+
+// legacyQuery escapes the query anew, as Twilio's older back ends do: everything but letters, digits and -_.!~*'() as %XX, and
+// each name with its `=`. False when that changes nothing or the query is broken.
+func legacyQuery(path string) (string, bool) {
+	before, query, found := strings.Cut(path, "?")
+	if !found || query == "" {
+		return "", false
+	}
+	out := append(make([]byte, 0, len(path)+len(path)/2), before...)
+	separator := byte('?')
+	for item := range strings.SplitSeq(query, "&") {
+		if item == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(item, "=")
+		_, plainName, nameOK := unescape(nil, name)
+		_, plainValue, valueOK := unescape(nil, value)
+		if !nameOK || !valueOK {
+			return "", false
+		}
+		out = append(out, separator)
+		out = append(appendLegacyEscaped(out, plainName), '=')
+		out = appendLegacyEscaped(out, plainValue)
+		separator = '&'
+	}
+	return string(out), string(out) != path
+}
+
+func appendLegacyEscaped(dst, s []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range s {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("-_.!~*'()", c) >= 0 {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}

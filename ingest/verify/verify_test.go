@@ -1,0 +1,210 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+func want(t *testing.T, c Config, r Request, reason Reason) {
+	t.Helper()
+	if got := Check(c, r); got != reason {
+		t.Errorf("got %q, want %q", got, reason)
+	}
+}
+
+// hexMAC is HMAC-SHA256 in hex, for requests that no library makes.
+func hexMAC(key, text string) string {
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// pick returns the first vector of a scheme.
+func pick(t testing.TB, scheme string) (Config, Request) {
+	t.Helper()
+	all, now := vectors(t)
+	for _, v := range all {
+		if v.Type == scheme {
+			return v.config(), v.request(now)
+		}
+	}
+	t.Fatalf("no vector of %s", scheme)
+	return Config{}, Request{}
+}
+
+func TestHeadersThatAreMissing(t *testing.T) {
+	for scheme, names := range signatureHeaders {
+		t.Run(scheme, func(t *testing.T) {
+			c, r := pick(t, scheme)
+			want(t, c, Request{Header: http.Header{}, Body: r.Body, Now: r.Now}, SignatureMissing)
+			want(t, c, Request{Body: r.Body, Now: r.Now}, SignatureMissing)
+			for _, name := range names {
+				if r.Header.Get(name) == "" {
+					continue // the other spelling of Standard Webhooks
+				}
+				without := r
+				without.Header = r.Header.Clone()
+				without.Header.Del(name)
+				want(t, c, without, SignatureMissing)
+				without.Header.Set(name, "")
+				want(t, c, without, SignatureMissing)
+			}
+		})
+	}
+}
+
+func TestHeadersThatAreMalformed(t *testing.T) {
+	for scheme, names := range signatureHeaders {
+		t.Run(scheme, func(t *testing.T) {
+			c, r := pick(t, scheme)
+			for _, name := range names {
+				value := r.Header.Get(name)
+				if value == "" {
+					continue // the other spelling of Standard Webhooks
+				}
+				changed := r
+				changed.Header = r.Header.Clone()
+				for _, values := range [][]string{{value, value}, {value, ""}, {"", value}, {"x", value}} {
+					changed.Header[http.CanonicalHeaderKey(name)] = values
+					want(t, c, changed, SignatureMalformed)
+				}
+				changed.Header.Set(name, value+strings.Repeat(" ", maxHeader))
+				want(t, c, changed, SignatureMalformed)
+			}
+		})
+	}
+}
+
+func TestSignaturesThatAreMalformed(t *testing.T) {
+	f := func(scheme, name, value string) {
+		t.Helper()
+		c, r := pick(t, scheme)
+		r.Header.Set(name, value)
+		want(t, c, r, SignatureMalformed)
+	}
+	mac := strings.Repeat("ab", sha256.Size)
+	f(Stripe, "Stripe-Signature", "x")
+	f(Stripe, "Stripe-Signature", "t=1760000000")
+	f(Stripe, "Stripe-Signature", "v1="+mac)
+	f(Stripe, "Stripe-Signature", "t=,v1="+mac)
+	f(Stripe, "Stripe-Signature", "t=+1760000000,v1="+mac)
+	f(Stripe, "Stripe-Signature", "t=1760000000000,v1="+mac)
+	f(Stripe, "Stripe-Signature", "t=1760000000,v0="+mac)
+	f(Stripe, "Stripe-Signature", "t=1760000000,v1="+mac[1:])
+	f(Stripe, "Stripe-Signature", "t=1760000000,v1="+strings.ToUpper(mac))
+	f(Stripe, "Stripe-Signature", "t=1760000000,t=1760000000,v1="+mac)
+	f(GitHub, "X-Hub-Signature-256", mac)
+	f(GitHub, "X-Hub-Signature-256", "sha256=")
+	f(GitHub, "X-Hub-Signature-256", "sha1="+mac[:40])
+	f(GitHub, "X-Hub-Signature-256", "sha256="+mac+" ")
+	f(GitHub, "X-Hub-Signature-256", "sha256="+strings.Replace(mac, "a", "g", 1))
+	f(Shopify, "X-Shopify-Hmac-Sha256", mac)
+	f(Shopify, "X-Shopify-Hmac-Sha256", strings.Repeat("-", 44))
+	f(Slack, "X-Slack-Signature", "v1="+mac)
+	f(Slack, "X-Slack-Request-Timestamp", "soon")
+	f(Slack, "X-Slack-Request-Timestamp", "-1760000000")
+	f(Slack, "X-Slack-Request-Timestamp", strings.Repeat("1", 13))
+	f(Twilio, "X-Twilio-Signature", mac)
+	f(StandardWebhooks, "Webhook-Signature", mac)
+	f(StandardWebhooks, "Webhook-Signature", "v1,")
+	f(StandardWebhooks, "Webhook-Signature", "v1a,"+strings.Repeat("A", 44))
+	f(StandardWebhooks, "Webhook-Timestamp", "1760000000.5")
+	f(StandardWebhooks, "Webhook-Id", "msg.1760000000")
+	f(StandardWebhooks, "Webhook-Id", "msg.a.1.b")
+}
+
+// A configuration that Validate refuses accepts nothing, not even what the empty key signed.
+func TestBrokenConfigurationsAcceptNothing(t *testing.T) {
+	now := time.Unix(1760000000, 0)
+	r := Request{Body: []byte("body"), Now: now, Header: http.Header{}}
+	r.Header.Set("X-Hub-Signature-256", "sha256="+hexMAC("", "body"))
+	r.Header.Set("X-Signature", hexMAC("", "body"))
+	f := func(c Config) {
+		t.Helper()
+		if c.Validate() == nil {
+			t.Error("configuration is valid")
+		}
+		want(t, c, r, SignatureMismatch)
+	}
+	f(Config{})
+	f(Config{Type: "hmac2", Secrets: []string{"s"}})
+	f(Config{Type: GitHub})
+	f(Config{Type: GitHub, Secrets: []string{"", ""}})
+	f(Config{Type: HMAC, Secrets: []string{""}})
+	r.Header.Set("X-Signature", hexMAC("s", "body"))
+	f(Config{Type: HMAC, Secrets: []string{"s"}, Algorithm: "md5"})
+	f(Config{Type: HMAC, Secrets: []string{"s"}, Encoding: "base32"})
+	f(Config{Type: HMAC, Secrets: []string{"s"}, SignedContent: "body"})
+	f(Config{Type: HMAC, Secrets: []string{"s"}, SignedContent: "{body}{body}"})
+
+	c, r := pick(t, StandardWebhooks)
+	c.Secrets = []string{"whsec_%%%", "whsec_"}
+	want(t, c, r, SignatureMismatch)
+}
+
+func TestStripeRollsSecrets(t *testing.T) {
+	c, r := pick(t, Stripe)
+	good := r.Header.Get("Stripe-Signature")
+	stamp, mac, _ := strings.Cut(good, ",")
+	other := "v1=" + strings.Repeat("0", 64)
+	for _, value := range []string{
+		stamp + "," + other + "," + mac, stamp + "," + mac + "," + other, mac + "," + stamp,
+		stamp + ",v0=" + other + ",scheme=x,," + mac,
+	} {
+		r.Header.Set("Stripe-Signature", value)
+		want(t, c, r, "")
+	}
+	r.Header.Set("Stripe-Signature", stamp+strings.Repeat(","+other, 50)) // many candidates are compared, not hashed
+	want(t, c, r, SignatureMismatch)
+}
+
+// Headers of the two spellings never complete each other.
+func TestStandardWebhooksSpellingsDoNotMix(t *testing.T) {
+	c, r := pick(t, StandardWebhooks)
+	svix := http.Header{}
+	for name, values := range r.Header {
+		svix["Svix-"+strings.TrimPrefix(name, "Webhook-")] = values
+	}
+	r.Header = svix
+	want(t, c, r, "")
+	r.Header = svix.Clone()
+	r.Header.Set("Webhook-Id", "msg_another")
+	want(t, c, r, SignatureMissing)
+}
+
+func TestStandardWebhooksIDs(t *testing.T) {
+	c, r := pick(t, StandardWebhooks)
+	key, err := standardKey(c.Secrets[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := "evt.order.created" // unwise of a sender, but unambiguous
+	m := message{head: id + ".1760000000.", body: r.Body}
+	r.Header.Set("Webhook-Id", id)
+	r.Header.Set("Webhook-Signature", "v1,"+string(base64SHA256().appendMAC(nil, key, m)))
+	want(t, c, r, "")
+
+	c.Secrets = []string{strings.TrimPrefix(c.Secrets[0], "whsec_")}
+	want(t, c, r, "")
+}
+
+func TestCheckKeepsTheRequest(t *testing.T) {
+	all, now := vectors(t)
+	for _, v := range all {
+		r := v.request(now)
+		body := bytes.Clone(r.Body)
+		want(t, v.config(), r, "")
+		if !bytes.Equal(body, r.Body) {
+			t.Errorf("%s: the body was changed", v.Name)
+		}
+	}
+}
