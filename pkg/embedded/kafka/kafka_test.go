@@ -2,7 +2,10 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -94,4 +97,19 @@ func createTopics(tb testing.TB, addr string, partitions int32, configs map[stri
 	if err := resp.Error(); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// fixedAddr returns a loopback address that is free and stays the same when a broker restarts. It is
+// below the ports that the kernel gives to outgoing connections.
+func fixedAddr(tb testing.TB) string {
+	tb.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	tb.Fatal("no free port")
+	return ""
 }

@@ -1,0 +1,290 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The tests of this file hold what the rest of the service expects of the broker, whoever wrote it.
+
+func TestBigMessages(t *testing.T) {
+	s := serve(t, testConfig(t))
+	limit := fmt.Sprint(2 << 20)
+	createTopics(t, s.Addr(), 1, map[string]*string{"max.message.bytes": &limit}, "relay.events")
+	cl := client(t, s.Addr(), kgo.ProducerBatchMaxBytes(2<<20), kgo.ConsumeTopics("relay.events"),
+		kgo.FetchMaxPartitionBytes(4<<20))
+
+	body := make([]byte, 2<<20-1024)
+	rand.Read(body)
+	produce(t, cl, "relay.events", 0, body)
+	if got := consume(t, cl, 1); !bytes.Equal(got[0].Value, body) {
+		t.Error("the body did not come back as it was sent")
+	}
+
+	small := client(t, s.Addr(), kgo.ProducerBatchMaxBytes(3<<20))
+	err := small.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: make([]byte, 2<<20+1)}).FirstErr()
+	if !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("a record above max.message.bytes: got %v", err)
+	}
+}
+
+func TestListOffsetsByTime(t *testing.T) {
+	s := serve(t, testConfig(t))
+	createTopics(t, s.Addr(), 1, nil, "relay.events")
+	cl := client(t, s.Addr())
+	start := time.UnixMilli(1_800_000_000_000)
+	for i := range 10 {
+		r := &kgo.Record{Topic: "relay.events", Timestamp: start.Add(time.Duration(i) * time.Second), Value: []byte("x")}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed, err := kadm.NewClient(cl).ListOffsetsAfterMilli(t.Context(), start.UnixMilli()+4500, "relay.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := listed.Lookup("relay.events", 0); o.Offset != 5 {
+		t.Errorf("offset after 4.5 s = %d, want 5", o.Offset)
+	}
+}
+
+// A restart keeps topics with their settings, records, offsets with 3 KB of metadata; what was trimmed
+// stays trimmed, and the end of the log is where it was even when everything was deleted.
+func TestRestart(t *testing.T) {
+	cfg := testConfig(t)
+	s := serve(t, cfg)
+	limit := fmt.Sprint(3 << 20)
+	createTopics(t, s.Addr(), 4, map[string]*string{"max.message.bytes": &limit}, "relay.events")
+	cl := client(t, s.Addr())
+	for i := range 100 {
+		produce(t, cl, "relay.events", int32(i%4), fmt.Appendf(nil, "%d", i))
+	}
+	metadata := randomText(3 << 10)
+	commit(t, cl, "dispatch", "relay.events", 1, 17, metadata)
+	deleted, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{
+		"relay.events": {2: {Topic: "relay.events", Partition: 2, At: 25}, 3: {Topic: "relay.events", Partition: 3, At: 10}},
+	})
+	if err != nil || deleted.Error() != nil {
+		t.Fatal(err, deleted.Error())
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = serve(t, cfg)
+	cl = client(t, s.Addr())
+	adm := kadm.NewClient(cl)
+	ends, err := adm.ListEndOffsets(t.Context(), "relay.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, err := adm.ListStartOffsets(t.Context(), "relay.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, start := range []int64{0, 0, 24, 10} {
+		if o, _ := ends.Lookup("relay.events", int32(p)); o.Offset != 25 {
+			t.Errorf("end of partition %d = %d, want 25", p, o.Offset)
+		}
+		if o, _ := starts.Lookup("relay.events", int32(p)); o.Offset != start {
+			t.Errorf("start of partition %d = %d, want %d", p, o.Offset, start)
+		}
+	}
+	checkCommitted(t, cl, "dispatch", "relay.events", 1, 17, metadata)
+	configs, err := adm.DescribeTopicConfigs(t.Context(), "relay.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configs[0].Configs {
+		if c.Key == "max.message.bytes" && c.MaybeValue() != limit {
+			t.Errorf("max.message.bytes = %s, want %s", c.MaybeValue(), limit)
+		}
+	}
+}
+
+// Metadata set as the service sets it, before the commit of a group member, comes back to the next owner.
+func TestGroupMetadata(t *testing.T) {
+	cfg := testConfig(t)
+	s := serve(t, cfg)
+	createTopics(t, s.Addr(), 1, nil, "relay.events")
+	metadata := randomText(3 << 10)
+	member := client(t, s.Addr(), kgo.ConsumerGroup("dispatch"), kgo.ConsumeTopics("relay.events"), kgo.DisableAutoCommit())
+	produce(t, member, "relay.events", 0, []byte("a"))
+	r := consume(t, member, 1)[0]
+	ctx := kgo.PreCommitFnContext(t.Context(), func(req *kmsg.OffsetCommitRequest) error {
+		req.Topics[0].Partitions[0].Metadata = &metadata
+		return nil
+	})
+	offsets := map[string]map[int32]kgo.EpochOffset{r.Topic: {r.Partition: {Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}}
+	var failed error
+	member.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
+		failed = err
+	})
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	member.Close()
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = serve(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var got string
+	next := client(t, s.Addr(), kgo.ConsumerGroup("dispatch"), kgo.ConsumeTopics("relay.events"),
+		kgo.OnOffsetsFetched(func(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+			got = *resp.Groups[0].Topics[0].Partitions[0].Metadata
+			cancel()
+			return nil
+		}))
+	next.PollFetches(ctx) // there is nothing to read: it ends when the offsets are there
+	if next.Close(); got != metadata {
+		t.Errorf("metadata of %d bytes came back as %d bytes", len(metadata), len(got))
+	}
+}
+
+// An idempotent producer that outlives its broker goes on without an error, on the partitions it wrote to
+// and on others: after a clean stop, which keeps sequence numbers, and after a crash, which must not bring
+// back those of the last clean stop.
+func TestProducerOutlivesBroker(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Listen = fixedAddr(t)
+	s := serve(t, cfg)
+	createTopics(t, s.Addr(), 2, nil, "relay.events")
+	cl := client(t, s.Addr(), kgo.StopProducerOnDataLossDetected())
+	for _, crash := range []bool{false, true, true, false, true} {
+		for i := range 10 {
+			produce(t, cl, "relay.events", 0, fmt.Appendf(nil, "%d", i))
+		}
+		dir := cfg.DataDir
+		if crash {
+			cfg.DataDir = crashCopy(t, dir)
+		}
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+		s = serve(t, cfg)
+	}
+	produce(t, cl, "relay.events", 1, []byte("first of its partition"))
+	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context(), "relay.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := ends.Lookup("relay.events", 0); o.Offset != 50 {
+		t.Errorf("end = %d, want 50", o.Offset)
+	}
+}
+
+// kfake stops reading a state log at the first broken entry and appends behind it: without a repair, what
+// is committed after the first crash would be gone after the second.
+func TestRepairedOffsets(t *testing.T) {
+	cfg := testConfig(t)
+	s := serve(t, cfg)
+	createTopics(t, s.Addr(), 1, nil, "relay.events")
+	commit(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 1, "one")
+	cfg.DataDir = crashCopy(t, cfg.DataDir)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(cfg.DataDir, "groups.log")
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(log, log[:len(log)/3]...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	s = serve(t, cfg)
+	cl := client(t, s.Addr())
+	checkCommitted(t, cl, "dispatch", "relay.events", 0, 1, "one")
+	commit(t, cl, "dispatch", "relay.events", 0, 2, "two")
+	cfg.DataDir = crashCopy(t, cfg.DataDir)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = serve(t, cfg)
+	checkCommitted(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 2, "two")
+}
+
+// crashCopy copies a data directory as a SIGKILL would leave it. Nothing may be writing to it.
+func crashCopy(tb testing.TB, dir string) string {
+	tb.Helper()
+	to := tb.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		tb.Fatal(err)
+	}
+	return to
+}
+
+func produce(tb testing.TB, cl *kgo.Client, topic string, partition int32, value []byte) *kgo.Record {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r, err := cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: value}).First()
+	if err != nil {
+		tb.Fatalf("produce: %v", err)
+	}
+	return r
+}
+
+func consume(tb testing.TB, cl *kgo.Client, n int) []*kgo.Record {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var got []*kgo.Record
+	for len(got) < n {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil {
+			tb.Fatalf("consume after %d of %d: %v", len(got), n, err)
+		}
+		got = append(got, fetches.Records()...)
+	}
+	return got
+}
+
+func commit(tb testing.TB, cl *kgo.Client, group, topic string, partition int32, at int64, metadata string) {
+	tb.Helper()
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: topic, Partition: partition, At: at, LeaderEpoch: -1, Metadata: metadata})
+	resp, err := kadm.NewClient(cl).CommitOffsets(tb.Context(), group, os)
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil {
+		tb.Fatalf("commit: %v", err)
+	}
+}
+
+func checkCommitted(tb testing.TB, cl *kgo.Client, group, topic string, partition int32, at int64, metadata string) {
+	tb.Helper()
+	resp, err := kadm.NewClient(cl).FetchOffsets(tb.Context(), group)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o, _ := resp.Lookup(topic, partition)
+	if o.At != at || o.Metadata != metadata {
+		tb.Errorf("committed offset %d with %d bytes of metadata, want %d with %d", o.At, len(o.Metadata), at, len(metadata))
+	}
+}
+
+// randomText has n characters that do not compress.
+func randomText(n int) string {
+	raw := make([]byte, n)
+	rand.Read(raw)
+	return base64.StdEncoding.EncodeToString(raw)[:n]
+}
