@@ -32,6 +32,9 @@ type GroupConfig struct {
 	Topics     []string // without the prefix
 	InstanceID string   // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
 	MaxPoll    int      // most records a Poll returns; 0 = 10,000
+	// MaxWait is how long a broker holds a fetch that finds nothing; 0 = 5 s. A partition that is
+	// resumed is fetched when the fetch on its way returns, so this bounds how late Resume works.
+	MaxWait time.Duration
 	// Assigned is told, before the first record of a new assignment, where each partition begins.
 	Assigned func(map[Partition]Mark)
 	// Revoked must stop work on these partitions and may commit; when it returns, another member owns them.
@@ -52,6 +55,9 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxPoll == 0 {
 		g.MaxPoll = 10_000
 	}
+	if g.MaxWait == 0 {
+		g.MaxWait = 5 * time.Second
+	}
 	m := &Group{cfg: g, pre: c.Prefix}
 	topics := make([]string, len(g.Topics))
 	for i, t := range g.Topics {
@@ -64,10 +70,13 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		// Range, with equal partition counts, gives partition p of every topic to one member.
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.DisableAutoCommit(),
+		// Without it a Poll could still hand over records of an assignment that has ended, after the same
+		// partition was assigned anew from another offset.
+		kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(30 * time.Second),
 		kgo.HeartbeatInterval(2 * time.Second),
 		kgo.RebalanceTimeout(30 * time.Second),
-		kgo.FetchMaxWait(5 * time.Second),
+		kgo.FetchMaxWait(g.MaxWait),
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(16 << 20),
 		kgo.FetchMaxPartitionBytes(c.MaxMessageBytes()),
@@ -125,7 +134,11 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 // Poll waits for records, at most MaxPoll, and calls each once per partition that has some, in
 // offset order. It returns when ctx ends (with its error) or after one batch. Errors of single
 // partitions are retried by the client; those that no retry can mend are returned.
+//
+// No partition is assigned, revoked or lost while each runs, so each must be quick: it holds up the
+// rebalance of the whole group. While Revoked runs, Poll waits.
 func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error {
+	defer m.cl.AllowRebalance()
 	fs := m.cl.PollRecords(ctx, m.cfg.MaxPoll)
 	if fs.IsClientClosed() {
 		return errors.New("consumer is closed")
