@@ -151,6 +151,12 @@ func (s *Server) prepare(ctx context.Context) (durability, error) {
 			return 0, err
 		}
 	}
+	// Written at a clean stop only. After a SIGKILL they would be stale, and every idempotent producer that
+	// is still alive would be refused as out of order; after a failed write they would claim a batch that
+	// is not there. Without them a request that was in flight may be stored twice.
+	if err := os.Remove(filepath.Join(s.cfg.DataDir, "seq_windows.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("drop old producer sequences: %w", err)
+	}
 	if !s.cfg.Fsync {
 		return pageCache, nil
 	}
@@ -192,12 +198,6 @@ func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
 		return nil, err
 	}
 	keepLastRecord(cluster)
-	// Written at a clean stop only: after the next SIGKILL these windows would be stale, and every
-	// idempotent producer that is still alive would be refused as out of order.
-	if err := os.Remove(filepath.Join(s.cfg.DataDir, "seq_windows.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		cluster.Close()
-		return nil, fmt.Errorf("drop old producer sequences: %w", err)
-	}
 	return cluster, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 type running struct {
 	*Server
 	stop func() error // ends Run and returns what it returned
+	wait func() error // returns what Run returns, when it ends by itself
 }
 
 // serve starts a broker on dir and stops it when the test ends. change may adjust it before.
@@ -42,14 +44,10 @@ func serve(tb testing.TB, cfg Config, change ...func(*Server)) running {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	var result error
-	stopped := false
+	wait := sync.OnceValue(func() error { return <-ended })
 	stop := func() error {
 		cancel()
-		if !stopped {
-			result, stopped = <-ended, true
-		}
-		return result
+		return wait()
 	}
 	tb.Cleanup(func() { stop() })
 	select {
@@ -59,7 +57,7 @@ func serve(tb testing.TB, cfg Config, change ...func(*Server)) running {
 	case <-time.After(30 * time.Second):
 		tb.Fatal("broker is not ready")
 	}
-	return running{s, stop}
+	return running{s, stop, wait}
 }
 
 func testConfig(tb testing.TB) Config {
@@ -78,6 +76,9 @@ func client(tb testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 		kgo.SeedBrokers(addr),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		// Find a restarted broker soon.
+		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+		kgo.MetadataMinAge(50 * time.Millisecond),
 	}, opts...)
 	c, err := kgo.NewClient(opts...)
 	if err != nil {
@@ -112,4 +113,32 @@ func fixedAddr(tb testing.TB) string {
 	}
 	tb.Fatal("no free port")
 	return ""
+}
+
+func endOf(tb testing.TB, cl *kgo.Client, topic string, partition int32) int64 {
+	tb.Helper()
+	ends, err := kadm.NewClient(cl).ListEndOffsets(tb.Context(), topic)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o, _ := ends.Lookup(topic, partition)
+	return o.Offset
+}
+
+// waitFor polls until done; what it waits for happens in another process or behind a socket.
+func waitFor(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited 30 s for: %s", what)
+		}
+	}
+}
+
+func dials(addr string) bool {
+	c, err := net.Dial("tcp", addr)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
 }

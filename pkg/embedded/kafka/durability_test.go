@@ -1,0 +1,381 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// An acknowledgement of a durable topic waits for the sync of its own partition's file; the record can be
+// read before, other topics are acknowledged, and fetches go on.
+func TestAckWaitsForSync(t *testing.T) {
+	hold := newHeldSync("relay.events-0")
+	s := serve(t, testConfig(t), hold.install)
+	createTopics(t, s.Addr(), 2, nil, "relay.events", "relay.retry.1s")
+	cl := client(t, s.Addr(), kgo.ConsumeTopics("relay.events", "relay.retry.1s"))
+
+	hold.close()
+	acked := make(chan error, 1)
+	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("held")}, func(_ *kgo.Record, err error) { acked <- err })
+	if got := consume(t, cl, 1); string(got[0].Value) != "held" {
+		t.Fatalf("consumed %q", got[0].Value)
+	}
+	<-hold.entered
+	// The same connection answers in order, so this one needs another.
+	produce(t, client(t, s.Addr()), "relay.retry.1s", 0, []byte("lazy"))
+	consume(t, cl, 1)
+	select {
+	case err := <-acked:
+		t.Fatalf("acknowledged (%v) before the sync returned", err)
+	default:
+	}
+	hold.open()
+	if err := <-acked; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Records that arrive while a barrier runs share the next one.
+func TestGroupCommit(t *testing.T) {
+	var syncs atomic.Int64
+	hold := newHeldSync("relay.events-0")
+	s := serve(t, testConfig(t), hold.install, func(s *Server) {
+		next := s.disk.syncFile
+		s.disk.syncFile = func(path string) error { syncs.Add(1); return next(path) }
+	})
+	createTopics(t, s.Addr(), 1, nil, "relay.events")
+	first := client(t, s.Addr())
+	hold.close()
+	syncs.Store(0)
+
+	const producers = 50
+	var wg sync.WaitGroup
+	wg.Go(func() { produce(t, first, "relay.events", 0, []byte("first")) })
+	<-hold.entered
+	// Each has a connection of its own, so the broker takes all of them although none is answered.
+	for i := range producers {
+		cl := client(t, s.Addr())
+		wg.Go(func() { produce(t, cl, "relay.events", 0, fmt.Appendf(nil, "%d", i)) })
+	}
+	waitFor(t, "all records written", func() bool { return endOf(t, first, "relay.events", 0) == producers+1 })
+	hold.open()
+	wg.Wait()
+	// One for the first record; the others fit in one more, and in two when some answers were on
+	// their way when it started.
+	if n := syncs.Load(); n > 3 {
+		t.Errorf("%d syncs for %d records", n, producers+1)
+	}
+}
+
+// The first error of a sync ends the broker; neither the record that waited nor a later one is
+// acknowledged.
+func TestSyncErrorIsFinal(t *testing.T) {
+	broken := errors.New("input/output error")
+	var fail atomic.Bool
+	s := serve(t, testConfig(t), func(s *Server) {
+		s.disk.syncFile = func(path string) error {
+			if fail.Load() {
+				return broken
+			}
+			return fdatasync(path)
+		}
+	})
+	createTopics(t, s.Addr(), 1, nil, "relay.events", "relay.outcomes")
+	cl := client(t, s.Addr())
+	produce(t, cl, "relay.events", 0, []byte("good"))
+	fail.Store(true)
+	results := make(chan error, 2)
+	send := func(value string) {
+		r := &kgo.Record{Topic: "relay.events", Value: []byte(value)}
+		cl.Produce(context.Background(), r, func(_ *kgo.Record, err error) { results <- err })
+	}
+	send("waits when the sync fails")
+	err := s.wait()
+	fail.Store(false)
+	send("late")
+	if !errors.Is(err, broken) {
+		t.Errorf("Run returned %v", err)
+	}
+	cl.Close() // kgo would wait for ever for the answer
+	for range 2 {
+		if err := <-results; err == nil {
+			t.Error("acknowledged after an error of sync")
+		}
+	}
+}
+
+// An offset is committed only after what was acknowledged on the other topics is on disk.
+func TestCommitWaitsForLazyTopics(t *testing.T) {
+	hold := newHeldSync("relay.outcomes-0")
+	s := serve(t, testConfig(t), hold.install)
+	createTopics(t, s.Addr(), 1, nil, "relay.events", "relay.outcomes")
+	cl := client(t, s.Addr())
+	produce(t, cl, "relay.events", 0, []byte("e"))
+	hold.close()
+	produce(t, cl, "relay.outcomes", 0, []byte("o")) // acknowledged although its sync is held
+	select {
+	case <-hold.entered:
+		t.Fatal("outcomes were synced before a commit")
+	default:
+	}
+	committed := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		commit(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 1, "")
+		close(committed)
+	})
+	<-hold.entered
+	if offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch"); err == nil && len(offsets) > 0 {
+		t.Errorf("the broker has offset %v before the outcomes are on disk", offsets)
+	}
+	hold.open()
+	wg.Wait()
+	checkCommitted(t, cl, "dispatch", "relay.events", 0, 1, "")
+}
+
+// A stop answers what waits for the disk before it ends.
+func TestStopFinishesHeldAnswers(t *testing.T) {
+	hold := newHeldSync("relay.events-0")
+	s := serve(t, testConfig(t), hold.install)
+	createTopics(t, s.Addr(), 1, nil, "relay.events")
+	cl := client(t, s.Addr(), kgo.RecordRetries(0))
+	hold.close()
+	acked := make(chan error, 1)
+	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
+	<-hold.entered
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+	waitFor(t, "listener closed", func() bool { return !dials(s.Addr()) })
+	hold.open()
+	if err := <-acked; err != nil {
+		t.Errorf("the held record was not acknowledged: %v", err)
+	}
+	wg.Wait()
+}
+
+// Power fails at a random moment: of every file only what was there when its last sync began remains, of
+// every directory only the names that it had then. Every record acknowledged until then is there, also
+// across segment rolls, and no committed offset is beyond the end of a log.
+func TestPowerLoss(t *testing.T) {
+	cfg := testConfig(t)
+	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
+	s := serve(t, cfg, power.install)
+	roll := "20000" // bytes: a new segment every few batches
+	createTopics(t, s.Addr(), 2, map[string]*string{"segment.bytes": &roll}, "relay.events", "relay.outcomes")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var acked sync.Map // record → value
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for producer := range 8 {
+		cl := client(t, s.Addr())
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				p, value := int32(i%2), fmt.Sprintf("%d-%d-%s", producer, i, strings.Repeat("x", 500))
+				r := produce(t, cl, "relay.events", p, []byte(value))
+				acked.Store(record{r.Topic, p, r.Offset}, value)
+				n.Add(1)
+				o := produce(t, cl, "relay.outcomes", p, []byte(value))
+				if i%5 == 0 {
+					// Commits what others may have written and nobody has acknowledged yet too.
+					commit(t, cl, "dispatch", "relay.events", p, endOf(t, cl, "relay.events", p), "")
+					commit(t, cl, "store", "relay.outcomes", p, o.Offset+1, "")
+				}
+			}
+		})
+	}
+	for _, stage := range []int64{200, 700, 1500} {
+		waitFor(t, "enough records", func() bool { return n.Load() >= stage })
+		before := map[record]string{}
+		acked.Range(func(k, v any) bool { before[k.(record)] = v.(string); return true })
+		checkImage(t, power.image(t), before)
+	}
+	cancel()
+	wg.Wait()
+}
+
+type record struct {
+	topic     string
+	partition int32
+	offset    int64
+}
+
+// checkImage starts a broker on dir and looks for the records and the committed offsets.
+func checkImage(t *testing.T, dir string, want map[record]string) {
+	t.Helper()
+	s := serve(t, Config{Listen: "127.0.0.1:0", DataDir: dir, MaxMessageBytes: 1 << 20})
+	cl := client(t, s.Addr(), kgo.ConsumeTopics("relay.events"))
+	total := endOf(t, cl, "relay.events", 0) + endOf(t, cl, "relay.events", 1)
+	got := map[record]string{}
+	for _, r := range consume(t, cl, int(total)) {
+		got[record{r.Topic, r.Partition, r.Offset}] = string(r.Value)
+	}
+	lost := 0
+	for at, value := range want {
+		if got[at] != value {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d acknowledged records are lost", lost, len(want))
+	}
+	for _, group := range []string{"dispatch", "store"} {
+		offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offsets.Each(func(o kadm.OffsetResponse) {
+			if end := endOf(t, cl, o.Topic, o.Partition); o.At > end {
+				t.Errorf("group %s committed %d of %s-%d, which ends at %d", group, o.At, o.Topic, o.Partition, end)
+			}
+		})
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// powerLog remembers what the syncs of a broker made durable.
+type powerLog struct {
+	root  string
+	mu    sync.Mutex // guards the maps, keyed by path
+	sizes map[string]int64
+	names map[string][]string
+}
+
+func (l *powerLog) install(s *Server) {
+	s.disk.syncFile = func(path string) error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sizes[path] = max(l.sizes[path], info.Size())
+		return nil
+	}
+	s.disk.syncDir = func(path string) error {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.names[path] = names
+		return nil
+	}
+}
+
+// image makes the data directory that the disk would hold now. JSON files are whole: kfake syncs them
+// before it renames them.
+func (l *powerLog) image(t *testing.T) string {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	to := t.TempDir()
+	var copyDir func(from, to string)
+	copyDir = func(from, to string) {
+		for _, name := range l.names[from] {
+			src, dst := filepath.Join(from, name), filepath.Join(to, name)
+			info, err := os.Stat(src)
+			switch {
+			case err != nil: // a temporary file that is gone
+			case info.IsDir():
+				if err := os.Mkdir(dst, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				copyDir(src, dst)
+			case strings.HasSuffix(name, ".json"):
+				copyFile(t, src, dst, info.Size())
+			default:
+				copyFile(t, src, dst, l.sizes[src])
+			}
+		}
+	}
+	copyDir(l.root, to)
+	return to
+}
+
+func copyFile(t *testing.T, from, to string, size int64) {
+	t.Helper()
+	src, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(dst, src, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// heldSync lets the syncs of one partition's files wait.
+type heldSync struct {
+	partition string
+	entered   chan struct{} // has a value when a sync waits
+	mu        sync.Mutex    // guards gate
+	gate      chan struct{} // closed: syncs pass
+}
+
+func newHeldSync(partition string) *heldSync {
+	h := &heldSync{partition: partition, entered: make(chan struct{}, 1), gate: make(chan struct{})}
+	close(h.gate)
+	return h
+}
+
+func (h *heldSync) install(s *Server) {
+	next := s.disk.syncFile
+	s.disk.syncFile = func(path string) error {
+		if filepath.Base(filepath.Dir(path)) == h.partition {
+			h.mu.Lock()
+			gate := h.gate
+			h.mu.Unlock()
+			select {
+			case <-gate:
+			default:
+				select {
+				case h.entered <- struct{}{}:
+				default:
+				}
+				<-gate
+			}
+		}
+		return next(path)
+	}
+}
+
+func (h *heldSync) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gate = make(chan struct{})
+}
+
+func (h *heldSync) open() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.gate)
+}
