@@ -1,0 +1,44 @@
+package control
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	records   *prometheus.CounterVec // by result
+	writes    *prometheus.CounterVec // by outcome
+	snapshots *prometheus.CounterVec // by outcome
+	late      prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
+	m := &metrics{
+		records: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_control_records_total", Help: "Records of the configuration log applied or refused by this node.",
+		}, []string{"result"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_control_writes_total", Help: "Records written to the configuration log by this node.",
+		}, []string{"outcome"}),
+		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_control_snapshots_total", Help: "Snapshots of the configuration written by this node.",
+		}, []string{"outcome"}),
+		late: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_control_late_total", Help: "Writes that did not wait any longer for another node to apply them.",
+		}),
+	}
+	if reg == nil {
+		return m
+	}
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+	}
+	reg.MustRegister(m.records, m.writes, m.snapshots, m.late,
+		gauge("relay_control_sequence", "Records of the configuration log that this node has seen.",
+			func() float64 { return float64(c.view.Load().seq) }),
+		gauge("relay_control_lease_age_seconds", "Time since this node was last sure to know the whole configuration log.",
+			func() float64 { age, _ := c.Lease(); return age.Seconds() }),
+		gauge("relay_control_nodes", "Nodes heard of in the last 5 s, this one included.",
+			func() float64 { return float64(c.peers.living(c.now(), c.timing.lease)) }),
+		gauge("relay_control_endpoints", "Endpoints that exist.",
+			func() float64 { return float64(c.view.Load().sets[kindEndpoint].bySeq.len) }),
+	)
+	return m
+}

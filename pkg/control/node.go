@@ -1,0 +1,215 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// heartbeat is a record of the topic nodes.
+type heartbeat struct {
+	Node    string `json:"node"`
+	Boot    string `json:"boot"`     // of the process
+	Next    int64  `json:"position"` // offset in control of the first record that is not applied
+	Leaving bool   `json:"leaving,omitempty"`
+}
+
+// lease says until when this node may take API keys.
+//
+// A cycle that began at t, in which first a heartbeat was acknowledged and then the end of the log was
+// asked for, is confirmed when everything before that end is applied; the lease then runs from t. So at
+// any moment of a lease this node was heard of within the last 5 s, and it applied whatever was
+// acknowledged before t: a writer that waits for the nodes it hears of, or for 5.5 s, knows that no node
+// takes a key any more that it has just revoked.
+type lease struct {
+	from atomic.Pointer[time.Time] // beginning of the newest confirmed cycle; every authentication reads it
+
+	mu      sync.Mutex // guards what follows
+	pending time.Time  // beginning of the cycle that waits for its end; zero = none
+	end     int64
+	next    int64 // offset after the last applied record
+}
+
+func (l *lease) confirm(next int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = next
+	l.settleLocked()
+}
+
+// ask begins to wait for a cycle's end. While one waits, a later one does not replace it: a tail that is
+// always a little late would never confirm any.
+func (l *lease) ask(began time.Time, end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending.IsZero() {
+		l.pending, l.end = began, end
+	}
+	l.settleLocked()
+}
+
+func (l *lease) settleLocked() {
+	if !l.pending.IsZero() && l.next >= l.end {
+		from := l.pending
+		l.from.Store(&from)
+		l.pending = time.Time{}
+	}
+}
+
+// Lease returns how long ago this node was last sure to know the whole log, and whether that is recent
+// enough to take API keys.
+func (c *Control) Lease() (age time.Duration, ok bool) {
+	from := c.lease.from.Load()
+	if from == nil {
+		return 0, false
+	}
+	age = c.now().Sub(*from)
+	return age, age < c.timing.lease
+}
+
+// beats sends heartbeats and asks for the lease until ctx ends; then it tells the others not to wait.
+func (c *Control) beats(ctx context.Context) error {
+	boot := id.Random("boot_")
+	tick := time.NewTicker(c.timing.beat)
+	defer tick.Stop()
+	healthy := true
+	for ctx.Err() == nil {
+		err := c.beat(ctx, boot)
+		if ctx.Err() == nil && (err == nil) != healthy {
+			healthy = !healthy
+			c.log.LogAttrs(ctx, slog.LevelWarn, "heartbeat", slog.Bool("healthy", healthy), slog.Any("error", err))
+		}
+		select {
+		case <-tick.C:
+		case <-c.kick:
+			// Announce soon, but not every record of a burst.
+			if err := pause(ctx, c.timing.beatGap); err != nil {
+				continue
+			}
+		case <-ctx.Done():
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.beat)
+	defer cancel()
+	if err := c.announce(last, heartbeat{Boot: boot, Leaving: true}); err != nil {
+		c.log.LogAttrs(last, slog.LevelDebug, "say goodbye to the other nodes", slog.Any("error", err))
+	}
+	return nil
+}
+
+// beat is one cycle; see lease.
+func (c *Control) beat(ctx context.Context, boot string) error {
+	began := c.now()
+	ctx, cancel := context.WithTimeout(ctx, c.timing.request)
+	defer cancel()
+	if err := c.announce(ctx, heartbeat{Boot: boot}); err != nil {
+		return err
+	}
+	ends, err := c.reader.Ends(ctx, stream.Control)
+	if err != nil {
+		return err
+	}
+	c.lease.ask(began, ends[controlLog])
+	c.changed.fire()
+	return nil
+}
+
+func (c *Control) announce(ctx context.Context, h heartbeat) error {
+	h.Node, h.Next = c.cfg.Node, c.view.Load().next
+	value, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("encode heartbeat: %w", err)
+	}
+	return c.producer.ProduceSync(ctx, stream.Nodes, 0, &stream.Record{Key: []byte(h.Node), Value: value})
+}
+
+// peers is what is known of all nodes, this one included.
+type peers struct {
+	mu    sync.Mutex // guards nodes
+	nodes map[string]peer
+	heard signal // fired after each heartbeat
+}
+
+type peer struct {
+	next  int64
+	heard time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
+}
+
+// hear follows the topic nodes, from a little before now.
+func (c *Control) hear(ctx context.Context) error {
+	nodes := stream.Partition{Topic: stream.Nodes}
+	var from int64
+	err := c.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
+		at, err := c.reader.At(ctx, stream.Nodes, c.now().Add(-2*c.timing.lease))
+		from = at[nodes]
+		return err
+	})
+	if err != nil {
+		return nil // ctx ended
+	}
+	return c.reader.Read(ctx, nodes, from, func(r *stream.Record) error {
+		var h heartbeat
+		if err := json.Unmarshal(r.Value, &h); err != nil || h.Node == "" {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "unreadable heartbeat", slog.Int64("offset", r.Offset))
+			return nil
+		}
+		c.peers.note(h, c.now(), c.timing.lease)
+		return nil
+	})
+}
+
+func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {
+	p.mu.Lock()
+	if p.nodes == nil {
+		p.nodes = make(map[string]peer)
+	}
+	for name, other := range p.nodes {
+		if now.Sub(other.heard) >= life {
+			delete(p.nodes, name)
+		}
+	}
+	if p.nodes[h.Node] = (peer{next: h.Next, heard: now}); h.Leaving {
+		delete(p.nodes, h.Node)
+	}
+	p.mu.Unlock()
+	p.heard.fire()
+}
+
+// reached reports whether every living node except skip announced the position.
+func (p *peers) reached(next int64, now time.Time, life time.Duration, skip string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, other := range p.nodes {
+		if name != skip && now.Sub(other.heard) < life && other.next < next {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether that node itself announced the position.
+func (p *peers) has(node string, next int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	other, ok := p.nodes[node]
+	return ok && other.next >= next
+}
+
+// living is how many nodes are heard of.
+func (p *peers) living(now time.Time, life time.Duration) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, other := range p.nodes {
+		if now.Sub(other.heard) < life {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,117 @@
+package control
+
+import (
+	"crypto/subtle"
+	"math"
+)
+
+// Presence says whether an id is known.
+type Presence uint8
+
+// Presences.
+const (
+	Unknown Presence = iota // never heard of, as far as this node has read the log
+	Present
+	Deleted // for 60 days at least; afterwards Unknown
+)
+
+// Account returns the account; nil before Ready.
+func (c *Control) Account() *Account {
+	if e := c.view.Load().sets[kindAccount].newest(); e != nil {
+		return e.value.(*Account)
+	}
+	return nil
+}
+
+// EndpointByToken returns the endpoint with that ingest token, or nil when there is none. It looks for
+// the token's SHA-256 and compares the whole of it in constant time.
+func (c *Control) EndpointByToken(token string) *Endpoint {
+	if e := c.bySecret(kindEndpoint, hashOf(token)); e != nil {
+		return e.value.(*Endpoint)
+	}
+	return nil
+}
+
+func (c *Control) bySecret(k kind, hash [32]byte) *entity {
+	e := c.view.Load().sets[k].hashed(hash[:])
+	if e == nil || subtle.ConstantTimeCompare(e.value.secretHash(), hash[:]) != 1 {
+		return nil
+	}
+	return e
+}
+
+// Endpoint returns the endpoint with that id; nil unless it is Present.
+func (c *Control) Endpoint(id string) (*Endpoint, Presence) {
+	e := c.view.Load().sets[kindEndpoint].find(id)
+	switch {
+	case e == nil:
+		return nil, Unknown
+	case e.value == nil:
+		return nil, Deleted
+	default:
+		return e.value.(*Endpoint), Present
+	}
+}
+
+// Endpoints returns at most limit endpoints of an account that were created before the one with
+// beforeSeq (0 = from the newest), the newest first, and whether there are more.
+func (c *Control) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
+	before := uint64(beforeSeq)
+	if beforeSeq <= 0 {
+		before = math.MaxUint64
+	}
+	for e := range c.view.Load().sets[kindEndpoint].bySeq.below(before) {
+		ep := e.value.(*Endpoint)
+		if ep.Account != account {
+			continue
+		}
+		if len(page) == limit {
+			return page, true
+		}
+		page = append(page, ep)
+	}
+	return page, false
+}
+
+// Keys returns the keys of an account, revoked and expired ones too, the newest first.
+func (c *Control) Keys(account string) []*Key {
+	var keys []*Key
+	for e := range c.view.Load().sets[kindKey].bySeq.below(math.MaxUint64) {
+		if k := e.value.(*Key); k.Account == account {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Authenticate returns the key with that text. ErrInvalidKey means that it is unknown, revoked,
+// expired, or a bootstrap key that the environment of this node does not name; ErrLease that nobody can
+// be authenticated now. The form of the text is not judged.
+func (c *Control) Authenticate(text string) (*Key, error) {
+	// The lease is asked before the view is taken: what it vouches for is then in the view.
+	if _, ok := c.Lease(); !ok {
+		return nil, ErrLease
+	}
+	hash := hashOf(text)
+	e := c.bySecret(kindKey, hash)
+	if e == nil {
+		return nil, ErrInvalidKey
+	}
+	k := e.value.(*Key)
+	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.now().Before(k.ExpiresAt) {
+		return nil, ErrInvalidKey
+	}
+	if !k.Bootstrap {
+		return k, nil
+	}
+	scope, named := c.bootstrap[hash]
+	if !named {
+		return nil, ErrInvalidKey
+	}
+	if scope == k.Scope {
+		return k, nil
+	}
+	as := *k // the environment decides, also when it once named the same text for the other scope
+	as.Scope = scope
+	return &as, nil
+}

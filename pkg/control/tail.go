@@ -1,0 +1,140 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+var controlLog = stream.Partition{Topic: stream.Control}
+
+// tail loads the state, closes loaded, and applies what comes after.
+func (c *Control) tail(ctx context.Context, loaded chan<- struct{}) error {
+	from, err := c.startOffset(ctx)
+	if err != nil {
+		return err
+	}
+	c.publish(&state{}, from)
+	close(loaded)
+	return c.reader.Read(ctx, controlLog, from, c.step)
+}
+
+// startOffset is where the log begins that the state in memory has not applied.
+func (c *Control) startOffset(ctx context.Context) (int64, error) {
+	var start int64
+	err := c.retry(ctx, "find the start of the configuration log", func(ctx context.Context) error {
+		starts, err := c.reader.Starts(ctx, stream.Control)
+		start = starts[controlLog]
+		return err
+	})
+	return start, err
+}
+
+// step applies one record and publishes the state after it.
+func (c *Control) step(rec *stream.Record) error {
+	v := c.view.Load()
+	if rec.Offset != v.next {
+		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
+	}
+	r := parseRecord(rec.Value)
+	next, res, err := apply(v.state, r)
+	if err != nil {
+		return fmt.Errorf("apply record at offset %d: %w", rec.Offset, err)
+	}
+	if res == invalid {
+		c.log.LogAttrs(context.Background(), slog.LevelError, "invalid record in the configuration log",
+			slog.Int64("offset", rec.Offset), slog.String("node", r.Node), slog.Any("error", r.fault))
+	}
+	c.metrics.records.WithLabelValues(res.String()).Inc()
+	c.publish(next, rec.Offset+1)
+	c.ops.finish(r.OpID, opResult{
+		result: res, next: rec.Offset + 1, at: time.Now(), value: next.valueOf(r.kind, r.ID),
+	})
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (c *Control) publish(s *state, next int64) {
+	c.view.Store(&view{state: s, next: next})
+	c.lease.confirm(next)
+	c.changed.fire()
+}
+
+// Sync waits until everything that is in the log now is applied here.
+func (c *Control) Sync(ctx context.Context) error {
+	if err := c.running(ctx); err != nil {
+		return err
+	}
+	return c.sync(ctx)
+}
+
+// running waits until Run has made the node ready.
+func (c *Control) running(ctx context.Context) error {
+	select {
+	case <-c.ready:
+		return nil
+	case <-c.stopped:
+		return fmt.Errorf("%w: it was stopped", ErrUnavailable)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: not ready: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+func (c *Control) sync(ctx context.Context) error {
+	ends, err := c.reader.Ends(ctx, stream.Control)
+	if err != nil {
+		return fmt.Errorf("read the end of the configuration log: %w", err)
+	}
+	end := ends[controlLog]
+	if err := c.changed.await(ctx, func() bool { return c.view.Load().next >= end }); err != nil {
+		return fmt.Errorf("wait for the configuration log: %w", err)
+	}
+	return nil
+}
+
+// operations are the records that this node wrote and waits for.
+type operations struct {
+	mu   sync.Mutex // guards wait
+	wait map[string]chan opResult
+}
+
+// opResult is what the own tail found of a record.
+type opResult struct {
+	result result
+	next   int64     // offset after the record: the position that acknowledges it
+	at     time.Time // when it was applied here, which is after its append
+	value  value     // of the entity after it; nil when there is none
+}
+
+func (o *operations) expect(op string) <-chan opResult {
+	ch := make(chan opResult, 1)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.wait == nil {
+		o.wait = make(map[string]chan opResult)
+	}
+	o.wait[op] = ch
+	return ch
+}
+
+func (o *operations) forget(op string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.wait, op)
+}
+
+func (o *operations) finish(op string, r opResult) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ch := o.wait[op]; ch != nil {
+		delete(o.wait, op)
+		ch <- r
+	}
+}

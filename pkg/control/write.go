@@ -1,0 +1,142 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// maxTries bounds how often a write is made again because another writer came first.
+const maxTries = 5
+
+// write appends one record and waits until this node has applied it and the log has it durably. Its
+// error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
+func (c *Control) write(ctx context.Context, r record, v value) (res opResult, err error) {
+	defer func() { c.countWrite(res, err) }()
+	if v != nil {
+		if r.Value, err = json.Marshal(v); err != nil {
+			return res, fmt.Errorf("encode %s %s: %w", r.Kind, r.ID, err)
+		}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return res, fmt.Errorf("encode record of %s: %w", r.ID, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timing.write)
+	defer cancel()
+	found := c.ops.expect(r.OpID)
+	defer c.ops.forget(r.OpID)
+	acked := make(chan error, 1)
+	c.producer.Produce(stream.Control, 0, &stream.Record{Key: []byte(r.ID), Value: body}, func(_ *stream.Record, err error) { acked <- err })
+
+	// Both are waited for: the embedded engine shows a record to readers before it is on the disk.
+	for waitAck, waitOwn := true, true; waitAck || waitOwn; {
+		select {
+		case res = <-found:
+			waitOwn = false
+		case err := <-acked:
+			if err != nil && waitOwn {
+				return c.look(ctx, found, err)
+			}
+			waitAck = false
+		case <-c.stopped:
+			return res, fmt.Errorf("%w: it was stopped", ErrUnavailable)
+		case <-ctx.Done():
+			return res, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+		}
+	}
+	return res, nil
+}
+
+// look finds out whether a record whose append failed is in the log nevertheless.
+func (c *Control) look(ctx context.Context, found <-chan opResult, failed error) (opResult, error) {
+	if errors.Is(failed, stream.ErrFull) {
+		return opResult{}, fmt.Errorf("%w: %w", ErrUnavailable, failed)
+	}
+	syncErr := c.sync(ctx)
+	select {
+	case res := <-found:
+		return res, nil
+	default:
+		return opResult{}, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, failed), syncErr)
+	}
+}
+
+// create writes a new entity.
+func (c *Control) create(ctx context.Context, k kind, v value) (opResult, error) {
+	r := c.newRecord(c.view.Load().state, k, v.entityID(), preAbsent, opPut)
+	res, err := c.write(ctx, r, v)
+	if err == nil && res.result != applied {
+		err = fmt.Errorf("create %s %s: %w: it exists already", k, r.ID, ErrConflict)
+	}
+	return res, err
+}
+
+// change replaces the value of an entity by what next makes of it; nil leaves it. When another writer
+// comes first, next is asked again with the newer value.
+func (c *Control) change(ctx context.Context, k kind, id string, next func(old value) (value, error)) (before, after value, res opResult, err error) {
+	for range maxTries {
+		s := c.view.Load().state
+		old := s.sets[k].living(id)
+		if old == nil {
+			return nil, nil, res, ErrNotFound
+		}
+		v, err := next(old.value)
+		if err != nil || v == nil {
+			return old.value, old.value, opResult{}, err
+		}
+		r := c.newRecord(s, k, id, preRev, opPut)
+		r.Rev = old.rev
+		if res, err = c.write(ctx, r, v); err != nil {
+			return nil, nil, res, err
+		}
+		switch res.result {
+		case applied:
+			return old.value, res.value, res, nil
+		case conflict:
+		default:
+			return nil, nil, res, fmt.Errorf("change %s %s: %w: record was %s", k, id, ErrConflict, res.result)
+		}
+	}
+	return nil, nil, res, ErrConflict
+}
+
+// courtesy waits a moment for the other nodes, so that a client that is sent to another one next finds
+// what it has just written.
+func (c *Control) courtesy(ctx context.Context, res opResult) {
+	ctx, cancel := context.WithTimeout(ctx, c.timing.courtesy)
+	defer cancel()
+	err := c.peers.heard.await(ctx, func() bool {
+		return c.peers.reached(res.next, c.now(), c.timing.lease, c.cfg.Node)
+	})
+	if err != nil {
+		c.metrics.late.Inc()
+	}
+}
+
+// barrier waits until no node can act on the configuration before the record any more: every living
+// node announced its position, or every lease from before has run out. A node is living while it is
+// heard of; hearing its own announcement of the position tells this node that it has heard all that
+// were made before.
+func (c *Control) barrier(ctx context.Context, res opResult) error {
+	limited, cancel := context.WithDeadline(ctx, res.at.Add(c.timing.strict))
+	defer cancel()
+	err := c.peers.heard.await(limited, func() bool {
+		return c.peers.has(c.cfg.Node, res.next) && c.peers.reached(res.next, c.now(), c.timing.lease, "")
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: it is written, but not confirmed by every node: %w", ErrUnavailable, ctx.Err())
+	}
+	return nil
+}
+
+func (c *Control) countWrite(res opResult, err error) {
+	outcome := res.result.String()
+	if err != nil {
+		outcome = "error"
+	}
+	c.metrics.writes.WithLabelValues(outcome).Inc()
+}
