@@ -4,6 +4,7 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -119,7 +120,7 @@ func Redis(t testing.TB) *Engine {
 // start runs a process and waits until its address takes connections.
 func start(t testing.TB, how, addr string, limit time.Duration, name string, args ...string) *Engine {
 	t.Helper()
-	e := &Engine{Addr: addr, How: how, cmd: exec.CommandContext(t.Context(), name, args...), done: make(chan struct{})}
+	e := &Engine{Addr: addr, How: how, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), name, args...), done: make(chan struct{})}
 	var out lockedBuffer
 	e.cmd.Stdout, e.cmd.Stderr = &out, &out
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

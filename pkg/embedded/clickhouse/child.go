@@ -1,0 +1,258 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ChildConfig says how the engine's process is started and looked after.
+type ChildConfig struct {
+	// Listen is the loopback address that the engine keeps through all restarts.
+	Listen string
+	// Data, Library, Fsync are passed on, see Config.
+	Data    string
+	Library string
+	Fsync   bool
+	// Executable is the program to start; empty is this one.
+	Executable string
+	// Args precede the flags of the engine.
+	Args []string
+	// Env is added to the environment of this process.
+	Env []string
+	// StartTimeout is how long a start may take until the engine answers; then it
+	// is killed and started again.
+	StartTimeout time.Duration
+	// StopTimeout is how long the engine may take to stop before it is killed.
+	StopTimeout time.Duration
+	// FirstPause and LongestPause bound the pause before a restart; it doubles
+	// with each start that fails.
+	FirstPause   time.Duration
+	LongestPause time.Duration
+	// StartAttempts bounds the starts that fail in a row before the engine has
+	// ever answered. Later failures are retried for as long as it takes.
+	StartAttempts int
+}
+
+// DefaultChildConfig is everything but Data.
+func DefaultChildConfig() ChildConfig {
+	return ChildConfig{
+		Listen:        "127.0.0.1:0",
+		Fsync:         true,
+		Args:          []string{"engine", "clickhouse"},
+		StartTimeout:  60 * time.Second,
+		StopTimeout:   20 * time.Second,
+		FirstPause:    50 * time.Millisecond,
+		LongestPause:  5 * time.Second,
+		StartAttempts: 3,
+	}
+}
+
+// Validate reports all faults at once. That the library can be found is checked
+// here too, where the message reaches whoever started the program.
+func (c ChildConfig) Validate() error {
+	_, missing := FindLibrary(c.Library)
+	return errors.Join(
+		missing,
+		validateListen(c.Listen),
+		check(c.Data != "", "data directory is missing"),
+		check(c.StartTimeout > 0, "start timeout must be positive"),
+		check(c.StopTimeout > 0, "stop timeout must be positive"),
+		check(c.FirstPause > 0 && c.LongestPause >= c.FirstPause, "pauses must be positive and in order"),
+		check(c.StartAttempts > 0, "start attempts must be positive"),
+	)
+}
+
+// ChildDeps are what a Child needs from its surroundings.
+type ChildDeps struct {
+	Log *slog.Logger
+	// Stderr takes what the engine's process writes; nil discards it.
+	Stderr io.Writer
+}
+
+// Child runs the engine in a process of its own and starts it again when it
+// dies. The listening socket belongs to this process and is inherited by each
+// engine, so that the address stays and a connection made during a restart waits
+// in the socket's queue instead of being refused. The engine dies with this
+// process, by whatever signal (Linux).
+type Child struct {
+	cfg      ChildConfig
+	log      *slog.Logger
+	stderr   io.Writer
+	listener *net.TCPListener
+	restarts atomic.Int64
+	pid      atomic.Int64
+	ready    chan struct{}
+}
+
+// NewChild binds the address, so that Addr is known to those who connect later;
+// it starts nothing.
+func NewChild(cfg ChildConfig, deps ChildDeps) (*Child, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Executable == "" {
+		executable, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find the executable: %w", err)
+		}
+		cfg.Executable = executable
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for clickhouse: %w", err)
+	}
+	return &Child{
+		cfg: cfg, log: deps.Log, stderr: deps.Stderr,
+		listener: listener.(*net.TCPListener), ready: make(chan struct{}),
+	}, nil
+}
+
+// Addr is the engine's address, host and port.
+func (c *Child) Addr() string { return c.listener.Addr().String() }
+
+// Ready is closed once the engine has answered for the first time.
+func (c *Child) Ready() <-chan struct{} { return c.ready }
+
+// Restarts counts the starts after the first.
+func (c *Child) Restarts() int64 { return c.restarts.Load() }
+
+// PID is the process id of the engine, 0 before its first start.
+func (c *Child) PID() int { return int(c.pid.Load()) }
+
+// Run keeps the engine running until ctx ends, then stops it and waits for it.
+func (c *Child) Run(ctx context.Context) (err error) {
+	// The kernel kills the child when the thread that started it ends, not the
+	// process (prctl(2), PR_SET_PDEATHSIG): that thread must last as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	file, err := c.listener.File()
+	if err != nil {
+		return errors.Join(fmt.Errorf("share the listener: %w", err), c.listener.Close())
+	}
+	defer func() { err = errors.Join(err, file.Close(), c.listener.Close()) }()
+	pause, failures := c.cfg.FirstPause, 0
+	for {
+		answered, ended := c.once(ctx, file)
+		if ctx.Err() != nil {
+			return ended
+		}
+		if answered {
+			pause, failures = c.cfg.FirstPause, 0
+		} else if failures++; failures >= c.cfg.StartAttempts && !c.wasReady() {
+			return fmt.Errorf("start embedded clickhouse, %d times: %w", failures, ended)
+		}
+		c.log.LogAttrs(ctx, slog.LevelError, "embedded clickhouse ended, starting it again",
+			slog.Any("error", ended), slog.Duration("pause", pause))
+		if !wait(ctx, pause) {
+			return nil
+		}
+		pause = min(2*pause, c.cfg.LongestPause)
+		c.restarts.Add(1)
+	}
+}
+
+func (c *Child) wasReady() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// once runs one process to its end. The error says why it ended, nil after an
+// orderly stop that ctx asked for.
+func (c *Child) once(ctx context.Context, listener *os.File) (answered bool, err error) {
+	last := &tail{next: c.stderr}
+	cmd := c.command(ctx, listener, last)
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return false, fmt.Errorf("start process: %w", err)
+	}
+	c.pid.Store(int64(cmd.Process.Pid))
+	life, ended := context.WithTimeoutCause(ctx, c.cfg.StartTimeout, errNoAnswer)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if answered = c.answers(life); answered {
+			c.announce(ctx, time.Since(began))
+		} else if errors.Is(context.Cause(life), errNoAnswer) {
+			c.log.LogAttrs(ctx, slog.LevelError, "kill embedded clickhouse", slog.Any("reason", errNoAnswer), slog.Any("error", cmd.Process.Kill()))
+		}
+	})
+	err = cmd.Wait()
+	ended()
+	watch.Wait()
+	if ctx.Err() != nil && cmd.ProcessState.Success() {
+		return answered, nil
+	}
+	if err == nil {
+		err = errors.New("process ended without being asked to")
+	}
+	return answered, fmt.Errorf("run process: %w%s", err, last.quote())
+}
+
+var errNoAnswer = errors.New("it did not answer within the start timeout")
+
+func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer) *exec.Cmd {
+	args := append([]string{}, c.cfg.Args...)
+	// The first of ExtraFiles becomes file descriptor 3.
+	args = append(args, "--listen", "fd:3", "--data", c.cfg.Data, fmt.Sprintf("--fsync=%t", c.cfg.Fsync))
+	if c.cfg.Library != "" {
+		args = append(args, "--library", c.cfg.Library)
+	}
+	cmd := exec.CommandContext(ctx, c.cfg.Executable, args...)
+	cmd.Env = append(os.Environ(), c.cfg.Env...)
+	cmd.ExtraFiles = []*os.File{listener}
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	cmd.SysProcAttr = processAttributes()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = c.cfg.StopTimeout
+	return cmd
+}
+
+// answers waits for the answer to one ping: the connection waits in the socket's
+// queue until the engine takes it, so that asking again is not needed.
+func (c *Child) answers(ctx context.Context) bool {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr()+"/ping", nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+func (c *Child) announce(ctx context.Context, took time.Duration) {
+	if !c.wasReady() {
+		close(c.ready)
+	}
+	c.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse runs",
+		slog.String("address", c.Addr()), slog.Int("pid", c.PID()), slog.Duration("took", took), slog.Int64("restarts", c.Restarts()))
+}
+
+// wait sleeps for d and reports whether ctx is still alive.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

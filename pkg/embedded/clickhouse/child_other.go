@@ -1,0 +1,11 @@
+//go:build !linux
+
+package clickhouse
+
+import "syscall"
+
+// processAttributes keep the engine out of the terminal's process group. That it
+// dies with its parent is known to Linux only.
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

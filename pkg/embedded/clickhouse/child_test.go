@@ -1,0 +1,252 @@
+package clickhouse_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+func library(t testing.TB) string {
+	t.Helper()
+	path, err := testkit.Library()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startChild runs a Child for the test and waits until the engine answers. The
+// returned function stops it and checks that it stopped in order.
+func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Child, stop func()) {
+	t.Helper()
+	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { ended <- child.Run(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		if err := <-ended; err != nil {
+			t.Errorf("run child: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	select {
+	case <-child.Ready():
+	case err := <-ended:
+		ended <- err
+		t.Fatal(err)
+	}
+	return child, stop
+}
+
+// TestKillsLoseNothing kills the engine in the middle of inserts. What was
+// acknowledged is there afterwards, at the same address.
+func TestKillsLoseNothing(t *testing.T) {
+	const kills, size = 5, 5000
+	child, stop := startChild(t, childConfig(t.TempDir(), library(t)))
+	conn := connect(t, child.Addr())
+	mustExec(t, conn, "CREATE DATABASE d")
+	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, body String) ENGINE = MergeTree ORDER BY n")
+	body := strings.Repeat("x", 1000)
+	var acknowledged []uint64
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	inserted := make(chan struct{}, 1) // the newest acknowledgement is enough
+	wg.Go(func() {
+		for n := uint64(0); ctx.Err() == nil; n++ {
+			batch, err := conn.PrepareBatch(ctx, "INSERT INTO d.t")
+			if err != nil {
+				continue
+			}
+			for range size {
+				err = errors.Join(err, batch.Append(n, body))
+			}
+			if err := errors.Join(err, batch.Send()); err != nil {
+				continue
+			}
+			acknowledged = append(acknowledged, n)
+			select {
+			case inserted <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for i := range kills {
+		for range 3 {
+			<-inserted
+		}
+		<-time.After(time.Duration(i*7) * time.Millisecond) // meets another point of an insert each time
+		pid, began := child.PID(), time.Now()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a new engine answers", func() bool { return child.PID() != pid && conn.Ping(t.Context()) == nil })
+		t.Logf("kill %d: answers again after %v", i, time.Since(began).Round(time.Millisecond))
+		select {
+		case <-inserted:
+		default:
+		}
+	}
+	<-inserted
+	cancel()
+	wg.Wait()
+	if child.Restarts() != kills {
+		t.Errorf("%d restarts, want %d", child.Restarts(), kills)
+	}
+	for _, n := range acknowledged {
+		if got := count(t, conn, fmt.Sprintf("SELECT count() FROM d.t WHERE n = %d", n)); got != size {
+			t.Errorf("batch %d: %d rows of %d", n, got, size)
+		}
+	}
+	t.Logf("%d batches acknowledged", len(acknowledged))
+	pid := child.PID()
+	stop()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("engine after the stop: %v, want none", err)
+	}
+}
+
+// TestRequestsWaitForRestart connects while no engine runs.
+func TestRequestsWaitForRestart(t *testing.T) {
+	child, _ := startChild(t, childConfig(t.TempDir(), library(t)))
+	for range 3 {
+		pid := child.PID()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the engine is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+		if err := connect(t, child.Addr()).Ping(t.Context()); err != nil {
+			t.Errorf("connection made during a restart: %v", err)
+		}
+	}
+}
+
+// TestEngineDiesWithParent kills a supervising process; a new one takes the data
+// directory over.
+func TestEngineDiesWithParent(t *testing.T) {
+	data := t.TempDir()
+	parent := exec.CommandContext(t.Context(), os.Args[0], data, library(t))
+	parent.Env = append(os.Environ(), role+"=supervisor")
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var addr string
+	if _, err := fmt.Sscan(line, &pid, &addr); err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, addr)
+	mustExec(t, conn, "CREATE DATABASE d")
+	mustExec(t, conn, "CREATE TABLE d.t (n UInt64) ENGINE = MergeTree ORDER BY n")
+	mustExec(t, conn, "INSERT INTO d.t VALUES (42)")
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	child, _ := startChild(t, childConfig(data, library(t)))
+	if n := count(t, connect(t, child.Addr()), "SELECT n FROM d.t"); n != 42 {
+		t.Errorf("read %d", n)
+	}
+	t.Logf("taken over after %v", time.Since(began).Round(time.Millisecond))
+	if err := parent.Wait(); err == nil {
+		t.Error("the killed parent ended without an error")
+	}
+	eventually(t, "the engine of the killed parent is gone", func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(state), ") Z ") // left to init, which may not collect it
+	})
+}
+
+func TestHeldDirectoryIsRefused(t *testing.T) {
+	data := t.TempDir()
+	child, _ := startChild(t, childConfig(data, library(t)))
+	cfg := clickhouse.DefaultConfig()
+	cfg.Data, cfg.Library, cfg.LockWait = data, library(t), 50*time.Millisecond
+	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = server.Run(t.Context())
+	if !errors.Is(err, clickhouse.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", child.PID())) {
+		t.Errorf("got %v, want ErrHeld and the holder's id", err)
+	}
+}
+
+func TestFailingStartGivesUp(t *testing.T) {
+	cfg := childConfig(t.TempDir(), library(t))
+	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "echo no such luck >&2; exit 3"}
+	cfg.FirstPause = time.Millisecond
+	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = child.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no such luck") || child.Restarts() != int64(cfg.StartAttempts-1) {
+		t.Errorf("after %d restarts: %v", child.Restarts(), err)
+	}
+}
+
+func TestSilentStartIsKilled(t *testing.T) {
+	cfg := childConfig(t.TempDir(), library(t))
+	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "exec sleep 1000"}
+	cfg.StartTimeout, cfg.StartAttempts = 100*time.Millisecond, 1
+	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("got %v, want a killed process", err)
+	}
+}
+
+func TestFindLibrary(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "libchdb.so")
+	if _, err := clickhouse.FindLibrary(missing); !errors.Is(err, clickhouse.ErrNoLibrary) || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("got %v, want ErrNoLibrary and what to do", err)
+	}
+	// The test binary has no lib directory beside it.
+	if _, err := clickhouse.FindLibrary(""); !errors.Is(err, clickhouse.ErrNoLibrary) {
+		t.Errorf("got %v, want ErrNoLibrary", err)
+	}
+	if path, err := clickhouse.FindLibrary(library(t)); err != nil || !filepath.IsAbs(path) {
+		t.Errorf("%q, %v", path, err)
+	}
+}
+
+func TestConfigFaultsComeTogether(t *testing.T) {
+	cfg := clickhouse.DefaultConfig()
+	cfg.Listen, cfg.Sessions = "0.0.0.0:8123", 0
+	_, err := clickhouse.New(cfg, clickhouse.Deps{})
+	for _, want := range []string{"loopback", "sessions", "data directory"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package clickhouse_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"go.uber.org/goleak"
+
+	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+// role tells this test binary, when it starts itself, what to be.
+const role = "RELAY_TEST_ROLE"
+
+// address is that of the engine in this process.
+var address string
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(role) {
+	case "engine":
+		os.Exit(runEngine())
+	case "supervisor":
+		os.Exit(runSupervisor())
+	}
+	code := testkit.ClickHouse(func(addr string) int {
+		address = addr
+		return m.Run()
+	})
+	// The engine's end has closed the connections that clickhouse-go left open.
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runEngine is what `relay engine clickhouse` does.
+func runEngine() int {
+	cfg := clickhouse.DefaultConfig()
+	flags := flag.NewFlagSet("engine", flag.ExitOnError)
+	flags.StringVar(&cfg.Listen, "listen", cfg.Listen, "")
+	flags.StringVar(&cfg.Data, "data", "", "")
+	flags.StringVar(&cfg.Library, "library", "", "")
+	flags.BoolVar(&cfg.Fsync, "fsync", cfg.Fsync, "")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err == nil {
+		err = server.Run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// runSupervisor runs a Child until it is killed, and prints the engine's
+// process id once it is ready.
+func runSupervisor() int {
+	child, err := clickhouse.NewChild(childConfig(os.Args[1], os.Args[2]), clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-child.Ready()
+		fmt.Println(child.PID(), child.Addr())
+	})
+	if err := child.Run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// childConfig makes a Child start this test binary as the engine.
+func childConfig(data, library string) clickhouse.ChildConfig {
+	cfg := clickhouse.DefaultChildConfig()
+	cfg.Data, cfg.Library = data, library
+	cfg.Args, cfg.Env = nil, []string{role + "=engine"}
+	return cfg
+}
+
+// connect opens clickhouse-go on an engine.
+func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.Conn {
+	t.Helper()
+	options := &driver.Options{Addr: []string{addr}, Protocol: driver.HTTP, MaxOpenConns: 16, DialTimeout: 30 * time.Second}
+	for _, f := range change {
+		f(options)
+	}
+	conn, err := driver.Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// newDatabase creates a database for the test and returns its name.
+func newDatabase(t testing.TB, conn driver.Conn) string {
+	t.Helper()
+	name := strings.NewReplacer("/", "_", "#", "_").Replace(strings.ToLower(t.Name()))
+	if err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Exec(context.Background(), "DROP DATABASE "+name+" SYNC"); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+func mustExec(t testing.TB, conn driver.Conn, query string, args ...any) {
+	t.Helper()
+	if err := conn.Exec(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func count(t testing.TB, conn driver.Conn, query string, args ...any) uint64 {
+	t.Helper()
+	var n uint64
+	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
