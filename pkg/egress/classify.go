@@ -87,12 +87,17 @@ func isUnreachable(err error) bool {
 }
 
 // isHeaderFlood knows net/http's refusals of a header block by their text, there being no type: the
-// test holds them against servers that send one over HTTP/1 and over HTTP/2.
+// test holds them against servers that send one over HTTP/1 and over HTTP/2. An HTTP/2 block that is
+// over by much ends the connection with PROTOCOL_ERROR, as a broken frame does; that one is left as
+// network_error, for the text does not tell which of the two it was.
 func isHeaderFlood(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") ||
 		strings.Contains(text, "response header list larger than advertised limit") ||
-		strings.Contains(text, "header list too large")
+		strings.Contains(text, "header list too large") ||
+		// One header longer than the whole limit cannot be unpacked, which ends the HTTP/2 connection. An
+		// encoder that is simply broken reads the same; it is the rarer of the two.
+		strings.Contains(text, "connection error: COMPRESSION_ERROR")
 }
 
 // streamError has the shape by which net/http shows that the peer reset an HTTP/2 stream (its errors

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -47,16 +48,14 @@ func (s *dnsServer) serve() {
 		if err != nil {
 			return
 		}
-		if reply, ok := s.reply(buf[:n]); ok {
-			s.conn.WriteTo(reply, from)
-		}
+		s.conn.WriteTo(s.reply(buf[:n]), from)
 	}
 }
 
-func (s *dnsServer) reply(packet []byte) ([]byte, bool) {
+func (s *dnsServer) reply(packet []byte) []byte {
 	var in dnsmessage.Message
-	if in.Unpack(packet) != nil || len(in.Questions) != 1 {
-		return nil, false
+	if err := in.Unpack(packet); err != nil || len(in.Questions) != 1 {
+		panic(fmt.Sprintf("a question that cannot be read: %x: %v", packet, err))
 	}
 	q := in.Questions[0]
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
@@ -84,7 +83,10 @@ func (s *dnsServer) reply(packet []byte) ([]byte, bool) {
 		}
 	}
 	reply, err := out.Pack()
-	return reply, err == nil
+	if err != nil {
+		panic(err)
+	}
+	return reply
 }
 
 // always answers every name with the same addresses.

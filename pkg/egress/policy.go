@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 )
@@ -17,6 +19,21 @@ type Policy struct {
 	// AllowHTTP accepts http and with it port 80 (RELAY_EGRESS_ALLOW_HTTP). For benchmarks on
 	// loopback only.
 	AllowHTTP bool
+}
+
+// OwnAddrs returns the addresses of this machine's interfaces as they are now, for [Policy.Own].
+func OwnAddrs() ([]netip.Addr, error) {
+	interfaces, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of this machine: %w", err)
+	}
+	var own []netip.Addr
+	for _, a := range interfaces {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, prefix.Addr().Unmap())
+		}
+	}
+	return own, nil
 }
 
 // Judge says what an address is to this installation. The address is taken as it is: a mapped one is

@@ -30,7 +30,7 @@ func refuse(format string, args ...any) error {
 // connection is made, and that judgement is the one that protects.
 //
 // The URL that comes back is the one to store and to dial: the host in lower-case ASCII, the port
-// without leading zeros, the rest as written.
+// without leading zeros, the rest as written but for characters that must be percent-encoded.
 func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, refuse("is longer than %d bytes; shorten it", maxURL)
@@ -55,6 +55,7 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = joinHost(host, u.Port(), port)
+	u.RawQuery = escapeQuery(u.RawQuery)
 	if len(u.String()) > maxURL {
 		return nil, refuse("is longer than %d bytes; shorten it", maxURL)
 	}
@@ -192,6 +193,21 @@ func portOf(u *url.URL) (uint16, error) {
 		return 0, refuse("has a port that does not exist; use 443 or a port from %d to 65535", firstUserPort)
 	}
 	return uint16(port), nil
+}
+
+// escapeQuery percent-encodes what cannot stand in a request line and what the URL standard encodes in
+// a query. net/url keeps a query as it was written, spaces included; escapes that are there stay.
+func escapeQuery(query string) string {
+	bad := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; bad(c) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // joinHost is the host of the stored URL. A port that was not written stays away.

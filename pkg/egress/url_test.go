@@ -48,6 +48,7 @@ func TestCheckURLAccepts(t *testing.T) {
 	f(Policy{}, "https://example.com:/h", "https://example.com/h")
 	f(Policy{}, "https://example.com:00443/h", "https://example.com:443/h")
 	f(Policy{}, "https://Bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC")
+	f(Policy{}, "https://example.com/a b?c d=é&q=\"<%20%zz>'+", "https://example.com/a%20b?c%20d=%C3%A9&q=%22%3C%20%zz%3E'+")
 	f(Policy{}, "https://例え。テスト/", "https://xn--r8jz45g.xn--zckzah/")
 	f(Policy{}, "https://ｅｘａｍｐｌｅ.com/", "https://example.com/")
 	f(Policy{}, "https://b%C3%BCcher.example/", "https://xn--bcher-kva.example/")

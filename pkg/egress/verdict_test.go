@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -158,6 +159,16 @@ func TestPolicyJudge(t *testing.T) {
 	f("fe80::1%eth0", LinkLocal)
 }
 
+func TestOwnAddrs(t *testing.T) {
+	own, err := OwnAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(own, netip.MustParseAddr("127.0.0.1")) {
+		t.Errorf("127.0.0.1 is not among %v", own)
+	}
+}
+
 func TestJudgeDial(t *testing.T) {
 	strict := Policy{}
 	withHTTP := Policy{AllowHTTP: true}
@@ -186,4 +197,12 @@ func TestJudgeDial(t *testing.T) {
 	f(inside, "192.168.0.1:443", true, Private)
 	f(inside, "8.8.8.8:22", true, Port)
 	f(inside, "8.8.8.8:443", false, NotAName)
+}
+
+func BenchmarkJudge(b *testing.B) {
+	p := loopbackAllowed
+	addr := netip.MustParseAddr("2606:4700:4700::1111") // the longest way through the table
+	for b.Loop() {
+		p.Judge(addr)
+	}
 }

@@ -1,0 +1,289 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// discardLog keeps net/http's servers from writing about the faults that the tests make.
+var discardLog = log.New(io.Discard, "", 0)
+
+// rawServer accepts connections on 127.0.0.1 and hands each to serve, which closes it by returning.
+func rawServer(t *testing.T, serve func(net.Conn)) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				serve(c)
+			})
+			wg.Go(func() { // what hangs on purpose ends with the test
+				<-ended
+				c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		close(ended)
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+// answer reads a request's header block and writes text.
+func answer(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			io.WriteString(c, text)
+		}
+	}
+}
+
+// reset makes the close of c a reset.
+func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
+
+func refusedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// patience is the deadline of a request: short where the deadline is what is tested.
+func patience(want event.ErrorCode) time.Duration {
+	if want == event.CodeTimeout {
+		return 300 * time.Millisecond
+	}
+	return 10 * time.Second
+}
+
+// TestClassifyPlain holds the faults of TCP and of HTTP/1 against real sockets.
+func TestClassifyPlain(t *testing.T) {
+	tr := newTransport(t, Config{
+		Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true},
+		DNSServer: startDNS(t, func(name string, _ int) []netip.Addr {
+			switch name {
+			case "nobody.example.com":
+				return nil
+			case "empty.example.com":
+				return []netip.Addr{}
+			}
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+		}),
+	})
+	f := func(name, url string, want event.ErrorCode) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience(want))
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tr.RoundTrip(req)
+		if err == nil {
+			_, err = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+		if got := Classify(err); got != want {
+			t.Errorf("%s: %q, want %q: %v", name, got, want, err)
+		}
+		if err != nil && Message(err) == "" {
+			t.Errorf("%s: no message for %v", name, err)
+		}
+	}
+	flood := "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", maxResponseHeader) + "\r\n\r\n"
+	early := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100)
+
+	f("a good answer", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), "")
+	f("a header block just within", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: "+strings.Repeat("a", 60<<10)+"\r\n\r\n")), "")
+	f("refused", "http://"+refusedAddress(t), event.CodeConnectionRefused)
+	f("reset before the answer", "http://"+rawServer(t, func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)); reset(c) }), event.CodeConnectionReset)
+	f("closed before the answer", "http://"+rawServer(t, answer("")), event.CodeConnectionReset)
+	f("closed within the header block", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nX-A: ")), event.CodeConnectionReset)
+	f("closed within the body", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok")), event.CodeConnectionReset)
+	f("reset within the body", "http://"+rawServer(t, func(c net.Conn) {
+		answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")(c)
+		reset(c)
+	}), event.CodeConnectionReset)
+	f("not HTTP", "http://"+rawServer(t, answer("220 mail.example.com ESMTP\r\n")), event.CodeNetwork)
+	f("a broken chunk", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")), event.CodeNetwork)
+	f("a header flood", "http://"+rawServer(t, answer(flood)), event.CodeResponseTooLarge)
+	f("a flood of early hints", "http://"+rawServer(t, answer(early)), event.CodeResponseTooLarge)
+	f("a hung server", "http://"+rawServer(t, func(c net.Conn) { io.Copy(io.Discard, c) }), event.CodeTimeout)
+	f("hung within the body", "http://"+rawServer(t, func(c net.Conn) {
+		answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok")(c)
+		io.Copy(io.Discard, c)
+	}), event.CodeTimeout)
+	f("no such name", "http://nobody.example.com:8080/", event.CodeDNS)
+	f("a name without an address", "http://empty.example.com:8080/", event.CodeDNS)
+	f("a blocked address", "http://10.0.0.1/", event.CodeAddressBlocked)
+	f("a scheme that nobody speaks", "ftp://127.0.0.1/", event.CodeInternal)
+	f("no host", "http:///", event.CodeInternal)
+}
+
+// TestClassifyTLS holds the faults of TLS and of HTTP/2 against real sockets.
+func TestClassifyTLS(t *testing.T) {
+	srv, good := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/abort":
+			panic(http.ErrAbortHandler)
+		case "/cut":
+			io.WriteString(w, "ok")
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case "/flood":
+			w.Header().Set("X-A", strings.Repeat("a", 2*maxResponseHeader))
+		case "/lines":
+			n, _ := strconv.Atoi(r.URL.RawQuery)
+			for i := range n {
+				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("a", 1000))
+			}
+		case "/early":
+			w.Header().Set("Link", strings.Repeat("a", 1000))
+			for range 100 {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+		case "/hang":
+			<-r.Context().Done()
+		}
+	})
+	tr := transportTo(t, srv)
+	strangers := newTransport(t, Config{Policy: loopbackAllowed, DNSServer: startDNS(t, always("127.0.0.1"))})
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+
+	old := srv.TLS.Clone()
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	wantsCert := srv.TLS.Clone()
+	wantsCert.ClientAuth = tls.RequireAnyClientCert
+	wantsCert.MaxVersion = tls.VersionTLS12 // with 1.3 the refusal comes after the handshake and races our request
+	handshake := func(cfg *tls.Config) func(net.Conn) {
+		return func(c net.Conn) {
+			tc := tls.Server(c, cfg)
+			if tc.Handshake() == nil {
+				io.Copy(io.Discard, tc)
+			}
+		}
+	}
+	f := func(name string, tr *Transport, url string, want event.ErrorCode) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience(want))
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tr.RoundTrip(req)
+		if err == nil {
+			_, err = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+		if got := Classify(err); got != want {
+			t.Errorf("%s: %q, want %q: %v", name, got, want, err)
+		}
+	}
+	f("a good answer", tr, good, "")
+	f("an unknown issuer", strangers, good, event.CodeTLS)
+	f("another name", tr, "https://example.org:"+port, event.CodeTLS)
+	f("another name, an address", tr, "https://127.0.0.9:"+port, event.CodeConnectionRefused)
+	f("TLS 1.1 at most", tr, "https://"+rawServer(t, handshake(old)), event.CodeTLS)
+	f("a client certificate is wanted", tr, "https://"+rawServer(t, handshake(wantsCert)), event.CodeTLS)
+	f("plain HTTP", tr, "https://"+rawServer(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }), event.CodeTLS)
+	f("not TLS", tr, "https://"+rawServer(t, func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n") }), event.CodeTLS)
+	f("closed within the handshake", tr, "https://"+rawServer(t, func(c net.Conn) { c.Read(make([]byte, 1)); reset(c) }), event.CodeConnectionReset)
+	f("hung within the handshake", tr, "https://"+rawServer(t, func(c net.Conn) { io.Copy(io.Discard, c) }), event.CodeTimeout)
+	f("stream reset before the answer", tr, good+"/abort", event.CodeConnectionReset)
+	f("stream reset within the body", tr, good+"/cut", event.CodeConnectionReset)
+	f("one header that is a flood", tr, good+"/flood", event.CodeResponseTooLarge)
+	f("headers just within", tr, good+"/lines?60", "")
+	f("headers just over", tr, good+"/lines?68", event.CodeResponseTooLarge)
+	f("a flood of headers", tr, good+"/lines?2000", event.CodeNetwork) // see isHeaderFlood
+	f("a flood of early hints", tr, good+"/early", event.CodeResponseTooLarge)
+	f("a hung server", tr, good+"/hang", event.CodeTimeout)
+}
+
+// TestClassifyErrors holds what no socket on loopback gives.
+func TestClassifyErrors(t *testing.T) {
+	f := func(err error, want event.ErrorCode) {
+		t.Helper()
+		if got := Classify(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	f(nil, "")
+	f(dial(syscall.ENETUNREACH), event.CodeNetworkUnreachable)
+	f(dial(syscall.EHOSTUNREACH), event.CodeNetworkUnreachable)
+	f(dial(syscall.ENETDOWN), event.CodeNetworkUnreachable)
+	f(dial(syscall.EHOSTDOWN), event.CodeNetworkUnreachable)
+	f(dial(syscall.ETIMEDOUT), event.CodeTimeout)
+	f(dial(syscall.EPIPE), event.CodeConnectionReset)
+	f(dial(syscall.ECONNABORTED), event.CodeConnectionReset)
+	f(dial(syscall.EMFILE), event.CodeNetwork)
+	f(&net.DNSError{Err: "i/o timeout", Name: "a.example", IsTimeout: true}, event.CodeDNS)
+	f(fmt.Errorf("read body: %w", context.DeadlineExceeded), event.CodeTimeout)
+	f(context.Canceled, event.CodeNetwork)
+	f(fmt.Errorf("send: %w", &AddressBlockedError{Verdict: Private}), event.CodeAddressBlocked)
+	f(errors.New("tls: handshake failure"), event.CodeTLS)
+	f(errors.New("anything else"), event.CodeNetwork)
+
+	tr := newTransport(t, Config{})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-A", "a\r\nX-B: b")
+	_, err = tr.RoundTrip(req)
+	f(err, event.CodeInternal)
+}
+
+func TestMessage(t *testing.T) {
+	f := func(err error, want string) {
+		t.Helper()
+		if got := Message(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	f(nil, "")
+	f(errors.New("plain"), "plain")
+	f(errors.New("a\r\nb\x00c\u202ed\xff"), "a  b c d ")
+	f(errors.New(strings.Repeat("é", maxMessage)), strings.Repeat("é", maxMessage))
+	f(errors.New(strings.Repeat("é", maxMessage+1)), strings.Repeat("é", maxMessage-1)+"…")
+	server := "10.96.0.10:53"
+	f(&net.DNSError{Name: "a.example", Err: "no such host", Server: server, IsNotFound: true}, "look up a.example: no such host")
+	f(&net.DNSError{Name: "a.example", Err: "read udp 10.1.1.1:5->" + server + ": i/o timeout", Server: server, IsTimeout: true}, "look up a.example: no answer in time")
+	f(&net.DNSError{Name: "a.example", Err: "dial udp " + server + ": connection refused", Server: server}, "look up a.example: the name server gave no usable answer")
+	if !utf8.ValidString(Message(errors.New("\xff\xfe"))) {
+		t.Error("a message is not UTF-8")
+	}
+}

@@ -1,0 +1,333 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// hostileTargets are URLs by which people have tried to reach the machine or the network behind such a
+// service. PORT is replaced by the port of a listener on 127.0.0.1 and ::1 that must never see a
+// connection.
+var hostileTargets = []string{
+	// loopback, in the forms that parsers and resolvers differ about
+	"https://127.0.0.1:PORT/", "https://127.0.0.1/", "https://127.1:PORT/", "https://127.0.1:PORT/", "https://127.255.255.254:PORT/",
+	"https://2130706433:PORT/", "https://0x7f000001:PORT/", "https://0x7f.1:PORT/", "https://0x7F.0x0.0x0.0x1:PORT/", "https://0177.0.0.1:PORT/",
+	"https://0177.0.0.01:PORT/", "https://017700000001:PORT/", "https://127.0.0.1.:PORT/", "https://127.0.0.01:PORT/", "https://00127.0.0.1:PORT/",
+	"https://127.000.000.001:PORT/", "https://127.0.0.0x1:PORT/", "https://127.0x1:PORT/", "https://4294967296:PORT/", "https://0x17f000001:PORT/",
+	"https://0:PORT/", "https://0.0.0.0:PORT/", "https://00000000:PORT/", "https://0x:PORT/", "https://0.1:PORT/",
+	"https://１２７.0.0.1:PORT/", "https://127。0。0。1:PORT/", "https://①②⑦.⓪.⓪.①:PORT/", "https://%31%32%37.0.0.1:PORT/", "https://127%2e0%2e0%2e1:PORT/",
+	"https://[::1]:PORT/", "https://[::]:PORT/", "https://[0:0:0:0:0:0:0:1]:PORT/", "https://[::0001]:PORT/", "https://[::1%25lo]:PORT/",
+	"https://[::%2531]:PORT/", "https://::1:PORT/", "https://[::1.]:PORT/", "https://[0x7f.1]:PORT/", "https://[127.0.0.1]:PORT/",
+	"https://localhost:PORT/", "https://LOCALHOST:PORT/", "https://localhost.:PORT/", "https://a.localhost:PORT/", "https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ:PORT/",
+	"https://local%C2%ADhost:PORT/", "https://localhost%00.example.com:PORT/", "https://ip6-localhost:PORT/", "https://loopback:PORT/",
+	// an IPv4 address inside an IPv6 one
+	"https://[::ffff:127.0.0.1]:PORT/", "https://[::ffff:7f00:1]:PORT/", "https://[0:0:0:0:0:ffff:127.0.0.1]:PORT/", "https://[::127.0.0.1]:PORT/",
+	"https://[::ffff:0:127.0.0.1]:PORT/", "https://[64:ff9b::127.0.0.1]:PORT/", "https://[64:ff9b:1::7f00:1]:PORT/", "https://[2002:7f00:1::]:PORT/",
+	"https://[2001:0:7f00:1::]:PORT/", "https://[::ffff:169.254.169.254]/", "https://[::ffff:8.8.8.8]/", "https://[64:ff9b::8.8.8.8]/",
+	// the metadata services of the clouds
+	"https://169.254.169.254/latest/meta-data/", "https://2852039166/", "https://0xa9fea9fe/", "https://0251.0376.0251.0376/", "https://169.254.43518/",
+	"https://[fd00:ec2::254]/", "https://100.100.100.200/", "https://192.0.0.192/", "https://168.63.129.16/", "https://metadata/", "https://[fe80::a9fe:a9fe]/",
+	// private and special networks
+	"https://10.0.0.1/", "https://172.16.0.1/", "https://172.31.255.255/", "https://192.168.0.1/", "https://100.64.0.1/", "https://198.18.0.1/",
+	"https://192.0.2.1/", "https://203.0.113.1/", "https://224.0.0.1/", "https://240.0.0.1/", "https://255.255.255.255/", "https://[fc00::1]/",
+	"https://[fec0::1]/", "https://[ff02::1]/", "https://[2001:db8::1]/", "https://[100::1]/", "https://[fe80::1%25eth0]:PORT/",
+	// public literals, one-label names
+	"https://8.8.8.8/", "https://[2606:4700:4700::1111]/", "https://134744072/", "https://intranet:PORT/", "https://kubernetes:PORT/",
+	// parts of the URL
+	"http://127.0.0.1:PORT/", "http://example.com:PORT/", "https://example.com@127.0.0.1:PORT/", "https://127.0.0.1:PORT@127.0.0.1:PORT/",
+	"https://u:p@localhost:PORT/", "https://example.com\\@127.0.0.1:PORT/", "https://127.0.0.1:PORT\\@example.com/", "https://127.0.0.1:PORT#@example.com/",
+	"https://127.0.0.1:PORT?@example.com/", "https:127.0.0.1:PORT/", "https:/127.0.0.1:PORT/", "https:///127.0.0.1:PORT/", "//127.0.0.1:PORT/",
+	"\thttps://127.0.0.1:PORT/", "https://127.0.0.1\t:PORT/", "https://127.0.0.1:PORT\r\nHost: example.com/", "https://127.0.0.1 :PORT/",
+	"gopher://127.0.0.1:PORT/", "file:///etc/passwd", "ftp://127.0.0.1:PORT/", "unix:///var/run/docker.sock", "javascript:alert(1)", "jar:https://127.0.0.1:PORT!/",
+	"https://example.com:22/", "https://example.com:25/", "https://example.com:6379@127.0.0.1:PORT/",
+}
+
+// rebound are names, well formed and accepted, that a name server of the attacker's leads to a blocked
+// address.
+var rebound = []string{
+	"https://rebind.example.com:PORT/", "https://127.0.0.1.nip.io:PORT/", "https://localtest.me.example:PORT/", "https://metadata.google.internal/",
+	"https://xn--bcher-kva.example:PORT/", "https://kubernetes.default.svc:PORT/",
+}
+
+// canary listens on loopback and counts connections.
+func canary(t *testing.T) (port string, connections *atomic.Int64) {
+	t.Helper()
+	connections = new(atomic.Int64)
+	v4, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ = net.SplitHostPort(v4.Addr().String())
+	listeners := []net.Listener{v4}
+	if v6, err := net.Listen("tcp6", "[::1]:"+port); err == nil { // IPv6 may be off
+		listeners = append(listeners, v6)
+	}
+	var wg sync.WaitGroup
+	for _, l := range listeners {
+		wg.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				connections.Add(1)
+				c.Close()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+		wg.Wait()
+	})
+	return port, connections
+}
+
+func newTransport(tb testing.TB, cfg Config) *Transport {
+	tb.Helper()
+	tr, err := NewTransport(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// get sends a GET with a deadline that only a hung test reaches.
+func get(t *testing.T, tr *Transport, url string) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := tr.RoundTrip(req)
+	if err == nil {
+		t.Cleanup(func() { res.Body.Close() })
+	}
+	return res, err
+}
+
+func TestHostileTargets(t *testing.T) {
+	if len(hostileTargets) < 80 {
+		t.Fatalf("%d targets", len(hostileTargets))
+	}
+	port, connections := canary(t)
+	// The worst name server: every name leads to this machine.
+	tr := newTransport(t, Config{DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
+	// What is refused by form alone must also hold when http is allowed.
+	withHTTP := newTransport(t, Config{Policy: Policy{AllowHTTP: true}, DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
+
+	f := func(target string, saved bool) {
+		t.Helper()
+		target = strings.ReplaceAll(target, "PORT", port)
+		u, err := Policy{}.CheckURL(target)
+		if saved != (err == nil) {
+			t.Errorf("%q: CheckURL gives %v, %v", target, u, err)
+		}
+		for _, tr := range []*Transport{tr, withHTTP} {
+			before := connections.Load()
+			_, err = get(t, tr, target)
+			if err == nil || connections.Load() != before {
+				t.Errorf("%q: was reached (error %v)", target, err)
+				continue
+			}
+			// Either the guard refused it, or it got no further than net/url and net/http, which did not take
+			// it for a request, or than the resolver, which knows that a number is no name.
+			if code := Classify(err); code != event.CodeAddressBlocked && code != event.CodeDNS && !notSent(err) {
+				t.Errorf("%q: %s: %v", target, code, err)
+			}
+		}
+	}
+	for _, target := range hostileTargets {
+		f(target, false)
+	}
+	for _, target := range rebound {
+		f(target, true)
+	}
+}
+
+// notSent reports whether a request was refused before anything was resolved.
+func notSent(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "parse ") || strings.HasPrefix(text, "unsupported protocol scheme") || strings.HasPrefix(text, "http: no Host in request URL") ||
+		strings.HasPrefix(text, "invalid URL port") || strings.HasPrefix(text, "net/http: invalid")
+}
+
+// TestRebinding resolves a name as an attacker's name server would have it: public when the
+// destination is saved, this machine when the delivery is made.
+func TestRebinding(t *testing.T) {
+	port, connections := canary(t)
+	server := startDNS(t, func(name string, n int) []netip.Addr {
+		if n == 1 {
+			return []netip.Addr{netip.MustParseAddr("93.184.215.14")}
+		}
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
+	})
+	url := "https://rebind.example.com:" + port + "/"
+	var p Policy
+	if _, err := p.CheckURL(url); err != nil {
+		t.Fatal(err)
+	}
+	resolver, err := NewResolver(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := p.LookupWarning(t.Context(), resolver, "rebind.example.com"); w != "" {
+		t.Fatalf("the public answer gives a warning: %s", w)
+	}
+	_, err = get(t, newTransport(t, Config{DNSServer: server}), url)
+	var blocked *AddressBlockedError
+	if !errors.As(err, &blocked) || blocked.Verdict != Loopback {
+		t.Fatalf("the second answer: %v", err)
+	}
+	if connections.Load() != 0 {
+		t.Fatal("this machine was reached")
+	}
+}
+
+// TestEveryCandidateIsJudged gives a name one address for each verdict DNS can carry. A guard that
+// looked at the first alone would connect to one of the others.
+func TestEveryCandidateIsJudged(t *testing.T) {
+	port, connections := canary(t)
+	var hostile []string
+	for _, s := range special {
+		if s.verdict != Public {
+			hostile = append(hostile, s.prefix.Addr().String())
+		}
+	}
+	hostile = append(hostile, "127.0.0.1", "::1")
+	for _, addr := range hostile {
+		tr := newTransport(t, Config{DNSServer: startDNS(t, always(addr, "::1", "127.0.0.1", addr))})
+		_, err := get(t, tr, "https://many.example.com:"+port+"/")
+		if Classify(err) != event.CodeAddressBlocked {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("this machine was reached %d times", n)
+	}
+}
+
+// A blocked candidate does not spoil the ones that may be reached.
+func TestBlockedCandidateIsPassedOver(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.2:0")
+	if err != nil {
+		t.Skip("left out: 127.0.0.2 is not there: ", err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	p := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}}
+	resolver, err := NewResolver(startDNS(t, always("10.0.0.1", "127.0.0.1", "127.0.0.2", "::1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := newGuard(p, resolver).dial(t.Context(), "tcp", "mixed.example.com:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := conn.RemoteAddr().String(); got != l.Addr().String() {
+		t.Errorf("connected to %s, want %s", got, l.Addr())
+	}
+}
+
+// The text that a customer sees names the verdict and nothing of the network inside.
+func TestAddressBlockedErrorText(t *testing.T) {
+	tr := newTransport(t, Config{DNSServer: startDNS(t, always("10.20.30.40"))})
+	_, err := get(t, tr, "https://inside.example.com/")
+	var blocked *AddressBlockedError
+	if !errors.As(err, &blocked) {
+		t.Fatal(err)
+	}
+	if blocked.Addr != netip.MustParseAddr("10.20.30.40") || blocked.Verdict != Private {
+		t.Errorf("the error has %s, %s", blocked.Addr, blocked.Verdict)
+	}
+	if text := Message(err); !strings.Contains(text, "private") || strings.Contains(text, "10.20") {
+		t.Errorf("the message is %q", text)
+	}
+	f := func(v Verdict, want string) {
+		t.Helper()
+		if text := (&AddressBlockedError{Verdict: v}).Error(); !strings.Contains(text, want) {
+			t.Errorf("%s: %q does not say %q", v, text, want)
+		}
+	}
+	f(PlainHTTP, "only https")
+	f(Port, "443 or 1024 to 65535")
+	f(NotAName, "full name")
+}
+
+func TestLookupWarning(t *testing.T) {
+	server := startDNS(t, func(name string, _ int) []netip.Addr {
+		return map[string][]netip.Addr{
+			"public.example.com": {netip.MustParseAddr("93.184.215.14"), netip.MustParseAddr("2606:4700::1")},
+			"inside.example.com": {netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")},
+			"both.example.com":   {netip.MustParseAddr("93.184.215.14"), netip.MustParseAddr("127.0.0.1")},
+			"mapped.example.com": {netip.MustParseAddr("::ffff:127.0.0.1")},
+		}[name]
+	})
+	resolver, err := NewResolver(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(p Policy, host, want string) {
+		t.Helper()
+		got := p.LookupWarning(t.Context(), resolver, host)
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q in it", host, got, want)
+		}
+	}
+	f(Policy{}, "public.example.com", "")
+	f(Policy{}, "inside.example.com", "not public (private); deliveries to it will fail")
+	f(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "inside.example.com", "")
+	f(Policy{}, "both.example.com", "1 of the 2 addresses of both.example.com are not public (loopback)")
+	f(Policy{}, "mapped.example.com", "not public (loopback)")
+	f(Policy{}, "nobody.example.com", "")
+	f(Policy{}, "127.0.0.1", "not public (loopback)")
+
+	// A name server that does not answer costs half a second and no warning. The lookup itself outlives
+	// the question (net shares it between callers), hence the release.
+	release := make(chan struct{})
+	defer close(release)
+	resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		<-release
+		return nil, errors.New("closed")
+	}}
+	start := time.Now()
+	if w := (Policy{}).LookupWarning(t.Context(), resolver, "inside.example.com"); w != "" {
+		t.Errorf("no answer gives a warning: %s", w)
+	}
+	if d := time.Since(start); d > 5*lookupWarningTimeout {
+		t.Errorf("it took %s", d)
+	}
+}
+
+func TestNewResolver(t *testing.T) {
+	f := func(server string, ok bool) {
+		t.Helper()
+		if _, err := NewResolver(server); (err == nil) != ok {
+			t.Errorf("%q: %v", server, err)
+		}
+	}
+	f("", true)
+	f("10.0.0.2", true)
+	f("10.0.0.2:5353", true)
+	f("fd00::53", true)
+	f("[fd00::53]:53", true)
+	f("dns.example.com", false)
+	f("10.0.0.2:", false)
+	f("10.0.0.2:99999", false)
+	if _, err := NewTransport(Config{DNSServer: "dns.example.com"}); err == nil {
+		t.Error("a transport takes a DNS server that is not an address")
+	}
+}

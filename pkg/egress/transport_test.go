@@ -1,0 +1,445 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var loopbackAllowed = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+
+// startTLS starts a server for handler and returns it with the URL of its name, https://example.com:port,
+// which its certificate has. HTTP/2 is offered when asked for.
+func startTLS(t *testing.T, http2 bool, handler http.HandlerFunc) (*httptest.Server, string) {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(handler)
+	srv.EnableHTTP2 = http2
+	srv.Config.ErrorLog = discardLog
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	return srv, "https://example.com:" + port
+}
+
+// caFile writes the server's certificate as a file of roots.
+func caFile(t *testing.T, srv *httptest.Server) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	if err := os.WriteFile(file, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// transportTo returns a Transport that trusts srv and finds every name on 127.0.0.1.
+func transportTo(t *testing.T, srv *httptest.Server) *Transport {
+	t.Helper()
+	return newTransport(t, Config{Policy: loopbackAllowed, CAFile: caFile(t, srv), DNSServer: startDNS(t, always("127.0.0.1"))})
+}
+
+// read drains a response and returns its body.
+func read(t *testing.T, res *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return string(body)
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	f := func(http2 bool, proto string) {
+		t.Helper()
+		var opened atomic.Int64
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+		srv.EnableHTTP2 = http2
+		srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				opened.Add(1)
+			}
+		}
+		srv.StartTLS()
+		defer srv.Close()
+		tr := transportTo(t, srv)
+		defer tr.CloseIdleConnections()
+		_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+		for range 5 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com:"+port, strings.NewReader("body"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, res); got != "body" || res.Proto != proto || res.TLS.Version < tls.VersionTLS12 {
+				t.Errorf("%s: body %q over %s", proto, got, res.Proto)
+			}
+		}
+		if n := opened.Load(); n != 1 {
+			t.Errorf("%s: %d connections for 5 requests", proto, n)
+		}
+	}
+	f(false, "HTTP/1.1")
+	f(true, "HTTP/2.0")
+}
+
+// A receiver that closes its connections pays one full handshake, not one each time.
+func TestTLSSessionsAreResumed(t *testing.T) {
+	srv, url := startTLS(t, false, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
+	tr := transportTo(t, srv)
+	for i, want := range []bool{false, true} {
+		res, err := get(t, tr, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, res)
+		if res.TLS.DidResume != want {
+			t.Errorf("connection %d: resumed is %t", i, res.TLS.DidResume)
+		}
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	port, connections := canary(t)
+	srv, url := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			t.Errorf("%s was asked for", r.URL)
+		}
+		w.Header().Set("Location", map[string]string{"a": "https://127.0.0.1:" + port + "/", "b": "/next", "c": "http://169.254.169.254/"}[r.URL.RawQuery])
+		w.WriteHeader(map[string]int{"a": 302, "b": 307, "c": 301}[r.URL.RawQuery])
+	})
+	tr := transportTo(t, srv)
+	for query, want := range map[string]int{"a": 302, "b": 307, "c": 301} {
+		res, err := get(t, tr, url+"/?"+query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != want {
+			t.Errorf("status %d, want %d", res.StatusCode, want)
+		}
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("the redirect's target was reached %d times", n)
+	}
+}
+
+func TestProxyIsIgnored(t *testing.T) {
+	port, connections := canary(t)
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "ALL_PROXY"} {
+		t.Setenv(name, "http://127.0.0.1:"+port)
+	}
+	srv, url := startTLS(t, true, func(http.ResponseWriter, *http.Request) {})
+	if _, err := get(t, transportTo(t, srv), url); err != nil {
+		t.Error(err)
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("the proxy was reached %d times", n)
+	}
+}
+
+func TestResponsesAreNotDecompressed(t *testing.T) {
+	srv, url := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Accept-Encoding"); got != "" {
+			t.Errorf("accept-encoding: %q", got)
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		io.WriteString(w, "not gzip at all")
+	})
+	res, err := get(t, transportTo(t, srv), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, res); got != "not gzip at all" {
+		t.Errorf("body %q", got)
+	}
+}
+
+// http needs AllowHTTP, and the refusal closes the request's body as a RoundTripper must.
+func TestPlainHTTP(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+	defer srv.Close()
+	body := &closeRecorder{Reader: strings.NewReader("x")}
+	send := func(p Policy) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newTransport(t, Config{Policy: p}).RoundTrip(req)
+	}
+	if _, err := send(loopbackAllowed); err == nil || !strings.Contains(err.Error(), "only https") {
+		t.Errorf("without AllowHTTP: %v", err)
+	}
+	if !body.closed {
+		t.Error("the body of a refused request stays open")
+	}
+	res, err := send(Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, res); got != "x" {
+		t.Errorf("body %q", got)
+	}
+}
+
+type closeRecorder struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closeRecorder) Close() error { c.closed = true; return nil }
+
+// One host holds no more than its share of connections; the requests over it wait their turn.
+func TestConnectionsPerHostAreBounded(t *testing.T) {
+	var open, most atomic.Int64
+	full := make(chan struct{})
+	var once sync.Once
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := open.Add(1)
+		defer open.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		if n == maxConnsPerHost {
+			once.Do(func() { close(full) })
+		}
+		<-full // nobody is answered before all the connections there can be are in use
+	}))
+	defer srv.Close()
+	tr := newTransport(t, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
+	defer tr.CloseIdleConnections()
+	var wg sync.WaitGroup
+	for range maxConnsPerHost + 50 {
+		wg.Go(func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res.Body.Close()
+		})
+	}
+	wg.Wait()
+	if n := most.Load(); n != maxConnsPerHost {
+		t.Errorf("%d connections at once, want %d", n, maxConnsPerHost)
+	}
+}
+
+// More requests at once than an HTTP/2 connection has streams get a second connection and do not wait
+// for the first.
+func TestHTTP2OpensFurtherConnections(t *testing.T) {
+	const requests = 300 // net/http's server gives a connection 250 streams
+	var open atomic.Int64
+	all := make(chan struct{})
+	srv, url := startTLS(t, true, func(_ http.ResponseWriter, r *http.Request) {
+		if open.Add(1) == requests {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-r.Context().Done():
+		}
+	})
+	tr := transportTo(t, srv)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range requests {
+		wg.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res.Body.Close()
+		})
+	}
+	wg.Wait()
+}
+
+// TestStreamWindow lets a receiver send as much as it can to a caller that does not read.
+func TestStreamWindow(t *testing.T) {
+	sent := make(chan int, 1)
+	srv, url := startTLS(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		rc := http.NewResponseController(w)
+		rc.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+		n, chunk := 0, make([]byte, 16<<10)
+		for {
+			m, err := w.Write(chunk)
+			if err == nil {
+				err = rc.Flush()
+			}
+			if n += m; err != nil || n > 8<<20 {
+				sent <- n
+				return
+			}
+		}
+	})
+	if _, err := get(t, transportTo(t, srv), url); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-sent; n > 4*streamWindow {
+		t.Errorf("the receiver could send %d bytes unread", n)
+	}
+}
+
+// TestSilentHTTP2ConnectionIsClosed: a peer that vanished without a word costs its requests a bounded
+// time, whatever deadline they have, and the next request gets a new connection.
+func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	file, serverTLS := caFile(t, cert), cert.TLS.Clone()
+	cert.Close()
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := NewTransport(Config{Policy: loopbackAllowed, CAFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var muted atomic.Bool
+		listener := newPipeListener()
+		tr.inner.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			client, server := net.Pipe()
+			listener.conns <- &mutedConn{Conn: server, muted: &muted}
+			return client, nil
+		}
+		srv := &http.Server{
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/mute" {
+					muted.Store(true)
+					<-r.Context().Done()
+				}
+			}),
+			TLSConfig: serverTLS, ErrorLog: discardLog,
+		}
+		serverTLS.NextProtos = []string{"h2"}
+		var wg sync.WaitGroup
+		wg.Go(func() { srv.ServeTLS(listener, "", "") })
+
+		if _, err := get(t, tr, "https://example.com/"); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_, err = get(t, tr, "https://example.com/mute")
+		if err == nil {
+			t.Fatal("a silent peer answered")
+		}
+		if d := time.Since(start); d < pingAfter || d > pingAfter+pingTimeout+writeTimeout {
+			t.Errorf("given up after %s: %v", d, err)
+		}
+		muted.Store(false)
+		if _, err := get(t, tr, "https://example.com/"); err != nil {
+			t.Error("after it: ", err)
+		}
+		tr.CloseIdleConnections()
+		srv.Close()
+		wg.Wait()
+	})
+}
+
+// pipeListener hands out the server ends of pipes.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// mutedConn drops what the server writes while muted, as a network does whose other end is gone.
+type mutedConn struct {
+	net.Conn
+	muted *atomic.Bool
+}
+
+func (c *mutedConn) Write(p []byte) (int, error) {
+	if c.muted.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func TestCAFile(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.pem")
+	if err := os.WriteFile(empty, []byte("no certificate here"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(file, want string) {
+		t.Helper()
+		if _, err := NewTransport(Config{CAFile: file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	f(filepath.Join(dir, "missing.pem"), "no such file")
+	f(empty, "no certificate in PEM form")
+	// The system's roots stay: a CA file adds.
+	srv, _ := startTLS(t, false, func(http.ResponseWriter, *http.Request) {})
+	pool, err := rootCAs(caFile(t, srv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(bytes.Join(pool.Subjects(), nil), srv.Certificate().RawSubject) { //nolint:staticcheck // a look at our own addition
+		t.Error("the file's certificate is not in the pool")
+	}
+}
+
+// BenchmarkRoundTrip is one delivery of 1 KB over a connection that is there, with both ends in this
+// process.
+func BenchmarkRoundTrip(b *testing.B) {
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
+	defer srv.Close()
+	tr := newTransport(b, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
+	body := make([]byte, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, srv.URL, bytes.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		res, err := tr.RoundTrip(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+	}
+}
