@@ -88,6 +88,7 @@ type Delivery struct {
 // AttemptRow is one attempt as it is read.
 type AttemptRow struct {
 	Attempt
+	Endpoint    string
 	Destination string
 	Number      int // from 1 per event and destination, over all triggers
 	Run         string

@@ -1,0 +1,72 @@
+// Package api serves the HTTP API under /v1, and the answers to whoever watches the process: /healthz
+// and /readyz.
+//
+// In flow requests with an API key. Reads of the configuration are answered from memory, reads of events
+// by the store; changes go through the configuration log, events and replays through the topics events
+// and commands. Out flow JSON answers in the shapes of the contract, errors included: handlers return
+// errors, and one function decides what each of them becomes.
+//
+// Guaranteed: every input is judged once, at the edge, and a fault names its parameter; nothing is
+// answered 2xx before the log has it durably; signing secrets are in the answer that makes them and in no
+// other, in no error and in no log line. The order of refusals is 401, 429, 403, 404, 400.
+//
+// Backpressure: the log that does not take an event, a store that is away and a lease that ran out are
+// answered 503 with Retry-After. Nothing is queued here. The package starts no goroutine.
+package api
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Config of the stage.
+type Config struct {
+	BaseURL        string // the public address, without a trailing slash
+	MaxBody        int64  // bytes of a sent event, and of any other body
+	RetentionDays  int    // how long events can be read
+	Version        string // of the program, for GET /v1/me
+	TrustedProxies []netip.Prefix
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	if !strings.HasPrefix(c.BaseURL, "http://") && !strings.HasPrefix(c.BaseURL, "https://") || strings.HasSuffix(c.BaseURL, "/") {
+		errs = append(errs, errors.New("api base URL: want http(s)://host without a trailing slash"))
+	}
+	if c.MaxBody <= 0 {
+		errs = append(errs, errors.New("api max body: must be positive"))
+	}
+	if c.RetentionDays <= 0 {
+		errs = append(errs, errors.New("api retention: must be at least a day"))
+	}
+	return errors.Join(errs...)
+}
+
+// API serves /v1.
+type API struct {
+	cfg     Config
+	deps    Deps
+	handler http.Handler
+	bodies  sync.Pool // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+}
+
+// New returns the stage. It dials nothing and starts nothing.
+func New(cfg Config, deps Deps) (*API, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	a := &API{cfg: cfg, deps: deps, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
+	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
+	a.handler = front.Wrap(a.router().serve)
+	return a, nil
+}
+
+// Handler serves /v1, /healthz and /readyz, and answers 404 to everything else.
+func (a *API) Handler() http.Handler { return a.handler }

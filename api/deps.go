@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Deps are what the stage works with. All but Resolver, Metrics and Ready are needed.
+type Deps struct {
+	Log      *slog.Logger
+	Config   Configuration
+	Keyring  *control.Keyring
+	Events   EventReader
+	Accept   Accepter
+	Commands Commander
+	Egress   egress.Policy
+	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
+	Resolver *net.Resolver
+	IDs      *id.Generator
+	Now      func() time.Time
+	Metrics  prometheus.Registerer
+	// Ready is asked by /readyz, all must agree; each part of the process adds its own.
+	Ready []Check
+	// Verification judges how a provider signs, secrets in clear: the member at fault and what is wrong
+	// with it, or nothing.
+	Verification func(v control.Verification, secrets []string) (param, message string)
+	// Reverify judges the signature of a rejected event again, by the present secrets and without its
+	// age; an empty reason means that it is good now.
+	Reverify func(ep *control.Endpoint, e *event.Event) (event.Reason, error)
+}
+
+// Configuration is what the API needs of the configuration log.
+type Configuration interface {
+	Keys
+	Endpoints
+}
+
+// Keys says who may call.
+type Keys interface {
+	Account() *control.Account
+	Authenticate(key string) (*control.Key, error)
+}
+
+// Endpoints reads and changes endpoints. A change is answered when this node has applied it.
+type Endpoints interface {
+	Endpoint(id string) (*control.Endpoint, control.Presence)
+	// Endpoints returns those created before the one with that sequence (0 = all), newest first, and
+	// whether more follow.
+	Endpoints(account string, beforeSeq int64, limit int) ([]*control.Endpoint, bool)
+	CreateEndpoint(ctx context.Context, e *control.Endpoint) (*control.Endpoint, error)
+	// UpdateEndpoint calls change with a copy of the newest value, again after a conflict. When change
+	// alters nothing, nothing is written.
+	UpdateEndpoint(ctx context.Context, id string, change func(*control.Endpoint) error) (*control.Endpoint, error)
+	DeleteEndpoint(ctx context.Context, id string) error
+}
+
+// EventReader answers from the store.
+type EventReader interface {
+	Events(ctx context.Context, q event.Query) (event.Page, error)
+	Event(ctx context.Context, account string, id id.ID) (*event.Detail, error)
+	Attempts(ctx context.Context, account string, event, before id.ID, limit int) (event.AttemptPage, error)
+}
+
+// Accepter puts an event, complete with its id, into the log and returns when it is durable.
+type Accepter interface {
+	Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error
+}
+
+// Commander puts work into the log, into the endpoint's partition, and returns when it is durable.
+type Commander interface {
+	Command(ctx context.Context, w *event.Work) error
+}
+
+// Check is one thing that a node needs to serve.
+type Check struct {
+	Name string
+	Func func(context.Context) error
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// body reads the JSON body of a write, `{}` when there is none, and judges the headers that go with it.
+func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := checkIdempotencyKey(w, r); err != nil {
+		return nil, err
+	}
+	if err := web.CheckContentType(r); err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	if err := web.ReadBody(w, r, &buf, a.cfg.MaxBody); err != nil {
+		return nil, err
+	}
+	if buf.Len() == 0 {
+		return []byte("{}"), nil
+	}
+	return buf.Bytes(), nil
+}
+
+const maxIdempotencyKey = 255
+
+// checkIdempotencyKey judges the header and says that repeats are not recognised: a client that relies on
+// it must know.
+func checkIdempotencyKey(w http.ResponseWriter, r *http.Request) error {
+	const name = "Idempotency-Key"
+	values := r.Header[name]
+	if len(values) == 0 || r.Method != http.MethodPost {
+		return nil
+	}
+	if len(values) > 1 || values[0] == "" || len(values[0]) > maxIdempotencyKey {
+		return web.Invalid(name, "must be sent once, with 1 to %d characters", maxIdempotencyKey)
+	}
+	w.Header().Set("Idempotency-Status", "unavailable")
+	return nil
+}
+
+func (a *API) now() time.Time { return a.deps.Now().UTC().Truncate(time.Millisecond) }
+
+// nameTail is how much of its id an endpoint without a name is called by.
+const nameTail = 8
+
+func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	e := &control.Endpoint{
+		ID: id.Random(id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: control.DefaultRetryPolicy(),
+		Response: defaultResponse(), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
+	}
+	e.Name = e.ID[len(e.ID)-nameTail:]
+	e.Token = a.deps.Keyring.SealString(e.ID, control.FieldToken, id.Random("")) // 128 random bits
+	in := a.newEndpointInput(true)
+	if in.merge(body, e); in.err != nil {
+		return in.err
+	}
+	created, err := a.deps.Config.CreateEndpoint(r.Context(), e)
+	if err != nil {
+		return err
+	}
+	a.warnAddresses(r.Context(), in, nil, created)
+	return a.answerEndpoint(w, http.StatusCreated, created, in)
+}
+
+func (a *API) answerEndpoint(w http.ResponseWriter, status int, e *control.Endpoint, in *endpointInput) error {
+	view, err := a.endpointView(e, in.revealed)
+	if err != nil {
+		return err
+	}
+	view.Warnings = in.warnings
+	web.WriteJSON(w, status, view)
+	return nil
+}
+
+func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	e, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	return a.answerEndpoint(w, http.StatusOK, e, &endpointInput{})
+}
+
+func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	hash := newFilterHash("endpoints " + key.Account)
+	limit, last, err := pageOf(r.URL.Query(), hash)
+	if err != nil {
+		return err
+	}
+	var before int64
+	if last != nil {
+		before = int64(binary.BigEndian.Uint64(last[8:]))
+	}
+	endpoints, more := a.deps.Config.Endpoints(key.Account, before, limit)
+	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
+	for i, e := range endpoints {
+		if out.Data[i], err = a.endpointView(e, nil); err != nil {
+			return err
+		}
+	}
+	if more {
+		var k [keyLen]byte
+		binary.BigEndian.PutUint64(k[8:], uint64(endpoints[len(endpoints)-1].Seq))
+		out.NextCursor = hash.cursor(k)
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// change applies one change of an endpoint. merge is called anew after a conflict, with the value that won.
+func (a *API) change(ctx context.Context, before *control.Endpoint, merge func(in *endpointInput, e *control.Endpoint)) (*control.Endpoint, *endpointInput, error) {
+	var in *endpointInput
+	after, err := a.deps.Config.UpdateEndpoint(ctx, before.ID, func(e *control.Endpoint) error {
+		in = a.newEndpointInput(false)
+		merge(in, e)
+		return in.err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	a.warnAddresses(ctx, in, before, after)
+	return after, in, nil
+}
+
+func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	e, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) { in.merge(body, e) })
+	if err != nil {
+		return err
+	}
+	return a.answerEndpoint(w, http.StatusOK, after, in)
+}
+
+// deleted is the answer to every DELETE.
+type deleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+func (a *API) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	e, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	if err := a.deps.Config.DeleteEndpoint(r.Context(), e.ID); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})
+	return nil
+}
+
+// maxLookups bounds the names that one answer waits for, half a second each at most.
+const maxLookups = 4
+
+// warnAddresses resolves the hosts that a change added. It is advice: the dial decides.
+func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, after *control.Endpoint) {
+	if a.deps.Resolver == nil {
+		return
+	}
+	asked := map[string]bool{}
+	if before != nil {
+		for _, d := range before.Destinations {
+			asked[hostOf(d.URL)] = true
+		}
+	}
+	n := 0
+	for i, d := range after.Destinations {
+		host := hostOf(d.URL)
+		if asked[host] || n == maxLookups {
+			continue
+		}
+		asked[host] = true
+		n++
+		if text := a.deps.Egress.LookupWarning(ctx, a.deps.Resolver, host); text != "" {
+			in.warn(indexed("destinations", i)+".url", text)
+		}
+	}
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "" // stored URLs were parsed when they were saved
+	}
+	return u.Hostname()
+}

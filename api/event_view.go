@@ -1,0 +1,273 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// eventRow is an event in a list, and the answer to a send.
+type eventRow struct {
+	ID            string           `json:"id"`
+	Object        string           `json:"object"`
+	EndpointID    string           `json:"endpoint_id"`
+	Type          *string          `json:"type"`
+	Status        event.Status     `json:"status"`
+	Attempts      any              `json:"attempts"` // a number in lists, the attempts themselves in the single read
+	Source        event.Source     `json:"source"`
+	Destinations  countsView       `json:"destinations"`
+	Processing    event.Processing `json:"processing"`
+	SizeBytes     int              `json:"size_bytes"`
+	ReceivedAt    web.Time         `json:"received_at"`
+	LastAttemptAt web.Time         `json:"last_attempt_at"`
+	NextAttemptAt web.Time         `json:"next_attempt_at"`
+	Reason        *event.Reason    `json:"reason"`
+	Why           string           `json:"why"`
+}
+
+type countsView struct {
+	Total     int `json:"total"`
+	Delivered int `json:"delivered"`
+	Failed    int `json:"failed"`
+	Pending   int `json:"pending"`
+}
+
+func rowOf(s *event.Summary) eventRow {
+	row := eventRow{
+		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
+		Attempts: s.Attempts, Source: s.Source, Destinations: countsView(s.Counts), Processing: s.Processing,
+		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
+		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: why(s.Status, s.Reason, s.NextAttemptAt),
+	}
+	if row.Processing == "" {
+		row.Processing = event.ProcessingNone
+	}
+	return row
+}
+
+// orNull is nil for the empty text.
+func orNull[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// eventDetail is the single read.
+type eventDetail struct {
+	eventRow
+	Headers           map[string]string `json:"headers"`
+	HeadersRaw        [][2]string       `json:"headers_raw"`
+	Body              string            `json:"body"`
+	BodyEncoding      string            `json:"body_encoding"`
+	ContentType       *string           `json:"content_type"`
+	Method            string            `json:"method"`
+	Query             string            `json:"query"`
+	RemoteIP          *string           `json:"remote_ip"`
+	IdempotencyKey    *string           `json:"idempotency_key"`
+	DuplicateOf       *string           `json:"duplicate_of"`
+	ExpiresAt         web.Time          `json:"expires_at"`
+	Deliveries        []deliveryView    `json:"deliveries"`
+	AttemptsTruncated bool              `json:"attempts_truncated"`
+	Receipt           *receiptView      `json:"receipt"`
+	Data              json.RawMessage   `json:"data,omitempty"` // of a sent event
+}
+
+type deliveryView struct {
+	ID            string        `json:"id"`
+	DestinationID string        `json:"destination_id"`
+	Status        event.Status  `json:"status"`
+	Reason        *event.Reason `json:"reason"`
+	Why           string        `json:"why"`
+	Attempts      int           `json:"attempts"`
+	NextAttemptAt web.Time      `json:"next_attempt_at"`
+	RunID         *string       `json:"run_id"`
+}
+
+type receiptView struct {
+	State     event.Processing `json:"state"`
+	Reference *string          `json:"reference"`
+	Details   json.RawMessage  `json:"details"`
+	UpdatedAt web.Time         `json:"updated_at"`
+}
+
+func (a *API) detailOf(d *event.Detail) eventDetail {
+	e := d.Event
+	v := eventDetail{
+		eventRow: rowOf(&d.Summary), Headers: joined(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
+		ContentType: orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
+		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
+		Deliveries: deliveriesOf(d), AttemptsTruncated: d.AttemptsTruncated,
+	}
+	for i, f := range e.Header {
+		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
+	}
+	v.Body, v.BodyEncoding = bodyText(e.Body)
+	v.Attempts = attemptsOf(d.ID, d.Attempts)
+	if e.Source != event.SourceProvider {
+		v.Data = envelopeData(e.Body)
+	}
+	if r := d.Receipt; r != nil {
+		v.Receipt = &receiptView{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details), UpdatedAt: web.Time(r.At)}
+	}
+	return v
+}
+
+// expiry is when an event can no longer be read.
+func (a *API) expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, a.cfg.RetentionDays) }
+
+// details are a JSON object or text.
+func details(s string) json.RawMessage {
+	if s == "" {
+		return json.RawMessage("null")
+	}
+	if s[0] == '{' && json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return json.RawMessage("null") // text always encodes
+	}
+	return b
+}
+
+// deliveriesOf are the deliveries that have a state, and those that nothing is known of yet.
+func deliveriesOf(d *event.Detail) []deliveryView {
+	out := make([]deliveryView, 0, len(d.Deliveries)+len(d.Event.Dests))
+	have := map[string]bool{}
+	add := func(x *event.Delivery) {
+		have[x.Destination] = true
+		out = append(out, deliveryView{
+			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
+			Why: why(x.Status, x.Reason, x.NextAttemptAt), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt), RunID: orNull(x.Run),
+		})
+	}
+	for i := range d.Deliveries {
+		add(&d.Deliveries[i])
+	}
+	for _, dest := range d.Event.Dests {
+		if !have[dest] {
+			add(&event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
+		}
+	}
+	return out
+}
+
+type attemptView struct {
+	ID                string           `json:"id"`
+	EventID           string           `json:"event_id"`
+	EndpointID        string           `json:"endpoint_id"`
+	DestinationID     string           `json:"destination_id"`
+	DeliveryID        string           `json:"delivery_id"`
+	AttemptNumber     int              `json:"attempt_number"`
+	Trigger           event.Trigger    `json:"trigger"`
+	RunID             *string          `json:"run_id"`
+	RecoveryID        *string          `json:"recovery_id"`
+	Status            string           `json:"status"`
+	ResponseStatus    *int             `json:"response_status"`
+	ErrorCode         *event.ErrorCode `json:"error_code"`
+	ErrorMessage      *string          `json:"error_message"`
+	StartedAt         web.Time         `json:"started_at"`
+	DurationMS        int64            `json:"duration_ms"`
+	TTFBMS            int64            `json:"ttfb_ms"`
+	Request           requestView      `json:"request"`
+	Response          *responseView    `json:"response"`
+	RemoteIP          *string          `json:"remote_ip"`
+	NextAttemptAt     web.Time         `json:"next_attempt_at"`
+	RetryAfterSeconds *int64           `json:"retry_after_seconds"`
+}
+
+type requestView struct {
+	URL     string            `json:"url"`
+	Method  string            `json:"method"`
+	Headers map[string]string `json:"headers"`
+}
+
+type responseView struct {
+	Headers      map[string]string `json:"headers"`
+	Body         string            `json:"body"`
+	BodyEncoding string            `json:"body_encoding"`
+	Truncated    bool              `json:"truncated"`
+}
+
+// recoveryPrefix marks a run that is a recovery job.
+const recoveryPrefix = "rec_"
+
+func attemptsOf(ev id.ID, rows []event.AttemptRow) []attemptView {
+	out := make([]attemptView, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		v := attemptView{
+			ID: r.ID.Text(id.Attempt), EventID: ev.Text(id.Event), EndpointID: r.Endpoint, DestinationID: r.Destination,
+			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
+			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
+			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
+			NextAttemptAt: web.Time(r.NextAt), Request: requestView{r.URL, r.Method, joined(r.RequestHeader)},
+		}
+		if !r.OK {
+			v.Status = "failed"
+		}
+		if strings.HasPrefix(r.Run, recoveryPrefix) {
+			v.RecoveryID = &r.Run
+		} else {
+			v.RunID = orNull(r.Run)
+		}
+		if r.RetryAfter > 0 {
+			seconds := int64(r.RetryAfter / time.Second)
+			v.RetryAfterSeconds = &seconds
+		}
+		if r.Code != 0 {
+			v.ResponseStatus = &r.Code
+			v.Response = &responseView{Headers: joined(r.ResponseHeader), Truncated: r.Truncated}
+			v.Response.Body, v.Response.BodyEncoding = bodyText(r.ResponseBody)
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// joined maps header names to their values, repeats joined as RFC 9110, 5.3 reads them.
+func joined(fields []event.Field) map[string]string {
+	out := make(map[string]string, len(fields))
+	for _, f := range fields {
+		if old, ok := out[f.Name]; ok {
+			out[f.Name] = old + ", " + f.Value
+		} else {
+			out[f.Name] = f.Value
+		}
+	}
+	return out
+}
+
+// bodyText shows bytes as text when they are text.
+func bodyText(b []byte) (text, encoding string) {
+	if utf8.Valid(b) {
+		return string(b), "utf8"
+	}
+	return base64.StdEncoding.EncodeToString(b), "base64"
+}
+
+// envelopeData is the data of an event that was sent through the API: the last member of the envelope,
+// byte for byte. See appendEnvelope.
+func envelopeData(body []byte) json.RawMessage {
+	_, data, ok := bytes.Cut(body, []byte(dataMember))
+	if !ok || len(data) == 0 {
+		return nil
+	}
+	return json.RawMessage(data[:len(data)-1])
+}
+
+func addrOrNull(a netip.Addr) *string {
+	if !a.IsValid() {
+		return nil
+	}
+	return orNull(a.String())
+}

@@ -1,0 +1,323 @@
+package api
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// warning is something that was ignored, or that will not work as it stands.
+type warning struct {
+	Param   string `json:"param"`
+	Message string `json:"message"`
+}
+
+// input collects what is wrong with one request body (the first fault decides the answer) and what is odd
+// about it.
+type input struct {
+	err      error
+	warnings []warning
+}
+
+func (in *input) fail(param, format string, args ...any) {
+	if in.err == nil {
+		in.err = web.Invalid(param, format, args...)
+	}
+}
+
+func (in *input) warn(param, message string) {
+	in.warnings = append(in.warnings, warning{param, message})
+}
+
+// object reads the members of one JSON object. A reader writes to its target only when the member is
+// there and good: for a new thing the targets hold the defaults, for a PATCH the present values, and one
+// function serves both.
+type object struct {
+	in      *input
+	path    string
+	members []web.Member
+	known   []string
+}
+
+// newObject reads raw, which stands at path in the request.
+func (in *input) newObject(path string, raw []byte) *object {
+	o := &object{in: in, path: path}
+	members, err := web.ParseObject(nil, raw)
+	if err != nil && in.err == nil {
+		if path != "" && kindOf(raw) != kindObject {
+			in.fail(path, "must be an object")
+		} else {
+			in.err = web.SyntaxFault(path, err)
+		}
+	}
+	o.members = members
+	return o
+}
+
+// Kinds of JSON values, as the texts of faults call them.
+const (
+	kindNull   = "null"
+	kindString = "a string"
+	kindNumber = "a number"
+	kindBool   = "true or false"
+	kindObject = "an object"
+	kindArray  = "an array"
+)
+
+func kindOf(raw []byte) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	switch raw[0] {
+	case 'n':
+		return kindNull
+	case '"':
+		return kindString
+	case 't', 'f':
+		return kindBool
+	case '{':
+		return kindObject
+	case '[':
+		return kindArray
+	default:
+		return kindNumber
+	}
+}
+
+func (o *object) param(name string) string { return web.Join(o.path, name) }
+
+func (o *object) fail(name, format string, args ...any) { o.in.fail(o.param(name), format, args...) }
+
+// raw returns the bytes of a member.
+func (o *object) raw(name string) ([]byte, bool) {
+	o.known = append(o.known, name)
+	for _, m := range o.members {
+		if m.Name == name {
+			return m.Value, true
+		}
+	}
+	return nil, false
+}
+
+// take returns the bytes of a member that must be of one kind.
+func (o *object) take(name, kind string) ([]byte, bool) {
+	raw, ok := o.raw(name)
+	if !ok {
+		return nil, false
+	}
+	if kindOf(raw) != kind {
+		o.fail(name, "must be %s", kind)
+		return nil, false
+	}
+	return raw, true
+}
+
+// isNull reports whether a member is there and null.
+func (o *object) isNull(name string) bool {
+	raw, ok := o.raw(name)
+	return ok && kindOf(raw) == kindNull
+}
+
+// text reads a string of lo to hi characters.
+func (o *object) text(name string, lo, hi int, dst *string) {
+	raw, ok := o.take(name, kindString)
+	if !ok {
+		return
+	}
+	if s, fault := textOf(raw, lo, hi); fault != "" {
+		o.fail(name, "%s", fault)
+	} else {
+		*dst = s
+	}
+}
+
+// textOrNull is text for a member that may be null.
+func (o *object) textOrNull(name string, lo, hi int, dst **string) {
+	if o.isNull(name) {
+		*dst = nil
+		return
+	}
+	if _, ok := o.raw(name); !ok {
+		return
+	}
+	var s string
+	if o.text(name, lo, hi, &s); o.in.err == nil {
+		*dst = &s
+	}
+}
+
+// textOf decodes a string and says what is wrong with it, "" if nothing.
+func textOf(raw []byte, lo, hi int) (string, string) {
+	s, err := web.String(raw)
+	switch n := utf8.RuneCountInString(s); {
+	case err != nil:
+		return "", "must be a JSON string"
+	case n < lo && n == 0:
+		return "", "must not be empty"
+	case n < lo || n > hi:
+		return "", "must have " + strconv.Itoa(lo) + " to " + strconv.Itoa(hi) + " characters"
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }):
+		return "", "must not contain control characters"
+	}
+	return s, ""
+}
+
+// word reads a string that must be one of words.
+func (o *object) word(name string, dst *string, words ...string) {
+	raw, ok := o.take(name, kindString)
+	if !ok {
+		return
+	}
+	s, err := web.String(raw)
+	if err != nil || !slices.Contains(words, s) {
+		o.fail(name, "must be one of %s", strings.Join(words, ", "))
+		return
+	}
+	*dst = s
+}
+
+func (o *object) flag(name string, dst *bool) {
+	if raw, ok := o.take(name, kindBool); ok {
+		*dst = raw[0] == 't'
+	}
+}
+
+// whole reads an integer written as one: 5.0 and 5e0 are not.
+func (o *object) whole(name string, lo, hi int, dst *int) {
+	raw, ok := o.raw(name)
+	if !ok {
+		return
+	}
+	n, good := wholeOf(raw, lo, hi)
+	if !good {
+		o.fail(name, "must be an integer from %d to %d", lo, hi)
+		return
+	}
+	*dst = n
+}
+
+func wholeOf(raw []byte, lo, hi int) (int, bool) {
+	n, err := strconv.Atoi(string(raw))
+	return n, err == nil && kindOf(raw) == kindNumber && n >= lo && n <= hi
+}
+
+func (o *object) number(name string, lo, hi float64, dst *float64) {
+	raw, ok := o.raw(name)
+	if !ok {
+		return
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || kindOf(raw) != kindNumber || math.IsNaN(f) || f < lo || f > hi {
+		o.fail(name, "must be a number from %g to %g", lo, hi)
+		return
+	}
+	*dst = f
+}
+
+// object returns an object member, nil when it is absent, null or no object (which is a fault).
+func (o *object) object(name string) *object {
+	if o.isNull(name) {
+		return nil
+	}
+	raw, ok := o.take(name, kindObject)
+	if !ok {
+		return nil
+	}
+	return o.in.newObject(o.param(name), raw)
+}
+
+// array returns the elements of a member with at most limit of them; absent and null are nil.
+func (o *object) array(name string, limit int) [][]byte {
+	if o.isNull(name) {
+		return nil
+	}
+	raw, ok := o.take(name, kindArray)
+	if !ok {
+		return nil
+	}
+	elements, err := web.ParseArray(raw)
+	if err != nil || len(elements) > limit {
+		o.fail(name, "must have at most %d elements", limit)
+		return nil
+	}
+	if elements == nil {
+		elements = [][]byte{}
+	}
+	return elements
+}
+
+// fixed is a member that this version knows with one value only. What is accepted must work, so anything
+// else is refused.
+func (o *object) fixed(name string, values ...string) {
+	raw, ok := o.raw(name)
+	if !ok {
+		return
+	}
+	var compact []byte
+	if b, err := json.Marshal(json.RawMessage(raw)); err == nil {
+		compact = b
+	}
+	if !slices.Contains(values, string(compact)) {
+		o.fail(name, "is not supported by this version except as %s", values[0])
+	}
+}
+
+// readOnly names members that an answer has and a request may echo.
+func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
+
+// done turns members that nobody asked for into warnings.
+func (o *object) done() {
+	for _, m := range o.members {
+		if !slices.Contains(o.known, m.Name) {
+			o.in.warn(o.param(m.Name), "unknown member, ignored"+didYouMean(m.Name, o.known))
+		}
+	}
+}
+
+// didYouMean is a hint for a mistyped name, "" when nothing is near.
+func didYouMean(name string, known []string) string {
+	if best := nearest(name, known); best != "" {
+		return "; did you mean " + best + "?"
+	}
+	return ""
+}
+
+// nearest is the known name with the smallest edit distance, if that is at most a third of the name.
+func nearest(name string, known []string) string {
+	best, bestDistance := "", len(name)/3+2
+	if len(name) > 64 {
+		return ""
+	}
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), k); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of characters to insert, delete or replace (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,357 @@
+package api_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.uber.org/goleak"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	writeKey = "bootstrap-key-for-tests"
+	readKey  = "bootstrap-read-key-for-tests"
+	baseURL  = "https://relay.example.com"
+)
+
+// configuration is a real configuration log on an embedded broker, one for all tests of the package:
+// they work on endpoints of their own.
+var configuration *control.Control
+
+func TestMain(m *testing.M) {
+	code, err := withConfiguration(m.Run)
+	if err == nil && code == 0 {
+		err = goleak.Find()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func withConfiguration(run func() int) (int, error) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		return 0, err
+	}
+	defer cluster.Close()
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", MaxBody: 1 << 20}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
+		return 0, err
+	}
+	configuration, err = control.New(control.Config{Node: "test", Partitions: 4, BootstrapKey: writeKey, BootstrapReadKey: readKey},
+		control.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring()})
+	if err != nil {
+		return 0, err
+	}
+	var wg sync.WaitGroup
+	var failed error
+	wg.Go(func() { failed = configuration.Run(ctx) })
+	select {
+	case <-configuration.Ready():
+	case <-time.After(20 * time.Second):
+		return 0, fmt.Errorf("configuration log is not ready")
+	}
+	code := run()
+	cancel()
+	wg.Wait()
+	if ctx.Err() == nil {
+		return code, failed
+	}
+	return code, nil
+}
+
+func keyring() *control.Keyring {
+	k, err := control.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// fake stands for the log and the store: what is accepted can be read. Function fields replace a part.
+type fake struct {
+	t testing.TB
+
+	mu       sync.Mutex // guards the rest
+	events   map[id.ID]*event.Event
+	details  map[id.ID]func(*event.Detail) // what became of an event
+	commands []*event.Work
+	queries  []event.Query
+
+	EventsFunc  func(context.Context, event.Query) (event.Page, error)
+	EventFunc   func(context.Context, string, id.ID) (*event.Detail, error)
+	AcceptFunc  func(context.Context, *event.Event) error
+	CommandFunc func(context.Context, *event.Work) error
+}
+
+func (f *fake) Accept(ctx context.Context, e *event.Event, _ *control.Endpoint) error {
+	if f.AcceptFunc != nil {
+		if err := f.AcceptFunc(ctx, e); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events[e.ID] = e
+	return nil
+}
+
+func (f *fake) Command(ctx context.Context, w *event.Work) error {
+	if f.CommandFunc != nil {
+		if err := f.CommandFunc(ctx, w); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commands = append(f.commands, w)
+	return nil
+}
+
+func (f *fake) detail(e *event.Event) *event.Detail {
+	d := &event.Detail{Event: e}
+	status, reason, counts := event.Summarize(e, nil)
+	d.Summary = event.Summary{
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: status, Reason: reason, Source: e.Source,
+		Counts: counts, Processing: event.ProcessingNone, Size: len(e.Body),
+	}
+	if set := f.details[e.ID]; set != nil {
+		set(d)
+	}
+	return d
+}
+
+func (f *fake) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+	if f.EventFunc != nil {
+		return f.EventFunc(ctx, account, d)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.events[d]; e != nil && e.Account == account {
+		return f.detail(e), nil
+	}
+	return nil, event.ErrNotFound
+}
+
+func (f *fake) Events(ctx context.Context, q event.Query) (event.Page, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queries = append(f.queries, q)
+	if f.EventsFunc != nil {
+		return f.EventsFunc(ctx, q)
+	}
+	var page event.Page
+	ids := make([]id.ID, 0, len(f.events))
+	for d := range f.events {
+		ids = append(ids, d)
+	}
+	slices.SortFunc(ids, func(a, b id.ID) int { return cmp.Compare(b.String(), a.String()) })
+	for _, d := range ids {
+		s := f.detail(f.events[d]).Summary
+		switch {
+		case len(q.Endpoints) > 0 && !slices.Contains(q.Endpoints, s.Endpoint):
+		case len(q.Statuses) > 0 && !slices.Contains(q.Statuses, s.Status):
+		case !q.Before.IsZero() && d.String() >= q.Before.String():
+		case len(page.Rows) == q.Limit:
+			page.More = true
+			return page, nil
+		default:
+			page.Rows = append(page.Rows, s)
+		}
+	}
+	return page, nil
+}
+
+func (f *fake) Attempts(_ context.Context, account string, ev, before id.ID, limit int) (event.AttemptPage, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.events[ev]
+	if e == nil || e.Account != account {
+		return event.AttemptPage{}, event.ErrNotFound
+	}
+	var page event.AttemptPage
+	for _, row := range slices.Backward(f.detail(e).Attempts) {
+		switch {
+		case !before.IsZero() && row.ID.String() >= before.String():
+		case len(page.Rows) == limit:
+			page.More = true
+			return page, nil
+		default:
+			page.Rows = append(page.Rows, row)
+		}
+	}
+	return page, nil
+}
+
+// client calls an API under test with one key.
+type client struct {
+	t    testing.TB
+	api  *api.API
+	fake *fake
+	log  *bytes.Buffer
+	key  string
+}
+
+// newClient makes an API on the shared configuration; each setup may alter its dependencies.
+func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
+	t.Helper()
+	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){}}
+	log := &bytes.Buffer{}
+	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
+	deps := api.Deps{
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
+		Events: f, Accept: f, Commands: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Verification: func(control.Verification, []string) (string, string) { return "", "" },
+		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
+	}
+	for _, s := range setup {
+		s(&cfg, &deps)
+	}
+	a, err := api.New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &client{t: t, api: a, fake: f, log: log, key: writeKey}
+}
+
+func (c *client) as(key string) *client {
+	other := *c
+	other.key = key
+	return &other
+}
+
+// answer is a response with its JSON.
+type answer struct {
+	t      testing.TB
+	call   string
+	Status int
+	Header http.Header
+	Body   map[string]any
+	raw    []byte
+}
+
+// do sends a request; body is text, nil, or a value that becomes JSON. Headers are name, value pairs.
+func (c *client) do(method, target string, body any, headers ...string) *answer {
+	c.t.Helper()
+	var reader io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	r := httptest.NewRequestWithContext(c.t.Context(), method, target, reader)
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	c.api.Handler().ServeHTTP(w, r)
+	a := &answer{t: c.t, call: method + " " + target, Status: w.Code, Header: w.Header(), raw: w.Body.Bytes()}
+	if w.Header().Get("Content-Type") == "application/json" {
+		if err := json.Unmarshal(a.raw, &a.Body); err != nil {
+			c.t.Fatalf("%s: answer is not JSON: %v\n%s", a.call, err, a.raw)
+		}
+	}
+	return a
+}
+
+// want ends the test unless the answer has the status.
+func (a *answer) want(status int) *answer {
+	a.t.Helper()
+	if a.Status != status {
+		a.t.Fatalf("%s: status %d, want %d\n%s", a.call, a.Status, status, a.raw)
+	}
+	return a
+}
+
+// wantError is want for an error of a type, naming a parameter.
+func (a *answer) wantError(status int, kind, param string) *answer {
+	a.t.Helper()
+	a.want(status)
+	if got := a.get("error.type"); got != kind {
+		a.t.Fatalf("%s: type %v, want %s\n%s", a.call, got, kind, a.raw)
+	}
+	if got, _ := a.get("error.param").(string); got != param {
+		a.t.Fatalf("%s: param %q, want %q\n%s", a.call, got, param, a.raw)
+	}
+	return a
+}
+
+// get follows a dotted path; numbers are indexes.
+func (a *answer) get(path string) any {
+	a.t.Helper()
+	var v any = a.Body
+	for name := range strings.SplitSeq(path, ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[name]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(name, &i); err != nil || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func (a *answer) text(path string) string {
+	a.t.Helper()
+	s, ok := a.get(path).(string)
+	if !ok {
+		a.t.Fatalf("%s: %s is no text\n%s", a.call, path, a.raw)
+	}
+	return s
+}
+
+// endpoint creates an endpoint with the given members and a destination unless they name one.
+func (c *client) endpoint(members map[string]any) *answer {
+	c.t.Helper()
+	if members == nil {
+		members = map[string]any{}
+	}
+	if _, ok := members["destinations"]; !ok {
+		members["destinations"] = []any{map[string]any{"url": "https://example.com/h"}}
+	}
+	return c.do("POST", "/v1/endpoints", members).want(201)
+}
+
+// send sends an event and returns its id.
+func (c *client) send(endpoint string) string {
+	c.t.Helper()
+	return c.do("POST", "/v1/endpoints/"+endpoint+"/events", `{"type":"a.b","data":{}}`).want(202).text("id")
+}

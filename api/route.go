@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// handlerFunc answers an authenticated request.
+type handlerFunc func(w http.ResponseWriter, r *http.Request, key *control.Key) error
+
+// methods are the handlers of one path.
+type methods map[string]handlerFunc
+
+// routes is the table of /v1. One path is one route of mux: paths are matched once and in this order, so
+// the one that takes the load stands first, and a wrong method is known to be one.
+func (a *API) routes() []struct {
+	path string
+	methods
+} {
+	return []struct {
+		path string
+		methods
+	}{
+		{"/v1/endpoints/{endpoint}/events", methods{"POST": a.sendEvent}},
+		{"/v1/events", methods{"GET": a.listEvents}},
+		{"/v1/events/{event}", methods{"GET": a.readEvent}},
+		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
+		{"/v1/events/{event}/replay", methods{"POST": a.replayEvent}},
+		{"/v1/endpoints", methods{"GET": a.listEndpoints, "POST": a.createEndpoint}},
+		{"/v1/endpoints/{endpoint}", methods{"GET": a.readEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint}},
+		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}", methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": a.rotateSecret}},
+		{"/v1/me", methods{"GET": a.me}},
+	}
+}
+
+type router struct {
+	api *API
+	mux *mux.Router
+}
+
+// router builds the tree. Paths are matched as they were sent: an escaped slash is no separator, and no
+// redirect cleans a path.
+func (a *API) router() *router {
+	m := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	for _, route := range a.routes() {
+		m.Path(route.path).Handler(endpoint{a, route.path, route.methods})
+	}
+	return &router{a, m}
+}
+
+// endpoint is one path; it is a http.Handler for mux's sake and is called through serve.
+type endpoint struct {
+	api  *API
+	path string
+	methods
+}
+
+// ServeHTTP is never called: the router takes the match and calls serve, which returns errors.
+func (endpoint) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
+	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
+		return rt.api.outside(w, r)
+	}
+	if err := web.CheckHeader(r); err != nil {
+		return web.Invalid("", "%v", err)
+	}
+	key, err := rt.api.authenticate(r)
+	if err != nil {
+		return err
+	}
+	var match mux.RouteMatch
+	if !rt.mux.Match(r, &match) {
+		return web.Missing("there is no such route")
+	}
+	e := match.Handler.(endpoint)
+	web.InfoOf(r).Route = e.path
+	method := r.Method
+	if method == http.MethodHead { // net/http leaves out the body
+		method = http.MethodGet
+	}
+	handle, ok := e.methods[method]
+	if !ok {
+		w.Header().Set("Allow", e.allow())
+		return web.Missing("%s is not allowed here; use %s", r.Method, e.allow())
+	}
+	if err := authorize(key, method); err != nil {
+		return err
+	}
+	return fault(handle(w, mux.SetURLVars(r, match.Vars), key))
+}
+
+func (e endpoint) allow() string {
+	var names []string
+	for name := range e.methods {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// authenticate finds the key of a request.
+func (a *API) authenticate(r *http.Request) (*control.Key, error) {
+	values := r.Header["Authorization"]
+	if len(values) == 0 || values[0] == "" {
+		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
+			Message: "send an API key: Authorization: Bearer <API_KEY>"}
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if len(values) == 1 && strings.EqualFold(scheme, "bearer") { // RFC 9110, 11.1: schemes do not distinguish case
+		key, err := a.deps.Config.Authenticate(strings.TrimSpace(text))
+		if !errors.Is(err, control.ErrInvalidKey) {
+			return key, fault(err)
+		}
+	}
+	return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey, Message: "the API key is unknown, expired or revoked"}
+}
+
+// authorize judges the scope by the method alone, before any id is looked at.
+func authorize(key *control.Key, method string) error {
+	switch {
+	case method == http.MethodGet:
+		return nil
+	case key.Agent:
+		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: "an agent's key cannot make changes here; they are confirmed in the dashboard"}
+	case key.Scope != control.ReadWrite:
+		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: "the key may read only; this needs a key with the scope read_write"}
+	}
+	return nil
+}
+
+// fault is the one place where errors of other packages become answers.
+func fault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, control.ErrConflict):
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
+	case errors.Is(err, control.ErrNotFound):
+		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
+	case errors.Is(err, control.ErrUnavailable):
+		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before you repeat it")
+	case errors.Is(err, control.ErrLease):
+		return web.Away(err, "this node cannot confirm API keys at the moment")
+	case errors.Is(err, event.ErrNotFound):
+		return web.Missing("there is no such event, or its retention has ended")
+	case errors.Is(err, event.ErrUnavailable):
+		return web.Away(err, "the event store is away at the moment; nothing is lost")
+	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
+		return web.Away(err, "the log does not take events at the moment; nothing was stored")
+	case errors.Is(err, context.DeadlineExceeded):
+		return web.Away(err, "the log did not answer in time: it may or may not have taken this; check before you repeat it")
+	}
+	return err
+}
+
+// endpointOf is the endpoint that the path names.
+func (a *API) endpointOf(r *http.Request, key *control.Key) (*control.Endpoint, error) {
+	name := mux.Vars(r)["endpoint"]
+	e, presence := a.deps.Config.Endpoint(name)
+	if presence != control.Present || e.Account != key.Account {
+		return nil, web.Missing("there is no such endpoint")
+	}
+	return e, nil
+}
+
+// eventID is the event that the path names.
+func eventID(r *http.Request) (id.ID, error) {
+	d, err := id.Parse(id.Event, mux.Vars(r)["event"])
+	if err != nil {
+		return d, web.Missing("there is no such event")
+	}
+	return d, nil
+}

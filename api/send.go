@@ -1,0 +1,201 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	maxType = 128 // characters of an event type
+	// acceptTimeout bounds the wait for the log. The record may become durable after it.
+	acceptTimeout = 10 * time.Second
+	// maxPooledBody bounds the buffers that are kept for the next request.
+	maxPooledBody = 64 << 10
+)
+
+// sendEvent stores an event of the caller's own. The answer needs no read: nothing but this call knows the
+// event yet, so its state is known.
+func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	ep, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	if err := checkIdempotencyKey(w, r); err != nil {
+		return err
+	}
+	if err := web.CheckContentType(r); err != nil {
+		return err
+	}
+	buf := a.bodies.Get().(*bytes.Buffer)
+	buf.Reset()
+	defer func() {
+		if buf.Cap() <= maxPooledBody {
+			a.bodies.Put(buf)
+		}
+	}()
+	if err := web.ReadBody(w, r, buf, a.cfg.MaxBody); err != nil {
+		return err
+	}
+	kind, data, warnings, err := parseSend(buf.Bytes())
+	if err != nil {
+		return err
+	}
+	if !ep.Enabled {
+		return web.State("", "the endpoint is disabled; enable it to send events")
+	}
+	e, err := a.newSentEvent(r, ep, kind, data)
+	if err != nil {
+		return err
+	}
+	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
+	defer cancel()
+	if err := a.deps.Accept.Accept(ctx, e, ep); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusAccepted, struct {
+		eventRow
+		Warnings []warning `json:"warnings,omitempty"`
+	}{acceptedRow(e), warnings})
+	return nil
+}
+
+// parseSend splits {type, data}. The value of data is returned as it stands in the body and is not looked
+// into: its syntax and depth were judged with the rest.
+func parseSend(body []byte) (kind string, data []byte, warnings []warning, err error) {
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	members, err := web.ParseObject(make([]web.Member, 0, 4), body)
+	if err != nil {
+		return "", nil, nil, web.SyntaxFault("", err)
+	}
+	var typ []byte
+	for _, m := range members {
+		switch m.Name {
+		case "type":
+			typ = m.Value
+		case "data":
+			data = m.Value
+		case "id":
+			return "", nil, nil, web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
+		default:
+			warnings = append(warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, []string{"type", "data"})})
+		}
+	}
+	switch {
+	case typ == nil:
+		return "", nil, nil, web.Invalid("type", "is required")
+	case kindOf(typ) == kindString:
+		if kind, err = web.String(typ); err != nil {
+			kind = ""
+		}
+	}
+	if !validType(kind) {
+		return "", nil, nil, web.Invalid("type", "must be a string of 1 to %d letters, digits and _ . : -", maxType)
+	}
+	switch {
+	case data == nil:
+		return "", nil, nil, web.Invalid("data", "is required")
+	case kindOf(data) != kindObject:
+		return "", nil, nil, web.Invalid("data", "must be an object")
+	}
+	return kind, data, warnings, nil
+}
+
+func validType(s string) bool {
+	if len(s) == 0 || len(s) > maxType {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '.' && c != ':' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// newSentEvent builds the event with its envelope, which is from now on its body.
+func (a *API) newSentEvent(r *http.Request, ep *control.Endpoint, kind string, data []byte) (*event.Event, error) {
+	d, err := a.deps.IDs.New(ep.Partition)
+	if err != nil {
+		return nil, err
+	}
+	e := &event.Event{
+		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Type: kind,
+		Method: http.MethodPost, RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(),
+		IdempotencyKey: r.Header.Get("Idempotency-Key"), Header: sentHeader(r.Header), Body: appendEnvelope(nil, d, kind, data),
+	}
+	if len(e.Dests) == 0 {
+		e.Reason = event.NoDestination
+	}
+	return e, nil
+}
+
+// dataMember begins the last member of an envelope. Nothing before it can hold these bytes: ids, types and
+// times have no quotes.
+const dataMember = `,"data":`
+
+// appendEnvelope appends the body of a sent event. The bytes of data are not touched.
+func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
+	const fixed = len(`{"id":"","type":"","timestamp":"`+dataMember+`"}`) + len(id.Event) + 26 + len(web.TimeFormat)
+	if dst == nil {
+		dst = make([]byte, 0, fixed+len(kind)+len(data))
+	}
+	dst = append(dst, `{"id":"`+id.Event...)
+	dst = d.Append(dst)
+	dst = append(dst, `","type":"`...)
+	dst = append(dst, kind...)
+	dst = append(dst, `","timestamp":"`...)
+	dst = d.Time().AppendFormat(dst, web.TimeFormat)
+	dst = append(dst, '"')
+	dst = append(dst, dataMember...)
+	dst = append(dst, data...)
+	return append(dst, '}')
+}
+
+// sentHeader keeps the headers that say something about the event: its content type, who sent it, and the
+// sender's own. Credentials are not among them.
+func sentHeader(h http.Header) []event.Field {
+	fields := make([]event.Field, 0, 4)
+	if h["Content-Type"] == nil {
+		fields = append(fields, event.Field{Name: "Content-Type", Value: "application/json"})
+	}
+	for name, values := range h {
+		if name != "Content-Type" && name != "User-Agent" && (!strings.HasPrefix(name, "X-") || transportHeader(name)) {
+			continue
+		}
+		for _, v := range values {
+			fields = append(fields, event.Field{Name: name, Value: v})
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b event.Field) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}
+
+// transportHeader is an X- header that proxies write, or that is a key for repeats.
+func transportHeader(name string) bool {
+	return strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" || name == "X-Idempotency-Key"
+}
+
+// acceptedRow is the list row of an event that was stored this moment.
+func acceptedRow(e *event.Event) eventRow {
+	s := event.Summary{
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: event.Queued,
+		Source: e.Source, Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)}, Processing: event.ProcessingNone, Size: len(e.Body),
+	}
+	if len(e.Dests) == 0 {
+		s.Status, s.Reason = event.Skipped, e.Reason
+	}
+	return rowOf(&s)
+}
