@@ -126,6 +126,16 @@ func (e *Event) Record() *stream.Record {
 	return &stream.Record{Key: []byte(e.Endpoint), Value: e.Body, Headers: hs, Timestamp: e.ReceivedAt()}
 }
 
+// RecordID is the id that an event record carries, as text, without the cost of decoding the rest.
+func RecordID(r *stream.Record) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == hID {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
 // Decode reads an event record, or the event inside a work item. The body is shared with the record.
 // An error means that the record is poison: no retry can mend it.
 func Decode(r *stream.Record) (*Event, error) {

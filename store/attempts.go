@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Attempts returns one page of the attempts of an event, newest first, with their bodies. before is the
+// id of the last attempt of the page before, zero on the first page, which waits as Events does.
+func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, limit int) (event.AttemptPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	var page event.AttemptPage
+	if d.Time().Before(r.oldest()) {
+		return page, event.ErrNotFound
+	}
+	if before.IsZero() {
+		asOf, err := r.fence.one(ctx, d.Partition())
+		if err != nil {
+			return page, readError(ctx, err)
+		}
+		page.AsOf = asOf
+	}
+	var err error
+	if page.Rows, page.More, err = r.attempts(ctx, account, d, before, limit, attemptBody); err != nil || len(page.Rows) > 0 {
+		return page, err
+	}
+	return page, r.exists(ctx, account, d)
+}
+
+// exists returns nil when the store or the log has the event.
+func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
+	found := false
+	q := r.one(new(query).add("SELECT 1 FROM events"), account, d)
+	err := r.each(ctx, q.add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
+	if err != nil || found {
+		return err
+	}
+	_, err = r.scans.find(ctx, account, d)
+	return err
+}
+
+// attempts reads up to limit attempts, newest first, and whether there are more. An attempt's number is
+// its position among those of its event and destination.
+func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
+	q := new(query).add(`SELECT dest, att, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
+		retry_after_s, remote_ip, url, method, req_headers, resp_headers, `)
+	q.add("substring(resp_body, 1, ", body).add("), resp_truncated OR length(resp_body) > ", body)
+	q.add(", number FROM (SELECT *, row_number() OVER (PARTITION BY dest ORDER BY att) AS number FROM attempts FINAL")
+	r.one(q, account, d).add(")")
+	if !before.IsZero() {
+		q.add(" WHERE att < ", before)
+	}
+	err = r.each(ctx, q.add(" ORDER BY att DESC LIMIT ", limit+1), func(rows driver.Rows) error {
+		a, err := scanAttempt(rows)
+		list = append(list, a)
+		return err
+	})
+	if len(list) > limit {
+		return list[:limit], true, err
+	}
+	return list, false, err
+}
+
+func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
+	var (
+		a                                          event.AttemptRow
+		trigger, errorCode, reqHeaders, respHeader string
+		ok, truncated                              uint8
+		code                                       uint16
+		duration, ttfb, retryAfter                 uint32
+		number                                     uint64
+		ip                                         [16]byte
+		at, next                                   time.Time
+	)
+	err := rows.Scan(&a.Destination, (*[16]byte)(&a.ID), &at, &trigger, &a.Run, &ok, &code, &errorCode, &a.ErrorMessage, &duration, &ttfb, &next,
+		&retryAfter, &ip, &a.URL, &a.Method, &reqHeaders, &respHeader, &a.ResponseBody, &truncated, &number)
+	if err != nil {
+		return a, fmt.Errorf("scan attempt: %w", err)
+	}
+	a.StartedAt, a.NextAt = instant(at), instant(next)
+	a.Trigger, a.ErrorCode = event.Trigger(trigger), event.ErrorCode(errorCode)
+	a.OK, a.Truncated, a.Code, a.Number = ok != 0, truncated != 0, int(code), int(number)
+	a.Duration, a.TTFB = time.Duration(duration)*time.Millisecond, time.Duration(ttfb)*time.Millisecond
+	a.RetryAfter = time.Duration(retryAfter) * time.Second
+	a.RemoteIP = address(ip)
+	a.RequestHeader, a.ResponseHeader = parseHeaderLines(reqHeaders), parseHeaderLines(respHeader)
+	return a, nil
+}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// WriterConfig says when the writer flushes. A zero value takes the default of DefaultWriterConfig.
+type WriterConfig struct {
+	// URL of ClickHouse; see parseURL for its forms. It may hold a password and is never logged.
+	URL string
+	// FlushRows is the number of buffered rows, of all tables together, that makes a flush.
+	FlushRows int
+	// FlushBytes is the size of the buffered records that makes a flush.
+	FlushBytes int
+	// FlushEvery is the longest time a row waits, unless the batch is spread over many days.
+	FlushEvery time.Duration
+	// FlushSmall, when set, is FlushEvery while less than a thousand rows wait: readers on other nodes
+	// cannot kick this writer. 0 = off.
+	FlushSmall time.Duration
+	// Drain is how long a stop waits for the last flush.
+	Drain time.Duration
+}
+
+// DefaultWriterConfig is everything but the URL.
+func DefaultWriterConfig() WriterConfig {
+	return WriterConfig{FlushRows: 20_000, FlushBytes: 8 << 20, FlushEvery: time.Second, Drain: 5 * time.Second}
+}
+
+// withDefaults fills in what is zero.
+func (c WriterConfig) withDefaults() WriterConfig {
+	d := DefaultWriterConfig()
+	if c.FlushRows == 0 {
+		c.FlushRows = d.FlushRows
+	}
+	if c.FlushBytes == 0 {
+		c.FlushBytes = d.FlushBytes
+	}
+	if c.FlushEvery == 0 {
+		c.FlushEvery = d.FlushEvery
+	}
+	if c.Drain == 0 {
+		c.Drain = d.Drain
+	}
+	return c
+}
+
+// Validate reports all faults at once.
+func (c WriterConfig) Validate() error {
+	_, err := parseURL(c.URL)
+	return errors.Join(err,
+		positive("flush rows", c.FlushRows), positive("flush bytes", c.FlushBytes),
+		positive("flush interval", c.FlushEvery), positive("drain time", c.Drain))
+}
+
+// ReaderConfig says where to read and how far back.
+type ReaderConfig struct {
+	// URL of ClickHouse, as for the writer.
+	URL string
+	// RetentionDays is how long events can be read; older rows are not shown even while they exist.
+	RetentionDays int
+	// Connections is the number of statements that this reader runs at once; 0 = 8.
+	Connections int
+	// FenceWait is how long a read waits for the writer to catch up; 0 = 1.5 s.
+	FenceWait time.Duration
+	// Timeout bounds one read as a whole, the fence included; 0 = 30 s.
+	Timeout time.Duration
+}
+
+func (c ReaderConfig) withDefaults() ReaderConfig {
+	if c.Connections == 0 {
+		c.Connections = 8
+	}
+	if c.FenceWait == 0 {
+		c.FenceWait = 1500 * time.Millisecond
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 30 * time.Second
+	}
+	return c
+}
+
+// Validate reports all faults at once.
+func (c ReaderConfig) Validate() error {
+	_, err := parseURL(c.URL)
+	return errors.Join(err,
+		positive("retention days", c.RetentionDays), positive("connections", c.Connections),
+		positive("fence wait", c.FenceWait), positive("timeout", c.Timeout))
+}
+
+func positive[T int | time.Duration](name string, v T) error {
+	if v > 0 {
+		return nil
+	}
+	return fmt.Errorf("store: %s must be positive, not %v", name, v)
+}

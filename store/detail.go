@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+const (
+	// detailAttempts and detailBody bound the attempts within the read of one event.
+	detailAttempts, detailBody = 200, 1 << 10
+	// attemptBody bounds the bodies in a page of attempts; longer ones are never stored.
+	attemptBody = 16 << 10
+)
+
+// Event returns all about one event. While ClickHouse is behind or away the event itself is read from
+// the log, with its deliveries pending; AsOf then says so. Errors are event.ErrNotFound and
+// event.ErrUnavailable.
+func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if d.Time().Before(r.oldest()) {
+		return nil, event.ErrNotFound
+	}
+	asOf, err := r.fence.one(ctx, d.Partition())
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	detail, err := r.stored(ctx, account, d)
+	if err == nil {
+		detail.AsOf = asOf
+		return detail, nil
+	}
+	if !errors.Is(err, event.ErrNotFound) && !errors.Is(err, event.ErrUnavailable) {
+		return nil, err
+	}
+	return r.logged(ctx, account, d, asOf, err)
+}
+
+// logged answers from the log when the store could not; storeErr says why.
+func (r *Reader) logged(ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error) (*event.Detail, error) {
+	e, err := r.scans.find(ctx, account, d)
+	if errors.Is(err, event.ErrNotFound) {
+		// An old event may have left the log, so only the store may say that there is none.
+		return nil, storeErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	if asOf.IsZero() {
+		asOf = r.fence.lastMet()
+	}
+	detail := &event.Detail{Event: e, Deliveries: withPending(e, nil), AsOf: asOf}
+	detail.Summary = summarize(e, detail.Deliveries)
+	return detail, nil
+}
+
+// stored reads everything from ClickHouse.
+func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+	detail := new(event.Detail)
+	var counts map[string]attemptCount
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		detail.Event, err = r.event(gctx, account, d)
+		return err
+	})
+	g.Go(func() (err error) {
+		detail.Deliveries, err = r.deliveries(gctx, account, d)
+		return err
+	})
+	g.Go(func() (err error) {
+		detail.Attempts, detail.AttemptsTruncated, err = r.attempts(gctx, account, d, id.ID{}, detailAttempts, detailBody)
+		slices.Reverse(detail.Attempts)
+		if err == nil && len(detail.Attempts) > 0 {
+			counts, err = r.attemptCounts(gctx, account, d)
+		}
+		return err
+	})
+	g.Go(func() (err error) {
+		detail.Receipt, err = r.receipt(gctx, account, d)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	detail.Deliveries = withPending(detail.Event, detail.Deliveries)
+	detail.Summary = summarize(detail.Event, detail.Deliveries)
+	for i := range detail.Deliveries {
+		c := counts[detail.Deliveries[i].Destination]
+		detail.Deliveries[i].Attempts = c.n
+		detail.Summary.Attempts += c.n
+		if c.last.After(detail.LastAttemptAt) {
+			detail.LastAttemptAt = c.last
+		}
+	}
+	if detail.Receipt != nil {
+		detail.Receipt.Endpoint = detail.Event.Endpoint
+		detail.Processing = detail.Receipt.State
+	}
+	return detail, nil
+}
+
+// withPending adds the destinations of an event that have no row yet: they are pending.
+func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
+	if e.Verdict == event.VerdictRejected {
+		return ds
+	}
+	for _, dest := range e.Dests {
+		if !slices.ContainsFunc(ds, func(d event.Delivery) bool { return d.Destination == dest }) {
+			ds = append(ds, event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
+		}
+	}
+	return ds
+}
+
+// summarize derives the list row of an event; attempts and receipts are not in it.
+func summarize(e *event.Event, ds []event.Delivery) event.Summary {
+	s := event.Summary{
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, Processing: event.ProcessingNone, Size: len(e.Body),
+	}
+	s.Status, s.Reason, s.Counts = event.Summarize(e, ds)
+	for _, d := range ds {
+		if !d.NextAttemptAt.IsZero() && (s.NextAttemptAt.IsZero() || d.NextAttemptAt.Before(s.NextAttemptAt)) {
+			s.NextAttemptAt = d.NextAttemptAt
+		}
+	}
+	return s
+}
+
+func (r *Reader) one(q *query, account string, d id.ID) *query {
+	return q.add(" WHERE account = ", account).add(" AND ts = ", d.Time()).add(" AND id = ", d)
+}
+
+func (r *Reader) event(ctx context.Context, account string, d id.ID) (*event.Event, error) {
+	q := r.one(new(query).add(`SELECT endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body FROM events`), account, d)
+	var found *event.Event
+	err := r.each(ctx, q.add(" LIMIT 1"), func(rows driver.Rows) error {
+		e := &event.Event{ID: d, Account: account}
+		var source, verdict, reason, headers string
+		var duplicate id.ID
+		var ip [16]byte
+		err := rows.Scan(&e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
+			&ip, &e.IdempotencyKey, &headers, &e.Body)
+		e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
+		if !duplicate.IsZero() {
+			e.DuplicateOf = duplicate.Text(id.Event)
+		}
+		e.RemoteIP, e.Header = address(ip), parseHeaderLines(headers)
+		found = e
+		return err
+	})
+	if err == nil && found == nil {
+		err = event.ErrNotFound
+	}
+	return found, err
+}
+
+func (r *Reader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
+	q := r.one(selectDeliveries().add(" FINAL"), account, d)
+	err = r.each(ctx, q.add(" ORDER BY dest"), func(rows driver.Rows) error {
+		delivery, _, err := scanDelivery(rows)
+		ds = append(ds, delivery)
+		return err
+	})
+	return ds, err
+}
+
+func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (x *event.Receipt, err error) {
+	q := r.one(new(query).add("SELECT state, reference, details, at FROM receipts FINAL"), account, d)
+	err = r.each(ctx, q, func(rows driver.Rows) error {
+		var state string
+		var at time.Time
+		x = &event.Receipt{Event: d, Account: account}
+		err := rows.Scan(&state, &x.Reference, &x.Details, &at)
+		x.State, x.At = event.Processing(state), instant(at)
+		return err
+	})
+	return x, err
+}
+
+// attemptCount is how often a destination was tried, and when last.
+type attemptCount struct {
+	n    int
+	last time.Time
+}
+
+func (r *Reader) attemptCounts(ctx context.Context, account string, d id.ID) (map[string]attemptCount, error) {
+	counts := make(map[string]attemptCount)
+	q := r.one(new(query).add("SELECT dest, uniqExact(att), max(at) FROM attempts"), account, d)
+	err := r.each(ctx, q.add(" GROUP BY dest"), func(rows driver.Rows) error {
+		var dest string
+		var n uint64
+		var last time.Time
+		err := rows.Scan(&dest, &n, &last)
+		counts[dest] = attemptCount{int(n), instant(last)}
+		return err
+	})
+	return counts, err
+}

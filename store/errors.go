@@ -1,0 +1,39 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// errRefused marks an insert that was refused because of what is in it, before it reached ClickHouse.
+var errRefused = errors.New("rows are refused")
+
+// refused reports whether err speaks about the rows of an insert. Anything that is not ClickHouse's own
+// answer (network, timeout, a proxy's page) does not, and neither do answers about the state of the
+// server, its load or its schema: those rows go in later as they are.
+func refused(err error) bool {
+	if errors.Is(err, errRefused) {
+		return true
+	}
+	var ex *clickhouse.Exception
+	return errors.As(err, &ex) && !aboutServer(ex.Code)
+}
+
+// aboutServer reports whether an error code of ClickHouse (src/Common/ErrorCodes.cpp) tells of the
+// server rather than of the rows. A code that is missing here costs a bisection and sends rows to the
+// topic dead, so the list is wide.
+func aboutServer(code int32) bool {
+	return slices.Contains([]int32{
+		3, 32, 33, 95, 96, 99, 101, 102, 108, // the connection broke, or its packets are not understood
+		198, 209, 210, 279, 425, // DNS, network, system calls
+		74, 75, 76, 77, 87, 88, 243, // files, not enough space
+		8, 10, 16, 20, 46, 47, 60, 62, 81, 115, 218, 733, // table, column, function or setting missing: schema and program disagree
+		159, 160, 173, 201, 202, 203, 241, 252, 394, 439, 473, 735, 745, 746, // time, memory, quota, load, too many parts, killed
+		164, 242, 236, 341, 722, // read-only, shutting down, still loading
+		225, 285, 286, 319, 999, // Keeper, quorum, unknown status of an insert
+		192, 193, 194, 195, 497, 516, // users and rights
+		1000, 1001, 1002, // failures of the server's own code
+	}, code)
+}

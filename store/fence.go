@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Kicker is the writer in the same process, as a reader needs it.
+type Kicker interface {
+	// KickTo asks for a flush as soon as everything below the offsets has been read.
+	KickTo(map[stream.Partition]int64)
+	// Progress says how far the partitions that it owns are.
+	Progress() Progress
+}
+
+// committedPoll is the pause between two looks at the offsets that other nodes have committed.
+const committedPoll = 50 * time.Millisecond
+
+// fence waits until ClickHouse holds what the log held when it was asked.
+type fence struct {
+	log    *stream.Reader
+	writer Kicker // nil on a node without one
+	wait   time.Duration
+	ends   *shared[map[stream.Partition]int64]
+
+	mu  sync.Mutex // guards met
+	met time.Time  // when the last fence began that was met in time
+}
+
+func newFence(log *stream.Reader, writer Kicker, wait time.Duration) *fence {
+	return &fence{log: log, writer: writer, wait: wait, ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
+		return log.Ends(ctx, Topics()...)
+	})}
+}
+
+// all waits for every partition. The zero time means that the store is up to date, another one that
+// rows acknowledged after it may be missing.
+func (f *fence) all(ctx context.Context) (asOf time.Time, err error) {
+	return f.pass(ctx, func(stream.Partition) bool { return true })
+}
+
+// one waits for the partitions of one number, which hold all about the events of an endpoint.
+func (f *fence) one(ctx context.Context, partition int32) (asOf time.Time, err error) {
+	return f.pass(ctx, func(p stream.Partition) bool { return p.Index == partition })
+}
+
+func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, f.wait)
+	defer cancel()
+	ends, err := f.ends.get(limited)
+	if err != nil {
+		if ctx.Err() != nil {
+			return time.Time{}, ctx.Err()
+		}
+		return f.lastMet(), nil // the log is away; what is there is served
+	}
+	targets := make(map[stream.Partition]int64, len(ends))
+	for p, end := range ends {
+		if end > 0 && matters(p) {
+			targets[p] = end
+		}
+	}
+	behind, err := f.reach(limited, targets)
+	if ctx.Err() != nil {
+		return time.Time{}, ctx.Err()
+	}
+	if err != nil {
+		return f.lastMet(), nil
+	}
+	if len(behind) > 0 {
+		return f.asOf(behind), nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if began.After(f.met) {
+		f.met = began
+	}
+	return time.Time{}, nil
+}
+
+// reach waits until the targets are stored, ctx ends, or waiting is in vain. It returns what is missing.
+func (f *fence) reach(ctx context.Context, targets map[stream.Partition]int64) (map[stream.Partition]int64, error) {
+	kicked := false
+	for {
+		p, changed := f.progress()
+		remote := settle(targets, p.Owned)
+		if len(targets) == 0 {
+			return nil, nil
+		}
+		if len(remote) > 0 {
+			committed, err := f.log.Committed(ctx, Group, Topics()...)
+			if err != nil {
+				return targets, fmt.Errorf("look at the store's offsets: %w", err)
+			}
+			for part, end := range remote {
+				if committed[part] >= end {
+					delete(targets, part)
+				}
+			}
+			if len(targets) == 0 {
+				return nil, nil
+			}
+		}
+		if p.Failing {
+			return targets, nil
+		}
+		if f.writer != nil && !kicked {
+			f.writer.KickTo(maps.Clone(targets))
+			kicked = true
+		}
+		if !f.pause(ctx, changed, len(remote) > 0) {
+			return targets, nil
+		}
+	}
+}
+
+// settle deletes the targets that are stored and returns those of partitions that the writer in this
+// process does not own.
+func settle(targets map[stream.Partition]int64, owned map[stream.Partition]Position) map[stream.Partition]int64 {
+	remote := make(map[stream.Partition]int64)
+	for p, end := range targets {
+		at, ok := owned[p]
+		switch {
+		case !ok:
+			remote[p] = end
+		case at.Offset >= end:
+			delete(targets, p)
+		}
+	}
+	return remote
+}
+
+func (f *fence) progress() (Progress, <-chan struct{}) {
+	if f.writer == nil {
+		return Progress{}, nil
+	}
+	p := f.writer.Progress()
+	return p, p.Changed
+}
+
+// pause waits for a reason to look again and reports whether there is time left.
+func (f *fence) pause(ctx context.Context, changed <-chan struct{}, poll bool) bool {
+	var tick <-chan time.Time
+	if poll {
+		t := time.NewTimer(committedPoll)
+		defer t.Stop()
+		tick = t.C
+	}
+	select {
+	case <-changed:
+	case <-tick:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// asOf is the time that the store stands for while these partitions are behind: all that was
+// acknowledged before is there.
+func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
+	p, _ := f.progress()
+	met := f.lastMet()
+	var oldest time.Time
+	for part := range behind {
+		at := met
+		if own, ok := p.Owned[part]; ok && own.At.After(met) {
+			at = own.At
+		}
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	return oldest
+}
+
+// lastMet is when the store was last known to be up to date; 1970 when it never was.
+func (f *fence) lastMet() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.met.IsZero() {
+		return time.Unix(0, 0).UTC()
+	}
+	return f.met
+}

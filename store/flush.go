@@ -1,0 +1,259 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	// Every insert makes a part in each day it touches, and parts must be merged: a batch that touches
+	// more days than manyDays waits up to spreadWait for more rows.
+	manyDays   = 8
+	spreadWait = 5 * time.Second
+	// smallBatch is the number of rows below which WriterConfig.FlushSmall counts.
+	smallBatch = 1_000
+	// insertTimeout bounds one insert; a batch that takes longer is tried again.
+	insertTimeout = time.Minute
+	// Pauses between tries while ClickHouse is away, halved to doubled at random.
+	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+)
+
+// flushLoop writes a batch whenever one is due, and what is left once polled is closed.
+func (w *Writer) flushLoop(ctx context.Context, polled <-chan struct{}) error {
+	kicks := newKickBudget(time.Now())
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		b, wait := w.due(time.Now(), kicks)
+		if b != nil {
+			if err := w.flush(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-w.wake:
+		case <-timer.C:
+		case <-polled:
+			return w.flush(ctx, w.swap())
+		}
+	}
+}
+
+// due returns the batch when it is time to write it, else how long nothing need be done.
+func (w *Writer) due(now time.Time, kicks *kickBudget) (*batch, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.filling
+	if b.empty() {
+		w.kicked = false
+		return nil, time.Hour
+	}
+	wait := b.since.Add(w.patience(b)).Sub(now)
+	if w.fullLocked() {
+		wait = 0
+	}
+	if w.kicked && wait > 0 {
+		wait = min(wait, kicks.take(now, 1+len(b.days)/manyDays))
+	}
+	if wait > 0 {
+		return nil, wait
+	}
+	return w.swapLocked(), 0
+}
+
+// patience is how long the rows of a batch may wait.
+func (w *Writer) patience(b *batch) time.Duration {
+	switch {
+	case len(b.days) > manyDays:
+		return max(w.cfg.FlushEvery, spreadWait)
+	case w.cfg.FlushSmall > 0 && b.rows() < smallBatch:
+		return min(w.cfg.FlushEvery, w.cfg.FlushSmall)
+	default:
+		return w.cfg.FlushEvery
+	}
+}
+
+func (w *Writer) swap() *batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.swapLocked()
+}
+
+func (w *Writer) swapLocked() *batch {
+	b := w.filling
+	w.filling, w.kicked = newBatch(), false
+	signal(w.room)
+	return b
+}
+
+// flush writes a batch, tells the topic dead what could not be written, and commits. It returns an
+// error only when ctx ended: then nothing is committed and the rows are written again by the next owner.
+func (w *Writer) flush(ctx context.Context, b *batch) error {
+	if b.empty() {
+		return nil
+	}
+	w.busy <- struct{}{}
+	defer func() { <-w.busy }()
+	began := time.Now()
+	dead := b.dead
+	for _, write := range []func() ([]deadRecord, error){
+		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.events, b.events) },
+		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.attempts, b.attempts) },
+		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.deliveries, b.deliveries) },
+		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.receipts, b.receipts) },
+	} {
+		refused, err := write()
+		if err != nil {
+			return err
+		}
+		dead = append(dead, refused...)
+	}
+	if err := w.bury(ctx, dead); err != nil {
+		return err
+	}
+	if err := w.group.Commit(ctx, w.pos.commitable(b.marks)); err != nil {
+		// The rows are in; at worst they are written again, which changes nothing.
+		w.metrics.commits.Inc()
+		w.log.LogAttrs(ctx, slog.LevelWarn, "commit after flush", slog.Any("error", err))
+	}
+	w.pos.store(b.marks)
+	w.metrics.flushes.Observe(time.Since(began).Seconds())
+	return nil
+}
+
+// writeRows inserts the rows and returns those that ClickHouse refuses, found by halving. While
+// ClickHouse is away it tries again until ctx ends.
+func writeRows[R row](ctx context.Context, w *Writer, t *table[R], rows []R) ([]deadRecord, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	err := insertPatiently(ctx, w, t, rows)
+	switch {
+	case err == nil:
+		return nil, nil
+	case !refused(err):
+		return nil, err
+	case len(rows) == 1:
+		return []deadRecord{{rows[0].origin(), err}}, nil
+	}
+	half := len(rows) / 2
+	first, err := writeRows(ctx, w, t, rows[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := writeRows(ctx, w, t, rows[half:])
+	return append(first, second...), err
+}
+
+// insertPatiently returns nil, an error about the rows themselves, or that of ctx.
+func insertPatiently[R row](ctx context.Context, w *Writer, t *table[R], rows []R) error {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		insert, cancel := context.WithTimeout(ctx, insertTimeout)
+		err := t.write(insert, w.conn, rows)
+		cancel()
+		if err == nil || refused(err) {
+			w.setAway(ctx, nil)
+			if err == nil {
+				w.metrics.rows.WithLabelValues(t.name).Add(float64(len(rows)))
+			}
+			return err
+		}
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		w.metrics.failures.Inc()
+		w.setAway(ctx, err)
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return err
+		}
+	}
+}
+
+// setAway logs that ClickHouse went away or came back, once each.
+func (w *Writer) setAway(ctx context.Context, cause error) {
+	if !w.pos.setFailing(cause != nil) {
+		return
+	}
+	if cause == nil {
+		w.metrics.away.Set(0)
+		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse takes rows again")
+		return
+	}
+	w.metrics.away.Set(1)
+	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse takes no rows, the log keeps them", slog.Any("error", cause))
+}
+
+// bury sends records to the topic dead and waits until they are durable there.
+func (w *Writer) bury(ctx context.Context, dead []deadRecord) error {
+	seen := make(map[*stream.Record]bool, len(dead)) // a record may have been refused by two tables
+	for _, d := range dead {
+		if seen[d.record] {
+			continue
+		}
+		seen[d.record] = true
+		w.metrics.dead.WithLabelValues(d.place.Topic).Inc()
+		w.log.LogAttrs(ctx, slog.LevelError, "record cannot be stored", slog.String("topic", d.place.Topic),
+			slog.Int("partition", int(d.place.Index)), slog.Int64("offset", d.record.Offset), slog.Any("error", d.cause))
+		if err := w.buryOne(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Writer) buryOne(ctx context.Context, d deadRecord) error {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.place.Index, w.deps.Stream.DeadRecord(d.record, Group, d.cause))
+		if err == nil {
+			return nil
+		}
+		w.log.LogAttrs(ctx, slog.LevelWarn, "produce to dead", slog.Any("error", err))
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// kickBudget bounds the flushes that readers cause: ten a second on average, because every flush makes
+// parts that must be merged, with a reserve for a quiet time's first readers, who are answered at once.
+type kickBudget struct {
+	tokens float64
+	at     time.Time
+}
+
+const (
+	kicksPerSecond = 10
+	kickReserve    = 100
+)
+
+func newKickBudget(now time.Time) *kickBudget { return &kickBudget{kickReserve, now} }
+
+// take pays for one flush and returns 0, or takes nothing and returns when there will be enough.
+func (k *kickBudget) take(now time.Time, cost int) time.Duration {
+	k.tokens = min(kickReserve, k.tokens+now.Sub(k.at).Seconds()*kicksPerSecond)
+	k.at = now
+	missing := float64(cost) - k.tokens
+	if missing <= 0 {
+		k.tokens -= float64(cost)
+		return 0
+	}
+	return time.Duration(missing / kicksPerSecond * float64(time.Second))
+}

@@ -1,0 +1,207 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/embedded/kafka"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/store"
+)
+
+const (
+	account    = "acc_1"
+	partitions = 4
+)
+
+// engines are the addresses of the two engines of the test binary; set once by TestMain.
+var engines struct{ clickhouse, kafka string }
+
+func TestMain(m *testing.M) {
+	os.Exit(testkit.ClickHouse(func(address string) int {
+		engines.clickhouse = address
+		return withKafka(m.Run)
+	}))
+}
+
+func withKafka(run func() int) int {
+	dir, err := os.MkdirTemp("", "relay-store-kafka")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	cfg := kafka.DefaultConfig()
+	cfg.DataDir, cfg.Fsync = dir, false
+	server, err := kafka.New(cfg, kafka.Deps{})
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := server.Run(ctx); err != nil {
+			panic(err)
+		}
+	})
+	defer wg.Wait()
+	defer stop()
+	<-server.Ready()
+	engines.kafka = server.Addr()
+	return run()
+}
+
+// bench is a log and a database of a test's own.
+type bench struct {
+	testing.TB
+	url      string
+	stream   stream.Config
+	producer *stream.Producer
+	ids      *id.Generator
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	name := "t" + strings.ToLower(id.Random("")[:16])
+	b := &bench{
+		TB: t, url: "http://" + engines.clickhouse + "/" + name,
+		stream: stream.Config{Brokers: []string{engines.kafka}, Prefix: name + ".", MaxBody: 1 << 20, Log: testLog(t)},
+		ids:    id.NewGenerator(nil),
+	}
+	if _, err := stream.Migrate(t.Context(), b.stream, partitions, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Migrate(t.Context(), b.url, 30); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if b.producer, err = stream.NewProducer(b.stream, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.producer.Close)
+	return b
+}
+
+func testLog(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// writer runs a writer until the returned function is called or the test ends.
+func (b *bench) writer(cfg store.WriterConfig) (*store.Writer, func()) {
+	b.Helper()
+	if cfg.URL == "" {
+		cfg.URL = b.url
+	}
+	w, err := store.NewWriter(cfg, store.WriterDeps{Log: testLog(b), Stream: b.stream, Producer: b.producer})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	stop := func() { cancel(); wg.Wait() }
+	b.Cleanup(stop)
+	return w, stop
+}
+
+func (b *bench) reader(w store.Kicker) *store.Reader {
+	b.Helper()
+	return b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30}, w)
+}
+
+func (b *bench) readerOf(cfg store.ReaderConfig, w store.Kicker) *store.Reader {
+	b.Helper()
+	r, err := store.NewReader(cfg, store.ReaderDeps{Log: testLog(b), Stream: b.stream, Writer: w})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return r
+}
+
+// event makes an event of an endpoint; change may adjust it.
+func (b *bench) event(endpoint int, change ...func(*event.Event)) *event.Event {
+	b.Helper()
+	d, err := b.ids.New(partitionOf(endpoint))
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &event.Event{
+		ID: d, Account: account, Endpoint: fmt.Sprintf("ep_%d", endpoint), Source: event.SourceProvider, Verdict: event.VerdictVerified,
+		Type: "order.created", Method: "POST", Dests: []string{"dst_a"},
+		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}, Body: []byte(`{"n":1}`),
+	}
+	for _, f := range change {
+		f(e)
+	}
+	return e
+}
+
+func partitionOf(endpoint int) int32 { return int32(endpoint % partitions) }
+
+// outcome is the end of an attempt at an event.
+func (b *bench) outcome(e *event.Event, dest string, status event.Status, change ...func(*event.Outcome)) *event.Outcome {
+	b.Helper()
+	att, err := b.ids.New(e.ID.Partition())
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	ok := status == event.Delivered
+	o := &event.Outcome{
+		Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: dest, Type: e.Type, Status: status, Code: 500, At: now,
+		Attempt: &event.Attempt{ID: att, StartedAt: now, Trigger: event.TriggerInitial, OK: ok, Code: 500, URL: "https://example.com/h", Method: "POST"},
+	}
+	if ok {
+		o.Code, o.Attempt.Code = 200, 200
+	}
+	for _, f := range change {
+		f(o)
+	}
+	return o
+}
+
+// put produces records to a topic, each into the partition of its event, and waits for them.
+func (b *bench) put(topic string, partition int32, records ...*stream.Record) {
+	b.Helper()
+	for _, r := range records {
+		b.producer.Produce(topic, partition, r, func(_ *stream.Record, err error) {
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	if err := b.producer.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) accept(es ...*event.Event) {
+	b.Helper()
+	for _, e := range es {
+		b.put(stream.Events, e.ID.Partition(), e.Record())
+	}
+}
+
+func (b *bench) record(os ...*event.Outcome) {
+	b.Helper()
+	for _, o := range os {
+		b.put(stream.Outcomes, o.Event.Partition(), o.Record())
+	}
+}

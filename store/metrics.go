@@ -1,0 +1,37 @@
+package store
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type writerMetrics struct {
+	rows     *prometheus.CounterVec // by table
+	flushes  prometheus.Histogram
+	failures prometheus.Counter
+	commits  prometheus.Counter
+	dead     *prometheus.CounterVec // by source topic
+	away     prometheus.Gauge
+	buffered prometheus.Gauge
+}
+
+func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
+	m := &writerMetrics{
+		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_store_rows_total", Help: "Rows written to ClickHouse; a redo counts again."}, []string{"table"}),
+		flushes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "relay_store_flush_seconds", Help: "Time of a flush: inserts and offset commit, retries included.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14)}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_store_insert_failures_total", Help: "Inserts that failed and were tried again."}),
+		commits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_store_commit_failures_total", Help: "Offset commits that failed; their rows are written again later."}),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_store_dead_total", Help: "Records that were sent to the topic dead."}, []string{"topic"}),
+		away: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_away", Help: "1 while ClickHouse does not take rows."}),
+		buffered: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_buffered_rows", Help: "Rows that wait for the next flush."}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.rows, m.flushes, m.failures, m.commits, m.dead, m.away, m.buffered)
+	}
+	return m
+}

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// place is one assignment of a partition to this writer. Its fields are guarded by positions.mu.
+type place struct {
+	stream.Partition
+	next     int64     // everything below has been read
+	stored   int64     // everything below is in ClickHouse
+	storedAt time.Time // of the last record that is; zero before the first
+	leaving  bool      // it is being revoked: nothing more is taken in
+}
+
+// positions knows which partitions this writer owns, how far each was read and stored, and what readers
+// are waiting for.
+type positions struct {
+	mu      sync.Mutex // guards all below and the places
+	owned   map[stream.Partition]*place
+	wanted  map[stream.Partition]int64 // readers wait until these offsets are stored
+	failing bool                       // the last insert failed: waiting is in vain
+	changed chan struct{}              // closed when stored or failing changes
+}
+
+// Position is how far one partition has been written to ClickHouse.
+type Position struct {
+	Offset int64     // everything below it is there
+	At     time.Time // of the record before Offset; zero when it is not known
+}
+
+// Progress is what a reader needs to know about the writer in its process.
+type Progress struct {
+	Owned   map[stream.Partition]Position
+	Failing bool            // ClickHouse does not take rows at the moment
+	Changed <-chan struct{} // closed when this is out of date
+}
+
+func newPositions() *positions {
+	return &positions{
+		owned: make(map[stream.Partition]*place), wanted: make(map[stream.Partition]int64), changed: make(chan struct{}),
+	}
+}
+
+// assign begins the partitions at their committed offsets; a partition without one begins at 0.
+func (s *positions) assign(marks map[stream.Partition]stream.Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, m := range marks {
+		from := max(m.Offset, 0)
+		s.owned[p] = &place{Partition: p, next: from, stored: from}
+	}
+	s.announceLocked()
+}
+
+// leave stops the intake of the partitions and returns their places.
+func (s *positions) leave(ps []stream.Partition) map[*place]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leaving := make(map[*place]bool)
+	for _, p := range ps {
+		if at := s.owned[p]; at != nil {
+			at.leaving = true
+			leaving[at] = true
+		}
+	}
+	return leaving
+}
+
+// forget removes places after leave.
+func (s *positions) forget(places map[*place]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range places {
+		if s.owned[at.Partition] == at {
+			delete(s.owned, at.Partition)
+		}
+	}
+	s.announceLocked()
+}
+
+// advance notes that a partition has been read up to next. It returns its place, nil when it is not ours
+// any more, and whether all that readers want has now been read.
+func (s *positions) advance(p stream.Partition, next int64) (*place, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.owned[p]
+	if at == nil || at.leaving {
+		return nil, false
+	}
+	at.next = next
+	return at, s.readAllLocked()
+}
+
+// want notes what readers wait for and reports whether all of it that is ours has been read.
+func (s *positions) want(targets map[stream.Partition]int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, offset := range targets {
+		if at := s.owned[p]; at != nil && at.stored < offset {
+			s.wanted[p] = max(s.wanted[p], offset)
+		}
+	}
+	return s.readAllLocked()
+}
+
+// readAllLocked reports whether something is wanted and every wanted record has been read.
+func (s *positions) readAllLocked() bool {
+	for p, offset := range s.wanted {
+		at := s.owned[p]
+		if at == nil || at.stored >= offset {
+			delete(s.wanted, p)
+		} else if at.next < offset {
+			return false
+		}
+	}
+	return len(s.wanted) > 0
+}
+
+// store notes that a batch is in ClickHouse.
+func (s *positions) store(marks map[*place]mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, m := range marks {
+		at.stored, at.storedAt = m.Offset, m.at
+	}
+	s.readAllLocked() // clears what has been reached
+	s.announceLocked()
+}
+
+// setFailing reports whether that is news.
+func (s *positions) setFailing(failing bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing == failing {
+		return false
+	}
+	s.failing = failing
+	s.announceLocked()
+	return true
+}
+
+// commitable are the marks of partitions that this member still owns.
+func (s *positions) commitable(marks map[*place]mark) map[stream.Partition]stream.Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[stream.Partition]stream.Mark, len(marks))
+	for at, m := range marks {
+		if s.owned[at.Partition] == at {
+			out[at.Partition] = m.Mark
+		}
+	}
+	return out
+}
+
+func (s *positions) progress() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := Progress{Owned: make(map[stream.Partition]Position, len(s.owned)), Failing: s.failing, Changed: s.changed}
+	for name, at := range s.owned {
+		p.Owned[name] = Position{at.stored, at.storedAt}
+	}
+	return p
+}
+
+func (s *positions) announceLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

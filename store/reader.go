@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// ReaderDeps are what a Reader uses of its surroundings.
+type ReaderDeps struct {
+	Log    *slog.Logger
+	Stream stream.Config
+	Writer Kicker // nil on a node without a writer
+}
+
+// Reader answers reads. It starts no goroutines of its own; Close ends its connections.
+type Reader struct {
+	cfg   ReaderConfig
+	log   *slog.Logger
+	conn  driver.Conn
+	topic *stream.Reader
+	fence *fence
+	scans *scanner
+	now   func() time.Time
+}
+
+// NewReader checks the configuration. The connections are made by the first read.
+func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
+	cfg = cfg.withDefaults()
+	if err := errors.Join(cfg.Validate(), deps.Stream.Validate()); err != nil {
+		return nil, err
+	}
+	conn, err := open(cfg.URL, func(o *clickhouse.Options) {
+		o.MaxOpenConns, o.MaxIdleConns = cfg.Connections, cfg.Connections
+	})
+	if err != nil {
+		return nil, err
+	}
+	topic, err := stream.NewReader(deps.Stream, "store-reader")
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &Reader{
+		cfg: cfg, log: deps.Log, conn: conn, topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
+		scans: newScanner(topic), now: time.Now,
+	}, nil
+}
+
+// Close ends the connections.
+func (r *Reader) Close() error {
+	r.topic.Close()
+	return r.conn.Close()
+}
+
+// Ping reports whether ClickHouse answers.
+func (r *Reader) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := r.conn.Ping(ctx); err != nil {
+		return readError(ctx, fmt.Errorf("ping clickhouse: %w", err))
+	}
+	return nil
+}
+
+// oldest is the beginning of what can be read.
+func (r *Reader) oldest() time.Time { return r.now().AddDate(0, 0, -r.cfg.RetentionDays) }
+
+// each runs a statement and calls scan for every row.
+func (r *Reader) each(ctx context.Context, q *query, scan func(driver.Rows) error) (err error) {
+	rows, err := r.conn.Query(ctx, q.text.String(), q.args...)
+	if err != nil {
+		return readError(ctx, fmt.Errorf("query clickhouse: %w", err))
+	}
+	defer func() {
+		if closeErr := rows.Close(); closeErr != nil && err == nil {
+			err = readError(ctx, fmt.Errorf("read rows: %w", closeErr))
+		}
+	}()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("scan row: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return readError(ctx, fmt.Errorf("read rows: %w", err))
+	}
+	return nil
+}
+
+// readError marks err as ErrUnavailable unless ClickHouse itself says that the statement is wrong, or
+// the caller has gone.
+func readError(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.Join(context.Canceled, err)
+	}
+	var ex *clickhouse.Exception
+	if errors.As(err, &ex) && !aboutServer(ex.Code) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+}

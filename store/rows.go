@@ -1,0 +1,218 @@
+package store
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// source is where a row came from: the record, which is kept for the topic dead, and the assignment
+// that it was read under.
+type source struct {
+	record *stream.Record
+	place  *place
+}
+
+func (s source) origin() source { return s }
+
+// row is what every kind of row has in common.
+type row interface{ origin() source }
+
+// eventRow is one row of events.
+type eventRow struct {
+	*event.Event
+	source
+	duplicate id.ID
+}
+
+// deliveryRow is one row of deliveries and, when it has an attempt, one of attempts.
+type deliveryRow struct {
+	*event.Outcome
+	source
+	version *big.Int
+}
+
+// receiptRow is one row of receipts.
+type receiptRow struct {
+	*event.Receipt
+	source
+}
+
+// Ranks of a delivery's version. Delivered is the highest: within a run nothing moves away from it.
+const (
+	rankOpen uint64 = iota
+	rankEnded
+	rankDelivered
+)
+
+// decodeEvent reads a record of events.
+func decodeEvent(s source) (*eventRow, error) {
+	e, err := event.Decode(s.record)
+	if err != nil {
+		return nil, err
+	}
+	row := &eventRow{Event: e, source: s}
+	if e.DuplicateOf != "" {
+		if row.duplicate, err = id.Parse(id.Event, e.DuplicateOf); err != nil {
+			return nil, fmt.Errorf("read duplicate_of: %w", err)
+		}
+	}
+	return row, nil
+}
+
+// decodeCommand turns a command of a run into the pending delivery that it asks for, so that a replay is
+// seen before its first attempt. It gets the lowest version of its run: any outcome is newer.
+func decodeCommand(s source) (*deliveryRow, error) {
+	w, err := event.DecodeWork(s.record)
+	if err != nil || w.Run == "" {
+		return nil, err
+	}
+	version, err := deliveryVersion(w.Run, rankOpen, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &deliveryRow{
+		Outcome: &event.Outcome{
+			Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type,
+			Status: event.Pending, Reason: event.Queued, NextAt: w.Due, At: s.record.Timestamp, Run: w.Run,
+		},
+		source: s, version: version,
+	}, nil
+}
+
+// decodeOutcome reads a record of outcomes.
+func decodeOutcome(s source) (*deliveryRow, error) {
+	o, err := event.DecodeOutcome(s.record)
+	if err != nil {
+		return nil, err
+	}
+	rank := rankOpen
+	switch {
+	case o.Status == event.Delivered:
+		rank = rankDelivered
+	case o.Status.Terminal():
+		rank = rankEnded
+	}
+	version, err := deliveryVersion(o.Run, rank, s.record.Offset)
+	if err != nil {
+		return nil, err
+	}
+	return &deliveryRow{Outcome: o, source: s, version: version}, nil
+}
+
+// decodeReceipt reads a record of receipts.
+func decodeReceipt(s source) (*receiptRow, error) {
+	x, err := event.DecodeReceipt(s.record)
+	if err != nil {
+		return nil, err
+	}
+	return &receiptRow{Receipt: x, source: s}, nil
+}
+
+// deliveryVersion is run_ms << 80 | rank << 64 | offset. The milliseconds come from the time inside the
+// id of the run, run_… or rec_…; the automatic chain has no run and counts as 0, below every run.
+func deliveryVersion(run string, rank uint64, offset int64) (*big.Int, error) {
+	var ms uint64
+	if run != "" {
+		prefix, _, _ := strings.Cut(run, "_")
+		r, err := id.Parse(prefix+"_", run)
+		if err != nil {
+			return nil, fmt.Errorf("read run %q: %w", run, err)
+		}
+		ms = uint64(r.UnixMilli())
+	}
+	v := new(big.Int).SetUint64(ms<<16 | rank)
+	return v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(uint64(offset))), nil
+}
+
+// version lets processed win over any other state, else the later record.
+func (r *receiptRow) version() uint64 {
+	v := uint64(r.record.Offset)
+	if r.State == event.ProcessingDone {
+		v |= 1 << 63
+	}
+	return v
+}
+
+// billed reports whether the event counts against the allowance: duplicates, rejected and test events
+// do not.
+func (r *eventRow) billed() uint8 {
+	if r.Verdict == event.VerdictRejected || r.Reason == event.Duplicate || r.Source == event.SourceTest {
+		return 0
+	}
+	return 1
+}
+
+// mediaType is the content type without its parameters, which would make every row its own word.
+func (r *eventRow) mediaType() string {
+	const longest = 100 // bytes; registered names are at most 127 and mostly below 80
+	m, _, _ := strings.Cut(r.ContentType(), ";")
+	m = strings.ToLower(strings.TrimSpace(m))
+	return m[:min(len(m), longest)]
+}
+
+// headerLines writes header lines as text, "Name: value\n" each, which a search can look through. A
+// line break in a value, which no HTTP message can carry, becomes a space (RFC 9110, section 5.5).
+func headerLines(fields []event.Field) string {
+	var b strings.Builder
+	for _, f := range fields {
+		b.WriteString(f.Name)
+		b.WriteString(": ")
+		if strings.ContainsAny(f.Value, "\r\n") {
+			b.WriteString(strings.NewReplacer("\r", " ", "\n", " ").Replace(f.Value))
+		} else {
+			b.WriteString(f.Value)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// parseHeaderLines is the inverse of headerLines.
+func parseHeaderLines(text string) []event.Field {
+	fields := make([]event.Field, 0, strings.Count(text, "\n"))
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			fields = append(fields, event.Field{Name: name, Value: value})
+		}
+	}
+	return fields
+}
+
+// millis is t for a DateTime64(3) column; no time is 1970.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// instant reads such a column.
+func instant(t time.Time) time.Time {
+	if t.UnixMilli() == 0 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// ip16 writes an address for an IPv6 column: IPv4 mapped, none as ::.
+func ip16(a netip.Addr) [16]byte {
+	if !a.IsValid() {
+		return [16]byte{}
+	}
+	return a.As16()
+}
+
+// address is the inverse of ip16.
+func address(b [16]byte) netip.Addr {
+	if b == [16]byte{} {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16(b).Unmap()
+}

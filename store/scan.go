@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	// scanSpan is how long after the time of its id an event may have been appended: accept gives up
+	// after 10 s.
+	scanSpan = 15 * time.Second
+	// scanTimeout bounds one look into the log.
+	scanTimeout = 5 * time.Second
+	// parallelScans bounds the looks that run at once; each has buffers of up to 16 MiB.
+	parallelScans = 4
+)
+
+// scanner finds a single event in the log: its id says which partition and when.
+type scanner struct {
+	topic  *stream.Reader
+	flight singleflight.Group
+	slots  chan struct{}
+}
+
+func newScanner(topic *stream.Reader) *scanner {
+	return &scanner{topic: topic, slots: make(chan struct{}, parallelScans)}
+}
+
+// find returns event.ErrNotFound when the log does not hold the event (any more), and ErrUnavailable
+// when the log cannot be read. Callers who ask for the same event at the same time share one scan.
+func (s *scanner) find(ctx context.Context, account string, d id.ID) (*event.Event, error) {
+	result := s.flight.DoChan(d.String(), func() (any, error) {
+		// The scan is shared, so it does not end with the caller who happened to be first.
+		scan, cancel := context.WithTimeout(context.WithoutCancel(ctx), scanTimeout)
+		defer cancel()
+		return s.scan(scan, d)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-result:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		e := r.Val.(*event.Event)
+		if e.Account != account {
+			return nil, event.ErrNotFound
+		}
+		return e, nil
+	}
+}
+
+func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: wait for a free scan: %w", event.ErrUnavailable, ctx.Err())
+	}
+	from, end, err := s.bounds(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+	}
+	if from >= end {
+		return nil, event.ErrNotFound
+	}
+	found, err := s.read(ctx, d, from, end)
+	if err != nil {
+		return nil, fmt.Errorf("%w: scan the log: %w", event.ErrUnavailable, err)
+	}
+	if found == nil {
+		return nil, event.ErrNotFound
+	}
+	e, err := event.Decode(found)
+	if err != nil {
+		return nil, fmt.Errorf("read event from the log: %w", err)
+	}
+	return e, nil
+}
+
+// bounds are the offsets between which the event must lie.
+func (s *scanner) bounds(ctx context.Context, d id.ID) (from, end int64, err error) {
+	p := stream.Partition{Topic: stream.Events, Index: d.Partition()}
+	starts, err := s.topic.At(ctx, stream.Events, d.Time())
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := s.topic.Ends(ctx, stream.Events)
+	if err != nil {
+		return 0, 0, err
+	}
+	from, ok := starts[p]
+	if !ok || from < 0 {
+		return 0, 0, nil // no such partition, or nothing that late
+	}
+	return from, ends[p], nil
+}
+
+func (s *scanner) read(ctx context.Context, d id.ID, from, end int64) (*stream.Record, error) {
+	var found *stream.Record
+	last := d.Time().Add(scanSpan)
+	want := d.Text(id.Event)
+	err := s.topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: d.Partition()}, from, func(r *stream.Record) error {
+		if event.RecordID(r) == want {
+			found = r
+			return stream.ErrStop
+		}
+		if r.Offset >= end-1 || r.Timestamp.After(last) {
+			return stream.ErrStop
+		}
+		return nil
+	})
+	return found, err
+}

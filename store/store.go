@@ -1,0 +1,111 @@
+// Package store keeps what happened in ClickHouse and answers reads from it.
+//
+// In: the topics events, commands, outcomes and receipts, read by the group store. Out: rows in
+// ClickHouse, and answers to lists and single reads. Delivery does not depend on it: while ClickHouse
+// is away the writer waits and the log grows; afterwards it catches up.
+//
+// Writer. Every flush is one insert per table, all partitions together; the offsets are committed
+// after it. A crash in between makes the next owner write the same rows again, and every table
+// collapses equal rows by its natural key, so a redo changes nothing (usage_minute, which only feeds
+// charts, counts at least once). A record that cannot be read and a row that ClickHouse refuses go to
+// the topic dead; the rest of the batch goes in. Backpressure: while a flush runs or ClickHouse is
+// away, at most one further batch is collected, then the writer stops polling (block).
+//
+// Versions. A delivery's newest state is decided by ver = milliseconds of its run << 80 | rank << 64 |
+// offset in outcomes, never by a clock: delivered is absorbing within a run, a newer run supersedes.
+//
+// Fence. A read that must see what was acknowledged takes the end offsets of the four topics, asks the
+// writer to flush once it has read that far, and waits at most Config.FenceWait. When it has not got
+// there, what is there is served and marked with the time it stands for.
+//
+// Reads are bounded by time windows and by the retention; values reach ClickHouse as query parameters
+// only. The event of the last minutes is also found in the log, when ClickHouse is behind or away.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Group is the name of the writer's consumer group, without the prefix.
+const Group = "store"
+
+// Topics returns the topics that the writer reads: the ones a fence looks at.
+func Topics() []string {
+	return []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts}
+}
+
+const (
+	defaultDatabase = "relay"
+	dialTimeout     = 5 * time.Second
+	// readTimeout bounds the wait for the first byte of an answer; contexts are usually shorter.
+	readTimeout = time.Minute
+)
+
+var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https://
+// are HTTP; the path names the database.
+func parseURL(raw string) (*clickhouse.Options, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("clickhouse URL: cannot be parsed") // the cause would repeat the password
+	}
+	switch u.Scheme {
+	case "clickhouse", "http", "https":
+	default:
+		return nil, fmt.Errorf("clickhouse URL: scheme %q is none of clickhouse, http, https", u.Scheme)
+	}
+	opts, err := clickhouse.ParseDSN(raw)
+	if err != nil {
+		return nil, fmt.Errorf("clickhouse URL: %w", err)
+	}
+	if opts.Auth.Database == "" {
+		opts.Auth.Database = defaultDatabase
+	}
+	if !databaseName.MatchString(opts.Auth.Database) {
+		return nil, fmt.Errorf("clickhouse URL: database %q is not a plain name", opts.Auth.Database)
+	}
+	opts.DialTimeout = dialTimeout
+	opts.ReadTimeout = readTimeout
+	opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{"eventrelay", "1"})
+	opts.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) {
+		t.Proxy = nil // the store is reached directly, whatever the environment says about the web
+		return t, nil
+	}
+	return opts, nil
+}
+
+// open makes a pool of connections; nothing is dialled yet.
+func open(raw string, change func(*clickhouse.Options)) (driver.Conn, error) {
+	opts, err := parseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	change(opts)
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		return nil, fmt.Errorf("open clickhouse: %w", err)
+	}
+	return conn, nil
+}
+
+// ping asks for one answer within five seconds.
+func ping(ctx context.Context, conn driver.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := conn.Ping(ctx); err != nil {
+		return fmt.Errorf("ping clickhouse: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// WriterDeps are what a Writer uses of its surroundings.
+type WriterDeps struct {
+	Log      *slog.Logger
+	Stream   stream.Config
+	Producer *stream.Producer      // for the topic dead
+	Metrics  prometheus.Registerer // nil = none
+	// InstanceID is this node's static membership; empty = dynamic, which the embedded engine needs.
+	InstanceID string
+}
+
+// Writer copies the log into ClickHouse.
+type Writer struct {
+	cfg     WriterConfig
+	deps    WriterDeps
+	log     *slog.Logger
+	metrics *writerMetrics
+	tables  tables
+	pos     *positions
+
+	// Set by Run before it starts anything.
+	conn  driver.Conn
+	group *stream.Group
+
+	mu      sync.Mutex // guards filling and kicked
+	filling *batch
+	kicked  bool
+
+	wake chan struct{} // 1: the flusher looks whether a flush is due
+	room chan struct{} // 1: the batch was taken, the poller may go on
+	busy chan struct{} // 1: held while a flush runs
+}
+
+type tables struct {
+	events     *table[*eventRow]
+	deliveries *table[*deliveryRow]
+	attempts   *table[*deliveryRow]
+	receipts   *table[*receiptRow]
+}
+
+// maxPoll bounds the records that one poll adds to a batch that was nearly full.
+const maxPoll = 5_000
+
+// NewWriter checks the configuration. It connects to nothing.
+func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
+	cfg = cfg.withDefaults()
+	if err := errors.Join(cfg.Validate(), deps.Stream.Validate()); err != nil {
+		return nil, err
+	}
+	if deps.Producer == nil {
+		return nil, errors.New("store: writer without a producer for the topic dead")
+	}
+	return &Writer{
+		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
+		tables:  tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable()},
+		pos:     newPositions(),
+		filling: newBatch(),
+		wake:    make(chan struct{}, 1), room: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+	}, nil
+}
+
+// Run reads and writes until ctx ends; then it writes what it holds, for at most Config.Drain, commits
+// and leaves the group. ClickHouse need not be there.
+func (w *Writer) Run(ctx context.Context) (err error) {
+	if err := w.connect(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.conn.Close()) }()
+	defer w.group.Close()
+
+	// work outlives ctx by the drain time, so that a stop does not tear an insert apart.
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	polled, stopped := make(chan struct{}), make(chan struct{})
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(polled)
+		return w.poll(gctx)
+	})
+	g.Go(func() error {
+		defer close(stopped)
+		return w.flushLoop(work, polled)
+	})
+	g.Go(func() error {
+		<-gctx.Done()
+		drain := time.NewTimer(w.cfg.Drain)
+		defer drain.Stop()
+		select {
+		case <-stopped:
+		case <-drain.C:
+			stopWork()
+		}
+		return nil
+	})
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("store writer: %w", err)
+	}
+	return nil
+}
+
+func (w *Writer) connect() (err error) {
+	w.conn, err = open(w.cfg.URL, func(o *clickhouse.Options) {
+		o.MaxOpenConns, o.MaxIdleConns = 2, 2
+		// Rows are durable when the insert is answered, not when the server has queued it.
+		o.Settings["async_insert"] = 0
+	})
+	if err != nil {
+		return err
+	}
+	w.group, err = stream.NewGroup(w.deps.Stream, stream.GroupConfig{
+		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll,
+		Assigned: w.pos.assign, Revoked: w.revoked, Lost: w.lost,
+	})
+	if err != nil {
+		return errors.Join(err, w.conn.Close())
+	}
+	return nil
+}
+
+// poll fills the batch and stops while it is full.
+func (w *Writer) poll(ctx context.Context) error {
+	for {
+		for w.full() {
+			select {
+			case <-w.room:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := w.group.Poll(ctx, w.take); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *Writer) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fullLocked()
+}
+
+func (w *Writer) fullLocked() bool {
+	return w.filling.rows() >= w.cfg.FlushRows || w.filling.bytes >= w.cfg.FlushBytes
+}
+
+// take adds the records of one partition to the batch.
+func (w *Writer) take(p stream.Partition, records []*stream.Record) {
+	w.mu.Lock()
+	at, ready := w.pos.advance(p, records[len(records)-1].Offset+1)
+	if at != nil {
+		w.filling.add(at, records, time.Now())
+	}
+	w.kicked = w.kicked || ready
+	w.metrics.buffered.Set(float64(w.filling.rows()))
+	w.mu.Unlock()
+	signal(w.wake)
+}
+
+// Kick flushes what is buffered.
+func (w *Writer) Kick() {
+	w.mu.Lock()
+	w.kicked = true
+	w.mu.Unlock()
+	signal(w.wake)
+}
+
+// KickTo flushes as soon as everything below the offsets has been read. Partitions of other writers
+// are ignored.
+func (w *Writer) KickTo(targets map[stream.Partition]int64) {
+	if w.pos.want(targets) {
+		w.Kick()
+	}
+}
+
+// Progress says how far the owned partitions are in ClickHouse.
+func (w *Writer) Progress() Progress { return w.pos.progress() }
+
+// revoked drops what was not written yet; the next owner reads it again. It waits for a flush that is
+// under way, so that its offsets are committed and its rows are not written a second time.
+func (w *Writer) revoked(ctx context.Context, ps []stream.Partition) {
+	const patience = 5 * time.Second // a flush takes milliseconds unless ClickHouse is away
+	leaving := w.pos.leave(ps)
+	w.dropRows(leaving)
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case w.busy <- struct{}{}:
+		<-w.busy
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	w.pos.forget(leaving)
+}
+
+func (w *Writer) lost(ps []stream.Partition) {
+	leaving := w.pos.leave(ps)
+	w.pos.forget(leaving)
+	w.dropRows(leaving)
+}
+
+func (w *Writer) dropRows(gone map[*place]bool) {
+	w.mu.Lock()
+	w.filling.drop(gone)
+	w.mu.Unlock()
+	signal(w.room)
+}
+
+// signal wakes whoever waits on c; one waiting signal is enough.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
