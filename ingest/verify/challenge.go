@@ -56,8 +56,8 @@ func queryChallenge(address string) string {
 	var dropbox string
 	for item := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(item, "=")
-		if name != "hub.challenge" && name != "challenge" || len(value) > 3*maxChallenge {
-			continue // escaped, a character takes three
+		if name != "hub.challenge" && name != "challenge" {
+			continue
 		}
 		text, err := url.QueryUnescape(value)
 		if err != nil {

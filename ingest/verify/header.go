@@ -49,7 +49,7 @@ func stampedList(value, separators, prefix string, form macForm) (stamp string, 
 			signatures = append(signatures, s)
 		}
 	}
-	return stamp, signatures, stamp != "" && len(signatures) > 0
+	return stamp, signatures, len(signatures) > 0
 }
 
 func cutStamp(item string) (string, bool) {

@@ -82,9 +82,6 @@ func signedFields(body []byte) ([]byte, bool) {
 	fields := make([]field, 0, 32)
 	decoded := make([]byte, 0, len(body)) // every field lies in here; decoding never lengthens
 	for item := range bytes.SplitSeq(body, []byte("&")) {
-		if len(item) == 0 {
-			continue
-		}
 		name, value, _ := bytes.Cut(item, []byte("="))
 		var f field
 		var nameOK, valueOK bool

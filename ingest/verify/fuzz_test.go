@@ -1,0 +1,250 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
+)
+
+// Whatever stands in the header: what is accepted holds the signature that Stripe's own library computes.
+func FuzzStripe(f *testing.F) {
+	c, r := pick(f, Stripe)
+	good := r.Header.Get("Stripe-Signature")
+	for _, header := range []string{good, "", "t=1,v1=", "t=1760000000,v1=00,v1=00", good + ",v0=x", good + "," + good, ",,=,t==", "ts=1;v1=2"} {
+		f.Add(header, r.Body)
+	}
+	f.Fuzz(func(t *testing.T, header string, body []byte) {
+		at, reason := c.signature(Request{Header: http.Header{"Stripe-Signature": {header}}, Body: body})
+		if reason != "" {
+			return
+		}
+		if mac := hex.EncodeToString(stripewebhook.ComputeSignature(at, body, c.Secrets[0])); !strings.Contains(header, "v1="+mac) {
+			t.Fatalf("accepted %q for %q", header, body)
+		}
+	})
+}
+
+// Whatever stands in the headers: what is accepted is accepted by the standard's own library.
+func FuzzStandardWebhooks(f *testing.F) {
+	c, r := pick(f, StandardWebhooks)
+	library, err := standardwebhooks.NewWebhook(c.Secrets[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	id, stamp, list := r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), r.Header.Get("Webhook-Signature")
+	f.Add(id, stamp, list, r.Body)
+	f.Add(id, stamp, "v1a,x v1,"+strings.Repeat("A", 44)+" "+list, r.Body)
+	f.Add(id+"."+stamp, "1", "v1, v1 ,v1,,", []byte{})
+	f.Add("", "-1", " ", []byte("x"))
+	f.Fuzz(func(t *testing.T, id, stamp, list string, body []byte) {
+		h := http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {list}}
+		if CheckIgnoringAge(c, Request{Header: h, Body: body}) != "" {
+			return
+		}
+		if err := library.VerifyIgnoringTimestamp(body, h); err != nil {
+			t.Fatalf("accepted %q %q %q for %q: %v", id, stamp, list, body, err)
+		}
+	})
+}
+
+// Any body, signed in any scheme, is accepted; with any byte of it or of a signature header changed it is not.
+func FuzzMutation(f *testing.F) {
+	headers := maps.Clone(signatureHeaders)
+	headers[HMAC] = []string{"X-Signature"}
+	schemes := slices.Sorted(maps.Keys(headers))
+	for i := range schemes {
+		f.Add(i, []byte(`{"type":"a.b","data":{}}`), uint(i), byte(1))
+		f.Add(i, []byte("\xff\x00&=%"), uint(3), byte(0x20))
+		f.Add(i, []byte("1760000000.x"), uint(70), byte(0x80))
+	}
+	f.Fuzz(func(t *testing.T, i int, body []byte, at uint, mask byte) {
+		if i < 0 || i >= len(schemes) || mask == 0 {
+			t.Skip("no such scheme, or no change")
+		}
+		c, r := signed(t, schemes[i], body)
+		if got := CheckIgnoringAge(c, r); got != "" {
+			t.Fatalf("%s: own signature is refused: %s", c.Type, got)
+		}
+		if len(body) > 0 {
+			changed := r
+			changed.Body = slices.Clone(body)
+			changed.Body[at%uint(len(body))] ^= mask
+			if CheckIgnoringAge(c, changed) == "" {
+				t.Fatalf("%s: accepted %q for %q", c.Type, changed.Body, body)
+			}
+		}
+		for _, name := range headers[c.Type] {
+			if value := []byte(r.Header.Get(name)); len(value) > 0 {
+				value[at%uint(len(value))] ^= mask
+				changed := r
+				changed.Header = r.Header.Clone()
+				changed.Header.Set(name, string(value))
+				if CheckIgnoringAge(c, changed) == "" {
+					t.Fatalf("%s: accepted %s %q", c.Type, name, value)
+				}
+			}
+		}
+	})
+}
+
+// signed makes a request of a scheme over any bytes, which the libraries that take strings could not.
+func signed(t testing.TB, scheme string, body []byte) (Config, Request) {
+	t.Helper()
+	const secret, stamp = otherSecret, "1760000000"
+	key, err := standardKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	r := Request{URL: "https://h/?bodySHA256=" + hex.EncodeToString(sum[:]), Body: body, Now: time.Unix(1760000000, 0)}
+	mac := func(form macForm, key, head string) string {
+		return string(form.appendMAC(nil, key, message{head: head, body: body}))
+	}
+	switch scheme {
+	case Stripe:
+		r.Header = http.Header{"Stripe-Signature": {"t=" + stamp + ",v1=" + mac(hexSHA256(), secret, stamp+".")}}
+	case GitHub:
+		r.Header = http.Header{"X-Hub-Signature-256": {"sha256=" + mac(hexSHA256(), secret, "")}}
+	case Shopify:
+		r.Header = http.Header{"X-Shopify-Hmac-Sha256": {mac(base64SHA256(), secret, "")}}
+	case Slack:
+		r.Header = http.Header{
+			"X-Slack-Signature": {"v0=" + mac(hexSHA256(), secret, "v0:"+stamp+":")}, "X-Slack-Request-Timestamp": {stamp},
+		}
+	case Twilio:
+		r.Header = http.Header{"X-Twilio-Signature": {string(base64SHA1().appendMAC(nil, secret, message{head: r.URL}))}}
+	case StandardWebhooks:
+		r.Header = http.Header{
+			"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {"v1," + mac(base64SHA256(), key, "msg_1."+stamp+".")},
+		}
+	case HMAC:
+		r.Header = http.Header{"X-Signature": {mac(hexSHA256(), secret, "")}}
+	}
+	return Config{Type: scheme, Secrets: []string{secret}, Tolerance: DefaultTolerance}, r
+}
+
+// The form is decoded and sorted as net/url and a plain sort would do it.
+func FuzzTwilioForm(f *testing.F) {
+	all, _ := vectors(f)
+	for _, v := range all {
+		if v.Type == Twilio {
+			f.Add([]byte(v.Body))
+		}
+	}
+	f.Add([]byte("a=%&%zz=+&=&&a"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, ok := signedFields(body)
+		values, err := url.ParseQuery(string(body))
+		if strings.Contains(string(body), ";") || strings.Count(string(body), "&") >= maxFormFields {
+			return // net/url refuses the first, we the second
+		}
+		if ok != (err == nil) {
+			t.Fatalf("%q: ok %v, net/url says %v", body, ok, err)
+		}
+		var text strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			slices.Sort(values[name])
+			for _, value := range slices.Compact(values[name]) {
+				text.WriteString(name + value)
+			}
+		}
+		if ok && string(got) != text.String() {
+			t.Fatalf("%q: got %q, want %q", body, got, text.String())
+		}
+	})
+}
+
+// Every spelling of a URL means the same URL, apart from its port.
+func FuzzTwilioURL(f *testing.F) {
+	for _, address := range []string{
+		"h/in/t?a=1&b=%20+", "[::1]:80?x", "h:/", "", "h?%", "h/?a=b?c=d", "u:p@h:8443/", "?://",
+	} {
+		f.Add(address)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		address = "https://" + address
+		spellings := signedURLs(address)
+		if len(spellings) == 0 || len(spellings) > 4 {
+			t.Fatalf("%d spellings", len(spellings))
+		}
+		_, query, _ := strings.Cut(address, "?")
+		first, err := url.ParseQuery(query)
+		for _, each := range spellings {
+			if _, q, _ := strings.Cut(each, "?"); err == nil {
+				if values, err := url.ParseQuery(q); err != nil || values.Encode() != first.Encode() {
+					t.Fatalf("%q became %q", address, each)
+				}
+			}
+		}
+	})
+}
+
+// A configuration that Validate takes accepts what is signed by it and nothing else; no configuration panics.
+func FuzzHMAC(f *testing.F) {
+	f.Add("{body}", "", "deadbeef", "", []byte("x"))
+	f.Add("{timestamp}.{body}", "v1=", "t=1760000000,v1=00", "", []byte("{}"))
+	f.Add("v0:{timestamp:X-Ts}:{body}", "v0=", "v0=00", "1760000000000", []byte{})
+	f.Add("{timestamp:X-Ts}{body}", "v0=", "v0=00", "2025-10-09T08:53:20Z", []byte{})
+	f.Add("{timestamp:X-Ts}.{body}.{timestamp:X-Ts}", "h1=", "ts=1;h1=", "1", []byte{0xff})
+	f.Add("{{body}}{timestamp", "t=", ",;", "", []byte{})
+	f.Fuzz(func(t *testing.T, content, prefix, header, stamp string, body []byte) {
+		c := Config{Type: HMAC, Secrets: []string{"k"}, Tolerance: DefaultTolerance, SignedContent: content, Prefix: prefix}
+		r := Request{Header: http.Header{"X-Signature": {header}, "X-Ts": {stamp}}, Body: body}
+		valid := c.Validate() == nil
+		if CheckIgnoringAge(c, r) == "" && !valid {
+			t.Fatalf("%+v accepted %q", c, header)
+		}
+		tpl, err := parseTemplate(c.template())
+		if !valid || err != nil || len(prefix) > maxPrefix {
+			return
+		}
+		if tpl.inList() || tpl.header == "" {
+			stamp = "1760000000"
+		}
+		if _, ok := customTime(stamp, tpl.adjoins()); !ok || len(stamp) > maxHeader {
+			return
+		}
+		mac := string(hexSHA256().appendMAC(nil, "k", tpl.fill(stamp, body)))
+		header = prefix + mac
+		if tpl.inList() {
+			header = "t=" + stamp + "," + header
+		}
+		r.Header = http.Header{"X-Signature": {header}}
+		if tpl.header != "" {
+			r.Header.Set(tpl.header, stamp)
+		}
+		if http.CanonicalHeaderKey(tpl.header) == "X-Signature" {
+			return // signs itself: cannot be satisfied
+		}
+		if got := CheckIgnoringAge(c, r); got != "" {
+			t.Fatalf("%+v: own signature %q is refused: %s", c, header, got)
+		}
+		r.Body = append(slices.Clone(body), 'x')
+		if CheckIgnoringAge(c, r) == "" {
+			t.Fatalf("%+v accepted a longer body", c)
+		}
+	})
+}
+
+func FuzzChallenge(f *testing.F) {
+	f.Add("GET", "https://h/?hub.challenge=1", []byte{})
+	f.Add("GET", "https://h/?challenge=%41%zz&challenge=a", []byte{})
+	f.Add("POST", "https://h/", []byte(`{"type":"url_verification","challenge":"a"}`))
+	f.Add("POST", "", []byte(`{"type":"url_verification","challenge":"<script>"}`))
+	safe := regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{1,512}$`)
+	f.Fuzz(func(t *testing.T, method, address string, body []byte) {
+		if text, ok := Challenge(Request{Method: method, URL: address, Body: body}); ok != safe.MatchString(text) {
+			t.Fatalf("%v %q", ok, text)
+		}
+	})
+}
