@@ -1,0 +1,128 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Bounds of a response: how much of the body is recorded, and how much is read so that the
+// connection can be used again.
+const (
+	maxRecordedBody = 16 << 10
+	maxReadBody     = 64 << 10
+)
+
+// client sends attempts. It holds nothing between them.
+type client struct {
+	transport http.RoundTripper
+	userAgent string
+	now       func() time.Time
+}
+
+// send makes one HTTP request and returns what came of it. A status means that the receiver answered,
+// however its body ended; without one, a.ErrorCode says what went wrong.
+func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Work) *event.Attempt {
+	start := c.now()
+	a := &event.Attempt{
+		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.url.String(), Method: w.Event.Method,
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	trace := &trace{now: c.now, start: start}
+	req := newRequest(httptrace.WithClientTrace(ctx, trace.hooks()), t, w, requestHeader(w, t, c.userAgent, start))
+	a.RequestHeader = recorded(req.Header)
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		a.ErrorCode, a.ErrorMessage = egress.Classify(err), egress.Message(err)
+	} else {
+		a.Code = resp.StatusCode
+		a.ResponseHeader = recorded(resp.Header)
+		a.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
+		a.ResponseBody, a.Truncated = readBody(resp)
+	}
+	a.Duration = c.now().Sub(start)
+	a.RemoteIP, a.TTFB = trace.result()
+	return a
+}
+
+// newRequest builds the request without a copy of the body. GetBody lets net/http use another
+// connection when a kept one turned out to be closed before anything was written; after the first
+// byte it sends nothing again, see safeName.
+func newRequest(ctx context.Context, t *target, w *event.Work, h http.Header) *http.Request {
+	req := (&http.Request{
+		Method: w.Event.Method, URL: t.url, Host: t.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: http.NoBody,
+	}).WithContext(ctx)
+	if body := w.Event.Body; len(body) > 0 {
+		req.ContentLength = int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return req
+}
+
+// readBody returns the beginning of the body and whether there was, or should have been, more. What
+// lies beyond maxReadBody costs the connection instead of our time.
+func readBody(resp *http.Response) (body []byte, truncated bool) {
+	defer resp.Body.Close()
+	if resp.ContentLength == 0 {
+		return nil, false
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRecordedBody))
+	if err != nil || len(body) < maxRecordedBody {
+		return body, err != nil
+	}
+	more, err := io.CopyN(io.Discard, resp.Body, maxReadBody-maxRecordedBody)
+	return body, more > 0 || err != io.EOF
+}
+
+// trace hears from net/http whom a request reached and when the answer began. Its hooks run on
+// other goroutines, even after RoundTrip has returned.
+type trace struct {
+	now   func() time.Time
+	start time.Time
+
+	mu       sync.Mutex // guards the rest
+	remoteIP netip.Addr
+	ttfb     time.Duration
+}
+
+func (t *trace) hooks() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if tcp, ok := info.Conn.RemoteAddr().(*net.TCPAddr); ok {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				t.remoteIP = tcp.AddrPort().Addr().Unmap()
+			}
+		},
+		GotFirstResponseByte: func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.ttfb = t.now().Sub(t.start)
+		},
+	}
+}
+
+func (t *trace) result() (netip.Addr, time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.remoteIP, t.ttfb
+}
+
+// statusMessage is the error message of an attempt that was answered with a status.
+func statusMessage(status int) string {
+	return fmt.Sprintf("the destination answered %d %s", status, http.StatusText(status))
+}

@@ -1,0 +1,101 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Config bounds the dispatcher. DefaultConfig is complete but for Version and RetentionDays.
+type Config struct {
+	// InstanceID makes the group membership static, so that a restart moves no partition; empty on the
+	// embedded broker, which takes no static members.
+	InstanceID string
+	// CommitEvery is the longest time between a finished delivery and the commit of its offset, and so
+	// bounds the duplicates after a crash.
+	CommitEvery time.Duration
+	// Drain is how long a stop waits for requests in flight.
+	Drain time.Duration
+	// MaxInFlight and MaxInFlightBytes bound the deliveries that are queued, sent or being recorded, and
+	// the bytes that they hold.
+	MaxInFlight      int
+	MaxInFlightBytes int
+	// MaxWaitingBytes bounds what is held of retry tiers until it is due. It is shared evenly by the
+	// partitions of the tiers; each holds at most what one poll adds to its share.
+	MaxWaitingBytes int
+	// RetentionDays is how long a payload is kept; no chain lives longer.
+	RetentionDays int
+	// Version stands in the user agent, EventRelay/<version>.
+	Version string
+}
+
+// DefaultConfig returns the limits of a node with 1 GB of memory or more.
+func DefaultConfig() Config {
+	return Config{
+		CommitEvery:      time.Second,
+		Drain:            25 * time.Second,
+		MaxInFlight:      8192,
+		MaxInFlightBytes: 256 << 20,
+		MaxWaitingBytes:  64 << 20,
+		RetentionDays:    30,
+		Version:          "dev",
+	}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, text string) {
+		if !ok {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	check(c.CommitEvery > 0, "dispatcher: CommitEvery must be positive")
+	check(c.Drain > 0, "dispatcher: Drain must be positive")
+	check(c.MaxInFlight > 0, "dispatcher: MaxInFlight must be positive")
+	check(c.MaxInFlightBytes > 0, "dispatcher: MaxInFlightBytes must be positive")
+	check(c.MaxWaitingBytes > 0, "dispatcher: MaxWaitingBytes must be positive")
+	check(c.RetentionDays > 0, "dispatcher: RetentionDays must be positive")
+	check(c.Version != "", "dispatcher: Version is empty")
+	return errors.Join(errs...)
+}
+
+// View is what the dispatcher reads of the configuration, at the moment of each attempt.
+type View interface {
+	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created
+	// after what this node has applied.
+	Endpoint(id string) (*control.Endpoint, control.Presence)
+	// Sync waits until this node has applied everything that was written before the call.
+	Sync(ctx context.Context) error
+}
+
+// Deps are the parts that the dispatcher stands on. All but Owned are required.
+type Deps struct {
+	Log       *slog.Logger
+	Stream    stream.Config
+	Producer  *stream.Producer
+	Config    View
+	Keyring   *control.Keyring
+	Transport http.RoundTripper // the egress guard; it must follow no redirect
+	IDs       *id.Generator
+	Now       func() time.Time
+	Metrics   prometheus.Registerer
+	// Owned is told which partitions of events this node has, after each change.
+	Owned func([]int32)
+}
+
+func (d Deps) validate() error {
+	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Keyring == nil || d.Transport == nil ||
+		d.IDs == nil || d.Now == nil || d.Metrics == nil {
+		return errors.New("dispatcher: a dependency is missing")
+	}
+	return d.Stream.Validate()
+}

@@ -1,0 +1,267 @@
+package dispatcher
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// parkFor is how long work waits that could not run now: the shortest wait of the parking rule.
+const parkFor = 5 * time.Second
+
+// worker sends the work of a lane until there is none, or there are more workers than may fly.
+func (d *Dispatcher) worker(l *lane) {
+	var j *job
+	for {
+		if j = d.lanes.next(l, j); j == nil {
+			return
+		}
+		if !j.slot.part.begin() {
+			d.lanes.free(j) // the partition left this node: its next owner does it
+			continue
+		}
+		d.deliver(l, j)
+	}
+}
+
+// deliver brings one job to its next state: skipped, delivered, to be retried, parked or failed. The
+// configuration is read here, at the last moment, so that a change counts for what is queued.
+func (d *Dispatcher) deliver(l *lane, j *job) {
+	w := j.work
+	ep, dest, end, err := d.judge(w)
+	if err != nil {
+		d.undecided(j, "read configuration", err)
+		return
+	}
+	if end.status != "" {
+		d.end(j, end)
+		return
+	}
+	attemptID, err := d.ids.New(j.slot.part.id.Index)
+	if err != nil {
+		d.undecided(j, "make attempt id", err)
+		return
+	}
+	if w.Attempt > 1 {
+		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
+	}
+	var a *event.Attempt
+	if t, err := d.open(l, ep, dest); err != nil {
+		a = &event.Attempt{
+			ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: dest.URL, Method: w.Event.Method,
+			ErrorCode: event.CodeInternal, ErrorMessage: "the destination's secrets could not be opened",
+		}
+		d.log.LogAttrs(context.Background(), slog.LevelError, "open destination", slog.String("destination", w.Dest), slog.Any("error", err))
+	} else {
+		a = d.client.send(d.sending, attemptID, t, w)
+	}
+	if d.sending.Err() != nil && a.Code == 0 {
+		j.slot.part.end() // cut short by our own stop: the next owner sends it again
+		d.lanes.free(j)
+		return
+	}
+	d.faults.at(crashSent)
+	d.conclude(j, ep, a)
+}
+
+// open returns the opened destination, from the lane if the endpoint has not changed.
+func (d *Dispatcher) open(l *lane, ep *control.Endpoint, dest *control.Destination) (*target, error) {
+	if t := l.target.Load(); t != nil && t.rev == ep.Rev {
+		return t, nil
+	}
+	t, err := openTarget(d.keyring, ep.Rev, dest)
+	if err != nil {
+		return nil, err
+	}
+	l.target.Store(t)
+	d.lanes.setLimit(l, dest.MaxInFlight)
+	return t, nil
+}
+
+// ending is a state in which a delivery stays.
+type ending struct {
+	status event.Status
+	reason event.Reason
+}
+
+// judge reads the configuration and says whether the work is still wanted: an empty ending means
+// that it is.
+func (d *Dispatcher) judge(w *event.Work) (*control.Endpoint, *control.Destination, ending, error) {
+	ep, presence := d.config.Endpoint(w.Event.Endpoint)
+	if presence == control.Unknown {
+		// Created on another node a moment ago, or deleted so long ago that nobody remembers.
+		if err := d.config.Sync(d.sending); err != nil {
+			return nil, nil, ending{}, err
+		}
+		ep, presence = d.config.Endpoint(w.Event.Endpoint)
+	}
+	if presence != control.Present {
+		return nil, nil, ending{event.Skipped, event.EndpointDeleted}, nil
+	}
+	dest := ep.Destination(w.Dest)
+	now := d.now()
+	switch {
+	case dest == nil:
+		return ep, nil, ending{event.Skipped, event.DestinationDeleted}, nil
+	case !dest.Enabled:
+		return ep, dest, ending{event.Skipped, event.DestinationDisabled}, nil
+	case !now.Before(d.expiry(w)):
+		return ep, dest, ending{event.Failed, event.PayloadExpired}, nil
+	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
+		return ep, dest, ending{event.Failed, event.AttemptsExhausted}, nil
+	case !matches(dest.Filter, w.Event):
+		return ep, dest, ending{event.Skipped, event.Filtered}, nil
+	}
+	return ep, dest, ending{}, nil
+}
+
+// expiry is when the payload is no longer kept.
+func (d *Dispatcher) expiry(w *event.Work) time.Time {
+	return w.Event.ReceivedAt().AddDate(0, 0, d.cfg.RetentionDays)
+}
+
+// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before.
+func (d *Dispatcher) end(j *job, e ending) {
+	o := d.outcome(j.work, e.status, e.reason)
+	if e.status == event.Skipped && j.work.Prior != "" {
+		o.Status = j.work.Prior
+	}
+	d.finish(j, o)
+}
+
+// conclude records an attempt and what follows from it.
+func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) {
+	w := j.work
+	v := classify(a.Code, a.ErrorCode, ep.RetryPolicy.RetryOn)
+	a.OK, a.ErrorCode = v.fate == delivered, v.code
+	if !a.OK && a.Code != 0 {
+		a.ErrorMessage = statusMessage(a.Code)
+	}
+	now := d.now()
+	n := decide(w, v, ep.RetryPolicy, a.RetryAfter, now, d.expiry(w), rand.Float64())
+	o := d.outcome(w, n.status, n.reason)
+	o.Code, o.Attempt, o.NextAt = a.Code, a, n.due
+	d.metrics.attempt(a)
+	logAttempt(d.log, o)
+	if n.status != event.Retrying {
+		d.finish(j, o)
+		return
+	}
+	again := *w
+	again.Attempt, again.Due, again.Deadline, again.Parked = w.Attempt+1, n.due, n.deadline, ""
+	if w.Run == "" {
+		again.Trigger = event.TriggerRetry
+	}
+	d.follow(j, &again, now, o)
+}
+
+// next is what an attempt leads to.
+type next struct {
+	status   event.Status
+	reason   event.Reason
+	due      time.Time // of the next attempt, when retrying
+	deadline time.Time // of the chain, when retrying
+}
+
+// decide is the rule of a chain: pure, so that years of it are tested in microseconds. random is
+// uniform in [0, 1).
+func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64) next {
+	switch {
+	case v.fate == delivered:
+		return next{status: event.Delivered}
+	case v.fate == fail:
+		return next{status: event.Failed, reason: v.reason}
+	case w.Attempt >= maxAttempts(p):
+		return next{status: event.Failed, reason: event.AttemptsExhausted}
+	}
+	deadline := w.Deadline
+	if deadline.IsZero() {
+		deadline = earlier(now.Add(chainLength(p)), expiry)
+	}
+	due := now.Add(retryDelay(p, w.Attempt, retryAfter, random))
+	switch {
+	case due.Before(deadline):
+		return next{status: event.Retrying, due: due, deadline: deadline}
+	case !due.Before(expiry):
+		return next{status: event.Failed, reason: event.PayloadExpired}
+	}
+	return next{status: event.Failed, reason: event.AttemptsExhausted}
+}
+
+// park puts work that cannot run now into a tier. It is no attempt; an outcome tells of it once.
+func (d *Dispatcher) park(j *job, reason event.Reason) {
+	w, now := j.work, d.now()
+	again := *w
+	again.Parked, again.Due = reason, now.Add(parkFor)
+	if w.Parked == reason {
+		d.follow(j, &again, now, nil)
+		return
+	}
+	status := event.Pending
+	if w.Attempt > 1 {
+		status = event.Retrying // it failed before, and waits for its next attempt
+	}
+	o := d.outcome(w, status, reason)
+	o.NextAt = again.Due
+	d.follow(j, &again, now, o)
+}
+
+// undecided puts work aside that could not even be judged, without a word: nothing is known of it.
+func (d *Dispatcher) undecided(j *job, what string, err error) {
+	if d.sending.Err() != nil {
+		j.slot.part.end()
+		d.lanes.free(j)
+		return
+	}
+	d.log.LogAttrs(context.Background(), slog.LevelWarn, "put delivery aside", slog.String("because", what), slog.Any("error", err))
+	again, now := *j.work, d.now()
+	again.Due = now.Add(parkFor)
+	d.follow(j, &again, now, nil)
+}
+
+// follow produces the work that continues a delivery, then the outcome that speaks of it, if any.
+func (d *Dispatcher) follow(j *job, again *event.Work, now time.Time, o *event.Outcome) {
+	r, err := again.Record()
+	if err != nil {
+		panic("BUG: " + err.Error()) // strings, numbers and times always encode
+	}
+	steps := []step{{topic: tierFor(d.tiers, again.Due.Sub(now)).Topic, record: r, crash: crashRetry}}
+	if o != nil {
+		d.metrics.outcome(o)
+		steps = append(steps, outcomeStep(o))
+	}
+	d.finisher.finish(j, steps...)
+}
+
+func (d *Dispatcher) finish(j *job, o *event.Outcome) {
+	d.metrics.outcome(o)
+	d.finisher.finish(j, outcomeStep(o))
+}
+
+func (d *Dispatcher) outcome(w *event.Work, status event.Status, reason event.Reason) *event.Outcome {
+	return &event.Outcome{
+		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type,
+		Status: status, Reason: reason, At: d.now(), Run: w.Run,
+	}
+}
+
+// logAttempt writes the one line of a delivery: debug when it went well, info when it did not.
+func logAttempt(log *slog.Logger, o *event.Outcome) {
+	level := slog.LevelDebug
+	if !o.Attempt.OK {
+		level = slog.LevelInfo
+	}
+	if !log.Enabled(context.Background(), level) {
+		return
+	}
+	log.LogAttrs(context.Background(), level, "delivery",
+		slog.String("event", o.Event.Text(id.Event)), slog.String("endpoint", o.Endpoint), slog.String("destination", o.Dest),
+		slog.String("trigger", string(o.Attempt.Trigger)), slog.String("status", string(o.Status)), slog.Int("code", o.Code),
+		slog.String("error", string(o.Attempt.ErrorCode)), slog.Duration("duration", o.Attempt.Duration), slog.Time("next", o.NextAt))
+}
+

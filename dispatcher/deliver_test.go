@@ -1,0 +1,49 @@
+package dispatcher
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func TestDeliver(t *testing.T) {
+	w := newWorld(t, 1)
+	s := &sink{}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	w.endpoint(srv.URL)
+	_, stop := w.start(testConfig())
+	w.accept(w.newEvent(`{"a":1}`), w.newEvent(`{"a":2}`))
+	got := w.outcomes(count(2, event.Delivered))
+	if len(got) != 2 || got[0].Attempt == nil || !got[0].Attempt.OK || got[0].Code != 200 {
+		t.Fatalf("outcomes: %+v", got)
+	}
+	stop()
+	if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2 {
+		t.Fatalf("committed offset %d, want 2", n)
+	}
+	if r := s.all(); len(r) != 2 {
+		t.Fatalf("%d requests, want 2", len(r))
+	}
+}
+
+func TestRetryUntilDelivered(t *testing.T) {
+	w := newWorld(t, 1)
+	s := &sink{answer: func(n int, _ received) int {
+		if n < 3 {
+			return 503
+		}
+		return 204
+	}}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	w.endpoint(srv.URL)
+	w.start(testConfig())
+	w.accept(w.newEvent(`{}`))
+	got := w.outcomes(count(1, event.Delivered))
+	if len(got) != 3 || got[0].Status != event.Retrying || got[1].Status != event.Retrying {
+		t.Fatalf("outcomes: %+v", got)
+	}
+}

@@ -1,0 +1,374 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	testEndpoint = "ep_1"
+	testDest     = "dst_1"
+	testMaxBody  = 1 << 20
+)
+
+// view is a configuration in memory.
+type view struct {
+	mu        sync.Mutex
+	endpoints map[string]*control.Endpoint
+	deleted   map[string]bool
+	onSync    func() error
+	syncs     int
+}
+
+func newView(eps ...*control.Endpoint) *view {
+	v := &view{endpoints: map[string]*control.Endpoint{}, deleted: map[string]bool{}}
+	for _, ep := range eps {
+		v.put(ep)
+	}
+	return v
+}
+
+func (v *view) put(ep *control.Endpoint) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ep.Rev++
+	v.endpoints[ep.ID] = ep
+}
+
+// change replaces the endpoint by a changed copy, as the real view does.
+func (v *view) change(id string, f func(*control.Endpoint)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ep := *v.endpoints[id]
+	ep.Destinations = append([]control.Destination(nil), ep.Destinations...)
+	f(&ep)
+	ep.Rev++
+	v.endpoints[id] = &ep
+}
+
+func (v *view) remove(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.endpoints, id)
+	v.deleted[id] = true
+}
+
+func (v *view) Endpoint(id string) (*control.Endpoint, control.Presence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.endpoints[id] != nil:
+		return v.endpoints[id], control.Present
+	case v.deleted[id]:
+		return nil, control.Deleted
+	}
+	return nil, control.Unknown
+}
+
+func (v *view) Sync(context.Context) error {
+	v.mu.Lock()
+	v.syncs++
+	f := v.onSync
+	v.mu.Unlock()
+	if f != nil {
+		return f()
+	}
+	return nil
+}
+
+// world is a log, a keyring and what else the dispatchers of one test share.
+type world struct {
+	tb       testing.TB
+	stream   stream.Config
+	keyring  *control.Keyring
+	producer *stream.Producer
+	ids      *id.Generator
+	view     *view
+	secret   sign.Secret
+	now      func() time.Time
+	rt       http.RoundTripper
+	close    []func()
+}
+
+// newWorld starts a log on loopback. Topics have one partition unless more are asked for.
+func newWorld(tb testing.TB, partitions int) *world {
+	tb.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(cluster.Close)
+	transport, err := egress.NewTransport(egress.Config{Policy: egress.Policy{
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, AllowHTTP: true,
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(transport.CloseIdleConnections)
+	return newWorldOn(tb, stream.Config{Brokers: cluster.ListenAddrs()}, transport, partitions)
+}
+
+func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partitions int) *world {
+	tb.Helper()
+	sc.Prefix, sc.MaxBody, sc.Log = "t.", testMaxBody, testLog()
+	if _, err := stream.Migrate(tb.Context(), sc, int32(partitions), 1); err != nil {
+		tb.Fatal(err)
+	}
+	keyring, err := control.NewKeyring(control.GenerateMasterKey("test"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	producer, err := stream.NewProducer(sc, "test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &world{
+		tb: tb, stream: sc, keyring: keyring, producer: producer, ids: id.NewGenerator(nil), view: newView(),
+		secret: sign.NewSecret(), now: time.Now, rt: rt,
+	}
+	tb.Cleanup(w.shut)
+	return w
+}
+
+// shut ends what the world opened, in reverse, once.
+func (w *world) shut() {
+	for len(w.close) > 0 {
+		last := len(w.close) - 1
+		w.close[last]()
+		w.close = w.close[:last]
+	}
+	w.producer.Close()
+}
+
+func testLog() *slog.Logger {
+	if testing.Verbose() && os.Getenv("RELAY_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// endpoint makes one with destinations at the URLs and puts it into the view. It retries every second
+// unless changed.
+func (w *world) endpoint(urls ...string) *control.Endpoint {
+	w.tb.Helper()
+	ep := &control.Endpoint{
+		ID: testEndpoint, Account: "acc_1", Enabled: true,
+		RetryPolicy: control.RetryPolicy{
+			Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50, RetryOn: []string{"3xx", "4xx"},
+			RespectRetryAfter: true, MaxRetryAfterSeconds: 86400,
+		},
+	}
+	for i, u := range urls {
+		dest := fmt.Sprintf("dst_%d", i+1)
+		ep.Destinations = append(ep.Destinations, control.Destination{
+			ID: dest, URL: u, Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+			Secrets: []control.SigningSecret{{Secret: w.keyring.SealString(dest, control.FieldSecret, w.secret.Reveal())}},
+		})
+	}
+	w.view.put(ep)
+	return ep
+}
+
+// newEvent makes an event for destinations dst_1 … of the test's endpoint.
+func (w *world) newEvent(body string, dests ...string) *event.Event {
+	w.tb.Helper()
+	eventID, err := w.ids.New(0)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	if dests == nil {
+		dests = []string{testDest}
+	}
+	return &event.Event{
+		ID: eventID, Account: "acc_1", Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified,
+		Type: "order.created", Method: http.MethodPost, Dests: dests, Body: []byte(body),
+		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}},
+	}
+}
+
+// accept appends events to the log.
+func (w *world) accept(events ...*event.Event) {
+	w.tb.Helper()
+	for _, e := range events {
+		w.produce(stream.Events, e.ID.Partition(), e.Record())
+	}
+}
+
+func (w *world) command(x *event.Work) {
+	w.tb.Helper()
+	r, err := x.Record()
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.produce(stream.Commands, x.Event.ID.Partition(), r)
+}
+
+func (w *world) produce(topic string, partition int32, r *stream.Record) {
+	w.tb.Helper()
+	if err := w.producer.ProduceSync(w.tb.Context(), topic, partition, r); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+func testConfig() Config {
+	cfg := DefaultConfig()
+	cfg.Version, cfg.CommitEvery = "test", 50*time.Millisecond
+	return cfg
+}
+
+// start runs a dispatcher until the returned function is called or the test ends.
+func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
+	w.tb.Helper()
+	deps := Deps{
+		Log: w.stream.Log, Stream: w.stream, Producer: w.producer, Config: w.view, Keyring: w.keyring, Transport: w.rt,
+		IDs: w.ids, Now: w.now, Metrics: prometheus.NewRegistry(),
+	}
+	for _, f := range change {
+		f(&deps)
+	}
+	d, err := New(cfg, deps)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := d.Run(ctx); err != nil {
+			w.tb.Errorf("Run: %v", err)
+		}
+	})
+	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	w.close = append(w.close, stop)
+	return d, stop
+}
+
+// outcomes reads the topic until done says that it has seen enough, and returns all.
+func (w *world) outcomes(done func([]*event.Outcome) bool) []*event.Outcome {
+	w.tb.Helper()
+	return w.outcomesOf(0, done)
+}
+
+func (w *world) outcomesOf(partition int32, done func([]*event.Outcome) bool) []*event.Outcome {
+	w.tb.Helper()
+	var all []*event.Outcome
+	w.scan(stream.Partition{Topic: stream.Outcomes, Index: partition}, func(r *stream.Record) bool {
+		o, err := event.DecodeOutcome(r)
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		all = append(all, o)
+		return done(all)
+	})
+	return all
+}
+
+// scan reads a partition from its start until each returns true.
+func (w *world) scan(p stream.Partition, each func(*stream.Record) bool) {
+	w.tb.Helper()
+	reader, err := stream.NewReader(w.stream, "test")
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(w.tb.Context(), time.Minute)
+	defer cancel()
+	err = reader.Read(ctx, p, 0, func(r *stream.Record) error {
+		if each(r) {
+			return stream.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		w.tb.Fatalf("read %s: %v", p.Topic, err)
+	}
+}
+
+// count returns a condition that holds when n outcomes have one of the statuses; all when none is given.
+func count(n int, statuses ...event.Status) func([]*event.Outcome) bool {
+	return func(all []*event.Outcome) bool {
+		found := 0
+		for _, o := range all {
+			for _, s := range statuses {
+				if o.Status == s {
+					found++
+				}
+			}
+		}
+		return found >= n || len(statuses) == 0 && len(all) >= n
+	}
+}
+
+// committed returns the committed offset of a partition, -1 when there is none.
+func (w *world) committed(p stream.Partition) int64 {
+	w.tb.Helper()
+	reader, err := stream.NewReader(w.stream, "test")
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	defer reader.Close()
+	offsets, err := reader.Committed(w.tb.Context(), groupName, p.Topic)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	if o, ok := offsets[p]; ok {
+		return o
+	}
+	return -1
+}
+
+// received is one request as a destination saw it.
+type received struct {
+	at     time.Time
+	method string
+	path   string
+	header http.Header
+	body   []byte
+}
+
+// sink is a destination that answers as told and remembers what it got.
+type sink struct {
+	answer func(n int, r received) int // status; n counts from 1
+
+	mu  sync.Mutex
+	got []received
+}
+
+func (s *sink) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return
+	}
+	r := received{time.Now(), req.Method, req.URL.RequestURI(), req.Header.Clone(), body}
+	s.mu.Lock()
+	s.got = append(s.got, r)
+	n := len(s.got)
+	s.mu.Unlock()
+	if s.answer != nil {
+		rw.WriteHeader(s.answer(n, r))
+	}
+}
+
+func (s *sink) all() []received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]received(nil), s.got...)
+}

@@ -1,0 +1,133 @@
+package dispatcher
+
+import (
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/sign"
+)
+
+// dropped are received headers that are never forwarded: those of the hop (RFC 9110, 7.6.1), those
+// that belong to one request only, and those by which a proxy tells about a client.
+var dropped = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Host": true, "Content-Length": true, "Expect": true, "Accept-Encoding": true,
+	"Forwarded": true, "X-Real-Ip": true, "User-Agent": true,
+}
+
+const forwardedPrefix = "X-Forwarded-"
+
+// Names of the headers that a delivery adds. net/http takes keys as they are; these are canonical.
+const (
+	hWebhookID        = "Webhook-Id"
+	hWebhookTimestamp = "Webhook-Timestamp"
+	hWebhookSignature = "Webhook-Signature"
+	hRelay            = "Relay-"
+	hRelayEndpoint    = "Relay-Endpoint-Id"
+	hRelayDestination = "Relay-Destination-Id"
+	hRelayDelivery    = "Relay-Delivery-Id"
+	hRelayAttempt     = "Relay-Attempt"
+	hRelayTrigger     = "Relay-Trigger"
+	hUserAgent        = "User-Agent"
+)
+
+// requestHeader builds the headers of one attempt: the received ones, then those of the destination,
+// then ours, which nothing overrides. The signature covers the body as it is sent.
+func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) http.Header {
+	e := w.Event
+	h := make(http.Header, len(e.Header)+len(t.header)+14)
+	hop := connectionNames(e.Header)
+	signed := false // by the provider, in the scheme that we use ourselves
+	for _, f := range e.Header {
+		if dropped[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
+			continue
+		}
+		signed = signed || f.Name == hWebhookID || f.Name == hWebhookSignature
+		name := safeName(f.Name)
+		h[name] = append(h[name], f.Value)
+	}
+	for _, f := range t.header {
+		h[safeName(f.Name)] = []string{f.Value}
+	}
+	set := func(name, value string) { h[name] = []string{value} }
+	eventID := e.ID.Text(id.Event)
+	timestamp := strconv.FormatInt(now.Unix(), 10)
+	signature := sign.Sign(t.signing(now), eventID, now, e.Body)
+	set(hRelay+hWebhookID, eventID)
+	set(hRelay+hWebhookTimestamp, timestamp)
+	set(hRelay+hWebhookSignature, signature)
+	if !signed {
+		set(hWebhookID, eventID)
+		set(hWebhookTimestamp, timestamp)
+		set(hWebhookSignature, signature)
+	}
+	set(hRelayEndpoint, e.Endpoint)
+	set(hRelayDestination, w.Dest)
+	set(hRelayDelivery, id.DeliveryOf(e.ID, w.Dest))
+	set(hRelayAttempt, strconv.Itoa(w.Attempt))
+	set(hRelayTrigger, string(w.Trigger))
+	set(hUserAgent, userAgent)
+	return h
+}
+
+// connectionNames are the headers that the received Connection header declares to be of the hop.
+func connectionNames(fields []event.Field) map[string]bool {
+	var names map[string]bool
+	for _, f := range fields {
+		if f.Name != "Connection" {
+			continue
+		}
+		for name := range strings.SplitSeq(f.Value, ",") {
+			if names == nil {
+				names = make(map[string]bool)
+			}
+			names[canonical(strings.TrimSpace(name))] = true
+		}
+	}
+	return names
+}
+
+// safeName is the key under which a header is given to net/http. A request with the canonical
+// (X-)Idempotency-Key and without a body is sent again by net/http itself after some errors, which
+// would be an attempt that nobody counts; written in lower case it is only a header.
+func safeName(name string) string {
+	if name == "Idempotency-Key" || name == "X-Idempotency-Key" {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+// recorded returns headers for the attempt's row, credentials masked.
+func recorded(h http.Header) []event.Field {
+	fields := make([]event.Field, 0, len(h))
+	for name, values := range h {
+		for _, v := range values {
+			if isCredential(name) {
+				v = mask
+			}
+			fields = append(fields, event.Field{Name: name, Value: v})
+		}
+	}
+	return fields
+}
+
+const mask = "****"
+
+// isCredential reports whether a header of that name usually carries a secret.
+func isCredential(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "access-key", "credential"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }

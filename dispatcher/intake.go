@@ -1,0 +1,183 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// recordOverhead is what a record holds in memory beside its bytes, roughly.
+const recordOverhead = 512
+
+// intake reads until ctx ends. While the node holds all it may, it does not read.
+func (d *Dispatcher) intake(ctx context.Context) error {
+	for {
+		for d.lanes.full() {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-d.lanes.freed:
+			}
+		}
+		err := d.group.Poll(ctx, d.read)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read takes the records of one partition. It never waits: what cannot run is parked or held.
+func (d *Dispatcher) read(id stream.Partition, records []*stream.Record) {
+	p := d.partition(id)
+	if p == nil {
+		return
+	}
+	for _, r := range records {
+		if s := p.add(r.Offset, r.LeaderEpoch); s != nil {
+			d.readRecord(s, r)
+		}
+	}
+}
+
+func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
+	if s.part.id.Topic == stream.Events {
+		e, err := event.Decode(r)
+		if err != nil {
+			d.bury(s, r, err)
+			return
+		}
+		d.readEvent(s, e, sizeOf(r))
+		return
+	}
+	w, err := event.DecodeWork(r)
+	if err != nil {
+		d.bury(s, r, err)
+		return
+	}
+	keep(w.Event)
+	j := &job{slot: s, work: w, size: sizeOf(r)}
+	now := d.now()
+	switch {
+	case s.part.delay > 0:
+		j.ready = readyAt(w.Due, r.Timestamp, now, s.part.delay)
+		if s.part.wait(j) {
+			d.wake()
+		}
+	case w.Due.After(now):
+		d.hop(j, now)
+	default:
+		d.run(j)
+	}
+}
+
+// readEvent makes a job for each destination. An event that was rejected, is a duplicate or has no
+// destination needs no delivery and no outcome: its own record says so.
+func (d *Dispatcher) readEvent(s *slot, e *event.Event, size int) {
+	if e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || len(e.Dests) == 0 {
+		s.done()
+		return
+	}
+	keep(e)
+	s.split(len(e.Dests))
+	trigger := event.TriggerInitial
+	if e.Source == event.SourceTest {
+		trigger = event.TriggerTest
+	}
+	for _, dest := range e.Dests {
+		d.run(&job{slot: s, work: &event.Work{Event: e, Dest: dest, Trigger: trigger, Attempt: 1}, size: size})
+	}
+}
+
+// keep copies the body out of the fetch response, of which it is a part: a delivery that hangs would
+// otherwise hold the megabytes that came with it.
+func keep(e *event.Event) { e.Body = bytes.Clone(e.Body) }
+
+func sizeOf(r *stream.Record) int {
+	n := recordOverhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// run gives due work to its lane, or parks it.
+func (d *Dispatcher) run(j *job) {
+	if d.lanes.admit(j) {
+		return
+	}
+	if d.hold(j) {
+		d.park(j, event.LaneFull)
+	}
+}
+
+// hop sends work that is not due into the next tier.
+func (d *Dispatcher) hop(j *job, now time.Time) {
+	if d.hold(j) {
+		d.follow(j, j.work, now, nil)
+	}
+}
+
+// hold begins a job that is in no lane; false when its partition has left the node.
+func (d *Dispatcher) hold(j *job) bool {
+	if !j.slot.part.begin() {
+		return false
+	}
+	d.lanes.hold(j)
+	return true
+}
+
+// finished is called when everything about a job is recorded.
+func (d *Dispatcher) finished(j *job) {
+	if j.slot.done() && d.completed.Add(1)%commitAfter == 0 {
+		select {
+		case d.commitNow <- struct{}{}:
+		default:
+		}
+	}
+	j.slot.part.end()
+	d.lanes.free(j)
+}
+
+// bury puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
+// stood for, their outcome is failed.
+func (d *Dispatcher) bury(s *slot, r *stream.Record, cause error) {
+	j := &job{slot: s, size: sizeOf(r)}
+	if !d.hold(j) {
+		return
+	}
+	d.metrics.dead.Inc()
+	d.log.LogAttrs(context.Background(), slog.LevelError, "bury record that cannot be decoded", slog.String("topic", s.part.id.Topic),
+		slog.Int("partition", int(s.part.id.Index)), slog.Int64("offset", r.Offset), slog.Any("error", cause))
+	grave := d.stream.DeadRecord(r, groupName, cause)
+	grave.Key, grave.Value = bytes.Clone(grave.Key), bytes.Clone(grave.Value)
+	steps := []step{{topic: stream.Dead, record: grave, crash: crashRetry}}
+	for _, o := range epitaphs(r, d.now()) {
+		d.metrics.outcome(o)
+		steps = append(steps, outcomeStep(o))
+	}
+	d.finisher.finish(j, steps...)
+}
+
+// epitaphs are the outcomes of the deliveries that a poisoned record can still name. A work item whose
+// destination is lost names all of its event's: they are told failed, which a person then looks at.
+func epitaphs(r *stream.Record, now time.Time) []*event.Outcome {
+	remains, ok := event.Salvage(r)
+	if !ok {
+		return nil
+	}
+	var all []*event.Outcome
+	for _, dest := range remains.Dests {
+		all = append(all, &event.Outcome{
+			Event: remains.Event, Account: remains.Account, Endpoint: remains.Endpoint, Dest: dest, Type: remains.Type,
+			Status: event.Failed, Reason: event.Undecodable, At: now, Run: remains.Run,
+		})
+	}
+	return all
+}

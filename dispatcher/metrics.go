@@ -1,0 +1,71 @@
+package dispatcher
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// metrics are the figures of the dispatcher. No label has a value per event, endpoint or destination.
+type metrics struct {
+	attempts      *prometheus.CounterVec // by result: ok or an error code
+	outcomes      *prometheus.CounterVec // by status and reason
+	seconds       prometheus.Histogram
+	late          prometheus.Histogram
+	dead          prometheus.Counter
+	produceErrors prometheus.Counter
+	commitErrors  prometheus.Counter
+	holes         prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
+	m := &metrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_dispatch_attempts_total", Help: "Requests to destinations by result."}, []string{"result"}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_dispatch_outcomes_total", Help: "Outcomes by status and reason."}, []string{"status", "reason"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "relay_dispatch_attempt_seconds", Help: "Duration of requests to destinations.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}),
+		late: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "relay_dispatch_late_seconds", Help: "How long after its due time a retry was sent.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
+		dead: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_dispatch_dead_total", Help: "Records that could not be decoded."}),
+		produceErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_dispatch_produce_errors_total", Help: "Records that Kafka did not take and that are tried again."}),
+		commitErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_dispatch_commit_errors_total", Help: "Commits that failed."}),
+		holes: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_dispatch_commit_holes", Help: "Stretches done beyond the committed offsets, in the last commit."}),
+	}
+	jobs := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "relay_dispatch_in_flight", Help: "Deliveries that are queued, sent or being recorded."},
+		func() float64 { n, _ := ls.held(); return float64(n) })
+	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "relay_dispatch_in_flight_bytes", Help: "Bytes of the deliveries in flight."},
+		func() float64 { _, n := ls.held(); return float64(n) })
+	for _, c := range []prometheus.Collector{
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.commitErrors, m.holes, jobs, bytes,
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register dispatcher metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) attempt(a *event.Attempt) {
+	result := "ok"
+	if !a.OK {
+		result = string(a.ErrorCode)
+	}
+	m.attempts.WithLabelValues(result).Inc()
+	m.seconds.Observe(a.Duration.Seconds())
+}
+
+func (m *metrics) outcome(o *event.Outcome) {
+	m.outcomes.WithLabelValues(string(o.Status), string(o.Reason)).Inc()
+}

@@ -1,0 +1,99 @@
+package dispatcher
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// maxDelay bounds every computed wait, so that no policy and no receiver can overflow a Duration. It
+// is longer than any payload is kept.
+const maxDelay = 10 * 365 * 24 * time.Hour
+
+// deadlineGrace is added to the sum of a schedule: what hops, held lanes and Retry-After may add.
+const deadlineGrace = 24 * time.Hour
+
+// baseDelay is the wait after the given number of failed attempts (from 1), without jitter. The last
+// delay of a schedule repeats.
+func baseDelay(p control.RetryPolicy, failed int) time.Duration {
+	switch p.Strategy {
+	case "exponential":
+		s := float64(p.InitialSeconds) * math.Pow(max(p.Multiplier, 1), float64(failed-1))
+		return seconds(min(s, float64(p.MaxSeconds)))
+	case "linear":
+		return seconds(float64(p.IntervalSeconds))
+	case "schedule":
+		if len(p.ScheduleSeconds) == 0 {
+			return 0
+		}
+		return seconds(float64(p.ScheduleSeconds[min(failed, len(p.ScheduleSeconds))-1]))
+	}
+	return 0
+}
+
+// seconds turns a number of seconds, infinite or not a number included, into a bounded Duration.
+func seconds(s float64) time.Duration {
+	if math.IsNaN(s) || s <= 0 {
+		return 0
+	}
+	if s >= maxDelay.Seconds() {
+		return maxDelay
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// maxAttempts is the budget of a chain, the first attempt included.
+func maxAttempts(p control.RetryPolicy) int {
+	if p.Strategy == "none" {
+		return 1
+	}
+	return max(p.MaxAttempts, 1)
+}
+
+// retryDelay is the wait before the next attempt: the schedule moved by up to ± jitter, or what the
+// receiver asked for up to its cap, whichever is longer. random is uniform in [0, 1).
+func retryDelay(p control.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
+	base := baseDelay(p, failed)
+	delay := seconds(base.Seconds() * (1 + p.Jitter*(2*random-1)))
+	if p.RespectRetryAfter {
+		delay = max(delay, min(retryAfter, seconds(float64(p.MaxRetryAfterSeconds))))
+	}
+	return delay
+}
+
+// chainLength is the longest that a chain may take by its own schedule, and a day.
+func chainLength(p control.RetryPolicy) time.Duration {
+	var sum time.Duration
+	for failed := 1; failed < maxAttempts(p); failed++ {
+		sum += seconds(baseDelay(p, failed).Seconds() * (1 + p.Jitter))
+		if sum >= maxDelay {
+			return maxDelay
+		}
+	}
+	return sum + deadlineGrace
+}
+
+// parseRetryAfter reads the Retry-After header (RFC 9110, 10.2.3): a number of seconds or a date.
+// What is malformed, or lies in the past, is 0.
+func parseRetryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return 0
+	}
+	if strings.Trim(value, "0123456789") == "" {
+		s, err := strconv.ParseUint(value, 10, 63)
+		if err != nil {
+			return maxDelay // more digits than an integer holds
+		}
+		return seconds(float64(s))
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxDelay)
+}

@@ -1,0 +1,52 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// minHop bounds how often one record can hop when the clocks of broker and nodes disagree: twice a second.
+const minHop = 500 * time.Millisecond
+
+// slack is how much later than due work may run: max(1 s, 5 %) of the wait.
+func slack(wait time.Duration) time.Duration { return max(time.Second, wait/20) }
+
+// tierFor chooses the retry topic for work that is due after rest: the shortest that covers it
+// within the slack, else the longest that does not exceed it, from which it hops on.
+func tierFor(tiers []stream.Tier, rest time.Duration) stream.Tier {
+	longest := tiers[0]
+	for _, t := range tiers {
+		if t.Delay >= rest && t.Delay-rest <= slack(rest) {
+			return t
+		}
+		if t.Delay <= rest {
+			longest = t
+		}
+	}
+	return longest
+}
+
+// readyAt is when a record of a tier must be looked at: when it is due, if that is in reach of this
+// tier, else when its time in the tier is over and it hops to the next.
+//
+// Records are taken in order, so one that waits longer than the tier's delay makes those behind it
+// late: never more than the slack. The append time may come from another clock: it can shorten the
+// wait to minHop after the record was first seen and never lengthen it beyond the tier's delay.
+func readyAt(due, appended, seen time.Time, delay time.Duration) time.Time {
+	if !due.After(appended.Add(delay + slack(delay))) {
+		return earlier(due, seen.Add(delay+slack(delay)))
+	}
+	at := appended.Add(delay)
+	if first := seen.Add(min(minHop, delay)); at.Before(first) {
+		at = first
+	}
+	return earlier(due, earlier(at, seen.Add(delay)))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
