@@ -40,7 +40,7 @@ func (c *Control) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, e
 		return nil, err
 	}
 	c.courtesy(ctx, res)
-	return res.value.(*Endpoint), nil
+	return c.codec.endpoint(res.entity), nil
 }
 
 // UpdateEndpoint changes an endpoint. change gets a deep copy, which it may alter freely; it is called
@@ -62,10 +62,10 @@ func (c *Control) UpdateEndpoint(ctx context.Context, endpoint string, change fu
 	if err != nil {
 		return nil, err
 	}
-	switch e := after.(*Endpoint); {
+	switch e := c.codec.endpoint(after); {
 	case after == before:
 		return e, nil
-	case takesAway(before.(*Endpoint), e):
+	case takesAway(c.codec.endpoint(before), e):
 		return e, c.barrier(ctx, res)
 	default:
 		c.courtesy(ctx, res)
@@ -127,7 +127,7 @@ func (c *Control) DeleteEndpoint(ctx context.Context, endpoint string) error {
 		return err
 	}
 	s := c.view.Load().state
-	if s.valueOf(kindEndpoint, endpoint) == nil {
+	if s.sets[kindEndpoint].living(endpoint) == nil {
 		return ErrNotFound
 	}
 	res, err := c.write(ctx, c.newRecord(s, kindEndpoint, endpoint, preExists, opDelete), nil)
@@ -148,7 +148,7 @@ func (c *Control) CreateKey(ctx context.Context, name string, scope Scope, agent
 	if err := c.running(ctx); err != nil {
 		return "", nil, err
 	}
-	text = newKeyText()
+	text = NewKeyText()
 	hash := hashOf(text)
 	res, err := c.create(ctx, kindKey, &Key{
 		ID: id.Random(id.Key), Account: c.Account().ID, Name: name, Scope: scope, Agent: agent,
@@ -158,7 +158,7 @@ func (c *Control) CreateKey(ctx context.Context, name string, scope Scope, agent
 		return "", nil, err
 	}
 	c.courtesy(ctx, res)
-	return text, res.value.(*Key), nil
+	return text, c.codec.key(res.entity), nil
 }
 
 // RevokeKey revokes a key for good. When it returns nil no node takes the key any more. Revoking a
@@ -205,7 +205,7 @@ func (c *Control) ensureBootstrapKeys(ctx context.Context) error {
 		scope      Scope
 	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
 		hash := hashOf(b.text)
-		if b.text == "" || c.bySecret(kindKey, hash) != nil {
+		if b.text == "" || c.view.Load().sets[kindKey].hashed(hash) != nil {
 			continue
 		}
 		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))

@@ -14,9 +14,9 @@ const (
 	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// newKeyText makes an API key: rly_live_, 32 random base62 characters (190 bits), and their CRC32
+// NewKeyText makes an API key: rly_live_, 32 random base62 characters (190 bits), and their CRC32
 // (IEEE) as 6 base62 characters, so that a leaked key is recognised without asking anybody.
-func newKeyText() string {
+func NewKeyText() string {
 	random := make([]byte, 32)
 	for i := range random {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(base62))))
@@ -49,6 +49,6 @@ func IsKeyText(s string) bool {
 }
 
 // hashOf is how tokens and keys are kept: they are random, so a plain SHA-256 cannot be searched back.
-func hashOf(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
+func hashOf(secret string) [hashLen]byte { return sha256.Sum256([]byte(secret)) }
 
 func last4(s string) string { return s[max(0, len(s)-4):] }

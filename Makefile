@@ -1,0 +1,54 @@
+# make run   fetch what is missing, build, start a relay with nothing else installed
+# make test  everything that decides whether a change may land
+SHELL := /bin/bash
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: build run test test-go test-race fuzz bench torture lint vuln vendors engines need-go need-npm
+
+build: need-go need-npm
+	@deploy/chdb/fetch.sh
+	@echo "relay: building bin/relay (the first build takes a minute or two)"
+	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
+	@echo "relay: built bin/relay $(VERSION)"
+
+run: build
+	@exec bin/relay dev
+
+# Go tests, the suites on real engines where they can be had, the race detector, the linters.
+test: need-go need-npm
+	@deploy/test.sh
+
+# The vendors' own signature libraries, for tests that compare with them.
+vendors:
+	@deploy/vendors.sh
+
+# Apache Kafka for the suites on real engines; redis-server comes from the system's packages.
+engines:
+	@deploy/engines/fetch.sh
+
+fuzz:
+	@deploy/fuzz.sh
+
+# Long fault cases, run by hand: 50 kills instead of 8.
+torture: build
+	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'Kill|Crash|Down' -v .
+
+bench: build
+	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
+	deploy/bench/run.sh
+
+lint: need-go
+	@go vet ./...
+	@go tool -modfile=deploy/lint/go.mod golangci-lint run ./...
+
+# Needs the vulnerability database, which not every network reaches.
+vuln: need-go
+	@go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
+
+need-go:
+	@command -v go >/dev/null || { echo "Go 1.26 is missing: install it, then run make again" >&2; exit 1; }
+
+need-npm:
+	@command -v npm >/dev/null || { echo "Node.js with npm is missing: install it, then run make again" >&2; exit 1; }

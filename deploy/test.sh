@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The README's test command: sets up what the tests need, runs them step by step, prints what each step
+# took and what was left out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+required=${RELAY_TEST_ENGINES:-}
+left_out=()
+started=$SECONDS
+
+step() {
+	local name=$1 from=$SECONDS
+	shift
+	printf '\n== %s\n' "$name"
+	"$@"
+	printf '== %s: %d min %02d s\n' "$name" $(((SECONDS - from) / 60)) $(((SECONDS - from) % 60))
+}
+
+# try runs a set-up step that some machines cannot do; the tests that need it say so when they are left out.
+try() {
+	local what=$1
+	shift
+	"$@" && return
+	[ "$required" = required ] && { echo "$what is required here" >&2; exit 1; }
+	left_out+=("$what")
+}
+
+setup() {
+	make --no-print-directory build
+	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
+	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
+	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
+}
+
+unit() {
+	CGO_ENABLED=0 go test -timeout 15m ./...
+}
+
+# Every package that starts goroutines. -race needs a C compiler.
+race() {
+	if ! command -v gcc >/dev/null; then
+		try "the race detector (needs a C compiler)" false
+		return 0
+	fi
+	CGO_ENABLED=1 go test -race -short -timeout 15m $(go list ./... | grep -Ev '/(id|event|sign|verify|egress)$')
+}
+
+lint() {
+	test -z "$(gofmt -l $(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $(git ls-files '*.go'); exit 1; }
+	make --no-print-directory lint
+}
+
+step "set-up" setup
+step "formatting, vet, linters" lint
+step "tests" unit
+step "tests under the race detector" race
+
+printf '\nran on %s, %s, %d cores' "$(go env GOOS)/$(go env GOARCH)" "$(go version | cut -d' ' -f3)" "$(nproc)"
+[ -f bin/engines/kafka/pom.sum ] && printf ', Apache Kafka 4.1'
+command -v redis-server >/dev/null && printf ', Redis %s' "$(redis-server --version | sed 's/.*v=\([0-9.]*\).*/\1/')"
+printf ', embedded engines\n'
+for what in "${left_out[@]:+${left_out[@]}}"; do
+	echo "left out: $what"
+done
+printf 'all passed in %d min %02d s\n' $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60))

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/store"
+)
+
+// Files in the data directory of dev.
+const (
+	lockFile       = "relay.lock"
+	masterKeysFile = "master.keys"
+	apiKeyFile     = "api.key"
+	socketFile     = "relay.sock"
+)
+
+// runDev starts the embedded engines, then a node with every role on top of them.
+func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
+	dir, err := filepath.Abs(s.DataDir)
+	if err != nil {
+		return fmt.Errorf("find data directory: %w", err)
+	}
+	s.DataDir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	unlock, err := lockDataDir(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := devDefaults(&s); err != nil {
+		return err
+	}
+	st := newStack(ctx, log)
+	if err := startDev(st, &s, log, stdout); err != nil {
+		return errors.Join(err, st.stop())
+	}
+	return st.wait()
+}
+
+// devDefaults fills in what dev decides by itself: keys that are kept, and the shape of one machine.
+func devDefaults(s *Settings) error {
+	if s.NodeName == "" {
+		s.NodeName = "dev"
+	}
+	if s.Partitions == 0 {
+		s.Partitions = 4
+	}
+	s.Replication, s.embedded = 1, true
+	var err error
+	if s.MasterKeys == "" {
+		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string { return control.GenerateMasterKey("dev") })
+	}
+	if err == nil && s.BootstrapKey == "" {
+		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), control.NewKeyText)
+	}
+	return err
+}
+
+// startDev starts the engines, prepares topics and tables and starts the node.
+func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
+	broker, err := newEngine("kafka", "127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), "", s.Fsync, s.MaxBody, log)
+	if err != nil {
+		return err
+	}
+	limiter, err := newEngine("redis", "127.0.0.1:0", "", "", false, 0, log)
+	if err != nil {
+		return err
+	}
+	cfg := clickhouse.DefaultChildConfig()
+	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync
+	tables, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
+	if err != nil {
+		return err
+	}
+	st.start("embedded clickhouse", tables.Run)
+	st.start("embedded kafka", broker.Run)
+	st.start("embedded redis", limiter.Run)
+	for _, ready := range []<-chan struct{}{broker.Ready(), limiter.Ready(), tables.Ready()} {
+		if err := st.ready(ready); err != nil {
+			return err
+		}
+	}
+	s.KafkaBrokers = []string{broker.Addr()}
+	s.RedisURL = "redis://" + limiter.Addr()
+	s.ClickHouseURL = "http://" + tables.Addr() + "/relay"
+	if err := migrate(st.ctx, *s, io.Discard); err != nil {
+		return err
+	}
+	n, err := startNode(st, *s, log)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(stdout, banner(n.url, s.BootstrapKey))
+	return nil
+}
+
+// migrate creates topics and tables and says what it did.
+func migrate(ctx context.Context, s Settings, stdout io.Writer) error {
+	created, err := streamMigrate(ctx, s)
+	for _, t := range created {
+		fmt.Fprintln(stdout, "created topic", t)
+	}
+	if err != nil {
+		return err
+	}
+	if err := store.Migrate(ctx, s.ClickHouseURL, s.RetentionDays); err != nil {
+		return fmt.Errorf("migrate tables: %w", err)
+	}
+	fmt.Fprintln(stdout, "topics and tables are ready")
+	return nil
+}
+
+// banner is what dev prints when it is ready; its commands work when pasted together.
+func banner(url, key string) string {
+	return fmt.Sprintf(`
+EventRelay is ready at %[1]s
+
+API key (read and write): %[2]s
+
+Try it: make an endpoint that only captures, post an event to it, and read the event.
+
+  KEY='%[2]s'
+  EP=$(curl -s %[1]s/v1/endpoints -H "Authorization: Bearer $KEY" -d '{"name":"first","destinations":[{"url":"https://example.com/hook","enabled":false}]}')
+  IN=$(printf '%%s' "$EP" | sed -n 's/.*"ingest_url":"\([^"]*\)".*/\1/p')
+  curl -s "$IN" -H 'Content-Type: application/json' -d '{"type":"order.paid","amount":4200}'; echo
+  EVT=$(curl -s "%[1]s/v1/events?limit=1" -H "Authorization: Bearer $KEY" | sed -n 's/.*"id":"\(evt_[0-9a-z]*\)".*/\1/p')
+  curl -s "%[1]s/v1/events/$EVT" -H "Authorization: Bearer $KEY"; echo
+
+Ctrl-C stops it; the data stays.
+`, url, key)
+}
+
+// lockDataDir keeps a second process out of the directory.
+func lockDataDir(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("data directory %s is in use by another relay process; stop it or choose another with --data-dir", dir)
+	}
+	return func() { f.Close() }, nil
+}
+
+// keptSecret reads a secret from a file, or makes it once and keeps it there, readable by its owner only.
+func keptSecret(path string, generate func() string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		if text := strings.TrimSpace(string(b)); text != "" {
+			return text, nil
+		}
+		return "", fmt.Errorf("%s is empty; remove it to have a new secret made", path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read kept secret: %w", err)
+	}
+	text := generate()
+	// Written aside and renamed: a crash must not leave half a key, which would lock sealed secrets away.
+	tmp := path + "." + rand.Text()[:8]
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("keep secret: %w", err)
+	}
+	_, werr := f.WriteString(text + "\n")
+	if err := errors.Join(werr, f.Sync(), f.Close(), os.Rename(tmp, path)); err != nil {
+		return "", fmt.Errorf("keep secret: %w", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,33 @@
+package ingest
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	accepted      *prometheus.CounterVec
+	acceptedBytes prometheus.Counter
+	refused       *prometheus.CounterVec
+	rejected      *prometheus.CounterVec
+	unstored      prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_ingest_accepted_total", Help: "Events that the log has durably, by source and verdict of the verification.",
+		}, []string{"source", "verdict"}),
+		acceptedBytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_ingest_accepted_bytes_total", Help: "Body bytes of accepted events.",
+		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_ingest_refused_total", Help: "Events answered 503, by cause: full, log_error, unknown.",
+		}, []string{"cause"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_ingest_rejected_total", Help: "Requests whose signature was refused, by reason.",
+		}, []string{"reason"}),
+		unstored: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_ingest_rejected_unstored_total", Help: "Rejected requests that were counted but not stored, beyond 10 a second and endpoint.",
+		}),
+	}
+	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.rejected, m.unstored)
+	return m
+}

@@ -1,0 +1,117 @@
+// Command relay receives webhooks and application events, stores every one, and delivers each to the
+// destinations of its endpoint: signed, retried, at least once. See README.md for how to run it and
+// DESIGN.md for how it works.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// Exit codes of every command.
+const (
+	exitOK      = 0
+	exitRefused = 1
+	exitUsage   = 2
+	exitNoPeer  = 3 // no running process answers on the socket
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+const usage = `relay receives webhooks and events, stores every one and delivers each to its destinations.
+
+Usage: relay <command> [flags]
+
+  dev       run everything in one process, on embedded engines; nothing to install
+  serve     run a node on Kafka, Redis and ClickHouse
+  migrate   create the topics and tables that serve needs
+  engine    run one embedded engine: kafka, redis or clickhouse
+  keys      create, list or revoke API keys of the running process
+  version   print the version
+
+relay <command> --help lists the flags of a command.
+`
+
+// run is main without the process around it.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	command, args := args[0], args[1:]
+	var err error
+	switch command {
+	case "dev":
+		err = withSettings(command, args, getenv, stderr, true, func(s Settings, log *slog.Logger) error {
+			return runDev(ctx, s, log, stdout)
+		})
+	case "serve":
+		err = withSettings(command, args, getenv, stderr, false, func(s Settings, log *slog.Logger) error {
+			return runServe(ctx, s, log)
+		})
+	case "migrate":
+		err = withSettings(command, args, getenv, stderr, false, func(s Settings, _ *slog.Logger) error {
+			return runMigrate(ctx, s, stdout)
+		})
+	case "engine":
+		err = runEngine(ctx, args, stdout, stderr)
+	case "keys":
+		return runKeys(ctx, args, getenv, stdout, stderr)
+	case "version":
+		fmt.Fprintln(stdout, version)
+	case "help", "-h", "--help":
+		fmt.Fprint(stdout, usage)
+	default:
+		err = usageError{fmt.Errorf("unknown command %q; relay help lists them", command)}
+	}
+	return exitCode(err, stderr)
+}
+
+// usageError is an error of whoever typed the command.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func exitCode(err error, stderr io.Writer) int {
+	var misuse usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &misuse):
+		fmt.Fprintln(stderr, "relay:", err)
+		return exitUsage
+	default:
+		fmt.Fprintln(stderr, "relay:", err)
+		return exitRefused
+	}
+}
+
+// withSettings reads and judges the settings of a command, all faults at once, and runs it.
+func withSettings(command string, args []string, getenv func(string) string, stderr io.Writer, dev bool, do func(Settings, *slog.Logger) error) error {
+	s, err := loadSettings(command, args, getenv, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	if err = errors.Join(err, s.Validate(dev)); err != nil {
+		return usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}
+	}
+	return do(s, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
+}

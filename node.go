@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/dispatcher"
+	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/store"
+)
+
+// drain is how long a stop waits for requests in flight, in and out.
+const drain = 25 * time.Second
+
+// node is one running process: what its parts share, and the parts.
+type node struct {
+	s        Settings
+	log      *slog.Logger
+	st       *stack
+	registry *prometheus.Registry
+	stream   stream.Config
+	keyring  *control.Keyring
+	ids      *id.Generator
+	now      func() time.Time
+	policy   egress.Policy
+
+	control  *control.Control
+	producer *stream.Producer
+	writer   *store.Writer
+	reader   *store.Reader
+	url      string
+}
+
+// startNode starts the parts that the roles ask for, from the log upwards, and returns when the node
+// takes requests.
+func startNode(st *stack, s Settings, log *slog.Logger) (*node, error) {
+	keyring, err := control.NewKeyring(s.MasterKeys)
+	if err != nil {
+		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
+	}
+	n := &node{
+		s: s, log: log, st: st, registry: prometheus.NewRegistry(), stream: s.stream(), keyring: keyring,
+		now: clock(), policy: s.egressPolicy(),
+	}
+	n.ids = id.NewGenerator(n.now)
+	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.stream.Log = log
+	listener, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
+	}
+	n.url = s.baseURL(listener.Addr().String())
+	for _, start := range []func() error{n.startControl, n.startProducer, n.startStore, n.startDispatcher} {
+		if err := start(); err != nil {
+			listener.Close()
+			return nil, err
+		}
+	}
+	if err := n.startHTTP(listener); err != nil {
+		return nil, err
+	}
+	return n, errors.Join(n.startSocket(), n.startAdmin())
+}
+
+func (n *node) startControl() error {
+	ctx, cancel := context.WithTimeout(n.st.ctx, time.Minute)
+	defer cancel()
+	partitions, err := stream.Partitions(ctx, n.stream)
+	if err != nil {
+		return err
+	}
+	n.control, err = control.New(control.Config{
+		Node: n.s.NodeName, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
+	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
+	if err != nil {
+		return err
+	}
+	n.st.start("configuration", n.control.Run)
+	return n.st.ready(n.control.Ready())
+}
+
+func (n *node) startProducer() error {
+	var err error
+	if n.producer, err = stream.NewProducer(n.stream, "producer"); err != nil {
+		return err
+	}
+	n.st.start("producer", func(ctx context.Context) error {
+		<-ctx.Done()
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		defer n.producer.Close()
+		return n.producer.Flush(flush)
+	})
+	return nil
+}
+
+func (n *node) startStore() error {
+	var err error
+	if n.s.has("write") {
+		n.writer, err = store.NewWriter(store.WriterConfig{URL: n.s.ClickHouseURL},
+			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID()})
+		if err != nil {
+			return err
+		}
+		n.st.start("store writer", n.writer.Run)
+	}
+	deps := store.ReaderDeps{Log: n.log, Stream: n.stream}
+	if n.writer != nil {
+		deps.Writer = n.writer
+	}
+	n.reader, err = store.NewReader(store.ReaderConfig{URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays}, deps)
+	if err != nil {
+		return err
+	}
+	n.st.start("store reader", func(ctx context.Context) error {
+		<-ctx.Done()
+		n.reader.Close()
+		return nil
+	})
+	return nil
+}
+
+func (n *node) startDispatcher() error {
+	if !n.s.has("dispatch") {
+		return nil
+	}
+	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+	if err != nil {
+		return err
+	}
+	cfg := dispatcher.DefaultConfig()
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
+	d, err := dispatcher.New(cfg, dispatcher.Deps{
+		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Keyring: n.keyring, Transport: transport,
+		IDs: n.ids, Now: n.now, Metrics: n.registry, Owned: n.owned,
+	})
+	if err != nil {
+		return err
+	}
+	n.st.start("dispatcher", d.Run)
+	return nil
+}
+
+// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots.
+func (n *node) owned(partitions []int32) {
+	first := false
+	for _, p := range partitions {
+		first = first || p == 0
+	}
+	n.control.SetOwner(first)
+}
+
+// instanceID makes group membership static on real brokers, so that a restart moves no partition. The
+// embedded broker refuses static members.
+func (n *node) instanceID() string {
+	if n.s.embedded {
+		return ""
+	}
+	return n.s.NodeName
+}
+
+func (n *node) startHTTP(listener net.Listener) error {
+	proxies, err := prefixes(n.s.TrustedProxies)
+	if err != nil {
+		return err
+	}
+	front := &web.Front{Log: n.log, Proxies: proxies, BaseURL: n.url}
+	in := ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
+		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now, Front: front,
+	})
+	resolver, err := egress.NewResolver(n.s.DNSServer)
+	if err != nil {
+		return err
+	}
+	a, err := api.New(api.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies},
+		api.Deps{
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer},
+			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
+			Verification: ingest.CheckVerification, Reverify: in.Reverify,
+		})
+	if err != nil {
+		return err
+	}
+	ingestHandler := in.Handler()
+	apiHandler := a.Handler()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Apart from the rest before any routing: this is the path that must be fast.
+		in, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
+		switch {
+		case in && n.s.has("ingest"):
+			ingestHandler.ServeHTTP(w, r)
+		case in || v1 && !n.s.has("api"):
+			http.NotFound(w, r)
+		default:
+			apiHandler.ServeHTTP(w, r)
+		}
+	})
+	srv := &server{listener: listener, handler: handler, certFile: n.s.TLSCertFile, keyFile: n.s.TLSKeyFile, log: n.log}
+	n.st.start("http server", srv.Run)
+	return nil
+}
+
+// checks are what /readyz asks of this node's roles.
+func (n *node) checks() []api.Check {
+	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
+		if age, ok := n.control.Lease(); !ok {
+			return fmt.Errorf("%w: last confirmed %v ago", control.ErrLease, age.Round(time.Millisecond))
+		}
+		return nil
+	}}}
+	if n.s.has("api") {
+		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping})
+	}
+	return checks
+}
+
+// commander puts work onto the topic commands.
+type commander struct{ producer *stream.Producer }
+
+// Command appends the work item to the endpoint's partition and waits until it is durable.
+func (c commander) Command(ctx context.Context, w *event.Work) error {
+	r, err := w.Record()
+	if err != nil {
+		return err
+	}
+	return c.producer.ProduceSync(ctx, stream.Commands, w.Event.ID.Partition(), r)
+}

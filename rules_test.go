@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/eventrelay/relay"
+
+// stages are the folders that never import each other and that pkg never imports.
+var stages = []string{"ingest", "dispatcher", "store", "api", "usage", "leaks"}
+
+// homes names, for each library that belongs into one room, where it may be imported, and why.
+var homes = map[string]struct {
+	rooms []string
+	why   string
+}{
+	"github.com/twmb/franz-go":            {[]string{"pkg/stream", "pkg/embedded"}, "everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
+	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
+	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
+	"github.com/gorilla/mux":              {[]string{"ingest", "api"}, "routes stand in one place for each surface"},
+}
+
+// source is one parsed Go file of the module.
+type source struct {
+	dir, path string
+	test      bool
+	file      *ast.File
+	fset      *token.FileSet
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "node_modules" || d.Name() == "testdata" || d.Name() == "bin") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		out = append(out, source{filepath.ToSlash(filepath.Dir(path)), path, strings.HasSuffix(path, "_test.go"), f, fset})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 20 {
+		t.Fatalf("found %d Go files: the rules look in the wrong place", len(out))
+	}
+	return out
+}
+
+func within(dir, room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") }
+
+func TestImportRules(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imp := range s.file.Imports {
+			path, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fault := importFault(s, path); fault != "" {
+				t.Errorf("%s imports %s: %s", s.path, path, fault)
+			}
+		}
+	}
+}
+
+func importFault(s source, path string) string {
+	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
+		for _, stage := range stages {
+			switch {
+			case !within(inner, stage):
+			case within(s.dir, "pkg"):
+				return "pkg never imports a stage"
+			case s.dir != "." && !within(s.dir, stage) && !within(s.dir, "deploy"):
+				return "a stage never imports a stage; declare an interface and let main meet it"
+			}
+		}
+		return ""
+	}
+	if s.test {
+		return "" // tests may speak to the engines directly
+	}
+	for library, home := range homes {
+		if (path == library || strings.HasPrefix(path, library+"/")) && !slices.ContainsFunc(home.rooms, func(r string) bool { return within(s.dir, r) }) {
+			return "belongs to " + strings.Join(home.rooms, ", ") + ": " + home.why
+		}
+	}
+	return ""
+}
+
+func TestOnePackageDocPerDirectory(t *testing.T) {
+	docs := map[string][]string{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		if docs[s.dir] == nil {
+			docs[s.dir] = []string{}
+		}
+		if s.file.Doc != nil {
+			docs[s.dir] = append(docs[s.dir], s.path)
+		}
+	}
+	for dir, files := range docs {
+		if len(files) != 1 {
+			t.Errorf("%s has %d package comments %v, want one", dir, len(files), files)
+		}
+	}
+}
+
+// Whoever starts a goroutine waits for it: through wg.Go or a group's Go, never a bare go statement.
+func TestNoBareGoStatementAndNoSleep(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s: bare go statement", s.fset.Position(n.Pos()))
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && n.Sel.Name == "Sleep" {
+					t.Errorf("%s: time.Sleep; use a timer and a context", s.fset.Position(n.Pos()))
+				}
+			case *ast.FuncDecl:
+				if n.Recv == nil && n.Name.Name == "init" {
+					t.Errorf("%s: init function", s.fset.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestFileAndFunctionSizes(t *testing.T) {
+	const maxFile, maxFunc = 500, 70
+	for _, s := range sources(t) {
+		if lines := s.fset.Position(s.file.End()).Line; lines > maxFile && !s.test {
+			t.Errorf("%s has %d lines, at most %d", s.path, lines, maxFile)
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || s.test {
+				continue
+			}
+			lines := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1
+			if lines > maxFunc && (f.Doc == nil || !strings.Contains(f.Doc.Text(), "One function because")) {
+				t.Errorf("%s: %s has %d lines, at most %d; a longer one says in its doc why (\"One function because …\")", s.fset.Position(f.Pos()), f.Name.Name, lines, maxFunc)
+			}
+		}
+	}
+}
+
+// The README's table is made from the settings, so that it cannot drift.
+func TestReadmeSettingsTable(t *testing.T) {
+	const begin, end = "<!-- settings -->\n", "<!-- /settings -->"
+	readme := readFile(t, "README.md")
+	_, rest, ok := bytes.Cut(readme, []byte(begin))
+	table, _, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok || !ok2 {
+		t.Fatalf("README.md has no %q … %q", begin, end)
+	}
+	if want := settingsTable(); string(table) != want {
+		t.Errorf("the settings table of README.md is out of date; it should be:\n%s", want)
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Settings are everything that an operator can say. Each has a flag (`--kafka-brokers`) and an
+// environment variable (RELAY_KAFKA_BROKERS); the flag wins. The README's table is made from the tags.
+type Settings struct {
+	Listen           string   `flag:"listen" default:"127.0.0.1:8080" help:"address of the HTTP server"`
+	AdminListen      string   `flag:"admin-listen" help:"address of metrics and pprof; dev: 127.0.0.1:9090 if it is free; serve: off"`
+	BaseURL          string   `flag:"base-url" help:"public address, used in ingest URLs and links; default from the listen address"`
+	DataDir          string   `flag:"data-dir" default:"./.relay" help:"command socket, and in dev the data of the embedded engines"`
+	NodeName         string   `flag:"node-name" help:"a node's own name; required by serve, never shared by two"`
+	Roles            []string `flag:"roles" default:"ingest,dispatch,write,api" help:"what this node does"`
+	Partitions       int      `flag:"partitions" help:"partitions of the topics that migrate creates (1 to 4096); default 32, dev 4"`
+	Replication      int      `flag:"replication-factor" help:"copies of each topic that migrate creates; default 3, dev 1"`
+	TopicPrefix      string   `flag:"topic-prefix" default:"relay." help:"before every topic and group name"`
+	KafkaBrokers     []string `flag:"kafka-brokers" help:"host:port of Kafka brokers; required by serve"`
+	KafkaSASL        string   `flag:"kafka-sasl" secret:"yes" help:"mechanism:user:password (plain, scram-sha-256, scram-sha-512)"`
+	KafkaTLS         string   `flag:"kafka-tls" help:"system, or the path of a CA file; empty = no TLS"`
+	RedisURL         string   `flag:"redis-url" secret:"yes" help:"redis://… of the limiter store"`
+	ClickHouseURL    string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database; required by serve"`
+	MasterKeys       string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
+	BootstrapKey     string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
+	BootstrapReadKey string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`
+	TLSCertFile      string   `flag:"tls-cert-file" help:"serve HTTPS with this certificate"`
+	TLSKeyFile       string   `flag:"tls-key-file" help:"key of the certificate"`
+	TrustedProxies   []string `flag:"trusted-proxies" help:"networks whose X-Forwarded-For counts"`
+	DNSServer        string   `flag:"dns-server" help:"resolver for outbound names; default the system's"`
+	EgressAllow      []string `flag:"egress-allow" help:"networks that deliveries may reach although they are not public"`
+	EgressCAFile     string   `flag:"egress-ca-file" help:"extra root certificates for deliveries"`
+	EgressAllowHTTP  bool     `flag:"egress-allow-http" help:"accept http:// destinations; for benchmarks on loopback only"`
+	Fsync            bool     `flag:"fsync" default:"true" help:"embedded engines: acknowledge only what is on disk"`
+	MaxBody          int      `flag:"max-body" default:"1048576" help:"largest event body in bytes, at most 10 MiB"`
+	RetentionDays    int      `flag:"retention-days" default:"30" help:"how long events can be read, 1 to 3650"`
+	ChdbLib          string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
+	LogLevel         string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
+
+	embedded bool // the engines are embedded: decided by the command, not by a setting
+}
+
+// roles that a node may have.
+var knownRoles = []string{"ingest", "dispatch", "write", "api"}
+
+// loadSettings reads flags over environment over defaults.
+func loadSettings(command string, args []string, getenv func(string) string, stderr io.Writer) (Settings, error) {
+	var s Settings
+	fs := flag.NewFlagSet("relay "+command, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	var errs []error
+	eachSetting(&s, func(f setting) {
+		value := f.defaultValue
+		if v := getenv(f.env); v != "" {
+			value = v
+		}
+		if value != "" {
+			if err := f.set(value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.env, err))
+			}
+		}
+		if f.value.Kind() == reflect.Bool {
+			fs.BoolFunc(f.flag, f.help, f.set)
+		} else {
+			fs.Func(f.flag, f.help+" ("+f.env+")", f.set)
+		}
+	})
+	fs.Usage = func() {
+		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\nEvery flag has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n", command)
+		writeSettings(stderr)
+	}
+	if err := fs.Parse(args); err != nil {
+		return s, err
+	}
+	if fs.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	return s, errors.Join(errs...)
+}
+
+// setting is one field of Settings.
+type setting struct {
+	flag, env, help, defaultValue string
+	secret                        bool
+	value                         reflect.Value
+}
+
+func (f setting) set(text string) error {
+	switch f.value.Kind() {
+	case reflect.String:
+		f.value.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		f.value.SetBool(b)
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		f.value.SetInt(int64(n))
+	case reflect.Slice:
+		f.value.Set(reflect.ValueOf(splitList(text)))
+	}
+	return nil
+}
+
+func splitList(text string) []string {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func eachSetting(s *Settings, f func(setting)) {
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		name := tag.Get("flag")
+		if name == "" {
+			continue
+		}
+		f(setting{
+			flag: name, env: "RELAY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), help: tag.Get("help"),
+			defaultValue: tag.Get("default"), secret: tag.Get("secret") != "", value: v.Field(i),
+		})
+	}
+}
+
+// writeSettings prints the help text of all settings.
+func writeSettings(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	eachSetting(&Settings{}, func(f setting) {
+		def := ""
+		if f.defaultValue != "" {
+			def = " (default " + f.defaultValue + ")"
+		}
+		fmt.Fprintf(tw, "  --%s\t%s%s\n", f.flag, f.help, def)
+	})
+	tw.Flush()
+}
+
+// settingsTable is the README's table.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | meaning | default |\n|---|---|---|\n")
+	eachSetting(&Settings{}, func(f setting) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.env, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
+	})
+	return b.String()
+}
+
+// Validate reports every fault at once. dev says that the engines are embedded.
+func (s Settings) Validate(dev bool) error {
+	var errs []error
+	fault := func(env, format string, args ...any) {
+		errs = append(errs, fmt.Errorf(env+": "+format, args...))
+	}
+	if s.MaxBody < 1<<10 || s.MaxBody > 10<<20 {
+		fault("RELAY_MAX_BODY", "must be from 1024 to %d bytes", 10<<20)
+	}
+	if s.RetentionDays < 1 || s.RetentionDays > 3650 {
+		fault("RELAY_RETENTION_DAYS", "must be from 1 to 3650")
+	}
+	if s.Partitions < 0 || s.Partitions > 4096 {
+		fault("RELAY_PARTITIONS", "must be from 1 to 4096")
+	}
+	for _, r := range s.Roles {
+		if !slices.Contains(knownRoles, r) {
+			fault("RELAY_ROLES", "%q is none of %s", r, strings.Join(knownRoles, ", "))
+		}
+	}
+	if _, err := prefixes(s.EgressAllow); err != nil {
+		fault("RELAY_EGRESS_ALLOW", "%w", err)
+	}
+	if _, err := prefixes(s.TrustedProxies); err != nil {
+		fault("RELAY_TRUSTED_PROXIES", "%w", err)
+	}
+	if s.BaseURL != "" {
+		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
+		}
+	}
+	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
+		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")
+	}
+	for env, key := range map[string]string{"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
+		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
+			fault(env, "must be at least 16 printable characters")
+		}
+	}
+	if !dev {
+		required := []struct{ env, value string }{
+			{"RELAY_NODE_NAME", s.NodeName}, {"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ",")},
+			{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL}, {"RELAY_MASTER_KEYS", s.MasterKeys},
+		}
+		for _, r := range required {
+			if r.value == "" {
+				fault(r.env, "is required by serve")
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Settings) has(role string) bool { return slices.Contains(s.Roles, role) }
+
+func (s Settings) egressPolicy() egress.Policy {
+	allow, _ := prefixes(s.EgressAllow) // judged by Validate
+	return egress.Policy{Allow: allow, AllowHTTP: s.EgressAllowHTTP}
+}
+
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, t := range texts {
+		p, err := netip.ParsePrefix(t)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network such as 10.0.0.0/8", t)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func (s Settings) stream() stream.Config {
+	return stream.Config{Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS, MaxBody: s.MaxBody}
+}
+
+// baseURL is the public address without a trailing slash.
+func (s Settings) baseURL(listening string) string {
+	if s.BaseURL != "" {
+		return strings.TrimRight(s.BaseURL, "/")
+	}
+	scheme := "http"
+	if s.TLSCertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + listening
+}
+
+// environment is what the settings are read from.
+func environment(name string) string { return os.Getenv(name) }
