@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ func TestAckWaitsForSync(t *testing.T) {
 	cl := client(t, s.Addr(), kgo.ConsumeTopics("relay.events", "relay.retry.1s"))
 
 	hold.close()
+	defer hold.open()
 	acked := make(chan error, 1)
 	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("held")}, func(_ *kgo.Record, err error) { acked <- err })
 	if got := consume(t, cl, 1); string(got[0].Value) != "held" {
@@ -56,6 +58,7 @@ func TestGroupCommit(t *testing.T) {
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	first := client(t, s.Addr())
 	hold.close()
+	defer hold.open()
 	syncs.Store(0)
 
 	const producers = 50
@@ -114,33 +117,33 @@ func TestSyncErrorIsFinal(t *testing.T) {
 	}
 }
 
-// An offset is committed only after what was acknowledged on the other topics is on disk.
-func TestCommitWaitsForLazyTopics(t *testing.T) {
-	hold := newHeldSync("relay.outcomes-0")
-	s := serve(t, testConfig(t), hold.install)
-	createTopics(t, s.Addr(), 1, nil, "relay.events", "relay.outcomes")
-	cl := client(t, s.Addr())
-	produce(t, cl, "relay.events", 0, []byte("e"))
-	hold.close()
-	produce(t, cl, "relay.outcomes", 0, []byte("o")) // acknowledged although its sync is held
-	select {
-	case <-hold.entered:
-		t.Fatal("outcomes were synced before a commit")
-	default:
+// An offset reaches the broker only after the records before it are on disk: those of the other topics
+// that were acknowledged, and those of the durable ones that a consumer could read although they were not.
+func TestCommitWaitsForRecords(t *testing.T) {
+	for _, topic := range []string{"relay.outcomes", "relay.events"} {
+		t.Run(topic, func(t *testing.T) {
+			hold := newHeldSync(topic + "-0")
+			s := serve(t, testConfig(t), hold.install)
+			createTopics(t, s.Addr(), 1, nil, topic)
+			cl := client(t, s.Addr(), kgo.ConsumeTopics(topic))
+			hold.close()
+			defer hold.open()
+			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}, nil)
+			consume(t, cl, 1)
+			var wg sync.WaitGroup
+			wg.Go(func() { commit(t, client(t, s.Addr()), "dispatch", topic, 0, 1, "") })
+			<-hold.entered
+			for range 100 { // time for a commit that does not wait
+				offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch")
+				if _, committed := offsets.Lookup(topic, 0); err == nil && committed {
+					t.Fatal("the offset is committed before the record is on disk")
+				}
+			}
+			hold.open()
+			wg.Wait()
+			checkCommitted(t, cl, "dispatch", topic, 0, 1, "")
+		})
 	}
-	committed := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		commit(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 1, "")
-		close(committed)
-	})
-	<-hold.entered
-	if offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch"); err == nil && len(offsets) > 0 {
-		t.Errorf("the broker has offset %v before the outcomes are on disk", offsets)
-	}
-	hold.open()
-	wg.Wait()
-	checkCommitted(t, cl, "dispatch", "relay.events", 0, 1, "")
 }
 
 // A stop answers what waits for the disk before it ends.
@@ -150,6 +153,7 @@ func TestStopFinishesHeldAnswers(t *testing.T) {
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	cl := client(t, s.Addr(), kgo.RecordRetries(0))
 	hold.close()
+	defer hold.open()
 	acked := make(chan error, 1)
 	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
 	<-hold.entered
@@ -178,7 +182,7 @@ func TestPowerLoss(t *testing.T) {
 	createTopics(t, s.Addr(), 2, map[string]*string{"segment.bytes": &roll}, "relay.events", "relay.outcomes")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	var acked sync.Map // record → value
+	var acked, committed sync.Map // record → value, group and partition → offset
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	for producer := range 8 {
@@ -190,19 +194,22 @@ func TestPowerLoss(t *testing.T) {
 				acked.Store(record{r.Topic, p, r.Offset}, value)
 				n.Add(1)
 				o := produce(t, cl, "relay.outcomes", p, []byte(value))
-				if i%5 == 0 {
-					// Commits what others may have written and nobody has acknowledged yet too.
-					commit(t, cl, "dispatch", "relay.events", p, endOf(t, cl, "relay.events", p), "")
-					commit(t, cl, "store", "relay.outcomes", p, o.Offset+1, "")
+				if i%5 > 1 {
+					continue
 				}
+				// The end covers what others have written and nobody has acknowledged yet.
+				end := endOf(t, cl, "relay.events", p)
+				commit(t, cl, "dispatch", "relay.events", p, end, "")
+				group := fmt.Sprint("store-", producer)
+				commit(t, cl, group, "relay.outcomes", p, o.Offset+1, "")
+				committed.Store(record{group, p, 0}, o.Offset+1)
 			}
 		})
 	}
 	for _, stage := range []int64{200, 700, 1500} {
 		waitFor(t, "enough records", func() bool { return n.Load() >= stage })
-		before := map[record]string{}
-		acked.Range(func(k, v any) bool { before[k.(record)] = v.(string); return true })
-		checkImage(t, power.image(t), before)
+		records, commits := copyOf[string](&acked), copyOf[int64](&committed)
+		checkImage(t, power.image(t), records, commits)
 	}
 	cancel()
 	wg.Wait()
@@ -214,8 +221,14 @@ type record struct {
 	offset    int64
 }
 
+func copyOf[V any](m *sync.Map) map[record]V {
+	c := map[record]V{}
+	m.Range(func(k, v any) bool { c[k.(record)] = v.(V); return true })
+	return c
+}
+
 // checkImage starts a broker on dir and looks for the records and the committed offsets.
-func checkImage(t *testing.T, dir string, want map[record]string) {
+func checkImage(t *testing.T, dir string, want map[record]string, commits map[record]int64) {
 	t.Helper()
 	s := serve(t, Config{Listen: "127.0.0.1:0", DataDir: dir, MaxMessageBytes: 1 << 20})
 	cl := client(t, s.Addr(), kgo.ConsumeTopics("relay.events"))
@@ -233,20 +246,33 @@ func checkImage(t *testing.T, dir string, want map[record]string) {
 	if lost > 0 {
 		t.Errorf("%d of %d acknowledged records are lost", lost, len(want))
 	}
-	for _, group := range []string{"dispatch", "store"} {
-		offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), group)
-		if err != nil {
-			t.Fatal(err)
-		}
-		offsets.Each(func(o kadm.OffsetResponse) {
+	adm := kadm.NewClient(cl)
+	for _, offsets := range adm.FetchManyOffsets(t.Context(), groupsOf(commits)...) {
+		offsets.Fetched.Each(func(o kadm.OffsetResponse) {
 			if end := endOf(t, cl, o.Topic, o.Partition); o.At > end {
-				t.Errorf("group %s committed %d of %s-%d, which ends at %d", group, o.At, o.Topic, o.Partition, end)
+				t.Errorf("group %s committed %d of %s-%d, which ends at %d", offsets.Group, o.At, o.Topic, o.Partition, end)
 			}
+			if least := commits[record{offsets.Group, o.Partition, 0}]; o.At < least {
+				t.Errorf("group %s has %d of %s-%d, after %d was acknowledged", offsets.Group, o.At, o.Topic, o.Partition, least)
+			}
+			delete(commits, record{offsets.Group, o.Partition, 0})
 		})
+	}
+	if len(commits) > 0 {
+		t.Errorf("commits are lost: %v", commits)
 	}
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func groupsOf(commits map[record]int64) []string {
+	groups := []string{"dispatch"}
+	for k := range commits {
+		groups = append(groups, k.topic)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
 }
 
 // powerLog remembers what the syncs of a broker made durable.
@@ -377,5 +403,9 @@ func (h *heldSync) close() {
 func (h *heldSync) open() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	close(h.gate)
+	select {
+	case <-h.gate:
+	default:
+		close(h.gate)
+	}
 }
