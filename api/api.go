@@ -32,6 +32,8 @@ type Config struct {
 	RetentionDays  int    // how long events can be read
 	Version        string // of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
+	// Requests a second and key, on this node; 0 = no limit.
+	RateRead, RateWrite, RateSend int
 }
 
 // Validate reports every fault at once.
@@ -42,6 +44,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxBody <= 0 {
 		errs = append(errs, errors.New("api max body: must be positive"))
+	}
+	if min(c.RateRead, c.RateWrite, c.RateSend) < 0 {
+		errs = append(errs, errors.New("api rates: must not be negative"))
 	}
 	if c.RetentionDays <= 0 {
 		errs = append(errs, errors.New("api retention: must be at least a day"))
@@ -54,15 +59,16 @@ type API struct {
 	cfg     Config
 	deps    Deps
 	handler http.Handler
+	limits  limiter
 	bodies  sync.Pool // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
 }
 
 // New returns the stage. It dials nothing and starts nothing.
 func New(cfg Config, deps Deps) (*API, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, deps: deps, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
+	a := &API{cfg: cfg, deps: deps, limits: newLimiter(cfg), bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
 	a.handler = front.Wrap(a.router().serve)
 	return a, nil

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -36,6 +38,20 @@ type Deps struct {
 	// Reverify judges the signature of a rejected event again, by the present secrets and without its
 	// age; an empty reason means that it is good now.
 	Reverify func(ep *control.Endpoint, e *event.Event) (event.Reason, error)
+}
+
+// validate reports every dependency that is missing.
+func (d Deps) validate() error {
+	var errs []error
+	for name, there := range map[string]bool{
+		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
+		"Commands": d.Commands != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+	} {
+		if !there {
+			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Configuration is what the API needs of the configuration log.

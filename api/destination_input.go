@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -351,8 +352,8 @@ func (in *endpointInput) filter(o *object, d *control.Destination) {
 	}
 }
 
-// filterBody merges path by path; null as a value is what the path must hold, so it removes nothing: the
-// whole body member is replaced.
+// filterBody replaces the body member as a whole: null is a value that a path may hold, so it cannot
+// remove a path.
 func (in *endpointInput) filterBody(f *object, next *control.Filter) {
 	if f.isNull("body") {
 		next.Body = nil
@@ -370,12 +371,26 @@ func (in *endpointInput) filterBody(f *object, next *control.Filter) {
 			b.fail(m.Name, "is no path: %v", err)
 			return
 		}
-		var v any
-		kind := kindOf(m.Value)
-		if err := json.Unmarshal(m.Value, &v); err != nil || kind == kindObject || kind == kindArray || len(m.Value) > maxFilterText {
+		v, ok := scalar(m.Value)
+		if !ok {
 			b.fail(m.Name, "must be a string of at most %d bytes, a number, true, false or null", maxFilterText)
 			return
 		}
 		next.Body[m.Name] = v
 	}
+}
+
+// scalar decodes a value to compare with. A number that float64 cannot hold would match others as well.
+func scalar(raw []byte) (any, bool) {
+	var v any
+	if len(raw) > maxFilterText || json.Unmarshal(raw, &v) != nil {
+		return nil, false
+	}
+	switch x := v.(type) {
+	case map[string]any, []any:
+		return nil, false
+	case float64:
+		return x, math.Abs(x) <= 1<<53
+	}
+	return v, true
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -41,8 +42,9 @@ func checkIdempotencyKey(w http.ResponseWriter, r *http.Request) error {
 	if len(values) == 0 || r.Method != http.MethodPost {
 		return nil
 	}
-	if len(values) > 1 || values[0] == "" || len(values[0]) > maxIdempotencyKey {
-		return web.Invalid(name, "must be sent once, with 1 to %d characters", maxIdempotencyKey)
+	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
+	if len(values) > 1 || values[0] == "" || len(values[0]) > maxIdempotencyKey || strings.ContainsFunc(values[0], unprintable) {
+		return web.Invalid(name, "must be sent once, with 1 to %d printable ASCII characters", maxIdempotencyKey)
 	}
 	w.Header().Set("Idempotency-Status", "unavailable")
 	return nil
@@ -96,7 +98,11 @@ func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.
 
 func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control.Key) error {
 	hash := newFilterHash("endpoints " + key.Account)
-	limit, last, err := pageOf(r.URL.Query(), hash)
+	query, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	limit, last, err := pageOf(query, hash)
 	if err != nil {
 		return err
 	}

@@ -273,13 +273,18 @@ func (in *endpointInput) verification(o *object, e *control.Endpoint) {
 	v.readOnly("secret_set", "secret_last4")
 	v.word("mode", &next.Mode, "enforce", "observe")
 	v.whole("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
-	v.text("header", 1, maxSignatureText, &next.Header)
-	v.word("algorithm", &next.Algorithm, "sha256", "sha1", "sha512")
-	v.word("encoding", &next.Encoding, "hex", "base64")
-	v.text("prefix", 0, maxSignatureText, &next.Prefix)
-	v.text("signed_content", 1, maxSignatureText, &next.SignedContent)
+	if next.Type == "hmac" { // elsewhere they would be ignored, so they are unknown members
+		v.text("header", 1, maxSignatureText, &next.Header)
+		v.word("algorithm", &next.Algorithm, "sha256", "sha1", "sha512")
+		v.word("encoding", &next.Encoding, "hex", "base64")
+		v.text("prefix", 0, maxSignatureText, &next.Prefix)
+		v.text("signed_content", 1, maxSignatureText, &next.SignedContent)
+	}
 	secrets := in.verificationSecrets(v, e, &next)
 	v.done()
+	if len(secrets) == 0 {
+		v.fail("secret", "is required")
+	}
 	if in.err != nil {
 		return
 	}

@@ -88,7 +88,11 @@ func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *control.
 	}
 	hash := newFilterHash("attempts " + key.Account)
 	hash.add(d.String())
-	limit, last, err := pageOf(r.URL.Query(), hash)
+	query, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	limit, last, err := pageOf(query, hash)
 	if err != nil {
 		return err
 	}
@@ -233,14 +237,10 @@ func (a *API) eventQuery(values url.Values, account string) (event.Query, filter
 	var untilName string
 	out.Since, _ = q.time("since", "from", "start")
 	out.Until, untilName = q.time("until", "to", "end")
-	if untilName == "" {
-		untilName = "until"
-	}
-	now := a.now()
-	if !out.Until.IsZero() && !out.Since.IsZero() && !out.Since.Before(out.Until) || out.Until.IsZero() && out.Since.After(now) {
+	if untilName != "" && !out.Since.Before(out.Until) {
 		q.fail(untilName, "must be later than since")
 	}
-	if out.Until.After(now) {
+	if out.Until.After(a.now()) {
 		out.Until = time.Time{} // now: nothing is newer
 	}
 	return out, q.hash, q.err

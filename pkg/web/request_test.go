@@ -1,0 +1,228 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+func TestClientAddr(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	f := func(peer string, want string, forwarded ...string) {
+		t.Helper()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = peer
+		for _, line := range forwarded {
+			r.Header.Add("X-Forwarded-For", line)
+		}
+		if got := web.ClientAddr(r, proxies); got.String() != want {
+			t.Errorf("peer %s, forwarded %q: %s, want %s", peer, forwarded, got, want)
+		}
+	}
+	f("203.0.113.9:4711", "203.0.113.9")
+	f("203.0.113.9:4711", "203.0.113.9", "198.51.100.1") // the peer is no proxy: its word means nothing
+	f("10.0.0.1:1", "10.0.0.1")                          // a proxy that forwards nothing
+	f("10.0.0.1:1", "198.51.100.1", "198.51.100.1")
+	f("10.0.0.1:1", "198.51.100.1", "1.1.1.1, 198.51.100.1, 10.2.3.4")
+	f("10.0.0.1:1", "198.51.100.1", "1.1.1.1", "198.51.100.1", "10.2.3.4") // repeats are one list
+	f("10.0.0.1:1", "10.9.9.9", "10.9.9.9, 10.2.3.4")                      // only proxies: the farthest
+	f("10.0.0.1:1", "10.2.3.4", "8.8.8.8, garbage, 10.2.3.4")
+	f("10.0.0.1:1", "2001:db8::1", "[2001:db8::1]:443")
+	f("10.0.0.1:1", "198.51.100.1", "198.51.100.1:55")
+	f("[fd00::1]:1", "198.51.100.1", "::ffff:198.51.100.1")
+	f("[::ffff:10.0.0.1]:1", "198.51.100.1", "198.51.100.1")
+	f("@", "invalid IP")
+}
+
+func TestCheckHeader(t *testing.T) {
+	f := func(lines, size int, ok bool) {
+		t.Helper()
+		r := httptest.NewRequest("GET", "/", nil)
+		for range lines {
+			r.Header.Add("X-A", strings.Repeat("v", size))
+		}
+		if err := web.CheckHeader(r); (err == nil) != ok {
+			t.Errorf("%d lines of %d bytes: %v", lines, size, err)
+		}
+	}
+	f(200, 1, true)
+	f(201, 1, false)
+	f(10_000, 1, false)
+	f(1, 64<<10-len("X-A: \r\n"), true)
+	f(1, 64<<10-len("X-A: \r\n")+1, false)
+}
+
+func TestHeaderFieldsKeepOrderWithinAName(t *testing.T) {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header = http.Header{"X-B": {"2", "1"}, "X-A": {""}}
+	want := []event.Field{{Name: "X-A"}, {Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
+	if diff := cmp.Diff(want, web.HeaderFields(r)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheckContentType(t *testing.T) {
+	f := func(ok bool, headers ...string) {
+		t.Helper()
+		r := httptest.NewRequest("POST", "/", nil)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Add(headers[i], headers[i+1])
+		}
+		if err := web.CheckContentType(r); (err == nil) != ok {
+			t.Errorf("%q: %v", headers, err)
+		}
+	}
+	f(true)
+	for _, good := range []string{"application/json", "Application/JSON; charset=utf-8", "application/cloudevents+json", "application/json; =x"} {
+		f(true, "Content-Type", good)
+	}
+	for _, bad := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json", "multipart/form-data; boundary=x"} {
+		f(false, "Content-Type", bad)
+	}
+	f(false, "Content-Type", "application/json", "Content-Type", "text/plain")
+	f(false, "Content-Encoding", "gzip")
+	f(true, "Content-Encoding", "identity")
+}
+
+func TestReadBodyBounds(t *testing.T) {
+	f := func(body string, length int64, limit int64, kind string) {
+		t.Helper()
+		r := httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader(body)))
+		r.ContentLength = length
+		var buf bytes.Buffer
+		err := web.ReadBody(httptest.NewRecorder(), r, &buf, limit)
+		got := ""
+		if err != nil {
+			got = web.From(err).Type
+		}
+		if got != kind || err == nil && buf.String() != body {
+			t.Errorf("body of %d, said to be %d, limit %d: %v", len(body), length, limit, err)
+		}
+	}
+	f("", 0, 10, "")
+	f("0123456789", 10, 10, "")
+	f("0123456789", -1, 10, "")
+	f("0123456789a", 11, 10, web.PayloadTooLarge)
+	f("0123456789a", -1, 10, web.PayloadTooLarge)
+	f("", 1<<40, 10, web.PayloadTooLarge)
+}
+
+// failing is a body that breaks off.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestReadBodyThatBreaksOff(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", failing{})
+	if err := web.ReadBody(httptest.NewRecorder(), r, new(bytes.Buffer), 10); web.From(err).Status != 400 {
+		t.Fatal(err)
+	}
+}
+
+func TestFront(t *testing.T) {
+	f := func(name string, h web.HandlerFunc, status int, kind string, logged bool) {
+		t.Helper()
+		var log bytes.Buffer
+		var done web.Exchange
+		front := &web.Front{Log: slog.New(slog.NewTextHandler(&log, nil)), BaseURL: "https://r.example", Done: func(x web.Exchange) { done = x }}
+		w := httptest.NewRecorder()
+		front.Wrap(h).ServeHTTP(w, httptest.NewRequest("GET", "/secret-path", nil))
+		for header, want := range map[string]string{"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+			if got := w.Header().Get(header); got != want {
+				t.Errorf("%s: %s is %q", name, header, got)
+			}
+		}
+		id := w.Header().Get("X-Request-Id")
+		if w.Code != status || done.Status != status || id == "" {
+			t.Errorf("%s: status %d, told %d, request id %q", name, w.Code, done.Status, id)
+		}
+		if kind != "" {
+			var body struct {
+				Error struct {
+					Type, Message, Param string
+					Doc                  string `json:"doc_url"`
+					Request              string `json:"request_id"`
+				}
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Type != kind || body.Error.Request != id ||
+				body.Error.Doc != "https://r.example/docs/errors#"+kind || body.Error.Message == "" {
+				t.Errorf("%s: %v\n%s", name, err, w.Body)
+			}
+		}
+		if strings.Contains(w.Body.String()+log.String(), "hunter2") || strings.Contains(log.String(), "secret-path") {
+			t.Errorf("%s: a secret got out: %s %s", name, w.Body, log.String())
+		}
+		if (log.Len() > 0) != logged {
+			t.Errorf("%s: log %q", name, log.String())
+		}
+	}
+	f("good", func(w http.ResponseWriter, _ *http.Request) error {
+		web.WriteJSON(w, 201, map[string]int{"a": 1})
+		return nil
+	}, 201, "", false)
+	f("implicit", func(w http.ResponseWriter, _ *http.Request) error { _, err := w.Write([]byte("x")); return err }, 200, "", false)
+	f("invalid", func(http.ResponseWriter, *http.Request) error { return web.Invalid("a", "b") }, 400, web.InvalidRequest, false)
+	f("wrapped", func(http.ResponseWriter, *http.Request) error { return fmt.Errorf("x: %w", web.State("a", "b")) }, 400, web.InvalidState, false)
+	f("missing", func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }, 404, web.NotFound, false)
+	f("away", func(http.ResponseWriter, *http.Request) error { return web.Away(errors.New("x"), "y") }, 503, web.Unavailable, true)
+	f("deadline", func(http.ResponseWriter, *http.Request) error { return context.DeadlineExceeded }, 504, web.Timeout, true)
+	f("unknown", func(http.ResponseWriter, *http.Request) error { return errors.New("detail") }, 500, web.Internal, true)
+	f("panic", func(http.ResponseWriter, *http.Request) error { panic("hunter2") }, 500, web.Internal, true)
+	f("nil map", func(http.ResponseWriter, *http.Request) error { var m map[string]int; m["hunter2"]++; return nil }, 500, web.Internal, true)
+}
+
+func TestErrorHeaders(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/", nil)
+	web.WriteError(w, r, nil, &web.Error{Status: 401, Type: web.InvalidAPIKey})
+	if w.Header().Get("WWW-Authenticate") != "Bearer" {
+		t.Error("401 without WWW-Authenticate")
+	}
+	w = httptest.NewRecorder()
+	web.WriteError(w, r, nil, &web.Error{Status: 503, Type: web.Unavailable, RetryAfter: 1100 * time.Millisecond, Run: "run_1"})
+	if w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), `"run_id":"run_1","queued":0`) {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+}
+
+// An answer that has begun is cut off, so that nobody takes half of it for the whole.
+func TestErrorAfterTheFirstByteBreaksTheConnection(t *testing.T) {
+	front := &web.Front{}
+	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Length", "100")
+		w.WriteHeader(200)
+		_, _ = w.Write([]byte(`{"data":[`))
+		return errors.New("store broke off")
+	}))
+	defer srv.Close()
+	res, err := srv.Client().Get(srv.URL)
+	if err != nil {
+		return // broken before the header: as good
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err == nil {
+		t.Fatalf("answer is whole: %q", b)
+	}
+}
+
+func TestTime(t *testing.T) {
+	b, err := json.Marshal([]web.Time{{}, web.Time(time.Date(2026, 8, 21, 22, 24, 36, 123_999_999, time.FixedZone("", 3600)))})
+	if err != nil || string(b) != `[null,"2026-08-21T21:24:36.123Z"]` {
+		t.Fatalf("%s %v", b, err)
+	}
+}
