@@ -1,0 +1,18 @@
+#!/bin/sh
+# Installs the vendors' own signature libraries beside the tests that compare with them. They are test
+# dependencies only: nothing of them is built into the binary.
+set -eu
+cd "$(dirname "$0")/.."
+
+fresh() { [ -d "$1/node_modules" ] && [ "$1/node_modules" -nt "$1/package-lock.json" ]; }
+
+for dir in ingest/verify/testdata/vendors pkg/sign/testdata/node; do
+	fresh "$dir" && continue
+	echo "vendors: npm ci in $dir"
+	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules)
+done
+vendors=ingest/verify/testdata/vendors
+if [ ! -d "$vendors/python" ] && command -v python3 >/dev/null 2>&1; then
+	echo "vendors: pip install in $vendors"
+	python3 -m pip install --quiet --disable-pip-version-check --target "$vendors/python" -r "$vendors/requirements.txt"
+fi
