@@ -12,9 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 )
 
-// Library returns the path of libchdb: RELAY_CHDB_LIB, or bin/lib/libchdb.so in
-// the checkout that the working directory is part of.
-func Library() (string, error) {
+// findChdb is ChdbLibrary for TestMain, which has no test to fail.
+func findChdb() (string, error) {
 	if path := os.Getenv("RELAY_CHDB_LIB"); path != "" {
 		return clickhouse.FindLibrary(path)
 	}
@@ -28,7 +27,7 @@ func Library() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("libchdb is missing: run `make build` or deploy/chdb/fetch.sh first")
+	return "", errors.New("libchdb is missing: run `make build` or deploy/chdb/fetch.sh")
 }
 
 // ClickHouse runs the engine in this process while run is running, and passes it
@@ -44,7 +43,7 @@ func ClickHouse(run func(address string) int) int {
 }
 
 func withClickHouse(run func(address string) int) (code int, err error) {
-	library, err := Library()
+	library, err := findChdb()
 	if err != nil {
 		return 0, err
 	}

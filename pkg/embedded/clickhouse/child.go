@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,7 +31,8 @@ type ChildConfig struct {
 	Executable string
 	// Args precede the flags of the engine.
 	Args []string
-	// Env is added to the environment of this process.
+	// Env is added to the environment of this process, of which settings named
+	// RELAY_… are left out.
 	Env []string
 	// StartTimeout is how long a start may take until the engine answers; then it
 	// is killed and started again.
@@ -213,13 +216,19 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 		args = append(args, "--library", c.cfg.Library)
 	}
 	cmd := exec.CommandContext(ctx, c.cfg.Executable, args...)
-	cmd.Env = append(os.Environ(), c.cfg.Env...)
+	cmd.Env = append(environment(), c.cfg.Env...)
 	cmd.ExtraFiles = []*os.File{listener}
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	cmd.SysProcAttr = processAttributes()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = c.cfg.StopTimeout
 	return cmd
+}
+
+// environment is that of this process without the relay's settings, which the
+// engine gets as flags as far as they concern it: there are secrets among them.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "RELAY_") })
 }
 
 // answers waits for the answer to one ping: the connection waits in the socket's

@@ -19,15 +19,6 @@ import (
 	"github.com/eventrelay/relay/pkg/testkit"
 )
 
-func library(t testing.TB) string {
-	t.Helper()
-	path, err := testkit.Library()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // startChild runs a Child for the test and waits until the engine answers. The
 // returned function stops it and checks that it stopped in order.
 func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Child, stop func()) {
@@ -61,7 +52,7 @@ func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Chi
 // acknowledged is there afterwards, at the same address.
 func TestKillsLoseNothing(t *testing.T) {
 	const kills, size = 5, 5000
-	child, stop := startChild(t, childConfig(t.TempDir(), library(t)))
+	child, stop := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
 	conn := connect(t, child.Addr())
 	mustExec(t, conn, "CREATE DATABASE d")
 	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, body String) ENGINE = MergeTree ORDER BY n")
@@ -126,7 +117,7 @@ func TestKillsLoseNothing(t *testing.T) {
 
 // TestRequestsWaitForRestart connects while no engine runs.
 func TestRequestsWaitForRestart(t *testing.T) {
-	child, _ := startChild(t, childConfig(t.TempDir(), library(t)))
+	child, _ := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
 	for range 3 {
 		pid := child.PID()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -143,7 +134,7 @@ func TestRequestsWaitForRestart(t *testing.T) {
 // directory over.
 func TestEngineDiesWithParent(t *testing.T) {
 	data := t.TempDir()
-	parent := exec.CommandContext(t.Context(), os.Args[0], data, library(t))
+	parent := exec.CommandContext(t.Context(), os.Args[0], data, testkit.ChdbLibrary(t))
 	parent.Env = append(os.Environ(), role+"=supervisor")
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
@@ -170,7 +161,7 @@ func TestEngineDiesWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	child, _ := startChild(t, childConfig(data, library(t)))
+	child, _ := startChild(t, childConfig(data, testkit.ChdbLibrary(t)))
 	if n := count(t, connect(t, child.Addr()), "SELECT n FROM d.t"); n != 42 {
 		t.Errorf("read %d", n)
 	}
@@ -186,9 +177,9 @@ func TestEngineDiesWithParent(t *testing.T) {
 
 func TestHeldDirectoryIsRefused(t *testing.T) {
 	data := t.TempDir()
-	child, _ := startChild(t, childConfig(data, library(t)))
+	child, _ := startChild(t, childConfig(data, testkit.ChdbLibrary(t)))
 	cfg := clickhouse.DefaultConfig()
-	cfg.Data, cfg.Library, cfg.LockWait = data, library(t), 50*time.Millisecond
+	cfg.Data, cfg.Library, cfg.LockWait = data, testkit.ChdbLibrary(t), 50*time.Millisecond
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +191,7 @@ func TestHeldDirectoryIsRefused(t *testing.T) {
 }
 
 func TestFailingStartGivesUp(t *testing.T) {
-	cfg := childConfig(t.TempDir(), library(t))
+	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "echo no such luck >&2; exit 3"}
 	cfg.FirstPause = time.Millisecond
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
@@ -214,7 +205,7 @@ func TestFailingStartGivesUp(t *testing.T) {
 }
 
 func TestSilentStartIsKilled(t *testing.T) {
-	cfg := childConfig(t.TempDir(), library(t))
+	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "exec sleep 1000"}
 	cfg.StartTimeout, cfg.StartAttempts = 100*time.Millisecond, 1
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
@@ -235,9 +226,77 @@ func TestFindLibrary(t *testing.T) {
 	if _, err := clickhouse.FindLibrary(""); !errors.Is(err, clickhouse.ErrNoLibrary) {
 		t.Errorf("got %v, want ErrNoLibrary", err)
 	}
-	if path, err := clickhouse.FindLibrary(library(t)); err != nil || !filepath.IsAbs(path) {
+	if path, err := clickhouse.FindLibrary(testkit.ChdbLibrary(t)); err != nil || !filepath.IsAbs(path) {
 		t.Errorf("%q, %v", path, err)
 	}
+}
+
+func TestEngineSettings(t *testing.T) {
+	child, _ := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
+	conn := connect(t, child.Addr())
+	for query, want := range map[string]string{
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":         "1",
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_part_directory'":       "1",
+		"SELECT value FROM system.settings WHERE name = 'async_insert'":                          "0",
+		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'":        fmt.Sprint(2 << 30),
+		"SELECT value FROM system.server_settings WHERE name = 'mark_cache_size'":                fmt.Sprint(64 << 20),
+		"SELECT value FROM system.server_settings WHERE name = 'background_pool_size'":           "2",
+		"SELECT value FROM system.server_settings WHERE name = 'compiled_expression_cache_size'": fmt.Sprint(32 << 20),
+	} {
+		var got string
+		if err := conn.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %q, want %q, %v", query, got, want, err)
+		}
+	}
+}
+
+// TestMemoryStaysFlat would fail if results, streams or sessions were not freed:
+// the results alone come to 300 MB.
+func TestMemoryStaysFlat(t *testing.T) {
+	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
+	cfg.Fsync = false
+	child, _ := startChild(t, cfg)
+	conn := connect(t, child.Addr())
+	mustExec(t, conn, "CREATE DATABASE d")
+	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, body String) ENGINE = MergeTree ORDER BY n")
+	body := strings.Repeat("x", 1000)
+	round := func(times int) {
+		for range times {
+			batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO d.t")
+			for i := range 100 {
+				err = errors.Join(err, batch.Append(uint64(i), body))
+			}
+			if err := errors.Join(err, batch.Send()); err != nil {
+				t.Fatal(err)
+			}
+			mustExec(t, conn, "SELECT repeat('x', 1000) FROM numbers(2000)")
+			if err := conn.Exec(t.Context(), "SELECT * FROM d.nope"); err == nil {
+				t.Fatal("no error")
+			}
+		}
+	}
+	round(50)
+	before := resident(t, child.PID())
+	round(150)
+	after := resident(t, child.PID())
+	t.Logf("resident %d MiB, then %d MiB", before>>20, after>>20)
+	if after > before+150<<20 {
+		t.Errorf("grew from %d to %d MiB", before>>20, after>>20)
+	}
+}
+
+// resident is the memory of a process that is not swapped out, in bytes.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
 }
 
 func TestConfigFaultsComeTogether(t *testing.T) {

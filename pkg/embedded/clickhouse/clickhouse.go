@@ -22,7 +22,8 @@
 //
 // The front does not authenticate: it listens on loopback for the process that
 // started it. External tables, sessions across requests, gzip bodies and result
-// columns of type AggregateFunction are not supported.
+// columns of type AggregateFunction are not supported, and a Native result without
+// rows comes without its column names.
 package clickhouse
 
 import (

@@ -91,10 +91,14 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 	if q.insert != nil {
 		return f.insert(s, q, out)
 	}
-	if s.readOnly(q.query) {
-		defer f.killWhenGone(ctx, mark)()
+	if !s.readOnly(q.query) {
+		return f.whole(s, q, out)
 	}
-	return f.read(s, q, out)
+	defer f.killWhenGone(ctx, mark)()
+	if streamable(q) {
+		return f.stream(s, q, out)
+	}
+	return f.whole(s, q, out)
 }
 
 func (f *front) insert(s *session, q *request, out *response) error {
@@ -108,18 +112,19 @@ func (f *front) insert(s *session, q *request, out *response) error {
 	return nil
 }
 
-// read runs a statement that prints. A Native result of a SELECT is passed on
-// as the engine makes it; of the other formats the library makes a document of
-// its own for every piece, so those come whole.
-func (f *front) read(s *session, q *request, out *response) error {
-	native := strings.EqualFold(q.format, "Native")
-	if !native || !streamable(q.query) || !s.readOnly(q.query) {
-		text, err := s.exec(q.query, q.format, q.params)
-		if err != nil {
-			return err
-		}
-		return f.pass(text, native, q, out)
-	}
+// streamable says whether the output can be passed on piece by piece: of Native
+// each piece is blocks, of other formats a document of its own. The library
+// streams no SHOW, DESCRIBE and the like.
+func streamable(q *request) bool {
+	v := verb(q.query)
+	return isNative(q.format) && (strings.EqualFold(v, "SELECT") || strings.EqualFold(v, "WITH"))
+}
+
+func isNative(format string) bool { return strings.EqualFold(format, "Native") }
+
+// stream passes the result on as the engine makes it. One without rows has no
+// block, hence no column names.
+func (f *front) stream(s *session, q *request, out *response) error {
 	rows, err := s.stream(q.query, q.format, q.params)
 	if err != nil {
 		return err
@@ -133,28 +138,30 @@ func (f *front) read(s *session, q *request, out *response) error {
 		if err != nil {
 			return err
 		}
-		if err := f.pass(blocks, native, q, out); err != nil {
+		if err := pass(blocks, q, out); err != nil {
 			return err
 		}
 	}
 }
 
-func (f *front) pass(text []byte, native bool, q *request, out *response) error {
-	if native {
+// whole passes the result on when the statement has ended.
+func (f *front) whole(s *session, q *request, out *response) error {
+	result, err := s.exec(q.query, q.format, q.params)
+	if err != nil {
+		return err
+	}
+	return pass(result, q, out)
+}
+
+func pass(result []byte, q *request, out *response) error {
+	if isNative(q.format) {
 		var err error
-		if text, err = translate(text, q.protocol); err != nil {
+		if result, err = translate(result, q.protocol); err != nil {
 			return err
 		}
 	}
-	_, err := out.Write(text)
+	_, err := out.Write(result)
 	return err
-}
-
-// streamable says whether the library gives the statement's output piece by
-// piece, which it refuses for SHOW, DESCRIBE and the like.
-func streamable(query string) bool {
-	v := verb(query)
-	return strings.EqualFold(v, "SELECT") || strings.EqualFold(v, "WITH")
 }
 
 // killWhenGone ends the marked statement when ctx ends. The returned function

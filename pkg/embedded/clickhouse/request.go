@@ -54,7 +54,12 @@ var notSettings = []string{
 }
 
 func readRequest(w http.ResponseWriter, r *http.Request, cfg Config) (*request, error) {
-	values := r.URL.Query()
+	// URL.Query would leave out what it cannot read, such as a bare semicolon, and
+	// with it the statement or a setting.
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, newException(codeBadArguments, "BAD_ARGUMENTS", "Cannot read the URL: %v", err)
+	}
 	q := &request{
 		id:       values.Get("query_id"),
 		format:   cmp.Or(values.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated"),
