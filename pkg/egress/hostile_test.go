@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,6 +218,27 @@ func TestEveryCandidateIsJudged(t *testing.T) {
 	if n := connections.Load(); n != 0 {
 		t.Errorf("this machine was reached %d times", n)
 	}
+}
+
+// What is public is reached, by name and at an open port only.
+func TestPublicNameIsReached(t *testing.T) {
+	rec := newRecorder(t, Policy{}, startDNS(t, always("93.184.215.14")))
+	f := func(url string, want error, reached ...netip.AddrPort) {
+		t.Helper()
+		_, err := get(t, rec.Transport, url)
+		if err == nil || !strings.Contains(err.Error(), want.Error()) {
+			t.Errorf("%s: %v, want %v", url, err, want)
+		}
+		if got := rec.take(); !slices.Equal(got, reached) {
+			t.Errorf("%s: reached %v, want %v", url, got, reached)
+		}
+	}
+	f("https://example.com/", errRecorded, netip.MustParseAddrPort("93.184.215.14:443"))
+	f("https://example.com:8443/", errRecorded, netip.MustParseAddrPort("93.184.215.14:8443"))
+	f("https://example.com:22/", &AddressBlockedError{Verdict: Port})
+	f("https://intranet/", &AddressBlockedError{Verdict: NotAName})
+	f("https://93.184.215.14/", &AddressBlockedError{Verdict: NotAName})
+	f("https://[2606:4700:4700::1111]/", &AddressBlockedError{Verdict: NotAName})
 }
 
 // A blocked candidate does not spoil the ones that may be reached.

@@ -141,16 +141,16 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 }
 
 func TestProxyIsIgnored(t *testing.T) {
-	port, connections := canary(t)
-	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "ALL_PROXY"} {
-		t.Setenv(name, "http://127.0.0.1:"+port)
+	req, err := http.NewRequest(http.MethodGet, "https://example.com/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if proxy, err := http.ProxyFromEnvironment(req); err != nil || proxy.String() != deadProxy {
+		t.Fatalf("the environment names the proxy %v, %v", proxy, err)
 	}
 	srv, url := startTLS(t, true, func(http.ResponseWriter, *http.Request) {})
 	if _, err := get(t, transportTo(t, srv), url); err != nil {
 		t.Error(err)
-	}
-	if n := connections.Load(); n != 0 {
-		t.Errorf("the proxy was reached %d times", n)
 	}
 }
 

@@ -146,6 +146,7 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(loopback, "https://[::ffff:127.0.0.1]/", "not public (ipv4_mapped)")
 	f(loopback, "https://2130706433/", "reads as a number")
 	f(loopback, "https://127.1/", "reads as a number")
+	f(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("::1/128")}}, "https://[::1%25lo]/", "address with a zone")
 	f(private, "https://localhost/", "names this machine")
 	f(private, "https://a.localhost/", "names this machine")
 	f(Policy{Own: []netip.Addr{netip.MustParseAddr("8.8.4.4")}}, "https://8.8.4.4/", "not public (own_address)")
