@@ -76,8 +76,8 @@ func printable(s string) bool {
 	return true
 }
 
-func (c Config) bootstrap() map[[32]byte]Scope {
-	m := make(map[[32]byte]Scope)
+func (c Config) bootstrap() map[[hashLen]byte]Scope {
+	m := make(map[[hashLen]byte]Scope)
 	if c.BootstrapReadKey != "" {
 		m[hashOf(c.BootstrapReadKey)] = Read
 	}
@@ -98,12 +98,13 @@ type timing struct {
 	write    time.Duration // how long a write waits for the log
 	request  time.Duration // for one request of the background loops
 	snapshot time.Duration // between snapshots, if anything changed
+	look     time.Duration // between looks whether a snapshot is due
 }
 
 func defaultTiming() timing {
 	return timing{
 		beat: 500 * time.Millisecond, beatGap: 20 * time.Millisecond,
 		lease: 5 * time.Second, strict: 5500 * time.Millisecond, courtesy: 300 * time.Millisecond,
-		write: 10 * time.Second, request: 2 * time.Second, snapshot: time.Hour,
+		write: 10 * time.Second, request: 2 * time.Second, snapshot: time.Hour, look: time.Second,
 	}
 }

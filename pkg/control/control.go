@@ -59,8 +59,9 @@ type Control struct {
 	now     func() time.Time
 	metrics *metrics
 	timing  timing
+	codec   *codec
 
-	bootstrap map[[32]byte]Scope // by hash: what the environment names
+	bootstrap map[[hashLen]byte]Scope // by hash: what the environment names
 	view      atomic.Pointer[view]
 	changed   signal // fired after each record
 	ready     chan struct{}
@@ -90,7 +91,7 @@ func New(cfg Config, deps Deps) (*Control, error) {
 	}
 	c := &Control{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
-		timing: defaultTiming(), bootstrap: cfg.bootstrap(),
+		timing: defaultTiming(), codec: newCodec(), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 	}
 	if c.log == nil {
@@ -118,28 +119,24 @@ func (c *Control) Run(ctx context.Context) error {
 	}
 	defer c.reader.Close()
 
-	group, ctx := errgroup.WithContext(ctx)
-	loaded := make(chan struct{})
-	group.Go(func() error { return c.tail(ctx, loaded) })
-	group.Go(func() error { return c.hear(ctx) })
-	group.Go(func() error {
-		select {
-		case <-loaded:
-			return c.beats(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-	})
-	group.Go(func() error {
-		select {
-		case <-loaded:
-			return c.begin(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-	})
-	err = group.Wait()
-	if errors.Is(err, context.Canceled) {
+	s, next, from, err := c.load(ctx)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	c.publish(s, next)
+
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.tail(running) })
+	group.Go(func() error { return c.hear(running) })
+	group.Go(func() error { return c.beats(running) })
+	group.Go(func() error { return c.snapshots(running, from) })
+	group.Go(func() error { return c.begin(running) })
+	return stopped(ctx, group.Wait())
+}
+
+// stopped is nil for an end that was asked for.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return err

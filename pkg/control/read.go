@@ -1,9 +1,6 @@
 package control
 
-import (
-	"crypto/subtle"
-	"math"
-)
+import "math"
 
 // Presence says whether an id is known.
 type Presence uint8
@@ -18,7 +15,7 @@ const (
 // Account returns the account; nil before Ready.
 func (c *Control) Account() *Account {
 	if e := c.view.Load().sets[kindAccount].newest(); e != nil {
-		return e.value.(*Account)
+		return c.codec.account(e)
 	}
 	return nil
 }
@@ -26,18 +23,10 @@ func (c *Control) Account() *Account {
 // EndpointByToken returns the endpoint with that ingest token, or nil when there is none. It looks for
 // the token's SHA-256 and compares the whole of it in constant time.
 func (c *Control) EndpointByToken(token string) *Endpoint {
-	if e := c.bySecret(kindEndpoint, hashOf(token)); e != nil {
-		return e.value.(*Endpoint)
+	if e := c.view.Load().sets[kindEndpoint].hashed(hashOf(token)); e != nil {
+		return c.codec.endpoint(e)
 	}
 	return nil
-}
-
-func (c *Control) bySecret(k kind, hash [32]byte) *entity {
-	e := c.view.Load().sets[k].hashed(hash[:])
-	if e == nil || subtle.ConstantTimeCompare(e.value.secretHash(), hash[:]) != 1 {
-		return nil
-	}
-	return e
 }
 
 // Endpoint returns the endpoint with that id; nil unless it is Present.
@@ -46,10 +35,10 @@ func (c *Control) Endpoint(id string) (*Endpoint, Presence) {
 	switch {
 	case e == nil:
 		return nil, Unknown
-	case e.value == nil:
+	case e.packed == nil:
 		return nil, Deleted
 	default:
-		return e.value.(*Endpoint), Present
+		return c.codec.endpoint(e), Present
 	}
 }
 
@@ -61,7 +50,7 @@ func (c *Control) Endpoints(account string, beforeSeq int64, limit int) (page []
 		before = math.MaxUint64
 	}
 	for e := range c.view.Load().sets[kindEndpoint].bySeq.below(before) {
-		ep := e.value.(*Endpoint)
+		ep := c.codec.endpoint(e)
 		if ep.Account != account {
 			continue
 		}
@@ -77,7 +66,7 @@ func (c *Control) Endpoints(account string, beforeSeq int64, limit int) (page []
 func (c *Control) Keys(account string) []*Key {
 	var keys []*Key
 	for e := range c.view.Load().sets[kindKey].bySeq.below(math.MaxUint64) {
-		if k := e.value.(*Key); k.Account == account {
+		if k := c.codec.key(e); k.Account == account {
 			keys = append(keys, k)
 		}
 	}
@@ -93,11 +82,11 @@ func (c *Control) Authenticate(text string) (*Key, error) {
 		return nil, ErrLease
 	}
 	hash := hashOf(text)
-	e := c.bySecret(kindKey, hash)
+	e := c.view.Load().sets[kindKey].hashed(hash)
 	if e == nil {
 		return nil, ErrInvalidKey
 	}
-	k := e.value.(*Key)
+	k := c.codec.key(e)
 	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.now().Before(k.ExpiresAt) {
 		return nil, ErrInvalidKey
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,52 +12,6 @@ import (
 
 // recordVersion is the newest record version that this program applies.
 const recordVersion = 1
-
-// kind names what an entity is. New kinds go to the end.
-type kind uint8
-
-const (
-	kindAccount kind = iota
-	kindEndpoint
-	kindKey
-	kinds // how many there are
-)
-
-var kindNames = [kinds]string{"account", "endpoint", "key"}
-
-func (k kind) String() string { return kindNames[k] }
-
-func kindNamed(name string) (kind, bool) {
-	for k, n := range kindNames {
-		if n == name {
-			return kind(k), true
-		}
-	}
-	return 0, false
-}
-
-// value is what an entity holds: *Account, *Endpoint or *Key. Values are immutable.
-type value interface {
-	entityID() string
-	// secretHash is the SHA-256 by which the entity is looked up, unique among its kind; nil = none.
-	secretHash() []byte
-	// placed returns the value as it is read: with its revision and its place among its kind.
-	placed(rev, seq int64) value
-}
-
-func (a *Account) entityID() string        { return a.ID }
-func (a *Account) secretHash() []byte      { return nil }
-func (a *Account) placed(_, _ int64) value { return a }
-func (k *Key) entityID() string            { return k.ID }
-func (k *Key) secretHash() []byte          { return k.Hash }
-func (k *Key) placed(_, _ int64) value     { return k }
-func (e *Endpoint) entityID() string       { return e.ID }
-func (e *Endpoint) secretHash() []byte     { return e.TokenHash }
-func (e *Endpoint) placed(rev, seq int64) value {
-	out := *e
-	out.Rev, out.Seq = rev, seq
-	return &out
-}
 
 // Conditions under which a record is applied.
 const (
@@ -85,23 +40,24 @@ type record struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 	At      time.Time       `json:"at"` // the writer's clock
 
-	kind  kind
-	value value // of a put
-	fault error // why the record is no valid one; it is then refused by every node alike
+	kind   kind
+	hash   [hashLen]byte // of the value's secret; zero = none
+	packed []byte        // the value of a put as it is kept
+	fault  error         // why the record is no valid one; it is then refused by every node alike
 }
 
-// parseRecord never fails: a record that cannot be read is one that apply refuses.
-func parseRecord(b []byte) record {
+// parse never fails: a record that cannot be read is one that apply refuses.
+func (c *codec) parse(b []byte) record {
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
 		return record{fault: fmt.Errorf("decode record: %w", err)}
 	}
-	r.fault = r.resolve()
-	r.Value = nil // the decoded value is all that is kept
+	r.fault = c.resolve(&r)
+	r.Value = nil // it pins the whole record; what is kept is packed
 	return r
 }
 
-func (r *record) resolve() error {
+func (c *codec) resolve(r *record) error {
 	var ok bool
 	if r.kind, ok = kindNamed(r.Kind); !ok {
 		return fmt.Errorf("unknown kind %q", r.Kind)
@@ -119,28 +75,13 @@ func (r *record) resolve() error {
 	if v.entityID() != r.ID {
 		return errors.New("value has another id than its record")
 	}
-	r.value = v
+	copy(r.hash[:], v.secretHash())
+	var line bytes.Buffer // a value is one line of a snapshot
+	if err := json.Compact(&line, r.Value); err != nil {
+		return fmt.Errorf("compact value: %w", err)
+	}
+	r.packed = c.pack(line.Bytes())
 	return nil
-}
-
-// decodeValue reads the JSON of a value and judges what apply relies on.
-func decodeValue(k kind, b []byte) (value, error) {
-	var v value
-	switch k {
-	case kindAccount:
-		v = &Account{}
-	case kindEndpoint:
-		v = &Endpoint{}
-	case kindKey:
-		v = &Key{}
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", k, err)
-	}
-	if h := v.secretHash(); k != kindAccount && len(h) != 32 {
-		return nil, fmt.Errorf("decode %s: hash of %d bytes", k, len(h))
-	}
-	return v, nil
 }
 
 // newRecord starts a record for what the writer saw.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,13 +31,18 @@ type set struct {
 	graves trie[*entity] // tombstones, by the sequence of the deletion
 }
 
-// entity is a value and its place, or the tombstone that remembers a deletion.
+// hashLen is the length of a SHA-256.
+const hashLen = 32
+
+// entity is a value and its place, or the tombstone that remembers a deletion. It never changes.
 type entity struct {
 	id      string
-	seq     int64     // sequence of the record that created it: the order of lists
-	rev     int64     // sequence of the record that changed it last
-	deleted time.Time // of a tombstone
-	value   value     // nil in a tombstone
+	kind    kind
+	hash    [hashLen]byte // of its secret; zero = none
+	seq     int64         // sequence of the record that created it: the order of lists
+	rev     int64         // sequence of the record that changed it last
+	deleted int64         // unix milliseconds of the deletion, by the deleting node's clock
+	packed  []byte        // value; nil in a tombstone
 }
 
 // result says what became of a record.
@@ -101,54 +107,65 @@ func (s *set) put(r record, old *entity, seq int64) result {
 	if s.collides(r, old) {
 		return taken
 	}
-	e := &entity{id: r.value.entityID(), seq: seq, rev: seq}
+	e := &entity{id: r.ID, kind: r.kind, hash: r.hash, seq: seq, rev: seq, packed: r.packed}
 	if old != nil {
-		e.seq = old.seq
-		if h := old.value.secretHash(); h != nil {
-			s.byHash = s.byHash.remove(prefix64(h))
+		e.id, e.seq = old.id, old.seq
+		if old.hash != e.hash {
+			s.byHash = s.byHash.remove(prefix64(old.hash))
 		}
 	}
-	e.value = r.value.placed(e.rev, e.seq)
 	s.insert(e)
 	return applied
 }
 
 // insert puts a living entity into every index. A tombstone of the same id is forgotten.
 func (s *set) insert(e *entity) {
-	if grave, ok := s.byID.get(hash64(e.id)); ok && grave.value == nil {
+	if grave, ok := s.byID.get(hash64(e.id)); ok && grave.packed == nil {
 		s.graves = s.graves.remove(uint64(grave.rev))
 	}
 	s.byID = s.byID.put(hash64(e.id), e)
 	s.bySeq = s.bySeq.put(uint64(e.seq), e)
-	if h := e.value.secretHash(); h != nil {
-		s.byHash = s.byHash.put(prefix64(h), e)
+	if e.hash != [hashLen]byte{} {
+		s.byHash = s.byHash.put(prefix64(e.hash), e)
 	}
 }
 
 // collides keeps apart what must be unique: hashes of tokens and keys, the account, and the keys of the
 // tries themselves.
 func (s *set) collides(r record, old *entity) bool {
-	if r.kind == kindAccount && old == nil && s.byID.len > 0 {
+	if r.kind == kindAccount && old == nil && s.bySeq.len > 0 {
 		return true
 	}
-	if other, ok := s.byID.get(hash64(r.ID)); ok && other.value != nil && other.id != r.ID {
+	if other, ok := s.byID.get(hash64(r.ID)); ok && other.packed != nil && other.id != r.ID {
 		return true
 	}
-	h := r.value.secretHash()
-	if h == nil {
+	if r.hash == [hashLen]byte{} {
 		return false
 	}
-	other, ok := s.byHash.get(prefix64(h))
+	other, ok := s.byHash.get(prefix64(r.hash))
 	return ok && other != old
 }
 
-// bury leaves a tombstone, so that "deleted" and "not heard of yet" can be told apart.
+// graveLife is how long a tombstone is kept: longer than any event of the entity is.
+const graveLife = 60 * 24 * time.Hour
+
+// bury leaves a tombstone, so that "deleted" and "not heard of yet" can be told apart. Each burial lets
+// go of at most two that are too old, so that the time of one record is bounded and their number too.
+// No condition looks at tombstones: it makes no difference to later records when one is let go.
 func (s *set) bury(old *entity, seq int64, at time.Time) {
-	if h := old.value.secretHash(); h != nil {
-		s.byHash = s.byHash.remove(prefix64(h))
+	for range 2 {
+		if grave, ok := s.graves.least(); ok && at.UnixMilli()-grave.deleted > graveLife.Milliseconds() {
+			s.graves = s.graves.remove(uint64(grave.rev))
+			if e, _ := s.byID.get(hash64(grave.id)); e == grave {
+				s.byID = s.byID.remove(hash64(grave.id))
+			}
+		}
+	}
+	if old.hash != [hashLen]byte{} {
+		s.byHash = s.byHash.remove(prefix64(old.hash))
 	}
 	s.bySeq = s.bySeq.remove(uint64(old.seq))
-	s.addGrave(&entity{id: old.id, seq: old.seq, rev: seq, deleted: at})
+	s.addGrave(&entity{id: old.id, kind: old.kind, seq: old.seq, rev: seq, deleted: at.UnixMilli()})
 }
 
 func (s *set) addGrave(e *entity) {
@@ -166,24 +183,19 @@ func (s *set) find(id string) *entity {
 
 // living is find without the tombstones.
 func (s *set) living(id string) *entity {
-	if e := s.find(id); e != nil && e.value != nil {
+	if e := s.find(id); e != nil && e.packed != nil {
 		return e
 	}
 	return nil
 }
 
-// valueOf returns the value of a living entity, or nil.
-func (s *state) valueOf(k kind, id string) value {
-	if e := s.sets[k].living(id); e != nil {
-		return e.value
+// hashed returns the living entity whose secret has that hash, or nil. What the trie found by the first
+// bytes is compared in constant time.
+func (s *set) hashed(h [hashLen]byte) *entity {
+	e, ok := s.byHash.get(prefix64(h))
+	if !ok || subtle.ConstantTimeCompare(e.hash[:], h[:]) != 1 {
+		return nil
 	}
-	return nil
-}
-
-// hashed returns the living entity whose secret has that hash, or nil. The caller compares the rest of
-// the hash in constant time.
-func (s *set) hashed(h []byte) *entity {
-	e, _ := s.byHash.get(prefix64(h))
 	return e
 }
 
@@ -195,7 +207,7 @@ func (s *set) newest() *entity {
 	return nil
 }
 
-func prefix64(hash []byte) uint64 { return binary.BigEndian.Uint64(hash) }
+func prefix64(hash [hashLen]byte) uint64 { return binary.BigEndian.Uint64(hash[:]) }
 
 // hash64 is FNV-1a.
 func hash64(s string) uint64 {

@@ -12,26 +12,9 @@ import (
 
 var controlLog = stream.Partition{Topic: stream.Control}
 
-// tail loads the state, closes loaded, and applies what comes after.
-func (c *Control) tail(ctx context.Context, loaded chan<- struct{}) error {
-	from, err := c.startOffset(ctx)
-	if err != nil {
-		return err
-	}
-	c.publish(&state{}, from)
-	close(loaded)
-	return c.reader.Read(ctx, controlLog, from, c.step)
-}
-
-// startOffset is where the log begins that the state in memory has not applied.
-func (c *Control) startOffset(ctx context.Context) (int64, error) {
-	var start int64
-	err := c.retry(ctx, "find the start of the configuration log", func(ctx context.Context) error {
-		starts, err := c.reader.Starts(ctx, stream.Control)
-		start = starts[controlLog]
-		return err
-	})
-	return start, err
+// tail applies what comes after the loaded state.
+func (c *Control) tail(ctx context.Context) error {
+	return c.reader.Read(ctx, controlLog, c.view.Load().next, c.step)
 }
 
 // step applies one record and publishes the state after it.
@@ -40,7 +23,7 @@ func (c *Control) step(rec *stream.Record) error {
 	if rec.Offset != v.next {
 		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
 	}
-	r := parseRecord(rec.Value)
+	r := c.codec.parse(rec.Value)
 	next, res, err := apply(v.state, r)
 	if err != nil {
 		return fmt.Errorf("apply record at offset %d: %w", rec.Offset, err)
@@ -52,7 +35,7 @@ func (c *Control) step(rec *stream.Record) error {
 	c.metrics.records.WithLabelValues(res.String()).Inc()
 	c.publish(next, rec.Offset+1)
 	c.ops.finish(r.OpID, opResult{
-		result: res, next: rec.Offset + 1, at: time.Now(), value: next.valueOf(r.kind, r.ID),
+		result: res, next: rec.Offset + 1, at: time.Now(), entity: next.sets[r.kind].living(r.ID),
 	})
 	select {
 	case c.kick <- struct{}{}:
@@ -110,7 +93,7 @@ type opResult struct {
 	result result
 	next   int64     // offset after the record: the position that acknowledges it
 	at     time.Time // when it was applied here, which is after its append
-	value  value     // of the entity after it; nil when there is none
+	entity *entity   // after it; nil when there is none
 }
 
 func (o *operations) expect(op string) <-chan opResult {

@@ -105,6 +105,18 @@ func (n *branch[V]) remove(key uint64, level int) *branch[V] {
 	return &branch[V]{bits: n.bits &^ bit, slots: slices.Delete(slices.Clone(n.slots), i, i+1)}
 }
 
+// least returns the value with the smallest key.
+func (t trie[V]) least() (v V, ok bool) {
+	if t.root == nil {
+		return v, false
+	}
+	s := &t.root.slots[0]
+	for s.sub != nil {
+		s = &s.sub.slots[0]
+	}
+	return s.val, true
+}
+
 // below yields the values whose keys are less than limit, the highest first.
 func (t trie[V]) below(limit uint64) iter.Seq[V] {
 	return func(yield func(V) bool) {

@@ -77,16 +77,16 @@ func (c *Control) create(ctx context.Context, k kind, v value) (opResult, error)
 
 // change replaces the value of an entity by what next makes of it; nil leaves it. When another writer
 // comes first, next is asked again with the newer value.
-func (c *Control) change(ctx context.Context, k kind, id string, next func(old value) (value, error)) (before, after value, res opResult, err error) {
+func (c *Control) change(ctx context.Context, k kind, id string, next func(old value) (value, error)) (before, after *entity, res opResult, err error) {
 	for range maxTries {
 		s := c.view.Load().state
 		old := s.sets[k].living(id)
 		if old == nil {
 			return nil, nil, res, ErrNotFound
 		}
-		v, err := next(old.value)
+		v, err := next(c.codec.value(old))
 		if err != nil || v == nil {
-			return old.value, old.value, opResult{}, err
+			return old, old, res, err
 		}
 		r := c.newRecord(s, k, id, preRev, opPut)
 		r.Rev = old.rev
@@ -95,7 +95,7 @@ func (c *Control) change(ctx context.Context, k kind, id string, next func(old v
 		}
 		switch res.result {
 		case applied:
-			return old.value, res.value, res, nil
+			return old, res.entity, res, nil
 		case conflict:
 		default:
 			return nil, nil, res, fmt.Errorf("change %s %s: %w: record was %s", k, id, ErrConflict, res.result)

@@ -1,0 +1,170 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"runtime"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// load returns the state of the newest whole snapshot and the offset in control from which to go on; an
+// empty state and the start of the log when there is none. It retries while the brokers do not answer.
+func (c *Control) load(ctx context.Context) (s *state, next int64, from snapshotPlace, err error) {
+	var logStart, logEnd, start, end int64
+	var cluster string
+	err = c.retry(ctx, "find the configuration log", func(ctx context.Context) error {
+		starts, err := c.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
+		if err != nil {
+			return err
+		}
+		ends, err := c.reader.Ends(ctx, stream.Control, stream.ControlSnapshots)
+		if err != nil {
+			return err
+		}
+		logStart, logEnd, start, end = starts[controlLog], ends[controlLog], starts[snapshotLog], ends[snapshotLog]
+		cluster, err = c.reader.ClusterID(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, 0, from, err
+	}
+	// Feet are looked for from the end, in windows that grow: usually the last record is one.
+	for hi, size := end, int64(8); hi > start; size *= 4 {
+		lo := max(start, hi-size)
+		feet, err := c.feet(ctx, lo, hi)
+		if err != nil {
+			return nil, 0, from, err
+		}
+		for _, f := range slices.Backward(feet) {
+			s, head, err := c.loadSnapshot(ctx, f)
+			if err == nil {
+				err = usable(head, cluster, logStart, logEnd)
+			}
+			if err == nil {
+				return s, head.Next, snapshotPlace{first: f.First, next: head.Next, seq: head.Seq, at: head.At}, nil
+			}
+			if ctx.Err() != nil {
+				return nil, 0, from, ctx.Err()
+			}
+			c.log.LogAttrs(ctx, slog.LevelWarn, "snapshot of the configuration passed over",
+				slog.Int64("offset", f.offset), slog.Any("error", err))
+		}
+		hi = lo
+	}
+	return &state{}, logStart, from, nil
+}
+
+// usable reports why a whole snapshot cannot be gone on from.
+func usable(h snapshotHead, cluster string, logStart, logEnd int64) error {
+	switch {
+	case h.Cluster != cluster:
+		return fmt.Errorf("it belongs to cluster %q, this is %q", h.Cluster, cluster)
+	case h.Next < logStart:
+		return fmt.Errorf("%w: the log begins at %d, the snapshot ends at %d", errGap, logStart, h.Next)
+	case h.Next > logEnd:
+		return fmt.Errorf("%w: the log ends at %d, the snapshot at %d", errGap, logEnd, h.Next)
+	}
+	return nil
+}
+
+// foundFoot is a foot and where it stands.
+type foundFoot struct {
+	snapshotFoot
+	offset int64
+	key    string
+}
+
+func (c *Control) feet(ctx context.Context, lo, hi int64) (feet []foundFoot, err error) {
+	err = c.readRange(ctx, lo, hi, func(r *stream.Record) error {
+		f := foundFoot{offset: r.Offset, key: string(r.Key)}
+		if partOf(r) == partFoot && json.Unmarshal(r.Value, &f.snapshotFoot) == nil && f.V == snapshotVersion {
+			feet = append(feet, f)
+		}
+		return nil
+	})
+	return feet, err
+}
+
+// readRange reads the snapshots' topic in [lo, hi). The record before hi is known to be there: nothing
+// compacts the topic.
+func (c *Control) readRange(ctx context.Context, lo, hi int64, each func(*stream.Record) error) error {
+	return c.reader.Read(ctx, snapshotLog, lo, func(r *stream.Record) error {
+		if r.Offset < hi {
+			if err := each(r); err != nil {
+				return err
+			}
+		}
+		if r.Offset >= hi-1 {
+			return stream.ErrStop
+		}
+		return nil
+	})
+}
+
+func partOf(r *stream.Record) string {
+	for _, h := range r.Headers {
+		if h.Key == "part" {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// errTorn says that a snapshot does not agree with its foot.
+var errTorn = errors.New("snapshot is torn")
+
+// loadSnapshot reads and checks one. Chunks are decoded while the next are fetched.
+func (c *Control) loadSnapshot(ctx context.Context, f foundFoot) (*state, snapshotHead, error) {
+	var head snapshotHead
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		return nil, head, fmt.Errorf("make zstd decoder: %w", err)
+	}
+	defer unzip.Close()
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	var chunks []*[]*entity
+	sum, heads := uint32(0), 0
+	err = c.readRange(ctx, f.First, f.offset, func(r *stream.Record) error {
+		if string(r.Key) != f.key {
+			return nil // another node's, written at the same time
+		}
+		sum = crc32.Update(sum, castagnoli, r.Value)
+		if partOf(r) == partHead {
+			heads++
+			return json.Unmarshal(r.Value, &head)
+		}
+		var entities []*entity
+		chunks = append(chunks, &entities)
+		workers.Go(func() error {
+			lines, err := unzip.DecodeAll(r.Value, nil)
+			if err == nil {
+				entities, err = c.codec.readLines(lines)
+			}
+			return err
+		})
+		return nil
+	})
+	if err := errors.Join(err, workers.Wait()); err != nil {
+		return nil, head, fmt.Errorf("read snapshot: %w", err)
+	}
+	if heads != 1 || len(chunks) != f.Chunks || sum != f.CRC || head.V != snapshotVersion {
+		return nil, head, fmt.Errorf("%w: %d of %d chunks, %d heads, CRC %08x instead of %08x", errTorn, len(chunks), f.Chunks, heads, sum, f.CRC)
+	}
+	s := &state{seq: head.Seq}
+	for _, entities := range chunks {
+		for _, e := range *entities {
+			s.add(e)
+		}
+	}
+	return s, head, nil
+}

@@ -1,0 +1,250 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// A snapshot is a run of records in control.snapshots that share a key: a head, chunks and a foot. A
+// chunk is zstd over pairs of lines, the place of an entity and its value. The foot says where the head
+// is, how many chunks there are, and the CRC of head and chunks; a snapshot that does not agree with its
+// foot, or has none, does not count.
+const (
+	snapshotVersion = 1
+	// chunkBytes is where a chunk is cut, before compression, so that it is within 512 KiB after it.
+	chunkBytes = 500 << 10
+	// keptSnapshots are not deleted, nor is the log after the oldest of them: two may turn out torn.
+	keptSnapshots = 3
+)
+
+// Values of the record header "part".
+const (
+	partHead  = "head"
+	partChunk = "chunk"
+	partFoot  = "foot"
+)
+
+var snapshotLog = stream.Partition{Topic: stream.ControlSnapshots}
+
+// snapshotHead says which state follows.
+type snapshotHead struct {
+	V       int       `json:"v"`
+	Node    string    `json:"node"`
+	Cluster string    `json:"cluster"` // whose offsets Next is one of
+	Seq     int64     `json:"sequence"`
+	Next    int64     `json:"next"` // offset in control of the first record that is not in it
+	At      time.Time `json:"at"`
+}
+
+// snapshotFoot makes a snapshot whole.
+type snapshotFoot struct {
+	V      int    `json:"v"`
+	First  int64  `json:"first"` // offset of the head
+	Chunks int    `json:"chunks"`
+	CRC    uint32 `json:"crc32c"` // of the head and the chunks, one after the other
+}
+
+// place is the first of the two lines of an entity.
+type place struct {
+	Kind    string `json:"kind"`
+	ID      string `json:"id"`
+	Seq     int64  `json:"seq"`
+	Rev     int64  `json:"rev"`
+	Hash    []byte `json:"hash,omitempty"`
+	Deleted int64  `json:"deleted,omitempty"` // unix milliseconds; a tombstone has an empty second line
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// snapshotPlace is where a snapshot and the log after it begin.
+type snapshotPlace struct {
+	first, next int64
+	seq         int64
+	at          time.Time
+}
+
+// snapshots writes one whenever this node owns partition 0 of events and enough has changed.
+func (c *Control) snapshots(ctx context.Context, last snapshotPlace) error {
+	kept := []snapshotPlace{last}
+	if last.seq == 0 {
+		kept = nil
+		last.at = c.now()
+	}
+	for pause(ctx, c.timing.look) == nil {
+		v := c.view.Load()
+		news := v.seq - last.seq
+		due := news >= int64(c.cfg.SnapshotEvery) || news > 0 && c.now().Sub(last.at) >= c.timing.snapshot
+		if !due || !c.owner.Load() {
+			continue
+		}
+		began := time.Now()
+		written, err := c.writeSnapshot(ctx, v)
+		if err != nil {
+			c.metrics.snapshots.WithLabelValues("error").Inc()
+			c.log.LogAttrs(ctx, slog.LevelWarn, "write a snapshot of the configuration", slog.Any("error", err))
+			_ = pause(ctx, c.timing.write) // ctx is judged by the loop
+			continue
+		}
+		c.metrics.snapshots.WithLabelValues("written").Inc()
+		c.log.LogAttrs(ctx, slog.LevelInfo, "snapshot of the configuration written",
+			slog.Int64("sequence", v.seq), slog.Duration("took", time.Since(began)))
+		last = written
+		kept = c.trim(ctx, append(kept, written))
+	}
+	return nil
+}
+
+// trim deletes what no kept snapshot needs, and returns the kept ones.
+func (c *Control) trim(ctx context.Context, kept []snapshotPlace) []snapshotPlace {
+	if len(kept) <= keptSnapshots {
+		return kept
+	}
+	kept = kept[len(kept)-keptSnapshots:]
+	for p, before := range map[stream.Partition]int64{snapshotLog: kept[0].first, controlLog: kept[0].next} {
+		if err := c.reader.Trim(ctx, p, before); err != nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "trim the configuration log", slog.Any("error", err))
+		}
+	}
+	return kept
+}
+
+// writeSnapshot writes the state of a view. The view is immutable, so records go on being applied.
+func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, error) {
+	cluster, err := c.reader.ClusterID(ctx)
+	if err != nil {
+		return snapshotPlace{}, err
+	}
+	at := c.now().UTC()
+	key := []byte(id.Random("snap_"))
+	foot := snapshotFoot{V: snapshotVersion, Chunks: -1} // the head is no chunk
+	emit := func(part string, value []byte) error {
+		ctx, cancel := context.WithTimeout(ctx, c.timing.write)
+		defer cancel()
+		rec := &stream.Record{Key: key, Value: value, Headers: []stream.Header{{Key: "part", Value: []byte(part)}}}
+		if err := c.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec); err != nil {
+			return err
+		}
+		if part == partHead {
+			foot.First = rec.Offset
+		}
+		foot.Chunks++
+		foot.CRC = crc32.Update(foot.CRC, castagnoli, value)
+		return nil
+	}
+	head, err := json.Marshal(snapshotHead{
+		V: snapshotVersion, Node: c.cfg.Node, Cluster: cluster, Seq: v.seq, Next: v.next, At: at,
+	})
+	if err != nil {
+		return snapshotPlace{}, fmt.Errorf("encode the head: %w", err)
+	}
+	if err := emit(partHead, head); err != nil {
+		return snapshotPlace{}, err
+	}
+	if err := c.chunks(v.state, func(chunk []byte) error { return emit(partChunk, chunk) }); err != nil {
+		return snapshotPlace{}, err
+	}
+	tail, err := json.Marshal(foot)
+	if err != nil {
+		return snapshotPlace{}, fmt.Errorf("encode the foot: %w", err)
+	}
+	return snapshotPlace{first: foot.First, next: v.next, seq: v.seq, at: at}, emit(partFoot, tail)
+}
+
+// chunks encodes a state. Equal states give equal chunks.
+func (c *Control) chunks(s *state, emit func([]byte) error) error {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("make zstd encoder: %w", err)
+	}
+	defer zip.Close()
+	var lines bytes.Buffer
+	flush := func() error {
+		if lines.Len() == 0 {
+			return nil
+		}
+		chunk := zip.EncodeAll(lines.Bytes(), nil)
+		lines.Reset()
+		return emit(chunk)
+	}
+	for i := range s.sets {
+		for _, t := range []trie[*entity]{s.sets[i].bySeq, s.sets[i].graves} {
+			for e := range t.below(math.MaxUint64) {
+				before := lines.Len()
+				if err := c.codec.writeLines(&lines, e); err != nil {
+					return err
+				}
+				if lines.Len() > chunkBytes && before > 0 {
+					next := bytes.Clone(lines.Bytes()[before:])
+					lines.Truncate(before)
+					if err := flush(); err != nil {
+						return err
+					}
+					lines.Write(next)
+				}
+			}
+		}
+	}
+	return flush()
+}
+
+func (c *codec) writeLines(w *bytes.Buffer, e *entity) error {
+	p := place{Kind: e.kind.String(), ID: e.id, Seq: e.seq, Rev: e.rev, Deleted: e.deleted}
+	if e.hash != [hashLen]byte{} {
+		p.Hash = e.hash[:]
+	}
+	line, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the place of %s: %w", e.id, err)
+	}
+	w.Write(append(line, '\n'))
+	if e.packed != nil {
+		w.Write(c.unpack(e))
+	}
+	w.WriteByte('\n')
+	return nil
+}
+
+// readLines is the reverse of writeLines for a whole chunk.
+func (c *codec) readLines(b []byte) ([]*entity, error) {
+	entities := make([]*entity, 0, bytes.Count(b, []byte{'\n'})/2)
+	for len(b) > 0 {
+		first, rest, ok1 := bytes.Cut(b, []byte{'\n'})
+		second, rest, ok2 := bytes.Cut(rest, []byte{'\n'})
+		var p place
+		if err := json.Unmarshal(first, &p); err != nil || !ok1 || !ok2 {
+			return nil, fmt.Errorf("entity %d of a chunk is unreadable", len(entities))
+		}
+		k, ok := kindNamed(p.Kind)
+		if !ok {
+			return nil, fmt.Errorf("unknown kind %q", p.Kind)
+		}
+		e := &entity{id: p.ID, kind: k, seq: p.Seq, rev: p.Rev, deleted: p.Deleted}
+		copy(e.hash[:], p.Hash)
+		if len(second) > 0 {
+			e.packed = c.pack(second)
+		}
+		entities = append(entities, e)
+		b = rest
+	}
+	return entities, nil
+}
+
+// add puts an entity of a snapshot in its place.
+func (s *state) add(e *entity) {
+	if e.packed == nil {
+		s.sets[e.kind].addGrave(e)
+	} else {
+		s.sets[e.kind].insert(e)
+	}
+}
