@@ -49,6 +49,7 @@ type Server struct {
 	cfg   Config
 	log   *slog.Logger
 	disk  *disk
+	probe func(ctx context.Context, root string) error // probeLayout
 	ready chan struct{}
 	addr  string // set before ready is closed
 }
@@ -64,7 +65,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, log: deps.Log, disk: newDisk(cfg.DataDir), ready: make(chan struct{})}, nil
+	return &Server{cfg: cfg, log: deps.Log, disk: newDisk(cfg.DataDir), probe: probeLayout, ready: make(chan struct{})}, nil
 }
 
 // Ready is closed when the broker answers.
@@ -160,7 +161,7 @@ func (s *Server) prepare(ctx context.Context) (durability, error) {
 	if !s.cfg.Fsync {
 		return pageCache, nil
 	}
-	if err := probeLayout(ctx, s.cfg.DataDir); err != nil {
+	if err := s.probe(ctx, s.cfg.DataDir); err != nil {
 		s.log.Warn("embedded kafka keeps its files in another way than expected: every batch is synced alone, which is slow", "err", err)
 		return syncWrites, nil
 	}
