@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,4 +288,33 @@ func randomText(n int) string {
 	raw := make([]byte, n)
 	rand.Read(raw)
 	return base64.StdEncoding.EncodeToString(raw)[:n]
+}
+
+// A static member that comes back within its session keeps its partitions and moves nobody else's.
+func TestStaticMember(t *testing.T) {
+	s := serve(t, testConfig(t))
+	createTopics(t, s.Addr(), 4, nil, "relay.events")
+	assigned := make(chan map[string][]int32, 8)
+	var revoked atomic.Int64
+	join := func(name string) *kgo.Client {
+		cl := client(t, s.Addr(), kgo.ConsumerGroup("dispatch"), kgo.ConsumeTopics("relay.events"), kgo.InstanceID(name),
+			kgo.Balancers(kgo.RangeBalancer()), kgo.HeartbeatInterval(50*time.Millisecond),
+			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) { assigned <- got }),
+			kgo.OnPartitionsRevoked(func(context.Context, *kgo.Client, map[string][]int32) { revoked.Add(1) }))
+		return cl
+	}
+	join("a")
+	<-assigned
+	b := join("b")
+	<-assigned
+	<-assigned
+	before := revoked.Load()
+	b.Close() // revokes for itself
+	join("b")
+	if got := <-assigned; len(got["relay.events"]) != 2 {
+		t.Errorf("the member came back to %v", got)
+	}
+	if n := revoked.Load() - before; n > 1 {
+		t.Error("the other member's partitions were revoked")
+	}
 }
