@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -248,7 +249,9 @@ type received struct {
 func newSink(t *testing.T, answer func(http.ResponseWriter, *http.Request, []byte)) *sink {
 	t.Helper()
 	s := &sink{answer: answer}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed relay leaves broken connections
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	s.CAFile = filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})

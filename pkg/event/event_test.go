@@ -104,6 +104,20 @@ func TestWorkRoundTrip(t *testing.T) {
 	}
 }
 
+// A due time between two milliseconds must not come back earlier than it was.
+func TestWorkIsNeverDueEarlier(t *testing.T) {
+	due := time.Unix(1_800_000_000, 123_000_001)
+	w := &event.Work{Event: sample(t), Dest: "dst_2", Attempt: 1, Due: due}
+	r, err := w.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := event.DecodeWork(r)
+	if err != nil || got.Due.Before(due) || got.Due.Sub(due) >= time.Millisecond {
+		t.Fatalf("due %v came back as %v, %v", due, got.Due, err)
+	}
+}
+
 func TestOutcomeRoundTrip(t *testing.T) {
 	o := &event.Outcome{
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying, Reason: event.LaneFull,

@@ -48,7 +48,7 @@ type workWire struct {
 // Record encodes the item. The body is not copied.
 func (w *Work) Record() (*stream.Record, error) {
 	b, err := json.Marshal(workWire{
-		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilli(w.Due),
+		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilliUp(w.Due),
 		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, Prior: w.Prior,
 	})
 	if err != nil {
@@ -91,6 +91,14 @@ func unixMilli(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMilli()
+}
+
+// unixMilliUp rounds up, so that work is never done before it is due.
+func unixMilliUp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Add(time.Millisecond - 1).UnixMilli()
 }
 
 func fromMilli(ms int64) time.Time {

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// traffic posts numbered events to an ingest URL and remembers which were answered 2xx.
+type traffic struct {
+	t        *testing.T
+	url      string
+	client   *http.Client
+	next     atomic.Int64
+	stop     chan struct{}
+	wg       sync.WaitGroup
+	mu       sync.Mutex // guards accepted
+	accepted map[int64]bool
+}
+
+func startTraffic(t *testing.T, url string, clients int) *traffic {
+	tr := &traffic{t: t, url: url, stop: make(chan struct{}), accepted: map[int64]bool{},
+		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: clients}}}
+	for range clients {
+		tr.wg.Go(func() {
+			for {
+				select {
+				case <-tr.stop:
+					return
+				default:
+					tr.post()
+				}
+			}
+		})
+	}
+	return tr
+}
+
+func (tr *traffic) post() {
+	n := tr.next.Add(1)
+	body := fmt.Appendf(nil, `{"n":%d,"pad":%q}`, n, strings.Repeat("x", int(n%900)))
+	resp, err := tr.client.Post(tr.url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		time.Sleep(20 * time.Millisecond) // nobody is listening at the moment
+		return
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		tr.mu.Lock()
+		tr.accepted[n] = true
+		tr.mu.Unlock()
+	}
+}
+
+// finish stops posting and returns what was answered 2xx.
+func (tr *traffic) finish() map[int64]bool {
+	close(tr.stop)
+	tr.wg.Wait()
+	tr.client.CloseIdleConnections()
+	return tr.accepted
+}
+
+// arrivals counts, by number, what the sink got.
+func arrivals(s *sink) map[int64]int {
+	got := map[int64]int{}
+	for _, r := range s.received() {
+		rest, _ := strings.CutPrefix(string(r.body), `{"n":`)
+		digits, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err == nil {
+			got[n]++
+		}
+	}
+	return got
+}
+
+// settle waits until everything accepted has arrived and no event is on its way, and then checks that
+// every event of the endpoint ended delivered.
+func settle(t *testing.T, p *process, s *sink, endpoint string, accepted map[int64]bool, limit time.Duration) (duplicates int) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		missing := 0
+		got := arrivals(s)
+		for n := range accepted {
+			if got[n] == 0 {
+				missing++
+			}
+		}
+		if missing == 0 {
+			for _, n := range got {
+				duplicates += n - 1
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d accepted events never arrived\n%s", missing, len(accepted), p.logs)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, status := range []string{"pending", "retrying"} {
+		for len(p.must(http.StatusOK, "GET", "/v1/events?limit=1&status="+status+"&endpoint_id="+endpoint, nil)["data"].([]any)) > 0 {
+			if time.Now().After(deadline) {
+				t.Fatalf("events stay %s: %v\n%s", status, p.must(http.StatusOK, "GET", "/v1/events?limit=3&status="+status, nil), p.logs)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	count := map[string]int{}
+	for cursor := ""; ; {
+		page := p.must(http.StatusOK, "GET", "/v1/events?limit=100&endpoint_id="+endpoint+cursor, nil)
+		for _, row := range page["data"].([]any) {
+			count[row.(map[string]any)["status"].(string)]++
+		}
+		next, more := page["next_cursor"].(string)
+		if !more {
+			break
+		}
+		cursor = "&cursor=" + next
+	}
+	if count["delivered"] < len(accepted) || len(count) != 1 {
+		t.Fatalf("statuses %v, want %d or more delivered and nothing else", count, len(accepted))
+	}
+	return duplicates
+}
+
+func rounds(short, normal, torture int) int {
+	switch {
+	case os.Getenv("RELAY_TORTURE") != "":
+		return torture
+	case testing.Short():
+		return short
+	}
+	return normal
+}
+
+// Every event that was answered 2xx reaches the destination and ends delivered, however often the
+// whole process tree is killed in the middle of things.
+func TestKillEverything(t *testing.T) {
+	dest := newSink(t, nil)
+	p := startDevProcess(t, t.TempDir(), dest.env())
+	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	tr := startTraffic(t, in, 64)
+	kills := rounds(2, 8, 50)
+	var worst time.Duration
+	for range kills {
+		time.Sleep(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
+		p.kill()
+		began := time.Now()
+		p.start()
+		worst = max(worst, time.Since(began))
+	}
+	time.Sleep(300 * time.Millisecond)
+	accepted := tr.finish()
+	duplicates := settle(t, p, dest, endpoint, accepted, 2*time.Minute)
+	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates, worst.Round(time.Millisecond))
+	// A commit is made every second or 5,000 completions, so a kill repeats at most what a second delivers.
+	if bound := kills * 5000; duplicates > bound {
+		t.Errorf("%d duplicates, at most %d", duplicates, bound)
+	}
+}
+
+// Delivery goes on while the ClickHouse process is killed, and nothing is missing from it afterwards.
+func TestKillClickHouse(t *testing.T) {
+	dest := newSink(t, nil)
+	p := startDevProcess(t, t.TempDir(), dest.env())
+	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	tr := startTraffic(t, in, 16)
+	kills := rounds(1, 4, 25)
+	for range kills {
+		time.Sleep(time.Duration(300+rand.IntN(900)) * time.Millisecond)
+		if err := syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepted := tr.finish()
+	duplicates := settle(t, p, dest, endpoint, accepted, time.Minute)
+	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates", kills, len(accepted), duplicates)
+	if duplicates > 0 {
+		t.Errorf("%d duplicates, though only the store died", duplicates)
+	}
+}
+
+// childOf returns the only child of a process, waiting for one that is being started.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+			if fields := strings.Fields(string(b)); len(fields) > 0 {
+				child, err := strconv.Atoi(fields[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return child
+			}
+		}
+	}
+	t.Fatal("the engine's process is not there")
+	return 0
+}
+
+// A destination that is down for half a minute gets everything afterwards, and no retry comes early.
+func TestDestinationDown(t *testing.T) {
+	var down atomic.Bool
+	dest := newSink(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	p := startDevProcess(t, t.TempDir(), dest.env())
+	endpoint, in, _ := p.endpoint(map[string]any{
+		"destinations": []any{dest.URL},
+		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 5, "max_attempts": 20, "jitter": 0},
+	})
+	tr := startTraffic(t, in, 4)
+	time.Sleep(500 * time.Millisecond)
+	down.Store(true)
+	outage := time.Duration(rounds(3, 30, 30)) * time.Second
+	time.Sleep(2 * time.Second)
+	accepted := tr.finish()
+	time.Sleep(outage - 2*time.Second)
+	down.Store(false)
+	settle(t, p, dest, endpoint, accepted, time.Minute)
+	last := map[string]time.Time{}
+	early := 0
+	var latest time.Duration
+	for _, r := range dest.received() {
+		id := r.header.Get("Webhook-Id")
+		if before, again := last[id]; again {
+			gap := r.at.Sub(before)
+			if gap < 5*time.Second {
+				early++
+			}
+			latest = max(latest, gap-5*time.Second)
+		}
+		last[id] = r.at
+	}
+	t.Logf("%d events, outage %v, latest retry %v behind its time", len(accepted), outage, latest.Round(time.Millisecond))
+	if early > 0 {
+		t.Errorf("%d retries came early", early)
+	}
+	if latest > 3*time.Second {
+		t.Errorf("a retry came %v late", latest)
+	}
+}
