@@ -11,8 +11,14 @@ import (
 	"time"
 )
 
-// bodyTimeout is how long a body may take to arrive, however slowly.
-const bodyTimeout = 30 * time.Second
+// defaultBodyTimeout is that of a Front that names none.
+const defaultBodyTimeout = 30 * time.Second
+
+// setReadDeadline sets the end of reading from the client; zero for none. Where that cannot be done, as in
+// tests without a connection, there is no slow client either.
+func setReadDeadline(w http.ResponseWriter, at time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(at)
+}
 
 // CheckContentType accepts a body without a type, application/json and any +json type, with any parameters.
 func CheckContentType(r *http.Request) error {
@@ -32,14 +38,11 @@ func CheckContentType(r *http.Request) error {
 }
 
 // ReadBody reads the whole body into buf, at most limit bytes. Memory grows with what has arrived, never
-// with what a header promises.
+// with what a header promises. The deadline for it is the Front's; it is lifted when the body is whole,
+// since net/http watches the connection of a request that runs, and would end its context.
 func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
 		return tooLarge(limit)
-	}
-	rc := http.NewResponseController(w)
-	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err == nil {
-		defer rc.SetReadDeadline(time.Time{}) //nolint:errcheck // the connection is gone then, and the next read says so
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -47,6 +50,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Message: "the body did not arrive whole and in time", Err: err}
+	}
+	if r.ContentLength != 0 {
+		setReadDeadline(w, time.Time{})
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func Missing(format string, args ...any) *Error {
 	return &Error{Status: http.StatusNotFound, Type: NotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// Away is the 503 of something that will be back: err is logged, message is shown.
+// Away is the 503 of something that will be back: err is logged unless it is nil, message is shown.
 func Away(err error, message string) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Message: message, RetryAfter: time.Second, Err: err}
 }
@@ -110,10 +110,11 @@ type errorBody struct {
 // DocsPath is where the types of errors are explained, each at an anchor of its own name.
 const DocsPath = "/docs/errors"
 
-// WriteError answers with the error and logs it when it is our fault. Nobody hears of a client that left.
+// WriteError answers with the error and logs it when it is our fault. Nobody hears of a client that left,
+// and a 5xx without a cause is left to the metrics: a log that is away would fill the disk with lines.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	e := From(err)
-	if log != nil && e.Status >= 500 && r.Context().Err() == nil {
+	if log != nil && e.Status >= 500 && e.Err != nil && r.Context().Err() == nil {
 		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
 			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID), slog.String("error", e.Error()))
 	}

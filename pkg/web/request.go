@@ -36,22 +36,23 @@ func CheckHeader(r *http.Request) error {
 	return nil
 }
 
-// HeaderFields are the header lines of a request, names sorted, the lines of one name in their order. The
-// Host line is not among them; net/http took it out.
+// HeaderFields are the header lines of a request, names sorted, the lines of one name in their order. Host
+// is among them: net/http keeps it apart, but it was received, and it says by which name the sender called.
 func HeaderFields(r *http.Request) []event.Field {
-	names := make([]string, 0, len(r.Header))
-	n := 0
-	for name, values := range r.Header {
-		names = append(names, name)
+	n := 1
+	for _, values := range r.Header {
 		n += len(values)
 	}
-	slices.Sort(names)
 	fields := make([]event.Field, 0, n)
-	for _, name := range names {
-		for _, v := range r.Header[name] {
+	if r.Host != "" {
+		fields = append(fields, event.Field{Name: "Host", Value: r.Host})
+	}
+	for name, values := range r.Header {
+		for _, v := range values {
 			fields = append(fields, event.Field{Name: name, Value: v})
 		}
 	}
+	slices.SortStableFunc(fields, func(a, b event.Field) int { return strings.Compare(a.Name, b.Name) })
 	return fields
 }
 

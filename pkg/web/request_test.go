@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -69,8 +70,8 @@ func TestCheckHeader(t *testing.T) {
 
 func TestHeaderFieldsKeepOrderWithinAName(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
-	r.Header = http.Header{"X-B": {"2", "1"}, "X-A": {""}}
-	want := []event.Field{{Name: "X-A"}, {Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
+	r.Header = http.Header{"X-B": {"2", "1"}, "X-A": {""}, "Accept": {"*/*"}}
+	want := []event.Field{{Name: "Accept", Value: "*/*"}, {Name: "Host", Value: "example.com"}, {Name: "X-A"}, {Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
 	if diff := cmp.Diff(want, web.HeaderFields(r)); diff != "" {
 		t.Error(diff)
 	}
@@ -180,6 +181,7 @@ func TestFront(t *testing.T) {
 	f("wrapped", func(http.ResponseWriter, *http.Request) error { return fmt.Errorf("x: %w", web.State("a", "b")) }, 400, web.InvalidState, false)
 	f("missing", func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }, 404, web.NotFound, false)
 	f("away", func(http.ResponseWriter, *http.Request) error { return web.Away(errors.New("x"), "y") }, 503, web.Unavailable, true)
+	f("away, known", func(http.ResponseWriter, *http.Request) error { return web.Away(nil, "y") }, 503, web.Unavailable, false)
 	f("deadline", func(http.ResponseWriter, *http.Request) error { return context.DeadlineExceeded }, 504, web.Timeout, true)
 	f("unknown", func(http.ResponseWriter, *http.Request) error { return errors.New("detail") }, 500, web.Internal, true)
 	f("panic", func(http.ResponseWriter, *http.Request) error { panic("hunter2") }, 500, web.Internal, true)
@@ -197,6 +199,53 @@ func TestErrorHeaders(t *testing.T) {
 	web.WriteError(w, r, nil, &web.Error{Status: 503, Type: web.Unavailable, RetryAfter: 1100 * time.Millisecond, Run: "run_1"})
 	if w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), `"run_id":"run_1","queued":0`) {
 		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+}
+
+// net/http reads what is left of a body before it answers. A sender that stops in the middle, where nobody
+// wants the body at all, must not keep its connection for that.
+func TestSlowBodyThatNobodyReads(t *testing.T) {
+	front := &web.Front{BodyTimeout: 50 * time.Millisecond}
+	srv := httptest.NewServer(front.Wrap(func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }))
+	defer srv.Close()
+	for _, framing := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", framing)
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		answer, err := io.ReadAll(conn) // to the end of the connection
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 404 ") {
+			t.Errorf("%s: %q, %v", framing, answer, err)
+		}
+	}
+}
+
+// A request may run longer than its body may take: the deadline is over when the body is here.
+func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
+	front := &web.Front{BodyTimeout: 50 * time.Millisecond}
+	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.ReadBody(w, r, new(bytes.Buffer), 10); err != nil {
+			return err
+		}
+		select {
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+		web.WriteJSON(w, http.StatusOK, nil)
+		return nil
+	}))
+	defer srv.Close()
+	res, err := srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
 	}
 }
 

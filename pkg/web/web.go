@@ -9,6 +9,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,9 @@ type Front struct {
 	Proxies []netip.Prefix
 	// BaseURL is the public address, without a trailing slash; errors link to their explanation there.
 	BaseURL string
+	// BodyTimeout is how long a body may take to arrive, however slowly; zero for 30 s. It bounds a body that
+	// no handler reads too: net/http reads on for a while before it sends an answer.
+	BodyTimeout time.Duration
 	// Done is told of every request after its answer; nil for nobody.
 	Done func(Exchange)
 }
@@ -66,6 +70,9 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 		info := &Info{ID: id.Random("req_"), Client: ClientAddr(r, f.Proxies), docs: f.BaseURL + DocsPath}
 		r = r.WithContext(context.WithValue(r.Context(), infoKey{}, info))
 		res := &response{ResponseWriter: w}
+		if r.ContentLength != 0 {
+			setReadDeadline(w, time.Now().Add(cmp.Or(f.BodyTimeout, defaultBodyTimeout)))
+		}
 		h := w.Header()
 		h.Set("X-Request-Id", info.ID)
 		SetSandbox(h)
