@@ -14,8 +14,8 @@ import (
 // defaultBodyTimeout is that of a Front that names none.
 const defaultBodyTimeout = 30 * time.Second
 
-// setReadDeadline sets the end of reading from the client; zero for none. Where that cannot be done, as in
-// tests without a connection, there is no slow client either.
+// setReadDeadline sets the end of reading from the client. Where that cannot be done, as in tests without
+// a connection, there is no slow client either.
 func setReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
@@ -38,8 +38,7 @@ func CheckContentType(r *http.Request) error {
 }
 
 // ReadBody reads the whole body into buf, at most limit bytes. Memory grows with what has arrived, never
-// with what a header promises. The deadline for it is the Front's; it is lifted when the body is whole,
-// since net/http watches the connection of a request that runs, and would end its context.
+// with what a header promises. The deadline for it is the Front's; net/http lifts it when the body is whole.
 func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
 		return tooLarge(limit)
@@ -50,9 +49,6 @@ func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit i
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Message: "the body did not arrive whole and in time", Err: err}
-	}
-	if r.ContentLength != 0 {
-		setReadDeadline(w, time.Time{})
 	}
 	return nil
 }
