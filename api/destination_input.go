@@ -390,7 +390,7 @@ func scalar(raw []byte) (any, bool) {
 	case map[string]any, []any:
 		return nil, false
 	case float64:
-		return x, math.Abs(x) <= 1<<53
+		return x, math.Abs(x) < 1<<53
 	}
 	return v, true
 }

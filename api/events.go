@@ -71,18 +71,15 @@ func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 
 // detail reads the event that the path names.
 func (a *API) detail(r *http.Request, key *control.Key) (*event.Detail, error) {
-	d, err := eventID(r)
+	d, err := a.eventID(r)
 	if err != nil {
 		return nil, err
-	}
-	if !a.now().Before(a.expiry(d)) {
-		return nil, event.ErrNotFound
 	}
 	return a.deps.Events.Event(r.Context(), key.Account, d)
 }
 
 func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *control.Key) error {
-	d, err := eventID(r)
+	d, err := a.eventID(r)
 	if err != nil {
 		return err
 	}
@@ -122,17 +119,12 @@ func parseQuery(r *http.Request) (url.Values, error) {
 	return q, nil
 }
 
-// eventFilters are the filters of the list of events, each with the names it may be sent by.
-var eventFilters = []struct{ names []string }{
-	{[]string{"endpoint_id", "endpoint"}},
-	{[]string{"destination_id"}},
-	{[]string{"run_id"}},
-	{[]string{"status"}},
-	{[]string{"type"}},
-	{[]string{"source"}},
-	{[]string{"since", "from", "start"}},
-	{[]string{"until", "to", "end"}},
-}
+// eventParams are the parameters of the list of events by their first names; aliases are other names.
+var (
+	eventParams  = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "source", "since", "until", "limit", "cursor"}
+	eventLists   = []string{"endpoint_id", "endpoint", "destination_id", "run_id", "status", "type", "source"} // may be sent as name[] too
+	eventAliases = []string{"endpoint", "from", "start", "to", "end"}
+)
 
 // query reads filters by any of their names, and remembers what was asked for.
 type query struct {
@@ -248,20 +240,16 @@ func (a *API) eventQuery(values url.Values, account string) (event.Query, filter
 
 // unknownFilter refuses parameters that the list of events does not have.
 func unknownFilter(values url.Values) error {
-	var known []string
-	for _, f := range eventFilters {
-		known = append(known, f.names[0])
-	}
-	known = append(known, "limit", "cursor")
+	known := strings.Join(eventParams, ", ")
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		base := strings.TrimSuffix(name, "[]")
+		base, array := strings.CutSuffix(name, "[]")
 		switch {
-		case name == "limit", name == "cursor", slices.ContainsFunc(eventFilters, func(f struct{ names []string }) bool { return slices.Contains(f.names, base) }):
+		case slices.Contains(eventParams, name), slices.Contains(eventAliases, name), array && slices.Contains(eventLists, base):
 			continue
 		case base == "processing", base == "q", strings.HasPrefix(name, "body["), strings.HasPrefix(name, "header["):
-			return web.Invalid(name, "is not supported by this version; filter by %s", strings.Join(known, ", "))
+			return web.Invalid(name, "is not supported by this version; filter by %s", known)
 		}
-		return web.Invalid(name, "is no filter of this list%s; the filters are %s", didYouMean(base, known), strings.Join(known, ", "))
+		return web.Invalid(name, "is no filter of this list%s; the filters are %s", didYouMean(base, eventParams), known)
 	}
 	return nil
 }

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/goleak"
 
@@ -206,6 +210,14 @@ func (f *fake) Attempts(_ context.Context, account string, ev, before id.ID, lim
 	return page, nil
 }
 
+func withRates(read, write, send int) func(*api.Config, *api.Deps) {
+	return func(cfg *api.Config, _ *api.Deps) { cfg.RateRead, cfg.RateWrite, cfg.RateSend = read, write, send }
+}
+
+func withConfig(c api.Configuration) func(*api.Config, *api.Deps) {
+	return func(_ *api.Config, deps *api.Deps) { deps.Config = c }
+}
+
 // client calls an API under test with one key.
 type client struct {
 	t    testing.TB
@@ -256,6 +268,11 @@ type answer struct {
 // do sends a request; body is text, nil, or a value that becomes JSON. Headers are name, value pairs.
 func (c *client) do(method, target string, body any, headers ...string) *answer {
 	c.t.Helper()
+	return c.doCtx(c.t.Context(), method, target, body, headers...)
+}
+
+func (c *client) doCtx(ctx context.Context, method, target string, body any, headers ...string) *answer {
+	c.t.Helper()
 	var reader io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -268,16 +285,22 @@ func (c *client) do(method, target string, body any, headers ...string) *answer 
 		}
 		reader = bytes.NewReader(text)
 	}
-	r := httptest.NewRequestWithContext(c.t.Context(), method, target, reader)
+	r := httptest.NewRequestWithContext(ctx, method, target, reader)
 	if c.key != "" {
 		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
+	return c.serve(r)
+}
+
+// serve answers a request that the caller has made.
+func (c *client) serve(r *http.Request) *answer {
+	c.t.Helper()
 	w := httptest.NewRecorder()
 	c.api.Handler().ServeHTTP(w, r)
-	a := &answer{t: c.t, call: method + " " + target, Status: w.Code, Header: w.Header(), raw: w.Body.Bytes()}
+	a := &answer{t: c.t, call: r.Method + " " + r.URL.Path, Status: w.Code, Header: w.Header(), raw: w.Body.Bytes()}
 	if w.Header().Get("Content-Type") == "application/json" {
 		if err := json.Unmarshal(a.raw, &a.Body); err != nil {
 			c.t.Fatalf("%s: answer is not JSON: %v\n%s", a.call, err, a.raw)
@@ -354,4 +377,66 @@ func (c *client) endpoint(members map[string]any) *answer {
 func (c *client) send(endpoint string) string {
 	c.t.Helper()
 	return c.do("POST", "/v1/endpoints/"+endpoint+"/events", `{"type":"a.b","data":{}}`).want(202).text("id")
+}
+
+// equalEndpoints compares answers but for what changes with every write and what is shown once.
+func equalEndpoints(t *testing.T, a, b *answer) {
+	t.Helper()
+	strip := func(v any) any {
+		out := map[string]any{}
+		for k, v := range v.(map[string]any) {
+			out[k] = v
+		}
+		delete(out, "updated_at")
+		delete(out, "warnings")
+		for _, d := range out["destinations"].([]any) {
+			delete(d.(map[string]any)["signing"].(map[string]any), "secret")
+		}
+		return out
+	}
+	if diff := gocmp.Diff(strip(a.Body), strip(b.Body)); diff != "" {
+		t.Errorf("%s, then %s:\n%s", a.call, b.call, diff)
+	}
+}
+
+type ctxT = context.Context
+
+// fakeDNS dials a name server that answers every question for an IPv4 address with addr, and knows no
+// other kind of address (RFC 1035, 4).
+func fakeDNS(addr netip.Addr) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go answerDNS(theirs, addr)
+		return ours, nil
+	}
+}
+
+// answerDNS speaks DNS over a stream: two bytes of length before each message.
+func answerDNS(conn net.Conn, addr netip.Addr) {
+	defer conn.Close()
+	for {
+		var length [2]byte
+		if _, err := io.ReadFull(conn, length[:]); err != nil {
+			return
+		}
+		question := make([]byte, binary.BigEndian.Uint16(length[:]))
+		if _, err := io.ReadFull(conn, question); err != nil {
+			return
+		}
+		end := 12
+		for question[end] != 0 {
+			end += int(question[end]) + 1
+		}
+		end += 5
+		answer := append(bytes.Clone(question[:2]), 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
+		answer = append(answer, question[12:end]...)
+		if question[end-3] == 1 { // type A
+			answer[7] = 1
+			answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4)
+			answer = append(answer, addr.AsSlice()...)
+		}
+		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+			return
+		}
+	}
 }

@@ -153,9 +153,13 @@ func authorize(key *control.Key, method string) error {
 
 // fault is the one place where errors of other packages become answers.
 func fault(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	if _, decided := errors.AsType[*web.Error](err); decided {
+		return err
+	}
+	switch {
 	case errors.Is(err, control.ErrConflict):
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
 	case errors.Is(err, control.ErrNotFound):
@@ -186,11 +190,11 @@ func (a *API) endpointOf(r *http.Request, key *control.Key) (*control.Endpoint, 
 	return e, nil
 }
 
-// eventID is the event that the path names.
-func eventID(r *http.Request) (id.ID, error) {
+// eventID is the event that the path names, as long as it can be read.
+func (a *API) eventID(r *http.Request) (id.ID, error) {
 	d, err := id.Parse(id.Event, mux.Vars(r)["event"])
-	if err != nil {
-		return d, web.Missing("there is no such event")
+	if err != nil || !a.now().Before(a.expiry(d)) {
+		return d, fault(event.ErrNotFound)
 	}
 	return d, nil
 }

@@ -1,0 +1,266 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// values of every JSON kind, and some that only look right.
+var anyValues = []string{`null`, `0`, `-1`, `1.5`, `1e400`, `""`, `"x"`, `"ünï"`, `true`, `[]`, `[null]`, `["x"]`, `[1]`, `[{}]`, `{}`, `{"a":1}`, `{"":null}`,
+	`"\u0000"`, `"\ud800"`, `99999999999999999999`}
+
+// endpointMembers are all members of an endpoint with good values that are not the default.
+func endpointMembers() map[string]any {
+	return map[string]any{
+		"name": "orders", "description": "all orders", "provider": "hmac",
+		"verification": map[string]any{
+			"type": "hmac", "secret": "verification-secret-1", "tolerance_seconds": 60, "mode": "observe", "header": "X-Sig",
+			"algorithm": "sha512", "encoding": "base64", "prefix": "v=", "signed_content": "{timestamp}.{body}",
+		},
+		"type_source":  "header:X-Type",
+		"destinations": []any{destinationMembers()},
+		"retry_policy": map[string]any{
+			"strategy": "schedule", "schedule_seconds": []int{1, 2}, "max_attempts": 3, "jitter": 0.5, "respect_retry_after": false,
+			"max_retry_after_seconds": 10, "retry_on": []string{"404", "3xx"},
+		},
+		"alerts":         map[string]any{"enabled": true, "channels": nil},
+		"transformation": nil, "dedup": nil,
+		"response": map[string]any{"status": 202, "content_type": "text/plain", "body": "ok"},
+		"enabled":  true, "paused": false, "scan_payloads": false, "metadata": map[string]string{"team": "billing"},
+	}
+}
+
+func destinationMembers() map[string]any {
+	return map[string]any{
+		"url": "https://example.com/orders", "name": "orders", "enabled": false, "paused": false, "timeout_seconds": 5,
+		"headers": map[string]string{"Authorization": "Bearer abcdefghijklmnop", "X-Shop": "de"}, "rate_limit": nil, "max_in_flight": 2,
+		"filter":  map[string]any{"types": []string{"order.*"}, "body": map[string]any{"data.total": 5, "data.kind": "a"}},
+		"signing": map[string]any{"scheme": "standard_webhooks", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+	}
+}
+
+// Every member, on every level, is given every kind of value: never a 5xx, and a 400 names the member.
+func TestWrongTypesAtEveryMember(t *testing.T) {
+	c := newClient(t)
+	base := c.endpoint(nil)
+	target, other := "/v1/endpoints/"+base.text("id"), c.endpoint(nil) // a PATCH of destinations removes the others
+	dst := "/v1/endpoints/" + other.text("id") + "/destinations/" + other.text("destinations.0.id")
+	try := func(method, target, path string, body any) {
+		t.Helper()
+		a := c.do(method, target, body)
+		if a.Status >= 500 || a.Status == 401 || a.Status == 404 {
+			t.Errorf("%s %s: %d\n%s", method, body, a.Status, a.raw)
+		}
+		if a.Status == 400 {
+			if param, _ := a.get("error.param").(string); !strings.HasPrefix(param, path) {
+				t.Errorf("%s %s: 400 names %q, want %q: %v", method, body, param, path, a.get("error.message"))
+			}
+		}
+	}
+	each := func(members map[string]any, prefix string, wrap func(json.RawMessage) any, calls ...string) {
+		walk(members, nil, func(path []string) {
+			for _, v := range anyValues {
+				body, err := json.Marshal(wrap(with(t, members, path, v)))
+				if err != nil { // a value that is not JSON for encoding/json is one for us to judge
+					body = []byte(fmt.Sprintf(`{"name":%s}`, v))
+				}
+				for _, call := range calls {
+					method, target, _ := strings.Cut(call, " ")
+					try(method, target, prefix+path[0], string(body))
+				}
+			}
+		})
+	}
+	asIs := func(m json.RawMessage) any { return m }
+	each(endpointMembers(), "", asIs, "POST /v1/endpoints", "PATCH "+target)
+	each(destinationMembers(), "", asIs, "PATCH "+dst)
+	each(destinationMembers(), "destinations[0].", func(m json.RawMessage) any { return map[string]any{"destinations": []any{m}} }, "POST /v1/endpoints")
+	for _, v := range anyValues {
+		try("POST", target+"/events", "type", fmt.Sprintf(`{"type":%s,"data":{}}`, v))
+		try("POST", target+"/events", "data", fmt.Sprintf(`{"type":"a","data":%s}`, v))
+		try("POST", dst+"/rotate_secret", "overlap_seconds", fmt.Sprintf(`{"overlap_seconds":%s}`, v))
+		try("POST", target+"/destinations", "url", fmt.Sprintf(`{"url":%s}`, v))
+	}
+	event := c.send(base.text("id"))
+	for _, v := range anyValues {
+		try("POST", "/v1/events/"+event+"/replay", "destination_id", fmt.Sprintf(`{"destination_id":%s}`, v))
+	}
+}
+
+// walk calls f with the path of every member, objects inside of objects too.
+func walk(m map[string]any, path []string, f func(path []string)) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		here := append(slices.Clone(path), name)
+		f(here)
+		if inner, ok := m[name].(map[string]any); ok {
+			walk(inner, here, f)
+		}
+	}
+}
+
+// with is m with the raw value v at the path.
+func with(t *testing.T, m map[string]any, path []string, v string) json.RawMessage {
+	t.Helper()
+	out := maps.Clone(m)
+	if len(path) == 1 {
+		out[path[0]] = json.RawMessage(v)
+	} else {
+		out[path[0]] = with(t, m[path[0]].(map[string]any), path[1:], v)
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestBounds sets one member to values below, at and beyond its bounds. A value is JSON text.
+func TestBounds(t *testing.T) {
+	c := newClient(t)
+	text := func(n int) string { return `"` + strings.Repeat("ä", n) + `"` }
+	many := func(n int, element string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
+	}
+	object := func(n int, member string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"%s%d":"v"`, member, i)
+		}
+		return "{" + strings.TrimPrefix(b.String(), ",") + "}"
+	}
+	urls := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"https://example.com/%d"`, i)
+		}
+		return "[" + strings.TrimPrefix(b.String(), ",") + "]"
+	}
+	url := func(n int) string {
+		return `"https://example.com/` + strings.Repeat("a", n-len("https://example.com/")) + `"`
+	}
+	exponential := `{"strategy":"exponential",%s}`
+	schedule := `{"schedule_seconds":%s}`
+	hmac := `{"type":"hmac","secret":"0123456789",%s}`
+	type bound struct {
+		member    string // {"member": value}; %s in format when the member lies deeper
+		format    string
+		good, bad []string
+		param     string // of the fault
+	}
+	endpoint := []bound{
+		{"name", "%s", []string{text(1), text(100)}, []string{text(0), text(101), `"\u0007"`}, "name"},
+		{"description", "%s", []string{"null", text(0), text(500), `"a\nb"`}, []string{text(501)}, "description"},
+		{"provider", "%s", []string{`"stripe"`, `"generic"`}, []string{`"Stripe"`, `"paypal"`, `""`}, "provider"},
+		{"type_source", "%s", []string{"null", `"body:$.type"`, `"header:X-T"`, `"const:a.b"`}, []string{`""`, `"body"`, `"cookie:x"`, text(513)}, "type_source"},
+		{"destinations", "%s", []string{urls(1), urls(50)}, []string{"[]", urls(51), `["x"]`, "null", `{}`, `"https://example.com"`}, "destinations"},
+		{"destinations", "[{\"url\":%s}]", []string{url(2048), `"https://EXAMPLE.com:8443/x?y=z"`}, []string{url(2049), `""`, `"https://user:pw@example.com"`,
+			`"https://example.com/#f"`, `"https://localhost/"`, `"https://127.0.0.1/"`, `"https://10.0.0.1/"`, `"https://[::1]/"`, `"https://8.8.8.8/"`,
+			`"https://0x7f.1/"`, `"https://2130706433/"`, `"https://example.com:80/"`, `"https://example.com:1023/"`, `"https://host/"`, `"ftp://example.com"`, `"//example.com"`, `"example.com"`}, "destinations[0].url"},
+		{"destinations", `[{"url":"https://a.example","timeout_seconds":%s}]`, []string{"1", "60"}, []string{"0", "61", "1.0", "1e1"}, "destinations[0].timeout_seconds"},
+		{"destinations", `[{"url":"https://a.example","max_in_flight":%s}]`, []string{"1", "1000"}, []string{"0", "1001", `"5"`}, "destinations[0].max_in_flight"},
+		{"destinations", `[{"url":"https://a.example","name":%s}]`, []string{"null", text(100)}, []string{text(101)}, "destinations[0].name"},
+		{"destinations", `[{"url":"https://a.example","headers":%s}]`, []string{"null", "{}", object(20, "X-H"), `{"X-A":""}`, `{"User-Agent":"x"}`}, []string{object(21, "X-H"), `{"":"v"}`, `{"a b":"v"}`}, "destinations[0].headers"},
+		{"destinations", `[{"url":"https://a.example","headers":{"X-A":%s}}]`, []string{`"` + strings.Repeat("v", 2048) + `"`}, []string{`"` + strings.Repeat("v", 2049) + `"`, `"a\r\nb"`, `" a"`, `"ä"`}, "destinations[0].headers.X-A"},
+		{"destinations", `[{"url":"https://a.example","paused":%s}]`, []string{"false"}, []string{"true"}, "destinations[0].paused"},
+		{"destinations", `[{"url":"https://a.example","rate_limit":%s}]`, []string{"null"}, []string{`{"per_second":1,"burst":1}`}, "destinations[0].rate_limit"},
+		{"destinations", `[{"url":"https://a.example","filter":{"types":%s}}]`, []string{"[]", many(50, `"a.*"`), `["*","order.paid"]`}, []string{many(51, `"a"`), `["a b"]`, `["*.a"]`, `["a.*.b"]`, `[1]`}, "destinations[0].filter.types"},
+		{"destinations", `[{"url":"https://a.example","filter":{"body":%s}}]`, []string{"{}", object(20, "p"), `{"a.b":null,"c":1.5,"d":true}`}, []string{object(21, "p"), `{"a..b":1}`, `{"a":[]}`, `{"a":9007199254740993}`}, "destinations[0].filter.body"},
+		{"destinations", `[{"url":"https://a.example","signing":{"scheme":%s}}]`, []string{`"standard_webhooks"`}, []string{`"hmac"`, "null"}, "destinations[0].signing.scheme"},
+		{"destinations", `[{"url":"https://a.example","signing":{"secret":%s}}]`, []string{`"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`}, []string{`"whsec_AAAA"`, `"secret"`, `""`}, "destinations[0].signing.secret"},
+		{"retry_policy", `{"max_attempts":%s}`, []string{"1", "50"}, []string{"0", "51", "1.5", `"3"`}, "retry_policy.max_attempts"},
+		{"retry_policy", `{"jitter":%s}`, []string{"0", "1", "0.25"}, []string{"-0.1", "1.01"}, "retry_policy.jitter"},
+		{"retry_policy", `{"max_retry_after_seconds":%s}`, []string{"0", "86400"}, []string{"-1", "86401"}, "retry_policy.max_retry_after_seconds"},
+		{"retry_policy", `{"retry_on":%s}`, []string{"[]", `["3xx","4xx","404"]`, many(50, `"404"`)}, []string{`["5xx"]`, `["200"]`, `[404]`, "null", many(51, `"404"`)}, "retry_policy.retry_on"},
+		{"retry_policy", schedule, []string{"[1]", many(50, "86400")}, []string{"[]", "null", "[0]", "[86401]", "[1.5]", many(51, "1")}, "retry_policy.schedule_seconds"},
+		{"retry_policy", `{"strategy":%s}`, []string{`"schedule"`, `"exponential"`, `"none"`}, []string{`"never"`}, "retry_policy.strategy"},
+		{"retry_policy", `{"strategy":"linear","interval_seconds":%s}`, []string{"1", "86400"}, []string{"0", "86401"}, "retry_policy.interval_seconds"},
+		{"retry_policy", fmt.Sprintf(exponential, `"initial_seconds":%s`), []string{"1", "3600"}, []string{"0", "3601"}, "retry_policy.initial_seconds"},
+		{"retry_policy", fmt.Sprintf(exponential, `"multiplier":%s`), []string{"1", "10", "1.5"}, []string{"0.9", "10.1"}, "retry_policy.multiplier"},
+		{"retry_policy", fmt.Sprintf(exponential, `"max_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"}, "retry_policy.max_seconds"},
+		{"response", `{"status":%s}`, []string{"200", "299"}, []string{"199", "300"}, "response.status"},
+		{"response", `{"content_type":%s}`, []string{`"text/xml"`, `"application/xml"`}, []string{`"text/html"`}, "response.content_type"},
+		{"response", `{"body":%s}`, []string{text(0), text(16384)}, []string{text(16385)}, "response.body"},
+		{"metadata", "%s", []string{"null", "{}", object(20, "k"), `{"k":null}`}, []string{object(21, "k"), `{"":"v"}`, `{"` + strings.Repeat("k", 65) + `":"v"}`}, "metadata"},
+		{"metadata", `{"k":%s}`, []string{text(0), text(500)}, []string{text(501), "1"}, "metadata.k"},
+		{"alerts", `{"enabled":%s}`, []string{"true"}, []string{"false"}, "alerts.enabled"},
+		{"alerts", `{"channels":%s}`, []string{"null"}, []string{`["email"]`}, "alerts.channels"},
+		{"dedup", "%s", []string{"null"}, []string{`{"key":"body:$.id"}`}, "dedup"},
+		{"transformation", "%s", []string{"null", "[]", `{"ops":[ ]}`}, []string{`{"ops":[{"op":"drop","path":"a"}]}`}, "transformation"},
+		{"paused", "%s", []string{"false"}, []string{"true"}, "paused"},
+		{"scan_payloads", "%s", []string{"false"}, []string{"true"}, "scan_payloads"},
+		{"verification", fmt.Sprintf(hmac, `"tolerance_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"}, "verification.tolerance_seconds"},
+		{"verification", fmt.Sprintf(hmac, `"mode":%s`), []string{`"enforce"`, `"observe"`}, []string{`"off"`}, "verification.mode"},
+		{"verification", `{"type":"hmac","secret":%s}`, []string{`"x"`, `"` + strings.Repeat("s", 512) + `"`}, []string{`""`, `"` + strings.Repeat("s", 513) + `"`}, "verification.secret"},
+		{"verification", `{"type":"hmac","secrets":%s}`, []string{`["a"]`, many(3, `"a"`)}, []string{"[]", many(4, `"a"`), `[""]`, `[1]`}, "verification.secrets"},
+		{"verification", `{"type":%s,"secret":"x"}`, []string{`"stripe"`, `"twilio"`}, []string{`"generic"`, `"paypal"`}, "verification.type"},
+		{"verification", `{"type":"hmac"%s}`, []string{`,"secret":"x"`}, []string{``}, "verification.secret"},
+	}
+	for _, b := range endpoint {
+		try := func(value string) *answer {
+			body := fmt.Sprintf(`{"%s":%s`, b.member, fmt.Sprintf(b.format, value))
+			if b.member != "destinations" {
+				body += `,"url":"https://example.com/h"`
+			}
+			return c.do("POST", "/v1/endpoints", body+"}")
+		}
+		for _, v := range b.good {
+			if a := try(v); a.Status != 201 || a.get("warnings") != nil {
+				t.Errorf("%s %.80s: %d\n%s", b.member, v, a.Status, a.raw)
+			}
+		}
+		for _, v := range b.bad {
+			a := try(v)
+			if param, _ := a.get("error.param").(string); a.Status != 400 || !strings.HasPrefix(param, b.param) {
+				t.Errorf("%s %.80s: %d %s, want 400 %s\n%s", b.member, v, a.Status, param, b.param, a.raw)
+			}
+		}
+	}
+}
+
+func TestReservedHeaders(t *testing.T) {
+	c := newClient(t)
+	for _, name := range []string{"Host", "content-length", "Webhook-Id", "relay-attempt", "Transfer-Encoding", "connection", "Idempotency-Key"} {
+		c.do("POST", "/v1/endpoints", map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "headers": map[string]string{name: "x"}}}}).
+			wantError(400, "invalid_request", "destinations[0].headers."+name)
+	}
+	c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://example.com","headers":{"X-A":"1","x-a":"2"}}]}`).
+		wantError(400, "invalid_request", "destinations[0].headers.x-a")
+}
+
+func TestDuplicateMembers(t *testing.T) {
+	c := newClient(t)
+	for body, param := range map[string]string{
+		`{"name":"a","name":"b"}`: "name",
+		`{"destinations":[{"url":"https://a.example","url":"https://b.example"}]}`:                    "destinations[0].url",
+		`{"url":"https://a.example","retry_policy":{"jitter":0,"jitter":1}}`:                          "retry_policy.jitter",
+		`{"url":"https://a.example","metadata":{"a":"1","\u0061":"2"}}`:                               "metadata.a",
+		`{"url":"https://a.example","destinations":["https://b.example"]}`:                            "url",
+		`{"url":"https://a.example","verification":{"secret":"a","secrets":["b"]}}`:                   "verification.type",
+		`{"url":"https://a.example","provider":"hmac","verification":{"secret":"a","secrets":["b"]}}`: "verification.secrets",
+	} {
+		c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", param)
+	}
+}
+
+func TestUnknownMembersAreWarnings(t *testing.T) {
+	c := newClient(t)
+	a := c.do("POST", "/v1/endpoints", `{"url":"https://example.com","nmae":"x","retry_policy":{"max_attempt":3},"id":"ep_x","created_at":"x","object":"x"}`).want(201)
+	var params []string
+	for _, w := range a.get("warnings").([]any) {
+		params = append(params, w.(map[string]any)["param"].(string))
+	}
+	if got := strings.Join(params, " "); got != "retry_policy.max_attempt nmae" {
+		t.Errorf("warnings for %s", got)
+	}
+	if got := a.text("warnings.1.message"); !strings.Contains(got, "did you mean name?") {
+		t.Errorf("%s", got)
+	}
+	sent := c.do("POST", "/v1/endpoints/"+a.text("id")+"/events", `{"type":"a","data":{},"dta":1}`).want(202)
+	if sent.text("warnings.0.param") != "dta" {
+		t.Errorf("%s", sent.raw)
+	}
+}

@@ -1,0 +1,274 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// The tests below are the rows of contract §13 that the present routes can answer, by their number there.
+
+func TestContract01EveryCallNeedsAKey(t *testing.T) {
+	c := newClient(t)
+	text, key, err := configuration.CreateKey(t.Context(), "revoked", control.ReadWrite, false, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.as(text).do("GET", "/v1/me", nil).want(200)
+	if err := configuration.RevokeKey(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/v1", "/v1/", "/v1/me", "/v1/endpoints", "/v1/events/evt_nope", "/v1/nope"} {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+			c.as("").do(method, target, nil).wantError(401, "authentication_required", "")
+			c.as("wrong").do(method, target, nil).wantError(401, "invalid_api_key", "")
+			a := c.as(text).do(method, target, nil).wantError(401, "invalid_api_key", "")
+			if a.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Fatalf("%s without WWW-Authenticate", a.call)
+			}
+		}
+	}
+	for _, header := range []string{"Basic " + writeKey, writeKey, "Bearer", "Bearer ", "Bearer " + writeKey + " x"} {
+		c.as("").do("GET", "/v1/me", nil, "Authorization", header).wantError(401, "invalid_api_key", "")
+	}
+	c.as("").do("GET", "/v1/me", nil, "Authorization", "bearer  "+writeKey).want(200)
+}
+
+func TestContract02ReadKeyCannotWrite(t *testing.T) {
+	c := newClient(t)
+	known := c.endpoint(nil)
+	ep, dst := known.text("id"), known.text("destinations.0.id")
+	agent, _, err := configuration.CreateKey(t.Context(), "agent", control.ReadWrite, true, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{readKey, agent} {
+		c := c.as(key)
+		for _, id := range []string{ep, "ep_nope"} {
+			c.do("POST", "/v1/endpoints", "broken").wantError(403, "insufficient_scope", "")
+			c.do("PATCH", "/v1/endpoints/"+id, nil).wantError(403, "insufficient_scope", "")
+			c.do("DELETE", "/v1/endpoints/"+id, nil).wantError(403, "insufficient_scope", "")
+			c.do("POST", "/v1/endpoints/"+id+"/events", nil).wantError(403, "insufficient_scope", "")
+			c.do("POST", "/v1/endpoints/"+id+"/destinations", nil).wantError(403, "insufficient_scope", "")
+			c.do("PATCH", "/v1/endpoints/"+id+"/destinations/"+dst, nil).wantError(403, "insufficient_scope", "")
+			c.do("DELETE", "/v1/endpoints/"+id+"/destinations/"+dst, nil).wantError(403, "insufficient_scope", "")
+			c.do("POST", "/v1/endpoints/"+id+"/destinations/"+dst+"/rotate_secret", nil).wantError(403, "insufficient_scope", "")
+			c.do("POST", "/v1/events/evt_nope/replay", nil).wantError(403, "insufficient_scope", "")
+		}
+		c.do("GET", "/v1/endpoints/"+ep, nil).want(200)
+		c.do("GET", "/v1/events", nil).want(200)
+	}
+	if got := c.as(agent).do("GET", "/v1/me", nil).get("agent"); got != true {
+		t.Errorf("agent is %v in /v1/me", got)
+	}
+}
+
+func TestContract03CreateWithoutDNS(t *testing.T) {
+	a := newClient(t).do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://example.com/h"}]}`).want(201)
+	if !strings.HasPrefix(a.text("ingest_url"), baseURL+"/in/") || !strings.HasPrefix(a.text("destinations.0.signing.secret"), "whsec_") {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+func TestContract04PlainHTTPDestination(t *testing.T) {
+	newClient(t).do("POST", "/v1/endpoints", `{"destinations":[{"url":"http://example.com/h"}]}`).wantError(400, "invalid_request", "destinations[0].url")
+}
+
+func TestContract05EmptyArrayBroken(t *testing.T) {
+	c := newClient(t)
+	c.do("POST", "/v1/endpoints", `{}`).wantError(400, "invalid_request", "destinations")
+	c.do("POST", "/v1/endpoints", nil).wantError(400, "invalid_request", "destinations")
+	for _, body := range []string{`[]`, `{`, `x`, `null`, `"x"`, `{}{}`, `{"a":}`, "\x00", `{"a":"` + "\xff" + `"}`} {
+		c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", "")
+	}
+}
+
+func TestContract06PatchLeavesTheRest(t *testing.T) {
+	c := newClient(t)
+	before := c.endpoint(map[string]any{"name": "orders", "metadata": map[string]any{"a": "b"}})
+	after := c.do("PATCH", "/v1/endpoints/"+before.text("id"), `{"retry_policy":{"max_attempts":1}}`).want(200)
+	if after.get("retry_policy.max_attempts") != 1.0 {
+		t.Fatalf("%s", after.raw)
+	}
+	after.Body["retry_policy"].(map[string]any)["max_attempts"] = 10.0
+	equalEndpoints(t, before, after)
+}
+
+func TestContract07SendIsReadableAndListedAtOnce(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	sent := c.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a.b","data":{}}`).want(202)
+	if sent.text("status") != "pending" || sent.get("destinations.pending") != 1.0 {
+		t.Errorf("%s", sent.raw)
+	}
+	if got := c.do("GET", "/v1/events/"+sent.text("id"), nil).want(200).text("id"); got != sent.text("id") {
+		t.Errorf("read %s", got)
+	}
+	if got := c.do("GET", "/v1/events?endpoint_id="+ep, nil).want(200).text("data.0.id"); got != sent.text("id") {
+		t.Errorf("listed %s", got)
+	}
+}
+
+func TestContract08SendFaults(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	c.do("POST", target, `{"data":{}}`).wantError(400, "invalid_request", "type")
+	c.do("POST", target, `{"type":"a.b","data":[]}`).wantError(400, "invalid_request", "data")
+	c.do("POST", target, `{"type":"a.b","data":"x"}`).wantError(400, "invalid_request", "data")
+	c.do("POST", target, `{"type":"a.b"}`).wantError(400, "invalid_request", "data")
+}
+
+func TestContract09PagingWhileSending(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	want := map[string]bool{}
+	for range 7 {
+		want[c.send(ep)] = true
+	}
+	target, seen := "/v1/events?limit=1&endpoint_id="+ep, map[string]bool{}
+	for cursor := ""; ; {
+		page := c.do("GET", target+cursor, nil).want(200)
+		id := page.text("data.0.id")
+		if seen[id] {
+			t.Fatalf("%s came twice", id)
+		}
+		seen[id] = true
+		next, more := page.Body["next_cursor"]
+		if !more {
+			break
+		}
+		cursor = "&cursor=" + next.(string)
+		c.send(ep)
+	}
+	for id := range want {
+		if !seen[id] {
+			t.Errorf("%s was skipped", id)
+		}
+	}
+}
+
+func TestContract10UnknownIdsAndRoutes(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	name, dst := ep.text("id"), ep.text("destinations.0.id")
+	for _, call := range []string{
+		"GET /v1/events/evt_nope", "GET /v1/events/" + name, "GET /v1/nope", "GET /v1", "GET /v1/", "GET /v1/events/", "GET /v1//events",
+		"GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h", "GET /v1/events/EVT_01M7W6H6KK00R00W2S1CBS4F8H", "GET /v1/events/%2e%2e",
+		"GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h%2fattempts", "GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h/attempts",
+		"POST /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h/replay", "POST /v1/events/evt_nope/replay",
+		"GET /v1/endpoints/ep_nope", "PATCH /v1/endpoints/ep_nope", "DELETE /v1/endpoints/ep_nope", "POST /v1/endpoints/ep_nope/events",
+		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
+		"DELETE /v1/endpoints/" + name + "/destinations/dst_nope", "POST /v1/endpoints/" + name + "/destinations/dst_nope/rotate_secret",
+		"POST /healthz", "GET /", "GET /nope", "GET /in",
+	} {
+		method, target, _ := strings.Cut(call, " ")
+		c.do(method, target, nil).wantError(404, "not_found", "")
+		c.do(method, target, "broken").wantError(404, "not_found", "") // before the body is judged
+	}
+	for call, allow := range map[string]string{
+		"PUT /v1/endpoints": "GET, POST", "DELETE /v1/events": "GET", "OPTIONS /v1/endpoints/ep_x": "DELETE, GET, PATCH",
+		"GET /v1/endpoints/ep_x/events": "POST", "TRACE /v1/me": "GET",
+	} {
+		method, target, _ := strings.Cut(call, " ")
+		if got := c.do(method, target, nil).wantError(404, "not_found", "").Header.Get("Allow"); got != allow {
+			t.Errorf("%s: Allow %q, want %q", call, got, allow)
+		}
+	}
+}
+
+func TestContract16DeleteThenEverythingIsGoneButTheEvents(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	event := c.send(ep)
+	gone := c.do("DELETE", "/v1/endpoints/"+ep, nil).want(200)
+	if gone.text("id") != ep || gone.text("object") != "endpoint" || gone.get("deleted") != true {
+		t.Errorf("%s", gone.raw)
+	}
+	for _, method := range []string{"GET", "PATCH", "DELETE"} {
+		c.do(method, "/v1/endpoints/"+ep, nil).wantError(404, "not_found", "")
+	}
+	c.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a","data":{}}`).wantError(404, "not_found", "")
+	if got := c.do("GET", "/v1/events?endpoint_id="+ep, nil).want(200).text("data.0.id"); got != event {
+		t.Errorf("listed %s", got)
+	}
+	c.do("GET", "/v1/events/"+event, nil).want(200)
+	c.do("POST", "/v1/events/"+event+"/replay", nil).wantError(400, "invalid_state", "")
+}
+
+// Each refusal stands before all that follow: a request with every fault gets the first of them, and with
+// that one mended the next.
+func TestPrecedence(t *testing.T) {
+	c := newClient(t)
+	limited := newClient(t, withRates(1, 1, 1))
+	const path = "/v1/endpoints/ep_nope/events"
+	bad := []string{"Content-Type", "text/plain"}
+	c.as("wrong").do("POST", path, "broken", bad...).wantError(401, "invalid_api_key", "")
+	limited.as(readKey).do("POST", path, "broken", bad...).wantError(403, "insufficient_scope", "")
+	limited.as(readKey).do("POST", path, "broken", bad...).wantError(429, "rate_limited", "")
+	limited.as("wrong").do("POST", path, "broken", bad...).want(401)
+	c.as(readKey).do("POST", path, "broken", bad...).wantError(403, "insufficient_scope", "")
+	c.do("POST", path, "broken", bad...).wantError(404, "not_found", "")
+	ep := c.endpoint(nil).text("id")
+	c.do("POST", "/v1/endpoints/"+ep+"/events", "broken", bad...).wantError(400, "invalid_request", "content-type")
+	c.do("POST", "/v1/endpoints/"+ep+"/events", "broken").wantError(400, "invalid_request", "")
+}
+
+// lapsed is a configuration whose lease has run out.
+type lapsed struct{ *control.Control }
+
+func (lapsed) Authenticate(string) (*control.Key, error) { return nil, control.ErrLease }
+
+// awayLog is a configuration whose log does not answer to writes.
+type awayLog struct{ *control.Control }
+
+func (awayLog) CreateEndpoint(context.Context, *control.Endpoint) (*control.Endpoint, error) {
+	return nil, control.ErrUnavailable
+}
+
+func (awayLog) UpdateEndpoint(context.Context, string, func(*control.Endpoint) error) (*control.Endpoint, error) {
+	return nil, control.ErrConflict
+}
+
+func TestConfigurationFaults(t *testing.T) {
+	a := newClient(t, withConfig(lapsed{configuration})).do("GET", "/v1/me", nil).wantError(503, "unavailable", "")
+	if a.Header.Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+	ep := newClient(t).endpoint(nil).text("id")
+	c := newClient(t, withConfig(awayLog{configuration}))
+	c.do("POST", "/v1/endpoints", `{"url":"https://example.com"}`).wantError(503, "unavailable", "")
+	c.do("PATCH", "/v1/endpoints/"+ep, `{"name":"x"}`).wantError(400, "conflict", "")
+}
+
+func TestEveryAnswerIsSandboxedAndNamed(t *testing.T) {
+	c := newClient(t)
+	for _, a := range []*answer{
+		c.do("GET", "/v1/me", nil), c.do("GET", "/v1/nope", nil), c.as("").do("GET", "/v1/me", nil), c.do("GET", "/healthz", nil),
+		c.do("GET", "/readyz", nil), c.do("GET", "/nope", nil), c.do("GET", "/docs/errors", nil), c.do("POST", "/v1/endpoints", "x"),
+	} {
+		if a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" || a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %v", a.call, a.Header)
+		}
+	}
+}
+
+func TestHeaderBlockBounds(t *testing.T) {
+	c := newClient(t)
+	r := func(lines int) int {
+		req, _ := http.NewRequestWithContext(t.Context(), "GET", "/v1/me", nil)
+		req.Header.Set("Authorization", "Bearer "+writeKey)
+		for range lines - 1 {
+			req.Header.Add("X-Filler", "x")
+		}
+		return c.serve(req).Status
+	}
+	for lines, want := range map[int]int{200: 200, 201: 400, 10_000: 400} {
+		if got := r(lines); got != want {
+			t.Errorf("%d header lines: %d, want %d", lines, got, want)
+		}
+	}
+}

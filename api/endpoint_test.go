@@ -1,0 +1,368 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/sign"
+)
+
+// What is read can be sent back: nothing changes, and nothing is warned about.
+func TestReadThenPatchIsHarmless(t *testing.T) {
+	c := newClient(t)
+	for name, members := range map[string]map[string]any{
+		"everything set": endpointMembers(),
+		"defaults":       {"url": "https://example.com/h"},
+		"exponential":    {"url": "https://example.com/h", "retry_policy": map[string]any{"strategy": "exponential"}},
+		"linear":         {"url": "https://example.com/h", "retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 7}},
+		"none":           {"url": "https://example.com/h", "retry_policy": map[string]any{"strategy": "none", "schedule_seconds": "ignored"}},
+		"same URL twice": {"destinations": []string{"https://example.com/h", "https://example.com/h"}},
+		"slack":          {"url": "https://example.com/h", "provider": "slack", "verification": map[string]any{"secret": "8f742231b10e8888abcd99yyyzzz85a5"}},
+	} {
+		created := c.do("POST", "/v1/endpoints", members).want(201)
+		target := "/v1/endpoints/" + created.text("id")
+		before, _ := configuration.Endpoint(created.text("id"))
+		read := c.do("GET", target, nil).want(200)
+		patched := c.do("PATCH", target, string(read.raw)).want(200)
+		equalEndpoints(t, read, patched)
+		equalEndpoints(t, created, read)
+		if patched.get("warnings") != nil {
+			t.Errorf("%s: %v", name, patched.get("warnings"))
+		}
+		for i, d := range read.get("destinations").([]any) {
+			b, err := json.Marshal(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.do("PATCH", target+"/destinations/"+read.text(fmt.Sprintf("destinations.%d.id", i)), string(b)).want(200)
+		}
+		if after, _ := configuration.Endpoint(created.text("id")); after.Rev != before.Rev {
+			t.Errorf("%s: a round trip wrote revision %d over %d", name, after.Rev, before.Rev)
+		}
+	}
+}
+
+func TestSecretsAreShownOnceAndSealed(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(endpointMembers())
+	target := "/v1/endpoints/" + created.text("id")
+	if got := created.text("destinations.0.signing.secret"); got != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" {
+		t.Errorf("created with %s", got)
+	}
+	e, _ := configuration.Endpoint(created.text("id"))
+	stored, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := c.do("GET", "/v1/endpoints", nil).want(200)
+	read := c.do("GET", target, nil).want(200)
+	patched := c.do("PATCH", target, `{"name":"other"}`).want(200)
+	for _, secret := range []string{"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "verification-secret-1", "abcdefghijklmnop", "abcdefghijkl"} {
+		for where, text := range map[string][]byte{"log": stored, "list": list.raw, "read": read.raw, "PATCH": patched.raw, "log lines": c.log.Bytes()} {
+			if strings.Contains(string(text), secret) {
+				t.Errorf("%s shows %s", where, secret)
+			}
+		}
+	}
+	token := strings.TrimPrefix(read.text("ingest_url"), baseURL+"/in/")
+	if strings.Contains(string(stored), token) || len(token) < 26 || configuration.EndpointByToken(token) == nil {
+		t.Errorf("token %s", token)
+	}
+	if read.text("destinations.0.headers.Authorization") != "****mnop" || read.text("destinations.0.headers.X-Shop") != "de" ||
+		read.text("destinations.0.signing.secret_last4") != "LaSw" || read.text("verification.secret_last4") != "et-1" || read.get("verification.secret_set") != true {
+		t.Errorf("%s", read.raw)
+	}
+}
+
+func TestMasksMeanUnchanged(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(endpointMembers())
+	ep := created.text("id")
+	target, dst := "/v1/endpoints/"+ep, "/v1/endpoints/"+ep+"/destinations/"+created.text("destinations.0.id")
+	same := func(body string) {
+		t.Helper()
+		before, _ := configuration.Endpoint(ep)
+		c.do("PATCH", dst, body).want(200)
+		if after, _ := configuration.Endpoint(ep); after.Rev != before.Rev {
+			t.Errorf("%s changed something", body)
+		}
+	}
+	same(`{"headers":{"authorization":"****mnop"}}`)
+	same(`{"headers":{"Authorization":"Bearer abcdefghijklmnop"}}`)
+	same(`{"signing":{"secret":"whsec_****LaSw"}}`)
+	same(`{"signing":{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}`)
+	before, _ := configuration.Endpoint(ep)
+	c.do("PATCH", target, `{"verification":{"secret":"****et-1"}}`).want(200)
+	c.do("PATCH", target, `{"verification":{"secret":"verification-secret-1"}}`).want(200)
+	if after, _ := configuration.Endpoint(ep); after.Rev != before.Rev {
+		t.Error("the mask of the verification secret changed something")
+	}
+	// Another mask is a value, and too short a one to show the end of it.
+	c.do("PATCH", dst, `{"headers":{"Authorization":"****zzzz","X-Shop":null}}`).want(200)
+	if read := c.do("GET", target, nil); read.text("destinations.0.headers.Authorization") != "****" || read.get("destinations.0.headers.X-Shop") != nil {
+		t.Errorf("%s", read.raw)
+	}
+}
+
+func TestPatchDestinations(t *testing.T) {
+	c := newClient(t)
+	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example/1",{"url":"https://b.example/2","max_in_flight":7}]}`).want(201)
+	target, a, b := "/v1/endpoints/"+created.text("id"), created.text("destinations.0.id"), created.text("destinations.1.id")
+	after := c.do("PATCH", target, fmt.Sprintf(`{"destinations":["https://A.example/1",{"id":"%s","enabled":false},{"url":"https://c.example"}]}`, b)).want(200)
+	if after.text("destinations.0.id") != a || after.text("destinations.1.id") != b || after.text("destinations.1.state") != "disabled" ||
+		after.text("destinations.1.state_reason") != "manual" || after.get("destinations.1.max_in_flight") != 7.0 {
+		t.Errorf("%s", after.raw)
+	}
+	if after.get("destinations.0.signing.secret") != nil || !strings.HasPrefix(after.text("destinations.2.signing.secret"), "whsec_") {
+		t.Errorf("secrets: %s", after.raw)
+	}
+	c.do("PATCH", target, `{"destinations":[]}`).wantError(400, "invalid_request", "destinations")
+	c.do("PATCH", target, `{"destinations":[{"id":"dst_nope"}]}`).wantError(400, "invalid_request", "destinations[0].id")
+	c.do("PATCH", target, `{"destinations":[{"enabled":true}]}`).wantError(400, "invalid_request", "destinations[0].url")
+	c.do("PATCH", target, fmt.Sprintf(`{"destinations":[{"id":"%s"},{"id":"%s"}]}`, a, a)).wantError(400, "invalid_request", "destinations[1]")
+	// All or nothing: a fault at the end leaves what stands before it.
+	c.do("PATCH", target, `{"name":"changed","destinations":["https://x.example","http://y.example"]}`).wantError(400, "invalid_request", "destinations[1].url")
+	if read := c.do("GET", target, nil); read.text("name") == "changed" || read.text("destinations.0.id") != a {
+		t.Errorf("%s", read.raw)
+	}
+	removed := c.do("PATCH", target, fmt.Sprintf(`{"destinations":[{"id":"%s"}]}`, a)).want(200)
+	if !strings.Contains(removed.text("warnings.0.message"), b) || removed.get("destinations.1") != nil {
+		t.Errorf("%s", removed.raw)
+	}
+}
+
+func TestProviderAndWhatDependsOnIt(t *testing.T) {
+	c := newClient(t)
+	ep := c.do("POST", "/v1/endpoints", `{"url":"https://a.example","provider":"stripe","verification":{"secrets":["whsec_one-of-stripe","whsec_two-of-stripe"]}}`).want(201)
+	target := "/v1/endpoints/" + ep.text("id")
+	if ep.text("type_source") != "body:$.type" || ep.text("verification.type") != "stripe" || ep.get("verification.tolerance_seconds") != 300.0 || ep.text("verification.mode") != "enforce" {
+		t.Errorf("%s", ep.raw)
+	}
+	c.do("PATCH", target, `{"provider":"github"}`).wantError(400, "invalid_request", "provider")
+	c.do("PATCH", target, `{"verification":{"type":"github","secret":"x"}}`).wantError(400, "invalid_request", "verification.type")
+	after := c.do("PATCH", target, `{"provider":"github","verification":{"type":"github","secret":"x"}}`).want(200)
+	if after.text("type_source") != "header:X-GitHub-Event" || after.text("verification.secret_last4") != "" {
+		t.Errorf("%s", after.raw)
+	}
+	if c.do("PATCH", target, `{"type_source":null}`).want(200).get("type_source") != nil {
+		t.Error("type_source is still there")
+	}
+	none := c.do("PATCH", target, `{"provider":"generic","verification":null}`).want(200)
+	if none.get("verification") != nil || none.get("type_source") != nil {
+		t.Errorf("%s", none.raw)
+	}
+	refusing := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Verification = func(v control.Verification, secrets []string) (string, string) {
+			if v.Type == "hmac" && len(secrets) == 1 && secrets[0] == "opened" {
+				return "signed_content", "must contain {body}"
+			}
+			return "", ""
+		}
+	})
+	refusing.do("POST", "/v1/endpoints", `{"url":"https://a.example","verification":{"type":"hmac","secret":"opened"}}`).
+		wantError(400, "invalid_request", "verification.signed_content")
+}
+
+func TestSingleDestination(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(nil)
+	base := "/v1/endpoints/" + created.text("id") + "/destinations"
+	first := base + "/" + created.text("destinations.0.id")
+	c.do("DELETE", first, nil).wantError(400, "invalid_request", "destinations")
+	c.do("POST", base, nil).wantError(400, "invalid_request", "url")
+	c.do("POST", base, `{"url":"http://a.example"}`).wantError(400, "invalid_request", "url")
+	second := c.do("POST", base, `{"url":"https://b.example","name":"b"}`).want(201)
+	if second.text("object") != "destination" || !strings.HasPrefix(second.text("signing.secret"), "whsec_") || second.text("state") != "active" {
+		t.Errorf("%s", second.raw)
+	}
+	patched := c.do("PATCH", base+"/"+second.text("id"), `{"timeout_seconds":3,"unknown":1}`).want(200)
+	if patched.get("timeout_seconds") != 3.0 || patched.text("name") != "b" || patched.get("signing.secret") != nil || patched.text("warnings.0.param") != "unknown" {
+		t.Errorf("%s", patched.raw)
+	}
+	c.do("PATCH", base+"/"+second.text("id"), `{"timeout_seconds":61}`).wantError(400, "invalid_request", "timeout_seconds")
+	gone := c.do("DELETE", base+"/"+second.text("id"), nil).want(200)
+	if gone.get("deleted") != true || gone.text("object") != "destination" || gone.text("id") != second.text("id") {
+		t.Errorf("%s", gone.raw)
+	}
+	c.do("DELETE", base+"/"+second.text("id"), nil).wantError(404, "not_found", "")
+	for range 49 {
+		c.do("POST", base, `{"url":"https://b.example"}`).want(201)
+	}
+	c.do("POST", base, `{"url":"https://b.example"}`).wantError(400, "invalid_request", "destinations")
+}
+
+func TestRotateSecret(t *testing.T) {
+	now := time.Date(2026, 8, 21, 22, 0, 0, 0, time.UTC)
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
+	created := c.endpoint(nil)
+	ep, dst := created.text("id"), created.text("destinations.0.id")
+	target := "/v1/endpoints/" + ep + "/destinations/" + dst + "/rotate_secret"
+	secrets := func() (texts []string, until []time.Time) {
+		e, _ := configuration.Endpoint(ep)
+		for _, s := range e.Destination(dst).Secrets {
+			text, err := keyring().OpenString(dst, control.FieldSecret, s.Secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts, until = append(texts, text), append(until, s.Until)
+		}
+		return texts, until
+	}
+	old := created.text("destinations.0.signing.secret")
+	rotated := c.do("POST", target, nil).want(200).text("signing.secret")
+	texts, until := secrets()
+	if _, err := sign.ParseSecret(rotated); err != nil || len(texts) != 2 || texts[0] != rotated || texts[1] != old || !until[0].IsZero() || !until[1].Equal(now.Add(24*time.Hour)) {
+		t.Errorf("%v %v %v", texts, until, err)
+	}
+	again := c.do("POST", target, `{"overlap_seconds":604800}`).want(200).text("signing.secret")
+	if texts, _ = secrets(); len(texts) != 2 || texts[0] != again || texts[1] != rotated {
+		t.Errorf("%v", texts)
+	}
+	last := c.do("POST", target, `{"overlap_seconds":0}`).want(200).text("signing.secret")
+	if texts, _ = secrets(); len(texts) != 1 || texts[0] != last {
+		t.Errorf("%v", texts)
+	}
+	for _, bad := range []string{"-1", "604801", "1.5", `"1"`} {
+		c.do("POST", target, `{"overlap_seconds":`+bad+`}`).wantError(400, "invalid_request", "overlap_seconds")
+	}
+}
+
+func TestListEndpoints(t *testing.T) {
+	c := newClient(t)
+	var want []string
+	for range 5 {
+		want = append(want, c.endpoint(nil).text("id"))
+	}
+	var got []string
+	cursor := ""
+	for len(got) < 5 {
+		page := c.do("GET", "/v1/endpoints?limit=2"+cursor, nil).want(200)
+		for _, row := range page.get("data").([]any) {
+			got = append(got, row.(map[string]any)["id"].(string))
+		}
+		cursor = "&cursor=" + page.text("next_cursor")
+	}
+	for i := range want {
+		if got[i] != want[len(want)-1-i] {
+			t.Fatalf("order %v, created %v", got, want)
+		}
+	}
+	c.do("GET", "/v1/events?limit=2"+cursor, nil).wantError(400, "invalid_request", "cursor")
+	c.do("GET", "/v1/endpoints?cursor=x", nil).wantError(400, "invalid_request", "cursor")
+}
+
+func TestLimitRules(t *testing.T) {
+	c := newClient(t)
+	for _, good := range []string{"", "1", "100", "101", "99999999999999999999"} {
+		c.do("GET", "/v1/events?limit="+good, nil).want(200)
+		want := 50
+		if good != "" {
+			want = map[string]int{"1": 1}[good]
+			if want == 0 {
+				want = 100
+			}
+		}
+		if got := c.fake.queries[len(c.fake.queries)-1].Limit; got != want {
+			t.Errorf("limit=%s asks for %d, want %d", good, got, want)
+		}
+	}
+	for _, bad := range []string{"0", "-1", "x", "1.5", "1e1", "+1", "%201", "1&limit=2"} {
+		c.do("GET", "/v1/events?limit="+bad, nil).wantError(400, "invalid_request", "limit")
+		c.do("GET", "/v1/endpoints?limit="+bad, nil).wantError(400, "invalid_request", "limit")
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	body := `{"type":"a","data":{},"url":"https://a.example"}`
+	for _, target := range []string{"/v1/endpoints", "/v1/endpoints/" + ep + "/events", "/v1/endpoints/" + ep + "/destinations", "/v1/events/" + c.send(ep) + "/replay"} {
+		if got := c.do("POST", target, body, "Idempotency-Key", strings.Repeat("k", 255)).Header.Get("Idempotency-Status"); got != "unavailable" {
+			t.Errorf("%s: Idempotency-Status %q", target, got)
+		}
+		if got := c.do("POST", target, body).Header.Get("Idempotency-Status"); got != "" {
+			t.Errorf("%s without a key: Idempotency-Status %q", target, got)
+		}
+		for _, bad := range []string{"", strings.Repeat("k", 256), "ä"} {
+			c.do("POST", target, body, "Idempotency-Key", bad).wantError(400, "invalid_request", "Idempotency-Key")
+		}
+	}
+}
+
+// A name that resolves to an address inside is a warning, for the dial decides. The name server answers
+// every question with 10.0.0.7.
+func TestDestinationThatResolvesInside(t *testing.T) {
+	resolver := &net.Resolver{PreferGo: true, Dial: fakeDNS(netip.MustParseAddr("10.0.0.7"))}
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Resolver = resolver })
+	a := c.do("POST", "/v1/endpoints", `{"destinations":["https://inside.example/h"]}`).want(201)
+	if a.text("warnings.0.param") != "destinations[0].url" || !strings.Contains(a.text("warnings.0.message"), "inside.example") {
+		t.Errorf("%s", a.raw)
+	}
+	again := c.do("PATCH", "/v1/endpoints/"+a.text("id"), `{"name":"x"}`).want(200)
+	if again.get("warnings") != nil {
+		t.Errorf("a name that was there before is looked up again: %s", again.raw)
+	}
+}
+
+func TestHealthReadyDocs(t *testing.T) {
+	broken := fmt.Errorf("dial clickhouse at db.internal: %w", http.ErrServerClosed)
+	var err error
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Ready = []api.Check{
+			{Name: "log", Func: func(ctxT) error { return nil }},
+			{Name: "store", Func: func(ctxT) error { return err }},
+		}
+	}).as("")
+	if a := c.do("GET", "/readyz", nil).want(200); a.text("status") != "ready" {
+		t.Errorf("%s", a.raw)
+	}
+	err = broken
+	a := c.do("GET", "/readyz", nil).want(503)
+	if a.get("checks.1.ok") != false || a.get("checks.0.ok") != true || strings.Contains(string(a.raw), "db.internal") || !strings.Contains(c.log.String(), "db.internal") {
+		t.Errorf("%s\n%s", a.raw, c.log)
+	}
+	c.do("GET", "/healthz", nil).want(200)
+	docs := string(c.do("GET", "/docs/errors", nil).want(200).raw)
+	for _, kind := range strings.Fields("invalid_request invalid_state idempotency_mismatch selection_too_large payload_too_large conflict authentication_required invalid_api_key insufficient_scope not_found rate_limited allowance_exceeded internal unavailable timeout") {
+		if !strings.Contains(docs, `id="`+kind+`"`) {
+			t.Errorf("%s has no anchor", kind)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	now := time.Date(2026, 8, 21, 22, 0, 0, 0, time.UTC)
+	c := newClient(t, withRates(2, 0, 0), func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
+	for i, want := range []int{200, 200, 429, 429} {
+		a := c.do("GET", "/v1/me", nil).want(want)
+		if a.Header.Get("X-RateLimit-Limit") != "2" || a.Header.Get("X-RateLimit-Remaining") != []string{"1", "0", "0", "0"}[i] || a.Header.Get("X-RateLimit-Reset") != "1" {
+			t.Errorf("call %d: %v", i, a.Header)
+		}
+	}
+	c.as(readKey).do("GET", "/v1/me", nil).want(200) // another key has its own
+	c.endpoint(nil)                                  // and another kind of request
+	now = now.Add(500 * time.Millisecond)
+	c.do("GET", "/v1/me", nil).want(200)
+	c.do("GET", "/v1/me", nil).want(429)
+	now = now.Add(-time.Hour)
+	c.do("GET", "/v1/me", nil).want(429)
+	now = now.Add(time.Minute)
+	c.do("GET", "/v1/me", nil).want(200)
+}
+
+func TestNewNamesEveryFault(t *testing.T) {
+	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
+	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events", "Accept", "Commands", "IDs", "Now", "Verification", "Reverify"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}

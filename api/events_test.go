@@ -1,0 +1,450 @@
+package api_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func TestSendBuildsTheEnvelope(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	data := "{ \"n\":1.50,\"n\":\"\\u00e9\",\n\"x\":[ ] }"
+	sent := c.do("POST", "/v1/endpoints/"+ep+"/events", "{\"data\" : "+data+" ,\"type\":\"order.paid\"}",
+		"Content-Type", "application/json; charset=utf-8", "User-Agent", "shop/1", "X-Tenant", "de", "Cookie", "session=1",
+		"Idempotency-Key", "key-1", "X-Forwarded-For", "1.2.3.4", "Accept", "*/*").want(202)
+	name := sent.text("id")
+	d, err := id.Parse(id.Event, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := c.fake.events[d]
+	want := `{"id":"` + name + `","type":"order.paid","timestamp":"` + sent.text("received_at") + `","data":` + data + `}`
+	if string(e.Body) != want {
+		t.Errorf("body\n%s, want\n%s", e.Body, want)
+	}
+	header := []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"}, {Name: "User-Agent", Value: "shop/1"}, {Name: "X-Tenant", Value: "de"}}
+	if diff := gocmp.Diff(header, e.Header); diff != "" {
+		t.Error(diff)
+	}
+	endpoint, _ := configuration.Endpoint(ep)
+	if e.Account != endpoint.Account || e.Endpoint != ep || e.Source != event.SourceAPI || e.Verdict != event.VerdictUnverified || e.Method != "POST" ||
+		e.IdempotencyKey != "key-1" || d.Partition() != endpoint.Partition || e.Dests[0] != endpoint.Destinations[0].ID || e.RemoteIP != netip.MustParseAddr("192.0.2.1") {
+		t.Errorf("%+v", e)
+	}
+	read := c.do("GET", "/v1/events/"+name, nil).want(200)
+	if read.text("body") != want || read.text("body_encoding") != "utf8" || read.get("data.x") == nil || read.text("headers.X-Tenant") != "de" || read.text("idempotency_key") != "key-1" {
+		t.Errorf("%s", read.raw)
+	}
+	for k, v := range sent.Body {
+		if k != "attempts" && gocmp.Diff(v, read.Body[k]) != "" {
+			t.Errorf("%s is %v in the answer, %v in the read", k, v, read.Body[k])
+		}
+	}
+	bare := c.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a","data":{}}`).want(202)
+	if got := c.do("GET", "/v1/events/"+bare.text("id"), nil).text("content_type"); got != "application/json" {
+		t.Errorf("content type %s", got)
+	}
+}
+
+func TestSendJudgesItsBody(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + `{}` + strings.Repeat("}", n-1) }
+	for _, good := range []string{
+		`{"type":"a","data":{}}`, `{"type":"` + strings.Repeat("A", 128) + `","data":{}}`, `{"type":"a_B.9:-","data":{}}`, `{"type":"\u0061","data":{}}`,
+		`{"type":"a","data":` + deep(64) + `}`, `{"type":"a","data":{"x":1,"x":2}}`, `{"type":"a","data":{"big":1e999,"id":1}}`,
+	} {
+		c.do("POST", target, good).want(202)
+	}
+	for _, bad := range []struct{ body, kind, param string }{
+		{``, "invalid_request", "type"},
+		{`{"type":"","data":{}}`, "invalid_request", "type"},
+		{`{"type":"` + strings.Repeat("a", 129) + `","data":{}}`, "invalid_request", "type"},
+		{`{"type":"a b","data":{}}`, "invalid_request", "type"},
+		{`{"type":"ä","data":{}}`, "invalid_request", "type"},
+		{`{"type":"a\n","data":{}}`, "invalid_request", "type"},
+		{`{"type":1,"data":{}}`, "invalid_request", "type"},
+		{`{"type":"a","data":{},"id":"evt_x"}`, "invalid_request", "id"},
+		{`{"type":"a","type":"b","data":{}}`, "invalid_request", "type"},
+		{`{"type":"a","data":{},"data":{}}`, "invalid_request", "data"},
+		{`{"type":"a","data":null}`, "invalid_request", "data"},
+		{`{"type":"a","data":{"x":tru}}`, "invalid_request", ""},
+		{`{"type":"a","data":{}} x`, "invalid_request", ""},
+		{`{"type":"a","data":` + deep(65) + `}`, "invalid_request", ""},
+		{`{"type":"a","data":{"x":"` + "\xff" + `"}}`, "invalid_request", ""},
+		{`{"type":"a","data":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`, "payload_too_large", ""},
+	} {
+		c.do("POST", target, bad.body).wantError(400, bad.kind, bad.param)
+	}
+	// A body of exactly the limit is taken.
+	const frame = `{"type":"a","data":{"x":""}}`
+	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame))+`"`, 1)).want(202)
+	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame)+1)+`"`, 1)).wantError(400, "payload_too_large", "")
+	c.do("POST", target, frame, "Content-Encoding", "gzip").wantError(400, "invalid_request", "content-encoding")
+	c.do("POST", target, frame, "Content-Type", "text/plain").wantError(400, "invalid_request", "content-type")
+	c.do("POST", target, frame, "Content-Type", "application/cloudevents+json").want(202)
+}
+
+func TestSendStates(t *testing.T) {
+	c := newClient(t)
+	capture := c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://a.example","enabled":false}]}`).want(201).text("id")
+	a := c.do("POST", "/v1/endpoints/"+capture+"/events", `{"type":"a","data":{}}`).want(202)
+	if a.text("status") != "skipped" || a.text("reason") != "no_destination" || a.get("destinations.total") != 0.0 || a.text("why") != "skipped: the endpoint had no enabled destination" {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("PATCH", "/v1/endpoints/"+capture, `{"enabled":false}`).want(200)
+	c.do("POST", "/v1/endpoints/"+capture+"/events", `{"type":"a","data":{}}`).wantError(400, "invalid_state", "")
+}
+
+func TestLogThatDoesNotTakeTheEvent(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	for _, err := range []error{stream.ErrFull, id.ErrClock, context.DeadlineExceeded, errors.New("disk full at /var/lib/secret")} {
+		c.fake.AcceptFunc = func(ctx context.Context, _ *event.Event) error {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("the wait for the log has no end")
+			}
+			return fmt.Errorf("produce: %w", err)
+		}
+		a := c.do("POST", target, `{"type":"a","data":{}}`).wantError(503, "unavailable", "")
+		if a.Header.Get("Retry-After") != "1" || strings.Contains(string(a.raw), "/var/lib") {
+			t.Errorf("%v: %v %s", err, a.Header, a.raw)
+		}
+	}
+	if len(c.fake.events) != 0 {
+		t.Error("an event was stored")
+	}
+}
+
+// A caller that leaves does not take its event along: the log's answer is waited for all the same.
+func TestSenderThatLeaves(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	ctx, leave := context.WithCancel(t.Context())
+	c.fake.AcceptFunc = func(accept context.Context, _ *event.Event) error {
+		leave()
+		return accept.Err()
+	}
+	c.doCtx(ctx, "POST", "/v1/endpoints/"+ep+"/events", `{"type":"a","data":{}}`).want(202)
+}
+
+func TestEventFilters(t *testing.T) {
+	now := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
+	account := configuration.Account().ID
+	f := func(query string, want event.Query) {
+		t.Helper()
+		c.do("GET", "/v1/events?"+query, nil).want(200)
+		want.Account = account
+		want.Limit = 50
+		got := c.fake.queries[len(c.fake.queries)-1]
+		for _, empty := range []*event.Query{&got, &want} {
+			*empty = normal(*empty)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", query, diff)
+		}
+	}
+	day := func(d int) time.Time { return time.Date(2026, 8, d, 0, 0, 0, 0, time.UTC) }
+	f("", event.Query{})
+	f("endpoint_id=ep_a", event.Query{Endpoints: []string{"ep_a"}})
+	f("endpoint=ep_a&endpoint_id[]=ep_b,ep_c&endpoint_id=", event.Query{Endpoints: []string{"ep_b", "ep_c", "ep_a"}})
+	f("destination_id=dst_a&run_id=run_b", event.Query{Destinations: []string{"dst_a"}, Runs: []string{"run_b"}})
+	f("status=failed&status=pending,%20retrying", event.Query{Statuses: []event.Status{"failed", "pending", "retrying"}})
+	f("type=order.*,user.created", event.Query{Types: []string{"order.*", "user.created"}})
+	f("source=api&source[]=provider", event.Query{Sources: []event.Source{"api", "provider"}})
+	f("since=2026-08-20&until=2026-08-21T02:00:00%2B02:00", event.Query{Since: day(20), Until: day(21)})
+	f("from=2026-08-20&to=2026-08-21T02:00:00+02:00", event.Query{Since: day(20), Until: day(21)})
+	f("start=2026-08-20&end=2026-08-30", event.Query{Since: day(20)}) // until in the future means now
+	f("since=2026-08-25", event.Query{Since: day(25)})
+	f("status=&type=,&since=&cursor=&limit=", event.Query{})
+
+	for query, param := range map[string]string{
+		"status=broken": "status", "status=held": "status", "status=Failed": "status", "source=web": "source", "type=*": "type", "type=a.*.b": "type",
+		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until", "start=2026-08-22&to=2026-08-21": "to",
+		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid", "processing=none": "processing", "q=text": "q",
+		"body[a]=1": "body[a]", "header[x]=1": "header[x]", "Limit=1": "Limit", "since[]=2026-08-01": "since[]", "a=%zz": "", "a;b": "",
+		"type=" + strings.Repeat("x", 257): "type", "endpoint_id=" + strings.Repeat("x,", 101): "endpoint_id",
+	} {
+		a := c.do("GET", "/v1/events?"+query, nil).want(400)
+		if got, _ := a.get("error.param").(string); got != param && param != "" {
+			t.Errorf("%s: param %q, want %q", query, got, param)
+		}
+	}
+	a := c.do("GET", "/v1/events?stauts=failed", nil)
+	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") || !strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, since, until, limit, cursor") {
+		t.Errorf("%s", m)
+	}
+}
+
+// normal makes empty lists nil.
+func normal(q event.Query) event.Query {
+	if len(q.Statuses) == 0 {
+		q.Statuses = nil
+	}
+	if len(q.Sources) == 0 {
+		q.Sources = nil
+	}
+	return q
+}
+
+func TestCursorBelongsToItsFilters(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	c.send(ep)
+	c.send(ep)
+	page := c.do("GET", "/v1/events?limit=1&status=pending,failed&endpoint_id="+ep, nil).want(200)
+	cursor := url.QueryEscape(page.text("next_cursor"))
+	c.do("GET", "/v1/events?limit=7&endpoint="+ep+"&status=failed&status=pending&cursor="+cursor, nil).want(200) // the same, said otherwise
+	for _, other := range []string{"", "endpoint_id=" + ep, "status=pending&endpoint_id=" + ep, "status=pending,failed&endpoint_id=" + ep + "&since=2020-01-01"} {
+		c.do("GET", "/v1/events?"+other+"&cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
+	}
+	for _, bad := range []string{"x", "====", cursor + "A", cursor[1:], strings.ToUpper(cursor), "AQ"} {
+		c.do("GET", "/v1/events?status=pending,failed&endpoint_id="+ep+"&cursor="+bad, nil).wantError(400, "invalid_request", "cursor")
+	}
+	c.do("GET", "/v1/endpoints?cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
+}
+
+func TestStoreBehindAndAway(t *testing.T) {
+	c := newClient(t)
+	asOf := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{AsOf: asOf}, nil }
+	a := c.do("GET", "/v1/events", nil).want(200)
+	if a.Header.Get("Relay-Data-As-Of") != "2026-08-21T22:24:36.005Z" || string(a.raw) != "{\"data\":[]}\n" {
+		t.Errorf("%v %s", a.Header, a.raw)
+	}
+	name := c.send(c.endpoint(nil).text("id"))
+	d, _ := id.Parse(id.Event, name)
+	c.fake.details[d] = func(x *event.Detail) { x.AsOf = asOf }
+	if got := c.do("GET", "/v1/events/"+name, nil).want(200).Header.Get("Relay-Data-As-Of"); got == "" {
+		t.Error("single read without Relay-Data-As-Of")
+	}
+	away := fmt.Errorf("query clickhouse: %w", event.ErrUnavailable)
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, away }
+	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) { return nil, away }
+	for _, target := range []string{"/v1/events", "/v1/events/" + name} {
+		if a := c.do("GET", target, nil).wantError(503, "unavailable", ""); a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %v", target, a.Header)
+		}
+	}
+	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) {
+		return nil, errors.New("code: 241, password=hunter2")
+	}
+	if a := c.do("GET", "/v1/events/"+name, nil).wantError(500, "internal", ""); strings.Contains(string(a.raw), "hunter2") {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+func TestRetentionEnds(t *testing.T) {
+	now := time.Now()
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
+	name := c.send(c.endpoint(nil).text("id"))
+	expires, err := time.Parse(time.RFC3339, c.do("GET", "/v1/events/"+name, nil).want(200).text("expires_at"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = expires.Add(-time.Millisecond)
+	c.do("GET", "/v1/events/"+name, nil).want(200)
+	now = expires
+	c.do("GET", "/v1/events/"+name, nil).wantError(404, "not_found", "")
+	c.do("GET", "/v1/events/"+name+"/attempts", nil).wantError(404, "not_found", "")
+	c.do("POST", "/v1/events/"+name+"/replay", nil).wantError(404, "not_found", "")
+}
+
+func TestSingleRead(t *testing.T) {
+	c := newClient(t)
+	name := c.send(c.endpoint(nil).text("id"))
+	d, _ := id.Parse(id.Event, name)
+	at := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
+	c.fake.details[d] = func(x *event.Detail) {
+		x.Event = &event.Event{
+			ID: d, Account: x.Account, Endpoint: x.Endpoint, Source: event.SourceProvider, Method: "PUT", Query: "a=b", RemoteIP: netip.MustParseAddr("2001:db8::1"),
+			Dests: []string{"dst_a", "dst_b"}, Header: []event.Field{{Name: "Content-Type", Value: "image/png"}, {Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}}, Body: []byte{0xff, 0xfe, 0},
+		}
+		x.Source = event.SourceProvider
+		x.Deliveries = []event.Delivery{{Destination: "dst_a", Status: event.Retrying, Attempts: 1, NextAttemptAt: at, Run: "run_x"}}
+		x.Attempts = attemptRows(x.Endpoint, 2, at)
+		x.AttemptsTruncated = true
+		x.Receipt = &event.Receipt{State: event.ProcessingDone, Details: `{"a":1}`, At: at}
+	}
+	a := c.do("GET", "/v1/events/"+name, nil).want(200)
+	for path, want := range map[string]any{
+		"body": "//4A", "body_encoding": "base64", "content_type": "image/png", "method": "PUT", "query": "a=b", "remote_ip": "2001:db8::1",
+		"headers.X-A": "1, 2", "headers_raw.2.1": "2", "data": nil, "attempts_truncated": true, "receipt.state": "processed", "receipt.details.a": 1.0, "receipt.reference": nil,
+		"deliveries.0.id": id.DeliveryOf(d, "dst_a"), "deliveries.0.destination_id": "dst_a", "deliveries.0.status": "retrying", "deliveries.0.run_id": "run_x",
+		"deliveries.0.next_attempt_at": "2026-08-21T22:24:36.005Z", "deliveries.1.destination_id": "dst_b", "deliveries.1.status": "pending", "deliveries.1.reason": "queued",
+		"attempts.0.attempt_number": 1.0, "attempts.0.event_id": name, "attempts.0.delivery_id": id.DeliveryOf(d, "dst_a"), "attempts.0.status": "failed",
+		"attempts.0.trigger": "initial", "attempts.0.response_status": 500.0, "attempts.0.error_code": "http_status", "attempts.0.error_message": "500",
+		"attempts.0.duration_ms": 12.0, "attempts.0.ttfb_ms": 9.0, "attempts.0.request.url": "https://a.example/h", "attempts.0.request.method": "POST",
+		"attempts.0.request.headers.X-A": "1", "attempts.0.response.body": "oops", "attempts.0.response.body_encoding": "utf8", "attempts.0.response.truncated": true,
+		"attempts.0.response.headers.Retry-After": "7", "attempts.0.retry_after_seconds": 7.0, "attempts.0.remote_ip": "203.0.113.7", "attempts.0.run_id": nil,
+		"attempts.0.recovery_id": nil, "attempts.0.next_attempt_at": "2026-08-21T22:24:36.005Z", "attempts.0.started_at": "2026-08-21T22:24:36.005Z",
+		"attempts.1.response": nil, "attempts.1.response_status": nil, "attempts.1.recovery_id": "rec_1", "attempts.1.run_id": nil, "attempts.1.error_code": "timeout",
+		"attempts.1.retry_after_seconds": nil, "attempts.1.next_attempt_at": nil, "attempts.1.remote_ip": nil,
+	} {
+		if got := a.get(path); got != want {
+			t.Errorf("%s is %v, want %v", path, got, want)
+		}
+	}
+	for _, member := range []string{"run_id", "recovery_id", "response", "response_status", "error_code", "error_message", "remote_ip", "next_attempt_at", "retry_after_seconds"} {
+		if _, there := a.get("attempts.1").(map[string]any)[member]; !there {
+			t.Errorf("attempts: %s is absent, want null", member)
+		}
+	}
+	for _, member := range []string{"type", "reason", "last_attempt_at", "next_attempt_at", "idempotency_key", "duplicate_of"} {
+		if _, there := a.Body[member]; !there {
+			t.Errorf("%s is absent, want null", member)
+		}
+	}
+}
+
+// attemptRows are n attempts, the first failed by status, the others by timeout in a recovery job.
+func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
+	ids := id.NewGenerator(func() time.Time { return at })
+	rows := make([]event.AttemptRow, n)
+	for i := range rows {
+		d, err := ids.New(0)
+		if err != nil {
+			panic(err)
+		}
+		rows[i] = event.AttemptRow{Endpoint: endpoint, Destination: "dst_a", Number: i + 1, Run: "rec_1", Attempt: event.Attempt{
+			ID: d, StartedAt: at, Trigger: event.TriggerRecovery, ErrorCode: event.CodeTimeout, URL: "https://a.example/h", Method: "POST",
+		}}
+	}
+	rows[0].Run, rows[0].NextAt = "", at
+	rows[0].Attempt = event.Attempt{
+		ID: rows[0].ID, StartedAt: at, Trigger: event.TriggerInitial, Code: 500, ErrorCode: event.CodeHTTPStatus, ErrorMessage: "500",
+		Duration: 12_400 * time.Microsecond, TTFB: 9 * time.Millisecond, RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("203.0.113.7"),
+		URL: "https://a.example/h", Method: "POST", RequestHeader: []event.Field{{Name: "X-A", Value: "1"}},
+		ResponseHeader: []event.Field{{Name: "Retry-After", Value: "7"}}, ResponseBody: []byte("oops"), Truncated: true,
+	}
+	return rows
+}
+
+func TestAttemptsList(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	name, other := c.send(ep), c.send(ep)
+	d, _ := id.Parse(id.Event, name)
+	rows := attemptRows(ep, 5, time.Now())
+	c.fake.details[d] = func(x *event.Detail) { x.Attempts = rows }
+	var numbers []float64
+	for cursor := ""; ; {
+		page := c.do("GET", "/v1/events/"+name+"/attempts?limit=2"+cursor, nil).want(200)
+		for _, row := range page.get("data").([]any) {
+			numbers = append(numbers, row.(map[string]any)["attempt_number"].(float64))
+		}
+		next, more := page.Body["next_cursor"].(string)
+		if !more {
+			break
+		}
+		cursor = "&cursor=" + next
+		c.do("GET", "/v1/events/"+other+"/attempts?limit=2"+cursor, nil).wantError(400, "invalid_request", "cursor")
+	}
+	if diff := gocmp.Diff([]float64{5, 4, 3, 2, 1}, numbers); diff != "" {
+		t.Error(diff)
+	}
+	if c.do("GET", "/v1/events/"+name+"/attempts", nil).text("data.0.endpoint_id") != ep {
+		t.Error("endpoint_id")
+	}
+}
+
+func TestReplayOneEvent(t *testing.T) {
+	c := newClient(t)
+	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example",{"url":"https://b.example","enabled":false},"https://c.example"]}`).want(201)
+	ep, first, disabled, third := created.text("id"), created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id")
+	name := c.send(ep)
+	d, _ := id.Parse(id.Event, name)
+	c.fake.details[d] = func(x *event.Detail) { x.Deliveries = []event.Delivery{{Destination: first, Status: event.Delivered}} }
+	a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200)
+	if a.get("events") != 1.0 || a.get("queued") != 2.0 || a.get("truncated") != false {
+		t.Errorf("%s", a.raw)
+	}
+	if _, err := id.Parse(id.Run, a.text("run_id")); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []struct {
+		dest  string
+		prior event.Status
+	}{{first, event.Delivered}, {third, event.Pending}} {
+		w := c.fake.commands[i]
+		if w.Dest != want.dest || w.Prior != want.prior || w.Trigger != event.TriggerReplay || w.Attempt != 1 || w.Run != a.text("run_id") || w.Event.ID != d || w.Due.IsZero() {
+			t.Errorf("command %d: %+v", i, w)
+		}
+	}
+	one := c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"`+third+`"}`).want(200)
+	if one.get("queued") != 1.0 || one.text("run_id") == a.text("run_id") || c.fake.commands[2].Dest != third {
+		t.Errorf("%s", one.raw)
+	}
+	if c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"`+disabled+`"}`).want(200).get("queued") != 0.0 {
+		t.Error("a disabled destination was queued")
+	}
+	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(400, "invalid_request", "destination_id")
+
+	calls := 0
+	c.fake.CommandFunc = func(context.Context, *event.Work) error {
+		if calls++; calls == 2 {
+			return fmt.Errorf("produce to commands: %w", stream.ErrFull)
+		}
+		return nil
+	}
+	half := c.do("POST", "/v1/events/"+name+"/replay", nil).wantError(503, "unavailable", "")
+	if half.get("error.queued") != 1.0 || !strings.HasPrefix(half.text("error.run_id"), "run_") {
+		t.Errorf("%s", half.raw)
+	}
+}
+
+func TestReplayOfARejectedEvent(t *testing.T) {
+	var reason event.Reason
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return reason, nil }
+	})
+	name := c.send(c.endpoint(nil).text("id"))
+	d, _ := id.Parse(id.Event, name)
+	c.fake.events[d].Verdict = event.VerdictRejected
+	reason = event.SignatureMismatch
+	c.do("POST", "/v1/events/"+name+"/replay", nil).wantError(400, "invalid_state", "")
+	reason = ""
+	if got := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200).get("queued"); got != 1.0 {
+		t.Errorf("queued %v", got)
+	}
+}
+
+func TestBodyEncodings(t *testing.T) {
+	c := newClient(t)
+	name := c.send(c.endpoint(nil).text("id"))
+	d, _ := id.Parse(id.Event, name)
+	for _, body := range [][]byte{nil, []byte("text\r\n<&>\u2028"), []byte("\xff"), []byte("{\"a\":1,\"a\":2}"), {0}} {
+		c.fake.details[d] = func(x *event.Detail) {
+			e := *x.Event
+			e.Body, e.Source = body, event.SourceProvider
+			x.Event = &e
+		}
+		a := c.do("GET", "/v1/events/"+name, nil).want(200)
+		got := []byte(a.text("body"))
+		if a.text("body_encoding") == "base64" {
+			var err error
+			if got, err = base64.StdEncoding.DecodeString(a.text("body")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(got) != string(body) {
+			t.Errorf("%q comes back as %q", body, got)
+		}
+	}
+}

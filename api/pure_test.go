@@ -1,0 +1,171 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+func TestWhy(t *testing.T) {
+	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
+	f := func(status event.Status, reason event.Reason, next time.Time, want string) {
+		t.Helper()
+		if got := why(status, reason, next); got != want {
+			t.Errorf("%s %s: %q, want %q", status, reason, got, want)
+		}
+	}
+	var never time.Time
+	f(event.Delivered, "", never, "delivered")
+	f(event.Pending, event.Queued, never, "waiting for its first attempt")
+	f(event.Pending, event.Queued, next, "waiting for its first attempt; due at 2026-08-21T22:24:36.005Z")
+	f(event.Pending, "", never, "waiting for its first attempt")
+	f(event.Pending, event.LaneFull, next, "waiting: the destination has too much in flight; next attempt at 2026-08-21T22:24:36.005Z")
+	f(event.Retrying, "", next, "the last attempt failed; next attempt at 2026-08-21T22:24:36.005Z")
+	f(event.Held, "manual", next, "held: manual; next attempt at 2026-08-21T22:24:36.005Z") // a word this version does not write
+	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
+	f(event.Failed, event.NotRetryable, never, "failed: the answer is one that the retry policy does not retry")
+	f(event.Failed, event.Gone410, never, "failed: the destination answered 410 Gone")
+	f(event.Failed, event.PayloadExpired, never, "failed: the payload's retention ended before a delivery succeeded")
+	f(event.Failed, event.Undecodable, never, "failed: its record could not be read")
+	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
+	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not let it through")
+	f(event.Skipped, event.Duplicate, never, "skipped: it repeats an event that was stored before")
+	f(event.Skipped, event.DestinationDisabled, never, "skipped: the destination is disabled")
+	f(event.Skipped, event.DestinationDeleted, never, "skipped: the destination was deleted")
+	f(event.Skipped, event.EndpointDeleted, never, "skipped: the endpoint was deleted")
+	f(event.Skipped, event.Superseded, never, "skipped: a replay delivered it before the retry was due")
+	f(event.Skipped, "", never, "skipped")
+	f(event.Rejected, event.SignatureMissing, never, "rejected: the request carried no signature")
+	f(event.Rejected, event.SignatureMalformed, never, "rejected: the signature is not in the provider's format")
+	f(event.Rejected, event.SignatureMismatch, never, "rejected: none of the endpoint's secrets made the signature")
+	f(event.Rejected, event.TimestampTolerance, never, "rejected: the signed time is too far from the time of receipt")
+}
+
+func TestParseTime(t *testing.T) {
+	f := func(s, want string) {
+		t.Helper()
+		got, ok := parseTime(s)
+		if !ok {
+			got = time.Time{}
+		}
+		if ok != (want != "") || ok && got.Format(time.RFC3339Nano) != want {
+			t.Errorf("%q: %v %v, want %q", s, got, ok, want)
+		}
+	}
+	f("2026-08-21T22:24:36Z", "2026-08-21T22:24:36Z")
+	f("2026-08-21t22:24:36z", "2026-08-21T22:24:36Z")
+	f("2026-08-21T22:24:36.123456789Z", "2026-08-21T22:24:36.123456789Z")
+	f("2026-08-22T00:24:36.5+02:00", "2026-08-21T22:24:36.5Z")
+	f("2026-08-22T00:24:36 02:00", "2026-08-21T22:24:36Z") // a plus sign that a query string has eaten
+	f("2026-08-21T19:24:36-03:00", "2026-08-21T22:24:36Z")
+	f("2026-08-21T22:24:36", "2026-08-21T22:24:36Z")
+	f("2026-08-21T22:24:36.25", "2026-08-21T22:24:36.25Z")
+	f("2026-08-21", "2026-08-21T00:00:00Z")
+	for _, bad := range []string{"", "now", "1755815076", "2026-13-01", "2026-02-30", "2026-08-21 22:24:36Z", "2026-08-21T22:24", "2026-08-21T25:00:00Z", "+12026-01-01", " 00:00", "2026-08-21T22:24:36Zx"} {
+		f(bad, "")
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"endpoint_id", "destination_id", "status", "type", "since", "until", "limit"}
+	f := func(name, want string) {
+		t.Helper()
+		if got := nearest(name, known); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	f("stauts", "status")
+	f("Status", "status")
+	f("endpointid", "endpoint_id")
+	f("typ", "type")
+	f("colour", "")
+	f(strings.Repeat("status", 1000), "")
+}
+
+func TestCursorIsBoundToItsListAndFilters(t *testing.T) {
+	hash := func(list string, filters ...[]string) filterHash {
+		h := newFilterHash(list)
+		for _, f := range filters {
+			h.add(f...)
+		}
+		return h
+	}
+	key := [keyLen]byte{1, 2, 3, 15: 9}
+	cursor := hash("events", []string{"a", "b"}, nil).cursor(key)
+	if got, err := hash("events", []string{"b", "a", "a"}, nil).key(cursor); err != nil || got != key {
+		t.Fatalf("same filters in another order: %v", err)
+	}
+	for name, h := range map[string]filterHash{
+		"list": hash("endpoints", []string{"a", "b"}, nil), "value": hash("events", []string{"a", "c"}, nil),
+		"moved": hash("events", []string{"a"}, []string{"b"}), "fewer": hash("events", []string{"a", "b"}), "joined": hash("events", []string{"ab"}, nil),
+	} {
+		if _, err := h.key(cursor); err == nil {
+			t.Errorf("cursor of another %s was taken", name)
+		}
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	h := newFilterHash("events")
+	f.Add(h.cursor([keyLen]byte{1}))
+	f.Add("")
+	f.Add("AQ==")
+	f.Add(strings.Repeat("A", 34))
+	f.Fuzz(func(t *testing.T, text string) {
+		h := newFilterHash("events")
+		if key, err := h.key(text); err == nil && h.cursor(key) != text {
+			t.Fatalf("%q is a second spelling of %q", text, h.cursor(key))
+		}
+	})
+}
+
+func TestEnvelopeGivesItsDataBack(t *testing.T) {
+	d, err := id.NewGenerator(nil).New(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := []byte("{ \"data\" : {\"a\":1.0,\"a\":2}, \"x\":\",\\\"data\\\":\" }")
+	body := appendEnvelope(nil, d, "a.b", data)
+	if cap(body) != len(body) {
+		t.Errorf("%d bytes set aside for %d", cap(body), len(body))
+	}
+	if got := envelopeData(body); !bytes.Equal(got, data) {
+		t.Errorf("%s, want %s", got, data)
+	}
+	var v struct{ ID, Type, Timestamp string }
+	if err := json.Unmarshal(body, &v); err != nil || v.ID != d.Text(id.Event) || v.Type != "a.b" || v.Timestamp != d.Time().Format("2006-01-02T15:04:05.000Z") {
+		t.Errorf("%+v %v", v, err)
+	}
+	for _, bad := range []string{"", "x", "{}", `{"id":1,"data":`} {
+		_ = envelopeData([]byte(bad)) // an event that is not ours to read: no panic
+	}
+}
+
+func FuzzParseSend(f *testing.F) {
+	for _, seed := range []string{`{"type":"a.b","data":{}}`, `{"data":{"a":[1,{}]},"type":"x","other":1}`, `{"type":"a","data":{},"data":{}}`, `{"type":1}`, ``} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		kind, data, _, err := parseSend(body)
+		if err != nil {
+			return
+		}
+		var object map[string]json.RawMessage
+		if !validType(kind) || json.Unmarshal(data, &object) != nil || !bytes.Contains(body, data) {
+			t.Fatalf("%q gave type %q and data %q", body, kind, data)
+		}
+	})
+}
+
+func TestDetails(t *testing.T) {
+	for in, want := range map[string]string{"": "null", "text": `"text"`, `{"a":1}`: `{"a":1}`, "{broken": `"{broken"`, "[1]": `"[1]"`} {
+		if got := string(details(in)); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
