@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -17,8 +18,9 @@ type target interface{ sync() error }
 // A barrier makes targets durable in rounds, one after the other. What joins while a round runs shares
 // the next one, so the busier the disk, the more each fdatasync serves.
 type barrier struct {
-	wake chan struct{} // holds one token while a round waits
-	fail func(error)
+	wake    chan struct{} // holds one token while a round waits
+	fail    func(error)
+	observe func(targets int, took time.Duration)
 
 	mu   sync.Mutex // guards the fields below
 	next *round     // collects until it starts; nil when nothing waits
@@ -32,8 +34,8 @@ type round struct {
 	err     error
 }
 
-func newBarrier(fail func(error)) *barrier {
-	return &barrier{wake: make(chan struct{}, 1), fail: fail}
+func newBarrier(fail func(error), observe func(int, time.Duration)) *barrier {
+	return &barrier{wake: make(chan struct{}, 1), fail: fail, observe: observe}
 }
 
 // join adds targets to the next round, which starts after this call, and returns it. Without targets the
@@ -75,8 +77,10 @@ func (b *barrier) execute() {
 	if r == nil {
 		return
 	}
-	if err == nil {
+	if err == nil && len(r.targets) > 0 {
+		start := time.Now()
 		err = syncTargets(r.targets)
+		b.observe(len(r.targets), time.Since(start))
 	}
 	if err != nil {
 		b.mu.Lock()

@@ -24,9 +24,10 @@ type gate struct {
 	dirty map[*partition]struct{} // of the other topics, acknowledged since the last commit
 }
 
-func newGate(d *disk, isDurable func(string) bool, on bool) *gate {
+func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
 	g := &gate{disk: d, isDurable: isDurable, on: on, broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
-	g.durable, g.lazy = newBarrier(g.fail), newBarrier(g.fail)
+	g.durable = newBarrier(g.fail, m.observer("durable"))
+	g.lazy = newBarrier(g.fail, m.observer("other"))
 	return g
 }
 

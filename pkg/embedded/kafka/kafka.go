@@ -17,11 +17,25 @@
 // An error of fdatasync or fsync is final. Nothing is acknowledged after it and Run returns it: the
 // kernel has dropped the pages, so trying again would report success for data that is gone.
 //
-// What survives SIGKILL: records, topics with their settings, committed offsets with their metadata.
-// What does not: group members, share groups, transactions, the log start after DeleteRecords, and the
-// producers' sequence numbers, so a request that was in flight may be stored twice.
+// What survives SIGKILL: records, topics with their settings, committed offsets with their metadata,
+// static members. What does not: other group members, share groups, transactions, the log start after
+// DeleteRecords, and the producers' sequence numbers, so a request that was in flight may be stored twice.
+//
+// A write that fails, as on a full disk, is UNKNOWN_SERVER_ERROR to the producer. kfake has counted the
+// batch's sequence numbers all the same and would take a repetition for a duplicate: a client must treat
+// that error as final, as franz-go and the Java client do. kfake does everything in one
+// goroutine, compaction too, so there should be no compacted topics. Retention by time or size may empty a
+// partition, which then starts again at offset 0: it is for topics that no group consumes.
 //
 // Backpressure: a client that sends on without reading answers is blocked by TCP.
+//
+// Invariants:
+//   - no acknowledgement before its sync: TestAckWaitsForSync, TestSyncErrorIsFinal
+//   - after a power failure every acknowledged record and offset is there, and no offset beyond the end of
+//     its log: TestPowerLoss, TestCommitWaitsForRecords, TestWhatIsSyncedWhen
+//   - SIGKILL loses nothing that was acknowledged: TestSIGKILL, TestRepairedOffsets
+//   - a log never ends before an offset that was given out: TestRestart
+//   - one sync serves all that wait: TestGroupCommit
 package kafka
 
 import (
@@ -34,6 +48,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -41,13 +56,15 @@ import (
 
 // Deps are what a Server uses of its surroundings.
 type Deps struct {
-	Log *slog.Logger
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // nil = none
 }
 
 // Server is one embedded broker.
 type Server struct {
 	cfg   Config
 	log   *slog.Logger
+	stats *metrics
 	disk  *disk
 	probe func(ctx context.Context, root string) error // probeLayout
 	ready chan struct{}
@@ -65,7 +82,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, log: deps.Log, disk: newDisk(cfg.DataDir), probe: probeLayout, ready: make(chan struct{})}, nil
+	return &Server{
+		cfg: cfg, log: deps.Log, stats: newMetrics(deps.Metrics),
+		disk: newDisk(cfg.DataDir), probe: probeLayout, ready: make(chan struct{}),
+	}, nil
 }
 
 // Ready is closed when the broker answers.
@@ -95,7 +115,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 
-	g := newGate(s.disk, s.cfg.Durable, durability == groupBarrier)
+	g := newGate(s.disk, s.stats, s.cfg.Durable, durability == groupBarrier)
 	ln := &listener{gate: g}
 	cluster, err := s.start(ln, durability)
 	if err != nil {
