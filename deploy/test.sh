@@ -46,7 +46,9 @@ race() {
 }
 
 lint() {
-	test -z "$(gofmt -l $(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $(git ls-files '*.go'); exit 1; }
+	local unformatted
+	unformatted=$(gofmt -l .)
+	[ -z "$unformatted" ] || { printf 'gofmt would change:\n%s\n' "$unformatted"; exit 1; }
 	make --no-print-directory lint
 }
 

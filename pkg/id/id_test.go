@@ -69,7 +69,8 @@ func TestParseHasOneSpelling(t *testing.T) {
 func TestDeliveryOfIsStable(t *testing.T) {
 	var a, b id.ID
 	b[15] = 1
-	if id.DeliveryOf(a, "dst_1") != id.DeliveryOf(a, "dst_1") || id.DeliveryOf(a, "dst_1") == id.DeliveryOf(b, "dst_1") || id.DeliveryOf(a, "dst_1") == id.DeliveryOf(a, "dst_2") {
+	first := id.DeliveryOf(a, "dst_1")
+	if again := id.DeliveryOf(a, "dst_1"); again != first || first == id.DeliveryOf(b, "dst_1") || first == id.DeliveryOf(a, "dst_2") {
 		t.Fatal("delivery id does not follow event and destination")
 	}
 }

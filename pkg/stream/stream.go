@@ -24,11 +24,11 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Record and Header are franz-go's, so that the packages that encode and decode them need not import it.
-type (
-	Record = kgo.Record
-	Header = kgo.RecordHeader
-)
+// Record is franz-go's; the packages that encode and decode records need not import it.
+type Record = kgo.Record
+
+// Header is one header of a Record.
+type Header = kgo.RecordHeader
 
 // Config says where the brokers are and how the topics are called. The zero value is not usable.
 type Config struct {
