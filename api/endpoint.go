@@ -62,7 +62,7 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 	}
 	e := &control.Endpoint{
 		ID: id.Random(id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: control.DefaultRetryPolicy(),
-		Response: defaultResponse(), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
+		Response: defaultResponse(providers[0]), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-nameTail:]
 	e.Token = a.deps.Keyring.SealString(e.ID, control.FieldToken, id.Random("")) // 128 random bits

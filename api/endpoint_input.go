@@ -52,7 +52,7 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 	in.provider(o, e)
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
-	in.response(o, &e.Response)
+	in.response(o, e.Provider, &e.Response)
 	o.flag("enabled", &e.Enabled)
 	in.metadata(o, e)
 	if alerts := o.object("alerts"); alerts != nil {
@@ -69,11 +69,14 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 	o.done()
 }
 
-// provider reads provider and what depends on it: verification and type_source.
+// provider reads provider and what depends on it: verification, type_source and the default answer.
 func (in *endpointInput) provider(o *object, e *control.Endpoint) {
 	before := e.Provider
 	o.word("provider", &e.Provider, providers...)
 	in.verification(o, e)
+	if e.Provider != before && e.Response == defaultResponse(before) {
+		e.Response = defaultResponse(e.Provider)
+	}
 	if raw, ok := o.raw("type_source"); ok && kindOf(raw) != kindNull {
 		var source string
 		o.text("type_source", 1, maxTypeSource, &source)
@@ -196,9 +199,9 @@ func (in *endpointInput) retryOn(r *object, p *control.RetryPolicy) {
 	}
 }
 
-func (in *endpointInput) response(o *object, res *control.Response) {
+func (in *endpointInput) response(o *object, provider string, res *control.Response) {
 	if o.isNull("response") {
-		*res = defaultResponse()
+		*res = defaultResponse(provider)
 	}
 	r := o.object("response")
 	if r == nil {
@@ -210,7 +213,12 @@ func (in *endpointInput) response(o *object, res *control.Response) {
 	r.done()
 }
 
-func defaultResponse() control.Response {
+// defaultResponse is what a provider gets unless the endpoint says otherwise. Twilio reads answers as TwiML
+// and reports an error for any other.
+func defaultResponse(provider string) control.Response {
+	if provider == "twilio" {
+		return control.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"}
+	}
 	return control.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 

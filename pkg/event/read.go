@@ -137,5 +137,8 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 			return s, r, c
 		}
 	}
+	if e.Verdict == VerdictObserved { // its reason is what the verification said
+		return Skipped, NoDestination, c
+	}
 	return Skipped, e.Reason, c
 }
