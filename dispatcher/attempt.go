@@ -36,7 +36,7 @@ type client struct {
 func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Work) *event.Attempt {
 	start := c.now()
 	a := &event.Attempt{
-		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.url.String(), Method: w.Event.Method,
+		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.text, Method: w.Event.Method,
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 const parkFor = 5 * time.Second
 
 // worker sends the work of a lane until there is none, or there are more workers than may fly.
-func (d *Dispatcher) worker(l *lane) {
+func (d *Dispatcher) worker(ctx context.Context, l *lane) {
 	var j *job
 	for {
 		if j = d.lanes.next(l, j); j == nil {
@@ -25,17 +25,17 @@ func (d *Dispatcher) worker(l *lane) {
 			d.lanes.free(j) // the partition left this node: its next owner does it
 			continue
 		}
-		d.deliver(l, j)
+		d.deliver(ctx, l, j)
 	}
 }
 
 // deliver brings one job to its next state: skipped, delivered, to be retried, parked or failed. The
 // configuration is read here, at the last moment, so that a change counts for what is queued.
-func (d *Dispatcher) deliver(l *lane, j *job) {
+func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) {
 	w := j.work
-	ep, dest, end, err := d.judge(w)
+	ep, dest, end, err := d.judge(ctx, w)
 	if err != nil {
-		d.undecided(j, "read configuration", err)
+		d.undecided(ctx, j, "read configuration", err)
 		return
 	}
 	if end.status != "" {
@@ -44,29 +44,39 @@ func (d *Dispatcher) deliver(l *lane, j *job) {
 	}
 	attemptID, err := d.ids.New(j.slot.part.id.Index)
 	if err != nil {
-		d.undecided(j, "make attempt id", err)
+		d.undecided(ctx, j, "make attempt id", err)
 		return
 	}
 	if w.Attempt > 1 {
 		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
 	}
-	var a *event.Attempt
-	if t, err := d.open(l, ep, dest); err != nil {
-		a = &event.Attempt{
-			ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: dest.URL, Method: w.Event.Method,
-			ErrorCode: event.CodeInternal, ErrorMessage: "the destination's secrets could not be opened",
-		}
-		d.log.LogAttrs(context.Background(), slog.LevelError, "open destination", slog.String("destination", w.Dest), slog.Any("error", err))
-	} else {
-		a = d.client.send(d.sending, attemptID, t, w)
-	}
-	if d.sending.Err() != nil && a.Code == 0 {
-		j.slot.part.end() // cut short by our own stop: the next owner sends it again
-		d.lanes.free(j)
+	a := d.attempt(ctx, l, ep, dest, attemptID, w)
+	if ctx.Err() != nil && a.Code == 0 {
+		d.abandon(j)
 		return
 	}
 	d.faults.at(crashSent)
 	d.conclude(j, ep, a)
+}
+
+// attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
+// the mistake is on our side, and it shows.
+func (d *Dispatcher) attempt(ctx context.Context, l *lane, ep *control.Endpoint, dest *control.Destination, attemptID id.ID, w *event.Work) *event.Attempt {
+	t, err := d.open(l, ep, dest)
+	if err == nil {
+		return d.client.send(ctx, attemptID, t, w)
+	}
+	d.log.LogAttrs(ctx, slog.LevelError, "open destination", slog.String("destination", w.Dest), slog.Any("error", err))
+	return &event.Attempt{
+		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: dest.URL, Method: w.Event.Method,
+		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
+	}
+}
+
+// abandon leaves a job that our own stop has cut short to the next owner of its partition.
+func (d *Dispatcher) abandon(j *job) {
+	j.slot.part.end()
+	d.lanes.free(j)
 }
 
 // open returns the opened destination, from the lane if the endpoint has not changed.
@@ -91,11 +101,11 @@ type ending struct {
 
 // judge reads the configuration and says whether the work is still wanted: an empty ending means
 // that it is.
-func (d *Dispatcher) judge(w *event.Work) (*control.Endpoint, *control.Destination, ending, error) {
+func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (*control.Endpoint, *control.Destination, ending, error) {
 	ep, presence := d.config.Endpoint(w.Event.Endpoint)
 	if presence == control.Unknown {
 		// Created on another node a moment ago, or deleted so long ago that nobody remembers.
-		if err := d.config.Sync(d.sending); err != nil {
+		if err := d.config.Sync(ctx); err != nil {
 			return nil, nil, ending{}, err
 		}
 		ep, presence = d.config.Endpoint(w.Event.Endpoint)
@@ -212,13 +222,12 @@ func (d *Dispatcher) park(j *job, reason event.Reason) {
 }
 
 // undecided puts work aside that could not even be judged, without a word: nothing is known of it.
-func (d *Dispatcher) undecided(j *job, what string, err error) {
-	if d.sending.Err() != nil {
-		j.slot.part.end()
-		d.lanes.free(j)
+func (d *Dispatcher) undecided(ctx context.Context, j *job, what string, err error) {
+	if ctx.Err() != nil {
+		d.abandon(j)
 		return
 	}
-	d.log.LogAttrs(context.Background(), slog.LevelWarn, "put delivery aside", slog.String("because", what), slog.Any("error", err))
+	d.log.LogAttrs(ctx, slog.LevelWarn, "put delivery aside", slog.String("because", what), slog.Any("error", err))
 	again, now := *j.work, d.now()
 	again.Due = now.Add(parkFor)
 	d.follow(j, &again, now, nil)
@@ -264,4 +273,3 @@ func logAttempt(log *slog.Logger, o *event.Outcome) {
 		slog.String("trigger", string(o.Attempt.Trigger)), slog.String("status", string(o.Status)), slog.Int("code", o.Code),
 		slog.String("error", string(o.Attempt.ErrorCode)), slog.Duration("duration", o.Attempt.Duration), slog.Time("next", o.NextAt))
 }
-

@@ -29,6 +29,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,8 +47,9 @@ const (
 	groupName = "dispatch"
 	// maxPoll bounds what one poll adds to the memory of a partition that is about to rest.
 	maxPoll = 256
-	// maxFetchWait bounds how late a partition that is resumed is fetched.
-	maxFetchWait = 250 * time.Millisecond
+	// maxFetchWait bounds how late a partition that is resumed is fetched, and so how fast a deep tier
+	// flows: its share of the memory in this time. It costs an idle node ten small requests a second.
+	maxFetchWait = 100 * time.Millisecond
 	// revokeWait is how long a rebalance waits for requests in flight; the group gives a member 30 s.
 	revokeWait = 20 * time.Second
 	// commitAfter finished records a commit is made even if its time has not come.
@@ -76,9 +78,7 @@ type Dispatcher struct {
 	finisher *finisher
 	client   *client
 
-	group     *stream.Group
-	workers   sync.WaitGroup
-	sending   context.Context // ends when requests in flight must be cut short
+	group     *stream.Group // set by Run
 	completed atomic.Int64
 	commitNow chan struct{}
 	due       chan struct{} // a tier partition has a new head
@@ -100,12 +100,12 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
 		commitNow: make(chan struct{}, 1), due: make(chan struct{}, 1), parts: make(map[stream.Partition]*partition),
 	}
-	d.lanes = newLanes(cfg, deps.Now, func(l *lane) { d.workers.Go(func() { d.worker(l) }) })
+	d.lanes = newLanes(cfg, deps.Now, d.wake)
 	var err error
 	if d.metrics, err = newMetrics(deps.Metrics, d.lanes); err != nil {
 		return nil, err
 	}
-	d.finisher = &finisher{log: deps.Log, producer: deps.Producer, faults: d.faults, metrics: d.metrics, done: d.finished}
+	d.finisher = &finisher{log: deps.Log, producer: deps.Producer, faults: d.faults, metrics: d.metrics, done: d.finished, again: make(chan struct{}, 1)}
 	return d, nil
 }
 
@@ -113,23 +113,26 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 // most Config.Drain, commits and leaves the group.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	background := context.WithoutCancel(ctx)
-	sending, cut := context.WithCancel(background)
+	var workers sync.WaitGroup
+	sending, cut := context.WithCancel(background) // ends when requests in flight must be cut short
 	defer cut()
-	d.sending = sending
+	d.lanes.start = func(l *lane) { workers.Go(func() { d.worker(sending, l) }) }
 	topics := []string{stream.Events, stream.Commands}
 	for _, t := range d.tiers {
 		topics = append(topics, t.Topic)
 	}
+	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := stream.NewGroup(d.stream, stream.GroupConfig{
 		Name: groupName, Topics: topics, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
-		Assigned: d.assigned,
-		Revoked:  func(ctx context.Context, ps []stream.Partition) { d.release(ctx, ps, revokeWait) },
-		Lost:     d.lost,
+		Assigned: func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
+		Revoked:  func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
+		Lost:     func(ids []stream.Partition) { d.lost(d.named(ids)) },
 	})
 	if err != nil {
 		return err
 	}
 	d.group = group
+	close(joined)
 
 	recording, stopRecording := context.WithCancel(background)
 	defer stopRecording()
@@ -144,7 +147,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 	d.release(background, d.assignment(), d.cfg.Drain)
 	cut()
-	d.workers.Wait()
+	workers.Wait()
 	group.Close()
 	stopRecording()
 	recorders.Wait()
@@ -159,7 +162,7 @@ func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Mark) {
 	}
 	d.mu.Lock()
 	for id, mark := range marks {
-		p, err := newPartition(id, delays[id.Topic], d.group, mark)
+		p, err := newPartition(id, delays[id.Topic], d.group, d.wake, mark)
 		if err != nil {
 			d.log.LogAttrs(context.Background(), slog.LevelWarn, "ignore metadata of commit", slog.String("topic", id.Topic),
 				slog.Int("partition", int(id.Index)), slog.Any("error", err))
@@ -172,8 +175,10 @@ func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Mark) {
 
 // release gives partitions up: nothing begins any more, what is in flight finishes within limit, the
 // offsets are committed, the partitions are dropped.
-func (d *Dispatcher) release(ctx context.Context, ids []stream.Partition, limit time.Duration) {
-	parts := d.stop(ids)
+func (d *Dispatcher) release(ctx context.Context, parts []*partition, limit time.Duration) {
+	for _, p := range parts {
+		p.stop()
+	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for _, p := range parts {
@@ -192,21 +197,20 @@ func (d *Dispatcher) release(ctx context.Context, ids []stream.Partition, limit 
 }
 
 // lost drops partitions that another node may own already: nothing is committed.
-func (d *Dispatcher) lost(ids []stream.Partition) {
-	parts := d.stop(ids)
+func (d *Dispatcher) lost(parts []*partition) {
+	for _, p := range parts {
+		p.stop()
+	}
 	d.commitMu.Lock() // a commit on its way must not end after this
 	d.drop(parts)
 	d.commitMu.Unlock()
 }
 
-// stop ends the intake of partitions.
-func (d *Dispatcher) stop(ids []stream.Partition) []*partition {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
+// named are those of the partitions that are here.
+func (d *Dispatcher) named(ids []stream.Partition) []*partition {
 	var parts []*partition
 	for _, id := range ids {
-		if p := d.parts[id]; p != nil {
-			p.stop()
+		if p := d.partition(id); p != nil {
 			parts = append(parts, p)
 		}
 	}
@@ -228,18 +232,16 @@ func (d *Dispatcher) drop(parts []*partition) {
 // changed spreads the memory for waiting work over the tiers' partitions and tells who asked which
 // partitions of events are here.
 func (d *Dispatcher) changed() {
-	d.mu.RLock()
 	var tiers []*partition
 	var events []int32
-	for id, p := range d.parts {
+	for _, p := range d.assignment() {
 		if p.delay > 0 {
 			tiers = append(tiers, p)
 		}
-		if id.Topic == stream.Events {
-			events = append(events, id.Index)
+		if p.id.Topic == stream.Events {
+			events = append(events, p.id.Index)
 		}
 	}
-	d.mu.RUnlock()
 	for _, p := range tiers {
 		p.setShare(d.cfg.MaxWaitingBytes / len(tiers))
 	}
@@ -255,123 +257,9 @@ func (d *Dispatcher) partition(id stream.Partition) *partition {
 	return d.parts[id]
 }
 
-func (d *Dispatcher) assignment() []stream.Partition {
+// assignment are the partitions that are here now.
+func (d *Dispatcher) assignment() []*partition {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	ids := make([]stream.Partition, 0, len(d.parts))
-	for id := range d.parts {
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// committer commits until ctx ends.
-func (d *Dispatcher) committer(ctx context.Context) {
-	tick := time.NewTicker(d.cfg.CommitEvery)
-	defer tick.Stop()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-sweep.C:
-			d.lanes.sweep()
-			continue
-		case <-tick.C:
-		case <-d.commitNow:
-		}
-		d.commitMu.Lock()
-		d.mu.RLock()
-		parts := make([]*partition, 0, len(d.parts))
-		for _, p := range d.parts {
-			parts = append(parts, p)
-		}
-		d.mu.RUnlock()
-		d.commit(ctx, parts)
-		d.commitMu.Unlock()
-	}
-}
-
-// commit stores what is new of the partitions. A failure is made good by the next commit, or costs
-// duplicates. commitMu is held.
-func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
-	marks := make(map[stream.Partition]stream.Mark)
-	holes := 0
-	for _, p := range parts {
-		if mark, n, ok := p.take(); ok {
-			marks[p.id] = mark
-			holes += n
-		}
-	}
-	if len(marks) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
-	if err := d.group.Commit(ctx, marks); err != nil {
-		for _, p := range parts {
-			p.putBack()
-		}
-		d.metrics.commitErrors.Inc()
-		d.log.LogAttrs(ctx, slog.LevelWarn, "commit failed", slog.Any("error", err))
-		return
-	}
-	d.metrics.holes.Set(float64(holes))
-	d.faults.at(crashCommit)
-}
-
-// wake tells the timer that there is a new head.
-func (d *Dispatcher) wake() {
-	select {
-	case d.due <- struct{}{}:
-	default:
-	}
-}
-
-// ripeBatch is how many jobs of a tier are released before the next tier has its turn.
-const ripeBatch = 256
-
-// timer releases waiting work when it is ready, until ctx ends.
-func (d *Dispatcher) timer(ctx context.Context) {
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		case <-d.due:
-		}
-		t.Reset(d.releaseRipe())
-	}
-}
-
-// releaseRipe runs what is ready and returns the time until something else will be.
-func (d *Dispatcher) releaseRipe() time.Duration {
-	// Without this bound a head that becomes ready by a resumed lane would wait for the next signal.
-	wait := time.Second
-	d.mu.RLock()
-	var tiers []*partition
-	for _, p := range d.parts {
-		if p.delay > 0 {
-			tiers = append(tiers, p)
-		}
-	}
-	d.mu.RUnlock()
-	for _, p := range tiers {
-		now := d.now()
-		jobs, next := p.ripe(now, ripeBatch)
-		for _, j := range jobs {
-			if j.work.Due.After(now) {
-				d.hop(j, now)
-			} else {
-				d.run(j)
-			}
-		}
-		if !next.IsZero() {
-			wait = min(wait, max(next.Sub(now), 0))
-		}
-	}
-	return wait
+	return slices.AppendSeq(make([]*partition, 0, len(d.parts)), maps.Values(d.parts))
 }

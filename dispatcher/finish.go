@@ -37,6 +37,7 @@ type finisher struct {
 	faults   *faults
 	metrics  *metrics
 	done     func(*job)
+	again    chan struct{} // told when redo is not empty; capacity 1
 
 	mu   sync.Mutex // guards redo
 	redo []*completion
@@ -72,19 +73,29 @@ func (f *finisher) failed(c *completion, topic string, err error) {
 			slog.String("topic", topic), slog.Any("error", err))
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.redo = append(f.redo, c)
+	f.mu.Unlock()
+	select {
+	case f.again <- struct{}{}:
+	default:
+	}
 }
 
 // run tries failed completions again until ctx ends.
 func (f *finisher) run(ctx context.Context) {
-	tick := time.NewTicker(redoEvery)
-	defer tick.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-f.again:
+		}
+		pause.Reset(redoEvery)
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
 		}
 		f.mu.Lock()
 		again := f.redo

@@ -97,16 +97,18 @@ func (v *view) Sync(context.Context) error {
 
 // world is a log, a keyring and what else the dispatchers of one test share.
 type world struct {
-	tb       testing.TB
-	stream   stream.Config
-	keyring  *control.Keyring
-	producer *stream.Producer
-	ids      *id.Generator
-	view     *view
-	secret   sign.Secret
-	now      func() time.Time
-	rt       http.RoundTripper
-	close    []func()
+	tb         testing.TB
+	stream     stream.Config
+	keyring    *control.Keyring
+	producer   *stream.Producer
+	ids        *id.Generator
+	view       *view
+	secret     sign.Secret
+	now        func() time.Time
+	rt         http.RoundTripper
+	patience   time.Duration // of reads
+	close      []func()
+	background sync.WaitGroup
 }
 
 // newWorld starts a log on loopback. Topics have one partition unless more are asked for.
@@ -143,7 +145,7 @@ func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partition
 	}
 	w := &world{
 		tb: tb, stream: sc, keyring: keyring, producer: producer, ids: id.NewGenerator(nil), view: newView(),
-		secret: sign.NewSecret(), now: time.Now, rt: rt,
+		secret: sign.NewSecret(), now: time.Now, rt: rt, patience: time.Minute,
 	}
 	tb.Cleanup(w.shut)
 	return w
@@ -289,7 +291,7 @@ func (w *world) scan(p stream.Partition, each func(*stream.Record) bool) {
 		w.tb.Fatal(err)
 	}
 	defer reader.Close()
-	ctx, cancel := context.WithTimeout(w.tb.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.tb.Context(), w.patience)
 	defer cancel()
 	err = reader.Read(ctx, p, 0, func(r *stream.Record) error {
 		if each(r) {

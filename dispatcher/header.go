@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,7 +104,7 @@ func safeName(name string) string {
 	return name
 }
 
-// recorded returns headers for the attempt's row, credentials masked.
+// recorded returns headers for the attempt's row, by name, credentials masked.
 func recorded(h http.Header) []event.Field {
 	fields := make([]event.Field, 0, len(h))
 	for name, values := range h {
@@ -111,9 +112,10 @@ func recorded(h http.Header) []event.Field {
 			if isCredential(name) {
 				v = mask
 			}
-			fields = append(fields, event.Field{Name: name, Value: v})
+			fields = append(fields, event.Field{Name: canonical(name), Value: v})
 		}
 	}
+	slices.SortStableFunc(fields, func(a, b event.Field) int { return strings.Compare(a.Name, b.Name) })
 	return fields
 }
 
@@ -122,7 +124,7 @@ const mask = "****"
 // isCredential reports whether a header of that name usually carries a secret.
 func isCredential(name string) bool {
 	name = strings.ToLower(name)
-	for _, word := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "access-key", "credential"} {
+	for _, word := range []string{"auth", "cookie", "token", "secret", "passw", "api-key", "apikey", "access-key", "credential", "session"} {
 		if strings.Contains(name, word) {
 			return true
 		}

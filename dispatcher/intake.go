@@ -67,9 +67,7 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 	switch {
 	case s.part.delay > 0:
 		j.ready = readyAt(w.Due, r.Timestamp, now, s.part.delay)
-		if s.part.wait(j) {
-			d.wake()
-		}
+		s.part.wait(j)
 	case w.Due.After(now):
 		d.hop(j, now)
 	default:

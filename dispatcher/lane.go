@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,8 +9,8 @@ import (
 
 // Bounds of a lane.
 const (
-	// laneQueue is how much work waits in memory for one destination: at most a second of what the
-	// default of 64 requests in flight gets through at 60 ms each.
+	// laneQueue is how much live work, and how much of replays, waits in memory for one destination: a
+	// second of what the default of 64 requests in flight gets through at 60 ms each.
 	laneQueue = 1024
 	// defaultLimit is max_in_flight until the configuration of the destination was read.
 	defaultLimit = 64
@@ -28,44 +29,51 @@ type lane struct {
 	target atomic.Pointer[target] // the opened configuration, replaced when the endpoint changes
 
 	// Guarded by lanes.mu.
-	queue   queue[*job]
-	held    int // queued and being sent
-	bytes   int
-	running int // workers
-	limit   int // max_in_flight
-	used    time.Time
-	window  time.Time // begin of the current counting window
-	now     int       // completions in it
-	before  int       // completions in the window before
+	live, runs queue[*job] // runs: of replays and recoveries, which give way to live work
+	replaying  int         // of runs, being sent
+	runsTurn   bool        // with one request at a time they take turns
+	held       int         // queued and being sent
+	bytes      int
+	running    int // workers
+	limit      int // max_in_flight
+	used       time.Time
+	busy       time.Time // since when it is not empty
+	window     time.Time // begin of the current counting window
+	now        int       // completions in it
+	before     int       // completions in the window before
 
-	stalled   []*partition // paused until the queue is half empty
-	stalledAt int          // length of the queue when the first of them was
+	stalled   []*partition // paused until half is done
+	stalledAt int          // jobs queued when the first of them was
 }
+
+func (l *lane) queued() int { return l.live.len() + l.runs.len() }
 
 // lanes are all lanes of the node and the memory they share.
 //
-// A full lane is answered in one of two ways. If it moves, work of the partition that overfills it
-// waits: the partition pauses for the fraction of a second that the lane needs. If it is stuck or slow,
-// its work is parked in a retry tier, and nobody else waits for it.
+// A full lane is answered in one of two ways. If it moves, the partition that overfills it pauses for
+// the fraction of a second that the lane needs. If it is stuck or slow, its work is parked in a retry
+// tier, and nobody else waits for it.
 //
 // The memory is shared by a dynamic threshold: a lane may hold as much as is still free. However many
 // lanes are stuck, N of them leave one (N+1)th of the memory to the others.
 type lanes struct {
 	maxJobs, maxBytes int
+	now               func() time.Time
 	start             func(*lane) // starts a worker
-	clock             func() time.Time
+	wake              func()      // asks for recheck to be called soon
 
-	mu     sync.Mutex // guards the map, the lanes and the sums; taken before partition.mu
-	byDest map[string]*lane
-	jobs   int // in lanes and behind them, until everything about them is recorded
-	bytes  int
-	freed  chan struct{} // told when a gate may open
+	mu      sync.Mutex // guards the rest and all lanes; taken before partition.mu
+	byDest  map[string]*lane
+	stalled map[*lane]struct{} // those that made a partition pause
+	jobs    int                // in lanes and behind them, until everything about them is recorded
+	bytes   int
+	freed   chan struct{} // told when the intake may go on; capacity 1
 }
 
-func newLanes(cfg Config, clock func() time.Time, start func(*lane)) *lanes {
+func newLanes(cfg Config, now func() time.Time, wake func()) *lanes {
 	return &lanes{
-		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, start: start, clock: clock,
-		byDest: make(map[string]*lane), freed: make(chan struct{}, 1),
+		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, now: now, wake: wake,
+		byDest: make(map[string]*lane), stalled: make(map[*lane]struct{}), freed: make(chan struct{}, 1),
 	}
 }
 
@@ -89,13 +97,6 @@ func (ls *lanes) free(j *job) {
 	}
 }
 
-// full reports whether the node holds all it may, so that nothing more is read.
-func (ls *lanes) full() bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.jobs >= ls.maxJobs || ls.bytes >= ls.maxBytes
-}
-
 // held returns how many jobs and bytes the node holds.
 func (ls *lanes) held() (jobs, bytes int) {
 	ls.mu.Lock()
@@ -103,24 +104,37 @@ func (ls *lanes) held() (jobs, bytes int) {
 	return ls.jobs, ls.bytes
 }
 
+// full reports whether the node holds all it may, so that nothing more is read.
+func (ls *lanes) full() bool {
+	jobs, bytes := ls.held()
+	return jobs >= ls.maxJobs || bytes >= ls.maxBytes
+}
+
 // admit gives the job to its lane, or reports false: then it must be parked.
 func (ls *lanes) admit(j *job) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	now := ls.clock()
+	now := ls.now()
 	l := ls.byDest[j.work.Dest]
 	if l == nil {
 		l = &lane{dest: j.work.Dest, limit: defaultLimit, window: now}
 		ls.byDest[l.dest] = l
 	}
+	if l.held == 0 {
+		l.busy = now
+	}
 	l.used = now
-	if !ls.room(l, j) {
+	q := &l.live
+	if j.work.Run != "" {
+		q = &l.runs
+	}
+	if !ls.room(l, q.len(), j.size) {
 		if !l.moving(now) {
 			return false
 		}
-		l.stall(j.slot.part)
+		ls.stall(l, j.slot.part)
 	}
-	l.queue.push(j)
+	q.push(j)
 	l.held++
 	l.bytes += j.size
 	ls.jobs++
@@ -132,19 +146,17 @@ func (ls *lanes) admit(j *job) bool {
 	return true
 }
 
-// room reports whether the lane is within its bounds with one job more. An empty lane always is.
-func (ls *lanes) room(l *lane, j *job) bool {
-	if l.held == 0 {
-		return true
-	}
-	return l.queue.len() < laneQueue && l.held < ls.maxJobs-ls.jobs && l.bytes+j.size <= ls.maxBytes-ls.bytes
+// room reports whether the lane stays within its bounds with one job more. An empty lane always does.
+func (ls *lanes) room(l *lane, queued, size int) bool {
+	return l.held == 0 ||
+		queued < laneQueue && l.held < ls.maxJobs-ls.jobs && l.bytes+size <= ls.maxBytes-ls.bytes
 }
 
 // moving reports whether the lane will have done half of what it holds within half a second, judged
-// by the last one.
+// by the last one. One that was empty a moment ago has not been judged yet and counts as moving.
 func (l *lane) moving(now time.Time) bool {
 	l.roll(now)
-	return 2*(l.now+l.before) >= l.held
+	return now.Sub(l.busy) < movingWindow || 2*(l.now+l.before) >= l.held
 }
 
 func (l *lane) roll(now time.Time) {
@@ -157,17 +169,40 @@ func (l *lane) roll(now time.Time) {
 	}
 }
 
-func (l *lane) stall(p *partition) {
-	for _, s := range l.stalled {
-		if s == p {
-			return
-		}
+// stall lets the partition pause until the lane has done half of its queue, or stops moving.
+func (ls *lanes) stall(l *lane, p *partition) {
+	if slices.Contains(l.stalled, p) {
+		return
 	}
 	if len(l.stalled) == 0 {
-		l.stalledAt = l.queue.len()
+		l.stalledAt = l.queued()
+		ls.stalled[l] = struct{}{}
+		ls.wake()
 	}
 	l.stalled = append(l.stalled, p)
 	p.stall(1)
+}
+
+func (ls *lanes) unstall(l *lane) {
+	for _, p := range l.stalled {
+		p.stall(-1)
+	}
+	l.stalled = nil
+	delete(ls.stalled, l)
+}
+
+// recheck lets go on what waits for lanes that move no longer: their work will be parked. It reports
+// whether something still waits, so that it must be called again.
+func (ls *lanes) recheck() bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	for l := range ls.stalled {
+		if !l.moving(now) {
+			ls.unstall(l)
+		}
+	}
+	return len(ls.stalled) > 0
 }
 
 // next ends a worker's job and gives it another one, nil when the worker must end.
@@ -175,28 +210,46 @@ func (ls *lanes) next(l *lane, finished *job) *job {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if finished != nil {
-		now := ls.clock()
-		l.roll(now)
-		l.now++
-		l.used = now
-		l.held--
-		l.bytes -= finished.size
+		ls.leave(l, finished)
 	}
 	if l.running > l.limit {
 		l.running--
 		return nil
 	}
-	j, ok := l.queue.pop()
-	if !ok {
+	j := l.pick()
+	if j == nil {
 		l.running--
-		j = nil
 	}
-	if len(l.stalled) > 0 && l.queue.len() <= l.stalledAt/2 {
-		for _, p := range l.stalled {
-			p.stall(-1)
+	if len(l.stalled) > 0 && l.queued() <= l.stalledAt/2 {
+		ls.unstall(l)
+	}
+	return j
+}
+
+func (ls *lanes) leave(l *lane, j *job) {
+	now := ls.now()
+	l.roll(now)
+	l.now++
+	l.used = now
+	l.held--
+	l.bytes -= j.size
+	if j.work.Run != "" {
+		l.replaying--
+	}
+}
+
+// pick takes live work before that of replays, of which one may fly nevertheless.
+func (l *lane) pick() *job {
+	runs := l.live.len() == 0 || l.replaying == 0 && (l.limit > 1 || l.runsTurn)
+	if runs {
+		if j, ok := l.runs.pop(); ok {
+			l.replaying++
+			l.runsTurn = false
+			return j
 		}
-		l.stalled = nil
 	}
+	l.runsTurn = true
+	j, _ := l.live.pop()
 	return j
 }
 
@@ -205,7 +258,7 @@ func (ls *lanes) setLimit(l *lane, limit int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l.limit = max(limit, 1)
-	for n := min(l.limit-l.running, l.queue.len()); n > 0; n-- {
+	for n := min(l.limit-l.running, l.queued()); n > 0; n-- {
 		l.running++
 		ls.start(l)
 	}
@@ -215,7 +268,7 @@ func (ls *lanes) setLimit(l *lane, limit int) {
 func (ls *lanes) sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	now := ls.clock()
+	now := ls.now()
 	for dest, l := range ls.byDest {
 		if l.held == 0 && l.running == 0 && now.Sub(l.used) > idleLane {
 			delete(ls.byDest, dest)

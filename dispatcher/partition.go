@@ -32,6 +32,7 @@ type partition struct {
 	id    stream.Partition
 	delay time.Duration // of a retry tier; 0 for events and commands
 	group pauser
+	wake  func() // tells the timer that it must look at this partition
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
@@ -63,8 +64,8 @@ type job struct {
 	ready time.Time   // of a job that waits in a tier
 }
 
-func newPartition(id stream.Partition, delay time.Duration, group pauser, mark stream.Mark) (*partition, error) {
-	p := &partition{id: id, delay: delay, group: group, drained: make(chan struct{}), share: minWaitingBytes}
+func newPartition(id stream.Partition, delay time.Duration, group pauser, wake func(), mark stream.Mark) (*partition, error) {
+	p := &partition{id: id, delay: delay, group: group, wake: wake, drained: make(chan struct{}), share: minWaitingBytes}
 	holes, err := decodeHoles(mark.Offset, mark.Metadata)
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err
@@ -154,18 +155,19 @@ func (p *partition) checkDrained() {
 	}
 }
 
-// wait holds a job of the tier until it is ready. It reports whether the job is the first one, for
-// then the timer must hear of it.
-func (p *partition) wait(j *job) (first bool) {
+// wait holds a job of the tier until it is ready.
+func (p *partition) wait(j *job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
-		return false
+		return
 	}
 	p.waiting.push(j)
 	p.waitingBytes += j.size
 	p.settle()
-	return p.waiting.len() == 1
+	if p.waiting.len() == 1 {
+		p.wake()
+	}
 }
 
 // ripe takes the jobs that are ready at now, at most limit, and says when the next one will be; a
@@ -196,6 +198,9 @@ func (p *partition) stall(by int) {
 	defer p.mu.Unlock()
 	p.stalls += by
 	p.settle()
+	if p.stalls == 0 && p.waiting.len() > 0 {
+		p.wake()
+	}
 }
 
 // setShare changes how many bytes may wait.

@@ -15,6 +15,7 @@ import (
 type target struct {
 	rev     int64 // of the endpoint
 	url     *url.URL
+	text    string // of url
 	timeout time.Duration
 	header  []event.Field
 	secrets []liveSecret
@@ -32,7 +33,7 @@ func openTarget(k *control.Keyring, rev int64, d *control.Destination) (*target,
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
 	}
 	u.Fragment, u.User = "", nil
-	t := &target{rev: rev, url: u, timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	t := &target{rev: rev, url: u, text: u.String(), timeout: time.Duration(d.TimeoutSeconds) * time.Second}
 	for name, sealed := range d.Headers {
 		value, err := k.OpenString(d.ID, control.FieldHeader(name), sealed)
 		if err != nil {

@@ -30,18 +30,19 @@ func tierFor(tiers []stream.Tier, rest time.Duration) stream.Tier {
 // readyAt is when a record of a tier must be looked at: when it is due, if that is in reach of this
 // tier, else when its time in the tier is over and it hops to the next.
 //
-// Records are taken in order, so one that waits longer than the tier's delay makes those behind it
-// late: never more than the slack. The append time may come from another clock: it can shorten the
-// wait to minHop after the record was first seen and never lengthen it beyond the tier's delay.
+// Records are taken in order, so one behind waits for those before it, at most until its own time in
+// the tier is over: within the slack by which its tier was chosen. The append time may come from
+// another clock: it can shorten the wait to minHop after the record was first seen and never lengthen
+// it beyond the tier's delay.
 func readyAt(due, appended, seen time.Time, delay time.Duration) time.Time {
-	if !due.After(appended.Add(delay + slack(delay))) {
-		return earlier(due, seen.Add(delay+slack(delay)))
+	over := appended.Add(delay)
+	if due.After(over) {
+		if first := seen.Add(min(minHop, delay)); over.Before(first) {
+			over = first
+		}
+		due = earlier(due, over)
 	}
-	at := appended.Add(delay)
-	if first := seen.Add(min(minHop, delay)); at.Before(first) {
-		at = first
-	}
-	return earlier(due, earlier(at, seen.Add(delay)))
+	return earlier(due, seen.Add(delay))
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -1,0 +1,59 @@
+package dispatcher
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// bubbleWorld is a world on fake time: the log, the dispatchers and the destinations talk over a
+// network in memory, and hours of waiting take a moment.
+type bubbleWorld struct {
+	*world
+	network *kfake.VirtualNetwork
+	servers sync.WaitGroup
+}
+
+func bubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := &http.Transport{DialContext: network.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}
+		w := &bubbleWorld{network: &network}
+		defer func() {
+			w.shut()
+			transport.CloseIdleConnections()
+			w.servers.Wait()
+			cluster.Close()
+		}()
+		w.world = newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}, transport, partitions)
+		w.patience = 24 * time.Hour
+		f(t, w)
+	})
+}
+
+// serve puts a destination onto the network until it is closed or the world ends.
+func (w *bubbleWorld) serve(port int, h http.Handler) (url string, closeServer func()) {
+	w.tb.Helper()
+	l, err := w.network.Listen("tcp", fmt.Sprintf("localhost:%d", port))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	s := &http.Server{Handler: h}
+	w.servers.Go(func() { s.Serve(l) })
+	closeServer = sync.OnceFunc(func() { s.Close() })
+	// Before the dispatchers are stopped, so that none waits for a handler that hangs.
+	w.close = append([]func(){closeServer}, w.close...)
+	return fmt.Sprintf("http://localhost:%d/hook", port), closeServer
+}

@@ -1,0 +1,290 @@
+package dispatcher
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// statuses are those of the outcomes, with their reasons.
+func statuses(all []*event.Outcome) []string {
+	var texts []string
+	for _, o := range all {
+		text := string(o.Status)
+		if o.Reason != "" {
+			text += " " + string(o.Reason)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// checkTimes asserts that no attempt was earlier than the outcome before it promised, nor later than
+// the slack of its wait allows.
+func checkTimes(t *testing.T, all []*event.Outcome) {
+	t.Helper()
+	for i := 1; i < len(all); i++ {
+		promised, was := all[i-1].NextAt, all[i].Attempt.StartedAt
+		if was.Before(promised) {
+			t.Errorf("attempt %d was %v early", i+1, promised.Sub(was))
+		}
+		wait := promised.Sub(all[i-1].At)
+		if late := was.Sub(promised); late > slack(wait) {
+			t.Errorf("attempt %d was %v late after %v", i+1, late, wait)
+		}
+	}
+}
+
+func TestScheduleThroughTheTiers(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{answer: func(int, received) int { return 500 }})
+		ep := w.endpoint(url)
+		ep.RetryPolicy = control.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6, Jitter: 0.1}
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		all := w.outcomes(count(1, event.Failed))
+		want := append(slices.Repeat([]string{"retrying"}, 5), "failed attempts_exhausted")
+		if d := cmp.Diff(want, statuses(all)); d != "" {
+			t.Fatal(d)
+		}
+		checkTimes(t, all)
+		for i, base := range []time.Duration{1, 7, 90, 1000, 1000} {
+			wait := all[i].NextAt.Sub(all[i].Attempt.StartedAt)
+			if base *= time.Second; wait < base*9/10-time.Millisecond || wait > base*11/10+time.Millisecond {
+				t.Errorf("wait %d: %v, want %v ± 10 %%", i+1, wait, base)
+			}
+		}
+	})
+}
+
+func TestRetryAfterOverHTTP(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		n := 0
+		url, _ := w.serve(80, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			n++
+			switch n {
+			case 1:
+				rw.Header().Set("Retry-After", "40")
+			case 2:
+				rw.Header().Set("Retry-After", time.Now().Add(90*time.Second).UTC().Format(http.TimeFormat))
+			case 3:
+				rw.Header().Set("Retry-After", "99999999999999999999")
+			case 4:
+				rw.Header().Set("Retry-After", "in a while")
+			default:
+				return
+			}
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		w.endpoint(url).RetryPolicy.MaxRetryAfterSeconds = 200
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		all := w.outcomes(count(1, event.Delivered))
+		checkTimes(t, all)
+		for i, want := range []time.Duration{40, 90, 200, 1} {
+			wait := all[i].NextAt.Sub(all[i].At).Round(time.Second) // the date has seconds only
+			if want *= time.Second; wait != want {
+				t.Errorf("wait %d: %v, want %v", i+1, wait, want)
+			}
+		}
+		if got := all[2].Attempt.RetryAfter; got < 365*24*time.Hour {
+			t.Errorf("recorded Retry-After %v is not what was asked for", got)
+		}
+	})
+}
+
+// A destination is down for 30 s under traffic: everything arrives, nothing is tried early.
+func TestDestinationDownFor30Seconds(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		ep := w.endpoint("http://localhost:80/hook")
+		ep.RetryPolicy = control.DefaultRetryPolicy()
+		w.start(testConfig())
+		start := time.Now()
+		s := &sink{}
+		const events = 600
+		for i := range events {
+			w.accept(w.newEvent(fmt.Sprintf(`{"n":%d}`, i)))
+			time.Sleep(100 * time.Millisecond)
+			if i == 300 {
+				w.serve(80, s)
+			}
+		}
+		all := w.outcomes(count(events, event.Delivered))
+		bodies := map[string]int{}
+		for _, r := range s.all() {
+			bodies[string(r.body)]++
+		}
+		if len(bodies) != events {
+			t.Errorf("%d of %d events arrived", len(bodies), events)
+		}
+		if n := len(s.all()); n != events {
+			t.Errorf("%d requests for %d events", n, events)
+		}
+		chains := map[string][]*event.Outcome{}
+		for _, o := range all {
+			chains[o.Event.String()] = append(chains[o.Event.String()], o)
+		}
+		for _, chain := range chains {
+			checkTimes(t, chain)
+		}
+		if len(all) < events+300 {
+			t.Errorf("%d outcomes: the destination was not down", len(all))
+		}
+		t.Logf("%v of traffic and retries", time.Since(start))
+	})
+}
+
+// Hung destinations keep their own requests waiting and nobody else's.
+func TestHungDestinationsBesideAGoodOne(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+		const hung = 30
+		never := make(chan struct{})
+		defer close(never)
+		stuck, _ := w.serve(80, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-never:
+			case <-r.Context().Done():
+			}
+		}))
+		s := &sink{}
+		good, _ := w.serve(81, s)
+		urls := append(slices.Repeat([]string{stuck}, hung), good)
+		ep := w.endpoint(urls...)
+		ep.RetryPolicy = control.DefaultRetryPolicy()
+		var dests []string
+		for _, d := range ep.Destinations {
+			dests = append(dests, d.ID)
+		}
+		cfg := testConfig()
+		cfg.MaxInFlight = 512
+		w.start(cfg)
+		const events = 300
+		sent := map[string]time.Time{}
+		for i := range events {
+			body := fmt.Sprintf(`{"n":%d}`, i)
+			sent[body] = time.Now()
+			w.accept(w.newEvent(body, dests...))
+			time.Sleep(20 * time.Millisecond)
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		got := s.all()
+		for _, r := range got {
+			if late := r.at.Sub(sent[string(r.body)]); late > time.Second {
+				t.Fatalf("the good destination waited %v", late)
+			}
+		}
+		if len(got) != events {
+			t.Fatalf("%d of %d arrived at the good destination", len(got), events)
+		}
+	})
+}
+
+// What a lane cannot take is parked, told of once, and delivered in the end.
+func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(int, received) int { time.Sleep(2 * time.Second); return 200 }}
+		url, _ := w.serve(80, s)
+		ep := w.endpoint(url)
+		ep.Destinations[0].MaxInFlight = 2
+		cfg := testConfig()
+		cfg.MaxInFlight = 8 // a lane alone may hold half of it
+		w.start(cfg)
+		const events = 40
+		for i := range events {
+			if i == 10 {
+				time.Sleep(time.Second) // now it shows that the lane is slow
+			}
+			w.accept(w.newEvent(`{}`))
+		}
+		all := w.outcomes(count(events, event.Delivered))
+		told := map[string]int{}
+		for _, o := range all {
+			if o.Status == event.Pending {
+				told[o.Event.String()]++
+				if o.Reason != event.LaneFull || o.NextAt.Sub(o.At) != parkFor {
+					t.Errorf("parked: %+v", o)
+				}
+			}
+		}
+		if len(told) < events/2 {
+			t.Errorf("%d were parked", len(told))
+		}
+		for id, n := range told {
+			if n != 1 {
+				t.Errorf("%s was told parked %d times", id, n)
+			}
+		}
+		for _, o := range all {
+			if o.Status == event.Delivered && (o.Attempt.Trigger != event.TriggerInitial || len(o.Attempt.RequestHeader) == 0) {
+				t.Errorf("a parked delivery became %s", o.Attempt.Trigger)
+			}
+		}
+	})
+}
+
+// A tier with far more than may be held: memory stays bounded, live events pass by at once, and
+// everything is delivered when it is due.
+func TestDeepTier(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		const pending = 6_000
+		due := time.Now().Add(time.Minute)
+		done := make(chan error, pending)
+		for range pending {
+			x := &event.Work{Event: w.newEvent(`{"n":1}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due}
+			r, err := x.Record()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.producer.Produce("retry.1m", 0, r, func(_ *stream.Record, err error) { done <- err })
+		}
+		for range pending {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg := testConfig()
+		cfg.MaxWaitingBytes = 11 * 512 << 10 // 512 KB for each of the eleven tiers
+		d, _ := w.start(cfg)
+		time.Sleep(10 * time.Second)
+		p := d.partition(stream.Partition{Topic: "retry.1m"})
+		p.mu.Lock()
+		held, bytes, paused := p.waiting.len(), p.waitingBytes, p.paused
+		p.mu.Unlock()
+		if !paused || held > maxWaiting+maxPoll || bytes > 512<<10+maxPoll*2048 {
+			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)
+		}
+		before := time.Now()
+		w.accept(w.newEvent(`{"live":true}`))
+		w.outcomes(count(1, event.Delivered))
+		if took := time.Since(before); took > 100*time.Millisecond {
+			t.Errorf("a live event took %v beside a deep tier", took)
+		}
+		all := w.outcomes(count(pending+1, event.Delivered))
+		for _, o := range all {
+			if o.Attempt.Trigger != event.TriggerRetry {
+				continue
+			}
+			if early := due.Sub(o.Attempt.StartedAt); early > time.Millisecond {
+				t.Fatalf("%v early", early)
+			}
+		}
+		last := all[len(all)-1].Attempt.StartedAt
+		t.Logf("%d pending: %d held in %d bytes, the last was sent %v after it was due", pending, held, bytes, last.Sub(due))
+		if late := last.Sub(due); late > slack(time.Minute) {
+			t.Errorf("the last was %v late", late)
+		}
+	})
+}

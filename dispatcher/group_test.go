@@ -1,0 +1,377 @@
+package dispatcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// spread makes an event for a partition of its own choice.
+func (w *world) spread(partition int32, body string) *event.Event {
+	e := w.newEvent(body)
+	eventID, err := w.ids.New(partition)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	e.ID = eventID
+	return e
+}
+
+// A second member joins and the first leaves while requests fly: every event arrives, what is in
+// flight is waited for, and the offsets end where the log ends.
+func TestRebalanceInMidFlight(t *testing.T) {
+	const partitions = 4
+	bubble(t, partitions, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(n int, _ received) int {
+			time.Sleep(300 * time.Millisecond)
+			if n%7 == 0 {
+				return 500
+			}
+			return 200
+		}}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		var first, second atomic.Pointer[[]int32]
+		note := func(to *atomic.Pointer[[]int32]) func(*Deps) {
+			return func(d *Deps) { d.Owned = func(ps []int32) { to.Store(&ps) } }
+		}
+		_, stopFirst := w.start(testConfig(), note(&first))
+		const events = 1200
+		for i := range events {
+			w.accept(w.spread(int32(i%partitions), fmt.Sprint(i)))
+			time.Sleep(30 * time.Millisecond)
+			switch i {
+			case events / 3:
+				w.start(testConfig(), note(&second))
+			case events / 2:
+				synctest.Wait()
+				if len(*first.Load()) != 2 || len(*second.Load()) != 2 {
+					t.Errorf("after the second joined: %v and %v", *first.Load(), *second.Load())
+				}
+			case 2 * events / 3:
+				stopFirst()
+			}
+		}
+		for p := range int32(partitions) {
+			w.outcomesOf(p, count(events/partitions, event.Delivered))
+		}
+		bodies := map[string]int{}
+		for _, r := range s.all() {
+			bodies[string(r.body)]++
+		}
+		if len(bodies) != events {
+			t.Errorf("%d of %d events arrived", len(bodies), events)
+		}
+		requests := len(s.all())
+		failed := requests / 7
+		if extra := requests - failed - events; extra > 0 {
+			t.Errorf("%d requests were made twice, though everything in flight was waited for", extra)
+		}
+		if d := cmp.Diff([]int32{0, 1, 2, 3}, *second.Load()); d != "" {
+			t.Error(d)
+		}
+		w.shut()
+		for p := range int32(partitions) {
+			if n := w.committed(stream.Partition{Topic: stream.Events, Index: p}); n != events/partitions {
+				t.Errorf("partition %d: committed %d of %d", p, n, events/partitions)
+			}
+		}
+	})
+}
+
+// The process is gone with one request unanswered and others, later in the log, done: the next one
+// makes only that request again.
+func TestHolesSurviveRestart(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		hang := true
+		s := &sink{}
+		url, _ := w.serve(80, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if hang && r.Header.Get("Slow") != "" {
+				io.Copy(io.Discard, r.Body) // else the server does not notice that the client leaves
+				<-r.Context().Done()
+				return
+			}
+			s.ServeHTTP(rw, r)
+		}))
+		ep := w.endpoint(url)
+		ep.Destinations[0].TimeoutSeconds = 60
+		cfg := testConfig()
+		cfg.Drain = time.Second
+		_, stop := w.start(cfg)
+		slow := w.newEvent("slow")
+		slow.Header = append(slow.Header, event.Field{Name: "Slow", Value: "1"})
+		w.accept(w.newEvent("0"), slow)
+		const after = 50
+		for i := range after {
+			w.accept(w.newEvent(fmt.Sprint(i + 1)))
+		}
+		w.outcomes(count(after+1, event.Delivered))
+		stop()
+		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
+			t.Fatalf("committed %d, want 1: the slow one is not done", n)
+		}
+		hang = false
+		w.start(cfg)
+		all := w.outcomes(count(after+2, event.Delivered))
+		if len(all) != after+2 || len(s.all()) != after+2 {
+			t.Errorf("%d outcomes, %d requests for %d events", len(all), len(s.all()), after+2)
+		}
+	})
+}
+
+// A stop waits for what is in flight, and its outcome is committed.
+func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(int, received) int { time.Sleep(10 * time.Second); return 200 }}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		_, stop := w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		time.Sleep(time.Second)
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took < 8*time.Second || took > 11*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
+			t.Errorf("committed %d, want 1", n)
+		}
+		if all := w.outcomes(count(1)); all[0].Status != event.Delivered {
+			t.Errorf("outcome %+v", all[0])
+		}
+	})
+}
+
+// What the configuration says when the work fires counts, not what it said at accept.
+func TestConfigurationIsReadAtFireTime(t *testing.T) {
+	f := func(name string, change func(*bubbleWorld), prepare func(*event.Work), want ...string) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{}
+				url, _ := w.serve(80, s)
+				w.endpoint(url)
+				change(w)
+				x := &event.Work{Event: w.newEvent(`{"a":{"b":1}}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1}
+				if prepare != nil {
+					prepare(x)
+				}
+				w.start(testConfig())
+				w.command(x)
+				all := w.outcomes(count(1))
+				if d := cmp.Diff(want, statuses(all)); d != "" {
+					t.Error(d)
+				}
+				if all[0].Run != x.Run {
+					t.Errorf("run %q, want %q", all[0].Run, x.Run)
+				}
+				wantRequests := 0
+				if want[0] == "delivered" {
+					wantRequests = 1
+				}
+				if n := len(s.all()); n != wantRequests {
+					t.Errorf("%d requests", n)
+				}
+			})
+		})
+	}
+	nothing := func(*bubbleWorld) {}
+	ofDest := func(f func(*control.Destination)) func(*bubbleWorld) {
+		return func(w *bubbleWorld) {
+			w.view.change(testEndpoint, func(ep *control.Endpoint) { f(&ep.Destinations[0]) })
+		}
+	}
+	disable := ofDest(func(d *control.Destination) { d.Enabled = false })
+	inRun := func(prior event.Status) func(*event.Work) {
+		return func(x *event.Work) { x.Run, x.Prior = "run_1", prior }
+	}
+	f("wanted", nothing, nil, "delivered")
+	f("in a run", nothing, inRun(event.Failed), "delivered")
+	f("endpoint deleted", func(w *bubbleWorld) { w.view.remove(testEndpoint) }, nil, "skipped endpoint_deleted")
+	f("endpoint disabled", func(w *bubbleWorld) {
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Enabled = false })
+	}, nil, "delivered")
+	f("destination deleted", func(w *bubbleWorld) {
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations = nil })
+	}, nil, "skipped destination_deleted")
+	f("destination disabled", disable, nil, "skipped destination_disabled")
+	f("skipped in a run: delivered again", disable, inRun(event.Delivered), "delivered destination_disabled")
+	f("skipped in a run: failed again", disable, inRun(event.Failed), "failed destination_disabled")
+	f("filtered by type", ofDest(func(d *control.Destination) { d.Filter = &control.Filter{Types: []string{"invoice.*"}} }), nil, "skipped filtered")
+	f("filtered by body", ofDest(func(d *control.Destination) { d.Filter = &control.Filter{Body: map[string]any{"a.b": 2.0}} }), nil, "skipped filtered")
+	f("let through", ofDest(func(d *control.Destination) {
+		d.Filter = &control.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
+	}), nil, "delivered")
+	f("payload expired", nothing, func(x *event.Work) {
+		x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 // the year 1970
+	}, "failed payload_expired")
+	f("chain over", nothing, func(x *event.Work) { x.Deadline = time.Now().Add(-time.Second) }, "failed attempts_exhausted")
+}
+
+// An endpoint that this node has not heard of yet is waited for; one that nobody knows is deleted.
+func TestUnknownEndpoint(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		ep := w.endpoint(url)
+		delete(w.view.endpoints, testEndpoint)
+		tries := 0
+		w.view.onSync = func() error {
+			if tries++; tries == 1 {
+				return errors.New("the log is away")
+			}
+			w.view.put(ep)
+			return nil
+		}
+		w.start(testConfig())
+		begin := time.Now()
+		w.accept(w.newEvent(`{}`))
+		all := w.outcomes(count(1))
+		if d := cmp.Diff([]string{"delivered"}, statuses(all)); d != "" {
+			t.Error(d)
+		}
+		if took := time.Since(begin); took < parkFor {
+			t.Errorf("delivered after %v, though the configuration was away", took)
+		}
+		w.view.onSync = nil
+		e := w.newEvent(`{}`)
+		e.Endpoint = "ep_nobody"
+		w.accept(e)
+		all = w.outcomes(count(2))
+		if d := cmp.Diff([]string{"delivered", "skipped endpoint_deleted"}, statuses(all)); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// Events that need no delivery are passed over without an outcome.
+func TestEventsWithoutDelivery(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		rejected, duplicate, capture := w.newEvent(`1`), w.newEvent(`2`), w.newEvent(`3`)
+		rejected.Verdict, rejected.Reason = event.VerdictRejected, event.SignatureMismatch
+		duplicate.DuplicateOf, duplicate.Reason = rejected.ID.Text("evt_"), event.Duplicate
+		capture.Dests = nil
+		w.accept(rejected, duplicate, capture, w.newEvent(`4`))
+		_, stop := w.start(testConfig())
+		all := w.outcomes(count(1))
+		stop()
+		if len(all) != 1 || len(s.all()) != 1 || string(s.all()[0].body) != "4" {
+			t.Errorf("outcomes %v, %d requests", statuses(all), len(s.all()))
+		}
+		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 4 {
+			t.Errorf("committed %d, want 4", n)
+		}
+	})
+}
+
+// Records that cannot be decoded go to the topic dead with everything they had, and nothing waits
+// behind them.
+func TestPoison(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		_, stop := w.start(testConfig())
+		broken := w.newEvent(`{"broken":1}`, "dst_1", "dst_2").Record()
+		broken.Headers = slices.DeleteFunc(broken.Headers, func(h stream.Header) bool { return h.Key == "relay-v" })
+		w.produce(stream.Events, 0, broken)
+		w.produce(stream.Events, 0, &stream.Record{Value: []byte("nobody's")})
+		x := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 0, Run: "run_9"}
+		r, err := x.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.produce("retry.1s", 0, r)
+		w.accept(w.newEvent(`{"good":1}`))
+		all := w.outcomes(count(4))
+		stop()
+		got := statuses(all)
+		slices.Sort(got)
+		want := []string{"delivered", "failed undecodable", "failed undecodable", "failed undecodable"}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+		for _, o := range all {
+			if o.Event == x.Event.ID && (o.Run != "run_9" || o.Dest != testDest) {
+				t.Errorf("epitaph of the work item: %+v", o)
+			}
+		}
+		dead := map[string]string{}
+		n := 0
+		w.scan(stream.Partition{Topic: stream.Dead}, func(r *stream.Record) bool {
+			header := map[string]string{}
+			for _, h := range r.Headers {
+				header[h.Key] = string(h.Value)
+			}
+			if header[stream.DeadError] == "" || header[stream.DeadGroup] != groupName {
+				t.Errorf("dead record without its cause: %v", header)
+			}
+			dead[header[stream.DeadTopic]+"/"+header[stream.DeadOffset]] = string(r.Value)
+			n++
+			return n == 3
+		})
+		if d := cmp.Diff(map[string]string{"events/0": `{"broken":1}`, "events/1": "nobody's", "retry.1s/0": `{}`}, dead); d != "" {
+			t.Error(d)
+		}
+		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 3 {
+			t.Errorf("committed %d, want 3", n)
+		}
+		if n := w.committed(stream.Partition{Topic: "retry.1s"}); n != 1 {
+			t.Errorf("committed %d of retry.1s, want 1", n)
+		}
+	})
+}
+
+// A command that is not due waits in the tiers.
+func TestCommandThatIsNotDue(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		due := time.Now().Add(17 * time.Second)
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Due: due, Run: "run_1"})
+		all := w.outcomes(count(1))
+		if got := s.all()[0]; got.at.Before(due.Truncate(time.Millisecond)) || got.at.Sub(due) > time.Second || got.header.Get("Relay-Trigger") != "replay" {
+			t.Errorf("sent %v after it was due: %v", got.at.Sub(due), got.header)
+		}
+		if all[0].Run != "run_1" || all[0].Attempt.Trigger != event.TriggerReplay {
+			t.Errorf("outcome %+v", all[0])
+		}
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		d, stop := w.start(testConfig())
+		time.Sleep(time.Second)
+		if len(d.assignment()) == 0 {
+			t.Error("nothing was assigned")
+		}
+		stop()
+		if n := len(d.assignment()); n != 0 {
+			t.Errorf("%d partitions are still here", n)
+		}
+		jobs, bytes := d.lanes.held()
+		if jobs != 0 || bytes != 0 {
+			t.Errorf("%d jobs, %d bytes are still held", jobs, bytes)
+		}
+	})
+	if _, err := New(Config{}, Deps{}); err == nil {
+		t.Error("an empty configuration was taken")
+	}
+}

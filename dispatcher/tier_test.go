@@ -1,0 +1,88 @@
+package dispatcher
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func TestTierFor(t *testing.T) {
+	f := func(rest time.Duration, topic string) {
+		t.Helper()
+		if got := tierFor(stream.Tiers(), rest).Topic; got != topic {
+			t.Errorf("%v: %s, want %s", rest, got, topic)
+		}
+	}
+	f(-time.Hour, "retry.1s")
+	f(0, "retry.1s")
+	f(time.Millisecond, "retry.1s")
+	f(time.Second, "retry.1s")
+	f(1100*time.Millisecond, "retry.2s")
+	f(3*time.Second, "retry.2s")
+	f(4*time.Second, "retry.5s")
+	f(5*time.Second, "retry.5s")
+	f(5500*time.Millisecond, "retry.5s")
+	f(8900*time.Millisecond, "retry.5s")
+	f(9*time.Second, "retry.10s")
+	f(57*time.Second, "retry.30s")
+	f(58*time.Second, "retry.1m")
+	f(5*time.Minute, "retry.5m")
+	f(58*time.Minute, "retry.1h")
+	f(72*time.Hour, "retry.1h")
+}
+
+// Through all hops, with clocks that agree: never early, and late by at most the slack of the last
+// tiers, however deep the tier is and whenever its head is fetched.
+func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
+	tiers := stream.Tiers()
+	start := time.UnixMilli(1_800_000_000_000)
+	for seed := range uint64(20_000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(20))) // up to 12 days
+		due, now, hops := start.Add(wait), start, 0
+		for {
+			rest := due.Sub(now)
+			tier := tierFor(tiers, rest)
+			seen := now.Add(time.Duration(r.Float64() * float64(min(tier.Delay, max(rest, 0))) * float64(r.IntN(2))))
+			at := readyAt(due, now, seen, tier.Delay)
+			if at.After(now.Add(tier.Delay)) && at.After(seen.Add(minHop)) {
+				t.Fatalf("seed %d: waits %v in %s", seed, at.Sub(now), tier.Topic)
+			}
+			if now = at; !now.Before(due) {
+				break
+			}
+			if hops++; hops > 400 {
+				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
+			}
+		}
+		if late := now.Sub(due); late > slack(wait) {
+			t.Fatalf("seed %d: %v late after %v", seed, late, wait)
+		}
+	}
+}
+
+// A broker whose clock is off by up to an hour makes nothing early, blocks nothing longer than the
+// tier's delay, and cannot make records spin.
+func TestHopsWithSkewedBroker(t *testing.T) {
+	tiers := stream.Tiers()
+	start := time.UnixMilli(1_800_000_000_000)
+	for seed := range uint64(5_000) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		skew := time.Duration((2*r.Float64() - 1) * float64(time.Hour))
+		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(15)))
+		due, now, hops := start.Add(wait), start, 0
+		for now.Before(due) {
+			tier := tierFor(tiers, due.Sub(now))
+			at := readyAt(due, now.Add(skew), now, tier.Delay)
+			if waited := at.Sub(now); waited > tier.Delay || at.Before(due) && waited < min(minHop, tier.Delay) {
+				t.Fatalf("seed %d: waits %v in %s, due in %v", seed, waited, tier.Topic, due.Sub(now))
+			}
+			now, hops = at, hops+1
+		}
+		if limit := 60 + int(wait/minHop); hops > limit || now.Sub(due) > slack(wait) {
+			t.Fatalf("seed %d: %d hops, %v late", seed, hops, now.Sub(due))
+		}
+	}
+}

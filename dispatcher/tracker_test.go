@@ -1,0 +1,275 @@
+package dispatcher
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var runsEqual = cmp.AllowUnexported(run{})
+
+func TestTrackerMarkAndHoles(t *testing.T) {
+	f := func(name string, start int64, added, done []int64, mark int64, holes []run) {
+		t.Helper()
+		var tr tracker
+		tr.start(start, 1, nil)
+		for _, o := range added {
+			tr.add(o, 1)
+		}
+		for _, o := range done {
+			tr.done(o)
+		}
+		if tr.mark != mark {
+			t.Errorf("%s: mark %d, want %d", name, tr.mark, mark)
+		}
+		if d := cmp.Diff(holes, tr.holes(maxHoles), runsEqual); d != "" {
+			t.Errorf("%s: holes: %s", name, d)
+		}
+	}
+	f("nothing read", 7, nil, nil, 7, nil)
+	f("nothing committed, nothing read", -1, nil, nil, -1, nil)
+	f("first record decides", -1, []int64{5, 6}, nil, 5, nil)
+	f("in order", 0, []int64{0, 1, 2}, []int64{0, 1}, 2, nil)
+	f("all", 0, []int64{0, 1, 2}, []int64{2, 0, 1}, 3, nil)
+	f("out of order", 10, []int64{10, 11, 12, 13, 14}, []int64{11, 12, 14}, 10, []run{{11, 13}, {14, 15}})
+	f("the log left offsets out", 0, []int64{0, 5, 6}, []int64{5}, 0, []run{{1, 6}})
+	f("the log was trimmed beyond the mark", 3, []int64{100, 101}, []int64{100}, 101, nil)
+	f("the log begins later and the head is open", 3, []int64{100, 101}, []int64{101}, 100, []run{{101, 102}})
+}
+
+func TestTrackerAcrossWords(t *testing.T) {
+	var tr tracker
+	tr.start(1, 1, nil)
+	const n = 10_000
+	for o := int64(1); o <= n; o++ {
+		tr.add(o, 1)
+	}
+	for o := int64(n); o > 1; o-- {
+		tr.done(o)
+	}
+	if d := cmp.Diff([]run{{2, n + 1}}, tr.holes(maxHoles), runsEqual); tr.mark != 1 || d != "" {
+		t.Fatalf("mark %d, holes %s", tr.mark, d)
+	}
+	tr.done(1)
+	if tr.mark != n+1 || tr.holes(maxHoles) != nil {
+		t.Fatalf("mark %d, holes %v", tr.mark, tr.holes(maxHoles))
+	}
+	if len(tr.words) > minTrackerWords {
+		t.Fatalf("%d words are kept for nothing", len(tr.words))
+	}
+}
+
+func TestTrackerSkipsHolesOfTheOwnerBefore(t *testing.T) {
+	var tr tracker
+	tr.start(10, 3, []run{{11, 13}, {20, 21}})
+	var work []int64
+	for o := int64(10); o < 16; o++ {
+		if tr.add(o, 3) {
+			work = append(work, o)
+		}
+	}
+	if d := cmp.Diff([]int64{10, 13, 14, 15}, work); d != "" {
+		t.Fatal(d)
+	}
+	// What lies beyond the records that were read yet must survive the next commit.
+	if d := cmp.Diff([]run{{11, 13}, {20, 21}}, tr.holes(maxHoles), runsEqual); d != "" {
+		t.Fatal(d)
+	}
+	if tr.add(12, 3) {
+		t.Fatal("a record was given out twice")
+	}
+}
+
+func TestTrackerLeaderEpoch(t *testing.T) {
+	var tr tracker
+	tr.start(0, -1, nil)
+	for o := range int64(10) {
+		tr.add(o, int32(o/5)) // 0 0 0 0 0 1 1 1 1 1
+	}
+	want := func(epoch int32) {
+		t.Helper()
+		if got := tr.leaderEpoch(); got != epoch {
+			t.Fatalf("at mark %d: epoch %d, want %d", tr.mark, got, epoch)
+		}
+	}
+	want(-1)
+	for o := range int64(5) {
+		tr.done(o)
+	}
+	want(0)
+	tr.done(5)
+	want(1)
+}
+
+func TestHolesRoundTrip(t *testing.T) {
+	for range 500 {
+		mark := rand.Int64N(1 << 40)
+		var runs []run
+		for at := mark; len(runs) < rand.IntN(50); {
+			from := at + 1 + rand.Int64N(1<<rand.IntN(20))
+			at = from + 1 + rand.Int64N(1<<rand.IntN(20))
+			runs = append(runs, run{from, at})
+		}
+		got, err := decodeHoles(mark, encodeHoles(mark, runs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(runs, got, runsEqual); d != "" {
+			t.Fatal(d)
+		}
+	}
+}
+
+// Beyond the limits the lowest holes are kept: what is left out is done again, nothing is skipped that
+// was not done.
+func TestHolesLimits(t *testing.T) {
+	var runs []run
+	for o := int64(0); o < 1<<40; o += 1 << 28 {
+		runs = append(runs, run{o + 1<<20, o + 1<<21})
+	}
+	text := encodeHoles(0, runs)
+	if len(text) > maxHolesEncoded {
+		t.Fatalf("%d bytes of metadata, at most %d are taken", len(text), maxHolesEncoded)
+	}
+	got, err := decodeHoles(0, text)
+	if err != nil || len(got) < 300 || len(got) > maxHoles {
+		t.Fatalf("%d holes, %v", len(got), err)
+	}
+	if d := cmp.Diff(runs[:len(got)], got, runsEqual); d != "" {
+		t.Fatal(d)
+	}
+
+	var tr tracker
+	tr.start(0, 1, nil)
+	for o := range int64(5000) {
+		tr.add(o, 1)
+		if o%2 == 1 {
+			tr.done(o)
+		}
+	}
+	if n := len(tr.holes(maxHoles)); n != maxHoles {
+		t.Fatalf("%d holes, want %d", n, maxHoles)
+	}
+}
+
+func FuzzDecodeHoles(f *testing.F) {
+	f.Add(int64(0), "")
+	f.Add(int64(5), encodeHoles(5, []run{{7, 9}, {20, 21}}))
+	f.Add(int64(0), "h1:AAAA")
+	f.Add(int64(0), "h2:AAAA")
+	f.Add(int64(0), holesPrefix+base64.StdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
+	f.Fuzz(func(t *testing.T, mark int64, text string) {
+		mark &= 1<<50 - 1
+		runs, err := decodeHoles(mark, text)
+		if err != nil {
+			return
+		}
+		at := mark
+		for _, r := range runs {
+			if r.from < at || r.to <= r.from {
+				t.Fatalf("run %v after %d", r, at)
+			}
+			at = r.to
+		}
+		if len(text) <= maxHolesEncoded && len(runs) > 0 && !strings.HasPrefix(text, holesPrefix) {
+			t.Fatal("holes out of nothing")
+		}
+	})
+}
+
+// Against a model: the mark is the lowest offset that is not done, and the holes are exactly what is
+// done beyond it.
+func TestCommitNeverPassesUndone(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var tr tracker
+		start := r.Int64N(1000)
+		tr.start(start, 1, nil)
+		var isDone []bool // by offset from start; one that the log left out is done
+		var open []int64
+		for range 1000 {
+			if r.IntN(2) == 0 || len(open) == 0 {
+				if r.IntN(20) == 0 {
+					isDone = append(isDone, true)
+				}
+				o := start + int64(len(isDone))
+				tr.add(o, 1)
+				open, isDone = append(open, o), append(isDone, false)
+			} else {
+				i := r.IntN(min(len(open), 40))
+				tr.done(open[i])
+				isDone[open[i]-start] = true
+				open = slices.Delete(open, i, i+1)
+			}
+			want := start + int64(len(isDone))
+			if i := slices.Index(isDone, false); i >= 0 {
+				want = start + int64(i)
+			}
+			if tr.mark != want {
+				t.Fatalf("seed %d: mark %d, want %d", seed, tr.mark, want)
+			}
+		}
+		skipped := make([]bool, len(isDone))
+		for _, h := range tr.holes(1 << 30) {
+			for o := h.from; o < h.to; o++ {
+				skipped[o-start] = true
+			}
+		}
+		for i, done := range isDone[tr.mark-start:] {
+			if o := int(tr.mark-start) + i; done != skipped[o] {
+				t.Fatalf("seed %d: offset %d done %v, hole %v", seed, o, done, skipped[o])
+			}
+		}
+	}
+}
+
+// Random completion orders, a commit now and then, a crash at any point: every record is done at least
+// once, and done twice is only what was done since the last commit, or did not fit into it.
+func TestRandomCompletionsSurviveCrashes(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		const records = 600
+		times := make([]int, records)
+		var mark int64 // what is committed
+		metadata := ""
+		redone, allowed := 0, 0
+		for times[records-1] == 0 || slices.Contains(times, 0) || mark < records {
+			holes, err := decodeHoles(mark, metadata)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tr tracker
+			tr.start(mark, 1, holes)
+			next, open, sinceCommit := mark, []int64(nil), 0
+			for life := r.IntN(1500); life > 0; life-- {
+				switch {
+				case r.IntN(50) == 0:
+					left := tr.holes(maxHoles)
+					mark, metadata, sinceCommit = tr.mark, encodeHoles(tr.mark, left), 0
+				case next < records && (len(open) == 0 || r.IntN(2) == 0):
+					if tr.add(next, 1) {
+						open = append(open, next)
+					}
+					next++
+				case len(open) > 0:
+					i := r.IntN(len(open))
+					o := open[i]
+					open = slices.Delete(open, i, i+1)
+					if times[o]++; times[o] > 1 {
+						redone++
+					}
+					tr.done(o)
+					sinceCommit++
+				}
+			}
+			allowed += sinceCommit
+		}
+		if redone > allowed {
+			t.Fatalf("seed %d: %d done again, at most %d were done after a commit", seed, redone, allowed)
+		}
+	}
+}
