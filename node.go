@@ -199,6 +199,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	ingestHandler := in.Handler()
 	apiHandler := a.Handler()
+	elsewhere := front.Wrap(func(http.ResponseWriter, *http.Request) error { return web.Missing("this node does not serve that") })
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Apart from the rest before any routing: this is the path that must be fast.
 		in, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
@@ -206,7 +207,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 		case in && n.s.has("ingest"):
 			ingestHandler.ServeHTTP(w, r)
 		case in || v1 && !n.s.has("api"):
-			http.NotFound(w, r)
+			elsewhere.ServeHTTP(w, r)
 		default:
 			apiHandler.ServeHTTP(w, r)
 		}

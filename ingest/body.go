@@ -5,19 +5,15 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"sync/atomic"
-	"time"
 )
 
-// Bounds of reading request bodies.
+// Bounds of reading request bodies. How long one may take is the business of web.Front.
 const (
-	// bodyTimeout is how long a body may take to arrive, however slowly.
-	bodyTimeout = 30 * time.Second
 	// maxReading bounds the bytes of all bodies that are being read at once, beyond what is in the log's buffer.
 	maxReading = 512 << 20
 	// firstRead is what is set aside for a body before any of it was seen: no header makes us allocate more.
-	firstRead = 8 << 10
+	firstRead = 4 << 10
 )
 
 var (
@@ -33,31 +29,29 @@ type bodyReader struct {
 }
 
 // read returns the whole body as it came, or one of the errors above, or the client's own end. Memory
-// grows with what has arrived, never with what a header promises.
-func (b *bodyReader) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > b.max {
+// grows with what has arrived, never with what a header promises, and never beyond what may come.
+func (b *bodyReader) read(r *http.Request) ([]byte, error) {
+	most := b.max
+	switch {
+	case r.ContentLength > b.max:
 		return nil, errTooLarge
-	}
-	if r.ContentLength == 0 {
+	case r.ContentLength == 0:
 		return nil, nil
-	}
-	rc := http.NewResponseController(w)
-	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err == nil {
-		defer rc.SetReadDeadline(time.Time{}) //nolint:errcheck // the connection is gone then, and the next read says so
-	}
-	size := int64(firstRead)
-	if r.ContentLength > 0 {
-		size = min(size, r.ContentLength) + 1 // the one byte more sees the end without growing
+	case r.ContentLength > 0:
+		most = r.ContentLength
 	}
 	var held int64
 	defer func() { b.reading.Add(-held) }()
-	buf := []byte(nil)
+	var buf []byte
 	for {
 		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, int(max(size, int64(len(buf)))))
-			grown := int64(cap(buf)) - held
-			held += grown
-			if b.reading.Add(grown) > maxReading {
+			// The one byte more sees the end, or the excess, without growing.
+			grown := make([]byte, len(buf), min(max(2*int64(cap(buf)), firstRead), most+1))
+			copy(grown, buf)
+			buf = grown
+			more := int64(cap(buf)) - held
+			held += more
+			if b.reading.Add(more) > maxReading {
 				return nil, errCrowded
 			}
 		}

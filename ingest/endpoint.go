@@ -12,45 +12,67 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// maxOpened bounds the endpoints whose opened secrets are kept.
-const maxOpened = 10_000
+// maxPrepared bounds the endpoints whose prepared form is kept.
+const maxPrepared = 10_000
 
-// opened keeps verification settings with their secrets in clear, so that a request costs no decryption.
-type opened struct {
+// prepared is what serving one endpoint needs of its configuration, worked out once for each revision, so
+// that a request costs no decryption and no parsing. It is shared: nothing in it is ever changed.
+type prepared struct {
+	rev    int64
+	verify *verify.Config // secrets in clear; nil = the endpoint asks for no signature
+	types  event.TypeSource
+	dests  []string // enabled
+	answer []byte
+}
+
+// preparer keeps what it prepared.
+type preparer struct {
 	keyring *control.Keyring
 
-	mu      sync.RWMutex // guards configs
-	configs map[string]openedConfig
+	mu   sync.RWMutex // guards have
+	have map[string]*prepared
 }
 
-type openedConfig struct {
-	rev  int64
-	conf verify.Config
+// endpoint returns the form of the endpoint's present revision.
+func (p *preparer) endpoint(ep *control.Endpoint) (*prepared, error) {
+	p.mu.RLock()
+	have := p.have[ep.ID]
+	p.mu.RUnlock()
+	if have != nil && have.rev == ep.Rev {
+		return have, nil
+	}
+	made, err := p.prepare(ep)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.have == nil || len(p.have) >= maxPrepared {
+		p.have = make(map[string]*prepared)
+	}
+	p.have[ep.ID] = made
+	return made, nil
 }
 
-// config returns the settings of the endpoint's present revision.
-func (o *opened) config(ep *control.Endpoint) (verify.Config, error) {
-	o.mu.RLock()
-	have, ok := o.configs[ep.ID]
-	o.mu.RUnlock()
-	if ok && have.rev == ep.Rev {
-		return have.conf, nil
+func (p *preparer) prepare(ep *control.Endpoint) (*prepared, error) {
+	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations(), answer: []byte(ep.Response.Body)}
+	if ep.TypeSource != nil {
+		// Judged when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
+		made.types, _ = event.ParseTypeSource(*ep.TypeSource)
+	}
+	if ep.Verification == nil {
+		return made, nil
 	}
 	conf := settings(*ep.Verification)
 	for _, sealed := range ep.Verification.Secrets {
-		secret, err := o.keyring.OpenString(ep.ID, control.FieldVerification, sealed)
+		secret, err := p.keyring.OpenString(ep.ID, control.FieldVerification, sealed)
 		if err != nil {
-			return verify.Config{}, fmt.Errorf("open verification secret of %s: %w", ep.ID, err)
+			return nil, fmt.Errorf("open verification secret of %s: %w", ep.ID, err)
 		}
 		conf.Secrets = append(conf.Secrets, secret)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.configs == nil || len(o.configs) >= maxOpened {
-		o.configs = make(map[string]openedConfig)
-	}
-	o.configs[ep.ID] = openedConfig{ep.Rev, conf}
-	return conf, nil
+	made.verify = &conf
+	return made, nil
 }
 
 // settings translates what stands in the configuration; the secrets are still missing.
@@ -76,11 +98,8 @@ func CheckVerification(v control.Verification, secrets []string) (param, message
 // Reverify judges the signature of a stored event again, by the endpoint's present secrets and without
 // its age. An empty reason means that it is good.
 func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, error) {
-	if ep.Verification == nil {
-		return "", nil
-	}
-	conf, err := g.opened.config(ep)
-	if err != nil {
+	p, err := g.preparer.endpoint(ep)
+	if err != nil || p.verify == nil {
 		return "", err
 	}
 	token, err := g.deps.Keyring.OpenString(ep.ID, control.FieldToken, ep.Token)
@@ -95,25 +114,5 @@ func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, e
 	for _, f := range e.Header {
 		header[f.Name] = append(header[f.Name], f.Value)
 	}
-	return event.Reason(verify.CheckIgnoringAge(conf, verify.Request{Method: e.Method, URL: url, Header: header, Body: e.Body})), nil
-}
-
-// perSecond lets limit things a second through for each key. It forgets everything at every new second,
-// so it holds no more keys than there were in one.
-type perSecond struct {
-	limit int
-
-	mu     sync.Mutex // guards the rest
-	second int64
-	counts map[string]int
-}
-
-func (p *perSecond) allow(key string, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := now.Unix(); s != p.second || p.counts == nil {
-		p.second, p.counts = s, make(map[string]int)
-	}
-	p.counts[key]++
-	return p.counts[key] <= p.limit
+	return event.Reason(verify.CheckIgnoringAge(*p.verify, verify.Request{Method: e.Method, URL: url, Header: header, Body: e.Body})), nil
 }

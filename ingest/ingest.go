@@ -5,10 +5,13 @@
 // In: HTTP requests at {base_url}/in/{token}. Out: records of the topic events, and the endpoint's own
 // answer once the record is durable. No database is asked on this path.
 //
-// Guaranteed: a 2xx is given only after the log has the event durably; nothing that was accepted is
-// invisible, a rejected request is stored with its reason (10 a second and endpoint, 64 KiB each).
-// When the log cannot take an event the answer is 503 with Retry-After, never a queue without a bound.
-// The package starts no goroutine.
+// Guaranteed: a 2xx is given only after the log has the event durably (challenges and HEAD are no events);
+// nothing that was accepted is invisible, a rejected request is stored with its reason (10 a second and
+// endpoint, 64 KiB each); bodies are stored as they came, compressed or not, whole or not at all.
+//
+// Backpressure: when the log does not take an event the answer is 503 with Retry-After, at once where the
+// log is known to be full or stalled, and never a queue without a bound. What waits for one partition is
+// bounded apart from the others. The package starts no goroutine.
 package ingest
 
 import (
@@ -29,9 +32,6 @@ import (
 
 // PathPrefix is where providers post to, followed by an endpoint's token.
 const PathPrefix = "/in/"
-
-// maxRejectedBody is what is kept of the body of a rejected request, in bytes.
-const maxRejectedBody = 64 << 10
 
 // Config of the stage.
 type Config struct {
@@ -64,7 +64,7 @@ type Ingest struct {
 	metrics  *metrics
 	bodies   bodyReader
 	rejects  perSecond
-	opened   opened
+	preparer preparer
 }
 
 // New returns the stage.
@@ -74,8 +74,8 @@ func New(cfg Config, deps Deps) *Ingest {
 		cfg: cfg, deps: deps, metrics: m,
 		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, metrics: m},
 		bodies:   bodyReader{max: cfg.MaxBody},
-		rejects:  perSecond{limit: 10},
-		opened:   opened{keyring: deps.Keyring},
+		rejects:  perSecond{limit: maxRejectedPerSecond},
+		preparer: preparer{keyring: deps.Keyring},
 	}
 }
 
@@ -86,60 +86,74 @@ func (g *Ingest) Acceptor() *Acceptor { return g.acceptor }
 func (g *Ingest) Handler() http.Handler { return g.deps.Front.Wrap(g.serve) }
 
 func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
+	web.InfoOf(r).Route = PathPrefix + "{token}"
 	if err := web.CheckHeader(r); err != nil {
 		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
 	}
-	web.InfoOf(r).Route = PathPrefix + "{token}"
 	ep := g.deps.Endpoints.EndpointByToken(strings.TrimPrefix(r.URL.Path, PathPrefix))
 	if ep == nil || !ep.Enabled {
 		return web.Missing("no endpoint has this URL")
 	}
-	req := verify.Request{Method: r.Method, URL: g.cfg.BaseURL + r.URL.RequestURI(), Header: r.Header, Now: g.deps.Now()}
+	req := verify.Request{Method: r.Method, URL: g.cfg.BaseURL + target(r), Header: r.Header, Now: g.deps.Now()}
 	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	case http.MethodHead:
 		w.WriteHeader(http.StatusOK)
 		return nil
 	case http.MethodGet:
-		if text, ok := verify.Challenge(req); ok {
-			writeText(w, text)
+		if text, ok := challenge(ep, req); ok {
+			writeChallenge(w, text)
 			return nil
 		}
 		fallthrough
 	default:
 		w.Header().Set("Allow", "POST, PUT, PATCH, DELETE, HEAD")
 		return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest, Message: "send webhooks with POST, PUT, PATCH or DELETE"}
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	}
-	body, err := g.bodies.read(w, r)
-	if err != nil {
-		return bodyError(err)
+	var err error
+	if req.Body, err = g.bodies.read(r); err != nil {
+		return g.bodyError(err)
 	}
-	req.Body = body
-	if text, ok := verify.Challenge(req); ok {
-		writeText(w, text)
+	if text, ok := challenge(ep, req); ok {
+		writeChallenge(w, text)
 		return nil
 	}
 	return g.receive(w, r, ep, req)
 }
 
+// target is the request target in origin-form, byte for byte as it came: Twilio signs it, and parsing a URL
+// does not give all of its bytes back.
+func target(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return r.RequestURI
+	}
+	// Absolute-form, as sent to a proxy (RFC 9112, 3.2.2). Its path is not empty, or it would not be ours.
+	if _, rest, ok := strings.Cut(r.RequestURI, "://"); ok {
+		if i := strings.IndexByte(rest, '/'); i >= 0 {
+			return rest[i:]
+		}
+	}
+	return r.URL.RequestURI()
+}
+
 // receive verifies, stores and answers one webhook.
 func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *control.Endpoint, req verify.Request) error {
+	p, err := g.preparer.endpoint(ep)
+	if err != nil {
+		return err
+	}
 	e := &event.Event{
 		Source: event.SourceProvider, Verdict: event.VerdictUnverified, Method: r.Method, Query: r.URL.RawQuery,
 		RemoteIP: web.InfoOf(r).Client, Header: web.HeaderFields(r), Body: req.Body,
 	}
-	if err := g.judge(ep, req, e); err != nil {
-		return err
+	if p.verify != nil {
+		e.Verdict, e.Reason = judge(*p.verify, ep.Verification.Mode, req)
 	}
 	if e.Verdict == event.VerdictRejected {
 		return g.reject(ep, e)
 	}
-	if ep.TypeSource != nil {
-		if source, err := event.ParseTypeSource(*ep.TypeSource); err == nil { // judged when it was saved
-			e.Type = source.Of(r.Header, req.Body)
-		}
-	}
-	if e.Dests = ep.EnabledDestinations(); len(e.Dests) == 0 {
+	e.Type, e.Dests = p.types.Of(r.Header, req.Body), p.dests
+	if len(e.Dests) == 0 && e.Reason == "" { // what an observing endpoint saw is told nowhere else
 		e.Reason = event.NoDestination
 	}
 	// The provider going away does not end it: what it sent completely shall be kept.
@@ -149,66 +163,42 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *control.End
 	w.Header().Set("Content-Type", ep.Response.ContentType)
 	w.Header().Set("Relay-Event-Id", e.ID.Text(id.Event))
 	w.WriteHeader(ep.Response.Status)
-	_, _ = w.Write([]byte(ep.Response.Body)) // a client that left has its event stored all the same
+	_, _ = w.Write(p.answer) // a client that left has its event stored all the same
 	return nil
 }
 
-// judge sets the verdict of the endpoint's verification and, when it failed, the reason.
-func (g *Ingest) judge(ep *control.Endpoint, req verify.Request, e *event.Event) error {
-	if ep.Verification == nil {
-		return nil
-	}
-	conf, err := g.opened.config(ep)
-	if err != nil {
-		return err
-	}
-	reason := verify.Check(conf, req)
+// judge is the verdict of the endpoint's verification and, when it failed, the reason.
+func judge(conf verify.Config, mode string, req verify.Request) (event.Verdict, event.Reason) {
+	reason := event.Reason(verify.Check(conf, req))
 	switch {
 	case reason == "":
-		e.Verdict = event.VerdictVerified
-	case ep.Verification.Mode == "observe":
-		e.Verdict, e.Reason = event.VerdictObserved, event.Reason(reason)
+		return event.VerdictVerified, ""
+	case mode == "observe":
+		return event.VerdictObserved, reason
 	default:
-		e.Verdict, e.Reason = event.VerdictRejected, event.Reason(reason)
+		return event.VerdictRejected, reason
 	}
-	return nil
 }
 
-// reject stores a rejected request, within its bounds, and answers 401.
-func (g *Ingest) reject(ep *control.Endpoint, e *event.Event) error {
-	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
-	refused := &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidRequest, Code: string(e.Reason),
-		Message: "the signature was not accepted: " + string(e.Reason)}
-	if !g.rejects.allow(ep.ID, g.deps.Now()) {
-		g.metrics.unstored.Inc()
-		return refused
-	}
-	e.Body = e.Body[:min(len(e.Body), maxRejectedBody)]
-	if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
-		return acceptError(err)
-	}
-	return refused
-}
-
-// acceptError is the answer to an error of Acceptor.Accept.
+// acceptError is the answer to an error of Acceptor.Accept. Refusals come by the thousand while the log is
+// away; they are counted, not logged one by one.
 func acceptError(err error) error {
-	return web.Away(err, "the event could not be stored now; send it again")
+	if errors.Is(err, ErrUnknown) {
+		return web.Away(err, "the event may not have been stored; send it again")
+	}
+	return web.Away(nil, "the event could not be stored now; send it again")
 }
 
-func bodyError(err error) error {
+func (g *Ingest) bodyError(err error) error {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge, Message: "the body is larger than this service takes"}
 	case errors.Is(err, errSlow):
 		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: "the body did not arrive in time"}
 	case errors.Is(err, errCrowded):
-		return acceptError(err)
+		g.metrics.refused.WithLabelValues("crowded").Inc()
+		return web.Away(nil, "too many requests are being read; send it again")
 	default:
 		return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Message: "the body could not be read", Err: err}
 	}
-}
-
-func writeText(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text))
 }

@@ -6,6 +6,7 @@ type metrics struct {
 	accepted      *prometheus.CounterVec
 	acceptedBytes prometheus.Counter
 	refused       *prometheus.CounterVec
+	stalled       prometheus.Gauge
 	rejected      *prometheus.CounterVec
 	unstored      prometheus.Counter
 }
@@ -19,8 +20,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_ingest_accepted_bytes_total", Help: "Body bytes of accepted events.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_ingest_refused_total", Help: "Events answered 503, by cause: full, log_error, unknown.",
+			Name: "relay_ingest_refused_total", Help: "Events answered 503, by cause: clock, crowded, full, stalled, unknown.",
 		}, []string{"cause"}),
+		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_ingest_stalled_partitions", Help: "Partitions that answer nothing, so that events for them are refused at once.",
+		}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_rejected_total", Help: "Requests whose signature was refused, by reason.",
 		}, []string{"reason"}),
@@ -28,6 +32,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_ingest_rejected_unstored_total", Help: "Rejected requests that were counted but not stored, beyond 10 a second and endpoint.",
 		}),
 	}
-	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.rejected, m.unstored)
+	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored)
 	return m
 }

@@ -1,0 +1,50 @@
+package ingest
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/eventrelay/relay/ingest/verify"
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// challenge is the text with which to answer a provider that asks whether the address is ours.
+//
+// A GET is never an event, so every endpoint answers the challenges in a query. Slack's comes as a POST, and
+// nothing that may be an event of somebody else is taken for it: endpoints of other providers store it like
+// anything else, and a generic one answers it only when it is Slack's handshake and nothing more.
+func challenge(ep *control.Endpoint, req verify.Request) (string, bool) {
+	if req.Method == http.MethodPost && ep.Provider != verify.Slack && ep.Provider != generic {
+		return "", false
+	}
+	text, ok := verify.Challenge(req)
+	if ok && req.Method == http.MethodPost && ep.Provider == generic && !isHandshake(req.Body) {
+		return "", false
+	}
+	return text, ok
+}
+
+// generic is the provider that nothing is known of.
+const generic = "generic"
+
+// isHandshake reports a JSON object with no other members than those of Slack's url_verification.
+func isHandshake(body []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return false
+	}
+	for name := range members {
+		switch name {
+		case "type", "challenge", "token":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// writeChallenge gives the text back as nothing but text. verify.Challenge has bounded its characters.
+func writeChallenge(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text)) // a client that left will ask again
+}
