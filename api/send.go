@@ -71,12 +71,13 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 	return nil
 }
 
-// acceptFault is a 503 whatever went wrong: the event is good, so it is the log that did not take it.
+// acceptFault is a 503 whatever went wrong: the event is good, so it is the log that did not take it. The
+// cause is counted where events are accepted: one log line for each event of an outage would help nobody.
 func acceptFault(err error) error {
 	if errors.Is(err, stream.ErrFull) || errors.Is(err, id.ErrClock) {
-		return fault(err)
+		return web.Away(nil, "the log does not take events at the moment; nothing was stored")
 	}
-	return web.Away(err, "the log did not confirm the event: it may or may not have been stored; look for it before you send it again")
+	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for it before you send it again")
 }
 
 // parseSend splits {type, data}. The value of data is returned as it stands in the body and is not looked

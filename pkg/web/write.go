@@ -26,11 +26,15 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
+// typicalAnswer is what most answers fit in, in bytes: an event's row, an error.
+const typicalAnswer = 768
+
 // WriteJSON answers with v. HTML is not escaped: nothing here is ever shown as a page.
 //
 // A value that cannot be encoded is a fault of the program; it panics before the first byte is sent.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	var buf bytes.Buffer
+	buf.Grow(typicalAnswer)
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {

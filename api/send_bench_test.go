@@ -1,0 +1,43 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// nowhere accepts events and keeps none.
+type nowhere struct{}
+
+func (nowhere) Accept(context.Context, *event.Event, *control.Endpoint) error { return nil }
+
+// BenchmarkSend1KB is one send of 1 KB from the router to the answer, without net/http's server and
+// without the log.
+func BenchmarkSend1KB(b *testing.B) {
+	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = nowhere{} })
+	ep := c.endpoint(nil).text("id")
+	body := `{"type":"order.paid","data":{"items":[` + strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 26), ",") + `]}}`
+	h := c.api.Handler()
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := http.NewRequestWithContext(b.Context(), "POST", "/v1/endpoints/"+ep+"/events", strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.RemoteAddr = "192.0.2.1:1234"
+		r.Header.Set("Authorization", "Bearer "+writeKey)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("User-Agent", "bench/1")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != 202 {
+			b.Fatal(w.Code, w.Body)
+		}
+	}
+}
