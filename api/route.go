@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,16 +26,15 @@ type methods map[string]handlerFunc
 // sendPath is the route with a rate of its own.
 const sendPath = "/v1/endpoints/{endpoint}/events"
 
-// routes is the table of /v1. One path is one route of mux: paths are matched once and in this order, so
-// the one that takes the load stands first, and a wrong method is known to be one.
-func (a *API) routes() []struct {
+// route is one path with what it answers to. A path is one route of mux, so a wrong method is known to be one.
+type route struct {
 	path string
 	methods
-} {
-	return []struct {
-		path string
-		methods
-	}{
+}
+
+// routes is the table of /v1. Paths are tried in this order: the one that takes the load stands first.
+func (a *API) routes() []route {
+	return []route{
 		{sendPath, methods{"POST": a.sendEvent}},
 		{"/v1/events", methods{"GET": a.listEvents}},
 		{"/v1/events/{event}", methods{"GET": a.readEvent}},
@@ -49,31 +49,25 @@ func (a *API) routes() []struct {
 	}
 }
 
+// router finds the route of a request. It asks mux for the match only: handlers here return errors.
 type router struct {
-	api *API
-	mux *mux.Router
+	api    *API
+	mux    *mux.Router
+	routes map[string]route // by path, which is the name of mux's route
 }
 
 // router builds the tree. Paths are matched as they were sent: an escaped slash is no separator, and no
 // redirect cleans a path.
 func (a *API) router() *router {
-	m := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, route := range a.routes() {
-		m.Path(route.path).Handler(endpoint{a, route.path, route.methods})
+	rt := &router{api: a, mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{}}
+	for _, x := range a.routes() {
+		rt.mux.Path(x.path).Name(x.path)
+		rt.routes[x.path] = x
 	}
-	return &router{a, m}
+	return rt
 }
 
-// endpoint is one path; it is a http.Handler for mux's sake and is called through serve.
-type endpoint struct {
-	api  *API
-	path string
-	methods
-}
-
-// ServeHTTP is never called: the router takes the match and calls serve, which returns errors.
-func (endpoint) ServeHTTP(http.ResponseWriter, *http.Request) {}
-
+// serve answers a request in the order of the contract: 401, 429, 403, 404, 400.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
 		return rt.api.outside(w, r)
@@ -83,28 +77,28 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var match mux.RouteMatch
-	e, found := endpoint{}, rt.mux.Match(r, &match)
-	if found {
-		e = match.Handler.(endpoint)
-		web.InfoOf(r).Route = e.path
+	var found route
+	if rt.mux.Match(r, &match) {
+		found = rt.routes[match.Route.GetName()]
+		web.InfoOf(r).Route = found.path
 	}
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body
 		method = http.MethodGet
 	}
-	if err := rt.api.limits.allow(w.Header(), key.ID, classOf(method, e.path), rt.api.deps.Now()); err != nil {
+	if err := rt.api.limits.allow(w.Header(), key.ID, classOf(method, found.path), rt.api.deps.Now()); err != nil {
 		return err
 	}
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
 	}
-	if !found {
+	handle, ok := found.methods[method]
+	switch {
+	case found.path == "":
 		return web.Missing("there is no such route")
-	}
-	handle, ok := e.methods[method]
-	if !ok {
-		w.Header().Set("Allow", e.allow())
-		return web.Missing("%s is not allowed here; use %s", r.Method, e.allow())
+	case !ok:
+		w.Header().Set("Allow", found.allow())
+		return web.Missing("%s is not allowed here; use %s", r.Method, found.allow())
 	}
 	if err := authorize(key, method); err != nil {
 		return err
@@ -112,13 +106,8 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	return fault(handle(w, mux.SetURLVars(r, match.Vars), key))
 }
 
-func (e endpoint) allow() string {
-	var names []string
-	for name := range e.methods {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+func (m methods) allow() string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
 // authenticate finds the key of a request.
