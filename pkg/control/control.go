@@ -33,6 +33,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -60,7 +61,9 @@ type Control struct {
 	metrics *metrics
 	timing  timing
 	codec   *codec
+	chunk   int // see chunkBytes
 
+	boot      string                  // names this process
 	bootstrap map[[hashLen]byte]Scope // by hash: what the environment names
 	view      atomic.Pointer[view]
 	changed   signal // fired after each record
@@ -71,6 +74,7 @@ type Control struct {
 	reader    *stream.Reader
 	peers     peers
 	lease     lease
+	skew      atomic.Int64 // see ClockSkew, in nanoseconds
 	owner     atomic.Bool
 	kick      chan struct{} // asks for a heartbeat now; holds one
 }
@@ -91,7 +95,7 @@ func New(cfg Config, deps Deps) (*Control, error) {
 	}
 	c := &Control{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
-		timing: defaultTiming(), codec: newCodec(), bootstrap: cfg.bootstrap(),
+		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 	}
 	if c.log == nil {

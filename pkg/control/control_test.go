@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -342,9 +343,16 @@ func stateText(t testing.TB, c *Control) []byte {
 
 func encoded(t testing.TB, c *Control, s *state) []byte {
 	t.Helper()
-	text := fmt.Appendf(nil, "%d\n", s.seq)
-	if err := c.chunks(s, func(chunk []byte) error { text = append(text, chunk...); return nil }); err != nil {
-		t.Fatal(err)
+	var text bytes.Buffer
+	fmt.Fprintln(&text, s.seq)
+	for i := range s.sets {
+		for _, tr := range []trie[*entity]{s.sets[i].bySeq, s.sets[i].graves} {
+			for e := range tr.below(math.MaxUint64) {
+				if err := c.codec.writeLines(&text, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
-	return text
+	return text.Bytes()
 }

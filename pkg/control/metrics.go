@@ -35,6 +35,8 @@ func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
 			func() float64 { return float64(c.view.Load().seq) }),
 		gauge("relay_control_lease_age_seconds", "Time since this node was last sure to know the whole configuration log.",
 			func() float64 { age, _ := c.Lease(); return age.Seconds() }),
+		gauge("relay_clock_skew_seconds", "How far the broker's clock is ahead of this node's, as far as a heartbeat proves it.",
+			func() float64 { return c.ClockSkew().Seconds() }),
 		gauge("relay_control_nodes", "Nodes heard of in the last 5 s, this one included.",
 			func() float64 { return float64(c.peers.living(c.now(), c.timing.lease)) }),
 		gauge("relay_control_endpoints", "Endpoints that exist.",

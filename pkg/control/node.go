@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // heartbeat is a record of the topic nodes.
 type heartbeat struct {
-	Node    string `json:"node"`
-	Boot    string `json:"boot"`     // of the process
-	Next    int64  `json:"position"` // offset in control of the first record that is not applied
-	Leaving bool   `json:"leaving,omitempty"`
+	Node    string    `json:"node"`
+	Boot    string    `json:"boot"`     // of the process
+	Next    int64     `json:"position"` // offset in control of the first record that is not applied
+	Leaving bool      `json:"leaving,omitempty"`
+	At      time.Time `json:"at"` // by the node's clock
 }
 
 // lease says until when this node may take API keys.
@@ -35,6 +35,7 @@ type lease struct {
 	pending time.Time  // beginning of the cycle that waits for its end; zero = none
 	end     int64
 	next    int64 // offset after the last applied record
+	closed  bool  // nothing is confirmed any more
 }
 
 func (l *lease) confirm(next int64) {
@@ -56,11 +57,19 @@ func (l *lease) ask(began time.Time, end int64) {
 }
 
 func (l *lease) settleLocked() {
-	if !l.pending.IsZero() && l.next >= l.end {
+	if !l.closed && !l.pending.IsZero() && l.next >= l.end {
 		from := l.pending
 		l.from.Store(&from)
 		l.pending = time.Time{}
 	}
+}
+
+// drop ends the lease for good.
+func (l *lease) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.from.Store(nil)
 }
 
 // Lease returns how long ago this node was last sure to know the whole log, and whether that is recent
@@ -76,12 +85,11 @@ func (c *Control) Lease() (age time.Duration, ok bool) {
 
 // beats sends heartbeats and asks for the lease until ctx ends; then it tells the others not to wait.
 func (c *Control) beats(ctx context.Context) error {
-	boot := id.Random("boot_")
 	tick := time.NewTicker(c.timing.beat)
 	defer tick.Stop()
 	healthy := true
 	for ctx.Err() == nil {
-		err := c.beat(ctx, boot)
+		err := c.beat(ctx)
 		if ctx.Err() == nil && (err == nil) != healthy {
 			healthy = !healthy
 			c.log.LogAttrs(ctx, slog.LevelWarn, "heartbeat", slog.Bool("healthy", healthy), slog.Any("error", err))
@@ -96,20 +104,21 @@ func (c *Control) beats(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	c.lease.drop() // before the goodbye: a node that nobody waits for takes no key
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.beat)
 	defer cancel()
-	if err := c.announce(last, heartbeat{Boot: boot, Leaving: true}); err != nil {
+	if err := c.announce(last, heartbeat{Leaving: true}); err != nil {
 		c.log.LogAttrs(last, slog.LevelDebug, "say goodbye to the other nodes", slog.Any("error", err))
 	}
 	return nil
 }
 
 // beat is one cycle; see lease.
-func (c *Control) beat(ctx context.Context, boot string) error {
+func (c *Control) beat(ctx context.Context) error {
 	began := c.now()
 	ctx, cancel := context.WithTimeout(ctx, c.timing.request)
 	defer cancel()
-	if err := c.announce(ctx, heartbeat{Boot: boot}); err != nil {
+	if err := c.announce(ctx, heartbeat{}); err != nil {
 		return err
 	}
 	ends, err := c.reader.Ends(ctx, stream.Control)
@@ -122,7 +131,7 @@ func (c *Control) beat(ctx context.Context, boot string) error {
 }
 
 func (c *Control) announce(ctx context.Context, h heartbeat) error {
-	h.Node, h.Next = c.cfg.Node, c.view.Load().next
+	h.Node, h.Boot, h.Next, h.At = c.cfg.Node, c.boot, c.view.Load().next, c.now().UTC()
 	value, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
@@ -142,13 +151,21 @@ type peer struct {
 	heard time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
 }
 
+// heardAtStart is how many heartbeats are read again at a start, or more if they are of the last 10 s:
+// those of the last 5 s are needed, and this node's clock may be wrong.
+const heardAtStart = 2000
+
 // hear follows the topic nodes, from a little before now.
 func (c *Control) hear(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
 	err := c.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
 		at, err := c.reader.At(ctx, stream.Nodes, c.now().Add(-2*c.timing.lease))
-		from = at[nodes]
+		if err != nil {
+			return err
+		}
+		ends, err := c.reader.Ends(ctx, stream.Nodes)
+		from = max(0, min(at[nodes], ends[nodes]-heardAtStart))
 		return err
 	})
 	if err != nil {
@@ -160,9 +177,32 @@ func (c *Control) hear(ctx context.Context) error {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "unreadable heartbeat", slog.Int64("offset", r.Offset))
 			return nil
 		}
-		c.peers.note(h, c.now(), c.timing.lease)
+		now := c.now()
+		if h.Boot == c.boot && r.Attrs.TimestampType() == logAppendTime {
+			c.skew.Store(int64(clockSkew(h.At, r.Timestamp, now)))
+		}
+		c.peers.note(h, now, c.timing.lease)
 		return nil
 	})
+}
+
+// logAppendTime marks a record whose timestamp the broker set. The embedded engine never does; it has
+// this machine's clock.
+const logAppendTime = 1
+
+// ClockSkew is how far the broker's clock is ahead of this node's, as far as the way of a heartbeat
+// there and back proves it.
+func (c *Control) ClockSkew() time.Duration { return time.Duration(c.skew.Load()) }
+
+func clockSkew(sent, appended, heard time.Time) time.Duration {
+	switch {
+	case appended.Before(sent):
+		return appended.Sub(sent)
+	case appended.After(heard):
+		return appended.Sub(heard)
+	default:
+		return 0
+	}
 }
 
 func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -101,6 +103,14 @@ func (c *iceConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// pair starts two nodes that have heard of each other.
+func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
+	t.Helper()
+	a, b = node(t, confA, Config{Node: "a"}), node(t, confB, Config{Node: "b"})
+	time.Sleep(time.Second)
+	return a, b
+}
+
 // TestConcurrentUpdatesAreSerial has two nodes count in the same field: the sum shows that no update
 // was lost, the revisions that there is one order.
 func TestConcurrentUpdatesAreSerial(t *testing.T) {
@@ -155,13 +165,17 @@ func TestConcurrentUpdatesAreSerial(t *testing.T) {
 	if string(stateText(t, a.Control)) != string(stateText(t, b.Control)) {
 		t.Fatal("the nodes' states differ")
 	}
-	t.Logf("%d updates were given up after %d conflicts each and made again", conflicts, maxTries)
+	refused := testutil.ToFloat64(a.metrics.records.WithLabelValues("conflict"))
+	if refused == 0 {
+		t.Fatal("no two updates met: this shows nothing")
+	}
+	t.Logf("%d updates, %v records refused, %d times all %d tries", 2*each, refused, conflicts, maxTries)
 }
 
 // TestReadOnAnotherNode: when a write is answered, the other living nodes have it.
 func TestReadOnAnotherNode(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+		a, b := pair(t, conf, conf)
 		for range 20 {
 			began := time.Now()
 			e := a.create(t)
@@ -179,7 +193,7 @@ func TestReadOnAnotherNode(t *testing.T) {
 func TestCourtesyIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold ice
-		a, b := node(t, conf, Config{Node: "a"}), node(t, cold.around(t, conf), Config{Node: "b"})
+		a, b := pair(t, conf, cold.around(t, conf))
 		cold.freeze()
 		defer cold.thaw()
 		began := time.Now()
@@ -197,7 +211,7 @@ func TestCourtesyIsBounded(t *testing.T) {
 // when all are well.
 func TestRevocationIsKnownEverywhere(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+		a, b := pair(t, conf, conf)
 		for range 10 {
 			text, k, err := a.CreateKey(t.Context(), "k", Read, false, time.Time{})
 			if err != nil {
@@ -229,7 +243,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", name, step), func(t *testing.T) {
 				bubble(t, func(t *testing.T, conf stream.Config) {
 					cold := ice{only: only}
-					a, b := node(t, conf, Config{Node: "a"}), node(t, cold.around(t, conf), Config{Node: "b"})
+					a, b := pair(t, conf, cold.around(t, conf))
 					text, k, err := a.CreateKey(t.Context(), "k", Read, false, time.Time{})
 					if err != nil {
 						t.Fatal(err)
@@ -270,12 +284,15 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 	f("tail blocked", func(key uint16) bool { return key == fetchKey })
 }
 
-// TestGoodbye: a node that stopped in order is not waited for, one that died is, for 5.5 s at most.
+// TestGoodbye: a node that stopped in order is not waited for, and takes no key from then on.
 func TestGoodbye(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+		a, b := pair(t, conf, conf)
 		if err := b.stop(); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := b.Authenticate("any"); !errors.Is(err, ErrLease) {
+			t.Fatalf("a stopped node authenticates: %v", err)
 		}
 		time.Sleep(10 * time.Millisecond)
 		e := a.create(t)
@@ -296,8 +313,7 @@ func TestTakingAwayWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
 				var cold ice
-				a := node(t, conf, Config{Node: "a"})
-				node(t, cold.around(t, conf), Config{Node: "b"})
+				a, _ := pair(t, conf, cold.around(t, conf))
 				e, err := a.UpdateEndpoint(t.Context(), a.create(t).ID, func(e *Endpoint) error {
 					e.Destinations = append(e.Destinations, e.Destinations[0])
 					e.Destinations[1].ID = "dst_second"
@@ -331,8 +347,7 @@ func TestTakingAwayWaits(t *testing.T) {
 func TestStrictWriteEndsWithItsCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold ice
-		a := node(t, conf, Config{Node: "a"})
-		node(t, cold.around(t, conf), Config{Node: "b"})
+		a, _ := pair(t, conf, cold.around(t, conf))
 		_, k, err := a.CreateKey(t.Context(), "k", Read, false, time.Time{})
 		if err != nil {
 			t.Fatal(err)

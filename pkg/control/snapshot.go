@@ -184,7 +184,7 @@ func (c *Control) chunks(s *state, emit func([]byte) error) error {
 				if err := c.codec.writeLines(&lines, e); err != nil {
 					return err
 				}
-				if lines.Len() > chunkBytes && before > 0 {
+				if lines.Len() > c.chunk && before > 0 {
 					next := bytes.Clone(lines.Bytes()[before:])
 					lines.Truncate(before)
 					if err := flush(); err != nil {

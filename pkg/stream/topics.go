@@ -73,7 +73,7 @@ func (c Config) specs(partitions int32) []topicSpec {
 		{Dead, partitions, with("retention.ms", strconv.FormatInt((30*24*time.Hour).Milliseconds(), 10))},
 		{Control, 1, with()},
 		{ControlSnapshots, 1, with()},
-		{Nodes, 1, with("retention.ms", strconv.FormatInt(time.Hour.Milliseconds(), 10))},
+		{Nodes, 1, with("retention.ms", strconv.FormatInt(time.Hour.Milliseconds(), 10), "message.timestamp.type", "LogAppendTime")},
 	}
 	for _, t := range Tiers() {
 		specs = append(specs, topicSpec{t.Topic, partitions, with("message.timestamp.type", "LogAppendTime")})
