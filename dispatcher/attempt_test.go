@@ -1,0 +1,382 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/sign"
+)
+
+func testClient(t testing.TB, policy egress.Policy) *client {
+	t.Helper()
+	transport, err := egress.NewTransport(egress.Config{Policy: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &client{transport: transport, userAgent: "EventRelay/test", now: time.Now}
+}
+
+func loopback() egress.Policy {
+	return egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHTTP: true}
+}
+
+func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg := &target{url: u, text: address, timeout: 5 * time.Second}
+	for _, s := range secrets {
+		tg.secrets = append(tg.secrets, liveSecret{secret: s})
+	}
+	return tg
+}
+
+func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
+	t.Helper()
+	eventID, err := id.NewGenerator(nil).New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &event.Work{
+		Event: &event.Event{ID: eventID, Endpoint: testEndpoint, Method: http.MethodPost, Header: header, Body: body},
+		Dest:  testDest, Trigger: event.TriggerInitial, Attempt: 1,
+	}
+}
+
+// send makes one attempt against a handler.
+func send(t *testing.T, h http.HandlerFunc, w *event.Work, change ...func(*target)) *event.Attempt {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	tg := testTarget(t, srv.URL+"/hook?q=1", sign.NewSecret())
+	for _, f := range change {
+		f(tg)
+	}
+	return testClient(t, loopback()).send(t.Context(), w.Event.ID, tg, w)
+}
+
+func TestBodyArrivesByteForByte(t *testing.T) {
+	random := make([]byte, 1<<20)
+	rand.Read(random)
+	for name, body := range map[string][]byte{
+		"empty": nil, "one byte": {0}, "1 MiB of random bytes": random, "invalid UTF-8": []byte("a\xff\xfe\x00z"),
+		"line ends": []byte("a\r\nb\nc\r"), "duplicate keys": []byte(`{"a":1,"a":2}`), "white space": []byte("  { } \n"),
+	} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+			var gotBody []byte
+			var got *http.Request
+			w := testWork(t, body, event.Field{Name: "Content-Type", Value: "application/x"})
+			w.Event.Method = method
+			a := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, w)
+			if a.Code != 200 || sha256.Sum256(gotBody) != sha256.Sum256(body) {
+				t.Errorf("%s %s: %+v, %d of %d bytes", method, name, a, len(gotBody), len(body))
+				continue
+			}
+			if got.Method != method || got.RequestURI != "/hook?q=1" || got.ContentLength != int64(len(body)) || got.TransferEncoding != nil {
+				t.Errorf("%s %s: %s %s, length %d, %v", method, name, got.Method, got.RequestURI, got.ContentLength, got.TransferEncoding)
+			}
+		}
+	}
+}
+
+func TestRecordedResponse(t *testing.T) {
+	f := func(name string, h http.HandlerFunc, want func(a *event.Attempt) string) {
+		t.Helper()
+		a := send(t, h, testWork(t, []byte("x")), func(tg *target) { tg.timeout = time.Second })
+		if problem := want(a); problem != "" {
+			t.Errorf("%s: %s: code %d, error %q %q, %d bytes, truncated %v, took %v", name, problem,
+				a.Code, a.ErrorCode, a.ErrorMessage, len(a.ResponseBody), a.Truncated, a.Duration)
+		}
+	}
+	expect := func(code, size int, truncated bool) func(*event.Attempt) string {
+		return func(a *event.Attempt) string {
+			if a.Code != code || a.ErrorCode != "" || len(a.ResponseBody) != size || a.Truncated != truncated {
+				return fmt.Sprintf("want code %d, %d bytes, truncated %v", code, size, truncated)
+			}
+			return ""
+		}
+	}
+	write := func(n int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) { rw.Write(bytes.Repeat([]byte("y"), n)) }
+	}
+	f("no body", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(204) }, expect(204, 0, false))
+	f("short", write(100), expect(200, 100, false))
+	f("one less than what is kept", write(maxRecordedBody-1), expect(200, maxRecordedBody-1, false))
+	f("what is kept", write(maxRecordedBody), expect(200, maxRecordedBody, false))
+	f("more than is kept", write(maxRecordedBody+1), expect(200, maxRecordedBody, true))
+	f("more than is read", write(1<<20), expect(200, maxRecordedBody, true))
+	f("endless", func(rw http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := rw.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	}, expect(200, maxRecordedBody, true))
+	f("cut", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", "1000")
+		rw.Write([]byte("half"))
+		rw.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}, expect(200, 4, true))
+	f("late", func(rw http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		rw.Write([]byte("soon"))
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, expect(200, 4, true))
+	f("redirect", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/elsewhere", http.StatusFound) }, expect(302, 0, false))
+
+	failure := func(code event.ErrorCode) func(*event.Attempt) string {
+		return func(a *event.Attempt) string {
+			if a.Code != 0 || a.ErrorCode != code || a.ErrorMessage == "" {
+				return "want " + string(code)
+			}
+			return ""
+		}
+	}
+	f("silent", func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}, failure(event.CodeTimeout))
+	f("hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failure(event.CodeConnectionReset))
+	f("header flood", func(rw http.ResponseWriter, _ *http.Request) {
+		for i := range 100 {
+			rw.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("z", 1000))
+		}
+	}, failure(event.CodeResponseTooLarge))
+}
+
+func TestAttemptSaysWhereAndHowLong(t *testing.T) {
+	a := send(t, func(rw http.ResponseWriter, _ *http.Request) {
+		time.Sleep(20 * time.Millisecond)
+		rw.Header().Set("X-Answer", "42")
+		rw.Write([]byte("ok"))
+	}, testWork(t, []byte("x")))
+	if a.RemoteIP != netip.MustParseAddr("127.0.0.1") || a.TTFB < 20*time.Millisecond || a.Duration < a.TTFB || a.Method != "POST" {
+		t.Errorf("%+v", a)
+	}
+	found := false
+	for _, f := range a.ResponseHeader {
+		found = found || f == event.Field{Name: "X-Answer", Value: "42"}
+	}
+	if !found {
+		t.Errorf("response headers %v", a.ResponseHeader)
+	}
+}
+
+func TestUnreachableDestinations(t *testing.T) {
+	f := func(name string, policy egress.Policy, address string, want event.ErrorCode) {
+		t.Helper()
+		w := testWork(t, []byte("x"))
+		a := testClient(t, policy).send(t.Context(), w.Event.ID, testTarget(t, address, sign.NewSecret()), w)
+		if a.ErrorCode != want || a.Code != 0 {
+			t.Errorf("%s: %+v, want %s", name, a, want)
+		}
+		if v := classify(a.Code, a.ErrorCode, nil); v.fate != retry {
+			t.Errorf("%s is not retried", name)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	f("nobody listens", loopback(), "http://"+closed, event.CodeConnectionRefused)
+	f("unknown certificate", loopback(), secure.URL, event.CodeTLS)
+	f("no TLS", loopback(), strings.Replace(plain.URL, "http:", "https:", 1), event.CodeTLS)
+	f("not public", egress.Policy{AllowHTTP: true}, plain.URL, event.CodeAddressBlocked)
+	f("http not allowed", egress.Policy{}, plain.URL, event.CodeAddressBlocked)
+}
+
+// net/http sends a request without a body again by itself when the receiver hangs up on a kept
+// connection and the request carries an Idempotency-Key. An attempt is one request.
+func TestOneAttemptIsOneRequest(t *testing.T) {
+	for _, body := range []string{"", "with a body"} {
+		var requests atomic.Int64
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangUp := make(chan bool, 1)
+		srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			requests.Add(1)
+			if r.Header.Get("Idempotency-Key") != "k1" {
+				t.Errorf("the key did not arrive: %v", r.Header)
+			}
+			if <-hangUp {
+				panic(http.ErrAbortHandler)
+			}
+		})}
+		var serving sync.WaitGroup
+		serving.Go(func() { srv.Serve(l) })
+		t.Cleanup(func() { srv.Close(); serving.Wait() })
+		c := testClient(t, loopback())
+		tg := testTarget(t, "http://"+l.Addr().String(), sign.NewSecret())
+		w := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"}, event.Field{Name: "X-Idempotency-Key", Value: "k2"})
+		hangUp <- false
+		if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 200 {
+			t.Fatalf("first attempt: %+v", a)
+		}
+		hangUp <- true
+		if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 0 {
+			t.Fatalf("second attempt: %+v", a)
+		}
+		if n := requests.Load(); n != 2 {
+			t.Errorf("body %q: %d requests for two attempts", body, n)
+		}
+	}
+}
+
+func headerOf(t *testing.T, w *event.Work, tg *target) http.Header {
+	t.Helper()
+	return requestHeader(w, tg, "EventRelay/test", time.Unix(1_800_000_000, 0))
+}
+
+func TestForwardedHeaders(t *testing.T) {
+	field := func(name, value string) event.Field { return event.Field{Name: name, Value: value} }
+	w := testWork(t, []byte("x"),
+		field("Content-Type", "application/json"), field("X-Github-Event", "push"), field("X-Many", "1"), field("X-Many", "2"),
+		field("Authorization", "Bearer theirs"), field("User-Agent", "Provider/1"), field("Content-Encoding", "gzip"),
+		field("Connection", "close, X-Hop"), field("X-Hop", "1"), field("Keep-Alive", "timeout=5"), field("Te", "trailers"),
+		field("Trailer", "X"), field("Transfer-Encoding", "chunked"), field("Upgrade", "h2c"), field("Proxy-Authorization", "x"),
+		field("Proxy-Connection", "x"), field("Host", "relay.example"), field("Content-Length", "7"), field("Expect", "100-continue"),
+		field("Accept-Encoding", "br"), field("X-Forwarded-For", "1.2.3.4"), field("X-Forwarded-Proto", "https"),
+		field("Forwarded", "for=1.2.3.4"), field("X-Real-Ip", "1.2.3.4"), field("Relay-Attempt", "99"),
+	)
+	w.Attempt, w.Trigger = 3, event.TriggerRetry
+	secret := sign.NewSecret()
+	tg := testTarget(t, "https://example.com/", secret)
+	tg.header = []event.Field{field("X-Extra", "yes"), field("Authorization", "Bearer ours")}
+	got := headerOf(t, w, tg)
+	eventID := w.Event.ID.Text(id.Event)
+	signature := sign.Sign([]sign.Secret{secret}, eventID, time.Unix(1_800_000_000, 0), []byte("x"))
+	want := http.Header{
+		"Content-Type": {"application/json"}, "X-Github-Event": {"push"}, "X-Many": {"1", "2"}, "Content-Encoding": {"gzip"},
+		"Authorization": {"Bearer ours"}, "X-Extra": {"yes"}, "User-Agent": {"EventRelay/test"},
+		"Webhook-Id": {eventID}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {signature},
+		"Relay-Webhook-Id": {eventID}, "Relay-Webhook-Timestamp": {"1800000000"}, "Relay-Webhook-Signature": {signature},
+		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest}, "Relay-Delivery-Id": {id.DeliveryOf(w.Event.ID, testDest)},
+		"Relay-Attempt": {"3"}, "Relay-Trigger": {"retry"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// A provider that signs by the same scheme stays verifiable: its headers are kept, ours stand beside.
+func TestSignedProviderStaysVerifiable(t *testing.T) {
+	for _, name := range []string{"Webhook-Id", "Webhook-Signature"} {
+		w := testWork(t, []byte("x"), event.Field{Name: name, Value: "theirs"}, event.Field{Name: "Webhook-Timestamp", Value: "1"})
+		got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
+		if got.Get(name) != "theirs" || got.Get("Webhook-Timestamp") != "1" || got.Get("Relay-Webhook-Id") != w.Event.ID.Text(id.Event) {
+			t.Errorf("%s: %v", name, got)
+		}
+		for _, other := range []string{"Webhook-Id", "Webhook-Signature"} {
+			if other != name && got.Get(other) != "" {
+				t.Errorf("%s was added beside the provider's %s", other, name)
+			}
+		}
+	}
+	w := testWork(t, []byte("x"), event.Field{Name: "Webhook-Timestamp", Value: "1"})
+	if got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret())); len(got["Webhook-Timestamp"]) != 1 || got.Get("Webhook-Timestamp") == "1" {
+		t.Errorf("a timestamp alone was kept: %v", got["Webhook-Timestamp"])
+	}
+}
+
+// While a secret is rotated both verify, by the standard's own library; a secret whose time is over
+// signs no more.
+func TestTwoSecretsTwoSignatures(t *testing.T) {
+	body := []byte(`{"type":"order.created"}`)
+	fresh, old, gone := sign.NewSecret(), sign.NewSecret(), sign.NewSecret()
+	now := time.Now()
+	tg := testTarget(t, "https://example.com/")
+	tg.secrets = []liveSecret{{secret: fresh}, {old, now.Add(time.Hour)}, {gone, now.Add(-time.Second)}}
+	h := requestHeader(testWork(t, body), tg, "EventRelay/test", now)
+	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
+		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
+	}
+	verify := func(s sign.Secret) error {
+		wh, err := standardwebhooks.NewWebhook(s.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wh.Verify(body, h)
+	}
+	if err := verify(fresh); err != nil {
+		t.Errorf("the new secret: %v", err)
+	}
+	if err := verify(old); err != nil {
+		t.Errorf("the old secret: %v", err)
+	}
+	if verify(gone) == nil {
+		t.Error("a secret whose time is over still signs")
+	}
+}
+
+func TestCredentialsAreMaskedInTheRow(t *testing.T) {
+	w := testWork(t, []byte("x"), event.Field{Name: "Cookie", Value: "sid=theirs"}, event.Field{Name: "X-Order", Value: "7"})
+	a := send(t, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Set-Cookie", "sid=receiver")
+	}, w, func(tg *target) {
+		tg.header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"}, {Name: "X-Plain", Value: "plain"}}
+	})
+	text := fmt.Sprint(a.RequestHeader, a.ResponseHeader)
+	for _, secret := range []string{"theirs", "ours", "receiver"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is recorded: %s", secret, text)
+		}
+	}
+	for _, shown := range []string{"{X-Order 7}", "{X-Plain plain}", "{Authorization ****}"} {
+		if !strings.Contains(text, shown) {
+			t.Errorf("%q is missing: %s", shown, text)
+		}
+	}
+}
+
+// A stop cuts a request short without an attempt.
+func TestCutRequestIsNoAnswer(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w := testWork(t, []byte("x"))
+	if a := testClient(t, loopback()).send(ctx, w.Event.ID, testTarget(t, srv.URL), w); a.Code != 0 || ctx.Err() == nil {
+		t.Errorf("%+v", a)
+	}
+}
