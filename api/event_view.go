@@ -139,23 +139,12 @@ func details(s string) json.RawMessage {
 	return b
 }
 
-// deliveriesOf are the deliveries that have a state, and those that nothing is known of yet.
 func deliveriesOf(d *event.Detail) []deliveryView {
-	out := make([]deliveryView, 0, len(d.Deliveries)+len(d.Event.Dests))
-	have := map[string]bool{}
-	add := func(x *event.Delivery) {
-		have[x.Destination] = true
-		out = append(out, deliveryView{
+	out := make([]deliveryView, len(d.Deliveries))
+	for i, x := range d.Deliveries {
+		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
 			Why: why(x.Status, x.Reason, x.NextAttemptAt), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt), RunID: orNull(x.Run),
-		})
-	}
-	for i := range d.Deliveries {
-		add(&d.Deliveries[i])
-	}
-	for _, dest := range d.Event.Dests {
-		if !have[dest] {
-			add(&event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
 		}
 	}
 	return out

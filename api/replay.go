@@ -100,15 +100,12 @@ func (a *API) queue(r *http.Request, d *event.Detail, ep *control.Endpoint, targ
 	return nil
 }
 
-// priorStatus is what a skip of the replay restores.
+// priorStatus is what a skip of the replay restores; empty for a destination that is new to the event.
 func priorStatus(d *event.Detail, dest string) event.Status {
 	for i := range d.Deliveries {
 		if d.Deliveries[i].Destination == dest {
 			return d.Deliveries[i].Status
 		}
-	}
-	if slices.Contains(d.Event.Dests, dest) {
-		return event.Pending
 	}
 	return ""
 }

@@ -49,7 +49,7 @@ func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
 // attempts reads up to limit attempts, newest first, and whether there are more. An attempt's number is
 // its position among those of its event and destination.
 func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
-	q := new(query).add(`SELECT dest, att, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
+	q := new(query).add(`SELECT endpoint, dest, att, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
 		retry_after_s, remote_ip, url, method, req_headers, resp_headers, `)
 	q.add("substring(resp_body, 1, ", body).add("), resp_truncated OR length(resp_body) > ", body)
 	q.add(", number FROM (SELECT *, row_number() OVER (PARTITION BY dest ORDER BY att) AS number FROM attempts FINAL")
@@ -79,7 +79,7 @@ func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
 		ip                                         [16]byte
 		at, next                                   time.Time
 	)
-	err := rows.Scan(&a.Destination, (*[16]byte)(&a.ID), &at, &trigger, &a.Run, &ok, &code, &errorCode, &a.ErrorMessage, &duration, &ttfb, &next,
+	err := rows.Scan(&a.Endpoint, &a.Destination, (*[16]byte)(&a.ID), &at, &trigger, &a.Run, &ok, &code, &errorCode, &a.ErrorMessage, &duration, &ttfb, &next,
 		&retryAfter, &ip, &a.URL, &a.Method, &reqHeaders, &respHeader, &a.ResponseBody, &truncated, &number)
 	if err != nil {
 		return a, fmt.Errorf("scan attempt: %w", err)

@@ -59,7 +59,7 @@ type Counts struct{ Total, Delivered, Failed, Pending int }
 type Detail struct {
 	Summary
 	Event             *Event
-	Deliveries        []Delivery
+	Deliveries        []Delivery   // those that nothing is known of yet too, as pending
 	Attempts          []AttemptRow // newest 200, oldest first, bodies cut to 1 KiB
 	AttemptsTruncated bool
 	Receipt           *Receipt

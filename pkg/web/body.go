@@ -32,7 +32,7 @@ func CheckContentType(r *http.Request) error {
 	kind, _, err := mime.ParseMediaType(values[0])
 	if len(values) > 1 || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) ||
 		kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-		return Invalid("content-type", "must be application/json")
+		return Invalid("content-type", "is %.100q, but must be application/json", values[0])
 	}
 	return nil
 }
