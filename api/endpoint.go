@@ -23,7 +23,7 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	var buf bytes.Buffer
-	if err := web.ReadBody(w, r, &buf, a.cfg.MaxBody); err != nil {
+	if err := web.ReadBody(r, &buf, a.cfg.MaxBody); err != nil {
 		return nil, err
 	}
 	if buf.Len() == 0 {

@@ -370,7 +370,9 @@ func TestReplayOneEvent(t *testing.T) {
 	ep, first, disabled, third := created.text("id"), created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id")
 	name := c.send(ep)
 	d, _ := id.Parse(id.Event, name)
-	c.fake.details[d] = func(x *event.Detail) { x.Deliveries = []event.Delivery{{Destination: first, Status: event.Delivered}, {Destination: disabled, Status: event.Failed}} }
+	c.fake.details[d] = func(x *event.Detail) {
+		x.Deliveries = []event.Delivery{{Destination: first, Status: event.Delivered}, {Destination: disabled, Status: event.Failed}}
+	}
 	a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200)
 	if a.get("events") != 1.0 || a.get("queued") != 2.0 || a.get("truncated") != false {
 		t.Errorf("%s", a.raw)

@@ -44,7 +44,7 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 			a.bodies.Put(buf)
 		}
 	}()
-	if err := web.ReadBody(w, r, buf, a.cfg.MaxBody); err != nil {
+	if err := web.ReadBody(r, buf, a.cfg.MaxBody); err != nil {
 		return err
 	}
 	kind, data, warnings, err := parseSend(buf.Bytes())

@@ -39,18 +39,32 @@ func CheckContentType(r *http.Request) error {
 
 // ReadBody reads the whole body into buf, at most limit bytes. Memory grows with what has arrived, never
 // with what a header promises. The deadline for it is the Front's; net/http lifts it when the body is whole.
-func ReadBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer, limit int64) error {
+func ReadBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
+		Discard(r)
 		return tooLarge(limit)
 	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	switch {
+	case n > limit:
+		Discard(r)
 		return tooLarge(limit)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	case err != nil:
 		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Message: "the body did not arrive whole and in time", Err: err}
 	}
 	return nil
+}
+
+// maxDiscarded bounds what is read of a body that is refused for its size, in bytes.
+const maxDiscarded = 16 << 20
+
+// Discard reads on in a body that is too large. Most clients send all of it before they look for an
+// answer: closing the connection on them, as net/http does 256 KB further on, turns a clear error into a
+// broken pipe. A client that asks first (RFC 9110, 10.1.1) is told at once.
+func Discard(r *http.Request) {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // whatever stops it, the answer follows
+	}
 }
 
 func tooLarge(limit int64) error {

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -106,7 +107,7 @@ func TestReadBodyBounds(t *testing.T) {
 		r := httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader(body)))
 		r.ContentLength = length
 		var buf bytes.Buffer
-		err := web.ReadBody(httptest.NewRecorder(), r, &buf, limit)
+		err := web.ReadBody(r, &buf, limit)
 		got := ""
 		if err != nil {
 			got = web.From(err).Type
@@ -130,7 +131,7 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestReadBodyThatBreaksOff(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", failing{})
-	if err := web.ReadBody(httptest.NewRecorder(), r, new(bytes.Buffer), 10); web.From(err).Status != 400 {
+	if err := web.ReadBody(r, new(bytes.Buffer), 10); web.From(err).Status != 400 {
 		t.Fatal(err)
 	}
 }
@@ -227,7 +228,7 @@ func TestSlowBodyThatNobodyReads(t *testing.T) {
 func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 	front := &web.Front{BodyTimeout: 50 * time.Millisecond}
 	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadBody(w, r, new(bytes.Buffer), 10); err != nil {
+		if err := web.ReadBody(r, new(bytes.Buffer), 10); err != nil {
 			return err
 		}
 		select {
@@ -275,3 +276,34 @@ func TestTime(t *testing.T) {
 		t.Fatalf("%s %v", b, err)
 	}
 }
+
+// A client that sends all of a body before it looks for the answer finds the answer.
+func TestRefusalReachesAClientThatSendsFirst(t *testing.T) {
+	front := &web.Front{}
+	srv := httptest.NewServer(front.Wrap(func(_ http.ResponseWriter, r *http.Request) error {
+		return web.ReadBody(r, new(bytes.Buffer), 1<<20)
+	}))
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const size = 8 << 20
+	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+	if _, err := io.CopyN(conn, zeros{}, size); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 400 {
+		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
