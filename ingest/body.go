@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"sync/atomic"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Bounds of reading request bodies. How long one may take is the business of web.Front.
@@ -34,6 +36,7 @@ func (b *bodyReader) read(r *http.Request) ([]byte, error) {
 	most := b.max
 	switch {
 	case r.ContentLength > b.max:
+		web.Discard(r)
 		return nil, errTooLarge
 	case r.ContentLength == 0:
 		return nil, nil
@@ -59,6 +62,7 @@ func (b *bodyReader) read(r *http.Request) ([]byte, error) {
 		buf = buf[:len(buf)+n]
 		switch {
 		case int64(len(buf)) > b.max:
+			web.Discard(r)
 			return nil, errTooLarge
 		case errors.Is(err, io.EOF):
 			return buf, nil
