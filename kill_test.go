@@ -259,3 +259,40 @@ func TestDestinationDown(t *testing.T) {
 		t.Errorf("a retry came %v late", latest)
 	}
 }
+
+// The event of the last minutes is found by its id while ClickHouse is frozen, every time; lists say 503
+// or serve what they have.
+func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
+	p := startDevProcess(t, t.TempDir())
+	endpoint, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	child := childOf(t, p.cmd.Process.Pid)
+	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(child, syscall.SIGCONT) }()
+	for i := range rounds(3, 20, 500) {
+		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "a.b", "data": map[string]any{"n": i}})["id"].(string)
+		began := time.Now()
+		if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["id"] != id || e["data"].(map[string]any)["n"] != float64(i) {
+			t.Fatalf("round %d: %v", i, e)
+		}
+		if took := time.Since(began); took > 8*time.Second {
+			t.Fatalf("round %d took %v", i, took)
+		}
+	}
+	if status, answer, _ := p.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("a list without ClickHouse was answered %d %v", status, answer)
+	}
+	if err := syscall.Kill(child, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		status, answer, _ := p.call("GET", "/v1/events?limit=1", nil)
+		if status == http.StatusOK && len(answer["data"].([]any)) == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("lists do not come back: %d %v", status, answer)
+		}
+	}
+}
