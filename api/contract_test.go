@@ -3,6 +3,8 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -271,4 +273,46 @@ func TestHeaderBlockBounds(t *testing.T) {
 			t.Errorf("%d header lines: %d, want %d", lines, got, want)
 		}
 	}
+}
+
+func TestHeadIsGetWithoutABody(t *testing.T) {
+	c := newClient(t)
+	srv := httptest.NewServer(c.api.Handler())
+	defer srv.Close()
+	for target, want := range map[string]int{"/v1/me": 200, "/healthz": 200, "/v1/nope": 404} {
+		r, err := http.NewRequestWithContext(t.Context(), "HEAD", srv.URL+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+readKey)
+		res, err := srv.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != want || res.ContentLength <= 0 {
+			t.Errorf("HEAD %s: %d, length %d", target, res.StatusCode, res.ContentLength)
+		}
+	}
+}
+
+// Whatever stands where an id or a cursor belongs: a clear no, never a fault of ours.
+func FuzzIdsAndCursors(f *testing.F) {
+	for _, seed := range []string{"ep_x", "evt_01m7w6h6kk00r00w2s1cbs4f8h", "..", "%2e%2e", "a/b", "\x00", "\xff", "' OR 1=1", "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c := newClient(t)
+		segment, value := url.PathEscape(s), url.QueryEscape(s)
+		for _, call := range []string{
+			"GET /v1/events/" + segment, "GET /v1/events/" + segment + "/attempts", "POST /v1/events/" + segment + "/replay", "GET /v1/endpoints/" + segment,
+			"PATCH /v1/endpoints/" + segment, "POST /v1/endpoints/" + segment + "/events", "DELETE /v1/endpoints/" + segment + "/destinations/" + segment,
+			"GET /v1/events?cursor=" + value, "GET /v1/endpoints?cursor=" + value, "GET /v1/events?endpoint_id=" + value + "&type=" + value + "&limit=" + value,
+			"GET /v1/events?since=" + value, "GET /v1/events?" + value + "=1", "GET /v1/events?run_id[]=" + value,
+		} {
+			method, target, _ := strings.Cut(call, " ")
+			if a := c.do(method, target, nil); a.Status != 200 && a.Status != 400 && a.Status != 404 {
+				t.Errorf("%s: %d\n%s", call, a.Status, a.raw)
+			}
+		}
+	})
 }

@@ -156,7 +156,8 @@ func fault(err error) error {
 	case errors.Is(err, control.ErrUnavailable):
 		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before you repeat it")
 	case errors.Is(err, control.ErrLease):
-		return web.Away(err, "this node cannot confirm API keys at the moment")
+		// Without a cause: it would be one log line for every call while the log is away.
+		return web.Away(nil, "this node cannot confirm API keys at the moment")
 	case errors.Is(err, event.ErrNotFound):
 		return web.Missing("there is no such event, or its retention has ended")
 	case errors.Is(err, event.ErrUnavailable):
