@@ -17,6 +17,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 	c.do("GET", "/v1/me", nil).want(200)
 	c.do("GET", "/v1/me", nil).want(200)
 	c.do("BREW", "/v1/unknown-path", nil).want(404)
+	c.do("BREW", "/v1/me", nil).want(404)
 	c.as("").do("GET", "/v1/me", nil).want(401)
 	families, err := reg.Gather()
 	if err != nil {
@@ -35,7 +36,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 	for name, want := range map[string]float64{
 		"relay_api_requests_total GET /v1/endpoints/{endpoint} 404": 1,
 		"relay_api_requests_total GET /v1/me 200":                   2,
-		"relay_api_requests_total any none 404":                     1,
+		"relay_api_requests_total any none 404":                     2,
 		"relay_api_requests_total any none 401":                     1,
 		"relay_api_request_seconds GET /v1/me":                      2,
 	} {

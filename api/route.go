@@ -80,7 +80,6 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	var found route
 	if rt.mux.Match(r, &match) {
 		found = rt.routes[match.Route.GetName()]
-		web.InfoOf(r).Route = found.path
 	}
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body
@@ -100,6 +99,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", found.allow())
 		return web.Missing("%s is not allowed here; use %s", r.Method, found.allow())
 	}
+	web.InfoOf(r).Route = found.path // not before: a method of the client's choice must not become a label
 	if err := authorize(key, method); err != nil {
 		return err
 	}
