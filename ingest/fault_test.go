@@ -1,0 +1,344 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func (w *world) wantBusy(a answer) {
+	w.tb.Helper()
+	w.want(a, 503)
+	if a.Header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"type":"unavailable"`) || a.Header.Get("Relay-Event-Id") != "" {
+		w.tb.Errorf("%v %s", a.Header, a.body)
+	}
+}
+
+// A log that refuses is 503 and nothing else, on the way of good events and of rejected ones.
+func TestLogRefuses(t *testing.T) {
+	w := newWorld(t, options{endpoint: func(w *world, ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") }})
+	for _, fault := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.MessageTooLarge, kerr.InvalidRecord, kerr.PolicyViolation} {
+		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: fault, Count: -1})
+		w.wantBusy(w.post("refused"))
+		w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "observe" })
+		w.wantBusy(w.post("refused"))
+		h.Remove()
+		w.want(w.post("taken"), 200)
+		w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "enforce" })
+	}
+	// An error that the producer tries again costs the provider nothing but time.
+	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.KafkaStorageError, Count: 3})
+	w.want(w.post("taken"), 401)
+	for _, e := range w.stored() {
+		if string(e.Body) != "taken" {
+			t.Errorf("stored %q", e.Body)
+		}
+	}
+	if n := len(w.stored()); n != 5 {
+		t.Errorf("%d events are stored, want 5", n)
+	}
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")); got != 8 {
+		t.Errorf("%v refusals are counted", got)
+	}
+}
+
+func TestProducerIsFull(t *testing.T) {
+	full := true
+	w := newWorld(t, options{produce: func(next Producer) Producer {
+		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
+			if full {
+				done(r, stream.ErrFull)
+				return
+			}
+			next.Produce(topic, p, r, done)
+		})
+	}})
+	w.wantBusy(w.post("x"))
+	full = false
+	w.want(w.post("x"), 200)
+	w.only()
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("full")); got != 1 {
+		t.Errorf("%v refusals are counted", got)
+	}
+	if log := w.logs.String(); log != "" {
+		t.Errorf("every refusal is a line: %s", log)
+	}
+}
+
+// A clock that stepped back far makes ids that would lie about their time.
+func TestClockSteppedBack(t *testing.T) {
+	var offset atomic.Int64
+	w := newWorld(t, options{idClock: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
+	w.want(w.post("x"), 200)
+	offset.Store(-int64(20 * time.Second))
+	w.want(w.post("x"), 200)
+	offset.Store(-int64(time.Minute))
+	w.wantBusy(w.post("x"))
+	offset.Store(0)
+	w.want(w.post("x"), 200)
+	if n := len(w.stored()); n != 3 {
+		t.Errorf("%d events are stored, want 3", n)
+	}
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("clock")); got != 1 {
+		t.Errorf("%v refusals are counted", got)
+	}
+}
+
+// bubble runs f on fake time. The log is on a network in memory, requests go to the handler itself; the
+// endpoint tok is on partition 0, bad on partition 1.
+func bubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cluster.Close()
+		sc := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "t.", MaxBody: maxBody}
+		if _, err := stream.Migrate(t.Context(), sc, 2, 1); err != nil {
+			t.Fatal(err)
+		}
+		producer, err := stream.NewProducer(sc, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer producer.Close()
+		reader, err := stream.NewReader(sc, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		w := newStage(t, options{maxBody: maxBody}, producer)
+		w.cluster, w.reader = cluster, reader
+		bad := *w.endpoints[token]
+		bad.ID, bad.Partition = "ep_2", 1
+		w.endpoints["bad"] = &bad
+		f(t, w)
+	})
+}
+
+// serve answers a request without a server and says how long it took.
+func (w *world) serve(token, body string) (answer, time.Duration) {
+	w.tb.Helper()
+	started := time.Now()
+	rec := httptest.NewRecorder()
+	w.ingest.Handler().ServeHTTP(rec, httptest.NewRequest("POST", PathPrefix+token, strings.NewReader(body)))
+	return answer{rec.Result(), rec.Body.String()}, time.Since(started)
+}
+
+// The log answers nothing, then again: the first ones wait their time out, the others are told at once,
+// and the circuit closes by itself. Every 2xx is in the log.
+func TestLogHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		confirmed := map[string]bool{}
+		post := func(body string) (answer, time.Duration) {
+			a, took := w.serve(token, body)
+			if a.StatusCode == 200 {
+				confirmed[a.Header.Get("Relay-Event-Id")] = true
+			}
+			return a, took
+		}
+		if a, _ := post("before"); a.StatusCode != 200 {
+			t.Fatal(a.body)
+		}
+		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
+		a, took := post("first")
+		w.wantBusy(a)
+		if took != acceptTimeout || !strings.Contains(a.body, "may not have been stored") {
+			t.Errorf("the first was told after %v: %s", took, a.body)
+		}
+		for range 1000 {
+			a, took := post("told at once")
+			w.wantBusy(a)
+			if took != 0 {
+				t.Fatalf("a later one was told after %v", took)
+			}
+		}
+		if got := w.metric(w.ingest.metrics.stalled); got != 1 {
+			t.Errorf("%v partitions are counted as stalled", got)
+		}
+		h.Remove()
+		time.Sleep(5 * time.Second) // the producer tries the first one again
+		a, took = post("after")
+		if a.StatusCode != 200 || took > time.Second {
+			t.Errorf("after the log is back: %d in %v", a.StatusCode, took)
+		}
+		if got := w.metric(w.ingest.metrics.stalled); got != 0 {
+			t.Errorf("%v partitions are counted as stalled", got)
+		}
+		stored := map[string]bool{}
+		for _, e := range w.stored() {
+			stored[e.ID.Text(id.Event)] = true
+			if b := string(e.Body); b == "told at once" {
+				t.Errorf("%q is stored", b)
+			}
+		}
+		for evt := range confirmed {
+			if !stored[evt] {
+				t.Errorf("%s was confirmed and is not in the log", evt)
+			}
+		}
+		if len(confirmed) != 2 {
+			t.Errorf("%d were confirmed, want 2", len(confirmed))
+		}
+	})
+}
+
+// One partition without a leader is the trouble of its own endpoints alone, however many of them call.
+func TestOneBadPartitionDoesNotDisturbTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.serve(token, "x")
+		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.events", Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1})
+		var callers sync.WaitGroup
+		var busy atomic.Int64
+		for range maxWaiting + 2000 {
+			callers.Go(func() {
+				if a, _ := w.serve("bad", "x"); a.StatusCode == 503 {
+					busy.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := w.ingest.acceptor.circuits[1].waiting; n != maxWaiting {
+			t.Errorf("%d events wait for the bad partition, want %d", n, maxWaiting)
+		}
+		for range 20 {
+			if a, took := w.serve(token, "x"); a.StatusCode != 200 || took > time.Second {
+				t.Fatalf("the good partition: %d in %v", a.StatusCode, took)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		callers.Wait()
+		if busy.Load() != maxWaiting+2000 {
+			t.Errorf("%d of %d were told 503", busy.Load(), maxWaiting+2000)
+		}
+		h.Remove()
+		time.Sleep(5 * time.Second)
+		if a, _ := w.serve("bad", "x"); a.StatusCode != 200 {
+			t.Errorf("the bad partition after it is back: %d %s", a.StatusCode, a.body)
+		}
+	})
+}
+
+// Hours without a log: nothing piles up, and the first request after it succeeds or is followed by one that does.
+func TestLogIsAwayForHours(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.serve(token, "x")
+		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
+		waited, calls := time.Duration(0), 0
+		for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
+			a, took := w.serve(token, "x")
+			w.wantBusy(a)
+			waited += took
+			calls++
+			if n := w.ingest.acceptor.circuits[0].waiting; n > 2 {
+				t.Fatalf("%d events wait", n)
+			}
+		}
+		if mean := waited / time.Duration(calls); mean > time.Second {
+			t.Errorf("%d calls waited %v in the mean", calls, mean)
+		}
+		h.Remove()
+		time.Sleep(3 * time.Second)
+		if a, _ := w.serve(token, "x"); a.StatusCode != 200 {
+			t.Errorf("%d %s", a.StatusCode, a.body)
+		}
+	})
+}
+
+func TestCircuit(t *testing.T) {
+	start := time.Now()
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	enter := func(c *circuit, after time.Duration, size int, want error, opens bool) {
+		t.Helper()
+		if opened, err := c.enter(size, at(after)); !errors.Is(err, want) || opened != opens {
+			t.Fatalf("after %v: %v, opened %t; want %v, %t", after, err, opened, want, opens)
+		}
+	}
+	var c circuit
+	enter(&c, 0, 1, nil, false)
+	enter(&c, stallAfter, 1, nil, false)
+	enter(&c, stallAfter+1, 1, errStalled, true)
+	enter(&c, stallAfter+2, 1, errStalled, false)
+	if c.leave(1, false, at(time.Minute)) {
+		t.Fatal("a refusal closed the circuit")
+	}
+	enter(&c, time.Minute, 1, errStalled, false) // the other one is the probe still
+	c.leave(1, false, at(time.Minute))
+	enter(&c, time.Hour, 1, nil, false) // nobody waits: a new probe
+	enter(&c, time.Hour, 1, errStalled, false)
+	if !c.leave(1, true, at(time.Hour)) || c.waiting != 0 || c.bytes != 0 {
+		t.Fatalf("a success left %+v", &c)
+	}
+	enter(&c, time.Hour, 1, nil, false)
+	enter(&c, time.Hour, 1, nil, false)
+
+	// A slow log that goes on answering does not stall.
+	c = circuit{}
+	enter(&c, 0, 1, nil, false)
+	for i := range 100 {
+		after := time.Duration(i) * stallAfter * 9 / 10
+		enter(&c, after, 1, nil, false)
+		c.leave(1, true, at(after))
+	}
+
+	// Bounds in number and in bytes.
+	c = circuit{}
+	for range maxWaiting {
+		enter(&c, 0, 1, nil, false)
+	}
+	enter(&c, 0, 1, errFull, false)
+	c = circuit{}
+	enter(&c, 0, maxWaitingBytes-10, nil, false)
+	enter(&c, 0, 11, errFull, false)
+	enter(&c, 0, 10, nil, false)
+	if !errors.Is(errFull, stream.ErrFull) || !errors.Is(errStalled, stream.ErrFull) {
+		t.Error("the API would not know that nothing was stored")
+	}
+}
+
+// The API shares the way into the log: its events carry their id already, and its errors say what they mean.
+func TestAcceptOfSentEvents(t *testing.T) {
+	w := newWorld(t, options{})
+	ep := w.EndpointByToken(token)
+	given, err := id.NewGenerator(nil).New(ep.Partition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &event.Event{ID: given, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost, Body: []byte("{}")}
+	if err := w.ingest.Acceptor().Accept(t.Context(), e, ep); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.only(); got.ID != given || got.Account != "acc_1" || got.Endpoint != "ep_1" || got.Source != event.SourceAPI {
+		t.Errorf("%+v", got)
+	}
+	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidRecord})
+	if err := w.ingest.Acceptor().Accept(t.Context(), &event.Event{}, ep); !errors.Is(err, ErrUnknown) || errors.Is(err, stream.ErrFull) {
+		t.Errorf("a refusal is %v", err)
+	}
+	ended := errors.New("the caller gave up")
+	h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
+	defer h.Remove()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ended)
+	if err := w.ingest.Acceptor().Accept(ctx, &event.Event{}, ep); !errors.Is(err, ErrUnknown) || !errors.Is(err, ended) {
+		t.Errorf("a caller that gave up is told %v", err)
+	}
+}

@@ -1,0 +1,318 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const (
+	token   = "tok"
+	baseURL = "https://relay.example.com"
+	maxBody = 1 << 20
+)
+
+// options of a world; the zero value has an endpoint that asks for nothing.
+type options struct {
+	endpoint    func(w *world, ep *control.Endpoint) // alters the endpoint with the token tok
+	baseURL     string
+	maxBody     int64
+	bodyTimeout time.Duration
+	produce     func(next Producer) Producer // stands before the log
+	now         func() time.Time             // of the stage
+	idClock     func() time.Time             // of the ids
+	partitions  int32
+}
+
+// world is a log, a configuration of one endpoint, and the stage on a real HTTP server.
+type world struct {
+	tb       testing.TB
+	cluster  *kfake.Cluster
+	reader   *stream.Reader
+	keyring  *control.Keyring
+	registry *prometheus.Registry
+	logs     *lockedBuffer
+	ingest   *Ingest
+	url      string // of the server
+
+	mu        sync.Mutex // guards endpoints
+	endpoints map[string]*control.Endpoint
+}
+
+// EndpointByToken is the configuration's part.
+func (w *world) EndpointByToken(token string) *control.Endpoint {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.endpoints[token]
+}
+
+// change puts an altered copy in the endpoint's place, as the configuration does.
+func (w *world) change(alter func(*control.Endpoint)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ep := *w.endpoints[token]
+	alter(&ep)
+	ep.Rev++
+	w.endpoints[token] = &ep
+}
+
+func newWorld(tb testing.TB, o options) *world {
+	tb.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(cluster.Close)
+	if o.maxBody == 0 {
+		o.maxBody = maxBody
+	}
+	sc := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t.", MaxBody: int(o.maxBody)}
+	if _, err := stream.Migrate(tb.Context(), sc, max(o.partitions, 1), 1); err != nil {
+		tb.Fatal(err)
+	}
+	producer, err := stream.NewProducer(sc, "test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(producer.Close)
+	reader, err := stream.NewReader(sc, "test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(reader.Close)
+	w := newStage(tb, o, producer)
+	w.cluster, w.reader = cluster, reader
+	srv := httptest.NewUnstartedServer(w.ingest.Handler())
+	srv.Config.ReadHeaderTimeout, srv.Config.MaxHeaderBytes = 10*time.Second, 256<<10
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	srv.Start()
+	tb.Cleanup(func() {
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		srv.Close()
+	})
+	w.url = srv.URL
+	return w
+}
+
+// newStage makes the stage and its endpoint on some log, without a server.
+func newStage(tb testing.TB, o options, log Producer) *world {
+	tb.Helper()
+	keyring, err := control.NewKeyring(control.GenerateMasterKey("test"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if o.baseURL == "" {
+		o.baseURL = baseURL
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.produce != nil {
+		log = o.produce(log)
+	}
+	w := &world{tb: tb, keyring: keyring, registry: prometheus.NewRegistry(), logs: &lockedBuffer{}}
+	ep := &control.Endpoint{
+		ID: "ep_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
+		Token:        keyring.SealString("ep_1", control.FieldToken, token),
+		Destinations: []control.Destination{{ID: "dst_1", Enabled: true}, {ID: "dst_2"}, {ID: "dst_3", Enabled: true}},
+		Response:     control.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
+	}
+	if o.endpoint != nil {
+		o.endpoint(w, ep)
+	}
+	w.endpoints = map[string]*control.Endpoint{token: ep}
+	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
+		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
+		Front: &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
+	})
+	return w
+}
+
+// verification makes a provider's settings with its secrets sealed for the endpoint.
+func (w *world) verification(scheme string, secrets ...string) *control.Verification {
+	v := &control.Verification{Type: scheme, Mode: "enforce", ToleranceSeconds: 300}
+	for _, s := range secrets {
+		v.Secrets = append(v.Secrets, w.keyring.SealString("ep_1", control.FieldVerification, s))
+	}
+	return v
+}
+
+// stored returns every event of the log, by partition.
+func (w *world) stored() (events []*event.Event) {
+	w.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	ends, err := w.reader.Ends(ctx, stream.Events)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	for p := range int32(len(ends)) {
+		at := stream.Partition{Topic: stream.Events, Index: p}
+		if ends[at] == 0 {
+			continue
+		}
+		err := w.reader.Read(ctx, at, 0, func(r *stream.Record) error {
+			e, err := event.Decode(r)
+			if err != nil {
+				return err
+			}
+			events = append(events, e)
+			if r.Offset+1 == ends[at] {
+				return stream.ErrStop
+			}
+			return nil
+		})
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+	}
+	return events
+}
+
+// only returns the one event of the log.
+func (w *world) only() *event.Event {
+	w.tb.Helper()
+	events := w.stored()
+	if len(events) != 1 {
+		w.tb.Fatalf("%d events are stored, want one", len(events))
+	}
+	return events[0]
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// do sends a request to the endpoint's URL; headers are name, value pairs.
+func (w *world) do(method, query string, body io.Reader, headers ...string) answer {
+	w.tb.Helper()
+	req, err := http.NewRequest(method, w.url+PathPrefix+token+query, body)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return answer{res, string(text)}
+}
+
+func (w *world) post(body string, headers ...string) answer {
+	w.tb.Helper()
+	return w.do(http.MethodPost, "", strings.NewReader(body), headers...)
+}
+
+// want fails the test unless the answer has the status.
+func (w *world) want(a answer, status int) answer {
+	w.tb.Helper()
+	if a.StatusCode != status {
+		w.tb.Fatalf("answered %d %s, want %d", a.StatusCode, a.body, status)
+	}
+	return a
+}
+
+// dial opens a connection to the server that ends with the test.
+func (w *world) dial() net.Conn {
+	w.tb.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.tb.Cleanup(func() { conn.Close() })
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	return conn
+}
+
+// raw sends bytes as they are and reads what is answered, until the server closes or, after the client's
+// half is closed, has nothing more to say.
+func (w *world) raw(text string) (answers []answer) {
+	w.tb.Helper()
+	conn := w.dial()
+	if _, err := io.WriteString(conn, text); err != nil {
+		w.tb.Fatal(err)
+	}
+	conn.(*net.TCPConn).CloseWrite()
+	for r := bufio.NewReader(conn); ; {
+		if _, err := r.Peek(1); err != nil {
+			return answers
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		answers = append(answers, answer{res, string(body)})
+	}
+}
+
+// request is the text of a request to the endpoint's URL.
+func request(method string, lines []string, body string) string {
+	return fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: relay.example.com\r\n%s\r\n%s", method, PathPrefix, token, strings.Join(append(lines, ""), "\r\n"), body)
+}
+
+// metric is the value of one series.
+func (w *world) metric(c prometheus.Collector) float64 { return testutil.ToFloat64(c) }
+
+// record is shorter to write.
+type record = stream.Record
+
+// producerFunc is a log that is a function.
+type producerFunc func(topic string, partition int32, r *record, done func(*record, error))
+
+func (f producerFunc) Produce(topic string, partition int32, r *record, done func(*record, error)) {
+	f(topic, partition, r, done)
+}
+
+// lockedBuffer takes log lines from many goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,236 @@
+package ingest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Everything that came is in the record, and the answer names it.
+func TestEventIsStoredAsItCame(t *testing.T) {
+	w := newWorld(t, options{})
+	body := "\x00\xff{\"a\":1,\"a\":2}\r\n"
+	answers := w.raw(request("PATCH", []string{
+		"content-length: 17", "x-b: 2", "X-A:  spaced out ", "x-B: 1", "X-Empty:", "X-High: gr\xfc\xdfe", "Content-Type: text/weird", "X-B: 2",
+	}, body))
+	if len(answers) != 1 || answers[0].StatusCode != 200 || answers[0].body != `{"received":true}` || answers[0].Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("answered %+v", answers)
+	}
+	e := w.only()
+	if got := answers[0].Header.Get("Relay-Event-Id"); got != e.ID.Text(id.Event) {
+		t.Errorf("the answer names %q, stored is %s", got, e.ID.Text(id.Event))
+	}
+	want := &event.Event{
+		ID: e.ID, Account: "acc_1", Endpoint: "ep_1", Source: event.SourceProvider, Verdict: event.VerdictUnverified,
+		Method: "PATCH", RemoteIP: netip.MustParseAddr("127.0.0.1"), Dests: []string{"dst_1", "dst_3"}, Body: []byte(body),
+		Header: []event.Field{
+			{Name: "Content-Length", Value: "17"}, {Name: "Content-Type", Value: "text/weird"}, {Name: "Host", Value: "relay.example.com"},
+			{Name: "X-A", Value: "spaced out"}, {Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}, {Name: "X-B", Value: "2"},
+			{Name: "X-Empty", Value: ""}, {Name: "X-High", Value: "gr\xfc\xdfe"},
+		},
+	}
+	if diff := cmp.Diff(want, e, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+	if got := w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")); got != 1 {
+		t.Errorf("%v accepted are counted", got)
+	}
+}
+
+func TestBodiesAreStoredByteForByte(t *testing.T) {
+	random := make([]byte, maxBody)
+	rand.Read(random)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write([]byte(`{"type":"a.b"}`))
+	z.Close()
+	w := newWorld(t, options{})
+	var bodies [][]byte
+	f := func(body []byte, chunked bool, headers ...string) {
+		t.Helper()
+		var r interface {
+			Read([]byte) (int, error)
+		} = bytes.NewReader(body)
+		if chunked {
+			r = struct{ *bytes.Buffer }{bytes.NewBuffer(body)} // of a type whose length net/http does not know
+		}
+		w.want(w.do("POST", "", r, headers...), 200)
+		bodies = append(bodies, body)
+	}
+	for _, chunked := range []bool{false, true} {
+		f(nil, chunked)
+		f([]byte("x"), chunked)
+		f(random[:firstRead-1], chunked)
+		f(random[:firstRead], chunked)
+		f(random[:firstRead+1], chunked)
+		f(random, chunked)
+		f(packed.Bytes(), chunked, "Content-Encoding", "gzip", "Content-Type", "application/json")
+	}
+	events := w.stored()
+	if len(events) != len(bodies) {
+		t.Fatalf("%d events are stored, want %d", len(events), len(bodies))
+	}
+	for i, e := range events {
+		if !bytes.Equal(e.Body, bodies[i]) {
+			t.Errorf("body %d: %d bytes are stored, want %d, or others", i, len(e.Body), len(bodies[i]))
+		}
+		if e.Type != "" {
+			t.Errorf("body %d has the type %q", i, e.Type)
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	w := newWorld(t, options{})
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		w.want(w.do(method, "", strings.NewReader("x")), 200)
+	}
+	if a := w.want(w.do("HEAD", "", nil), 200); a.body != "" {
+		t.Errorf("HEAD has a body: %s", a.body)
+	}
+	for _, method := range []string{"GET", "OPTIONS", "TRACE", "PROPFIND"} {
+		a := w.want(w.do(method, "?challenge=%3Cb%3E", nil), 405)
+		if a.Header.Get("Allow") != "POST, PUT, PATCH, DELETE, HEAD" || !strings.Contains(a.body, `"type":"invalid_request"`) {
+			t.Errorf("%s: %v %s", method, a.Header, a.body)
+		}
+	}
+	var methods []string
+	for _, e := range w.stored() {
+		methods = append(methods, e.Method)
+	}
+	if got := strings.Join(methods, " "); got != "POST PUT PATCH DELETE" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+func TestUnknownAndDisabledEndpoints(t *testing.T) {
+	w := newWorld(t, options{})
+	for _, path := range []string{"/in/", "/in/nope", "/in/tok/", "/in/tok/x", "/in/TOK", "/in//tok", "/in/%00", "/in/../in/nope"} {
+		for _, method := range []string{"POST", "HEAD", "GET"} {
+			res, err := http.DefaultTransport.RoundTrip(&http.Request{Method: method, URL: mustURL(t, w.url+path), Header: http.Header{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != 404 {
+				t.Errorf("%s %s: %s", method, path, res.Status)
+			}
+		}
+	}
+	w.change(func(ep *control.Endpoint) { ep.Enabled = false })
+	w.want(w.post("x"), 404)
+	w.want(w.do("GET", "?challenge=abc", nil), 404)
+	w.want(w.do("HEAD", "", nil), 404)
+	if n := len(w.stored()); n != 0 {
+		t.Errorf("%d events are stored", n)
+	}
+}
+
+func TestConfiguredAnswer(t *testing.T) {
+	w := newWorld(t, options{})
+	f := func(r control.Response) {
+		t.Helper()
+		w.change(func(ep *control.Endpoint) { ep.Response = r })
+		a := w.want(w.post("x"), r.Status)
+		body := r.Body
+		if r.Status == 204 {
+			body = "" // RFC 9110, 15.3.5
+		}
+		if a.body != body || a.Header.Get("Content-Type") != r.ContentType {
+			t.Errorf("%+v: %q as %q", r, a.body, a.Header.Get("Content-Type"))
+		}
+		for name, want := range map[string]string{"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"} {
+			if got := a.Header.Get(name); got != want {
+				t.Errorf("%s is %q", name, got)
+			}
+		}
+	}
+	f(control.Response{Status: 202, ContentType: "text/plain", Body: "thanks"})
+	f(control.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"})
+	f(control.Response{Status: 299, ContentType: "application/xml", Body: ""})
+	f(control.Response{Status: 204, ContentType: "application/json", Body: "{}"})
+	f(control.Response{Status: 200, ContentType: "application/json", Body: strings.Repeat("x", 16<<10)})
+}
+
+// A capture-only endpoint stores with a reason.
+func TestNoDestination(t *testing.T) {
+	w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) { ep.Destinations = ep.Destinations[1:2] }})
+	w.want(w.post("x"), 200)
+	if e := w.only(); e.Reason != event.NoDestination || len(e.Dests) != 0 {
+		t.Errorf("%q %v", e.Reason, e.Dests)
+	}
+}
+
+func TestTypeOfEachProvider(t *testing.T) {
+	f := func(provider, body, want string, headers ...string) {
+		t.Helper()
+		w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) {
+			if s := event.DefaultTypeSource(provider); s != "" {
+				ep.TypeSource = &s
+			}
+		}})
+		w.want(w.post(body, headers...), 200)
+		if got := w.only().Type; got != want {
+			t.Errorf("%s: type %q, want %q", provider, got, want)
+		}
+	}
+	f("stripe", `{"id":"evt_1","type":"charge.succeeded","data":{"type":"x"}}`, "charge.succeeded")
+	f("standard_webhooks", `{"type":"user.created"}`, "user.created")
+	f("standard_webhooks", `{"type":7}`, "")
+	f("standard_webhooks", `{"type":"a"`, "")
+	f("standard_webhooks", ``, "")
+	f("github", `{"type":"x"}`, "pull_request", "X-GitHub-Event", "pull_request")
+	f("github", `{"type":"x"}`, "")
+	f("shopify", `{}`, "orders/create", "X-Shopify-Topic", "orders/create")
+	f("slack", `{"type":"event_callback","event":{"type":"app_mention"}}`, "app_mention")
+	f("slack", `{"type":"block_actions"}`, "block_actions")
+	f("slack", `payload=%7B%7D`, "")
+	f("generic", `{"type":"x"}`, "")
+	f("twilio", `MessageSid=SM1`, "")
+}
+
+// A change of the endpoint counts from the next request on.
+func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
+	w := newWorld(t, options{})
+	w.want(w.post(`{"kind":"a"}`), 200)
+	source := "body:$.kind"
+	w.change(func(ep *control.Endpoint) {
+		ep.TypeSource, ep.Destinations = &source, nil
+		ep.Response.Body = "new"
+	})
+	if a := w.want(w.post(`{"kind":"a"}`), 200); a.body != "new" {
+		t.Errorf("answered %q", a.body)
+	}
+	w.change(func(ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") })
+	w.want(w.post(`{"kind":"a"}`), 401)
+	broken := "body:" // of a version that knows more
+	w.change(func(ep *control.Endpoint) { ep.Verification, ep.TypeSource = nil, &broken })
+	w.want(w.post(`{"kind":"a"}`), 200)
+	events := w.stored()
+	if len(events) != 4 || events[0].Type != "" || len(events[0].Dests) != 2 || events[1].Type != "a" || events[1].Dests != nil || events[3].Type != "" {
+		t.Errorf("%+v", events)
+	}
+}
+
+// More endpoints than are kept prepared: all are served, and the store of them stays bounded.
+func TestPreparedEndpointsAreBounded(t *testing.T) {
+	p := &preparer{}
+	for i := range maxPrepared + 10 {
+		if _, err := p.endpoint(&control.Endpoint{ID: string(rune(i)) + "x", Rev: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(p.have); n > maxPrepared {
+		t.Errorf("%d are kept", n)
+	}
+}

@@ -1,0 +1,231 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBodyLimit(t *testing.T) {
+	w := newWorld(t, options{})
+	full := strings.Repeat("x", maxBody)
+	w.want(w.do("POST", "", strings.NewReader(full)), 200)
+	chunked := func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) }
+	w.want(w.do("POST", "", chunked(full)), 200)
+
+	a := w.want(w.do("POST", "", strings.NewReader(full+"x")), 413)
+	if !strings.Contains(a.body, `"type":"payload_too_large"`) {
+		t.Errorf("%s", a.body)
+	}
+	w.want(w.do("POST", "", chunked(full+"x")), 413)
+	w.want(w.do("POST", "", chunked(full+full)), 413)
+	// Promised, not sent: the answer comes without the body, and nothing was set aside for it.
+	answers := w.raw(request("POST", []string{"Content-Length: 999999999999"}, "x"))
+	if len(answers) != 1 || answers[0].StatusCode != 413 {
+		t.Errorf("%+v", answers)
+	}
+	events := w.stored()
+	if len(events) != 2 || len(events[0].Body) != maxBody || len(events[1].Body) != maxBody {
+		t.Errorf("%d events are stored: something was truncated", len(events))
+	}
+	if n := w.ingest.bodies.reading.Load(); n != 0 {
+		t.Errorf("%d bytes still count as being read", n)
+	}
+}
+
+// RELAY_MAX_BODY at its upper end goes through the log as it is.
+func TestTenMegabytes(t *testing.T) {
+	w := newWorld(t, options{maxBody: 10 << 20})
+	body := bytes.Repeat([]byte("0123456789abcdef"), 10<<20/16)
+	w.want(w.do("POST", "", bytes.NewReader(body)), 200)
+	w.want(w.do("POST", "", bytes.NewReader(append(body, 'x'))), 413)
+	if e := w.only(); !bytes.Equal(e.Body, body) {
+		t.Error("other bytes are stored")
+	}
+}
+
+// With a full body, full headers and a long query the record still fits into the log.
+func TestEverythingAtItsLimit(t *testing.T) {
+	w := newWorld(t, options{})
+	headers := []string{}
+	for i := range 190 {
+		headers = append(headers, fmt.Sprintf("X-%03d", i), strings.Repeat("v", 300))
+	}
+	w.want(w.do("POST", "?"+strings.Repeat("q", 150<<10), bytes.NewReader(make([]byte, maxBody)), headers...), 200)
+	if e := w.only(); len(e.Query) != 150<<10 || len(e.Header) < 190 {
+		t.Errorf("query of %d, %d header lines", len(e.Query), len(e.Header))
+	}
+}
+
+func TestHeaderLimits(t *testing.T) {
+	w := newWorld(t, options{})
+	f := func(lines, size, status int) {
+		t.Helper()
+		var text []string
+		for range lines {
+			text = append(text, "X-A: "+strings.Repeat("v", size))
+		}
+		answers := w.raw(request("POST", append(text, "Content-Length: 1"), "x"))
+		if len(answers) != 1 || answers[0].StatusCode != status {
+			t.Errorf("%d lines of %d: %+v", lines, size, answers)
+		}
+	}
+	f(199, 10, 200)
+	f(200, 10, 431) // with Content-Length 201
+	f(10_000, 1, 431)
+	f(1, 63<<10, 200)
+	f(1, 64<<10, 431)
+	f(1, 1<<20, 431) // net/http's own
+	f(30_000, 20, 431)
+	if n := len(w.stored()); n != 2 {
+		t.Errorf("%d events are stored, want 2", n)
+	}
+}
+
+// Of what breaks off or is no HTTP nothing is stored; what is whole is stored once, whatever follows it.
+func TestBrokenRequests(t *testing.T) {
+	w := newWorld(t, options{})
+	var want []string
+	f := func(name, text string, statuses []int, stored ...string) {
+		t.Helper()
+		answers := w.raw(text)
+		var got []int
+		for _, a := range answers {
+			got = append(got, a.StatusCode)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(statuses) {
+			t.Errorf("%s: answered %v, want %v", name, got, statuses)
+		}
+		want = append(want, stored...)
+	}
+	chunked := []string{"Transfer-Encoding: chunked"}
+	f("body cut off", request("POST", []string{"Content-Length: 10"}, "12345"), []int{400})
+	f("chunk cut off", request("POST", chunked, "a\r\n12345"), []int{400})
+	f("last chunk missing", request("POST", chunked, "1\r\nx\r\n"), []int{400})
+	f("chunk size is no number", request("POST", chunked, "zz\r\nx\r\n0\r\n\r\n"), []int{400})
+	f("chunk longer than its size", request("POST", chunked, "1\r\nxyz\r\n0\r\n\r\n"), []int{400})
+	f("chunk size overflows", request("POST", chunked, "ffffffffffffffff1\r\nx\r\n0\r\n\r\n"), []int{400})
+	f("endless chunk extension", request("POST", chunked, "1;"+strings.Repeat("e", 100<<10)+"\r\nx\r\n0\r\n\r\n"), []int{400})
+	f("negative length", request("POST", []string{"Content-Length: -1"}, "x"), []int{400})
+	f("two lengths", request("POST", []string{"Content-Length: 1", "Content-Length: 2"}, "xy"), []int{400})
+	f("unknown transfer encoding", request("POST", []string{"Transfer-Encoding: gzip"}, "x"), []int{501})
+	f("header without colon", request("POST", []string{"nonsense"}, ""), []int{400})
+	f("header name with a space", request("POST", []string{"X A: 1"}, ""), []int{400})
+	f("header value with a NUL", request("POST", []string{"X-A: \x00"}, ""), []int{400})
+	f("no host", "POST /in/tok HTTP/1.1\r\n\r\n", []int{400})
+	f("HTTP/3.0", "POST /in/tok HTTP/3.0\r\nHost: a\r\n\r\n", []int{505})
+	f("no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", []int{400})
+	f("unknown expectation", request("POST", []string{"Expect: miracles", "Content-Length: 1"}, "x"), []int{417})
+	f("nothing", "", nil)
+	f("half a header", "POST /in/tok HTTP/1.1\r\nHost: a\r\nX-A: ", []int{400})
+
+	f("whole, then garbage", request("POST", []string{"Content-Length: 3"}, "one")+"garbage\r\n\r\n", []int{200, 400}, "one")
+	f("two in one packet", request("POST", []string{"Content-Length: 3"}, "two")+request("PUT", chunked, "5\r\nthree\r\n0\r\n\r\n"), []int{200, 200}, "two", "three")
+	f("length beside chunks", request("POST", []string{"Content-Length: 1", "Transfer-Encoding: chunked"}, "4\r\nfour\r\n0\r\n\r\n"), []int{200}, "four")
+	f("HTTP/1.0 without a length", "POST /in/tok HTTP/1.0\r\n\r\nignored", []int{200}, "")
+	f("trailers", request("POST", append(chunked, "Trailer: X-T"), "4\r\nfive\r\n0\r\nX-T: 1\r\n\r\n"), []int{200}, "five")
+	f("100-continue", request("POST", []string{"Content-Length: 3", "Expect: 100-continue"}, "six"), []int{100, 200}, "six")
+	f("absolute target", "POST http://elsewhere/in/tok HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nseven", []int{200}, "seven")
+
+	events := w.stored()
+	if len(events) != len(want) {
+		t.Fatalf("%d events are stored, want %d", len(events), len(want))
+	}
+	for i, e := range events {
+		if string(e.Body) != want[i] {
+			t.Errorf("stored %q, want %q", e.Body, want[i])
+		}
+	}
+}
+
+// A client that asks first sends its body only when somebody wants it.
+func TestExpectContinue(t *testing.T) {
+	w := newWorld(t, options{})
+	f := func(path, length string, status int) {
+		t.Helper()
+		conn := w.dial()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %s\r\n\r\n", path, length)
+		first, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.HasPrefix(first, fmt.Sprintf("HTTP/1.1 %d ", status)) {
+			t.Errorf("%s of %s: %q %v", path, length, first, err)
+		}
+	}
+	f("/in/tok", "3", 100)
+	f("/in/tok", "1048577", 413)
+	f("/in/nope", "3", 404)
+}
+
+// A body that trickles is cut off at the deadline, in both framings, and its connection is closed.
+func TestSlowBody(t *testing.T) {
+	w := newWorld(t, options{bodyTimeout: 100 * time.Millisecond})
+	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+		for _, part := range []string{"", "5\r\nhello"} {
+			conn := w.dial()
+			io.WriteString(conn, request("POST", []string{framing}, part))
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("%s %q: %v", framing, part, err)
+			}
+			body, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != 408 || !res.Close || !strings.Contains(string(body), `"type":"timeout"`) {
+				t.Errorf("%s %q: %s, close %t, %s %v", framing, part, res.Status, res.Close, body, err)
+			}
+			if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("%s %q: the connection is open: %v", framing, part, err)
+			}
+		}
+	}
+	if n := len(w.stored()); n != 0 {
+		t.Errorf("%d events are stored", n)
+	}
+	if n := w.ingest.bodies.reading.Load(); n != 0 {
+		t.Errorf("%d bytes still count as being read", n)
+	}
+}
+
+// Bodies beyond what may be read at once are turned away, and only those.
+func TestTooManyBodiesAtOnce(t *testing.T) {
+	w := newWorld(t, options{})
+	w.ingest.bodies.reading.Store(maxReading - 64<<10)
+	w.want(w.post("small"), 200)
+	a := w.want(w.do("POST", "", bytes.NewReader(make([]byte, 200<<10))), 503)
+	if a.Header.Get("Retry-After") != "1" {
+		t.Errorf("%v", a.Header)
+	}
+	if n := w.ingest.bodies.reading.Load(); n != maxReading-64<<10 {
+		t.Errorf("%d bytes count as being read", n)
+	}
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("crowded")); got != 1 {
+		t.Errorf("%v are counted", got)
+	}
+	w.only()
+}
+
+// A client that goes away after its last byte has sent its event.
+func TestClientGoneIsStoredAllTheSame(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, options{produce: func(next Producer) Producer {
+		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
+			close(entered)
+			<-release
+			next.Produce(topic, p, r, done)
+		})
+	}})
+	conn := w.dial()
+	io.WriteString(conn, request("POST", []string{"Content-Length: 1"}, "x"))
+	<-entered
+	conn.(*net.TCPConn).SetLinger(0)
+	conn.Close()
+	close(release)
+	for deadline := time.Now().Add(10 * time.Second); len(w.stored()) == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("the event is lost")
+		}
+	}
+}

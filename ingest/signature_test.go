@@ -1,0 +1,267 @@
+package ingest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// vector is a request that a provider's own library signed; see verify/testdata/vendors.
+type vector struct {
+	Name, Type, Secret, Method, URL, Body string
+	Headers                               map[string]string
+}
+
+// otherSecret is well formed for every scheme.
+const otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
+
+// vectors are those of the endpoint's methods, and when they were signed.
+func vectors(t *testing.T) (all []vector, now time.Time) {
+	t.Helper()
+	for _, name := range []string{"vectors.json", "slack.json"} {
+		text, err := os.ReadFile("verify/testdata/vendors/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Now     int64
+			Vectors []vector
+		}
+		if err := json.Unmarshal(text, &file); err != nil {
+			t.Fatal(err)
+		}
+		now = time.Unix(file.Now, 0)
+		for _, v := range file.Vectors {
+			if v.Method != http.MethodGet {
+				all = append(all, v)
+			}
+		}
+	}
+	for name, body := range map[string]string{"json": `{"id":"evt_1","type":"a.b"}`, "empty": "", "bytes": "\x00\xff\xfe{\r\n"} {
+		signed := stripewebhook.GenerateTestSignedPayload(&stripewebhook.UnsignedPayload{Payload: []byte(body), Secret: "whsec_test_secret", Timestamp: now})
+		all = append(all, vector{
+			Name: "stripe/" + name, Type: "stripe", Secret: "whsec_test_secret", Method: http.MethodPost, URL: baseURL + "/in/tok", Body: body,
+			Headers: map[string]string{"Stripe-Signature": signed.Header},
+		})
+	}
+	return all, now
+}
+
+// signatureHeader is the one that holds the signature of a vector.
+func (v vector) signatureHeader() string {
+	for name := range v.Headers {
+		if lower := strings.ToLower(name); strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") {
+			return name
+		}
+	}
+	panic("no signature in " + v.Name)
+}
+
+// What the providers' own libraries sign is accepted at the public address; tampered, foreign, missing,
+// malformed and stale signatures are refused, and stored with the reason.
+func TestVendorsSignatures(t *testing.T) {
+	all, now := vectors(t)
+	var clock atomic.Int64 // seconds
+	clock.Store(now.Unix())
+	w := newWorld(t, options{now: func() time.Time { return time.Unix(clock.Load(), 0) }})
+	type expectation struct {
+		name    string
+		verdict event.Verdict
+		reason  event.Reason
+		body    string
+	}
+	var want []expectation
+	send := func(v vector, what string, secrets []string, mode string, reason event.Reason) {
+		t.Helper()
+		// A second later each time, in a window within the tolerance: only ten rejections a second are stored.
+		if offset := clock.Load() - now.Unix(); offset >= 0 && offset < 250 {
+			clock.Add(1)
+		} else if offset == 250 {
+			clock.Store(now.Unix())
+		}
+		base, rest, _ := strings.Cut(v.URL, PathPrefix+token)
+		w.ingest.cfg.BaseURL = base
+		w.change(func(ep *control.Endpoint) {
+			ep.Verification = w.verification(v.Type, secrets...)
+			ep.Verification.Mode = mode
+		})
+		var headers []string
+		for name, value := range v.Headers {
+			headers = append(headers, name, value)
+		}
+		status, verdict := 200, event.VerdictVerified
+		switch {
+		case reason == "":
+		case mode == "observe":
+			verdict = event.VerdictObserved
+		default:
+			status, verdict = 401, event.VerdictRejected
+		}
+		a := w.do(v.Method, rest, strings.NewReader(v.Body), headers...)
+		if a.StatusCode != status || status == 401 && !strings.Contains(a.body, `"code":"`+string(reason)+`"`) {
+			t.Errorf("%s, %s: answered %d %s", v.Name, what, a.StatusCode, a.body)
+		}
+		want = append(want, expectation{v.Name + ", " + what, verdict, reason, v.Body})
+	}
+	for _, v := range all {
+		mine := []string{v.Secret}
+		send(v, "good", mine, "enforce", "")
+		send(v, "two live secrets", []string{otherSecret, v.Secret}, "enforce", "")
+		send(v, "wrong secret", []string{otherSecret}, "enforce", event.SignatureMismatch)
+		send(v, "wrong secret, observed", []string{otherSecret}, "observe", event.SignatureMismatch)
+
+		tampered := v
+		tampered.Body += "&x=y"
+		send(tampered, "tampered", mine, "enforce", event.SignatureMismatch)
+
+		header := v.signatureHeader()
+		unsigned := v
+		unsigned.Headers = without(v.Headers, header)
+		send(unsigned, "unsigned", mine, "enforce", event.SignatureMissing)
+		unsigned.Headers[header] = "x"
+		send(unsigned, "malformed", mine, "enforce", event.SignatureMalformed)
+
+		for _, age := range []time.Duration{301 * time.Second, -301 * time.Second, 1e4 * time.Hour} {
+			back := clock.Load()
+			clock.Store(now.Add(age).Unix())
+			switch v.Type {
+			case "stripe", "slack", "standard_webhooks":
+				send(v, fmt.Sprint("age ", age), mine, "enforce", event.TimestampTolerance)
+			default:
+				send(v, fmt.Sprint("age ", age), mine, "enforce", "")
+			}
+			clock.Store(back)
+		}
+	}
+	events := w.stored()
+	if len(events) != len(want) {
+		t.Fatalf("%d events are stored, want %d", len(events), len(want))
+	}
+	for i, e := range events {
+		x := want[i]
+		if e.Verdict != x.verdict || e.Reason != x.reason || string(e.Body) != x.body {
+			t.Errorf("%s: stored as %s %q with %q", x.name, e.Verdict, e.Reason, e.Body)
+		}
+		if delivered := len(e.Dests) > 0; delivered != (x.verdict != event.VerdictRejected) {
+			t.Errorf("%s: %s with destinations %v", x.name, e.Verdict, e.Dests)
+		}
+	}
+	t.Logf("%d requests of %d vectors", len(want), len(all))
+}
+
+func without(m map[string]string, name string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		if k != name {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Rejections are kept within bounds: 64 KiB of body, ten a second and endpoint. All are counted.
+func TestRejectionsAreBounded(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(1_800_000_000)
+	w := newWorld(t, options{
+		now:      func() time.Time { return time.Unix(clock.Load(), 0) },
+		endpoint: func(w *world, ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") },
+	})
+	body := strings.Repeat("x", 300<<10)
+	for range 2 {
+		for range 15 {
+			a := w.want(w.post(body), 401)
+			if !strings.Contains(a.body, `"code":"signature_missing"`) || a.Header.Get("Relay-Event-Id") != "" {
+				t.Fatalf("%s", a.body)
+			}
+		}
+		clock.Add(1)
+	}
+	events := w.stored()
+	if len(events) != 20 {
+		t.Fatalf("%d rejections are stored, want 20", len(events))
+	}
+	for _, e := range events {
+		if len(e.Body) != maxRejectedBody || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing || e.Dests != nil || e.Type != "" {
+			t.Fatalf("stored %d bytes as %s %s for %v", len(e.Body), e.Verdict, e.Reason, e.Dests)
+		}
+	}
+	if all, unstored := w.metric(w.ingest.metrics.rejected.WithLabelValues("signature_missing")), w.metric(w.ingest.metrics.unstored); all != 30 || unstored != 10 {
+		t.Errorf("counted %v, unstored %v", all, unstored)
+	}
+	// Good events are not concerned by the limit.
+	w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "observe" })
+	for range 15 {
+		w.want(w.post("x"), 200)
+	}
+}
+
+// What was refused under one secret is judged again under the present ones, however old it is.
+func TestReverify(t *testing.T) {
+	all, now := vectors(t)
+	w := newWorld(t, options{now: func() time.Time { return now }})
+	for _, v := range all {
+		base, rest, _ := strings.Cut(v.URL, PathPrefix+token)
+		w.ingest.cfg.BaseURL = base
+		ep := *w.EndpointByToken(token)
+		e := &event.Event{Method: v.Method, Query: strings.TrimPrefix(rest, "?"), Body: []byte(v.Body)}
+		for name, value := range v.Headers {
+			e.Header = append(e.Header, event.Field{Name: http.CanonicalHeaderKey(name), Value: value})
+		}
+		for _, secret := range []string{otherSecret, v.Secret} {
+			ep.Verification = w.verification(v.Type, secret)
+			ep.Rev++
+			reason, err := w.ingest.Reverify(&ep, e)
+			if err != nil || (reason == "") != (secret == v.Secret) {
+				t.Errorf("%s: %q %v", v.Name, reason, err)
+			}
+		}
+	}
+	ep := *w.EndpointByToken(token)
+	ep.Verification = &control.Verification{Type: "github", Secrets: []control.Sealed{"other:AAAA"}}
+	ep.Rev += 1000
+	if _, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
+		t.Error("a secret that does not open was passed over")
+	}
+}
+
+func TestCheckVerification(t *testing.T) {
+	f := func(v control.Verification, param string, secrets ...string) {
+		t.Helper()
+		if got, message := CheckVerification(v, secrets); got != param || (message != "") != (param != "") {
+			t.Errorf("%+v: %q %q, want %q", v, got, message, param)
+		}
+	}
+	f(control.Verification{Type: "stripe", ToleranceSeconds: 300}, "", "whsec_x")
+	f(control.Verification{Type: "stripe", ToleranceSeconds: 300}, "secret")
+	f(control.Verification{Type: "stripe", ToleranceSeconds: 0}, "tolerance_seconds", "x")
+	f(control.Verification{Type: "nope", ToleranceSeconds: 300}, "type", "x")
+	f(control.Verification{Type: "standard_webhooks", ToleranceSeconds: 300}, "secrets[1]", otherSecret, "!")
+	f(control.Verification{Type: "hmac", ToleranceSeconds: 300, SignedContent: "{nope}"}, "signed_content", "x")
+}
+
+// A secret that does not open is our fault: 500, nothing is stored, and nothing of it is said or logged.
+func TestSecretThatDoesNotOpen(t *testing.T) {
+	w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) {
+		ep.Verification = &control.Verification{Type: "github", Secrets: []control.Sealed{"old:c2VjcmV0"}}
+	}})
+	if a := w.want(w.post("x"), 500); strings.Contains(a.body, "secret") || strings.Contains(a.body, "old") {
+		t.Errorf("answered %s", a.body)
+	}
+	if log := w.logs.String(); !strings.Contains(log, "open verification secret of ep_1") || strings.Contains(log, "c2VjcmV0") {
+		t.Errorf("logged %s", log)
+	}
+	if n := len(w.stored()); n != 0 {
+		t.Errorf("%d events are stored", n)
+	}
+}

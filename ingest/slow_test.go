@@ -1,0 +1,90 @@
+package ingest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// inUse is what the process holds: heap and stacks, after a collection.
+func inUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
+
+// Two thousand clients that promise a megabyte each and send a byte: each costs a connection and its first
+// buffers, no more, and everybody else is served. When they are cut off, nothing is left of them.
+func TestSlowClientsCostLittle(t *testing.T) {
+	const clients, each = 2000, 64 << 10 // bytes; both ends of the connection are in this process
+	w := newWorld(t, options{bodyTimeout: time.Minute})
+	w.want(w.post("before"), 200)
+	goroutines, before := runtime.NumGoroutine(), inUse()
+	conns := make([]net.Conn, clients)
+	for i := range conns {
+		conns[i] = w.dial()
+		framing := "Transfer-Encoding: chunked"
+		part := "1\r\nx"
+		if i%2 == 0 {
+			framing, part = fmt.Sprint("Content-Length: ", maxBody), "x"
+		}
+		io.WriteString(conns[i], request("POST", []string{framing}, part))
+	}
+	eventually(t, "all are being read", func() bool { return w.ingest.bodies.reading.Load() >= clients*firstRead })
+	held := inUse() - before
+	t.Logf("%d slow clients: %d KB in use, %d bytes each, %d goroutines", clients, held>>10, held/clients, runtime.NumGoroutine()-goroutines)
+	if held > clients*each {
+		t.Errorf("a slow client costs more than %d bytes", each)
+	}
+	w.want(w.post("meanwhile"), 200)
+	for _, c := range conns {
+		c.Close()
+	}
+	eventually(t, "nothing is left", func() bool { return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.reading.Load() == 0 })
+	if n := len(w.stored()); n != 2 {
+		t.Errorf("%d events are stored, want 2", n)
+	}
+}
+
+// Many clients at once over few connections: all are stored, none twice.
+func TestManyAtOnce(t *testing.T) {
+	w := newWorld(t, options{partitions: 1})
+	const clients, each = 32, 50
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for i := range each {
+				if a := w.post(fmt.Sprintf("%d-%d", c, i)); a.StatusCode != 200 {
+					t.Errorf("answered %d %s", a.StatusCode, a.body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]int{}
+	for _, e := range w.stored() {
+		seen[string(e.Body)]++
+	}
+	if len(seen) != clients*each {
+		t.Errorf("%d events are stored, want %d", len(seen), clients*each)
+	}
+	for body, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is stored %d times", body, n)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
