@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/store"
@@ -72,11 +74,12 @@ func devDefaults(s *Settings) error {
 
 // startDev starts the engines, prepares topics and tables and starts the node.
 func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
-	broker, err := newEngine("kafka", "127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), "", s.Fsync, s.MaxBody, log)
+	registry := prometheus.NewRegistry()
+	broker, err := newEngine("kafka", "127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), "", s.Fsync, s.MaxBody, log, registry)
 	if err != nil {
 		return err
 	}
-	limiter, err := newEngine("redis", "127.0.0.1:0", "", "", false, 0, log)
+	limiter, err := newEngine("redis", "127.0.0.1:0", "", "", false, 0, log, registry)
 	if err != nil {
 		return err
 	}
@@ -100,7 +103,7 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 	if err := migrate(st.ctx, *s, io.Discard); err != nil {
 		return err
 	}
-	n, err := startNode(st, *s, log)
+	n, err := startNode(st, *s, log, registry)
 	if err != nil {
 		return err
 	}

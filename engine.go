@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
@@ -36,7 +38,7 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageError{err}
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	engine, err := newEngine(name, *listen, *data, *library, *fsync, *maxBody, log)
+	engine, err := newEngine(name, *listen, *data, *library, *fsync, *maxBody, log, prometheus.NewRegistry())
 	if err != nil {
 		return usageError{err}
 	}
@@ -48,12 +50,12 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	return st.wait()
 }
 
-func newEngine(name, listen, data, library string, fsync bool, maxBody int, log *slog.Logger) (embeddedEngine, error) {
+func newEngine(name, listen, data, library string, fsync bool, maxBody int, log *slog.Logger, metrics prometheus.Registerer) (embeddedEngine, error) {
 	switch name {
 	case "kafka":
 		cfg := kafka.DefaultConfig()
 		cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = listen, data, fsync, maxBody+1<<20
-		return kafka.New(cfg, kafka.Deps{Log: log})
+		return kafka.New(cfg, kafka.Deps{Log: log, Metrics: metrics})
 	case "redis":
 		return redis.New(redis.Config{Listen: listen}, redis.Deps{Log: log})
 	case "clickhouse":

@@ -49,14 +49,17 @@ type node struct {
 
 // startNode starts the parts that the roles ask for, from the log upwards, and returns when the node
 // takes requests.
-func startNode(st *stack, s Settings, log *slog.Logger) (*node, error) {
+func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Registry) (*node, error) {
 	keyring, err := control.NewKeyring(s.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
 	n := &node{
-		s: s, log: log, st: st, registry: prometheus.NewRegistry(), stream: s.stream(), keyring: keyring,
+		s: s, log: log, st: st, registry: registry, stream: s.stream(), keyring: keyring,
 		now: clock(), policy: s.egressPolicy(),
+	}
+	if n.policy.Own, err = egress.OwnAddrs(); err != nil {
+		return nil, err
 	}
 	n.ids = id.NewGenerator(n.now)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -188,7 +191,11 @@ func (n *node) startHTTP(listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	a, err := api.New(api.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies},
+	cfg := api.Config{
+		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies,
+		RateRead: n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
+	}
+	a, err := api.New(cfg,
 		api.Deps{
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer},
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -22,7 +24,7 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger) error {
 	}
 	defer unlock()
 	st := newStack(ctx, log)
-	if _, err := startNode(st, s, log); err != nil {
+	if _, err := startNode(st, s, log, prometheus.NewRegistry()); err != nil {
 		return errors.Join(err, st.stop())
 	}
 	return st.wait()

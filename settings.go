@@ -48,18 +48,24 @@ type Settings struct {
 	Fsync            bool     `flag:"fsync" default:"true" help:"embedded engines: acknowledge only what is on disk"`
 	MaxBody          int      `flag:"max-body" default:"1048576" help:"largest event body in bytes, at most 10 MiB"`
 	RetentionDays    int      `flag:"retention-days" default:"30" help:"how long events can be read, 1 to 3650"`
+	APIRateRead      int      `flag:"api-rate-read" help:"GET requests a second that each API key may make, 0 = no limit; serve 500, dev no limit"`
+	APIRateWrite     int      `flag:"api-rate-write" help:"the same for changes; serve 200, dev no limit"`
+	APIRateSend      int      `flag:"api-rate-send" help:"the same for sending events; serve 5000, dev no limit"`
 	ChdbLib          string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
 	LogLevel         string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	embedded bool // the engines are embedded: decided by the command, not by a setting
 }
 
+// unset marks a number that nobody has given, where 0 means something.
+const unset = -1
+
 // roles that a node may have.
 var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 
 // loadSettings reads flags over environment over defaults.
 func loadSettings(command string, args []string, getenv func(string) string, stderr io.Writer) (Settings, error) {
-	var s Settings
+	s := Settings{APIRateRead: unset, APIRateWrite: unset, APIRateSend: unset}
 	fs := flag.NewFlagSet("relay "+command, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var errs []error
@@ -208,6 +214,11 @@ func (s Settings) Validate(dev bool) error {
 			fault(env, "must be at least 16 printable characters")
 		}
 	}
+	for env, rate := range map[string]int{"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
+		if rate < unset {
+			fault(env, "must be 0 or more")
+		}
+	}
 	if !dev {
 		required := []struct{ env, value string }{
 			{"RELAY_NODE_NAME", s.NodeName}, {"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ",")},
@@ -220,6 +231,17 @@ func (s Settings) Validate(dev bool) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// rate is a limit that was given, or the usual one of serve; dev has none.
+func (s Settings) rate(given, usual int) int {
+	switch {
+	case given != unset:
+		return given
+	case s.embedded:
+		return 0
+	}
+	return usual
 }
 
 func (s Settings) has(role string) bool { return slices.Contains(s.Roles, role) }
