@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -25,10 +27,12 @@ type ice struct {
 	solid chan struct{}     // closed when it thaws; nil while it is liquid
 }
 
-func (i *ice) freeze() {
+// freeze lasts until thaw, or the end of the test, before its nodes are stopped.
+func (i *ice) freeze(t *testing.T) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.solid = make(chan struct{})
+	t.Cleanup(i.thaw)
 }
 
 func (i *ice) thaw() {
@@ -59,8 +63,10 @@ func (i *ice) around(t testing.TB, conf stream.Config) stream.Config {
 type iceConn struct {
 	net.Conn
 	ice    *ice
-	mu     sync.Mutex // guards stops
+	mu     sync.Mutex // guards what follows
 	stops  bool
+	read   time.Time // deadlines
+	write  time.Time
 	once   sync.Once
 	closed chan struct{}
 }
@@ -70,25 +76,50 @@ func (c *iceConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (c *iceConn) pass() {
+func (c *iceConn) SetReadDeadline(at time.Time) error {
 	c.mu.Lock()
-	stops := c.stops
+	c.read = at
+	c.mu.Unlock()
+	return c.Conn.SetReadDeadline(at)
+}
+
+func (c *iceConn) SetWriteDeadline(at time.Time) error {
+	c.mu.Lock()
+	c.write = at
+	c.mu.Unlock()
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// pass waits while it is frozen, as long as the deadline allows.
+func (c *iceConn) pass(deadline *time.Time) error {
+	c.mu.Lock()
+	stops, at := c.stops, *deadline
 	c.mu.Unlock()
 	c.ice.mu.Lock()
 	solid := c.ice.solid
 	c.ice.mu.Unlock()
 	if !stops || solid == nil {
-		return
+		return nil
+	}
+	var late <-chan time.Time
+	if !at.IsZero() {
+		late = time.After(time.Until(at))
 	}
 	select {
 	case <-solid:
+		return nil
+	case <-late:
+		return os.ErrDeadlineExceeded
 	case <-c.closed:
+		return net.ErrClosed
 	}
 }
 
 func (c *iceConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.pass()
+	if frozen := c.pass(&c.read); frozen != nil {
+		return 0, frozen
+	}
 	return n, err
 }
 
@@ -99,7 +130,9 @@ func (c *iceConn) Write(p []byte) (int, error) {
 		c.stops = true
 		c.mu.Unlock()
 	}
-	c.pass()
+	if frozen := c.pass(&c.write); frozen != nil {
+		return 0, frozen
+	}
 	return c.Conn.Write(p)
 }
 
@@ -194,8 +227,7 @@ func TestCourtesyIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold ice
 		a, b := pair(t, conf, cold.around(t, conf))
-		cold.freeze()
-		defer cold.thaw()
+		cold.freeze(t)
 		began := time.Now()
 		e := a.create(t)
 		if took := time.Since(began); took != 300*time.Millisecond {
@@ -249,7 +281,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Duration(step) * 97 * time.Millisecond)
-					cold.freeze()
+					cold.freeze(t)
 					began := time.Now()
 					answered := make(chan error, 1)
 					var wg sync.WaitGroup
@@ -322,8 +354,7 @@ func TestTakingAwayWaits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cold.freeze()
-				defer cold.thaw()
+				cold.freeze(t)
 				began := time.Now()
 				if _, err := a.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error { change(e); return nil }); err != nil {
 					t.Fatal(err)
@@ -352,8 +383,7 @@ func TestStrictWriteEndsWithItsCaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cold.freeze()
-		defer cold.thaw()
+		cold.freeze(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := a.RevokeKey(ctx, k.ID); !errors.Is(err, ErrUnavailable) {
@@ -372,7 +402,7 @@ func TestWriteWithoutBroker(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold ice
 		a := node(t, cold.around(t, conf), Config{Node: "a"})
-		cold.freeze()
+		cold.freeze(t)
 		began := time.Now()
 		e := endpoint(a.keyring)
 		if _, err := a.CreateEndpoint(t.Context(), e); !errors.Is(err, ErrUnavailable) || time.Since(began) > 11*time.Second {
@@ -387,4 +417,67 @@ func TestWriteWithoutBroker(t *testing.T) {
 			t.Fatalf("authenticate with the broker again: %v", err)
 		}
 	})
+}
+
+// TestStopWhileTheBrokerHangs: the node waits for nothing for long.
+func TestStopWhileTheBrokerHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold ice
+		a := node(t, cold.around(t, conf), Config{Node: "a"})
+		cold.freeze(t)
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := a.stop(); err != nil || time.Since(began) > 2*time.Second {
+			t.Fatalf("stopped after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// TestBarrierHearsItselfFirst: who has not heard its own announcement may not have heard of others
+// either, and waits for every lease to run out.
+func TestBarrierHearsItselfFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := alone(t)
+		f := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if err := c.barrier(t.Context(), opResult{next: 5, at: began}); err != nil || time.Since(began) != want {
+				t.Fatalf("waited %s, want %s: %v", time.Since(began), want, err)
+			}
+		}
+		f(5500 * time.Millisecond)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Next: 4}, time.Now(), c.timing.lease)
+		f(5500 * time.Millisecond)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Next: 5}, time.Now(), c.timing.lease)
+		f(0)
+		c.peers.note(heartbeat{Node: "b", Next: 4}, time.Now(), c.timing.lease)
+		f(5500 * time.Millisecond)
+	})
+}
+
+// TestLeaseRunsFromTheCyclesBeginning holds the order of a cycle, on which the barrier relies.
+func TestLeaseRunsFromTheCyclesBeginning(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	var l lease
+	f := func(want int) {
+		t.Helper()
+		from := l.from.Load()
+		if want == 0 && from != nil || want != 0 && (from == nil || !from.Equal(at(want))) {
+			t.Fatalf("lease from %v, want %d s", from, want)
+		}
+	}
+	l.ask(at(1), 5)
+	f(0)
+	l.confirm(4)
+	f(0)
+	l.ask(at(2), 7) // does not replace the one that waits
+	l.confirm(5)
+	f(1)
+	l.ask(at(3), 5)
+	f(3)
+	l.drop()
+	f(0)
+	l.ask(at(4), 5)
+	l.confirm(9)
+	f(0)
 }

@@ -85,8 +85,8 @@ func TestCeiling(t *testing.T) {
 	if heap*int64(scale) > ceilingHeap {
 		t.Errorf("%d bytes of heap an endpoint: 200,000 would take %d MB", heap/int64(n), heap*int64(scale)>>20)
 	}
-	// Processor time, for other tests run at the same time; the ready node does nothing else.
-	if cpu*time.Duration(scale) > 2*ceilingBoot {
+	// Processor time, for other tests run at the same time, and with room for what those do to the caches.
+	if cpu*time.Duration(scale) > 6*ceilingBoot {
 		t.Errorf("%s of processor for %d endpoints", cpu, n)
 	}
 	if scale == 1 && took > ceilingBoot {

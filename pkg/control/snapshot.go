@@ -18,8 +18,8 @@ import (
 
 // A snapshot is a run of records in control.snapshots that share a key: a head, chunks and a foot. A
 // chunk is zstd over pairs of lines, the place of an entity and its value. The foot says where the head
-// is, how many chunks there are, and the CRC of head and chunks; a snapshot that does not agree with its
-// foot, or has none, does not count.
+// is, and the CRC of head and chunks; a snapshot that does not agree with its foot, or has none, does
+// not count.
 const (
 	snapshotVersion = 1
 	// chunkBytes is where a chunk is cut, before compression, so that it is within 512 KiB after it.
@@ -39,7 +39,6 @@ var snapshotLog = stream.Partition{Topic: stream.ControlSnapshots}
 
 // snapshotHead says which state follows.
 type snapshotHead struct {
-	V       int       `json:"v"`
 	Node    string    `json:"node"`
 	Cluster string    `json:"cluster"` // whose offsets Next is one of
 	Seq     int64     `json:"sequence"`
@@ -49,10 +48,9 @@ type snapshotHead struct {
 
 // snapshotFoot makes a snapshot whole.
 type snapshotFoot struct {
-	V      int    `json:"v"`
-	First  int64  `json:"first"` // offset of the head
-	Chunks int    `json:"chunks"`
-	CRC    uint32 `json:"crc32c"` // of the head and the chunks, one after the other
+	V     int    `json:"v"`      // of the whole
+	First int64  `json:"first"`  // offset of the head
+	CRC   uint32 `json:"crc32c"` // of the head and the chunks, one after the other
 }
 
 // place is the first of the two lines of an entity.
@@ -127,7 +125,7 @@ func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, er
 	}
 	at := c.now().UTC()
 	key := []byte(id.Random("snap_"))
-	foot := snapshotFoot{V: snapshotVersion, Chunks: -1} // the head is no chunk
+	foot := snapshotFoot{V: snapshotVersion}
 	emit := func(part string, value []byte) error {
 		ctx, cancel := context.WithTimeout(ctx, c.timing.write)
 		defer cancel()
@@ -138,12 +136,11 @@ func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, er
 		if part == partHead {
 			foot.First = rec.Offset
 		}
-		foot.Chunks++
 		foot.CRC = crc32.Update(foot.CRC, castagnoli, value)
 		return nil
 	}
 	head, err := json.Marshal(snapshotHead{
-		V: snapshotVersion, Node: c.cfg.Node, Cluster: cluster, Seq: v.seq, Next: v.next, At: at,
+		Node: c.cfg.Node, Cluster: cluster, Seq: v.seq, Next: v.next, At: at,
 	})
 	if err != nil {
 		return snapshotPlace{}, fmt.Errorf("encode the head: %w", err)

@@ -52,6 +52,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		for range 8 {
 			n.create(t)
 		}
+		time.Sleep(10 * n.timing.look)
 		if snapshotsWritten(n) != 0 {
 			t.Fatal("a node that is not the owner wrote a snapshot")
 		}
@@ -139,7 +140,11 @@ func TestTornSnapshots(t *testing.T) {
 			again("left out", append(append([]*stream.Record{}, records[:i]...), records[i+1:]...))
 			altered := append([]*stream.Record{}, records...)
 			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
-			altered[i].Value[len(altered[i].Value)/2] ^= 1
+			if partOf(records[i]) == partHead { // still valid JSON: only the CRC can tell
+				altered[i].Value = bytes.Replace(altered[i].Value, []byte(`"sequence":1`), []byte(`"sequence":2`), 1)
+			} else {
+				altered[i].Value[len(altered[i].Value)/2] ^= 1
+			}
 			again("altered", altered)
 		}
 	}
@@ -176,8 +181,8 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	for _, r := range records {
 		value := bytes.Clone(r.Value)
 		if partOf(r) == partFoot {
-			_, rest, _ := bytes.Cut(value, []byte(`,"chunks"`))
-			value = append([]byte(`{"v":1,"first":`+strconv.FormatInt(first, 10)+`,"chunks"`), rest...)
+			_, rest, _ := bytes.Cut(value, []byte(`,"crc32c"`))
+			value = append([]byte(`{"v":1,"first":`+strconv.FormatInt(first, 10)+`,"crc32c"`), rest...)
 		}
 		copied := &stream.Record{Key: r.Key, Value: value, Headers: r.Headers}
 		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
@@ -348,5 +353,19 @@ func TestLookFindsTheRecord(t *testing.T) {
 	cancel()
 	if _, err := n.look(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
 		t.Fatalf("full buffer: %v", err)
+	}
+}
+
+// TestOffsetGapStopsTheNode: the log skips or repeats an offset.
+func TestOffsetGapStopsTheNode(t *testing.T) {
+	c := alone(t)
+	c.publish(&state{}, 7)
+	for _, offset := range []int64{6, 8} {
+		if err := c.step(&stream.Record{Offset: offset}); !errors.Is(err, errGap) {
+			t.Fatalf("offset %d after 6: %v", offset, err)
+		}
+	}
+	if err := c.step(&stream.Record{Offset: 7}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -181,6 +181,49 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestHashCollisions: what agrees in 64 bits only is not taken for the other, and refused.
+func TestHashCollisions(t *testing.T) {
+	c := newCodec()
+	s, _, err := apply(&state{}, parsed(t, c, record{
+		Kind: "endpoint", ID: "ep_1", Pre: preAbsent, Op: opPut, Value: rawEndpoint(t, "ep_1", "t1", "n"),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &s.sets[kindEndpoint]
+	e := set.living("ep_1")
+	set.byID = set.byID.put(hash64("ep_2"), e)
+	near := hashOf("t1")
+	near[hashLen-1] ^= 1
+	if set.find("ep_2") != nil || set.hashed(near) != nil {
+		t.Fatal("an entity was taken for another")
+	}
+	_, res, err := apply(s, parsed(t, c, record{
+		Kind: "endpoint", ID: "ep_2", Pre: preAbsent, Op: opPut, Value: rawEndpoint(t, "ep_2", "t2", "n"),
+	}))
+	if err != nil || res != taken {
+		t.Fatalf("an id that collides: %s, %v", res, err)
+	}
+}
+
+// TestValueIsOneLine: whoever wrote the record, a value does not break the lines of a snapshot.
+func TestValueIsOneLine(t *testing.T) {
+	c := newCodec()
+	s, res, err := apply(&state{}, c.parse([]byte(`{"v":1,"kind":"account","id":"acc_1","pre":"absent","op":"put","value":{
+		"id": "acc_1"
+	}}`)))
+	if err != nil || res != applied {
+		t.Fatal(res, err)
+	}
+	var lines bytes.Buffer
+	if err := c.writeLines(&lines, s.sets[kindAccount].newest()); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := c.readLines(lines.Bytes()); err != nil || len(back) != 1 || c.account(back[0]).ID != "acc_1" {
+		t.Fatalf("read back: %v, %v", back, err)
+	}
+}
+
 // checkIndexes holds the tries of a state to each other.
 func checkIndexes(t testing.TB, c *codec, s *state) {
 	t.Helper()
