@@ -58,6 +58,9 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxWait == 0 {
 		g.MaxWait = 5 * time.Second
 	}
+	if c.Session == 0 {
+		c.Session = 30 * time.Second
+	}
 	m := &Group{cfg: g, pre: c.Prefix}
 	topics := make([]string, len(g.Topics))
 	for i, t := range g.Topics {
@@ -73,7 +76,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		// Without it a Poll could still hand over records of an assignment that has ended, after the same
 		// partition was assigned anew from another offset.
 		kgo.BlockRebalanceOnPoll(),
-		kgo.SessionTimeout(30 * time.Second),
+		kgo.SessionTimeout(c.Session),
 		kgo.HeartbeatInterval(2 * time.Second),
 		kgo.RebalanceTimeout(30 * time.Second),
 		kgo.FetchMaxWait(g.MaxWait),
@@ -145,6 +148,10 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 	}
 	var fatal []error
 	fs.EachError(func(topic string, p int32, err error) {
+		if errors.Is(err, kerr.FencedInstanceID) {
+			fatal = append(fatal, fmt.Errorf("join group %s as %s: another process has this node's name: %w", m.cfg.Name, m.cfg.InstanceID, err))
+			return
+		}
 		if ctx.Err() == nil && !kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition) && !isSessionError(err) {
 			fatal = append(fatal, fmt.Errorf("read %s[%d]: %w", topic, p, err))
 		}

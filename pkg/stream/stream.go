@@ -39,6 +39,8 @@ type Config struct {
 	// MaxBody is the largest event body in bytes. Batches, fetches and topics allow 1 MiB more, for
 	// headers and for records of several small events.
 	MaxBody int
+	// Session is how long a member of a group may be silent before its partitions go to others; 0 = 30 s.
+	Session time.Duration
 	// DialFunc replaces the dialer, for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
 	Log      *slog.Logger

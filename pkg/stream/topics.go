@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -40,6 +41,9 @@ func Tiers() []Tier {
 		{"retry.30m", 30 * time.Minute}, {"retry.1h", time.Hour},
 	}
 }
+
+// unknown stands for the number of partitions of the topics that are keyed by endpoint.
+const unknown = 0
 
 // topicSpec is one topic as `relay migrate` creates it.
 type topicSpec struct {
@@ -111,22 +115,49 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 	return created, nil
 }
 
-// Partitions returns how many partitions the topic events has: the P that new endpoints are spread over.
+// Partitions returns the number of partitions that the topics have: the P that new endpoints are
+// spread over. It is an error when a topic is missing, or has another number than the others that are
+// keyed by endpoint: partition p of all of them must belong to one node.
 func Partitions(ctx context.Context, c Config) (int32, error) {
 	cl, err := c.newClient("partitions")
 	if err != nil {
 		return 0, err
 	}
 	defer cl.Close()
-	details, err := kadm.NewClient(cl).ListTopics(ctx, c.Prefix+Events)
+	specs := c.specs(unknown)
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = c.Prefix + s.name
+	}
+	found, err := kadm.NewClient(cl).ListTopics(ctx, names...)
 	if err != nil {
 		return 0, fmt.Errorf("list topics: %w", err)
 	}
-	d, ok := details[c.Prefix+Events]
-	if !ok || d.Err != nil || len(d.Partitions) == 0 {
-		return 0, fmt.Errorf("topic %s does not exist: run `relay migrate` first", c.Prefix+Events)
+	return countPartitions(specs, c.Prefix, found)
+}
+
+// countPartitions judges what was found of the topics; the specs were made for unknown.
+func countPartitions(specs []topicSpec, prefix string, found kadm.TopicDetails) (int32, error) {
+	var missing []string
+	for _, s := range specs {
+		d, ok := found[prefix+s.name]
+		switch {
+		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+			missing = append(missing, prefix+s.name)
+		case d.Err != nil:
+			return 0, fmt.Errorf("look at topic %s: %w", prefix+s.name, d.Err)
+		}
 	}
-	return int32(len(d.Partitions)), nil
+	if len(missing) > 0 {
+		return 0, fmt.Errorf("topics are missing (%s): run `relay migrate` first", strings.Join(missing, ", "))
+	}
+	want := len(found[prefix+Events].Partitions)
+	for _, s := range specs {
+		if n := len(found[prefix+s.name].Partitions); s.partitions == unknown && n != want {
+			return 0, fmt.Errorf("topic %s has %d partitions and %s has %d: they must have the same number", prefix+s.name, n, prefix+Events, want)
+		}
+	}
+	return int32(want), nil
 }
 
 func (c Config) newClient(clientID string, more ...kgo.Opt) (*kgo.Client, error) {
