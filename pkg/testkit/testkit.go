@@ -3,16 +3,12 @@
 package testkit
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,14 +72,6 @@ func FreePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Engine is a real engine that a test uses.
-type Engine struct {
-	Addr string
-	How  string        // in words, for the log of the test
-	cmd  *exec.Cmd     // nil when it was found, not started
-	done chan struct{} // closed when the process has ended
-}
-
 // Kafka returns an Apache Kafka broker: RELAY_TEST_KAFKA_BROKERS, or a process made of the jars that
 // deploy/engines/fetch.sh leaves.
 func Kafka(t testing.TB) *Engine {
@@ -99,8 +87,10 @@ func Kafka(t testing.TB) *Engine {
 		Absent(t, "Apache Kafka: no java")
 	}
 	port := FreePort(t)
-	return start(t, "Apache Kafka, a process of its own", fmt.Sprintf("127.0.0.1:%d", port), time.Minute,
-		filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir(), strconv.Itoa(port), strconv.Itoa(FreePort(t)))
+	return start(t, &Engine{
+		Addr: fmt.Sprintf("127.0.0.1:%d", port), How: "Apache Kafka, a process of its own", limit: time.Minute,
+		command: []string{filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir(), strconv.Itoa(port), strconv.Itoa(FreePort(t))},
+	})
 }
 
 // Redis returns a redis-server: RELAY_TEST_REDIS_ADDR, or a process of the system's package.
@@ -113,67 +103,8 @@ func Redis(t testing.TB) *Engine {
 		Absent(t, "redis-server is not installed")
 	}
 	port := FreePort(t)
-	return start(t, "redis-server, a process of its own", fmt.Sprintf("127.0.0.1:%d", port), 20*time.Second,
-		"redis-server", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-}
-
-// start runs a process and waits until its address takes connections.
-func start(t testing.TB, how, addr string, limit time.Duration, name string, args ...string) *Engine {
-	t.Helper()
-	e := &Engine{Addr: addr, How: how, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), name, args...), done: make(chan struct{})}
-	var out lockedBuffer
-	e.cmd.Stdout, e.cmd.Stderr = &out, &out
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := e.cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", name, err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer close(e.done)
-		_ = e.cmd.Wait()
+	return start(t, &Engine{
+		Addr: fmt.Sprintf("127.0.0.1:%d", port), How: "redis-server, a process of its own", limit: 20 * time.Second,
+		command: []string{"redis-server", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--dir", t.TempDir()},
 	})
-	t.Cleanup(func() {
-		_ = e.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-e.done:
-		case <-time.After(15 * time.Second):
-			_ = e.cmd.Process.Kill()
-			<-e.done
-		}
-		wg.Wait()
-	})
-	deadline := time.Now().Add(limit)
-	for time.Now().Before(deadline) {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
-		if err == nil {
-			conn.Close()
-			t.Logf("runs on %s at %s", how, addr)
-			return e
-		}
-		select {
-		case <-e.done:
-			t.Fatalf("%s ended:\n%s", name, out.String())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	t.Fatalf("%s does not answer on %s:\n%s", name, addr, out.String())
-	return nil
-}
-
-// lockedBuffer takes the output of a process while the test may read it.
-type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
