@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// traffic posts numbered events to an ingest URL and remembers which were answered 2xx.
+// traffic posts numbered events to ingest URLs, in turn, and remembers which were answered 2xx.
 type traffic struct {
-	t        *testing.T
-	url      string
+	urls     []string
+	pause    time.Duration // of each client between two posts
 	client   *http.Client
 	next     atomic.Int64
 	stop     chan struct{}
@@ -28,8 +28,8 @@ type traffic struct {
 	accepted map[int64]bool
 }
 
-func startTraffic(t *testing.T, url string, clients int) *traffic {
-	tr := &traffic{t: t, url: url, stop: make(chan struct{}), accepted: map[int64]bool{},
+func startTraffic(clients int, pause time.Duration, urls ...string) *traffic {
+	tr := &traffic{urls: urls, pause: pause, stop: make(chan struct{}), accepted: map[int64]bool{},
 		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: clients}}}
 	for range clients {
 		tr.wg.Go(func() {
@@ -37,7 +37,7 @@ func startTraffic(t *testing.T, url string, clients int) *traffic {
 				select {
 				case <-tr.stop:
 					return
-				default:
+				case <-time.After(tr.pause):
 					tr.post()
 				}
 			}
@@ -49,7 +49,7 @@ func startTraffic(t *testing.T, url string, clients int) *traffic {
 func (tr *traffic) post() {
 	n := tr.next.Add(1)
 	body := fmt.Appendf(nil, `{"n":%d,"pad":%q}`, n, strings.Repeat("x", int(n%900)))
-	resp, err := tr.client.Post(tr.url, "application/json", bytes.NewReader(body))
+	resp, err := tr.client.Post(tr.urls[n%int64(len(tr.urls))], "application/json", bytes.NewReader(body))
 	if err != nil {
 		time.Sleep(20 * time.Millisecond) // nobody is listening at the moment
 		return
@@ -61,6 +61,24 @@ func (tr *traffic) post() {
 		tr.accepted[n] = true
 		tr.mu.Unlock()
 	}
+}
+
+// count is how many were answered 2xx.
+func (tr *traffic) count() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return len(tr.accepted)
+}
+
+// wait waits until so many were answered 2xx.
+func (tr *traffic) wait(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, time.Minute, func() string {
+		if have := tr.count(); have < n {
+			return fmt.Sprintf("%d events were accepted, want %d", have, n)
+		}
+		return ""
+	})
 }
 
 // finish stops posting and returns what was answered 2xx.
@@ -85,12 +103,11 @@ func arrivals(s *sink) map[int64]int {
 	return got
 }
 
-// settle waits until everything accepted has arrived and no event is on its way, and then checks that
-// every event of the endpoint ended delivered.
-func settle(t *testing.T, p *process, s *sink, endpoint string, accepted map[int64]bool, limit time.Duration) (duplicates int) {
+// settle waits until everything accepted has arrived and every event that the query lists is delivered.
+func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bool, limit time.Duration) (duplicates int) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
-	for {
+	for ; ; time.Sleep(100 * time.Millisecond) {
 		missing := 0
 		got := arrivals(s)
 		for n := range accepted {
@@ -105,34 +122,24 @@ func settle(t *testing.T, p *process, s *sink, endpoint string, accepted map[int
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d accepted events never arrived\n%s", missing, len(accepted), p.logs)
+			t.Fatalf("%d of %d accepted events never arrived\n%s", missing, len(accepted), c.logs)
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
-	for _, status := range []string{"pending", "retrying"} {
-		for len(p.must(http.StatusOK, "GET", "/v1/events?limit=1&status="+status+"&endpoint_id="+endpoint, nil)["data"].([]any)) > 0 {
-			if time.Now().After(deadline) {
-				t.Fatalf("events stay %s: %v\n%s", status, p.must(http.StatusOK, "GET", "/v1/events?limit=3&status="+status, nil), p.logs)
+	for ; ; time.Sleep(300 * time.Millisecond) {
+		statuses := map[any]int{}
+		var other map[string]any
+		for _, row := range c.list(query, 100) {
+			if statuses[row["status"]]++; row["status"] != "delivered" {
+				other = row
 			}
-			time.Sleep(100 * time.Millisecond)
+		}
+		if statuses["delivered"] >= len(accepted) && len(statuses) == 1 {
+			return duplicates
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("statuses %v, want %d or more delivered and nothing else; one of them is %v\n%s", statuses, len(accepted), other, c.logs)
 		}
 	}
-	count := map[string]int{}
-	for cursor := ""; ; {
-		page := p.must(http.StatusOK, "GET", "/v1/events?limit=100&endpoint_id="+endpoint+cursor, nil)
-		for _, row := range page["data"].([]any) {
-			count[row.(map[string]any)["status"].(string)]++
-		}
-		next, more := page["next_cursor"].(string)
-		if !more {
-			break
-		}
-		cursor = "&cursor=" + next
-	}
-	if count["delivered"] < len(accepted) || len(count) != 1 {
-		t.Fatalf("statuses %v, want %d or more delivered and nothing else", count, len(accepted))
-	}
-	return duplicates
 }
 
 func rounds(short, normal, torture int) int {
@@ -149,9 +156,9 @@ func rounds(short, normal, torture int) int {
 // whole process tree is killed in the middle of things.
 func TestKillEverything(t *testing.T) {
 	dest := newSink(t, nil)
-	p := startDevProcess(t, t.TempDir(), dest.env())
+	p := startDevProcess(t, t.TempDir())
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	tr := startTraffic(t, in, 64)
+	tr := startTraffic(64, 0, in)
 	kills := rounds(2, 8, 50)
 	var worst time.Duration
 	for range kills {
@@ -163,7 +170,7 @@ func TestKillEverything(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond)
 	accepted := tr.finish()
-	duplicates := settle(t, p, dest, endpoint, accepted, 2*time.Minute)
+	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates, worst.Round(time.Millisecond))
 	// A commit is made every second or 5,000 completions, so a kill repeats at most what a second delivers.
 	if bound := kills * 5000; duplicates > bound {
@@ -174,9 +181,9 @@ func TestKillEverything(t *testing.T) {
 // Delivery goes on while the ClickHouse process is killed, and nothing is missing from it afterwards.
 func TestKillClickHouse(t *testing.T) {
 	dest := newSink(t, nil)
-	p := startDevProcess(t, t.TempDir(), dest.env())
+	p := startDevProcess(t, t.TempDir())
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	tr := startTraffic(t, in, 16)
+	tr := startTraffic(16, 0, in)
 	kills := rounds(1, 4, 25)
 	for range kills {
 		time.Sleep(time.Duration(300+rand.IntN(900)) * time.Millisecond)
@@ -185,7 +192,7 @@ func TestKillClickHouse(t *testing.T) {
 		}
 	}
 	accepted := tr.finish()
-	duplicates := settle(t, p, dest, endpoint, accepted, time.Minute)
+	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates", kills, len(accepted), duplicates)
 	if duplicates > 0 {
 		t.Errorf("%d duplicates, though only the store died", duplicates)
@@ -223,12 +230,12 @@ func TestDestinationDown(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	p := startDevProcess(t, t.TempDir(), dest.env())
+	p := startDevProcess(t, t.TempDir())
 	endpoint, in, _ := p.endpoint(map[string]any{
 		"destinations": []any{dest.URL},
 		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 5, "max_attempts": 20, "jitter": 0},
 	})
-	tr := startTraffic(t, in, 4)
+	tr := startTraffic(4, 0, in)
 	time.Sleep(500 * time.Millisecond)
 	down.Store(true)
 	outage := time.Duration(rounds(3, 30, 30)) * time.Second
@@ -236,7 +243,7 @@ func TestDestinationDown(t *testing.T) {
 	accepted := tr.finish()
 	time.Sleep(outage - 2*time.Second)
 	down.Store(false)
-	settle(t, p, dest, endpoint, accepted, time.Minute)
+	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
 	last := map[string]time.Time{}
 	early := 0
 	var latest time.Duration

@@ -56,15 +56,15 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var err error
 	switch command {
 	case "dev":
-		err = withSettings(command, args, getenv, stderr, true, func(s Settings, log *slog.Logger) error {
+		err = withSettings(command, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
 			return runDev(ctx, s, log, stdout)
 		})
 	case "serve":
-		err = withSettings(command, args, getenv, stderr, false, func(s Settings, log *slog.Logger) error {
-			return runServe(ctx, s, log)
+		err = withSettings(command, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
+			return runServe(ctx, s, log, stdout)
 		})
 	case "migrate":
-		err = withSettings(command, args, getenv, stderr, false, func(s Settings, _ *slog.Logger) error {
+		err = withSettings(command, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
 			return runMigrate(ctx, s, stdout)
 		})
 	case "engine":
@@ -101,12 +101,12 @@ func exitCode(err error, stderr io.Writer) int {
 }
 
 // withSettings reads and judges the settings of a command, all faults at once, and runs it.
-func withSettings(command string, args []string, getenv func(string) string, stderr io.Writer, dev bool, do func(Settings, *slog.Logger) error) error {
+func withSettings(command string, args []string, getenv func(string) string, stderr io.Writer, do func(Settings, *slog.Logger) error) error {
 	s, err := loadSettings(command, args, getenv, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	if err = errors.Join(err, s.Validate(dev)); err != nil {
+	if err = errors.Join(err, s.Validate(command)); err != nil {
 		return usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
 	var level slog.Level

@@ -26,6 +26,10 @@ import (
 	"github.com/eventrelay/relay/store"
 )
 
+// flushSmall is the longest time that rows wait in the writer of a cluster, for a reader on another node
+// cannot kick it.
+const flushSmall = 250 * time.Millisecond
+
 // drain is how long a stop waits for requests in flight, in and out.
 const drain = 25 * time.Second
 
@@ -130,7 +134,11 @@ func (n *node) startProducer() error {
 func (n *node) startStore() error {
 	var err error
 	if n.s.has("write") {
-		n.writer, err = store.NewWriter(store.WriterConfig{URL: n.s.ClickHouseURL},
+		cfg := store.WriterConfig{URL: n.s.ClickHouseURL}
+		if !n.s.embedded {
+			cfg.FlushSmall = flushSmall
+		}
+		n.writer, err = store.NewWriter(cfg,
 			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID()})
 		if err != nil {
 			return err

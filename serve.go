@@ -14,7 +14,7 @@ import (
 )
 
 // runServe runs a node on the engines that the settings name.
-func runServe(ctx context.Context, s Settings, log *slog.Logger) error {
+func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
 	}
@@ -24,9 +24,11 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger) error {
 	}
 	defer unlock()
 	st := newStack(ctx, log)
-	if _, err := startNode(st, s, log, prometheus.NewRegistry()); err != nil {
+	n, err := startNode(st, s, log, prometheus.NewRegistry())
+	if err != nil {
 		return errors.Join(err, st.stop())
 	}
+	fmt.Fprintf(stdout, "EventRelay is ready at %s\n", n.url)
 	return st.wait()
 }
 

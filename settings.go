@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -26,6 +27,7 @@ type Settings struct {
 	BaseURL          string   `flag:"base-url" help:"public address, used in ingest URLs and links; default from the listen address"`
 	DataDir          string   `flag:"data-dir" default:"./.relay" help:"command socket, and in dev the data of the embedded engines"`
 	NodeName         string   `flag:"node-name" help:"a node's own name; required by serve, never shared by two"`
+	TakeoverSeconds  int      `flag:"takeover-seconds" default:"30" help:"how long a node may be silent before others take its partitions over, 6 to 1800; a restart within it moves nothing"`
 	Roles            []string `flag:"roles" default:"ingest,dispatch,write,api" help:"what this node does"`
 	Partitions       int      `flag:"partitions" help:"partitions of the topics that migrate creates (1 to 4096); default 32, dev 4"`
 	Replication      int      `flag:"replication-factor" help:"copies of each topic that migrate creates; default 3, dev 1"`
@@ -175,8 +177,8 @@ func settingsTable() string {
 	return b.String()
 }
 
-// Validate reports every fault at once. dev says that the engines are embedded.
-func (s Settings) Validate(dev bool) error {
+// Validate reports every fault at once, as the command sees them.
+func (s Settings) Validate(command string) error {
 	var errs []error
 	fault := func(env, format string, args ...any) {
 		errs = append(errs, fmt.Errorf(env+": "+format, args...))
@@ -189,6 +191,9 @@ func (s Settings) Validate(dev bool) error {
 	}
 	if s.Partitions < 0 || s.Partitions > 4096 {
 		fault("RELAY_PARTITIONS", "must be from 1 to 4096")
+	}
+	if s.TakeoverSeconds < 6 || s.TakeoverSeconds > 1800 {
+		fault("RELAY_TAKEOVER_SECONDS", "must be from 6 to 1800, which is what Kafka brokers take by default")
 	}
 	for _, r := range s.Roles {
 		if !slices.Contains(knownRoles, r) {
@@ -219,15 +224,17 @@ func (s Settings) Validate(dev bool) error {
 			fault(env, "must be 0 or more")
 		}
 	}
-	if !dev {
-		required := []struct{ env, value string }{
-			{"RELAY_NODE_NAME", s.NodeName}, {"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ",")},
-			{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL}, {"RELAY_MASTER_KEYS", s.MasterKeys},
-		}
-		for _, r := range required {
-			if r.value == "" {
-				fault(r.env, "is required by serve")
-			}
+	for _, r := range []struct {
+		env, value string
+		commands   []string
+	}{
+		{"RELAY_NODE_NAME", s.NodeName, []string{"serve"}},
+		{"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ","), []string{"serve", "migrate"}},
+		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL, []string{"serve", "migrate"}},
+		{"RELAY_MASTER_KEYS", s.MasterKeys, []string{"serve"}},
+	} {
+		if r.value == "" && slices.Contains(r.commands, command) {
+			fault(r.env, "is required by %s", command)
 		}
 	}
 	return errors.Join(errs...)
@@ -264,7 +271,10 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 }
 
 func (s Settings) stream() stream.Config {
-	return stream.Config{Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS, MaxBody: s.MaxBody}
+	return stream.Config{
+		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS, MaxBody: s.MaxBody,
+		Session: time.Duration(s.TakeoverSeconds) * time.Second,
+	}
 }
 
 // baseURL is the public address without a trailing slash.

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+// engines are addresses of Kafka, Redis and ClickHouse.
+type engines struct{ kafka, redis, clickhouse string }
+
+// cluster is a relay of several nodes, with topics and tables of its own on the engines.
+type cluster struct {
+	t      *testing.T
+	kafka  string
+	prefix string
+	env    []string
+}
+
+// newCluster names a cluster; nothing of it is there before migrate.
+func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
+	c := &cluster{t: t, kafka: e.kafka, prefix: name + "."}
+	c.env = append([]string{
+		"RELAY_KAFKA_BROKERS=" + e.kafka, "RELAY_REDIS_URL=redis://" + e.redis, "RELAY_CLICKHOUSE_URL=http://" + e.clickhouse + "/" + name,
+		"RELAY_TOPIC_PREFIX=" + c.prefix, "RELAY_MASTER_KEYS=" + control.GenerateMasterKey("test"),
+		"RELAY_PARTITIONS=4", "RELAY_REPLICATION_FACTOR=1",
+	}, env...)
+	return c
+}
+
+// node prepares one: its own name and data directory, the same settings as the others'.
+func (c *cluster) node(name string) *process {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	return newProcess(c.t, dir, []string{"serve", "--node-name", name, "--data-dir", dir}, c.env...)
+}
+
+func (c *cluster) migrate() {
+	c.t.Helper()
+	if out, err := c.node("").command("migrate").CombinedOutput(); err != nil || !strings.Contains(string(out), "topics and tables are ready") {
+		c.t.Fatalf("migrate: %v\n%s", err, out)
+	}
+}
+
+// start migrates and starts nodes, and waits until they share the work.
+func (c *cluster) start(names ...string) []*process {
+	c.t.Helper()
+	c.migrate()
+	nodes := make([]*process, len(names))
+	for i, name := range names {
+		nodes[i] = c.node(name)
+		nodes[i].start()
+	}
+	c.balanced(len(nodes))
+	return nodes
+}
+
+// balanced waits until so many members share the partitions of every group.
+func (c *cluster) balanced(members int) {
+	c.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer cl.Close()
+	groups := []string{c.prefix + "dispatch", c.prefix + "store"}
+	eventually(c.t, time.Minute, func() string {
+		described, err := kadm.NewClient(cl).DescribeGroups(c.t.Context(), groups...)
+		if err != nil {
+			return err.Error()
+		}
+		for _, g := range groups {
+			if d := described[g]; d.State != "Stable" || len(d.Members) != members {
+				return fmt.Sprintf("group %s is %s with %d members, want %d", g, d.State, len(d.Members), members)
+			}
+		}
+		return ""
+	})
+}
+
+// TestServe runs nodes on Apache Kafka, redis-server and the ClickHouse engine, each a process of its own.
+func TestServe(t *testing.T) {
+	broker, limiter := testkit.Kafka(t), testkit.Redis(t)
+	on := engines{broker.Addr, limiter.Addr, startEngine(t, "clickhouse").url}
+	away := on
+	away.redis = "127.0.0.1:1"
+
+	t.Run("without the broker's restart", func(t *testing.T) {
+		run := func(name, prefix string, e engines, test func(*testing.T, *cluster), env ...string) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, newCluster(t, e, prefix, env...))
+			})
+		}
+		run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
+			nodes := c.start("a")
+			testPipeline(t, nodes[0], nodes[0])
+		})
+		run("two nodes", "two", on, func(t *testing.T, c *cluster) {
+			nodes := c.start("a", "b")
+			testPipeline(t, nodes[0], nodes[1])
+			t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
+		})
+		run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
+		run("node is stopped", "stopped", on, stoppedNode)
+		run("topics are missing", "missing", on, missingTopics)
+		run("two nodes of one name", "twins", on, twins)
+		run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
+	})
+	t.Run("broker restarts", func(t *testing.T) { restartedBroker(t, newCluster(t, on, "restarted"), broker) })
+}
+
+// The same nodes on the engines that the binary carries.
+func TestServeOnEmbeddedEngines(t *testing.T) {
+	t.Parallel()
+	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
+	nodes := newCluster(t, on, "embedded").start("a", "b")
+	testPipeline(t, nodes[0], nodes[1])
+}
+
+// All faults of the settings are named at once.
+func TestServeRefusesMissingSettings(t *testing.T) {
+	for command, want := range map[string][]string{
+		"serve":   {"RELAY_NODE_NAME", "RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MASTER_KEYS", "RELAY_MAX_BODY"},
+		"migrate": {"RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MAX_BODY"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{command, "--max-body", "1"}, func(string) string { return "" }, &out, &errs)
+		if code != exitUsage {
+			t.Errorf("%s: exit code %d, want %d", command, code, exitUsage)
+		}
+		for _, name := range want {
+			if strings.Count(errs.String(), name+":") != 1 {
+				t.Errorf("%s: %s is not named once in:\n%s", command, name, errs.String())
+			}
+		}
+	}
+}
+
+func missingTopics(t *testing.T, c *cluster) {
+	n := c.node("a")
+	out, err := n.command(n.args...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "run `relay migrate` first") || !strings.Contains(string(out), c.prefix+"control.snapshots") {
+		t.Fatalf("without topics: %v\n%s", err, out)
+	}
+	c.migrate()
+	c.migrate() // a second time changes nothing
+	n.start()
+}
+
+// keys runs a command against the running node.
+func (p *process) keys(args ...string) string {
+	p.t.Helper()
+	var out, errs bytes.Buffer
+	args = append([]string{"keys"}, append(args, "--data-dir", p.dir)...)
+	if code := run(p.t.Context(), args, func(string) string { return "" }, &out, &errs); code != exitOK {
+		p.t.Fatalf("relay %v: %d %s", args, code, errs.String())
+	}
+	return out.String()
+}
+
+// revokedKeys: from the answer to the revocation on, no node takes the key, a hanging one included.
+func revokedKeys(t *testing.T, a, b *process) {
+	make := func() (id string, other client) {
+		words := strings.Fields(a.keys("create", "--name", "short-lived", "--scope", "read"))
+		other = b.in(t).with(words[2])
+		eventually(t, arrival, func() string {
+			if status, answer, _ := other.call("GET", "/v1/me", nil); status != http.StatusOK {
+				return fmt.Sprintf("the other node answers a new key with %d %v", status, answer)
+			}
+			return ""
+		})
+		return words[0], other
+	}
+	for range 5 {
+		id, other := make()
+		a.keys("revoke", id)
+		other.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
+	}
+	id, other := make()
+	b.signal(syscall.SIGSTOP)
+	began := time.Now()
+	a.keys("revoke", id)
+	t.Logf("revoked in %v while the other node hung", time.Since(began).Round(time.Millisecond))
+	b.signal(syscall.SIGCONT)
+	if status, answer, _ := other.call("GET", "/v1/me", nil); status == http.StatusOK {
+		t.Errorf("a node that hung took a revoked key: %v", answer)
+	}
+}
+
+// spread makes endpoints until every partition should have some, each with a path of its own at the
+// sink, and returns their ingest URLs on all nodes.
+func spread(t *testing.T, dest *sink, nodes ...*process) (ingest []string) {
+	t.Helper()
+	const endpoints = 16
+	for i := range endpoints {
+		_, in, _ := nodes[0].in(t).endpoint(map[string]any{"destinations": []any{fmt.Sprintf("%s/%d", dest.URL, i)}})
+		for _, n := range nodes {
+			ingest = append(ingest, n.url+strings.TrimPrefix(in, nodes[0].url))
+		}
+	}
+	return ingest
+}
+
+// killedNode: everything accepted is delivered through the other node, and a node that comes back takes
+// up its own partitions.
+func killedNode(t *testing.T, c *cluster) {
+	nodes := c.start("a", "b")
+	a, b := nodes[0], nodes[1]
+	dest := newSink(t, nil)
+	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, a, b)...)
+	time.Sleep(time.Duration(rounds(300, 1500, 1500)) * time.Millisecond)
+	a.kill()
+	killed := time.Now()
+	time.Sleep(time.Second)
+	accepted := tr.finish()
+	settle(t, b.client, dest, "", accepted, time.Minute)
+	duplicates := repeats(t, dest, killed)
+	took := silence(dest, killed)
+	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates, took.Round(time.Millisecond))
+	if limit := 6*time.Second + 10*time.Second; took > limit {
+		t.Errorf("partitions were taken over after %v, at most %v", took, limit)
+	}
+
+	a.start()
+	c.balanced(2)
+	dest = newSink(t, nil)
+	urls := spread(t, dest, b)
+	tr = startTraffic(8, 5*time.Millisecond, urls...)
+	time.Sleep(500 * time.Millisecond)
+	a.kill()
+	killed = time.Now()
+	a.start()
+	accepted = tr.finish()
+	settle(t, b.client, dest, "", accepted, time.Minute)
+	duplicates = repeats(t, dest, killed)
+	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted), duplicates, silence(dest, killed).Round(time.Millisecond))
+}
+
+// repeats counts the events that arrived twice. One death repeats an event once at most, and only what
+// was completed since the last commit, which is made every second, or was on its way.
+func repeats(t *testing.T, dest *sink, died time.Time) (n int) {
+	t.Helper()
+	const window = 3 * time.Second // a commit's second, and what a busy machine adds
+	first := map[string]time.Time{}
+	again := map[string]bool{}
+	for _, r := range dest.received() {
+		at, seen := first[r.event()]
+		switch {
+		case !seen:
+			first[r.event()] = r.at
+		case again[r.event()]:
+			t.Errorf("event %s arrived more than twice", r.event())
+		case at.Before(died.Add(-window)):
+			t.Errorf("event %s, delivered %v before the death, was delivered again", r.event(), died.Sub(at))
+		default:
+			again[r.event()] = true
+		}
+	}
+	return len(again)
+}
+
+// silence is the longest time that an endpoint got nothing after the death of a node.
+func silence(dest *sink, died time.Time) (longest time.Duration) {
+	next := map[string]bool{}
+	for _, r := range dest.received() {
+		// What the node had sent just before it died may still be read by the sink.
+		if gap := r.at.Sub(died); gap > 50*time.Millisecond && !next[r.path] {
+			next[r.path] = true
+			longest = max(longest, gap)
+		}
+	}
+	return longest
+}
+
+// stoppedNode: SIGTERM lets what is in flight finish and ends with 0, nothing is delivered twice, and the
+// node finds its partitions where it left them.
+func stoppedNode(t *testing.T, c *cluster) {
+	nodes := c.start("a", "b")
+	a, b := nodes[0], nodes[1]
+	dest := newSink(t, func(http.ResponseWriter, *http.Request, []byte) { time.Sleep(300 * time.Millisecond) })
+	tr := startTraffic(8, 20*time.Millisecond, spread(t, dest, a, b)...)
+	for range rounds(1, 2, 10) {
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := a.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("SIGTERM ended with %v\n%s", err, a.logs)
+		}
+		t.Logf("stopped in %v", time.Since(began).Round(time.Millisecond))
+		a.start()
+	}
+	accepted := tr.finish()
+	if duplicates := settle(t, b.client, dest, "", accepted, time.Minute); duplicates > 0 {
+		t.Errorf("%d duplicates, though nobody died", duplicates)
+	}
+	t.Logf("%d accepted, 0 lost", len(accepted))
+}
+
+// twins: the older of two processes with one name ends with an error that says so.
+func twins(t *testing.T, c *cluster) {
+	a := c.start("a")[0]
+	twin := c.node("a")
+	twin.start()
+	if err := a.ended(time.Minute); err == nil || !strings.Contains(a.logs.String(), "another process has this node's name") {
+		t.Fatalf("ended with %v\n%s", err, a.logs)
+	}
+	if err := twin.stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("the newer one ended with %v\n%s", err, twin.logs)
+	}
+}
+
+// largeBodies: the largest body that can be set passes through every topic that carries it.
+func largeBodies(t *testing.T, c *cluster) {
+	a := c.start("a")[0]
+	dest := newSink(t, nil)
+	dest.answer = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		if len(dest.received()) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}
+	_, in, _ := a.in(t).endpoint(map[string]any{
+		"destinations": []any{dest.URL},
+		"retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 3, "jitter": 0},
+	})
+	body := randomBytes(t, 10<<20)
+	if resp := a.in(t).post(in, nil, body); resp.StatusCode != http.StatusOK {
+		t.Fatalf("10 MiB were answered %s\n%s", resp.Status, a.logs)
+	}
+	id := dest.wait(t, 2, arrival)[1].event()
+	a.in(t).waitStatus(id, "delivered", arrival)
+	a.in(t).must(http.StatusOK, "POST", "/v1/events/"+id+"/replay", map[string]any{})
+	for i, r := range dest.wait(t, 3, arrival) {
+		if sum(r.body) != sum(body) {
+			t.Errorf("request %d has other bytes (%d, want %d)", i, len(r.body), len(body))
+		}
+	}
+}
+
+// restartedBroker: the broker is stopped, then killed, in the middle of traffic; nothing accepted is lost.
+func restartedBroker(t *testing.T, c *cluster, broker *testkit.Engine) {
+	nodes := c.start("a", "b")
+	dest := newSink(t, nil)
+	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, nodes...)...)
+	for i, end := range []func(testing.TB){broker.Stop, broker.Kill}[:rounds(1, 2, 2)] {
+		time.Sleep(time.Second)
+		end(t)
+		time.Sleep(time.Second)
+		began := time.Now()
+		broker.Start(t)
+		up := time.Now()
+		tr.wait(t, tr.count()+50)
+		t.Logf("end %d: the broker started in %v, events were accepted %v later", i, up.Sub(began).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
+	}
+	accepted := tr.finish()
+	duplicates := settle(t, nodes[1].client, dest, "", accepted, time.Minute)
+	t.Logf("%d accepted, 0 lost, %d duplicates", len(accepted), duplicates)
+}
