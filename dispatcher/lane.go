@@ -17,6 +17,13 @@ const (
 	// movingWindow is the time over which a lane's completions are counted, to tell a lane that is full
 	// because it is busy from one that is stuck.
 	movingWindow = 250 * time.Millisecond
+	// A lane may make partitions pause for stallBudget at once and, in the long run, for a tenth of the time.
+	// That much a burst for one destination costs its neighbours.
+	stallBudget = time.Second
+	stallRefill = 10
+	// soleStreak is how many jobs of a partition in a row must be for one destination until it counts as
+	// the only one there.
+	soleStreak = 2048
 	// idleLane is how long an empty lane keeps its opened secrets.
 	idleLane = time.Minute
 )
@@ -42,8 +49,10 @@ type lane struct {
 	now        int       // completions in it
 	before     int       // completions in the window before
 
-	stalled   []*partition // paused until half is done
-	stalledAt int          // jobs queued when the first of them was
+	stalled   []*partition  // paused until half is done
+	stalledAt int           // jobs queued when the first of them was
+	since     time.Time     // when the first of them was, or the last stall ended
+	budget    time.Duration // left for stalls
 }
 
 func (l *lane) queued() int { return l.live.len() + l.runs.len() }
@@ -51,8 +60,9 @@ func (l *lane) queued() int { return l.live.len() + l.runs.len() }
 // lanes are all lanes of the node and the memory they share.
 //
 // A full lane is answered in one of two ways. If it moves, the partition that overfills it pauses for
-// the fraction of a second that the lane needs. If it is stuck or slow, its work is parked in a retry
-// tier, and nobody else waits for it.
+// the fraction of a second that the lane needs: a burst is cheaper to leave where it is. If it is stuck
+// or slow, or full time and again, its work is parked in a retry tier, and nobody else waits for it.
+// Where it has the partition for itself there is nobody else, and the partition pauses as long as it moves.
 //
 // The memory is shared by a dynamic threshold: a lane may hold as much as is still free. However many
 // lanes are stuck, N of them leave one (N+1)th of the memory to the others.
@@ -117,7 +127,7 @@ func (ls *lanes) admit(j *job) bool {
 	now := ls.now()
 	l := ls.byDest[j.work.Dest]
 	if l == nil {
-		l = &lane{dest: j.work.Dest, limit: defaultLimit, window: now}
+		l = &lane{dest: j.work.Dest, limit: defaultLimit, window: now, since: now, budget: stallBudget}
 		ls.byDest[l.dest] = l
 	}
 	if l.held == 0 {
@@ -128,11 +138,15 @@ func (ls *lanes) admit(j *job) bool {
 	if j.work.Run != "" {
 		q = &l.runs
 	}
+	p := j.slot.part
+	if p.streak++; p.last != l.dest {
+		p.last, p.streak = l.dest, 1
+	}
 	if !ls.room(l, q.len(), j.size) {
-		if !l.moving(now) {
+		if !l.mayStall(now, p) {
 			return false
 		}
-		ls.stall(l, j.slot.part)
+		ls.stall(l, p, now)
 	}
 	q.push(j)
 	l.held++
@@ -152,11 +166,26 @@ func (ls *lanes) room(l *lane, queued, size int) bool {
 		queued < laneQueue && l.held < ls.maxJobs-ls.jobs && l.bytes+size <= ls.maxBytes-ls.bytes
 }
 
-// moving reports whether the lane will have done half of what it holds within half a second, judged
-// by the last one. One that was empty a moment ago has not been judged yet and counts as moving.
-func (l *lane) moving(now time.Time) bool {
+// mayStall reports whether these partitions may wait for the lane. One that was empty a moment ago
+// has not been judged yet and may make them wait.
+func (l *lane) mayStall(now time.Time, parts ...*partition) bool {
 	l.roll(now)
-	return now.Sub(l.busy) < movingWindow || 2*(l.now+l.before) >= l.held
+	fresh, recent := now.Sub(l.busy) < movingWindow, l.now+l.before
+	sole := !slices.ContainsFunc(parts, func(p *partition) bool { return p.streak < soleStreak })
+	if sole {
+		return fresh || recent > 0
+	}
+	// Half of what it holds will be done within half a second, judged by the last one.
+	return l.budgetAt(now) > 0 && (fresh || 2*recent >= l.held)
+}
+
+// budgetAt is how much longer the lane may make others wait.
+func (l *lane) budgetAt(now time.Time) time.Duration {
+	passed := now.Sub(l.since)
+	if len(l.stalled) > 0 {
+		return l.budget - passed
+	}
+	return min(l.budget+passed/stallRefill, stallBudget)
 }
 
 func (l *lane) roll(now time.Time) {
@@ -169,13 +198,14 @@ func (l *lane) roll(now time.Time) {
 	}
 }
 
-// stall lets the partition pause until the lane has done half of its queue, or stops moving.
-func (ls *lanes) stall(l *lane, p *partition) {
+// stall lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
+func (ls *lanes) stall(l *lane, p *partition, now time.Time) {
 	if slices.Contains(l.stalled, p) {
 		return
 	}
 	if len(l.stalled) == 0 {
-		l.stalledAt = l.queued()
+		l.budget = l.budgetAt(now)
+		l.since, l.stalledAt = now, l.queued()
 		ls.stalled[l] = struct{}{}
 		ls.wake()
 	}
@@ -183,7 +213,8 @@ func (ls *lanes) stall(l *lane, p *partition) {
 	p.stall(1)
 }
 
-func (ls *lanes) unstall(l *lane) {
+func (ls *lanes) unstall(l *lane, now time.Time) {
+	l.budget, l.since = l.budgetAt(now), now // less than nothing when it was noticed late
 	for _, p := range l.stalled {
 		p.stall(-1)
 	}
@@ -191,15 +222,15 @@ func (ls *lanes) unstall(l *lane) {
 	delete(ls.stalled, l)
 }
 
-// recheck lets go on what waits for lanes that move no longer: their work will be parked. It reports
-// whether something still waits, so that it must be called again.
+// recheck lets go on what has waited for its lane long enough: from now on its work is parked. It
+// reports whether something still waits, so that it must be called again.
 func (ls *lanes) recheck() bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
 	for l := range ls.stalled {
-		if !l.moving(now) {
-			ls.unstall(l)
+		if !l.mayStall(now, l.stalled...) {
+			ls.unstall(l, now)
 		}
 	}
 	return len(ls.stalled) > 0
@@ -221,7 +252,7 @@ func (ls *lanes) next(l *lane, finished *job) *job {
 		l.running--
 	}
 	if len(l.stalled) > 0 && l.queued() <= l.stalledAt/2 {
-		ls.unstall(l)
+		ls.unstall(l, ls.now())
 	}
 	return j
 }

@@ -122,6 +122,41 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 	}
 }
 
+// A lane that is full time and again makes its neighbours wait for a second, then for a tenth of the
+// time; one that has the partition for itself may make it wait as long as it moves.
+func TestStallsAreBounded(t *testing.T) {
+	f := func(neighbours bool, most, least time.Duration) {
+		t.Helper()
+		lt := newLaneTest(t, 100_000)
+		lt.fill("busy", soleStreak)
+		l := lt.byDest["busy"]
+		var paused time.Duration
+		var j *job
+		for range 3000 { // half a minute, at 5,000 a second in and out
+			if len(lt.group) > 0 {
+				paused += 10 * time.Millisecond
+			} else {
+				for range 100 {
+					lt.admit(lt.job("busy", ""))
+				}
+				if neighbours {
+					lt.admit(lt.job("other", ""))
+				}
+			}
+			for range 50 {
+				j = lt.next(l, j)
+			}
+			lt.recheck()
+			lt.now = lt.now.Add(10 * time.Millisecond)
+		}
+		if paused > most || paused < least {
+			t.Errorf("neighbours %v: paused for %v of 30 s, want %v to %v", neighbours, paused, least, most)
+		}
+	}
+	f(true, 5*time.Second, 2*time.Second)
+	f(false, 30*time.Second, 10*time.Second)
+}
+
 // However many lanes are stuck, what they leave is enough for the others.
 func TestStuckLanesLeaveRoom(t *testing.T) {
 	const maxJobs = 8192

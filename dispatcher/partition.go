@@ -34,6 +34,9 @@ type partition struct {
 	group pauser
 	wake  func() // tells the timer that it must look at this partition
 
+	last   string // destination of the newest job; guarded by lanes.mu
+	streak int    // how many jobs in a row were for it; guarded by lanes.mu
+
 	mu      sync.Mutex // guards everything below
 	tracker tracker
 	undone  int           // slots that are not done

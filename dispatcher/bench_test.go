@@ -1,0 +1,153 @@
+package dispatcher
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// What tracker, partition and lane cost an event, without decoding and sending it.
+func BenchmarkTrackerAndLane(b *testing.B) {
+	lt := newLaneTest(b, 100_000)
+	work := &event.Work{Dest: "d"}
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	j := lt.next(l, nil)
+	offset := int64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := lt.part.add(offset, 1)
+		offset++
+		lt.admit(&job{slot: s, work: work, size: 1000})
+		j = lt.next(l, j)
+		lt.part.begin()
+		j.slot.done()
+		lt.part.end()
+		lt.free(j)
+	}
+	if lt.part.tracker.mark != offset {
+		b.Fatalf("mark %d of %d", lt.part.tracker.mark, offset)
+	}
+}
+
+// Completions in reverse within a window of 4,096, as behind a destination that hangs.
+func BenchmarkTrackerOutOfOrder(b *testing.B) {
+	var t tracker
+	t.start(0, 1, nil)
+	const window = 4096
+	next := int64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		t.add(next, 1)
+		if next++; next%window == 0 {
+			for o := next - 1; o >= next-window; o-- {
+				t.done(o)
+			}
+		}
+	}
+}
+
+// A commit beside one request that hangs while 600,000 others passed it.
+func BenchmarkMarkBehindAHungRequest(b *testing.B) {
+	p, _ := testPartition(b, stream.Events, 0)
+	for o := range int64(600_000) {
+		if s := p.add(o, 1); o%100_000 != 0 {
+			s.done()
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.putBack()
+		if _, holes, _ := p.take(); holes != 6 {
+			b.Fatal(holes)
+		}
+	}
+}
+
+func BenchmarkDecodeEvent(b *testing.B) {
+	w := benchWork(b)
+	r := w.Event.Record()
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := event.Decode(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		keep(e)
+	}
+}
+
+func benchWork(b *testing.B) *event.Work {
+	return testWork(b, bytes.Repeat([]byte("x"), 1024),
+		event.Field{Name: "Content-Type", Value: "application/json"}, event.Field{Name: "User-Agent", Value: "Provider/1.0"},
+		event.Field{Name: "X-Request-Id", Value: "0123456789abcdef"}, event.Field{Name: "Accept", Value: "*/*"})
+}
+
+// One attempt against a loopback server, 1 KB, one after the other: signature, headers, request and
+// answer, the server's side included.
+func BenchmarkAttempt(b *testing.B) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer srv.Close()
+	c := testClient(b, loopback())
+	w, tg := benchWork(b), testTarget(b, srv.URL, sign.NewSecret())
+	b.ReportAllocs()
+	for b.Loop() {
+		if a := c.send(b.Context(), w.Event.ID, tg, w); a.Code != 200 {
+			b.Fatal(a)
+		}
+	}
+}
+
+// The whole way on loopback with the log in this process: consume, deliver, outcome, commit. The time
+// an event is wall time with 64 requests in flight, log and receiver included; run it with a fixed
+// number of events, as -benchtime=50000x.
+func BenchmarkDispatch(b *testing.B) {
+	w := newWorld(b, 1)
+	var delivered atomic.Int64
+	arrived := make(chan struct{}, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		delivered.Add(1)
+		select {
+		case arrived <- struct{}{}:
+		default:
+		}
+	}))
+	defer srv.Close()
+	w.endpoint(srv.URL)
+	body := fmt.Sprintf(`{"type":"order.created","data":"%s"}`, bytes.Repeat([]byte("x"), 1000))
+	window := make(chan struct{}, 4096) // less than the producer's buffer
+	for range b.N {
+		window <- struct{}{}
+		w.producer.Produce(stream.Events, 0, w.newEvent(body).Record(), func(_ *stream.Record, err error) {
+			if err != nil {
+				b.Error(err)
+			}
+			<-window
+		})
+	}
+	if err := w.producer.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	w.start(testConfig())
+	for delivered.Load() < int64(b.N) {
+		<-arrived
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	parked := 0
+	for _, o := range w.outcomes(count(b.N, event.Delivered)) {
+		if o.Reason == event.LaneFull {
+			parked++
+		}
+	}
+	b.ReportMetric(float64(parked)/float64(b.N), "parked/op")
+}
