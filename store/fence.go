@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -23,7 +22,7 @@ const committedPoll = 50 * time.Millisecond
 
 // fence waits until ClickHouse holds what the log held when it was asked.
 type fence struct {
-	log    *stream.Reader
+	topic  *stream.Reader
 	writer Kicker // nil on a node without one
 	wait   time.Duration
 	ends   *shared[map[stream.Partition]int64]
@@ -32,9 +31,9 @@ type fence struct {
 	met time.Time  // when the last fence began that was met in time
 }
 
-func newFence(log *stream.Reader, writer Kicker, wait time.Duration) *fence {
-	return &fence{log: log, writer: writer, wait: wait, ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
-		return log.Ends(ctx, Topics()...)
+func newFence(topic *stream.Reader, writer Kicker, wait time.Duration) *fence {
+	return &fence{topic: topic, writer: writer, wait: wait, ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
+		return topic.Ends(ctx, Topics()...)
 	})}
 }
 
@@ -66,12 +65,9 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 			targets[p] = end
 		}
 	}
-	behind, err := f.reach(limited, targets)
+	behind := f.reach(limited, targets)
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
-	}
-	if err != nil {
-		return f.lastMet(), nil
 	}
 	if len(behind) > 0 {
 		return f.asOf(behind), nil
@@ -85,37 +81,36 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 }
 
 // reach waits until the targets are stored, ctx ends, or waiting is in vain. It returns what is missing.
-func (f *fence) reach(ctx context.Context, targets map[stream.Partition]int64) (map[stream.Partition]int64, error) {
-	kicked := false
-	for {
+func (f *fence) reach(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
+	for kicked := false; ; kicked = true {
 		p, changed := f.progress()
 		remote := settle(targets, p.Owned)
-		if len(targets) == 0 {
-			return nil, nil
-		}
-		if len(remote) > 0 {
-			committed, err := f.log.Committed(ctx, Group, Topics()...)
-			if err != nil {
-				return targets, fmt.Errorf("look at the store's offsets: %w", err)
-			}
-			for part, end := range remote {
-				if committed[part] >= end {
-					delete(targets, part)
-				}
-			}
-			if len(targets) == 0 {
-				return nil, nil
-			}
-		}
-		if p.Failing {
-			return targets, nil
+		f.settleRemote(ctx, targets, remote)
+		if len(targets) == 0 || p.Failing {
+			return targets
 		}
 		if f.writer != nil && !kicked {
 			f.writer.KickTo(maps.Clone(targets))
-			kicked = true
 		}
 		if !f.pause(ctx, changed, len(remote) > 0) {
-			return targets, nil
+			return targets
+		}
+	}
+}
+
+// settleRemote deletes the targets that another node's writer has committed. An error is not the end:
+// the group may be in the middle of a change, and is asked again until the fence's time is up.
+func (f *fence) settleRemote(ctx context.Context, targets, remote map[stream.Partition]int64) {
+	if len(remote) == 0 {
+		return
+	}
+	committed, err := f.topic.Committed(ctx, Group, Topics()...)
+	if err != nil {
+		return
+	}
+	for p, end := range remote {
+		if committed[p] >= end {
+			delete(targets, p)
 		}
 	}
 }

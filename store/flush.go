@@ -5,7 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -102,18 +105,9 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	w.busy <- struct{}{}
 	defer func() { <-w.busy }()
 	began := time.Now()
-	dead := b.dead
-	for _, write := range []func() ([]deadRecord, error){
-		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.events, b.events) },
-		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.attempts, b.attempts) },
-		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.deliveries, b.deliveries) },
-		func() ([]deadRecord, error) { return writeRows(ctx, w, w.tables.receipts, b.receipts) },
-	} {
-		refused, err := write()
-		if err != nil {
-			return err
-		}
-		dead = append(dead, refused...)
+	dead, err := w.write(ctx, b)
+	if err != nil {
+		return err
 	}
 	if err := w.bury(ctx, dead); err != nil {
 		return err
@@ -126,6 +120,24 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	w.pos.store(b.marks)
 	w.metrics.flushes.Observe(time.Since(began).Seconds())
 	return nil
+}
+
+// write inserts into all tables at once, which takes as long as the slowest, and returns what cannot be
+// stored.
+func (w *Writer) write(ctx context.Context, b *batch) ([]deadRecord, error) {
+	var refused [4][]deadRecord
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, w.tables.events, b.events); return err })
+	g.Go(func() (err error) {
+		refused[1], err = writeRows(gctx, w, w.tables.deliveries, b.deliveries)
+		return err
+	})
+	g.Go(func() (err error) { refused[2], err = writeRows(gctx, w, w.tables.attempts, b.attempts); return err })
+	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, w.tables.receipts, b.receipts); return err })
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(b.dead, refused[0], refused[1], refused[2], refused[3]), nil
 }
 
 // writeRows inserts the rows and returns those that ClickHouse refuses, found by halving. While

@@ -19,8 +19,11 @@ const (
 	// ahead is how far an id may lie in the future: the generator of a node may run 30 s ahead of a
 	// clock that itself may be 30 s off.
 	ahead = 2 * time.Minute
-	// firstChunk and largestChunk bound the events of which one statement judges the deliveries.
-	firstChunk, largestChunk = 500, 100_000
+	// firstChunk and largestChunk bound the events of which one statement judges the deliveries; it
+	// grows while the page is not full.
+	firstChunk, largestChunk = 2_000, 128_000
+	// largestNominated bounds the ids that are passed back to ClickHouse as a parameter.
+	largestNominated = 5_000
 )
 
 // walk goes through the events that match a query, newest first, window by window.
@@ -48,17 +51,25 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		page.AsOf = asOf
 	}
 	w := r.newWalk(q)
-	for len(page.Rows) <= q.Limit && !w.done() {
-		rows, err := w.next(ctx, q.Limit+1-len(page.Rows))
+	var found []candidate
+	for len(found) <= q.Limit && !w.done() {
+		more, err := w.next(ctx, q.Limit+1-len(found))
 		if err != nil {
 			return event.Page{}, err
 		}
-		page.Rows = append(page.Rows, rows...)
+		found = append(found, more...)
 	}
-	if len(page.Rows) > q.Limit {
-		page.Rows, page.More = page.Rows[:q.Limit], true
+	if len(found) > q.Limit {
+		found, page.More = found[:q.Limit], true
 	}
-	return page, r.complete(ctx, q.Account, page.Rows)
+	if err := r.complete(ctx, q.Account, found, !w.changing()); err != nil {
+		return event.Page{}, err
+	}
+	page.Rows = make([]event.Summary, len(found))
+	for i := range found {
+		page.Rows[i] = found[i].summary
+	}
+	return page, nil
 }
 
 func (r *Reader) newWalk(q event.Query) *walk {
@@ -92,48 +103,87 @@ func (w *walk) from() time.Time {
 	return from
 }
 
-// next returns up to n events that match, or fewer and moves on.
-func (w *walk) next(ctx context.Context, n int) ([]event.Summary, error) {
-	cands, err := w.plain(ctx, n)
+// changing reports whether the query asks for what changes after an event was stored.
+func (w *walk) changing() bool {
+	return len(w.q.Statuses)+len(w.q.Destinations)+len(w.q.Runs) > 0
+}
+
+// next returns up to n events that match, or fewer and moves on. They have been judged when the query
+// is changing.
+func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
+	find := w.plain
+	switch {
+	case w.onlyTrouble():
+		find = w.trouble
+	case w.changing():
+		find = w.joined
+	case len(w.q.Endpoints) > 0:
+		find = w.byEndpoint
+	}
+	found, err := find(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.r.judge(ctx, w.q.Account, cands); err != nil {
+	if len(found) == 0 {
+		return nil, w.jump(ctx)
+	}
+	if !w.changing() {
+		return found, nil
+	}
+	if err := w.r.judge(ctx, w.q.Account, found); err != nil {
 		return nil, err
 	}
-	rows := make([]event.Summary, len(cands))
-	for i := range cands {
-		rows[i] = cands[i].summary
+	found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) })
+	if len(found) < n {
+		w.chunk = min(w.chunk*windowGrowth, largestChunk)
 	}
-	return rows, nil
+	return found, nil
 }
 
-// plain takes the events of the window as they are.
-func (w *walk) plain(ctx context.Context, n int) ([]candidate, error) {
-	limit := n + n/10 + 2 // room for rows that were written twice and not merged yet
-	q := w.r.selectEvents().add(" WHERE account = ", w.q.Account)
-	w.bound(q)
-	q.add(" ORDER BY id DESC LIMIT ", limit)
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q)
-	if err != nil {
-		return nil, err
+// jump passes over time in which nothing was accepted, after a statement has found nothing.
+func (w *walk) jump(ctx context.Context) error {
+	if w.done() || len(w.q.Endpoints) > 1 {
+		return nil // the ids of several endpoints are not in one order, so the newest is not found at once
 	}
-	cut := len(cands) > n
-	if cut {
-		cands = cands[:n]
+	table := "events"
+	if len(w.q.Endpoints) == 1 {
+		table = "events_by_endpoint"
 	}
-	if cut || seen == limit {
-		w.before = cands[len(cands)-1].ID
-	} else {
-		w.leaveWindow()
+	q := new(query).add("SELECT id FROM "+table+" WHERE account = ", w.q.Account)
+	if len(w.q.Endpoints) == 1 {
+		q.add(" AND endpoint = ", w.q.Endpoints[0])
 	}
-	return cands, nil
+	q.add(" AND ts >= ", w.since).add(" AND id >= ", id.Lowest(w.since)).add(" AND id < ", w.before)
+	newest := w.since // the end of the walk, when there is nothing more
+	err := w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1"), func(rows driver.Rows) error {
+		var d id.ID
+		err := rows.Scan((*[16]byte)(&d))
+		newest = d.Time().Add(time.Millisecond)
+		return err
+	})
+	w.until = newest
+	return err
 }
 
-// bound limits a statement to the current window, by the partition and by the primary key.
-func (w *walk) bound(q *query) {
-	q.add(" AND ts >= ", w.from()).add(" AND ts < ", w.until).
-		add(" AND id >= ", id.Lowest(w.from())).add(" AND id < ", w.before)
+// onlyTrouble reports whether every status asked for is one that delivery_trouble nominates.
+func (w *walk) onlyTrouble() bool {
+	trouble := []event.Status{event.Failed, event.Retrying, event.Held}
+	return len(w.q.Statuses) > 0 && !slices.ContainsFunc(w.q.Statuses, func(s event.Status) bool { return !slices.Contains(trouble, s) })
+}
+
+// matches judges what can change after an event was stored. Statements only nominate.
+func (w *walk) matches(c *candidate) bool {
+	q := w.q
+	if len(q.Statuses) > 0 && !slices.ContainsFunc(q.Statuses, func(s event.Status) bool {
+		return s == c.summary.Status || s == event.Held && c.any(func(d event.Delivery) bool { return d.Status == event.Held })
+	}) {
+		return false
+	}
+	if len(q.Destinations) > 0 && !slices.ContainsFunc(c.Dests, func(d string) bool { return slices.Contains(q.Destinations, d) }) &&
+		!c.any(func(d event.Delivery) bool { return slices.Contains(q.Destinations, d.Destination) }) {
+		return false
+	}
+	return len(q.Runs) == 0 || c.any(func(d event.Delivery) bool { return slices.Contains(q.Runs, d.Run) })
 }
 
 // leaveWindow goes on to the next, longer window.
@@ -141,123 +191,4 @@ func (w *walk) leaveWindow() {
 	w.until = w.from()
 	w.before = id.Lowest(w.until)
 	w.width *= windowGrowth
-}
-
-// candidate is an event with what decides its status.
-type candidate struct {
-	event.Event // without headers and body
-	size        uint32
-	deliveries  []event.Delivery
-	summary     event.Summary // set by judge
-}
-
-func (r *Reader) selectEvents() *query {
-	return new(query).add("SELECT id, endpoint, type, source, verdict, reason, dests, size FROM events")
-}
-
-// candidates runs a statement of selectEvents, newest first, and skips rows that were written twice.
-// It also returns how many rows there were before that.
-func (r *Reader) candidates(ctx context.Context, account string, q *query) (cands []candidate, seen int, err error) {
-	err = r.each(ctx, q, func(rows driver.Rows) error {
-		var c candidate
-		var source, verdict, reason string
-		err := rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, &c.Dests, &c.size)
-		seen++
-		if err != nil || len(cands) > 0 && cands[len(cands)-1].ID == c.ID {
-			return err
-		}
-		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
-		cands = append(cands, c)
-		return nil
-	})
-	return cands, seen, err
-}
-
-// judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
-func (r *Reader) judge(ctx context.Context, account string, cands []candidate) error {
-	if len(cands) == 0 {
-		return nil
-	}
-	at := make(map[id.ID]*candidate, len(cands))
-	ids := make([]id.ID, len(cands))
-	for i := range cands {
-		ids[i] = cands[i].ID
-		at[cands[i].ID] = &cands[i]
-	}
-	q := selectDeliveries().add(" FINAL WHERE account = ", account)
-	boundIDs(q, ids)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
-		d, of, err := scanDelivery(rows)
-		if c := at[of]; err == nil && c != nil {
-			c.deliveries = append(c.deliveries, d)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i := range cands {
-		c := &cands[i]
-		c.summary = summarize(&c.Event, c.deliveries)
-		c.summary.Size = int(c.size)
-	}
-	return nil
-}
-
-// boundIDs limits a statement to ids, given newest first, and to their time.
-func boundIDs(q *query, ids []id.ID) {
-	q.add(" AND ts >= ", ids[len(ids)-1].Time()).add(" AND ts <= ", ids[0].Time()).add(" AND id IN ", ids)
-}
-
-func selectDeliveries() *query {
-	return new(query).add("SELECT id, dest, status, reason, code, next_at, last_at, run FROM deliveries")
-}
-
-func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
-	var status, reason string
-	var code uint16
-	var next, last time.Time
-	err = rows.Scan((*[16]byte)(&of), &d.Destination, &status, &reason, &code, &next, &last, &d.Run)
-	d.Status, d.Reason, d.Code = event.Status(status), event.Reason(reason), int(code)
-	d.NextAttemptAt, d.LastAt = instant(next), instant(last)
-	return d, of, err
-}
-
-// complete adds to the rows of a page what only the attempts and the receipts know.
-func (r *Reader) complete(ctx context.Context, account string, page []event.Summary) error {
-	if len(page) == 0 {
-		return nil
-	}
-	at := make(map[id.ID]*event.Summary, len(page))
-	ids := make([]id.ID, len(page))
-	for i := range page {
-		ids[i] = page[i].ID
-		at[ids[i]] = &page[i]
-	}
-	q := new(query).add("SELECT id, uniqExact(dest, att), max(at) FROM attempts WHERE account = ", account)
-	boundIDs(q, ids)
-	err := r.each(ctx, q.add(" GROUP BY id"), func(rows driver.Rows) error {
-		var d id.ID
-		var n uint64
-		var last time.Time
-		if err := rows.Scan((*[16]byte)(&d), &n, &last); err != nil {
-			return err
-		}
-		at[d].Attempts, at[d].LastAttemptAt = int(n), instant(last)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	q = new(query).add("SELECT id, state FROM receipts FINAL WHERE account = ", account)
-	boundIDs(q, ids)
-	return r.each(ctx, q, func(rows driver.Rows) error {
-		var d id.ID
-		var state string
-		if err := rows.Scan((*[16]byte)(&d), &state); err != nil {
-			return err
-		}
-		at[d].Processing = event.Processing(state)
-		return nil
-	})
 }

@@ -2,13 +2,22 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/event"
@@ -59,6 +68,9 @@ func withKafka(run func() int) int {
 	return run()
 }
 
+// ipComparer lets cmp compare addresses.
+var ipComparer = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
 // bench is a log and a database of a test's own.
 type bench struct {
 	testing.TB
@@ -97,10 +109,15 @@ func testLog(t testing.TB) *slog.Logger {
 // writer runs a writer until the returned function is called or the test ends.
 func (b *bench) writer(cfg store.WriterConfig) (*store.Writer, func()) {
 	b.Helper()
+	return b.writerOf(cfg, nil)
+}
+
+func (b *bench) writerOf(cfg store.WriterConfig, reg prometheus.Registerer) (*store.Writer, func()) {
+	b.Helper()
 	if cfg.URL == "" {
 		cfg.URL = b.url
 	}
-	w, err := store.NewWriter(cfg, store.WriterDeps{Log: testLog(b), Stream: b.stream, Producer: b.producer})
+	w, err := store.NewWriter(cfg, store.WriterDeps{Log: testLog(b), Stream: b.stream, Producer: b.producer, Metrics: reg})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -118,7 +135,8 @@ func (b *bench) writer(cfg store.WriterConfig) (*store.Writer, func()) {
 
 func (b *bench) reader(w store.Kicker) *store.Reader {
 	b.Helper()
-	return b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30}, w)
+	// The wait is long because the machine may be busy; what a short one does is tested by itself.
+	return b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
 }
 
 func (b *bench) readerOf(cfg store.ReaderConfig, w store.Kicker) *store.Reader {
@@ -175,6 +193,134 @@ func (b *bench) outcome(e *event.Event, dest string, status event.Status, change
 		f(o)
 	}
 	return o
+}
+
+// query asks ClickHouse for one number.
+func (b *bench) query(statement string) (n uint64) {
+	b.Helper()
+	b.sql(func(conn driver.Conn) error { return conn.QueryRow(b.Context(), statement).Scan(&n) })
+	return n
+}
+
+func (b *bench) exec(statement string) {
+	b.Helper()
+	b.sql(func(conn driver.Conn) error { return conn.Exec(b.Context(), statement) })
+}
+
+func (b *bench) sql(f func(driver.Conn) error) {
+	b.Helper()
+	opts, err := clickhouse.ParseDSN(b.url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(f(conn), conn.Close()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// rewind sets the committed offsets of the writer's group back, as a crash between insert and commit
+// leaves them. No writer may run.
+func (b *bench) rewind(to func(p stream.Partition, committed int64) int64) {
+	b.Helper()
+	assigned := make(chan map[stream.Partition]stream.Mark, 1)
+	g, err := stream.NewGroup(b.stream, stream.GroupConfig{
+		Name: store.Group, Topics: store.Topics(), MaxPoll: 1,
+		Assigned: func(marks map[stream.Partition]stream.Mark) { assigned <- marks },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_ = g.Poll(ctx, func(stream.Partition, []*stream.Record) {})
+		}
+	})
+	marks := <-assigned
+	for p, m := range marks {
+		m.Offset = to(p, m.Offset)
+		marks[p] = m
+	}
+	if err := g.Commit(b.Context(), marks); err != nil {
+		b.Error(err)
+	}
+	cancel()
+}
+
+// proxy stands between the store and ClickHouse, so that a test can take ClickHouse away.
+type proxy struct {
+	testing.TB
+	address string
+
+	mu       sync.Mutex // guards listener and open
+	listener net.Listener
+	open     map[net.Conn]bool
+	wg       sync.WaitGroup
+}
+
+func newProxy(t testing.TB) *proxy {
+	p := &proxy{TB: t, address: "127.0.0.1:0", open: map[net.Conn]bool{}}
+	p.up()
+	t.Cleanup(p.wg.Wait)
+	t.Cleanup(p.down)
+	return p
+}
+
+// url is that of the bench's database behind the proxy.
+func (p *proxy) url(b *bench) string { return strings.Replace(b.url, engines.clickhouse, p.address, 1) }
+
+func (p *proxy) up() {
+	p.Helper()
+	l, err := net.Listen("tcp", p.address)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.mu.Lock()
+	p.listener, p.address = l, l.Addr().String()
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", engines.clickhouse)
+			if err != nil {
+				p.Error(err)
+				return
+			}
+			p.mu.Lock()
+			p.open[from], p.open[to] = true, true
+			p.mu.Unlock()
+			p.wg.Go(func() { p.copy(to, from) })
+			p.wg.Go(func() { p.copy(from, to) })
+		}
+	})
+}
+
+func (p *proxy) copy(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	to.Close()
+	from.Close()
+}
+
+// down closes the port and every connection.
+func (p *proxy) down() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listener.Close()
+	for c := range p.open {
+		c.Close()
+	}
+	clear(p.open)
 }
 
 // put produces records to a topic, each into the partition of its event, and waits for them.

@@ -40,6 +40,8 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	}
 	conn, err := open(cfg.URL, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = cfg.Connections, cfg.Connections
+		// All rows of an event share its day, so FINAL has nothing to merge across partitions.
+		o.Settings["do_not_merge_across_partitions_select_final"] = 1
 	})
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func decodeCommand(s source) (*deliveryRow, error) {
 	if err != nil || w.Run == "" {
 		return nil, err
 	}
-	version, err := deliveryVersion(w.Run, rankOpen, 0)
+	version, err := deliveryVersion(w.Run, rankOpen, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,9 @@ func decodeReceipt(s source) (*receiptRow, error) {
 	return &receiptRow{Receipt: x, source: s}, nil
 }
 
-// deliveryVersion is run_ms << 80 | rank << 64 | offset. The milliseconds come from the time inside the
-// id of the run, run_… or rec_…; the automatic chain has no run and counts as 0, below every run.
+// deliveryVersion is run_ms << 80 | rank << 64 | offset + 1. The milliseconds come from the time inside
+// the id of the run, run_… or rec_…; the automatic chain has no run and counts as 0, below every run.
+// The 1 keeps the first outcome of a partition apart from a command, which has the offset -1.
 func deliveryVersion(run string, rank uint64, offset int64) (*big.Int, error) {
 	var ms uint64
 	if run != "" {
@@ -128,7 +129,7 @@ func deliveryVersion(run string, rank uint64, offset int64) (*big.Int, error) {
 		ms = uint64(r.UnixMilli())
 	}
 	v := new(big.Int).SetUint64(ms<<16 | rank)
-	return v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(uint64(offset))), nil
+	return v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(uint64(offset+1))), nil
 }
 
 // version lets processed win over any other state, else the later record.

@@ -42,7 +42,7 @@ func TestWriteAndRead(t *testing.T) {
 	if !d.AsOf.IsZero() {
 		t.Fatalf("the fence timed out: as of %v", d.AsOf)
 	}
-	if diff := cmp.Diff(e, d.Event, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(e, d.Event, ipComparer); diff != "" {
 		t.Fatal(diff)
 	}
 	if d.Status != event.Pending || d.Counts != (event.Counts{Total: 2, Pending: 2}) {
@@ -65,8 +65,8 @@ func TestWriteAndRead(t *testing.T) {
 	if d.Status != event.Retrying || d.Summary.Attempts != 1 || !d.NextAttemptAt.Equal(o.NextAt) || len(d.Attempts) != 1 {
 		t.Fatalf("%+v", d.Summary)
 	}
-	want := event.AttemptRow{Attempt: *o.Attempt, Destination: "dst_a", Number: 1, NextAt: o.NextAt}
-	if diff := cmp.Diff(want, d.Attempts[0], cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	want := event.AttemptRow{Attempt: *o.Attempt, Endpoint: o.Endpoint, Destination: "dst_a", Number: 1, NextAt: o.NextAt}
+	if diff := cmp.Diff(want, d.Attempts[0], ipComparer); diff != "" {
 		t.Fatal(diff)
 	}
 

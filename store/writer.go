@@ -117,7 +117,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 
 func (w *Writer) connect() (err error) {
 	w.conn, err = open(w.cfg.URL, func(o *clickhouse.Options) {
-		o.MaxOpenConns, o.MaxIdleConns = 2, 2
+		o.MaxOpenConns, o.MaxIdleConns = 4, 4 // one per table
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
 	})

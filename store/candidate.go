@@ -1,0 +1,156 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// candidate is an event with what decides its status.
+type candidate struct {
+	event.Event // without headers and body
+	size        uint32
+	deliveries  []event.Delivery
+	summary     event.Summary // set by judge
+}
+
+// any reports whether a delivery of the candidate fulfils a condition.
+func (c *candidate) any(f func(event.Delivery) bool) bool {
+	return slices.ContainsFunc(c.deliveries, f)
+}
+
+const selectEventsText = "SELECT id, endpoint, type, source, verdict, reason, dests, size FROM events"
+
+func selectEvents() *query { return new(query).add(selectEventsText) }
+
+// candidates runs a statement of selectEvents, newest first, and skips rows that were written twice.
+// It also returns how many rows there were before that.
+func (r *Reader) candidates(ctx context.Context, account string, q *query) (cands []candidate, seen int, err error) {
+	err = r.each(ctx, q, func(rows driver.Rows) error {
+		var c candidate
+		var source, verdict, reason string
+		err := rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, &c.Dests, &c.size)
+		seen++
+		if err != nil || len(cands) > 0 && cands[len(cands)-1].ID == c.ID {
+			return err
+		}
+		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
+		cands = append(cands, c)
+		return nil
+	})
+	return cands, seen, err
+}
+
+// judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
+func (r *Reader) judge(ctx context.Context, account string, cands []candidate) error {
+	if len(cands) == 0 {
+		return nil
+	}
+	at := make(map[id.ID]*candidate, len(cands))
+	ids := make([]id.ID, len(cands))
+	for i := range cands {
+		ids[i] = cands[i].ID
+		at[cands[i].ID] = &cands[i]
+	}
+	q := selectDeliveries().add(" FINAL WHERE account = ", account)
+	boundIDs(q, ids)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		d, of, err := scanDelivery(rows)
+		if c := at[of]; err == nil && c != nil {
+			c.deliveries = append(c.deliveries, d)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range cands {
+		c := &cands[i]
+		// The first delivery of the deciding status gives the reason: always the same one.
+		slices.SortFunc(c.deliveries, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
+		c.summary = summarize(&c.Event, c.deliveries)
+		c.summary.Size = int(c.size)
+	}
+	return nil
+}
+
+// boundIDs limits a statement to ids, given newest first, and to their time.
+func boundIDs(q *query, ids []id.ID) {
+	q.add(" AND ts >= ", ids[len(ids)-1].Time()).add(" AND ts <= ", ids[0].Time()).add(" AND id IN ", ids)
+}
+
+func selectDeliveries() *query {
+	return new(query).add("SELECT id, dest, status, reason, code, next_at, last_at, run FROM deliveries")
+}
+
+func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
+	var status, reason string
+	var code uint16
+	var next, last time.Time
+	err = rows.Scan((*[16]byte)(&of), &d.Destination, &status, &reason, &code, &next, &last, &d.Run)
+	d.Status, d.Reason, d.Code = event.Status(status), event.Reason(reason), int(code)
+	d.NextAttemptAt, d.LastAt = instant(next), instant(last)
+	return d, of, err
+}
+
+// complete adds to the rows of a page what only the attempts and the receipts know, and the statuses
+// unless they have been judged.
+func (r *Reader) complete(ctx context.Context, account string, page []candidate, judge bool) error {
+	if len(page) == 0 {
+		return nil
+	}
+	ids := make([]id.ID, len(page))
+	for i := range page {
+		ids[i] = page[i].ID
+	}
+	attempts, receipts := map[id.ID]attemptCount{}, map[id.ID]event.Processing{}
+	g, gctx := errgroup.WithContext(ctx)
+	if judge {
+		g.Go(func() error { return r.judge(gctx, account, page) })
+	}
+	g.Go(func() error { return r.countAttempts(gctx, account, ids, attempts) })
+	g.Go(func() error { return r.findReceipts(gctx, account, ids, receipts) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i := range page {
+		s, tried := &page[i].summary, attempts[page[i].ID]
+		s.Attempts, s.LastAttemptAt = tried.n, tried.last
+		if state, ok := receipts[page[i].ID]; ok {
+			s.Processing = state
+		}
+	}
+	return nil
+}
+
+func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID, into map[id.ID]attemptCount) error {
+	q := new(query).add("SELECT id, uniqExact(dest, att), max(at) FROM attempts WHERE account = ", account)
+	boundIDs(q, ids)
+	return r.each(ctx, q.add(" GROUP BY id"), func(rows driver.Rows) error {
+		var d id.ID
+		var n uint64
+		var last time.Time
+		err := rows.Scan((*[16]byte)(&d), &n, &last)
+		into[d] = attemptCount{int(n), instant(last)}
+		return err
+	})
+}
+
+func (r *Reader) findReceipts(ctx context.Context, account string, ids []id.ID, into map[id.ID]event.Processing) error {
+	q := new(query).add("SELECT id, state FROM receipts FINAL WHERE account = ", account)
+	boundIDs(q, ids)
+	return r.each(ctx, q, func(rows driver.Rows) error {
+		var d id.ID
+		var state string
+		err := rows.Scan((*[16]byte)(&d), &state)
+		into[d] = event.Processing(state)
+		return err
+	})
+}

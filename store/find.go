@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// The functions below find the next events of a walk that may match, newest first, each by the table
+// that leads to them fastest. What they return still has to be judged.
+
+// plain takes the events of the window as they are.
+func (w *walk) plain(ctx context.Context, n int) ([]candidate, error) {
+	limit := roomFor(n)
+	q := w.immutable(w.bound(selectEvents()))
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY id DESC LIMIT ", limit))
+	if err != nil {
+		return nil, err
+	}
+	return w.advance(cands, n, seen == limit, w.leaveWindow), nil
+}
+
+// roomFor is how many rows to ask for to get n, since some may have been written twice.
+func roomFor(n int) int { return n + n/10 + 2 }
+
+// advance cuts the candidates to n and moves on: below the last of them when there may be more in what
+// was looked at, else by leave.
+func (w *walk) advance(cands []candidate, n int, more bool, leave func()) []candidate {
+	if len(cands) > n {
+		cands, more = cands[:n], true
+	}
+	if more {
+		w.before = cands[len(cands)-1].ID
+	} else {
+		leave()
+	}
+	return cands
+}
+
+// byEndpoint finds the ids in the order of the endpoints, then the events.
+func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
+	q := w.immutable(w.bound(new(query).add("SELECT id FROM events_by_endpoint")))
+	return w.nominated(ctx, q, roomFor(n), n)
+}
+
+// trouble takes the events that ever failed, waited or were held. Most have been delivered since, so it
+// looks at a chunk of them.
+func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
+	limit := max(roomFor(n), min(w.chunk, largestNominated))
+	q := w.bound(new(query).add("SELECT DISTINCT id FROM delivery_trouble"))
+	if len(w.q.Endpoints) > 0 {
+		q.add(" AND endpoint IN ", w.q.Endpoints)
+	}
+	return w.nominated(ctx, q, limit, limit)
+}
+
+// nominated runs a statement that selects ids and reads the events behind them.
+func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candidate, error) {
+	var ids []id.ID
+	err := w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT ", limit), func(rows driver.Rows) error {
+		var d id.ID
+		err := rows.Scan((*[16]byte)(&d))
+		ids = append(ids, d)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	full := len(ids) == limit
+	if ids = slices.Compact(ids); len(ids) > n {
+		ids, full = ids[:n], true
+	}
+	var cands []candidate
+	if len(ids) > 0 {
+		q := selectEvents().add(" WHERE account = ", w.q.Account)
+		boundIDs(q, ids)
+		if cands, _, err = w.r.candidates(ctx, w.q.Account, w.immutable(q).add(" ORDER BY id DESC")); err != nil {
+			return nil, err
+		}
+	}
+	if full {
+		w.before = ids[len(ids)-1]
+	} else {
+		w.leaveWindow()
+	}
+	return cands, nil
+}
+
+// joined lets ClickHouse nominate by status, destination and run, within as many events as one
+// statement may judge.
+func (w *walk) joined(ctx context.Context, n int) ([]candidate, error) {
+	lowest, cut, err := w.edge(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limit := roomFor(n)
+	q := new(query).add("SELECT e.id, endpoint, type, source, verdict, reason, dests, size FROM (")
+	q.add(selectEventsText)
+	w.immutable(w.bound(q).add(" AND id >= ", lowest))
+	if len(w.q.Endpoints) > 0 {
+		w.immutable(w.bound(q.add(" AND id IN (SELECT id FROM events_by_endpoint")).add(" AND id >= ", lowest)).add(")")
+	}
+	q.add(") AS e LEFT JOIN (SELECT id, groupArray(dest) AS ds, groupArray(status) AS ss, groupArray(run) AS rs FROM deliveries FINAL")
+	w.bound(q).add(" AND id >= ", lowest).add(" GROUP BY id) AS d ON e.id = d.id WHERE 1")
+	w.nominate(q)
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY e.id DESC LIMIT ", limit))
+	if err != nil {
+		return nil, err
+	}
+	return w.advance(cands, n, seen == limit, func() {
+		if cut {
+			w.before = lowest
+		} else {
+			w.leaveWindow()
+		}
+	}), nil
+}
+
+// edge is the lowest id that the next statement judges, and whether the window goes on below it.
+func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
+	table := "events"
+	if len(w.q.Endpoints) > 0 {
+		table = "events_by_endpoint"
+	}
+	q := w.immutable(w.bound(new(query).add("SELECT id FROM " + table)))
+	lowest = id.Lowest(w.from())
+	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.chunk-1), func(rows driver.Rows) error {
+		cut = true
+		return rows.Scan((*[16]byte)(&lowest))
+	})
+	return lowest, cut, err
+}
