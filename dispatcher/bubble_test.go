@@ -17,6 +17,7 @@ import (
 // network in memory, and hours of waiting take a moment.
 type bubbleWorld struct {
 	*world
+	cluster *kfake.Cluster
 	network *kfake.VirtualNetwork
 	servers sync.WaitGroup
 }
@@ -30,7 +31,7 @@ func bubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) 
 			t.Fatal(err)
 		}
 		transport := &http.Transport{DialContext: network.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}
-		w := &bubbleWorld{network: &network}
+		w := &bubbleWorld{cluster: cluster, network: &network}
 		defer func() {
 			w.shut()
 			transport.CloseIdleConnections()

@@ -57,6 +57,10 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 			t.Fatal(d)
 		}
 		checkTimes(t, all)
+		if w.metric("relay_dispatch_attempts_total", "http_status") != 6 || w.metric("relay_dispatch_outcomes_total", "attempts_exhausted") != 1 ||
+			w.metric("relay_dispatch_late_seconds", "") != 5 || w.metric("relay_dispatch_attempt_seconds", "") != 6 {
+			t.Error("the metrics do not tell of six attempts, five of them retries, and one failure")
+		}
 		for i, base := range []time.Duration{1, 7, 90, 1000, 1000} {
 			wait := all[i].NextAt.Sub(all[i].Attempt.StartedAt)
 			if base *= time.Second; wait < base*9/10-time.Millisecond || wait > base*11/10+time.Millisecond {

@@ -5,24 +5,48 @@
 // dead for what cannot be decoded.
 //
 //	poll → partition (tracker of slots) → lane of the destination → attempt → follow-up → outcome → slot done
-//	committer: lowest slot that is not done, what is done beyond it as holes in the metadata
+//	committer: lowest slot that is not done, and what is done beyond it as holes in the metadata
 //
 // A record is a slot; it is done when, for each of its destinations, the outcome is acknowledged by
-// Kafka and before it the record that continues the delivery, if there is one. Work that is not due
-// waits in the retry topic of its delay: the head of such a partition is held in memory until then
-// and the partition rests when enough is held. A destination that cannot take more gets its work later:
-// it is parked in a retry topic, or its partition pauses for a moment if the destination is only busy.
+// Kafka and before it the record that continues the delivery, if there is one. A retry is the same
+// work with the next attempt number, in the retry topic of its delay; the head of such a partition is
+// held in memory until it is due. What a destination cannot take now is parked in a retry topic, or its
+// partition pauses for a moment if the destination is only busy (see lanes).
 //
 // Back-pressure: a lane that is stuck parks, a partition with too much undone work pauses, a node
 // that holds all it may stops reading.
 //
-// Ownership: a partition belongs to one node at a time. When it is revoked the intake stops, what is
-// in flight finishes, its offset is committed, and the partition object is dropped.
+// Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
+// it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
+// object is dropped; what still completes after that commits nothing. The goroutines are the intake,
+// the timer of the tiers, the committer, the one that produces again what was refused, and one for
+// each request in flight. Everything they share is behind lanes.mu, then partition.mu.
 //
 // # Invariants
 //
-//  1. No delivery is lost, whatever finishes in which order and wherever the process dies
-//     (TestRandomCompletionsSurviveCrashes, TestCommitNeverPassesUndone).
+//  1. Nothing is lost, whatever finishes in which order and wherever the process dies: a commit never
+//     passes a record that is not done (TestCommitNeverPassesUndone, TestRandomCompletionsSurviveCrashes;
+//     with the tag faults TestCrashPoints).
+//  2. The follow-up is in the log before the outcome that speaks of it, and both before the offset is
+//     committed (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsProducedUntilItIsTaken).
+//  3. After a crash no more is done again than was done since the last commit, was in flight, or had no
+//     room in the metadata (TestHolesSurviveRestart, TestHolesLimits).
+//  4. No attempt is early; it is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
+//     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor30Seconds, TestDeepTier).
+//  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does
+//     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded).
+//  6. Memory is bounded, however much is pending (TestIntakeStopsWhenNothingCanBeRecorded,
+//     TestPartitionPausesWhenTooMuchIsUndone, TestTierPausesAtItsShare, TestLaneBytesAreBounded).
+//  7. The body arrives byte for byte, and what is signed is what is sent (TestBodyArrivesByteForByte,
+//     TestTwoSecretsTwoSignatures).
+//  8. An attempt is one request, and no redirect is followed (TestOneAttemptIsOneRequest, TestRecordedResponse).
+//  9. A partition has one owner: what is in flight is waited for when it is revoked, and nothing is
+//     committed when it is lost (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
+//  10. The configuration at the moment of the attempt counts (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
+//  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
+//  12. A record that cannot be decoded is kept, told of and passed (TestPoison).
+//  13. A stop finishes what is in flight, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
+//     TestRunEndsWithItsContext, TestMain).
 package dispatcher
 
 import (
@@ -54,8 +78,8 @@ const (
 	revokeWait = 20 * time.Second
 	// commitAfter finished records a commit is made even if its time has not come.
 	commitAfter = 5000
-	// commitTimeout bounds one commit.
-	commitTimeout = 10 * time.Second
+	// commitTimeout bounds one commit; with revokeWait it is less than what the group gives.
+	commitTimeout = 5 * time.Second
 	// sweepEvery is how often empty lanes are looked for.
 	sweepEvery = time.Minute
 )

@@ -299,6 +299,9 @@ func TestPoison(t *testing.T) {
 		w.accept(w.newEvent(`{"good":1}`))
 		all := w.outcomes(count(4))
 		stop()
+		if n := w.metric("relay_dispatch_dead_total", ""); n != 3 {
+			t.Errorf("%v dead records are counted", n)
+		}
 		got := statuses(all)
 		slices.Sort(got)
 		want := []string{"delivered", "failed undecodable", "failed undecodable", "failed undecodable"}

@@ -106,7 +106,8 @@ type world struct {
 	secret     sign.Secret
 	now        func() time.Time
 	rt         http.RoundTripper
-	patience   time.Duration // of reads
+	patience   time.Duration        // of reads
+	metrics    *prometheus.Registry // of the dispatcher that was started last
 	close      []func()
 	background sync.WaitGroup
 }
@@ -244,6 +245,7 @@ func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 		Log: w.stream.Log, Stream: w.stream, Producer: w.producer, Config: w.view, Keyring: w.keyring, Transport: w.rt,
 		IDs: w.ids, Now: w.now, Metrics: prometheus.NewRegistry(),
 	}
+	w.metrics = deps.Metrics.(*prometheus.Registry)
 	for _, f := range change {
 		f(&deps)
 	}
@@ -261,6 +263,30 @@ func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
 	w.close = append(w.close, stop)
 	return d, stop
+}
+
+// metric is the sum of a counter over its labels, or of those series that have the value as a label.
+func (w *world) metric(name, label string) (sum float64) {
+	w.tb.Helper()
+	families, err := w.metrics.Gather()
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			wanted := label == ""
+			for _, l := range m.GetLabel() {
+				wanted = wanted || l.GetValue() == label
+			}
+			if wanted {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
 }
 
 // outcomes reads the topic until done says that it has seen enough, and returns all.

@@ -1,9 +1,43 @@
 package dispatcher
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Every test that the package doc names as the keeper of an invariant is there.
+func TestInvariantsNameTheirTests(t *testing.T) {
+	doc, err := os.ReadFile("dispatcher.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(text)
+	}
+	head, _, _ := strings.Cut(string(doc), "\npackage ")
+	names := regexp.MustCompile(`Test\w+`).FindAllString(head, -1)
+	if len(names) < 13 {
+		t.Errorf("the doc names %d tests", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(tests.String(), "func "+name+"(") {
+			t.Errorf("%s is not there", name)
+		}
+	}
+}
