@@ -148,7 +148,9 @@ func TestTornSnapshots(t *testing.T) {
 			again("altered", altered)
 		}
 	}
-	rewrite(t, n, records)
+	// Whole again, with a record of another node's snapshot in between.
+	strange := &stream.Record{Key: []byte("snap_other"), Value: []byte("x"), Headers: records[1].Headers}
+	rewrite(t, n, append([]*stream.Record{records[0], strange}, records[1:]...))
 	if got := loaded(); got != newer.seq {
 		t.Fatalf("whole again: loaded %d, want %d", got, newer.seq)
 	}
