@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+// A full disk is 503, never a false 2xx. When there is room again the same process goes on, and everything
+// that was answered 2xx is there, also after a restart.
+func TestFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "size=256m"); err != nil {
+		testkit.Absent(t, "a small file system that can be filled: mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	p := startDevProcess(t, dir)
+	ep, in, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	var mu sync.Mutex // guards the maps
+	stored, statuses := map[string]bool{}, map[int]int{}
+	send := func() int {
+		res, err := http.Post(in, "application/octet-stream", bytes.NewReader(make([]byte, 10_000)))
+		if err != nil {
+			t.Errorf("no answer: %v", err)
+			return 0
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		statuses[res.StatusCode]++
+		if res.StatusCode/100 == 2 {
+			stored[res.Header.Get("Relay-Event-Id")] = true
+		}
+		if res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") == "" {
+			t.Error("503 without Retry-After")
+		}
+		return res.StatusCode
+	}
+	for range 20 {
+		send()
+	}
+	if len(stored) != 20 {
+		t.Fatalf("before: %v", statuses)
+	}
+
+	filler := filepath.Join(dir, "filler")
+	fill(t, filler)
+	started := time.Now()
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for time.Since(started) < 5*time.Second {
+				send()
+			}
+		})
+	}
+	clients.Wait()
+	t.Logf("full: %v", statuses)
+	if statuses[http.StatusServiceUnavailable] == 0 || len(statuses) != 2 {
+		t.Errorf("answers of a full disk: %v", statuses)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	for freed := time.Now(); send() != http.StatusOK; time.Sleep(100 * time.Millisecond) {
+		if time.Since(freed) > 20*time.Second {
+			t.Fatalf("nothing is accepted after there is room again\n%s", p.logs)
+		}
+	}
+	h := &hostile{process: p, t: t}
+	check := func(when string) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // the store had no room either
+			rows, missing := h.listed(ep), 0
+			for id := range stored {
+				if rows[id] == "" {
+					missing++
+				}
+			}
+			if missing == 0 {
+				t.Logf("%s: all are listed, %v later", when, time.Since(began).Round(time.Millisecond))
+				return
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("%s: %d of %d that were answered 2xx are not listed\n%s", when, missing, len(stored), p.logs)
+			}
+		}
+	}
+	check("after")
+	if err := p.stop(os.Interrupt.(syscall.Signal)); err != nil {
+		t.Fatalf("ended with %v\n%s", err, p.logs)
+	}
+	p.start()
+	check("after a restart")
+	t.Logf("%d of %v were answered 2xx", len(stored), statuses)
+}
+
+// fill writes a file until the file system is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<20); ; {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
