@@ -16,6 +16,8 @@ import (
 const (
 	// detailAttempts and detailBody bound the attempts within the read of one event.
 	detailAttempts, detailBody = 200, 1 << 10
+	// behindTimeout is how long a store that did not pass the fence may take before the log is asked.
+	behindTimeout = time.Second
 	// attemptBody bounds the bodies in a page of attempts; longer ones are never stored.
 	attemptBody = 16 << 10
 )
@@ -33,15 +35,28 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
-	detail, err := r.stored(ctx, account, d)
-	if err == nil {
+	detail, err := r.storedSoon(ctx, account, d, !asOf.IsZero())
+	if errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable) {
+		detail, err = r.logged(ctx, account, d, asOf, err)
+	}
+	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
+		detail, err = r.stored(ctx, account, d) // too old for the log: whatever time the store takes
+	}
+	if err == nil && detail.AsOf.IsZero() {
 		detail.AsOf = asOf
-		return detail, nil
 	}
-	if !errors.Is(err, event.ErrNotFound) && !errors.Is(err, event.ErrUnavailable) {
-		return nil, err
+	return detail, err
+}
+
+// storedSoon is stored with little patience for a store that is behind: it may be frozen, and the log
+// has what is new.
+func (r *Reader) storedSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
+	if behind {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, behindTimeout)
+		defer cancel()
 	}
-	return r.logged(ctx, account, d, asOf, err)
+	return r.stored(ctx, account, d)
 }
 
 // logged answers from the log when the store could not; storeErr says why.
