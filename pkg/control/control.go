@@ -19,7 +19,8 @@
 //   - a revoked key is refused everywhere once the revocation is answered, by a node that hangs too
 //     (TestRevocation…);
 //   - a log with missing records is refused (TestGap…);
-//   - no secret stands in clear in a record, a snapshot or a log line (TestNoSecretInClear).
+//   - no secret stands in clear in a record, a snapshot or a log line (TestNoSecretInClear);
+//   - 200,000 endpoints are ready in 5 s and take less than 300 MB (TestCeiling).
 package control
 
 import (

@@ -224,6 +224,7 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold ice
 		a := node(t, cold.around(t, conf), Config{Node: "a"}, func(c *Control) { c.timing.beat = time.Hour })
+		time.Sleep(time.Second) // until it has announced what it wrote at its start
 		cold.freeze(t)
 		var wg sync.WaitGroup
 		wg.Go(func() {

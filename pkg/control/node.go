@@ -89,6 +89,7 @@ func (c *Control) beats(ctx context.Context) error {
 	defer tick.Stop()
 	healthy := true
 	for ctx.Err() == nil {
+		began := time.Now()
 		err := c.beat(ctx)
 		if ctx.Err() == nil && (err == nil) != healthy {
 			healthy = !healthy
@@ -97,10 +98,8 @@ func (c *Control) beats(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-c.kick:
-			// Announce soon, but not every record of a burst.
-			if err := pause(ctx, c.timing.beatGap); err != nil {
-				continue
-			}
+			// Announce a lone record at once, of a burst not every one.
+			_ = pause(ctx, c.timing.beatGap-time.Since(began)) // the loop looks at ctx
 		case <-ctx.Done():
 		}
 	}

@@ -22,9 +22,10 @@ func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
 
 // TestConcurrentUpdatesAreSerial has two nodes count in the same field: the sum shows that no update
 // was lost, the revisions that there is one order.
-func TestConcurrentUpdatesAreSerial(t *testing.T) {
+func TestConcurrentUpdatesAreSerial(t *testing.T) { concurrentUpdates(t, broker(t)) }
+
+func concurrentUpdates(t *testing.T, conf stream.Config) {
 	const each = 100
-	conf := broker(t)
 	a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
 	e := a.create(t)
 	var mu sync.Mutex

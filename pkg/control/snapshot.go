@@ -91,7 +91,7 @@ func (c *Control) snapshots(ctx context.Context, last snapshotPlace) error {
 		if err != nil {
 			c.metrics.snapshots.WithLabelValues("error").Inc()
 			c.log.LogAttrs(ctx, slog.LevelWarn, "write a snapshot of the configuration", slog.Any("error", err))
-			_ = pause(ctx, c.timing.write) // ctx is judged by the loop
+			_ = pause(ctx, c.timing.write) // the loop looks at ctx
 			continue
 		}
 		c.metrics.snapshots.WithLabelValues("written").Inc()
