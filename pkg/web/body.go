@@ -76,11 +76,10 @@ func SyntaxFault(param string, err error) error {
 	if d, ok := errors.AsType[*DuplicateError](err); ok {
 		return Invalid(Join(param, d.Name), "stands twice; send it once")
 	}
-	subject := "the body"
 	if param != "" {
-		subject = param
+		return Invalid(param, "is not the JSON that is wanted: %v", err)
 	}
-	return Invalid(param, "%s is not the JSON that is wanted: %v", subject, err)
+	return Invalid("", "the body is not the JSON that is wanted: %v", err)
 }
 
 // Join is the path of a member below another path.

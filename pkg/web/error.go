@@ -34,6 +34,7 @@ const (
 const internalMessage = "something failed on our side; the request id names it in our logs"
 
 // Error is an answer that is not a success. Message, Param and Code are for the client; Err is for the log.
+// A message with a parameter is a predicate ("must be an integer"): the answer puts the parameter before it.
 type Error struct {
 	Status  int
 	Type    string
@@ -60,6 +61,17 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// maxShownParam is the longest parameter that a message repeats: it may be a name that the client made up.
+const maxShownParam = 200
+
+// text is the message as a client reads it. It names the parameter: many clients show nothing else.
+func (e *Error) text() string {
+	if e.Param == "" || len(e.Param) > maxShownParam {
+		return e.Message
+	}
+	return e.Param + ": " + e.Message
+}
 
 // Invalid is the 400 for one parameter; an empty param names none.
 func Invalid(param, format string, args ...any) *Error {
@@ -119,7 +131,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID), slog.String("error", e.Error()))
 	}
 	var body errorBody
-	body.Error.Type, body.Error.Message, body.Error.Param, body.Error.Code = e.Type, e.Message, e.Param, e.Code
+	body.Error.Type, body.Error.Message, body.Error.Param, body.Error.Code = e.Type, e.text(), e.Param, e.Code
 	if body.Error.Run = e.Run; e.Run != "" {
 		body.Error.Queued = &e.Queued
 	}

@@ -178,6 +178,7 @@ func TestFront(t *testing.T) {
 		return nil
 	}, 201, "", false)
 	f("implicit", func(w http.ResponseWriter, _ *http.Request) error { _, err := w.Write([]byte("x")); return err }, 200, "", false)
+	f("implicit, a string", func(w http.ResponseWriter, _ *http.Request) error { _, err := io.WriteString(w, "x"); return err }, 200, "", false)
 	f("invalid", func(http.ResponseWriter, *http.Request) error { return web.Invalid("a", "b") }, 400, web.InvalidRequest, false)
 	f("wrapped", func(http.ResponseWriter, *http.Request) error { return fmt.Errorf("x: %w", web.State("a", "b")) }, 400, web.InvalidState, false)
 	f("missing", func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }, 404, web.NotFound, false)
@@ -187,6 +188,23 @@ func TestFront(t *testing.T) {
 	f("unknown", func(http.ResponseWriter, *http.Request) error { return errors.New("detail") }, 500, web.Internal, true)
 	f("panic", func(http.ResponseWriter, *http.Request) error { panic("hunter2") }, 500, web.Internal, true)
 	f("runtime error", func(http.ResponseWriter, *http.Request) error { return []error{}[len("hunter2")] }, 500, web.Internal, true)
+}
+
+// A client that shows the message alone still says which parameter it is about.
+func TestMessageNamesItsParameter(t *testing.T) {
+	f := func(param, want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		web.WriteError(w, httptest.NewRequest("GET", "/", nil), nil, web.Invalid(param, "must be a string"))
+		var body struct{ Error struct{ Message, Param string } }
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Message != want || body.Error.Param != param {
+			t.Errorf("%v %s", err, w.Body)
+		}
+	}
+	f("destinations[0].url", "destinations[0].url: must be a string")
+	f("", "must be a string")
+	long := strings.Repeat("x", 300)
+	f(long, "must be a string")
 }
 
 func TestErrorHeaders(t *testing.T) {
