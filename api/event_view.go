@@ -45,7 +45,7 @@ func rowOf(s *event.Summary) eventRow {
 		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
 		Attempts: s.Attempts, Source: s.Source, Destinations: countsView(s.Counts), Processing: s.Processing,
 		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
-		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: why(s.Status, s.Reason, s.NextAttemptAt),
+		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: why(s.Status, s.Reason, s.NextAttemptAt, ""),
 	}
 	if row.Processing == "" {
 		row.Processing = event.ProcessingNone
@@ -111,7 +111,7 @@ func (a *API) detailOf(d *event.Detail) eventDetail {
 		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
 	}
 	v.Body, v.BodyEncoding = bodyText(e.Body)
-	v.Attempts = attemptsOf(d.ID, d.Attempts)
+	v.Attempts, v.Why = attemptsOf(d.ID, d.Attempts), eventWhy(d)
 	if e.Source != event.SourceProvider {
 		v.Data = envelopeData(e.Body)
 	}
@@ -141,10 +141,11 @@ func details(s string) json.RawMessage {
 
 func deliveriesOf(d *event.Detail) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))
-	for i, x := range d.Deliveries {
+	for i := range d.Deliveries {
+		x := &d.Deliveries[i]
 		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why: why(x.Status, x.Reason, x.NextAttemptAt), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt), RunID: orNull(x.Run),
+			Why: deliveryWhy(x, d.Attempts), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt), RunID: orNull(x.Run),
 		}
 	}
 	return out

@@ -15,12 +15,13 @@ func TestWhy(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	f := func(status event.Status, reason event.Reason, next time.Time, want string) {
 		t.Helper()
-		if got := why(status, reason, next); got != want {
+		if got := why(status, reason, next, ""); got != want {
 			t.Errorf("%s %s: %q, want %q", status, reason, got, want)
 		}
 	}
 	var never time.Time
 	f(event.Delivered, "", never, "delivered")
+	f(event.Delivered, event.SignatureMismatch, never, "delivered, although none of the endpoint's secrets made the signature")
 	f(event.Pending, event.Queued, never, "waiting for its first attempt")
 	f(event.Pending, event.Queued, next, "waiting for its first attempt; due at 2026-08-21T22:24:36.005Z")
 	f(event.Pending, "", never, "waiting for its first attempt")
@@ -28,10 +29,10 @@ func TestWhy(t *testing.T) {
 	f(event.Retrying, "", next, "the last attempt failed; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Held, "manual", next, "held: manual; next attempt at 2026-08-21T22:24:36.005Z") // a word this version does not write
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
-	f(event.Failed, event.NotRetryable, never, "failed: the answer is one that the retry policy does not retry")
+	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this answer")
 	f(event.Failed, event.Gone410, never, "failed: the destination answered 410 Gone")
 	f(event.Failed, event.PayloadExpired, never, "failed: the payload's retention ended before a delivery succeeded")
-	f(event.Failed, event.Undecodable, never, "failed: its record could not be read")
+	f(event.Failed, event.Undecodable, never, "failed: the stored event could not be read")
 	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
 	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not let it through")
 	f(event.Skipped, event.Duplicate, never, "skipped: it repeats an event that was stored before")
@@ -44,6 +45,41 @@ func TestWhy(t *testing.T) {
 	f(event.Rejected, event.SignatureMalformed, never, "rejected: the signature is not in the provider's format")
 	f(event.Rejected, event.SignatureMismatch, never, "rejected: none of the endpoint's secrets made the signature")
 	f(event.Rejected, event.TimestampTolerance, never, "rejected: the signed time is too far from the time of receipt")
+}
+
+// The single read knows the attempts: its sentences name the one that counts, and of several destinations
+// the ones that decide.
+func TestWhyOfDetail(t *testing.T) {
+	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
+	row := func(dest string, n, code int, cause event.ErrorCode) event.AttemptRow {
+		return event.AttemptRow{Attempt: event.Attempt{OK: cause == "", Code: code, ErrorCode: cause}, Destination: dest, Number: n}
+	}
+	attempts := []event.AttemptRow{
+		row("a", 1, 500, event.CodeHTTPStatus), row("a", 2, 503, event.CodeHTTPStatus), row("b", 1, 0, event.CodeDNS),
+		row("c", 1, 302, event.CodeRedirectBlocked), row("d", 1, 200, ""),
+	}
+	f := func(want string, status event.Status, ds ...event.Delivery) {
+		t.Helper()
+		d := &event.Detail{Summary: event.Summary{Status: status}, Deliveries: ds, Attempts: attempts}
+		if got := eventWhy(d); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	a := event.Delivery{Destination: "a", Status: event.Retrying, NextAttemptAt: next.Add(time.Hour)}
+	b := event.Delivery{Destination: "b", Status: event.Retrying, NextAttemptAt: next}
+	c := event.Delivery{Destination: "c", Status: event.Failed, Reason: event.NotRetryable}
+	d := event.Delivery{Destination: "d", Status: event.Delivered}
+	f("attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z", event.Retrying, b)
+	f("2 of 3 destinations: attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z", event.Retrying, a, b, c)
+	f("1 of 2 destinations: failed: the retry policy does not retry this answer; attempt 1 failed (redirect_blocked, HTTP 302)", event.Failed, c, d)
+	a.Status, a.Reason, a.NextAttemptAt = event.Failed, event.AttemptsExhausted, time.Time{}
+	f("failed: all attempts of the retry policy are used up; attempt 2 failed (HTTP 503)", event.Failed, a)
+	f("delivered", event.Delivered, d, d)
+	d.Status, d.Reason = event.Pending, event.Queued // a replay
+	f("waiting for another attempt", event.Pending, d)
+	f("waiting for its first attempt", event.Pending, event.Delivery{Destination: "new", Status: event.Pending, Reason: event.Queued})
+	f("1 of 2 destinations: held: manual", event.Pending, c, event.Delivery{Destination: "new", Status: event.Held, Reason: "manual"})
+	f("skipped", event.Skipped)
 }
 
 func TestParseTime(t *testing.T) {

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -22,16 +24,16 @@ var reasons = map[event.Reason]string{
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.Superseded:          "a replay delivered it before the retry was due",
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
-	event.NotRetryable:        "the answer is one that the retry policy does not retry",
+	event.NotRetryable:        "the retry policy does not retry this answer",
 	event.Gone410:             "the destination answered 410 Gone",
 	event.PayloadExpired:      "the payload's retention ended before a delivery succeeded",
-	event.Undecodable:         "its record could not be read",
+	event.Undecodable:         "the stored event could not be read",
 	event.LaneFull:            "the destination has too much in flight",
 }
 
 // why explains the state of an event or a delivery in one sentence. next is when the next attempt is
-// due, zero when none is.
-func why(status event.Status, reason event.Reason, next time.Time) string {
+// due, zero when none is; last says how the last attempt ended, empty when that is not known.
+func why(status event.Status, reason event.Reason, next time.Time, last string) string {
 	text, known := reasons[reason]
 	if !known && reason != "" && reason != event.Queued {
 		text = string(reason) // a word of a newer version
@@ -42,20 +44,83 @@ func why(status event.Status, reason event.Reason, next time.Time) string {
 	}
 	switch status {
 	case event.Delivered:
+		if text != "" { // of an endpoint that only observes signatures
+			return "delivered, although " + text
+		}
 		return "delivered"
 	case event.Retrying:
-		return join("the last attempt failed", "next attempt at", at)
+		return join(cmp.Or(last, "the last attempt failed"), "next attempt at", at)
 	case event.Held:
 		return join("held"+colon(text), "next attempt at", at)
 	case event.Pending:
-		if text == "" {
-			return join("waiting for its first attempt", "due at", at)
+		switch {
+		case text != "":
+			return join("waiting"+colon(text), "next attempt at", at)
+		case last != "":
+			return join("waiting for another attempt", "due at", at)
 		}
-		return join("waiting"+colon(text), "next attempt at", at)
-	case event.Failed, event.Skipped, event.Rejected:
-		return string(status) + colon(text)
+		return join("waiting for its first attempt", "due at", at)
+	case event.Failed:
+		if last != "" {
+			return "failed" + colon(text) + "; " + last
+		}
 	}
 	return string(status) + colon(text)
+}
+
+// deliveryWhy is why, with the newest attempt at the delivery's destination.
+func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow) string {
+	last := ""
+	for i := range slices.Backward(attempts) {
+		if attempts[i].Destination == x.Destination {
+			last = attemptText(&attempts[i])
+			break
+		}
+	}
+	return why(x.Status, x.Reason, x.NextAttemptAt, last)
+}
+
+// attemptText says how an attempt ended: "attempt 2 failed (HTTP 503)".
+func attemptText(a *event.AttemptRow) string {
+	if a.OK {
+		return fmt.Sprintf("attempt %d succeeded (HTTP %d)", a.Number, a.Code)
+	}
+	cause := string(a.ErrorCode)
+	switch {
+	case a.ErrorCode == event.CodeHTTPStatus:
+		cause = fmt.Sprintf("HTTP %d", a.Code)
+	case a.Code != 0:
+		cause = fmt.Sprintf("%s, HTTP %d", a.ErrorCode, a.Code)
+	}
+	return fmt.Sprintf("attempt %d failed (%s)", a.Number, cause)
+}
+
+// eventWhy explains the state of an event by the delivery that decides it, and says how many share it.
+func eventWhy(d *event.Detail) string {
+	var first *event.Delivery
+	same := 0
+	for i := range d.Deliveries {
+		x := &d.Deliveries[i]
+		if x.Status != d.Status && (d.Status != event.Pending || x.Status != event.Held) {
+			continue
+		}
+		if same++; first == nil || sooner(x, first) {
+			first = x
+		}
+	}
+	switch all := len(d.Deliveries); {
+	case first == nil || d.Status == event.Delivered:
+		return why(d.Status, d.Reason, d.NextAttemptAt, "")
+	case all == 1:
+		return deliveryWhy(first, d.Attempts)
+	default:
+		return fmt.Sprintf("%d of %d destinations: %s", same, all, deliveryWhy(first, d.Attempts))
+	}
+}
+
+// sooner reports whether the next attempt of a is due before that of b.
+func sooner(a, b *event.Delivery) bool {
+	return !a.NextAttemptAt.IsZero() && (b.NextAttemptAt.IsZero() || a.NextAttemptAt.Before(b.NextAttemptAt))
 }
 
 func colon(text string) string {

@@ -134,6 +134,9 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 			if s == Held {
 				s = Pending
 			}
+			if r == "" && e.Verdict == VerdictObserved { // nothing else marks it
+				r = e.Reason
+			}
 			return s, r, c
 		}
 	}

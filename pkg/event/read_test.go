@@ -19,3 +19,18 @@ func TestSummarizeWithoutDeliveries(t *testing.T) {
 	// The reason of an observed one says what the verification saw, not why nothing was delivered.
 	f(event.Event{Verdict: event.VerdictObserved, Reason: event.SignatureMismatch}, event.Skipped, event.NoDestination)
 }
+
+// What an observing endpoint saw marks the event as long as a delivery has no reason of its own.
+func TestSummarizeMarksObserved(t *testing.T) {
+	e := event.Event{Verdict: event.VerdictObserved, Reason: event.SignatureMismatch, Dests: []string{"dst_1"}}
+	f := func(status event.Status, reason, want event.Reason) {
+		t.Helper()
+		_, got, _ := event.Summarize(&e, []event.Delivery{{Destination: "dst_1", Status: status, Reason: reason}})
+		if got != want {
+			t.Errorf("%s %q: %q, want %q", status, reason, got, want)
+		}
+	}
+	f(event.Delivered, "", event.SignatureMismatch)
+	f(event.Retrying, "", event.SignatureMismatch)
+	f(event.Failed, event.Gone410, event.Gone410)
+}
