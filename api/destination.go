@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -52,6 +53,12 @@ func (a *API) answerDestination(w http.ResponseWriter, status int, d *control.De
 		return err
 	}
 	view.Warnings = in.warnings
+	for i := range view.Warnings { // the request was one destination, not a list of them
+		_, member, inside := strings.Cut(view.Warnings[i].Param, "].")
+		if inside && strings.HasPrefix(view.Warnings[i].Param, "destinations[") {
+			view.Warnings[i].Param = member
+		}
+	}
 	web.WriteJSON(w, status, view)
 	return nil
 }

@@ -306,6 +306,10 @@ func TestDestinationThatResolvesInside(t *testing.T) {
 	if a.text("warnings.0.param") != "destinations[0].url" || !strings.Contains(a.text("warnings.0.message"), "inside.example") {
 		t.Errorf("%s", a.raw)
 	}
+	one := c.do("POST", "/v1/endpoints/"+a.text("id")+"/destinations", `{"url":"https://second.inside.example/h"}`).want(201)
+	if one.text("warnings.0.param") != "url" {
+		t.Errorf("a warning about one destination: %s", one.raw)
+	}
 	again := c.do("PATCH", "/v1/endpoints/"+a.text("id"), `{"name":"x"}`).want(200)
 	if again.get("warnings") != nil {
 		t.Errorf("a name that was there before is looked up again: %s", again.raw)

@@ -397,6 +397,8 @@ func TestReplayOneEvent(t *testing.T) {
 		t.Error("a disabled destination was queued")
 	}
 	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(400, "invalid_request", "destination_id")
+	// A filter that nobody knows must not widen to every destination.
+	c.do("POST", "/v1/events/"+name+"/replay", `{"destination":"`+third+`"}`).wantError(400, "invalid_request", "destination")
 
 	calls := 0
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {

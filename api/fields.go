@@ -280,6 +280,15 @@ func (o *object) done() {
 	}
 }
 
+// closed refuses members that nobody asked for: where they choose what is sent, an ignored one sends too much.
+func (o *object) closed() {
+	for _, m := range o.members {
+		if !slices.Contains(o.known, m.Name) {
+			o.fail(m.Name, "is no member of this request%s; the members are %s", didYouMean(m.Name, o.known), strings.Join(o.known, ", "))
+		}
+	}
+}
+
 // didYouMean is a hint for a mistyped name, "" when nothing is near.
 func didYouMean(name string, known []string) string {
 	if best := nearest(name, known); best != "" {

@@ -34,7 +34,7 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 	o := in.newObject("", body)
 	var only string
 	o.text("destination_id", 1, maxHeaderName, &only)
-	o.done()
+	o.closed()
 	if in.err != nil {
 		return in.err
 	}
@@ -51,6 +51,9 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 	targets := ep.EnabledDestinations()
 	if only != "" {
 		targets = slices.DeleteFunc(targets, func(dest string) bool { return dest != only })
+	}
+	if len(targets) == 0 {
+		in.warn("destination_id", "nothing was queued: the endpoint has no such enabled destination")
 	}
 	run, err := a.deps.IDs.New(ep.Partition)
 	if err != nil {

@@ -88,9 +88,6 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := rt.api.limits.allow(w.Header(), key.ID, classOf(method, found.path), rt.api.deps.Now()); err != nil {
 		return err
 	}
-	if err := web.CheckHeader(r); err != nil {
-		return web.Invalid("", "%v", err)
-	}
 	handle, ok := found.methods[method]
 	switch {
 	case found.path == "":
@@ -102,6 +99,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	web.InfoOf(r).Route = found.path // not before: a method of the client's choice must not become a label
 	if err := authorize(key, method); err != nil {
 		return err
+	}
+	if err := web.CheckHeader(r); err != nil {
+		return web.Invalid("", "%v", err)
 	}
 	return fault(handle(w, mux.SetURLVars(r, match.Vars), key))
 }
