@@ -22,7 +22,6 @@ type prepared struct {
 	verify *verify.Config // secrets in clear; nil = the endpoint asks for no signature
 	types  event.TypeSource
 	dests  []string // enabled
-	answer []byte
 }
 
 // preparer keeps what it prepared.
@@ -55,7 +54,7 @@ func (p *preparer) endpoint(ep *control.Endpoint) (*prepared, error) {
 }
 
 func (p *preparer) prepare(ep *control.Endpoint) (*prepared, error) {
-	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations(), answer: []byte(ep.Response.Body)}
+	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations()}
 	if ep.TypeSource != nil {
 		// Judged when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
 		made.types, _ = event.ParseTypeSource(*ep.TypeSource)

@@ -17,6 +17,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -163,7 +164,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *control.End
 	w.Header().Set("Content-Type", ep.Response.ContentType)
 	w.Header().Set("Relay-Event-Id", e.ID.Text(id.Event))
 	w.WriteHeader(ep.Response.Status)
-	_, _ = w.Write(p.answer) // a client that left has its event stored all the same
+	_, _ = io.WriteString(w, ep.Response.Body) // a client that left has its event stored all the same
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -186,6 +187,48 @@ func TestSlowBody(t *testing.T) {
 	}
 	if n := w.ingest.bodies.reading.Load(); n != 0 {
 		t.Errorf("%d bytes still count as being read", n)
+	}
+}
+
+// The same rules over HTTP/2, which a node with a certificate speaks.
+func TestHTTP2(t *testing.T) {
+	w := newWorld(t, options{bodyTimeout: 300 * time.Millisecond})
+	srv := httptest.NewUnstartedServer(w.ingest.Handler())
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	post := func(body io.Reader, length int64) *http.Response {
+		t.Helper()
+		req, err := http.NewRequest("POST", srv.URL+PathPrefix+token, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = length
+		req.Header["X-A"] = []string{"2", "1"}
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.ProtoMajor != 2 {
+			t.Fatalf("spoke %s", res.Proto)
+		}
+		return res
+	}
+	if res := post(strings.NewReader("hello"), -1); res.StatusCode != 200 {
+		t.Errorf("a good request: %s", res.Status)
+	}
+	if res := post(bytes.NewReader(make([]byte, maxBody+1)), -1); res.StatusCode != 413 {
+		t.Errorf("a byte too many: %s", res.Status)
+	}
+	endless, end := io.Pipe()
+	defer end.Close()
+	if res := post(endless, 100); res.StatusCode != 408 {
+		t.Errorf("a body that does not come: %s", res.Status)
+	}
+	e := w.only()
+	if string(e.Body) != "hello" || e.HeaderValue("Host") != srv.Listener.Addr().String() || e.HeaderValue("X-A") != "2" {
+		t.Errorf("stored %q with %v", e.Body, e.Header)
 	}
 }
 

@@ -11,6 +11,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -146,6 +147,14 @@ func (w *response) Write(b []byte) (int, error) {
 		w.status = http.StatusOK
 	}
 	return w.ResponseWriter.Write(b)
+}
+
+// WriteString spares io.WriteString a copy.
+func (w *response) WriteString(s string) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return io.WriteString(w.ResponseWriter, s)
 }
 
 // Unwrap lets http.ResponseController through.
