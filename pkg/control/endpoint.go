@@ -26,9 +26,9 @@ type Endpoint struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 
-	// Rev counts the changes of this entity; set on reading, never written.
+	// Rev is the sequence of the record that changed it last; set on reading, never written.
 	Rev int64 `json:"-"`
-	// Seq orders entities by creation; set on reading, never written.
+	// Seq is the sequence of the record that created it; set on reading, never written.
 	Seq int64 `json:"-"`
 }
 

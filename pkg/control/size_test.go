@@ -187,3 +187,23 @@ func BenchmarkApply(b *testing.B) {
 		s = next
 	}
 }
+
+// BenchmarkUpdate is a whole write: appended, applied here, and acknowledged by the other nodes.
+func BenchmarkUpdate(b *testing.B) {
+	for _, nodes := range []int{1, 2} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			conf := broker(b)
+			n := node(b, conf, Config{Node: "a"})
+			for i := range nodes - 1 {
+				node(b, conf, Config{Node: fmt.Sprint("b", i)})
+			}
+			e := n.create(b)
+			for b.Loop() {
+				_, err := n.UpdateEndpoint(context.Background(), e.ID, func(e *Endpoint) error { e.Destinations[0].TimeoutSeconds++; return nil })
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
