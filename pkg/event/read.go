@@ -98,10 +98,15 @@ type AttemptRow struct {
 // Summarize derives status, reason and counts of an event from the newest state of each of its
 // deliveries. Destinations named in the event without a delivery row are pending.
 //
-// Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending.
+// Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending. A
+// rejected event is delivered nowhere until it is replayed, from then on its deliveries count alone.
 func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
+	dests := e.Dests
 	if e.Verdict == VerdictRejected {
-		return Rejected, e.Reason, Counts{}
+		if len(ds) == 0 {
+			return Rejected, e.Reason, Counts{}
+		}
+		dests = nil
 	}
 	var c Counts
 	reasons := map[Status]Reason{}
@@ -124,7 +129,7 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 		have[d.Destination] = true
 		note(d.Status, d.Reason)
 	}
-	for _, dest := range e.Dests {
+	for _, dest := range dests {
 		if !have[dest] {
 			note(Pending, Queued)
 		}

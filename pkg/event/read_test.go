@@ -34,3 +34,22 @@ func TestSummarizeMarksObserved(t *testing.T) {
 	f(event.Retrying, "", event.SignatureMismatch)
 	f(event.Failed, event.Gone410, event.Gone410)
 }
+
+// What a replay of a rejected event came to counts, and only where it went.
+func TestSummarizeRejected(t *testing.T) {
+	e := &event.Event{Verdict: event.VerdictRejected, Reason: event.SignatureMismatch, Dests: []string{"dst_1", "dst_2"}}
+	for _, f := range []struct {
+		newest event.Delivery
+		status event.Status
+		reason event.Reason
+		counts event.Counts
+	}{
+		{event.Delivery{Destination: "dst_1", Status: event.Pending, Reason: event.Queued}, event.Pending, event.Queued, event.Counts{Total: 1, Pending: 1}},
+		{event.Delivery{Destination: "dst_1", Status: event.Delivered}, event.Delivered, "", event.Counts{Total: 1, Delivered: 1}},
+		{event.Delivery{Destination: "dst_3", Status: event.Failed, Reason: event.Gone410}, event.Failed, event.Gone410, event.Counts{Total: 1, Failed: 1}},
+	} {
+		if s, r, c := event.Summarize(e, []event.Delivery{f.newest}); s != f.status || r != f.reason || c != f.counts {
+			t.Errorf("%+v: %s %s %+v, want %s %s %+v", f.newest, s, r, c, f.status, f.reason, f.counts)
+		}
+	}
+}
