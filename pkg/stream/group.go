@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -35,7 +37,8 @@ type GroupConfig struct {
 	// MaxWait is how long a broker holds a fetch that finds nothing; 0 = 5 s. A partition that is
 	// resumed is fetched when the fetch on its way returns, so this bounds how late Resume works.
 	MaxWait time.Duration
-	// Assigned is told, before the first record of a new assignment, where each partition begins.
+	// Assigned is told, before the first record of a new assignment, where each partition begins. It is told
+	// again, after Lost, when the log of a partition was found to end before the offset that was read last.
 	Assigned func(map[Partition]Mark)
 	// Revoked must stop work on these partitions and may commit; when it returns, another member owns them.
 	Revoked func(context.Context, []Partition)
@@ -48,7 +51,17 @@ type Group struct {
 	cl  *kgo.Client
 	cfg GroupConfig
 	pre string
+	log *slog.Logger
+
+	said   string    // the last trouble that was logged; used by Poll alone
+	saidAt time.Time // and when
+
+	mu   sync.Mutex // guards next
+	next map[Partition]int64
 }
+
+// repeatTrouble is how often the same trouble is logged while it lasts.
+const repeatTrouble = 10 * time.Second
 
 // NewGroup joins when it is first polled.
 func NewGroup(c Config, g GroupConfig) (*Group, error) {
@@ -61,7 +74,10 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if c.Session == 0 {
 		c.Session = 30 * time.Second
 	}
-	m := &Group{cfg: g, pre: c.Prefix}
+	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, next: make(map[Partition]int64)}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
 	topics := make([]string, len(g.Topics))
 	for i, t := range g.Topics {
 		topics[i] = c.Prefix + t
@@ -128,6 +144,11 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 			}
 		}
 	}
+	m.mu.Lock()
+	for p, mark := range marks {
+		m.next[p] = mark.Offset
+	}
+	m.mu.Unlock()
 	if m.cfg.Assigned != nil {
 		m.cfg.Assigned(marks)
 	}
@@ -135,8 +156,11 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 }
 
 // Poll waits for records, at most MaxPoll, and calls each once per partition that has some, in
-// offset order. It returns when ctx ends (with its error) or after one batch. Errors of single
-// partitions are retried by the client; those that no retry can mend are returned.
+// offset order. It returns when ctx ends (with its error) or after one batch.
+//
+// Trouble is logged and the client goes on trying: one partition that cannot be read, or a group that cannot
+// be joined for a while, must not end a process that serves others. Only what a new client could mend, or
+// nobody but the operator, is returned.
 //
 // No partition is assigned, revoked or lost while each runs, so each must be quick: it holds up the
 // rebalance of the whole group. While Revoked runs, Poll waits.
@@ -148,17 +172,21 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 	}
 	var fatal []error
 	fs.EachError(func(topic string, p int32, err error) {
-		if errors.Is(err, kerr.FencedInstanceID) {
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, kerr.FencedInstanceID):
 			fatal = append(fatal, fmt.Errorf("join group %s as %s: another process has this node's name: %w", m.cfg.Name, m.cfg.InstanceID, err))
-			return
-		}
-		if ctx.Err() == nil && !kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition) && !isSessionError(err) {
-			fatal = append(fatal, fmt.Errorf("read %s[%d]: %w", topic, p, err))
+		case errors.Is(err, kerr.UnknownTopicID):
+			fatal = append(fatal, fmt.Errorf("read %s[%d]: the topic was deleted and made again: %w", topic, p, err))
+		default:
+			m.trouble(ctx, topic, p, err)
 		}
 	})
 	fs.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
-			each(Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}, p.Records)
+			part := Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}
+			m.advance(ctx, part, p.Records)
+			each(part, p.Records)
 		}
 	})
 	if ctx.Err() != nil {
@@ -167,10 +195,37 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 	return errors.Join(fatal...)
 }
 
-// isSessionError reports whether err only tells that the group session broke; the client joins again by itself.
-func isSessionError(err error) bool {
-	var session *kgo.ErrGroupSession
-	return errors.As(err, &session)
+// trouble logs what hinders the reading, the same not more often than every repeatTrouble.
+func (m *Group) trouble(ctx context.Context, topic string, p int32, err error) {
+	text := fmt.Sprintf("%s[%d]: %v", topic, p, err)
+	if text == m.said && time.Since(m.saidAt) < repeatTrouble {
+		return
+	}
+	m.said, m.saidAt = text, time.Now()
+	m.log.LogAttrs(ctx, slog.LevelWarn, "group cannot read, trying again", slog.String("group", m.cfg.Name),
+		slog.String("topic", strings.TrimPrefix(topic, m.pre)), slog.Int("partition", int(p)), slog.Any("error", err))
+}
+
+// advance notes how far a partition was read. Records from before that mean that the log lost its end, in an
+// election of a replica that was behind or by being made anew, and has grown again: these offsets now hold
+// other records, and whoever remembers the old ones as done would never do the new ones.
+func (m *Group) advance(ctx context.Context, p Partition, records []*Record) {
+	first, last := records[0], records[len(records)-1]
+	m.mu.Lock()
+	next := m.next[p]
+	m.next[p] = last.Offset + 1
+	m.mu.Unlock()
+	if first.Offset >= next {
+		return
+	}
+	m.log.LogAttrs(ctx, slog.LevelError, "log was cut off, reading it again", slog.String("group", m.cfg.Name), slog.String("topic", p.Topic),
+		slog.Int("partition", int(p.Index)), slog.Int64("read", next), slog.Int64("from", first.Offset))
+	if m.cfg.Lost != nil {
+		m.cfg.Lost([]Partition{p})
+	}
+	if m.cfg.Assigned != nil {
+		m.cfg.Assigned(map[Partition]Mark{p: {Offset: first.Offset, LeaderEpoch: -1}})
+	}
 }
 
 // Commit stores the marks. A member that no longer owns a partition gets an error and nothing is stored for it.

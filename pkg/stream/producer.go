@@ -48,10 +48,17 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 
 // Produce appends r to a partition of a topic (named without the prefix). done is called exactly
 // once, on a goroutine of the client, when the record is durable or cannot become so any more;
-// ErrFull means that it was never queued. Any other error leaves the outcome unknown.
+// ErrFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
+// produced again.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	r.Topic, r.Partition = p.prefix+topic, partition
+	untimed := r.Timestamp.IsZero()
 	p.cl.TryProduce(context.Background(), r, func(r *Record, err error) {
+		if err != nil && untimed {
+			// The client has set it. A broker refuses times that are far off, and the next try must not
+			// carry on a wrong one that the clock has been cured of.
+			r.Timestamp = time.Time{}
+		}
 		if errors.Is(err, kgo.ErrMaxBuffered) {
 			err = ErrFull
 		}

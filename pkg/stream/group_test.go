@@ -1,0 +1,149 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// broker starts a log with one partition of each topic.
+func broker(t *testing.T) (*kfake.Cluster, Config, *Producer) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t.", MaxBody: 1 << 20}
+	if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewProducer(c, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return cluster, c, p
+}
+
+func join(t *testing.T, c Config, g GroupConfig) *Group {
+	t.Helper()
+	g.Name, g.Topics, g.MaxWait = "group", []string{Events}, 100*time.Millisecond
+	m, err := NewGroup(c, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// poll reads until enough says so.
+func poll(t *testing.T, m *Group, enough func([]*Record) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for done := false; !done; {
+		if err := m.Poll(ctx, func(_ Partition, rs []*Record) { done = enough(rs) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The end of a log is lost and grows again: what has these offsets now is read under a new assignment.
+func TestLogThatWasCutOff(t *testing.T) {
+	_, c, p := broker(t)
+	at := Partition{Topic: Events}
+	produce := func() {
+		t.Helper()
+		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	produce()
+	before := join(t, c, GroupConfig{})
+	poll(t, before, func([]*Record) bool { return true })
+	if err := before.Commit(t.Context(), map[Partition]Mark{at: {Offset: 50, LeaderEpoch: -1}}); err != nil {
+		t.Fatal(err)
+	}
+	before.Close()
+	produce()
+
+	var calls []string
+	var marks []Mark
+	m := join(t, c, GroupConfig{
+		Assigned: func(all map[Partition]Mark) { calls, marks = append(calls, "assigned"), append(marks, all[at]) },
+		Lost:     func([]Partition) { calls = append(calls, "lost") },
+	})
+	poll(t, m, func(rs []*Record) bool { calls = append(calls, "records"); return rs[len(rs)-1].Offset == 1 })
+	if got := strings.Join(calls, " "); got != "assigned lost assigned records" || marks[0].Offset != 50 || marks[1].Offset != 0 {
+		t.Errorf("%s %+v, want assigned lost assigned records, at 50 and at 0", got, marks)
+	}
+	produce()
+	poll(t, m, func([]*Record) bool { return true })
+	if len(marks) != 2 {
+		t.Errorf("assigned %d times, want 2", len(marks))
+	}
+}
+
+// safeBuffer is a buffer that a logger may fill while the test reads it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// A member that may not join says so, and reads once it may.
+func TestTroubleIsLoggedAndPasses(t *testing.T) {
+	cluster, c, p := broker(t)
+	for range 2 {
+		cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+			resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+			return resp, nil, true
+		})
+	}
+	var log safeBuffer
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, join(t, c, GroupConfig{}), func([]*Record) bool { return true })
+	if n := strings.Count(log.String(), "GROUP_AUTHORIZATION_FAILED"); n != 1 {
+		t.Errorf("the refusal was logged %d times, want once:\n%s", n, log.String())
+	}
+}
+
+// A record that was not taken can be tried again, at the time of the next try.
+func TestProduceAgain(t *testing.T) {
+	_, c, p := broker(t)
+	r := &Record{Value: make([]byte, c.MaxMessageBytes())}
+	if err := p.ProduceSync(t.Context(), Events, 0, r); err == nil {
+		t.Fatal("a record of the largest batch's size was taken")
+	}
+	if !r.Timestamp.IsZero() {
+		t.Errorf("time %v is left of the failed try", r.Timestamp)
+	}
+	r.Value = []byte("x")
+	if err := p.ProduceSync(t.Context(), Events, 0, r); err != nil || r.Timestamp.IsZero() {
+		t.Errorf("second try: %v, time %v", err, r.Timestamp)
+	}
+}
