@@ -103,10 +103,58 @@ func TestKeysCommands(t *testing.T) {
 	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != exitRefused {
 		t.Fatalf("revoking an unknown key ended with %d", code)
 	}
-	if _, code := relay("create", "--data-dir", dir); code != exitUsage {
-		t.Fatalf("create without a name ended with %d", code)
+	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != exitRefused || !strings.Contains(out, "refused: name: must have") {
+		t.Fatalf("a name of two lines: %d %s", code, out)
 	}
-	if _, code := relay("list", "--data-dir", filepath.Join(dir, "nowhere")); code != exitNoPeer {
-		t.Fatalf("without a process it ended with %d", code)
+	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
+	if code != exitNoPeer || !strings.HasPrefix(out, "relay: no running process answers on ") {
+		t.Fatalf("without a process it ended with %d: %s", code, out)
+	}
+}
+
+func TestKeysMisuse(t *testing.T) {
+	f := func(want string, code int, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) || !strings.Contains(text, "Usage:") {
+			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
+		}
+	}
+	f("Exit codes", exitOK, "--help")
+	f("Exit codes", exitOK, "create", "--help")
+	f("Usage", exitUsage)
+	f(`unknown command "make"`, exitUsage, "make")
+	f("--name is required", exitUsage, "create", "--scope", "read")
+	f("--scope is required", exitUsage, "create", "--name", "x")
+	f(`unexpected argument "y"`, exitUsage, "create", "y", "--name", "x", "--scope", "read")
+	f("id of one key", exitUsage, "revoke")
+	f("id of one key", exitUsage, "revoke", "key_a", "key_b")
+	f("-bogus", exitUsage, "list", "--bogus")
+	// A part of a second must not become a key without an end.
+	f("at least 1s", exitUsage, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
+	f("at least 1s", exitUsage, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
+}
+
+func TestBaseURLIsCallable(t *testing.T) {
+	f := func(s Settings, listening, want string) {
+		t.Helper()
+		if got := s.baseURL(listening); got != want {
+			t.Errorf("%s: %s, want %s", listening, got, want)
+		}
+	}
+	f(Settings{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
+	f(Settings{}, "0.0.0.0:8080", "http://localhost:8080")
+	f(Settings{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
+	f(Settings{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
+}
+
+// A socket that cannot be made is found out before the engines are started, not after.
+func TestDataDirTooLongForItsSocket(t *testing.T) {
+	var out, errs bytes.Buffer
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string { return "" }, &out, &errs)
+	if code != exitUsage || !strings.Contains(errs.String(), "RELAY_DATA_DIR: the path of the command socket") {
+		t.Errorf("%d %s", code, errs.String())
 	}
 }

@@ -27,6 +27,10 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageError{fmt.Errorf("which engine? relay engine kafka|redis|clickhouse --listen host:port --data directory")}
 	}
 	name := args[0]
+	if name == "help" || name == "-h" || name == "--help" {
+		fmt.Fprintln(stdout, "Usage: relay engine kafka|redis|clickhouse [flags]; relay engine NAME --help lists the flags")
+		return nil
+	}
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	listen := fs.String("listen", "127.0.0.1:0", "address to serve on; port 0 takes a free one")

@@ -8,12 +8,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/web"
@@ -77,6 +81,9 @@ func (n *node) startSocket() error {
 func (n *node) socketHandler(h func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := h(r)
+		if errors.Is(err, control.ErrUnavailable) {
+			err = web.Away(err, "the configuration log is away at the moment; list the keys before you repeat it")
+		}
 		if err != nil {
 			web.WriteError(w, r, n.log, err)
 			return
@@ -103,8 +110,12 @@ func (n *node) createKey(r *http.Request) (any, error) {
 	if scope != control.Read && scope != control.ReadWrite {
 		return nil, web.Invalid("scope", "must be read or read_write")
 	}
-	if len(c.Name) < 1 || len(c.Name) > 100 {
-		return nil, web.Invalid("name", "must have 1 to 100 characters")
+	// Lists print it as it is, one key a line.
+	if n := utf8.RuneCountInString(c.Name); n < 1 || n > 100 || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return nil, web.Invalid("name", "must have 1 to 100 printable characters")
+	}
+	if c.ExpiresSeconds < 0 {
+		return nil, web.Invalid("expires_seconds", "must not be negative")
 	}
 	var expires time.Time
 	if c.ExpiresSeconds > 0 {
@@ -131,7 +142,9 @@ const keysUsage = `Usage:
   relay keys revoke ID [--json]
 
 The commands speak to the running process over the socket in its data directory (--data-dir, RELAY_DATA_DIR).
-A key is shown once, when it is made.
+A key is shown once, when it is made. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
+
+Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
 `
 
 // runKeys is the client side; it returns the exit code: 0 done, 1 refused, 2 misuse, 3 no running process.
@@ -140,54 +153,78 @@ func runKeys(ctx context.Context, args []string, getenv func(string) string, std
 		fmt.Fprint(stderr, keysUsage)
 		return exitUsage
 	}
-	fs := flag.NewFlagSet("relay keys "+args[0], flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() { fmt.Fprint(stderr, keysUsage) }
-	dir := fs.String("data-dir", orDefault(getenv("RELAY_DATA_DIR"), "./.relay"), "data directory of the running process")
-	asJSON := fs.Bool("json", false, "print JSON")
+	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		fmt.Fprint(stdout, keysUsage)
+		return exitOK
+	}
+	flags := flag.NewFlagSet("relay keys "+args[0], flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, keysUsage) }
+	dir := flags.String("data-dir", orDefault(getenv("RELAY_DATA_DIR"), "./.relay"), "data directory of the running process")
+	asJSON := flags.Bool("json", false, "print JSON")
 	var c createKey
-	fs.StringVar(&c.Name, "name", "", "what the key is for")
-	fs.StringVar(&c.Scope, "scope", "", "read or read_write")
-	fs.BoolVar(&c.Agent, "agent", false, "for a program whose changes people approve")
-	expires := fs.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
+	flags.StringVar(&c.Name, "name", "", "what the key is for")
+	flags.StringVar(&c.Scope, "scope", "", "read or read_write")
+	flags.BoolVar(&c.Agent, "agent", false, "for a program whose changes people approve")
+	expires := flags.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
 	// Flags may stand before or after the id.
 	var words []string
 	for rest := args[1:]; ; {
-		if err := fs.Parse(rest); err != nil {
+		if err := flags.Parse(rest); err != nil {
 			if errors.Is(err, flag.ErrHelp) {
 				return exitOK
 			}
 			return exitUsage
 		}
-		if rest = fs.Args(); len(rest) == 0 {
+		if rest = flags.Args(); len(rest) == 0 {
 			break
 		}
 		words, rest = append(words, rest[0]), rest[1:]
 	}
-	c.ExpiresSeconds = int64(expires.Seconds())
+	c.ExpiresSeconds = int64(*expires / time.Second)
+	if fault := keysMisuse(args[0], words, c, *expires); fault != "" {
+		fmt.Fprintf(stderr, "relay keys: %s\n\n%s", fault, keysUsage)
+		return exitUsage
+	}
 	client := socketClient{path: filepath.Join(*dir, socketFile), asJSON: *asJSON, stdout: stdout}
 	var err error
-	switch {
-	case args[0] == "create" && len(words) == 0 && c.Name != "" && c.Scope != "" && *expires >= 0:
+	switch args[0] {
+	case "create":
 		err = client.create(ctx, c)
-	case args[0] == "list" && len(words) == 0:
+	case "list":
 		err = client.list(ctx)
-	case args[0] == "revoke" && len(words) == 1:
+	case "revoke":
 		err = client.revoke(ctx, words[0])
-	default:
-		fmt.Fprint(stderr, keysUsage)
-		return exitUsage
 	}
 	var absent noProcessError
 	switch {
 	case errors.As(err, &absent):
-		fmt.Fprintln(stderr, "relay:", err)
+		fmt.Fprintln(stderr, "relay:", absent)
 		return exitNoPeer
 	case err != nil:
 		fmt.Fprintln(stderr, "relay:", err)
 		return exitRefused
 	}
 	return exitOK
+}
+
+// keysMisuse says what is wrong with a command, "" if nothing is.
+func keysMisuse(command string, words []string, c createKey, expires time.Duration) string {
+	switch {
+	case command != "create" && command != "list" && command != "revoke":
+		return fmt.Sprintf("unknown command %q", command)
+	case command == "revoke" && len(words) != 1:
+		return "revoke takes the id of one key; list shows them"
+	case command != "revoke" && len(words) > 0:
+		return fmt.Sprintf("unexpected argument %q", words[0])
+	case command == "create" && c.Name == "":
+		return "--name is required: what the key is for"
+	case command == "create" && c.Scope == "":
+		return "--scope is required: read or read_write"
+	case expires != 0 && c.ExpiresSeconds < 1: // shorter would be none at all
+		return "--expires must be at least 1s"
+	}
+	return ""
 }
 
 func orDefault(s, def string) string {
@@ -226,8 +263,11 @@ func (c socketClient) list(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 		for _, k := range keys {
 			state := "active"
-			if k.RevokedAt != nil {
+			switch {
+			case k.RevokedAt != nil:
 				state = "revoked"
+			case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
+				state = "expired"
 			}
 			fmt.Fprintf(c.stdout, "%s\t%s\t%s\t…%s\t%s\t%s\n", k.ID, k.Scope, state, k.Last4, k.CreatedAt.Format(time.RFC3339), k.Name)
 		}
@@ -249,6 +289,9 @@ func (c socketClient) call(ctx context.Context, method, path string, body []byte
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
+			if errors.Is(err, fs.ErrPermission) {
+				return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process", c.path)
+			}
 			if err != nil {
 				return nil, noProcessError{c.path}
 			}
@@ -270,12 +313,12 @@ func (c socketClient) call(ctx context.Context, method, path string, body []byte
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		var refusal struct {
-			Error struct{ Message, Param string }
+			Error struct{ Message string }
 		}
 		if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Message == "" {
 			return fmt.Errorf("refused: %s", resp.Status)
 		}
-		return fmt.Errorf("refused: %s %s", refusal.Error.Param, refusal.Error.Message)
+		return errors.New("refused: " + refusal.Error.Message)
 	}
 	if c.asJSON {
 		_, err := c.stdout.Write(raw)

@@ -5,9 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -58,6 +60,10 @@ type Settings struct {
 
 	embedded bool // the engines are embedded: decided by the command, not by a setting
 }
+
+// maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on
+// Linux, with the zero at the end.
+const maxSocketPath = 103
 
 // unset marks a number that nobody has given, where 0 means something.
 const unset = -1
@@ -211,6 +217,9 @@ func (s Settings) Validate(command string) error {
 			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
 		}
 	}
+	if path, err := filepath.Abs(filepath.Join(s.DataDir, socketFile)); command != "migrate" && err == nil && len(path) > maxSocketPath {
+		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d", path, len(path), maxSocketPath)
+	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")
 	}
@@ -285,6 +294,9 @@ func (s Settings) baseURL(listening string) string {
 	scheme := "http"
 	if s.TLSCertFile != "" {
 		scheme = "https"
+	}
+	if a, err := netip.ParseAddrPort(listening); err == nil && a.Addr().IsUnspecified() { // nobody can call 0.0.0.0
+		listening = net.JoinHostPort("localhost", strconv.Itoa(int(a.Port())))
 	}
 	return scheme + "://" + listening
 }
