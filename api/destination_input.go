@@ -273,7 +273,7 @@ func isASCII(s string) bool {
 }
 
 // credentialName finds headers whose value is not to be shown.
-var credentialName = regexp.MustCompile(`(?i)auth|token|secret|key|passw|cookie|signature|credential|session`)
+var credentialName = regexp.MustCompile(`(?i)auth|token|secret|key|passw|pass$|pwd|cookie|signature|credential|session`)
 
 // shownHeader is a header's value as reads show it.
 func shownHeader(name, value string) string {
