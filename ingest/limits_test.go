@@ -3,6 +3,7 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -177,7 +178,7 @@ func TestSlowBody(t *testing.T) {
 			if err != nil || res.StatusCode != 408 || !res.Close || !strings.Contains(string(body), `"type":"timeout"`) {
 				t.Errorf("%s %q: %s, close %t, %s %v", framing, part, res.Status, res.Close, body, err)
 			}
-			if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Errorf("%s %q: the connection is open: %v", framing, part, err)
 			}
 		}
