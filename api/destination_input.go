@@ -313,8 +313,9 @@ func (in *endpointInput) signing(o *object, d *control.Destination) {
 	}
 }
 
-// filterType is an event type or the beginning of types: order.paid, order.*, *.
-var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|\*|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
+// filterType is an event type or the beginning of types: order.paid, order.*. A star alone would say no more
+// than no types at all.
+var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
 
 func (in *endpointInput) filter(o *object, d *control.Destination) {
 	const name = "filter"
@@ -338,7 +339,7 @@ func (in *endpointInput) filter(o *object, d *control.Destination) {
 				t, _ = web.String(raw)
 			}
 			if !filterType.MatchString(t) {
-				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"`)
+				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave types out to take all`)
 				return
 			}
 			next.Types = append(next.Types, t)
