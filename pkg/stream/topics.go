@@ -85,8 +85,17 @@ func (c Config) specs(partitions int32) []topicSpec {
 	return specs
 }
 
-// Migrate creates the topics that do not exist yet and returns the names of those it created. It
-// changes none that exist. With a replication factor of 3 or more, two copies acknowledge a write.
+// A broker learns of new topics a moment after they were created, on a busy machine seconds: how long
+// migrate waits for its own, and a start for those that another broker may have just created.
+const (
+	createdWait = time.Minute
+	missingWait = 5 * time.Second
+	lookEvery   = 200 * time.Millisecond
+)
+
+// Migrate creates the topics that do not exist yet, waits until they can be used and returns the names
+// of those it created. It changes none that exist. With a replication factor of 3 or more, two copies
+// acknowledge a write.
 func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor int16) ([]string, error) {
 	cl, err := c.newClient("migrate")
 	if err != nil {
@@ -112,7 +121,8 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 			created = append(created, c.Prefix+s.name)
 		}
 	}
-	return created, nil
+	_, err = c.countPartitions(ctx, adm, createdWait)
+	return created, err
 }
 
 // Partitions returns the number of partitions that the topics have: the P that new endpoints are
@@ -124,20 +134,44 @@ func Partitions(ctx context.Context, c Config) (int32, error) {
 		return 0, err
 	}
 	defer cl.Close()
+	return c.countPartitions(ctx, kadm.NewClient(cl), missingWait)
+}
+
+// countPartitions looks again for topics that are missing until the time is over.
+func (c Config) countPartitions(ctx context.Context, adm *kadm.Client, patience time.Duration) (int32, error) {
 	specs := c.specs(unknown)
 	names := make([]string, len(specs))
 	for i, s := range specs {
 		names[i] = c.Prefix + s.name
 	}
-	found, err := kadm.NewClient(cl).ListTopics(ctx, names...)
-	if err != nil {
-		return 0, fmt.Errorf("list topics: %w", err)
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		found, err := adm.ListTopics(ctx, names...)
+		if err != nil {
+			return 0, fmt.Errorf("list topics: %w", err)
+		}
+		n, err := judgePartitions(specs, c.Prefix, found)
+		if !errors.Is(err, errMissing) {
+			return n, err
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return 0, err
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
-	return countPartitions(specs, c.Prefix, found)
 }
 
-// countPartitions judges what was found of the topics; the specs were made for unknown.
-func countPartitions(specs []topicSpec, prefix string, found kadm.TopicDetails) (int32, error) {
+// errMissing means that topics are not there, or not yet.
+var errMissing = errors.New("run `relay migrate` first: topics are missing")
+
+// judgePartitions judges what was found of the topics; the specs were made for unknown.
+func judgePartitions(specs []topicSpec, prefix string, found kadm.TopicDetails) (int32, error) {
 	var missing []string
 	for _, s := range specs {
 		d, ok := found[prefix+s.name]
@@ -149,7 +183,7 @@ func countPartitions(specs []topicSpec, prefix string, found kadm.TopicDetails) 
 		}
 	}
 	if len(missing) > 0 {
-		return 0, fmt.Errorf("topics are missing (%s): run `relay migrate` first", strings.Join(missing, ", "))
+		return 0, fmt.Errorf("%w: %s", errMissing, strings.Join(missing, ", "))
 	}
 	want := len(found[prefix+Events].Partitions)
 	for _, s := range specs {

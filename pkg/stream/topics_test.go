@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-func TestCountPartitions(t *testing.T) {
+func TestJudgePartitions(t *testing.T) {
 	c := Config{MaxBody: 1 << 20}
 	topics := func(change func(kadm.TopicDetails)) kadm.TopicDetails {
 		found := kadm.TopicDetails{}
@@ -27,15 +27,15 @@ func TestCountPartitions(t *testing.T) {
 		want   string // part of the error; empty = 3 partitions
 	}{
 		"as migrated":       {func(kadm.TopicDetails) {}, ""},
-		"a topic is absent": {func(d kadm.TopicDetails) { delete(d, "r.retry.1h") }, "topics are missing (r.retry.1h): run `relay migrate` first"},
+		"a topic is absent": {func(d kadm.TopicDetails) { delete(d, "r.retry.1h") }, "run `relay migrate` first: topics are missing: r.retry.1h"},
 		"two are unknown": {func(d kadm.TopicDetails) {
 			d["r.control"] = kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition}
 			d["r.events"] = kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition}
-		}, "topics are missing (r.events, r.control)"},
+		}, "topics are missing: r.events, r.control"},
 		"not allowed to look": {func(d kadm.TopicDetails) { d["r.events"] = kadm.TopicDetail{Err: kerr.TopicAuthorizationFailed} }, "look at topic r.events"},
 		"one is smaller":      {func(d kadm.TopicDetails) { delete(d["r.outcomes"].Partitions, 2) }, "r.outcomes has 2 partitions and r.events has 3"},
 	} {
-		n, err := countPartitions(c.specs(unknown), "r.", topics(f.change))
+		n, err := judgePartitions(c.specs(unknown), "r.", topics(f.change))
 		switch {
 		case f.want == "" && (err != nil || n != 3):
 			t.Errorf("%s: %d, %v", name, n, err)
