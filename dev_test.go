@@ -16,7 +16,7 @@ import (
 func TestDevPipeline(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
-	testPipeline(t, p, p)
+	testPipeline(t, p, p, 10) // TestReadYourWrites has more of them
 }
 
 // Ctrl-C ends with 0, and a second start continues where the first stopped.

@@ -142,6 +142,30 @@ func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bo
 	}
 }
 
+// redelivered counts the events that were taken twice. One death repeats an event once at most, and
+// only what was completed since the last commit, which is made every second, or was on its way.
+func redelivered(t *testing.T, dest *sink, died time.Time) (n int) {
+	t.Helper()
+	const window = 3 * time.Second // a commit's second, and what a busy machine adds
+	taken := map[string][]time.Time{}
+	for _, r := range dest.received() {
+		if r.status != http.StatusOK {
+			continue
+		}
+		at := append(taken[r.event()], r.at)
+		taken[r.event()] = at
+		switch {
+		case len(at) == 2 && at[0].Before(died.Add(-window)):
+			t.Errorf("event %s, taken %v before the death, was delivered again", r.event(), died.Sub(at[0]))
+		case len(at) == 2:
+			n++
+		case len(at) > 2:
+			t.Errorf("event %s was taken %d times", r.event(), len(at))
+		}
+	}
+	return n
+}
+
 func rounds(short, normal, torture int) int {
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
@@ -180,6 +204,7 @@ func TestKillEverything(t *testing.T) {
 
 // Delivery goes on while the ClickHouse process is killed, and nothing is missing from it afterwards.
 func TestKillClickHouse(t *testing.T) {
+	t.Parallel()
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir())
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
@@ -224,11 +249,13 @@ func childOf(t *testing.T, pid int) int {
 
 // A destination that is down for half a minute gets everything afterwards, and no retry comes early.
 func TestDestinationDown(t *testing.T) {
+	t.Parallel()
 	var down atomic.Bool
-	dest := newSink(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+	dest := newSink(t, func(received) int {
 		if down.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			return http.StatusServiceUnavailable
 		}
+		return http.StatusOK
 	})
 	p := startDevProcess(t, t.TempDir())
 	endpoint, in, _ := p.endpoint(map[string]any{
@@ -270,6 +297,7 @@ func TestDestinationDown(t *testing.T) {
 // The event of the last minutes is found by its id while ClickHouse is frozen, every time; lists say 503
 // or serve what they have.
 func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
+	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	child := childOf(t, p.cmd.Process.Pid)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 		code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 		stop()
 		os.Exit(code)
+	}
+	// They wait for processes and for time to pass more than for the processor. A flag given by hand wins.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -52,7 +57,8 @@ type process struct {
 	env    []string
 	cmd    *exec.Cmd
 	wg     sync.WaitGroup
-	exit   error // set when wg is done
+	over   chan struct{} // closed when the process has ended
+	exit   error         // set before over is closed
 }
 
 // newProcess prepares a relay whose deliveries reach sinks: loopback is allowed and their certificate is
@@ -109,8 +115,10 @@ func (p *process) start() {
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	ready := make(chan string, 1)
+	ready, over := make(chan string, 1), make(chan struct{})
+	p.over = over
 	p.wg.Go(func() {
+		defer close(over)
 		defer close(ready)
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
@@ -158,18 +166,11 @@ func (p *process) stop(s syscall.Signal) error {
 // ended waits for the end of the process and returns how it exited.
 func (p *process) ended(limit time.Duration) error {
 	p.t.Helper()
-	over := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		p.wg.Wait()
-		close(over)
-	})
 	select {
-	case <-over:
+	case <-p.over:
 		return p.exit
 	case <-time.After(limit):
 		p.kill()
-		wg.Wait()
 		p.t.Fatalf("relay %v runs on after %v:\n%s", p.args, limit, p.logs)
 		return nil
 	}

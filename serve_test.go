@@ -90,6 +90,7 @@ func (c *cluster) balanced(members int) {
 
 // TestServe runs nodes on Apache Kafka, redis-server and the ClickHouse engine, each a process of its own.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	broker, limiter := testkit.Kafka(t), testkit.Redis(t)
 	on := engines{broker.Addr, limiter.Addr, startEngine(t, "clickhouse").url}
 	away := on
@@ -104,11 +105,11 @@ func TestServe(t *testing.T) {
 		}
 		run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
 			nodes := c.start("a")
-			testPipeline(t, nodes[0], nodes[0])
+			testPipeline(t, nodes[0], nodes[0], 10)
 		})
 		run("two nodes", "two", on, func(t *testing.T, c *cluster) {
 			nodes := c.start("a", "b")
-			testPipeline(t, nodes[0], nodes[1])
+			testPipeline(t, nodes[0], nodes[1], rounds(10, 100, 100))
 			t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
 		})
 		run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
@@ -125,7 +126,7 @@ func TestServeOnEmbeddedEngines(t *testing.T) {
 	t.Parallel()
 	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
 	nodes := newCluster(t, on, "embedded").start("a", "b")
-	testPipeline(t, nodes[0], nodes[1])
+	testPipeline(t, nodes[0], nodes[1], 10)
 }
 
 // All faults of the settings are named at once.
@@ -225,7 +226,7 @@ func killedNode(t *testing.T, c *cluster) {
 	time.Sleep(time.Second)
 	accepted := tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
-	duplicates := repeats(t, dest, killed)
+	duplicates := redelivered(t, dest, killed)
 	took := silence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates, took.Round(time.Millisecond))
 	if limit := 6*time.Second + 10*time.Second; took > limit {
@@ -243,31 +244,8 @@ func killedNode(t *testing.T, c *cluster) {
 	a.start()
 	accepted = tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
-	duplicates = repeats(t, dest, killed)
+	duplicates = redelivered(t, dest, killed)
 	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted), duplicates, silence(dest, killed).Round(time.Millisecond))
-}
-
-// repeats counts the events that arrived twice. One death repeats an event once at most, and only what
-// was completed since the last commit, which is made every second, or was on its way.
-func repeats(t *testing.T, dest *sink, died time.Time) (n int) {
-	t.Helper()
-	const window = 3 * time.Second // a commit's second, and what a busy machine adds
-	first := map[string]time.Time{}
-	again := map[string]bool{}
-	for _, r := range dest.received() {
-		at, seen := first[r.event()]
-		switch {
-		case !seen:
-			first[r.event()] = r.at
-		case again[r.event()]:
-			t.Errorf("event %s arrived more than twice", r.event())
-		case at.Before(died.Add(-window)):
-			t.Errorf("event %s, delivered %v before the death, was delivered again", r.event(), died.Sub(at))
-		default:
-			again[r.event()] = true
-		}
-	}
-	return len(again)
 }
 
 // silence is the longest time that an endpoint got nothing after the death of a node.
@@ -288,7 +266,10 @@ func silence(dest *sink, died time.Time) (longest time.Duration) {
 func stoppedNode(t *testing.T, c *cluster) {
 	nodes := c.start("a", "b")
 	a, b := nodes[0], nodes[1]
-	dest := newSink(t, func(http.ResponseWriter, *http.Request, []byte) { time.Sleep(300 * time.Millisecond) })
+	dest := newSink(t, func(received) int {
+		time.Sleep(300 * time.Millisecond)
+		return http.StatusOK
+	})
 	tr := startTraffic(8, 20*time.Millisecond, spread(t, dest, a, b)...)
 	for range rounds(1, 2, 10) {
 		time.Sleep(time.Second)
@@ -322,12 +303,7 @@ func twins(t *testing.T, c *cluster) {
 // largeBodies: the largest body that can be set passes through every topic that carries it.
 func largeBodies(t *testing.T, c *cluster) {
 	a := c.start("a")[0]
-	dest := newSink(t, nil)
-	dest.answer = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		if len(dest.received()) == 1 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}
+	dest := newSink(t, onceUnavailable)
 	_, in, _ := a.in(t).endpoint(map[string]any{
 		"destinations": []any{dest.URL},
 		"retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 3, "jitter": 0},

@@ -18,10 +18,11 @@ import (
 // sink is a destination over TLS that keeps what it got.
 type sink struct {
 	*httptest.Server
-	answer func(http.ResponseWriter, *http.Request, []byte)
+	answer func(received) (status int)
 
-	mu  sync.Mutex // guards got
-	got []received
+	mu   sync.Mutex // guards what follows
+	got  []received
+	seen map[string]int // requests by event
 }
 
 type received struct {
@@ -29,14 +30,16 @@ type received struct {
 	header http.Header
 	body   []byte
 	at     time.Time
+	before int // how many requests for the event arrived earlier
+	status int // of the answer; 0 until it is given
 }
 
 func (r received) event() string { return r.header.Get("Webhook-Id") }
 
-// newSink answers 200, or whatever answer does.
-func newSink(t *testing.T, answer func(http.ResponseWriter, *http.Request, []byte)) *sink {
+// newSink answers 200, or what answer says.
+func newSink(t *testing.T, answer func(received) (status int)) *sink {
 	t.Helper()
-	s := &sink{answer: answer}
+	s := &sink{answer: answer, seen: map[string]int{}}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed relay leaves broken connections
 	s.StartTLS()
@@ -62,12 +65,21 @@ func (s *sink) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	got := received{path: r.URL.Path, header: r.Header.Clone(), body: body, at: time.Now()}
 	s.mu.Lock()
-	s.got = append(s.got, received{r.URL.Path, r.Header.Clone(), body, time.Now()})
+	got.before = s.seen[got.event()]
+	s.seen[got.event()]++
+	at := len(s.got)
+	s.got = append(s.got, got)
 	s.mu.Unlock()
+	status := http.StatusOK
 	if s.answer != nil {
-		s.answer(w, r, body)
+		status = s.answer(got)
 	}
+	s.mu.Lock()
+	s.got[at].status = status
+	s.mu.Unlock()
+	w.WriteHeader(status)
 }
 
 func (s *sink) received() []received {
