@@ -33,7 +33,8 @@ func aboutServer(code int32) bool {
 		159, 160, 173, 201, 202, 203, 241, 252, 394, 439, 473, 735, 745, 746, // time, memory, quota, load, too many parts, killed
 		164, 242, 236, 341, 722, // read-only, shutting down, still loading
 		225, 285, 286, 319, 999, // Keeper, quorum, unknown status of an insert
-		192, 193, 194, 195, 497, 516, // users and rights
+		192, 193, 194, 195, 452, 497, 516, // users, rights and their constraints
+		36, 49, 50, 53, 246, 290, 307, 396, 499, 571, // types, settings and storage that disagree with the program
 		1000, 1001, 1002, // failures of the server's own code
 	}, code)
 }

@@ -140,28 +140,47 @@ func (w *Writer) write(ctx context.Context, b *batch) ([]deadRecord, error) {
 	return slices.Concat(b.dead, refused[0], refused[1], refused[2], refused[3]), nil
 }
 
-// writeRows inserts the rows and returns those that ClickHouse refuses, found by halving. While
-// ClickHouse is away it tries again until ctx ends.
+// writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries
+// again until ctx ends. A table that does not even take a row again that it holds already is the
+// server's fault, whatever the error says, and nothing is buried for that.
 func writeRows[R row](ctx context.Context, w *Writer, t *table[R], rows []R) ([]deadRecord, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	err := insertPatiently(ctx, w, t, rows)
-	switch {
-	case err == nil:
-		return nil, nil
-	case !refused(err):
-		return nil, err
-	case len(rows) == 1:
-		return []deadRecord{{rows[0].origin(), err}}, nil
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := insertPatiently(ctx, w, t, rows)
+		if err == nil || !refused(err) {
+			return nil, err
+		}
+		if cause := t.probe(ctx, w.conn); cause == nil {
+			return bisect(ctx, w, t, rows, err)
+		} else if ctx.Err() == nil {
+			w.setAway(ctx, cause)
+		}
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return nil, err
+		}
 	}
-	half := len(rows) / 2
-	first, err := writeRows(ctx, w, t, rows[:half])
-	if err != nil {
-		return nil, err
+}
+
+// bisect finds the refused rows of a batch that was refused as a whole, and inserts the others.
+func bisect[R row](ctx context.Context, w *Writer, t *table[R], rows []R, cause error) ([]deadRecord, error) {
+	if len(rows) == 1 {
+		return []deadRecord{{rows[0].origin(), cause}}, nil
 	}
-	second, err := writeRows(ctx, w, t, rows[half:])
-	return append(first, second...), err
+	var dead []deadRecord
+	for _, half := range [][]R{rows[:len(rows)/2], rows[len(rows)/2:]} {
+		err := insertPatiently(ctx, w, t, half)
+		if refused(err) {
+			var more []deadRecord
+			more, err = bisect(ctx, w, t, half, err)
+			dead = append(dead, more...)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return dead, nil
 }
 
 // insertPatiently returns nil, an error about the rows themselves, or that of ctx.

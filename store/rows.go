@@ -73,7 +73,7 @@ func decodeCommand(s source) (*deliveryRow, error) {
 	if err != nil || w.Run == "" {
 		return nil, err
 	}
-	version, err := deliveryVersion(w.Run, rankOpen, -1)
+	version, err := deliveryVersion(w.Run, time.Time{}, rankOpen, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +92,14 @@ func decodeOutcome(s source) (*deliveryRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rank := rankOpen
+	rank, proven := rankOpen, time.Time{}
 	switch {
 	case o.Status == event.Delivered:
-		rank = rankDelivered
+		rank, proven = rankDelivered, o.At
 	case o.Status.Terminal():
 		rank = rankEnded
 	}
-	version, err := deliveryVersion(o.Run, rank, s.record.Offset)
+	version, err := deliveryVersion(o.Run, proven, rank, s.record.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -118,15 +118,22 @@ func decodeReceipt(s source) (*receiptRow, error) {
 // deliveryVersion is run_ms << 80 | rank << 64 | offset + 1. The milliseconds come from the time inside
 // the id of the run, run_… or rec_…; the automatic chain has no run and counts as 0, below every run.
 // The 1 keeps the first outcome of a partition apart from a command, which has the offset -1.
-func deliveryVersion(run string, rank uint64, offset int64) (*big.Int, error) {
+//
+// What was delivered counts from the moment of its proof, if that is later than the run began: a chain
+// that delivers after a replay of the same event had failed must not be called failed for ever. The
+// moment stands in the record, so reading it again gives the same version.
+func deliveryVersion(run string, proven time.Time, rank uint64, offset int64) (*big.Int, error) {
 	var ms uint64
+	if !proven.IsZero() {
+		ms = uint64(max(proven.UnixMilli(), 0))
+	}
 	if run != "" {
 		prefix, _, _ := strings.Cut(run, "_")
 		r, err := id.Parse(prefix+"_", run)
 		if err != nil {
 			return nil, fmt.Errorf("read run %q: %w", run, err)
 		}
-		ms = uint64(r.UnixMilli())
+		ms = max(ms, uint64(r.UnixMilli()))
 	}
 	v := new(big.Int).SetUint64(ms<<16 | rank)
 	return v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(uint64(offset+1))), nil
