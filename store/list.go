@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// firstWindow is the span of time that a list looks at first; each further window is growth times
-	// as long. Unbounded statements would read the whole range that they order.
-	firstWindow  = 15 * time.Minute
-	windowGrowth = 4
+	// A list looks at one window of time after the other, each windowGrowth times as long as the last.
+	// Statements that read rows in the order of their table stop at their limit, so that a window only
+	// bounds the partitions they open; the others read all of it.
+	orderedWindow, sortedWindow = 24 * time.Hour, 15 * time.Minute
+	windowGrowth                = 4
 	// ahead is how far an id may lie in the future: the generator of a node may run 30 s ahead of a
 	// clock that itself may be 30 s off.
 	ahead = 2 * time.Minute
@@ -73,7 +74,10 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 }
 
 func (r *Reader) newWalk(q event.Query) *walk {
-	w := &walk{r: r, q: q, since: r.oldest(), until: r.now().Add(ahead), width: firstWindow, chunk: firstChunk}
+	w := &walk{r: r, q: q, since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, chunk: firstChunk}
+	if w.onlyTrouble() || len(q.Endpoints) > 1 {
+		w.width = sortedWindow
+	}
 	if q.Since.After(w.since) {
 		w.since = q.Since
 	}

@@ -160,7 +160,9 @@ func (e *past) deliveries() (ds []event.Delivery) {
 
 // want is the list that a query must give, all pages together.
 func (h *history) want(q event.Query) (want []event.Summary) {
-	for _, e := range slices.Backward(h.events) {
+	// Ids of one millisecond are ordered by their partition first, so not as they were accepted.
+	slices.SortFunc(h.events, func(a, b *past) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	for _, e := range h.events {
 		ds := e.deliveries()
 		s := event.Summary{
 			ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, Attempts: e.attempts,
@@ -256,11 +258,11 @@ func TestListsAgreeWithModel(t *testing.T) {
 	h := newHistory(b, seed)
 	for range 3 {
 		h.happen(150)
-		for i := range 60 {
+		for i := range 25 {
 			q := h.some()
 			q.Limit = pick(h, 1, 3, 10, 100)
-			got, want := pages(t, r, q, 12), h.want(q)
-			want = want[:min(len(want), 12*q.Limit)]
+			got, want := pages(t, r, q, 5), h.want(q)
+			want = want[:min(len(want), 5*q.Limit)]
 			if diff := gocmp.Diff(want, untimed(got)); diff != "" {
 				t.Fatalf("query %d %+v (-want +got):\n%s", i, q, diff)
 			}

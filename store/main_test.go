@@ -18,6 +18,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/event"
@@ -38,7 +39,15 @@ var engines struct{ clickhouse, kafka string }
 func TestMain(m *testing.M) {
 	os.Exit(testkit.ClickHouse(func(address string) int {
 		engines.clickhouse = address
-		return withKafka(m.Run)
+		return withKafka(func() int {
+			engines := goleak.IgnoreCurrent()
+			code := m.Run()
+			if err := goleak.Find(engines); err != nil && code == 0 {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return code
+		})
 	}))
 }
 

@@ -62,11 +62,15 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 		return nil, errors.New("clickhouse URL: cannot be parsed") // the cause would repeat the password
 	}
 	switch u.Scheme {
-	case "clickhouse", "http", "https":
+	case "clickhouse", "http":
+	case "https":
+		q := u.Query()
+		q.Set("secure", "true") // the driver asks for it beside the scheme
+		u.RawQuery = q.Encode()
 	default:
 		return nil, fmt.Errorf("clickhouse URL: scheme %q is none of clickhouse, http, https", u.Scheme)
 	}
-	opts, err := clickhouse.ParseDSN(raw)
+	opts, err := clickhouse.ParseDSN(u.String())
 	if err != nil {
 		return nil, fmt.Errorf("clickhouse URL: %w", err)
 	}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func TestKickBudget(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	k := newKickBudget(now)
+	for i := range kickReserve {
+		if wait := k.take(now, 1); wait != 0 {
+			t.Fatalf("kick %d waits %v", i, wait)
+		}
+	}
+	if wait := k.take(now, 1); wait != 100*time.Millisecond {
+		t.Fatalf("a kick without budget waits %v", wait)
+	}
+	if wait := k.take(now.Add(100*time.Millisecond), 1); wait != 0 {
+		t.Fatalf("and then another %v", wait)
+	}
+	n := 0
+	for at := now.Add(time.Second); at.Before(now.Add(11 * time.Second)); at = at.Add(time.Millisecond) {
+		if k.take(at, 1) == 0 {
+			n++
+		}
+	}
+	if n < 100 || n > 110 {
+		t.Fatalf("%d flushes in 10 s", n)
+	}
+}
+
+// TestWhenAFlushIsDue holds the reasons to flush against each other; nothing runs.
+func TestWhenAFlushIsDue(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	cfg := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Second}
+	f := func(name string, cfg WriterConfig, fill func(*Writer, *place), after time.Duration, want bool) {
+		t.Helper()
+		w := &Writer{cfg: cfg, log: slog.New(slog.DiscardHandler), pos: newPositions(), filling: newBatch(), room: make(chan struct{}, 1)}
+		fill(w, &place{Partition: stream.Partition{Topic: stream.Events}})
+		b, wait := w.due(now.Add(after), newKickBudget(now))
+		if (b != nil) != want {
+			t.Errorf("%s: flush %v, wait %v", name, b != nil, wait)
+		}
+	}
+	add := func(n int, body int, days int) func(*Writer, *place) {
+		return func(w *Writer, p *place) {
+			for i := range n {
+				ms := now.AddDate(0, 0, -i%days)
+				e := event.Event{ID: id.Lowest(ms), Endpoint: "ep_1", Body: make([]byte, body)}
+				w.filling.add(p, []*stream.Record{e.Record()}, now)
+			}
+		}
+	}
+	kicked := func(fill func(*Writer, *place)) func(*Writer, *place) {
+		return func(w *Writer, p *place) { fill(w, p); w.kicked = true }
+	}
+	small := cfg
+	small.FlushSmall = 100 * time.Millisecond
+	f("nothing", cfg, add(0, 0, 1), time.Hour, false)
+	f("nothing, kicked", cfg, kicked(add(0, 0, 1)), time.Hour, false)
+	f("fresh", cfg, add(10, 10, 1), 0, false)
+	f("a second old", cfg, add(10, 10, 1), time.Second, true)
+	f("kicked", cfg, kicked(add(10, 10, 1)), 0, true)
+	f("many rows", cfg, add(100, 10, 1), 0, true)
+	f("many bytes", cfg, add(10, 2_000, 1), 0, true)
+	f("spread over 8 days", cfg, add(20, 10, 8), time.Second, true)
+	f("spread over 9 days", cfg, add(20, 10, 9), time.Second, false)
+	f("spread over 9 days, 5 s old", cfg, add(20, 10, 9), 5*time.Second, true)
+	f("small", small, add(10, 10, 1), 100*time.Millisecond, true)
+	f("small, not yet", small, add(10, 10, 1), 50*time.Millisecond, false)
+}
+
+func TestRefused(t *testing.T) {
+	f := func(err error, want bool) {
+		t.Helper()
+		if got := refused(fmt.Errorf("insert: %w", err)); got != want {
+			t.Errorf("refused(%v) = %v", err, got)
+		}
+	}
+	f(errors.New("connection refused"), false)
+	f(errRefused, true)
+	f(&clickhouse.Exception{Code: 469}, true) // VIOLATED_CONSTRAINT
+	f(&clickhouse.Exception{Code: 53}, false) // TYPE_MISMATCH: the program and the table disagree
+	f(&clickhouse.Exception{Code: 241}, false)
+	f(&clickhouse.Exception{Code: 252}, false)
+	f(&clickhouse.Exception{Code: 60}, false)
+	f(&clickhouse.HTTPError{StatusCode: 502, Err: errors.New("bad gateway")}, false)
+	f(&clickhouse.HTTPError{StatusCode: 500, Err: &clickhouse.Exception{Code: 469}}, true)
+}
+
+func TestHeaderLines(t *testing.T) {
+	fields := []event.Field{{Name: "A", Value: "1: 2"}, {Name: "A", Value: ""}, {Name: "B", Value: "\xff"}}
+	got := parseHeaderLines(headerLines(fields))
+	if fmt.Sprint(got) != fmt.Sprint(fields) {
+		t.Fatalf("%q", got)
+	}
+	if got := headerLines([]event.Field{{Name: "A", Value: "x\r\nB: y"}}); got != "A: x  B: y\n" {
+		t.Fatalf("%q", got)
+	}
+	if got := parseHeaderLines(""); len(got) != 0 {
+		t.Fatalf("%q", got)
+	}
+}
+
+func TestURL(t *testing.T) {
+	f := func(raw, database string, ok bool) {
+		t.Helper()
+		opts, err := parseURL(raw)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if ok && err == nil && opts.Auth.Database != database {
+			t.Errorf("%s: database %s", raw, opts.Auth.Database)
+		}
+	}
+	f("http://127.0.0.1:8123", "relay", true)
+	f("https://user:pass@ch.example.com:8443/events?compress=lz4", "events", true)
+	f("clickhouse://ch.example.com:9000/x", "x", true)
+	f("clickhouse://ch.example.com:9000/x;drop", "", false)
+	f("redis://ch.example.com", "", false)
+	f("", "", false)
+	if o, err := parseURL("clickhouse://h:9000"); err != nil || o.Protocol != clickhouse.Native {
+		t.Errorf("protocol %v, %v", o.Protocol, err)
+	}
+}

@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+// TestPagingWhileRowsArrive pages through 20,000 events while more arrive and parts are merged. Whatever
+// was acknowledged before the first page comes exactly once.
+func TestPagingWhileRowsArrive(t *testing.T) {
+	n, seven, one := 20_000, 2_100, 500
+	if testing.Short() {
+		n, seven, one = 2_000, 210, 50
+	}
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{FlushRows: 2_000, FlushEvery: 100 * time.Millisecond})
+	r := b.reader(w)
+	var known, fifth []id.ID
+	for i := range n {
+		known = append(known, b.send(i))
+		if i%10 == 5 {
+			fifth = append(fifth, known[i])
+		}
+	}
+	if err := b.producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	newestFirst := func(a, b id.ID) int { return slices.Compare(b[:], a[:]) }
+	slices.SortFunc(known, newestFirst)
+	slices.SortFunc(fifth, newestFirst)
+	old := make(map[id.ID]bool, n)
+	for _, d := range known {
+		old[d] = true
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			b.send(i)
+			sleep(ctx, 2*time.Millisecond)
+		}
+	})
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			b.exec("OPTIMIZE TABLE events FINAL")
+			b.exec("OPTIMIZE TABLE events_by_endpoint FINAL")
+			sleep(ctx, 200*time.Millisecond)
+		}
+	})
+	f := func(q event.Query, want []id.ID) {
+		t.Helper()
+		q.Account = account
+		var got []id.ID
+		for len(got) < len(want) {
+			page, err := r.Events(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range page.Rows {
+				if old[row.ID] { // what arrived since is allowed, but not in the way
+					got = append(got, row.ID)
+				}
+			}
+			if !page.More {
+				break
+			}
+			q.Before = page.Rows[len(page.Rows)-1].ID
+		}
+		if len(got) < len(want) {
+			t.Fatalf("limit %d: %d of %d rows", q.Limit, len(got), len(want))
+		}
+		if !slices.Equal(got[:len(want)], want) {
+			t.Fatalf("limit %d: rows were skipped, repeated or in another order", q.Limit)
+		}
+	}
+	f(event.Query{Limit: 100}, known)
+	f(event.Query{Limit: 7}, known[:seven])
+	f(event.Query{Limit: 1, Before: known[0]}, known[1:one])
+	f(event.Query{Limit: 100, Endpoints: []string{"ep_5"}}, fifth)
+	f(event.Query{Limit: 100, Statuses: []event.Status{event.Pending}}, known[:seven])
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// send produces the i-th event without waiting for it; it belongs to one of ten endpoints.
+func (b *bench) send(i int) id.ID {
+	b.Helper()
+	e := b.event(i % 10)
+	b.producer.Produce(stream.Events, e.ID.Partition(), e.Record(), func(_ *stream.Record, err error) {
+		if err != nil {
+			b.Error(err)
+		}
+	})
+	return e.ID
+}

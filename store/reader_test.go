@@ -1,0 +1,148 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store"
+)
+
+// TestValuesAreNeverText passes what would end a string, a parameter or a statement through every
+// filter, and stores events that are called so: each filter finds its own event and no other.
+func TestValuesAreNeverText(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.reader(w)
+	weird := []string{
+		"'", "''", `\`, `\'`, `\\'`, "' OR 1=1 --", "'); DROP TABLE events; --", "{p1:String}", "?", "$1", "@p1", "%s", "\x00", "a\tb\nc\r", "\xff\xfe",
+		"NULL", `\N`, "]", "','", "['a']", "/*", "--", "`", `"`, "order.*'", "ünï 🎉",
+	}
+	var events []*event.Event
+	for _, s := range weird {
+		e := b.event(1, func(e *event.Event) {
+			e.Endpoint, e.Type, e.Source, e.Query, e.IdempotencyKey = s, s, event.Source(s), s, s
+			e.Dests = []string{"dst_" + s}
+			if s == "','" {
+				e.Dests = []string{"dst_'\x01'"} // a comma divides destinations in the record
+			}
+		})
+		events = append(events, e)
+		b.accept(e)
+		b.record(b.outcome(e, e.Dests[0], event.Failed, func(o *event.Outcome) { o.Reason = event.Reason(s) }))
+	}
+	for i, e := range events {
+		for name, q := range map[string]event.Query{
+			"endpoint":              {Endpoints: []string{e.Endpoint}},
+			"endpoint among others": {Endpoints: []string{"ep_x", e.Endpoint, "'"[:0] + "ep_y"}},
+			"type":                  {Types: []string{e.Type}},
+			"type prefix":           {Types: []string{e.Type, e.Type + "x.*"}},
+			"source":                {Sources: []event.Source{e.Source}},
+			"destination":           {Destinations: e.Dests},
+			"status and endpoint":   {Statuses: []event.Status{event.Failed}, Endpoints: []string{e.Endpoint}},
+			"two statuses and type": {Statuses: []event.Status{event.Failed, event.Pending}, Types: []string{e.Type}},
+		} {
+			q.Account, q.Limit = account, 10
+			rows := pages(t, r, q, 1)
+			if len(rows) != 1 || rows[0].ID != e.ID || rows[0].Type != e.Type || string(rows[0].Reason) != weird[i] {
+				t.Errorf("%s %q: %+v", name, weird[i], rows)
+			}
+		}
+		for _, q := range []event.Query{{Account: weird[i]}, {Account: account, Runs: []string{weird[i]}}, {Account: account, Statuses: []event.Status{event.Status(weird[i])}}} {
+			q.Limit = 10
+			if rows := pages(t, r, q, 1); len(rows) != 0 {
+				t.Errorf("%q as account, run or status finds %d rows", weird[i], len(rows))
+			}
+		}
+		if _, err := r.Event(t.Context(), weird[i], e.ID); !errors.Is(err, event.ErrNotFound) {
+			t.Errorf("%q as account: %v", weird[i], err)
+		}
+		if _, err := r.Attempts(t.Context(), weird[i], e.ID, id.ID{}, 10); !errors.Is(err, event.ErrNotFound) {
+			t.Errorf("attempts with %q as account: %v", weird[i], err)
+		}
+	}
+}
+
+func TestAttemptsArePaged(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.reader(w)
+	e := b.event(1, func(e *event.Event) { e.Dests = []string{"dst_a", "dst_b"} })
+	b.accept(e)
+	const n = 230
+	var want []id.ID
+	for i := range n {
+		o := b.outcome(e, []string{"dst_a", "dst_b"}[i%2], event.Retrying, func(o *event.Outcome) { o.Attempt.ResponseBody = make([]byte, 16<<10) })
+		want = append(want, o.Attempt.ID)
+		b.record(o)
+	}
+	var got []event.AttemptRow
+	var before id.ID
+	for {
+		page, err := r.Attempts(t.Context(), account, e.ID, before, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, page.Rows...)
+		if !page.More {
+			break
+		}
+		before = page.Rows[len(page.Rows)-1].ID
+	}
+	if len(got) != n {
+		t.Fatalf("%d of %d attempts", len(got), n)
+	}
+	for i, a := range got {
+		k := n - 1 - i
+		if a.ID != want[k] || a.Number != k/2+1 || len(a.ResponseBody) != 16<<10 || a.Truncated {
+			t.Fatalf("attempt %d: number %d, %d bytes", k, a.Number, len(a.ResponseBody))
+		}
+	}
+	d, err := r.Event(t.Context(), account, e.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Attempts) != 200 || !d.AttemptsTruncated || d.Summary.Attempts != n || d.Deliveries[0].Attempts != n/2 {
+		t.Fatalf("%d attempts in the single read of %d", len(d.Attempts), d.Summary.Attempts)
+	}
+	if first := d.Attempts[0]; first.ID != want[n-200] || first.Number != (n-200)/2+1 || len(first.ResponseBody) != 1<<10 || !first.Truncated {
+		t.Fatalf("first of the newest 200: number %d, %d bytes", first.Number, len(first.ResponseBody))
+	}
+	if _, err := r.Attempts(t.Context(), account, b.event(1).ID, id.ID{}, 10); !errors.Is(err, event.ErrNotFound) {
+		t.Fatalf("attempts of no event: %v", err)
+	}
+	none := b.event(2)
+	b.accept(none)
+	if page, err := r.Attempts(t.Context(), account, none.ID, id.ID{}, 10); err != nil || len(page.Rows) != 0 || page.More {
+		t.Fatalf("attempts of an event without any: %+v, %v", page, err)
+	}
+}
+
+// TestRetention hides what is older than the retention even while the rows exist.
+func TestRetention(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	now := time.Now()
+	at := func(age time.Duration) *event.Event {
+		b.ids = id.NewGenerator(func() time.Time { return now.Add(-age) })
+		e := b.event(1)
+		r := e.Record()
+		r.Timestamp = time.Time{}
+		b.put("events", e.ID.Partition(), r)
+		return e
+	}
+	expired, readable := at(7*24*time.Hour+time.Minute), at(7*24*time.Hour-time.Minute)
+	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 7, FenceWait: 20 * time.Second}, w)
+	rows := pages(t, r, event.Query{Account: account, Limit: 10}, 1)
+	if len(rows) != 1 || rows[0].ID != readable.ID {
+		t.Fatalf("%+v", rows)
+	}
+	if _, err := r.Event(t.Context(), account, expired.ID); !errors.Is(err, event.ErrNotFound) {
+		t.Fatalf("expired event: %v", err)
+	}
+	if _, err := r.Event(t.Context(), account, readable.ID); err != nil {
+		t.Fatalf("event that is not expired: %v", err)
+	}
+}
