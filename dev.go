@@ -75,11 +75,11 @@ func devDefaults(s *Settings) error {
 // startDev starts the engines, prepares topics and tables and starts the node.
 func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
-	broker, err := newEngine("kafka", "127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), "", s.Fsync, s.MaxBody, log, registry)
+	broker, err := newEngine("kafka", "127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), "", s.Fsync, log, registry)
 	if err != nil {
 		return err
 	}
-	limiter, err := newEngine("redis", "127.0.0.1:0", "", "", false, 0, log, registry)
+	limiter, err := newEngine("redis", "127.0.0.1:0", "", "", false, log, registry)
 	if err != nil {
 		return err
 	}

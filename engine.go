@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // embeddedEngine is one of the engines that the binary carries.
@@ -37,12 +38,11 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	data := fs.String("data", "", "data directory; redis keeps nothing")
 	library := fs.String("library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fsync := fs.Bool("fsync", true, "acknowledge only what is on disk")
-	maxBody := fs.Int("max-body", 1<<20, "kafka: largest event body in bytes")
 	if err := fs.Parse(args[1:]); err != nil {
 		return usageError{err}
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	engine, err := newEngine(name, *listen, *data, *library, *fsync, *maxBody, log, prometheus.NewRegistry())
+	engine, err := newEngine(name, *listen, *data, *library, *fsync, log, prometheus.NewRegistry())
 	if err != nil {
 		return usageError{err}
 	}
@@ -54,11 +54,11 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	return st.wait()
 }
 
-func newEngine(name, listen, data, library string, fsync bool, maxBody int, log *slog.Logger, metrics prometheus.Registerer) (embeddedEngine, error) {
+func newEngine(name, listen, data, library string, fsync bool, log *slog.Logger, metrics prometheus.Registerer) (embeddedEngine, error) {
 	switch name {
 	case "kafka":
 		cfg := kafka.DefaultConfig()
-		cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = listen, data, fsync, maxBody+1<<20
+		cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = listen, data, fsync, stream.MaxMessageBytes
 		return kafka.New(cfg, kafka.Deps{Log: log, Metrics: metrics})
 	case "redis":
 		return redis.New(redis.Config{Listen: listen}, redis.Deps{Log: log})

@@ -189,8 +189,8 @@ func (s Settings) Validate(command string) error {
 	fault := func(env, format string, args ...any) {
 		errs = append(errs, fmt.Errorf(env+": "+format, args...))
 	}
-	if s.MaxBody < 1<<10 || s.MaxBody > 10<<20 {
-		fault("RELAY_MAX_BODY", "must be from 1024 to %d bytes", 10<<20)
+	if s.MaxBody < 1<<10 || s.MaxBody > stream.MaxBody {
+		fault("RELAY_MAX_BODY", "must be from 1024 to %d bytes", stream.MaxBody)
 	}
 	if s.RetentionDays < 1 || s.RetentionDays > 3650 {
 		fault("RELAY_RETENTION_DAYS", "must be from 1 to 3650")
@@ -281,7 +281,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 
 func (s Settings) stream() stream.Config {
 	return stream.Config{
-		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS, MaxBody: s.MaxBody,
+		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
 		Session: time.Duration(s.TakeoverSeconds) * time.Second,
 	}
 }

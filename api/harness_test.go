@@ -59,7 +59,7 @@ func withConfiguration(run func() int) (int, error) {
 		return 0, err
 	}
 	defer cluster.Close()
-	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", MaxBody: 1 << 20}
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {

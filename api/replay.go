@@ -85,10 +85,8 @@ func (a *API) replayable(ep *control.Endpoint, e *event.Event) error {
 // queue appends one command per target. After an error half-way the answer says how far it came.
 func (a *API) queue(r *http.Request, d *event.Detail, ep *control.Endpoint, targets []string, result *replayResult) error {
 	for _, dest := range targets {
-		work := &event.Work{
-			Event: d.Event, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: a.now(),
-			Run: result.RunID, Prior: priorStatus(d, dest),
-		}
+		work := &event.Work{Event: d.Event, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: a.now(), Run: result.RunID}
+		work.Prior, work.PriorReason = prior(d, dest)
 		if err := a.deps.Commands.Command(r.Context(), work); err != nil {
 			var e *web.Error
 			if !errors.As(fault(err), &e) {
@@ -103,12 +101,12 @@ func (a *API) queue(r *http.Request, d *event.Detail, ep *control.Endpoint, targ
 	return nil
 }
 
-// priorStatus is what a skip of the replay restores; empty for a destination that is new to the event.
-func priorStatus(d *event.Detail, dest string) event.Status {
+// prior is what a skip of the replay restores; empty for a delivery that is new or not at its end.
+func prior(d *event.Detail, dest string) (event.Status, event.Reason) {
 	for i := range d.Deliveries {
-		if d.Deliveries[i].Destination == dest {
-			return d.Deliveries[i].Status
+		if x := &d.Deliveries[i]; x.Destination == dest && x.Status.Terminal() {
+			return x.Status, x.Reason
 		}
 	}
-	return ""
+	return "", ""
 }

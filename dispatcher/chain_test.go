@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +197,13 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 // What a lane cannot take is parked, told of once, and delivered in the end.
 func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		s := &sink{answer: func(int, received) int { time.Sleep(2 * time.Second); return 200 }}
+		var flying, most atomic.Int64
+		s := &sink{answer: func(int, received) int {
+			most.Store(max(most.Load(), flying.Add(1)))
+			defer flying.Add(-1)
+			time.Sleep(2 * time.Second)
+			return 200
+		}}
 		url, _ := w.serve(80, s)
 		ep := w.endpoint(url)
 		ep.Destinations[0].MaxInFlight = 2
@@ -211,6 +218,9 @@ func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 			w.accept(w.newEvent(`{}`))
 		}
 		all := w.outcomes(count(events, event.Delivered))
+		if n := most.Load(); n != 2 {
+			t.Errorf("%d requests at once, max_in_flight is 2", n)
+		}
 		told := map[string]int{}
 		for _, o := range all {
 			if o.Status == event.Pending {

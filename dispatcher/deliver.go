@@ -135,11 +135,12 @@ func (d *Dispatcher) expiry(w *event.Work) time.Time {
 	return w.Event.ReceivedAt().AddDate(0, 0, d.cfg.RetentionDays)
 }
 
-// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before.
+// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
+// that was final: what was still open has an automatic chain that will speak for itself.
 func (d *Dispatcher) end(j *job, e ending) {
 	o := d.outcome(j.work, e.status, e.reason)
-	if e.status == event.Skipped && j.work.Prior != "" {
-		o.Status = j.work.Prior
+	if e.status == event.Skipped && j.work.Prior.Terminal() {
+		o.Status, o.Reason = j.work.Prior, j.work.PriorReason
 	}
 	d.finish(j, o)
 }

@@ -27,7 +27,6 @@ import (
 const (
 	testEndpoint = "ep_1"
 	testDest     = "dst_1"
-	testMaxBody  = 1 << 20
 )
 
 // view is a configuration in memory.
@@ -132,7 +131,7 @@ func newWorld(tb testing.TB, partitions int) *world {
 
 func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partitions int) *world {
 	tb.Helper()
-	sc.Prefix, sc.MaxBody, sc.Log = "t.", testMaxBody, testLog()
+	sc.Prefix, sc.Log = "t.", testLog()
 	if _, err := stream.Migrate(tb.Context(), sc, int32(partitions), 1); err != nil {
 		tb.Fatal(err)
 	}

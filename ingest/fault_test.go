@@ -111,7 +111,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		defer cluster.Close()
-		sc := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "t.", MaxBody: maxBody}
+		sc := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "t."}
 		if _, err := stream.Migrate(t.Context(), sc, 2, 1); err != nil {
 			t.Fatal(err)
 		}

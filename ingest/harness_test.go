@@ -89,7 +89,7 @@ func newWorld(tb testing.TB, o options) *world {
 	if o.maxBody == 0 {
 		o.maxBody = maxBody
 	}
-	sc := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t.", MaxBody: int(o.maxBody)}
+	sc := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
 	if _, err := stream.Migrate(tb.Context(), sc, max(o.partitions, 1), 1); err != nil {
 		tb.Fatal(err)
 	}

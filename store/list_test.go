@@ -26,7 +26,8 @@ type history struct {
 	clock  time.Time
 	events []*past
 	runs   []string
-	seq    int
+	began  map[string]time.Time // when each run did
+	seq    int64
 }
 
 // past is one event with all that happened to it.
@@ -40,11 +41,11 @@ type state struct {
 	status event.Status
 	reason event.Reason
 	run    string
-	rank   [3]int // run, rank, order: the greatest counts
+	rank   [3]int64 // milliseconds, rank, order: the greatest counts
 }
 
 func newHistory(b *bench, seed uint64) *history {
-	h := &history{bench: b, rnd: rand.New(rand.NewPCG(seed, 1)), clock: time.Now().Add(-100 * time.Hour)}
+	h := &history{bench: b, rnd: rand.New(rand.NewPCG(seed, 1)), clock: time.Now().Add(-100 * time.Hour), began: map[string]time.Time{}}
 	b.ids = id.NewGenerator(func() time.Time { return h.clock })
 	for range 3 {
 		r, err := b.ids.New(0)
@@ -52,6 +53,7 @@ func newHistory(b *bench, seed uint64) *history {
 			b.Fatal(err)
 		}
 		h.runs = append(h.runs, r.Text(id.Run))
+		h.began[r.Text(id.Run)] = r.Time()
 		h.clock = h.clock.Add(time.Second)
 	}
 	return h
@@ -106,31 +108,30 @@ func (h *history) delivered(e *past) {
 		return
 	}
 	dest := pick(h, "dst_a", "dst_b", "dst_c")
-	run := 0 // the automatic chain
+	name, began := "", int64(0) // the automatic chain
 	if h.rnd.IntN(4) == 0 || !slices.Contains(e.Dests, dest) {
-		run = 1 + h.rnd.IntN(len(h.runs))
-	}
-	name := ""
-	if run > 0 {
-		name = h.runs[run-1]
+		name = pick(h, h.runs...)
+		began = h.began[name].UnixMilli()
 	}
 	h.seq++
-	if run > 0 && h.rnd.IntN(2) == 0 {
+	if name != "" && h.rnd.IntN(2) == 0 {
 		w := &event.Work{Event: e.Event, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Run: name}
 		r, err := w.Record()
 		if err != nil {
 			h.Fatal(err)
 		}
 		h.produce(stream.Commands, e.ID.Partition(), r)
-		e.states[dest] = append(e.states[dest], state{event.Pending, event.Queued, name, [3]int{run, 0, 0}})
+		e.states[dest] = append(e.states[dest], state{event.Pending, event.Queued, name, [3]int64{began, 0, 0}})
 		return
 	}
 	o := h.outcome(e.Event, dest, pick(h, event.Delivered, event.Delivered, event.Failed, event.Retrying, event.Held, event.Pending, event.Skipped))
 	o.Run = name
-	rank := 0
+	// Somewhere about the runs, so that what was delivered is older than some and newer than others.
+	o.At = h.began[h.runs[0]].Add(time.Duration(h.rnd.Int64N(int64(4 * time.Second)))).Truncate(time.Millisecond)
+	rank := int64(0)
 	switch o.Status {
 	case event.Delivered:
-		rank = 2
+		rank, began = 2, max(began, o.At.UnixMilli())
 	case event.Failed, event.Skipped:
 		rank, o.Reason = 1, event.AttemptsExhausted
 	}
@@ -141,7 +142,7 @@ func (h *history) delivered(e *past) {
 		e.attempts++
 	}
 	h.produce(stream.Outcomes, e.ID.Partition(), o.Record())
-	e.states[dest] = append(e.states[dest], state{o.Status, o.Reason, name, [3]int{run, rank, h.seq}})
+	e.states[dest] = append(e.states[dest], state{o.Status, o.Reason, name, [3]int64{began, rank, h.seq}})
 }
 
 // newest is the state of a delivery that counts.

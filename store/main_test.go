@@ -94,7 +94,7 @@ func newBench(t testing.TB) *bench {
 	name := "t" + strings.ToLower(id.Random("")[:16])
 	b := &bench{
 		TB: t, url: "http://" + engines.clickhouse + "/" + name,
-		stream: stream.Config{Brokers: []string{engines.kafka}, Prefix: name + ".", MaxBody: 1 << 20, Log: testLog(t)},
+		stream: stream.Config{Brokers: []string{engines.kafka}, Prefix: name + ".", Log: testLog(t)},
 		ids:    id.NewGenerator(nil),
 	}
 	if _, err := stream.Migrate(t.Context(), b.stream, partitions, 1); err != nil {

@@ -18,7 +18,7 @@ func TestApacheKafka(t *testing.T) {
 		t.Skip("starts an Apache Kafka")
 	}
 	ctx := t.Context()
-	conf := stream.Config{Brokers: []string{testkit.Kafka(t).Addr}, MaxBody: 1 << 20, Prefix: id.Random("test.") + "."}
+	conf := stream.Config{Brokers: []string{testkit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."}
 	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
 		t.Fatal(err)
 	}

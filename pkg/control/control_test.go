@@ -34,7 +34,7 @@ func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
 
 func migrated(t testing.TB, conf stream.Config) stream.Config {
 	t.Helper()
-	conf.Prefix, conf.MaxBody = "relay.", 1<<20
+	conf.Prefix = "relay."
 	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
 		t.Fatal(err)
 	}

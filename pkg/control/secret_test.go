@@ -14,7 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func anywhere() stream.Config { return stream.Config{Brokers: []string{"localhost:9092"}, MaxBody: 1} }
+func anywhere() stream.Config { return stream.Config{Brokers: []string{"localhost:9092"}} }
 
 func TestKeyring(t *testing.T) {
 	old := GenerateMasterKey("old")

@@ -28,8 +28,9 @@ type Work struct {
 	Run string
 	// Parked is why the item waits although no attempt failed (lane_full …); empty for a retry.
 	Parked Reason
-	// Prior is the status that a skip inside a run restores; empty for the automatic chain.
-	Prior Status
+	// Prior is the final status, and its reason, that a skip inside a run restores; empty when there is none.
+	Prior       Status
+	PriorReason Reason
 }
 
 // workWire is the JSON of the header relay-work; times are unix milliseconds.
@@ -43,13 +44,14 @@ type workWire struct {
 	Run      string  `json:"run,omitempty"`
 	Parked   Reason  `json:"p,omitempty"`
 	Prior    Status  `json:"ps,omitempty"`
+	PriorWhy Reason  `json:"pr,omitempty"`
 }
 
 // Record encodes the item. The body is not copied.
 func (w *Work) Record() (*stream.Record, error) {
 	b, err := json.Marshal(workWire{
 		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilliUp(w.Due),
-		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, Prior: w.Prior,
+		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, Prior: w.Prior, PriorWhy: w.PriorReason,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode work item: %w", err)
@@ -80,7 +82,7 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 		}
 		return &Work{
 			Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
-			Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, Prior: x.Prior,
+			Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, Prior: x.Prior, PriorReason: x.PriorWhy,
 		}, nil
 	}
 	return nil, errors.New("decode work item: header " + hWork + " is missing")

@@ -98,7 +98,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.FetchMaxWait(g.MaxWait),
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(16 << 20),
-		kgo.FetchMaxPartitionBytes(c.MaxMessageBytes()),
+		kgo.FetchMaxPartitionBytes(MaxMessageBytes),
 		kgo.OnOffsetsFetched(m.onFetched),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 			if g.Revoked != nil {

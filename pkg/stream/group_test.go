@@ -22,7 +22,7 @@ func broker(t *testing.T) (*kfake.Cluster, Config, *Producer) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t.", MaxBody: 1 << 20}
+	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
 	if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +134,8 @@ func TestTroubleIsLoggedAndPasses(t *testing.T) {
 
 // A record that was not taken can be tried again, at the time of the next try.
 func TestProduceAgain(t *testing.T) {
-	_, c, p := broker(t)
-	r := &Record{Value: make([]byte, c.MaxMessageBytes())}
+	_, _, p := broker(t)
+	r := &Record{Value: make([]byte, MaxMessageBytes)}
 	if err := p.ProduceSync(t.Context(), Events, 0, r); err == nil {
 		t.Fatal("a record of the largest batch's size was taken")
 	}

@@ -33,7 +33,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
-		kgo.ProducerBatchMaxBytes(c.MaxMessageBytes()),
+		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(maxBufferedBytes),

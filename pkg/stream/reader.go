@@ -84,7 +84,7 @@ func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*R
 		kgo.FetchMaxWait(time.Second),
 		kgo.DisableFetchSessions(), // of no use for one partition, and a client that closes would wait to end it
 		kgo.FetchMaxBytes(16<<20),
-		kgo.FetchMaxPartitionBytes(r.cfg.MaxMessageBytes()),
+		kgo.FetchMaxPartitionBytes(MaxMessageBytes),
 	)
 	if err != nil {
 		return err

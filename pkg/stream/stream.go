@@ -36,9 +36,6 @@ type Config struct {
 	Prefix  string   // before every topic and group name, e.g. "relay."
 	SASL    string   // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
 	TLS     string   // "system", the path of a CA file, or empty = no TLS
-	// MaxBody is the largest event body in bytes. Batches, fetches and topics allow 1 MiB more, for
-	// headers and for records of several small events.
-	MaxBody int
 	// Session is how long a member of a group may be silent before its partitions go to others; 0 = 30 s.
 	Session time.Duration
 	// DialFunc replaces the dialer, for tests; nil dials TCP.
@@ -52,17 +49,19 @@ func (c Config) Validate() error {
 	if len(c.Brokers) == 0 {
 		errs = append(errs, errors.New("kafka brokers: at least one host:port is needed"))
 	}
-	if c.MaxBody <= 0 {
-		errs = append(errs, errors.New("kafka max body: must be positive"))
-	}
 	if _, err := c.securityOpts(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// MaxMessageBytes is the largest record batch: the body and 1 MiB for headers.
-func (c Config) MaxMessageBytes() int32 { return int32(c.MaxBody + 1<<20) }
+// MaxBody is the largest event body that any setting may allow, in bytes.
+const MaxBody = 10 << 20
+
+// MaxMessageBytes bounds a record batch: the largest body and 2 MiB, for its headers and for what a retry
+// or a dead record adds. It does not follow the body limit that is set: an event that was accepted
+// under a higher one must still fit into a retry topic.
+const MaxMessageBytes = MaxBody + 2<<20
 
 // options are common to every client.
 func (c Config) options(clientID string) ([]kgo.Opt, error) {

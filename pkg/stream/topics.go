@@ -57,7 +57,7 @@ func (c Config) specs(partitions int32) []topicSpec {
 		"cleanup.policy":    "delete",
 		"retention.ms":      "-1", // trimmed by committed offsets, never by time
 		"retention.bytes":   "-1",
-		"max.message.bytes": strconv.Itoa(int(c.MaxMessageBytes())),
+		"max.message.bytes": strconv.Itoa(MaxMessageBytes),
 	}
 	with := func(pairs ...string) map[string]string {
 		m := make(map[string]string, len(base)+1)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestJudgePartitions(t *testing.T) {
-	c := Config{MaxBody: 1 << 20}
+	c := Config{}
 	topics := func(change func(kadm.TopicDetails)) kadm.TopicDetails {
 		found := kadm.TopicDetails{}
 		for _, s := range c.specs(3) {

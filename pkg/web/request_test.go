@@ -196,7 +196,9 @@ func TestMessageNamesItsParameter(t *testing.T) {
 		t.Helper()
 		w := httptest.NewRecorder()
 		web.WriteError(w, httptest.NewRequest("GET", "/", nil), nil, web.Invalid(param, "must be a string"))
-		var body struct{ Error struct{ Message, Param string } }
+		var body struct {
+			Error struct{ Message, Param string }
+		}
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Message != want || body.Error.Param != param {
 			t.Errorf("%v %s", err, w.Body)
 		}
