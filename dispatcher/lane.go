@@ -12,8 +12,9 @@ const (
 	// laneQueue is how much live work, and how much of replays, waits in memory for one destination: a
 	// second of what the default of 64 requests in flight gets through at 60 ms each.
 	laneQueue = 1024
-	// defaultLimit is max_in_flight until the configuration of the destination was read.
-	defaultLimit = 64
+	// firstLimit is how many requests may fly until the first worker has read the destination's
+	// max_in_flight: it must not be exceeded by a burst.
+	firstLimit = 1
 	// movingWindow is the time over which a lane's completions are counted, to tell a lane that is full
 	// because it is busy from one that is stuck.
 	movingWindow = 250 * time.Millisecond
@@ -127,7 +128,7 @@ func (ls *lanes) admit(j *job) bool {
 	now := ls.now()
 	l := ls.byDest[j.work.Dest]
 	if l == nil {
-		l = &lane{dest: j.work.Dest, limit: defaultLimit, window: now, since: now, budget: stallBudget}
+		l = &lane{dest: j.work.Dest, limit: firstLimit, window: now, since: now, budget: stallBudget}
 		ls.byDest[l.dest] = l
 	}
 	if l.held == 0 {
@@ -289,7 +290,7 @@ func (ls *lanes) setLimit(l *lane, limit int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l.limit = max(limit, 1)
-	for n := min(l.limit-l.running, l.queued()); n > 0; n-- {
+	for n := min(l.limit, l.held) - l.running; n > 0; n-- {
 		l.running++
 		ls.start(l)
 	}

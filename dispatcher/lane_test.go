@@ -78,8 +78,13 @@ func TestStuckLaneParks(t *testing.T) {
 	if len(lt.group) != 0 {
 		t.Error("a stuck lane paused its partition")
 	}
-	if n := lt.started[lt.byDest["stuck"]]; n != defaultLimit {
-		t.Errorf("%d workers, want %d", n, defaultLimit)
+	l := lt.byDest["stuck"]
+	if n := lt.started[l]; n != firstLimit {
+		t.Errorf("%d workers before max_in_flight is known", n)
+	}
+	lt.setLimit(l, 64)
+	if n := lt.started[l]; n != 64 || l.running != 64 {
+		t.Errorf("%d workers, want 64", n)
 	}
 }
 
@@ -193,6 +198,7 @@ func TestLaneLimitChanges(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 10)
 	l := lt.byDest["d"]
+	lt.setLimit(l, 64)
 	if l.running != 10 {
 		t.Fatalf("%d workers for ten jobs", l.running)
 	}
@@ -249,6 +255,7 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
+	lt.setLimit(l, 64)
 	var got []string
 	for range 7 {
 		got = append(got, lt.next(l, nil).work.Run)
