@@ -207,7 +207,8 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	front := &web.Front{Log: n.log, Proxies: proxies, BaseURL: n.url}
 	in := ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
-		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now, Front: front,
+		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
+		ClockSkew: n.control.ClockSkew, Front: front,
 	})
 	resolver, err := egress.NewResolver(n.s.DNSServer)
 	if err != nil {
@@ -254,6 +255,12 @@ func (n *node) checks() []api.Check {
 		}
 		return nil
 	}}}
+	checks = append(checks, api.Check{Name: "clock", Func: func(context.Context) error {
+		if skew := n.control.ClockSkew(); skew.Abs() > id.MaxAhead {
+			return fmt.Errorf("the broker's clock is %v ahead of this node's", skew.Round(time.Millisecond))
+		}
+		return nil
+	}})
 	if n.s.has("api") {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping})
 	}

@@ -272,12 +272,9 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// credentialName finds headers whose value is not to be shown.
-var credentialName = regexp.MustCompile(`(?i)auth|token|secret|key|passw|pass$|pwd|cookie|signature|credential|session`)
-
 // shownHeader is a header's value as reads show it.
 func shownHeader(name, value string) string {
-	if credentialName.MatchString(name) {
+	if control.CredentialHeader(name) {
 		return maskText(value)
 	}
 	return value

@@ -42,13 +42,13 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 	defer cancel()
 	trace := &trace{now: c.now, start: start}
 	req := newRequest(httptrace.WithClientTrace(ctx, trace.hooks()), t, w, requestHeader(w, t, c.userAgent, start))
-	a.RequestHeader = recorded(req.Header)
+	a.RequestHeader = recorded(req.Header, t.header)
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
 		a.ErrorCode, a.ErrorMessage = egress.Classify(err), egress.Message(err)
 	} else {
 		a.Code = resp.StatusCode
-		a.ResponseHeader = recorded(resp.Header)
+		a.ResponseHeader = recorded(resp.Header, nil)
 		a.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
 		a.ResponseBody, a.Truncated = readBody(resp)
 	}

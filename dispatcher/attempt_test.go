@@ -380,3 +380,18 @@ func TestCutRequestIsNoAnswer(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// A value that the configuration hides is not shown by an attempt; the headers of the provider and our own
+// signature are.
+func TestRecordedHidesCredentials(t *testing.T) {
+	h := http.Header{
+		"X-Signature": {"s3cret"}, "Ocp-Apim-Subscription-Key": {"s3cret"}, "Authorization": {"s3cret"}, "X-Plain": {"shown"},
+		"Webhook-Signature": {"v1,shown"}, "X-Hub-Signature-256": {"sha256=shown"},
+	}
+	added := []event.Field{{Name: "X-Signature"}, {Name: "Ocp-Apim-Subscription-Key"}, {Name: "X-Plain"}}
+	for _, f := range recorded(h, added) {
+		if hidden := f.Value == mask; hidden != (h.Get(f.Name) == "s3cret") {
+			t.Errorf("%s is recorded as %s", f.Name, f.Value)
+		}
+	}
+}

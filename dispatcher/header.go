@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -104,12 +105,16 @@ func safeName(name string) string {
 	return name
 }
 
-// recorded returns headers for the attempt's row, by name, credentials masked.
-func recorded(h http.Header) []event.Field {
+// recorded returns headers for the attempt's row, by name, credentials masked: those of the destination
+// by the rule of the configuration, so that a value that is hidden there does not show here.
+func recorded(h http.Header, added []event.Field) []event.Field {
 	fields := make([]event.Field, 0, len(h))
 	for name, values := range h {
+		hidden := isCredential(name) || slices.ContainsFunc(added, func(f event.Field) bool {
+			return f.Name == canonical(name) && control.CredentialHeader(name)
+		})
 		for _, v := range values {
-			if isCredential(name) {
+			if hidden {
 				v = mask
 			}
 			fields = append(fields, event.Field{Name: canonical(name), Value: v})

@@ -32,6 +32,7 @@ type Producer interface {
 type Acceptor struct {
 	log      Producer
 	ids      *id.Generator
+	skew     func() time.Duration
 	metrics  *metrics
 	circuits [maxPartitions]circuit
 }
@@ -41,11 +42,9 @@ type Acceptor struct {
 // after any other error, which is then stream.ErrFull or id.ErrClock, it is not. The event and its body must
 // not be changed afterwards, whatever is returned: it may still be on its way.
 func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) (err error) {
-	if e.ID.IsZero() {
-		if e.ID, err = a.ids.New(ep.Partition); err != nil {
-			a.metrics.refused.WithLabelValues("clock").Inc()
-			return fmt.Errorf("give the event an id: %w", err)
-		}
+	if err := a.identify(e, ep); err != nil {
+		a.metrics.refused.WithLabelValues("clock").Inc()
+		return err
 	}
 	e.Account, e.Endpoint = ep.Account, ep.ID
 	c := &a.circuits[ep.Partition&(maxPartitions-1)]
@@ -80,6 +79,19 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpo
 	}
 	a.metrics.refused.WithLabelValues(refusal(err)).Inc()
 	return err
+}
+
+// identify gives the event its id, unless this node's clock is so wrong that the id would lie about its time.
+func (a *Acceptor) identify(e *event.Event, ep *control.Endpoint) (err error) {
+	if skew := a.skew(); skew.Abs() > id.MaxAhead {
+		return fmt.Errorf("%w: the broker's clock is %v ahead of this node's", id.ErrClock, skew)
+	}
+	if e.ID.IsZero() {
+		if e.ID, err = a.ids.New(ep.Partition); err != nil {
+			return fmt.Errorf("give the event an id: %w", err)
+		}
+	}
+	return nil
 }
 
 // answered hears the log's answer, also when nobody waits for it any more.

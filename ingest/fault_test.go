@@ -100,6 +100,20 @@ func TestClockSteppedBack(t *testing.T) {
 	}
 }
 
+// More than 30 s beside the broker's clock, in either direction, ids would lie to everybody else.
+func TestClockFarFromTheBrokers(t *testing.T) {
+	w := newWorld(t, options{})
+	for _, skew := range []time.Duration{31 * time.Second, -31 * time.Second} {
+		w.skew.Store(int64(skew))
+		w.wantBusy(w.post("x"))
+	}
+	w.skew.Store(int64(-29 * time.Second))
+	w.want(w.post("x"), 200)
+	if n := len(w.stored()); n != 1 {
+		t.Errorf("%d events are stored, want 1", n)
+	}
+}
+
 // bubble runs f on fake time. The log is on a network in memory, requests go to the handler itself; the
 // endpoint tok is on partition 0, bad on partition 1.
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ type world struct {
 	logs     *lockedBuffer
 	ingest   *Ingest
 	url      string // of the server
+
+	skew atomic.Int64 // of the broker's clock
 
 	mu        sync.Mutex // guards endpoints
 	endpoints map[string]*control.Endpoint
@@ -146,7 +149,8 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 	w.endpoints = map[string]*control.Endpoint{token: ep}
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
-		Front: &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
+		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) },
+		Front:     &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
 	return w
 }

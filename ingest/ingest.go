@@ -54,6 +54,7 @@ type Deps struct {
 	Producer  Producer
 	IDs       *id.Generator
 	Now       func() time.Time
+	ClockSkew func() time.Duration // how far the broker's clock is ahead of this node's
 	Front     *web.Front
 }
 
@@ -73,7 +74,7 @@ func New(cfg Config, deps Deps) *Ingest {
 	m := newMetrics(deps.Metrics)
 	return &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
-		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, metrics: m},
+		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, metrics: m},
 		bodies:   bodyReader{max: cfg.MaxBody},
 		rejects:  perSecond{limit: maxRejectedPerSecond},
 		preparer: preparer{keyring: deps.Keyring},

@@ -55,6 +55,10 @@ type tables struct {
 	receipts   *table[*receiptRow]
 }
 
+// maxFetchWait bounds how long the first fetch after an assignment keeps partitions waiting whose offsets
+// were known a moment later: until it is over nothing of them is read.
+const maxFetchWait = 250 * time.Millisecond
+
 // maxPoll bounds the records that one poll adds to a batch that was nearly full.
 const maxPoll = 5_000
 
@@ -125,7 +129,7 @@ func (w *Writer) connect() (err error) {
 		return err
 	}
 	w.group, err = stream.NewGroup(w.deps.Stream, stream.GroupConfig{
-		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll,
+		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
 		Assigned: w.pos.assign, Revoked: w.revoked, Lost: w.lost,
 	})
 	if err != nil {

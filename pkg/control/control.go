@@ -71,6 +71,7 @@ type Control struct {
 	ready     chan struct{}
 	stopped   chan struct{} // closed when Run returns
 	ops       operations
+	turns     *turns
 	producer  *stream.Producer // set by Run before ready is closed
 	reader    *stream.Reader
 	peers     peers
@@ -95,7 +96,8 @@ func New(cfg Config, deps Deps) (*Control, error) {
 		return nil, fmt.Errorf("configuration log: %w", err)
 	}
 	c := &Control{
-		cfg: cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
+		turns: newTurns(),
+		cfg:   cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
 		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"regexp"
 	"slices"
 	"time"
 )
@@ -80,6 +81,12 @@ type Destination struct {
 	Secrets     []SigningSecret `json:"secrets"`
 	StateReason string          `json:"state_reason,omitempty"` // why the service itself disabled it, e.g. gone_410
 }
+
+// credentialName finds the added headers whose value is not to be shown.
+var credentialName = regexp.MustCompile(`(?i)auth|token|secret|key|passw|pass$|pwd|cookie|signature|credential|session`)
+
+// CredentialHeader reports whether a header that a destination adds is shown masked, by its name.
+func CredentialHeader(name string) bool { return credentialName.MatchString(name) }
 
 // SigningSecret is one whsec_ secret; it signs until Until, or for ever when that is zero.
 type SigningSecret struct {

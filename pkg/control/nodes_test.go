@@ -223,3 +223,27 @@ func TestNodesStartTogether(t *testing.T) {
 	}
 	t.Fatalf("no race was lost, this shows nothing: %v", lost)
 }
+
+// However many change one endpoint through one node at once, none is sent away with a conflict.
+func TestWritersOfOneNodeTakeTurns(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	e := a.create(t)
+	first := e.Destinations[0].TimeoutSeconds
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 5 {
+				if _, err := a.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+					e.Destinations[0].TimeoutSeconds++
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if now, _ := a.Endpoint(e.ID); now.Destinations[0].TimeoutSeconds != first+80 {
+		t.Errorf("%d changes are left of 80", now.Destinations[0].TimeoutSeconds-first)
+	}
+}

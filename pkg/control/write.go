@@ -75,9 +75,30 @@ func (c *Control) create(ctx context.Context, k kind, v value) (opResult, error)
 	return res, err
 }
 
-// change replaces the value of an entity by what next makes of it; nil leaves it. When another writer
-// comes first, next is asked again with the newer value.
+// turns lets the writers of this node change one entity one after the other, so that only writers on
+// other nodes can come first. Entities share a turn by chance.
+type turns [64]chan struct{}
+
+func newTurns() *turns {
+	t := new(turns)
+	for i := range t {
+		t[i] = make(chan struct{}, 1)
+	}
+	return t
+}
+
+func (t *turns) of(id string) chan struct{} { return t[int(hashOf(id)[0])%len(t)] }
+
+// change replaces the value of an entity by what next makes of it; nil leaves it. When a writer on
+// another node comes first, next is asked again with the newer value.
 func (c *Control) change(ctx context.Context, k kind, id string, next func(old value) (value, error)) (before, after *entity, res opResult, err error) {
+	turn := c.turns.of(id)
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return nil, nil, res, fmt.Errorf("%w: wait for other writers: %w", ErrUnavailable, ctx.Err())
+	}
 	for range maxTries {
 		s := c.view.Load().state
 		old := s.sets[k].living(id)
