@@ -37,6 +37,9 @@ func TestDevRestart(t *testing.T) {
 		t.Fatalf("after the restart %v", e)
 	}
 	next := p.send(ep, 2)
+	if _, _, h := p.call("GET", "/v1/events/"+next, nil); h.Get("Relay-Data-As-Of") != "" {
+		t.Errorf("the store is behind, as of %s, right after the start", h.Get("Relay-Data-As-Of"))
+	}
 	got := dest.wait(t, 2, arrival)[1]
 	if got.event() != next {
 		t.Fatalf("after the restart %s was delivered, want %s", got.event(), next)
