@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,7 +132,7 @@ func newWorld(tb testing.TB, partitions int) *world {
 
 func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partitions int) *world {
 	tb.Helper()
-	sc.Prefix, sc.Log = "t.", testLog()
+	sc.Prefix, sc.Log = cmp.Or(sc.Prefix, "t."), testLog()
 	if _, err := stream.Migrate(tb.Context(), sc, int32(partitions), 1); err != nil {
 		tb.Fatal(err)
 	}
