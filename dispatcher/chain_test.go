@@ -302,3 +302,53 @@ func TestDeepTier(t *testing.T) {
 		}
 	})
 }
+
+// What a replay has delivered is not delivered again by the retry that was waiting; the wait of other
+// events goes on.
+func TestReplayEndsTheWaitingRetry(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var up atomic.Bool
+		s := &sink{answer: func(int, received) int {
+			if up.Load() {
+				return 200
+			}
+			return 500
+		}}
+		url, _ := w.serve(80, s)
+		ep := w.endpoint(url)
+		ep.RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
+		w.start(testConfig())
+		replayed, other := w.newEvent(`{"n":1}`), w.newEvent(`{"n":2}`)
+		w.accept(replayed)
+		w.accept(other)
+		w.outcomes(count(2))
+		up.Store(true)
+		w.command(&event.Work{Event: replayed, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
+		all := w.outcomes(count(5))
+		last := map[string]string{}
+		for _, o := range all {
+			last[o.Event.String()+o.Run] = string(o.Status) + string(o.Reason)
+		}
+		want := map[string]string{
+			replayed.ID.String() + "run_1": "delivered", replayed.ID.String(): "skippedsuperseded", other.ID.String(): "delivered",
+		}
+		if d := cmp.Diff(want, last); d != "" {
+			t.Error(d)
+		}
+		if n := len(s.all()); n != 4 {
+			t.Errorf("%d requests, want 4", n)
+		}
+	})
+}
+
+func TestSupersededIsBounded(t *testing.T) {
+	var s superseded
+	of := func(n int) delivery { return delivery{dest: fmt.Sprint(n)} }
+	for n := range maxSuperseded + 10 {
+		s.add(of(n))
+		s.add(of(n))
+	}
+	if s.has(of(9)) || !s.has(of(10)) || !s.has(of(maxSuperseded+9)) || len(s.known) != maxSuperseded {
+		t.Errorf("%d are known", len(s.known))
+	}
+}

@@ -124,6 +124,8 @@ func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (*control.Endpoin
 		return ep, dest, ending{event.Failed, event.PayloadExpired}, nil
 	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
 		return ep, dest, ending{event.Failed, event.AttemptsExhausted}, nil
+	case w.Run == "" && w.Attempt > 1 && d.superseded.has(delivery{w.Event.ID, w.Dest}):
+		return ep, dest, ending{event.Skipped, event.Superseded}, nil
 	case !matches(dest.Filter, w.Event):
 		return ep, dest, ending{event.Skipped, event.Filtered}, nil
 	}
@@ -159,6 +161,9 @@ func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) {
 	o.Code, o.Attempt, o.NextAt = a.Code, a, n.due
 	d.metrics.attempt(a)
 	logAttempt(d.log, o)
+	if n.status == event.Delivered && w.Run != "" {
+		d.superseded.add(delivery{w.Event.ID, w.Dest})
+	}
 	if n.status != event.Retrying {
 		d.finish(j, o)
 		return

@@ -96,11 +96,12 @@ type Dispatcher struct {
 	owned   func([]int32)
 	tiers   []stream.Tier
 
-	metrics  *metrics
-	faults   *faults
-	lanes    *lanes
-	finisher *finisher
-	client   *client
+	metrics    *metrics
+	faults     *faults
+	lanes      *lanes
+	finisher   *finisher
+	superseded superseded
+	client     *client
 
 	group     *stream.Group // set by Run
 	completed atomic.Int64

@@ -1,0 +1,53 @@
+package dispatcher
+
+import (
+	"sync"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// maxSuperseded bounds the deliveries that are remembered, about 10 MB. The oldest are forgotten first:
+// their automatic retries are made after all, a duplicate that the destination can tell by its id.
+const maxSuperseded = 100_000
+
+// superseded remembers what a replay has delivered, so that an automatic retry that still waits for the
+// same delivery ends. It is memory of this node and best effort: the status of the delivery does not
+// depend on it.
+type superseded struct {
+	mu    sync.Mutex // guards the rest
+	known map[delivery]struct{}
+	order []delivery // a ring once it is full
+	next  int
+}
+
+// delivery names one event at one destination.
+type delivery struct {
+	event id.ID
+	dest  string
+}
+
+func (s *superseded) add(d delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.known[d]; ok {
+		return
+	}
+	if s.known == nil {
+		s.known = make(map[delivery]struct{})
+	}
+	if len(s.order) < maxSuperseded {
+		s.order = append(s.order, d)
+	} else {
+		delete(s.known, s.order[s.next])
+		s.order[s.next] = d
+		s.next = (s.next + 1) % maxSuperseded
+	}
+	s.known[d] = struct{}{}
+}
+
+func (s *superseded) has(d delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.known[d]
+	return ok
+}
