@@ -179,7 +179,7 @@ func crashInTraffic(t *testing.T, binary, point string) {
 	time.Sleep(500 * time.Millisecond)
 	accepted := tr.finish()
 	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, died))
+	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{died, died}))
 }
 
 // A release has no crash points and no clock that can be moved: nothing in it reads the settings of the

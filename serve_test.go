@@ -96,29 +96,51 @@ func TestServe(t *testing.T) {
 	away := on
 	away.redis = "127.0.0.1:1"
 
-	t.Run("without the broker's restart", func(t *testing.T) {
-		run := func(name, prefix string, e engines, test func(*testing.T, *cluster), env ...string) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, newCluster(t, e, prefix, env...))
-			})
-		}
-		run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
-			nodes := c.start("a")
-			testPipeline(t, nodes[0], nodes[0], 10)
+	run := func(name, prefix string, e engines, test func(*testing.T, *cluster), env ...string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newCluster(t, e, prefix, env...))
 		})
-		run("two nodes", "two", on, func(t *testing.T, c *cluster) {
-			nodes := c.start("a", "b")
-			testPipeline(t, nodes[0], nodes[1], rounds(10, 100, 100))
-			t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
-		})
-		run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
-		run("node is stopped", "stopped", on, stoppedNode)
-		run("topics are missing", "missing", on, missingTopics)
-		run("two nodes of one name", "twins", on, twins)
-		run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
+	}
+	run("two nodes", "two", on, func(t *testing.T, c *cluster) {
+		nodes := c.start("a", "b")
+		testPipeline(t, nodes[0], nodes[1], rounds(10, 100, 100))
+		t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
 	})
-	t.Run("broker restarts", func(t *testing.T) { restartedBroker(t, newCluster(t, on, "restarted"), broker) })
+	run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
+		nodes := c.start("a")
+		testPipeline(t, nodes[0], nodes[0], 10)
+	})
+	run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
+	run("node is stopped", "stopped", on, stoppedNode)
+	run("topics are missing", "missing", on, missingTopics)
+	run("two nodes of one name", "twins", on, twins)
+	run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
+}
+
+// The broker is stopped, then killed, in the middle of traffic: nothing accepted is lost.
+func TestBrokerRestart(t *testing.T) {
+	t.Parallel()
+	broker := testkit.Kafka(t)
+	c := newCluster(t, engines{broker.Addr, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "restarted")
+	nodes := c.start("a", "b")
+	dest := newSink(t, nil)
+	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, nodes...)...)
+	var outages []outage
+	for i, end := range []func(testing.TB){broker.Stop, broker.Kill}[:rounds(1, 2, 2)] {
+		time.Sleep(1500 * time.Millisecond)
+		from := time.Now()
+		end(t)
+		time.Sleep(time.Second)
+		broker.Start(t)
+		up := time.Now()
+		tr.wait(t, tr.count()+50)
+		outages = append(outages, outage{from, time.Now()})
+		t.Logf("end %d: the broker was away for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
+	}
+	accepted := tr.finish()
+	settle(t, nodes[1].client, dest, "", accepted, time.Minute)
+	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
 }
 
 // The same nodes on the engines that the binary carries.
@@ -226,7 +248,7 @@ func killedNode(t *testing.T, c *cluster) {
 	time.Sleep(time.Second)
 	accepted := tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
-	duplicates := redelivered(t, dest, killed)
+	duplicates := redelivered(t, dest, outage{killed, killed})
 	took := silence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates, took.Round(time.Millisecond))
 	if limit := 6*time.Second + 10*time.Second; took > limit {
@@ -244,7 +266,7 @@ func killedNode(t *testing.T, c *cluster) {
 	a.start()
 	accepted = tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
-	duplicates = redelivered(t, dest, killed)
+	duplicates = redelivered(t, dest, outage{killed, killed})
 	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted), duplicates, silence(dest, killed).Round(time.Millisecond))
 }
 
@@ -320,24 +342,4 @@ func largeBodies(t *testing.T, c *cluster) {
 			t.Errorf("request %d has other bytes (%d, want %d)", i, len(r.body), len(body))
 		}
 	}
-}
-
-// restartedBroker: the broker is stopped, then killed, in the middle of traffic; nothing accepted is lost.
-func restartedBroker(t *testing.T, c *cluster, broker *testkit.Engine) {
-	nodes := c.start("a", "b")
-	dest := newSink(t, nil)
-	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, nodes...)...)
-	for i, end := range []func(testing.TB){broker.Stop, broker.Kill}[:rounds(1, 2, 2)] {
-		time.Sleep(time.Second)
-		end(t)
-		time.Sleep(time.Second)
-		began := time.Now()
-		broker.Start(t)
-		up := time.Now()
-		tr.wait(t, tr.count()+50)
-		t.Logf("end %d: the broker started in %v, events were accepted %v later", i, up.Sub(began).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
-	}
-	accepted := tr.finish()
-	duplicates := settle(t, nodes[1].client, dest, "", accepted, time.Minute)
-	t.Logf("%d accepted, 0 lost, %d duplicates", len(accepted), duplicates)
 }
