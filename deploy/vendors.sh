@@ -14,5 +14,5 @@ done
 vendors=ingest/verify/testdata/vendors
 if [ ! -d "$vendors/python" ] && command -v python3 >/dev/null 2>&1; then
 	echo "vendors: pip install in $vendors"
-	python3 -m pip install --quiet --disable-pip-version-check --target "$vendors/python" -r "$vendors/requirements.txt"
+	PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --target "$vendors/python" -r "$vendors/requirements.txt"
 fi

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -85,7 +86,7 @@ func readBody(resp *http.Response) (body []byte, truncated bool) {
 		return body, err != nil
 	}
 	more, err := io.CopyN(io.Discard, resp.Body, maxReadBody-maxRecordedBody)
-	return body, more > 0 || err != io.EOF
+	return body, more > 0 || !errors.Is(err, io.EOF)
 }
 
 // trace hears from net/http whom a request reached and when the answer began. Its hooks run on

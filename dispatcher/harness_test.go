@@ -97,19 +97,18 @@ func (v *view) Sync(context.Context) error {
 
 // world is a log, a keyring and what else the dispatchers of one test share.
 type world struct {
-	tb         testing.TB
-	stream     stream.Config
-	keyring    *control.Keyring
-	producer   *stream.Producer
-	ids        *id.Generator
-	view       *view
-	secret     sign.Secret
-	now        func() time.Time
-	rt         http.RoundTripper
-	patience   time.Duration        // of reads
-	metrics    *prometheus.Registry // of the dispatcher that was started last
-	close      []func()
-	background sync.WaitGroup
+	tb       testing.TB
+	stream   stream.Config
+	keyring  *control.Keyring
+	producer *stream.Producer
+	ids      *id.Generator
+	view     *view
+	secret   sign.Secret
+	now      func() time.Time
+	rt       http.RoundTripper
+	patience time.Duration        // of reads
+	metrics  *prometheus.Registry // of the dispatcher that was started last
+	close    []func()
 }
 
 // newWorld starts a log on loopback. Topics have one partition unless more are asked for.

@@ -23,7 +23,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -102,14 +101,4 @@ func open(raw string, change func(*clickhouse.Options)) (driver.Conn, error) {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	return conn, nil
-}
-
-// ping asks for one answer within five seconds.
-func ping(ctx context.Context, conn driver.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := conn.Ping(ctx); err != nil {
-		return fmt.Errorf("ping clickhouse: %w", err)
-	}
-	return nil
 }

@@ -135,8 +135,11 @@ func (r *relay) createEndpoint(ctx context.Context, url string) (string, error) 
 	}
 	defer resp.Body.Close()
 	var made struct{ ID string }
-	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil || made.ID == "" {
-		return "", fmt.Errorf("create endpoint: %s %v", resp.Status, err)
+	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil {
+		return "", fmt.Errorf("create endpoint: %w", err)
+	}
+	if made.ID == "" {
+		return "", fmt.Errorf("create endpoint: %s", resp.Status)
 	}
 	return made.ID, nil
 }

@@ -184,7 +184,7 @@ func TestEndpointLife(t *testing.T) {
 		t.Fatalf("an update of nothing: %v, sequence %d → %d", err, sequence, n.view.Load().seq)
 	}
 	refused := errors.New("refused")
-	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return refused }); err != refused {
+	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return refused }); !errors.Is(err, refused) {
 		t.Fatalf("error of change: %v", err)
 	}
 	if err := n.DeleteEndpoint(ctx, e.ID); err != nil {

@@ -89,7 +89,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, out := range []string{
-		s.String(), fmt.Sprint(s), fmt.Sprintf("%s", s), fmt.Sprintf("%v", s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s), fmt.Sprintf("%q", s),
+		s.String(), fmt.Sprint(s), fmt.Sprintf("%v", s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s), fmt.Sprintf("%q", s),
 		log.String(), string(asJSON), s.LogValue().String(),
 	} {
 		if !strings.Contains(out, mask) {
