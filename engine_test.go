@@ -33,13 +33,15 @@ func TestEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			conn.Close()
-			listen := "127.0.0.1:0"
-			if name == "redis" {
-				listen = p.url
-			}
-			out, err := p.command(append(p.args, "--listen", listen)...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), refusal) {
-				t.Errorf("a second one on the same data: %v\n%s", err, out)
+			if name != "clickhouse" || !testing.Short() { // it waits ten seconds for a holder that may be ending
+				listen := "127.0.0.1:0"
+				if name == "redis" {
+					listen = p.url
+				}
+				out, err := p.command(append(p.args, "--listen", listen)...).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), refusal) {
+					t.Errorf("a second one on the same data: %v\n%s", err, out)
+				}
 			}
 			if err := p.stop(syscall.SIGTERM); err != nil {
 				t.Errorf("SIGTERM ended with %v\n%s", err, p.logs)

@@ -186,6 +186,14 @@ func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 	return n
 }
 
+// long leaves a test out of -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out by -short")
+	}
+}
+
 func rounds(short, normal, torture int) int {
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":

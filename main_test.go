@@ -70,7 +70,12 @@ func newProcess(t *testing.T, dir string, args []string, env ...string) *process
 		"RELAY_CHDB_LIB=" + testkit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA(t),
 		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
 	}, env...)
-	t.Cleanup(p.kill)
+	t.Cleanup(func() {
+		p.kill()
+		if strings.Contains(p.logs.String(), "DATA RACE") {
+			t.Errorf("the race detector reports:\n%s", p.logs)
+		}
+	})
 	return p
 }
 

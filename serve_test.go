@@ -39,10 +39,10 @@ func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 }
 
 // node prepares one: its own name and data directory, the same settings as the others'.
-func (c *cluster) node(name string) *process {
+func (c *cluster) node(name string, flags ...string) *process {
 	c.t.Helper()
 	dir := c.t.TempDir()
-	return newProcess(c.t, dir, []string{"serve", "--node-name", name, "--data-dir", dir}, c.env...)
+	return newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
 }
 
 func (c *cluster) migrate() {
@@ -107,12 +107,22 @@ func TestServe(t *testing.T) {
 		testPipeline(t, nodes[0], nodes[1], rounds(10, 100, 100))
 		t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
 	})
+	run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
+	run("nodes are restarted in turn", "rolling", on, restartedNodes)
+	if testing.Short() {
+		return
+	}
 	run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
 		nodes := c.start("a")
 		testPipeline(t, nodes[0], nodes[0], 10)
 	})
-	run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
-	run("node is stopped", "stopped", on, stoppedNode)
+	run("roles apart", "roles", on, func(t *testing.T, c *cluster) {
+		c.migrate()
+		front, back := c.node("front", "--roles", "ingest,api"), c.node("back", "--roles", "dispatch,write")
+		back.start()
+		front.start()
+		testPipeline(t, front, front, 10)
+	})
 	run("topics are missing", "missing", on, missingTopics)
 	run("two nodes of one name", "twins", on, twins)
 	run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
@@ -121,13 +131,14 @@ func TestServe(t *testing.T) {
 // The broker is stopped, then killed, in the middle of traffic: nothing accepted is lost.
 func TestBrokerRestart(t *testing.T) {
 	t.Parallel()
+	long(t)
 	broker := testkit.Kafka(t)
 	c := newCluster(t, engines{broker.Addr, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "restarted")
 	nodes := c.start("a", "b")
 	dest := newSink(t, nil)
 	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, nodes...)...)
 	var outages []outage
-	for i, end := range []func(testing.TB){broker.Stop, broker.Kill}[:rounds(1, 2, 2)] {
+	for i, end := range []func(testing.TB){broker.Stop, broker.Kill} {
 		time.Sleep(1500 * time.Millisecond)
 		from := time.Now()
 		end(t)
@@ -146,6 +157,7 @@ func TestBrokerRestart(t *testing.T) {
 // The same nodes on the engines that the binary carries.
 func TestServeOnEmbeddedEngines(t *testing.T) {
 	t.Parallel()
+	long(t)
 	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
 	nodes := newCluster(t, on, "embedded").start("a", "b")
 	testPipeline(t, nodes[0], nodes[1], 10)
@@ -283,27 +295,27 @@ func silence(dest *sink, died time.Time) (longest time.Duration) {
 	return longest
 }
 
-// stoppedNode: SIGTERM lets what is in flight finish and ends with 0, nothing is delivered twice, and the
-// node finds its partitions where it left them.
-func stoppedNode(t *testing.T, c *cluster) {
-	nodes := c.start("a", "b")
-	a, b := nodes[0], nodes[1]
+// restartedNodes: SIGTERM lets what is in flight finish and ends with 0. A node that comes back finds its
+// partitions where it left them; nobody else had them, so nothing is delivered twice.
+func restartedNodes(t *testing.T, c *cluster) {
+	nodes := c.start("a", "b", "c")
 	dest := newSink(t, func(received) int {
 		time.Sleep(300 * time.Millisecond)
 		return http.StatusOK
 	})
-	tr := startTraffic(8, 20*time.Millisecond, spread(t, dest, a, b)...)
-	for range rounds(1, 2, 10) {
+	tr := startTraffic(8, 20*time.Millisecond, spread(t, dest, nodes...)...)
+	for _, n := range nodes[:rounds(1, 3, 3)] {
 		time.Sleep(time.Second)
 		began := time.Now()
-		if err := a.stop(syscall.SIGTERM); err != nil {
-			t.Errorf("SIGTERM ended with %v\n%s", err, a.logs)
+		if err := n.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
 		}
-		t.Logf("stopped in %v", time.Since(began).Round(time.Millisecond))
-		a.start()
+		stopped := time.Now()
+		n.start()
+		t.Logf("stopped in %v, started in %v", stopped.Sub(began).Round(time.Millisecond), time.Since(stopped).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
-	if duplicates := settle(t, b.client, dest, "", accepted, time.Minute); duplicates > 0 {
+	if duplicates := settle(t, nodes[0].client, dest, "", accepted, time.Minute); duplicates > 0 {
 		t.Errorf("%d duplicates, though nobody died", duplicates)
 	}
 	t.Logf("%d accepted, 0 lost", len(accepted))

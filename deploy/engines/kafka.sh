@@ -27,6 +27,9 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
+# A broker that was killed is let in again when its old session is over: 9 s by default.
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=500
 PROPERTIES
 cat >"$data/log4j2.properties" <<'PROPERTIES'
 rootLogger.level = WARN
