@@ -51,9 +51,6 @@ func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
 func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
 	limit := max(roomFor(n), min(w.chunk, largestNominated))
 	q := w.bound(new(query).add("SELECT DISTINCT id FROM delivery_trouble"))
-	if len(w.q.Endpoints) > 0 {
-		q.add(" AND endpoint IN ", w.q.Endpoints)
-	}
 	return w.nominated(ctx, q, limit, limit)
 }
 
@@ -89,24 +86,21 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 	return cands, nil
 }
 
-// joined lets ClickHouse nominate by status, destination and run, within as many events as one
+// filtered lets ClickHouse nominate by status, destination and run, within as many events as one
 // statement may judge.
-func (w *walk) joined(ctx context.Context, n int) ([]candidate, error) {
+func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
 	lowest, cut, err := w.edge(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limit := roomFor(n)
-	q := new(query).add("SELECT e.id, endpoint, type, source, verdict, reason, dests, size FROM (")
-	q.add(selectEventsText)
-	w.immutable(w.bound(q).add(" AND id >= ", lowest))
+	q := w.immutable(w.above(selectEvents(), lowest))
 	if len(w.q.Endpoints) > 0 {
-		w.immutable(w.bound(q.add(" AND id IN (SELECT id FROM events_by_endpoint")).add(" AND id >= ", lowest)).add(")")
+		q.add(" AND id IN (SELECT id FROM events_by_endpoint")
+		w.immutable(w.above(q, lowest)).add(")")
 	}
-	q.add(") AS e LEFT JOIN (SELECT id, groupArray(dest) AS ds, groupArray(status) AS ss, groupArray(run) AS rs FROM deliveries FINAL")
-	w.bound(q).add(" AND id >= ", lowest).add(" GROUP BY id) AS d ON e.id = d.id WHERE 1")
-	w.nominate(q)
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY e.id DESC LIMIT ", limit))
+	w.nominate(q, lowest)
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY id DESC LIMIT ", limit))
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const (
 	// A list looks at one window of time after the other, each windowGrowth times as long as the last.
 	// Statements that read rows in the order of their table stop at their limit, so that a window only
 	// bounds the partitions they open; the others read all of it.
-	orderedWindow, sortedWindow = 24 * time.Hour, 15 * time.Minute
+	orderedWindow, sortedWindow = 24 * time.Hour, time.Hour
 	windowGrowth                = 4
 	// ahead is how far an id may lie in the future: the generator of a node may run 30 s ahead of a
 	// clock that itself may be 30 s off.
@@ -23,8 +23,8 @@ const (
 	// firstChunk and largestChunk bound the events of which one statement judges the deliveries; it
 	// grows while the page is not full.
 	firstChunk, largestChunk = 2_000, 128_000
-	// largestNominated bounds the ids that are passed back to ClickHouse as a parameter.
-	largestNominated = 5_000
+	// firstNominated and largestNominated do so for the ids that are passed back as a parameter.
+	firstNominated, largestNominated = 150, 4_000
 )
 
 // walk goes through the events that match a query, newest first, window by window.
@@ -35,6 +35,7 @@ type walk struct {
 	until  time.Time // upper edge of the current window, exclusive
 	since  time.Time // lower edge of the whole walk, inclusive
 	width  time.Duration
+	fresh  bool // nothing of the current window has been looked at
 	chunk  int
 }
 
@@ -78,6 +79,9 @@ func (r *Reader) newWalk(q event.Query) *walk {
 	if w.onlyTrouble() || len(q.Endpoints) > 1 {
 		w.width = sortedWindow
 	}
+	if w.onlyTrouble() {
+		w.chunk = firstNominated
+	}
 	if q.Since.After(w.since) {
 		w.since = q.Since
 	}
@@ -120,43 +124,44 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 	case w.onlyTrouble():
 		find = w.trouble
 	case w.changing():
-		find = w.joined
+		find = w.filtered
 	case len(w.q.Endpoints) > 0:
 		find = w.byEndpoint
 	}
+	w.fresh = false
 	found, err := find(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 {
-		return nil, w.jump(ctx)
+	if len(found) > 0 && w.changing() {
+		if err := w.r.judge(ctx, w.q.Account, found); err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) })
 	}
-	if !w.changing() {
-		return found, nil
-	}
-	if err := w.r.judge(ctx, w.q.Account, found); err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) })
 	if len(found) < n {
 		w.chunk = min(w.chunk*windowGrowth, largestChunk)
+	}
+	if len(found) == 0 && w.fresh {
+		return nil, w.jump(ctx)
 	}
 	return found, nil
 }
 
-// jump passes over time in which nothing was accepted, after a statement has found nothing.
+// jump passes over time in which nothing happened, after a statement has found nothing.
 func (w *walk) jump(ctx context.Context) error {
-	if w.done() || len(w.q.Endpoints) > 1 {
-		return nil // the ids of several endpoints are not in one order, so the newest is not found at once
-	}
 	table := "events"
-	if len(w.q.Endpoints) == 1 {
+	switch {
+	case w.done():
+		return nil
+	case w.onlyTrouble():
+		table = "delivery_trouble"
+	case len(w.q.Endpoints) > 1:
+		return nil // their ids are not in one order, so that the newest is not found at once
+	case len(w.q.Endpoints) == 1:
 		table = "events_by_endpoint"
 	}
-	q := new(query).add("SELECT id FROM "+table+" WHERE account = ", w.q.Account)
-	if len(w.q.Endpoints) == 1 {
-		q.add(" AND endpoint = ", w.q.Endpoints[0])
-	}
+	q := w.endpoints(new(query).add("SELECT id FROM "+table+" WHERE account = ", w.q.Account))
 	q.add(" AND ts >= ", w.since).add(" AND id >= ", id.Lowest(w.since)).add(" AND id < ", w.before)
 	newest := w.since // the end of the walk, when there is nothing more
 	err := w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1"), func(rows driver.Rows) error {
@@ -195,4 +200,5 @@ func (w *walk) leaveWindow() {
 	w.until = w.from()
 	w.before = id.Lowest(w.until)
 	w.width *= windowGrowth
+	w.fresh = true
 }
