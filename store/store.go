@@ -12,7 +12,9 @@
 // away, at most one further batch is collected, then the writer stops polling (block).
 //
 // Versions. A delivery's newest state is decided by ver = milliseconds of its run << 80 | rank << 64 |
-// offset in outcomes, never by a clock: delivered is absorbing within a run, a newer run supersedes.
+// 1 + offset in outcomes: delivered is absorbing within a run, a newer run supersedes, and what was
+// delivered counts from the moment of its proof if that is later. All of it stands in the records, so a
+// redo comes to the same version.
 //
 // Fence. A read that must see what was acknowledged takes the end offsets of the four topics, asks the
 // writer to flush once it has read that far, and waits at most Config.FenceWait. When it has not got

@@ -1,5 +1,5 @@
--- Latest outcome of each (event, destination). No row = pending. ver = run_ms << 80 | rank << 64 | 1 + offset in
--- outcomes; a command's pending row has 0 in place of the last.
+-- Latest outcome of each (event, destination). No row = pending. ver = ms << 80 | rank << 64 | 1 + offset in outcomes;
+-- ms is that of the run, or of the delivery when it was proven later; a command's pending row ends in 0.
 CREATE TABLE IF NOT EXISTS {db}.deliveries (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)), dest String CODEC(ZSTD(1)),
   endpoint String CODEC(ZSTD(1)), type LowCardinality(String), status LowCardinality(String), reason LowCardinality(String),
