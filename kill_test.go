@@ -151,39 +151,43 @@ type outage struct{ from, to time.Time }
 // second. The request may have failed: then the redo and the retry are two chains.
 func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 	t.Helper()
+	requests := map[string][]received{}
+	for _, r := range dest.received() {
+		requests[r.event()] = append(requests[r.event()], r)
+	}
+	for event, all := range requests {
+		unused := slices.Clone(outages)
+		taken := 0
+		for i, r := range all {
+			if r.status != http.StatusOK {
+				continue
+			}
+			if taken++; taken == 1 {
+				continue
+			}
+			because := slices.IndexFunc(unused, func(o outage) bool { return o.repeats(all[:i], r) })
+			if because < 0 {
+				for _, r := range all {
+					t.Logf("%s, answered %d", r.at.Format(time.StampMilli), r.status)
+				}
+				t.Fatalf("event %s was delivered again without a reason; see its requests above, outages %v", event, outages)
+			}
+			unused = slices.Delete(unused, because, because+1)
+			n++
+		}
+	}
+	return n
+}
+
+// repeats reports whether the outage explains that r came after the requests before it.
+func (o outage) repeats(before []received, r received) bool {
 	const (
 		uncommitted = 3 * time.Second // a second, and what a busy machine adds
 		onTheWay    = time.Second     // what was sent before the end is read by the sink soon after it
 	)
-	type delivery struct {
-		event  string
-		outage int
-	}
-	requests := map[string][]time.Time{}
-	taken, repeated := map[string]bool{}, map[delivery]bool{}
-	for _, r := range dest.received() {
-		id, before := r.event(), requests[r.event()]
-		requests[id] = append(before, r.at)
-		if r.status != http.StatusOK {
-			continue
-		}
-		if !taken[id] {
-			taken[id] = true
-			continue
-		}
-		n++
-		because := slices.IndexFunc(outages, func(o outage) bool {
-			return r.at.After(o.from) && slices.ContainsFunc(before, func(at time.Time) bool {
-				return at.After(o.from.Add(-uncommitted)) && at.Before(o.to.Add(onTheWay))
-			})
-		})
-		if d := (delivery{id, because}); because < 0 || repeated[d] {
-			t.Errorf("event %s, asked for at %v, was delivered again at %v", id, before, r.at)
-		} else {
-			repeated[d] = true
-		}
-	}
-	return n
+	return r.at.After(o.from) && slices.ContainsFunc(before, func(b received) bool {
+		return b.at.After(o.from.Add(-uncommitted)) && b.at.Before(o.to.Add(onTheWay))
+	})
 }
 
 // long leaves a test out of -short.
