@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,7 +64,10 @@ func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
 			t.Errorf("%d outcomes before the follow-up", n)
 		}
 		accept()
-		if d := cmp.Diff([]string{"retrying", "delivered"}, statuses(w.outcomes(count(2)))); d != "" {
+		// The retry is overdue by now, so its outcome may overtake that of the first attempt; readers go by rank.
+		got := statuses(w.outcomes(count(2)))
+		slices.Sort(got)
+		if d := cmp.Diff([]string{"delivered", "retrying"}, got); d != "" {
 			t.Error(d)
 		}
 	})
