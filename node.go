@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,8 +156,7 @@ func (n *node) startStore() error {
 	}
 	n.st.start("store reader", func(ctx context.Context) error {
 		<-ctx.Done()
-		n.reader.Close()
-		return nil
+		return n.reader.Close()
 	})
 	return nil
 }
@@ -184,15 +184,11 @@ func (n *node) startDispatcher() error {
 
 // owned hears which partitions of events this node dispatches; the owner of the first writes snapshots.
 func (n *node) owned(partitions []int32) {
-	first := false
-	for _, p := range partitions {
-		first = first || p == 0
-	}
-	n.control.SetOwner(first)
+	n.control.SetOwner(slices.Contains(partitions, 0))
 }
 
-// instanceID makes group membership static on real brokers, so that a restart moves no partition. The
-// embedded broker refuses static members.
+// instanceID makes group membership static, so that a restart within the session moves no partition. In
+// dev there is nobody to move them to, and a static member would only be waited for.
 func (n *node) instanceID() string {
 	if n.s.embedded {
 		return ""
