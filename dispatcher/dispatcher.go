@@ -71,6 +71,9 @@ const (
 	groupName = "dispatch"
 	// maxPoll bounds what one poll adds to the memory of a partition that is about to rest.
 	maxPoll = 256
+	// maxFetch is how many bytes one fetch brings of a partition; what is left of it when the partition
+	// rests was fetched for nothing.
+	maxFetch = 1 << 20
 	// maxFetchWait bounds how late a partition that is resumed is fetched, and so how fast a deep tier
 	// flows: its share of the memory in this time. It costs an idle node ten small requests a second.
 	maxFetchWait = 100 * time.Millisecond
@@ -149,9 +152,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := stream.NewGroup(d.stream, stream.GroupConfig{
 		Name: groupName, Topics: topics, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
-		Assigned: func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
-		Revoked:  func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
-		Lost:     func(ids []stream.Partition) { d.lost(d.named(ids)) },
+		MaxPartitionBytes: maxFetch,
+		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
+		Revoked:           func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
+		Lost:              func(ids []stream.Partition) { d.lost(d.named(ids)) },
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -384,4 +386,37 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	if _, err := New(Config{}, Deps{}); err == nil {
 		t.Error("an empty configuration was taken")
 	}
+}
+
+// Bodies larger than what a fetch brings of a partition pass through events and tiers beside small ones.
+func TestLargeBodies(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+		large := make([]byte, 3*maxFetch)
+		rand.Read(large)
+		s := &sink{answer: func(n int, _ received) int { return []int{500, 200}[n%2] }}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		const events = 20
+		for i := range events {
+			e := w.spread(int32(i%2), fmt.Sprint(i))
+			if i%5 == 0 {
+				e.Body = large
+			}
+			w.accept(e)
+		}
+		w.outcomesOf(0, count(events/2, event.Delivered))
+		w.outcomesOf(1, count(events/2, event.Delivered))
+		whole := 0
+		for _, r := range s.all() {
+			if bytes.Equal(r.body, large) {
+				whole++
+			} else if len(r.body) > 2 {
+				t.Errorf("a body of %d bytes", len(r.body))
+			}
+		}
+		if whole < events/5 {
+			t.Errorf("%d large bodies arrived", whole)
+		}
+	})
 }

@@ -37,6 +37,10 @@ type GroupConfig struct {
 	// MaxWait is how long a broker holds a fetch that finds nothing; 0 = 5 s. A partition that is
 	// resumed is fetched when the fetch on its way returns, so this bounds how late Resume works.
 	MaxWait time.Duration
+	// MaxPartitionBytes is how much one fetch brings of a partition, larger records excepted, which come
+	// alone; 0 = MaxMessageBytes. What was fetched of a partition that is paused is thrown away, so whoever
+	// pauses often wants little.
+	MaxPartitionBytes int32
 	// Assigned is told, before the first record of a new assignment, where each partition begins. It is told
 	// again, after Lost, when the log of a partition was found to end before the offset that was read last.
 	Assigned func(map[Partition]Mark)
@@ -71,6 +75,9 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxWait == 0 {
 		g.MaxWait = 5 * time.Second
 	}
+	if g.MaxPartitionBytes == 0 {
+		g.MaxPartitionBytes = MaxMessageBytes
+	}
 	if c.Session == 0 {
 		c.Session = 30 * time.Second
 	}
@@ -98,7 +105,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.FetchMaxWait(g.MaxWait),
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(16 << 20),
-		kgo.FetchMaxPartitionBytes(MaxMessageBytes),
+		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
 		kgo.OnOffsetsFetched(m.onFetched),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 			if g.Revoked != nil {
