@@ -36,6 +36,12 @@ unit() {
 	CGO_ENABLED=0 go test -timeout 15m ./...
 }
 
+# A build with crash points, which the release does not have.
+faults() {
+	go vet -tags faults . ./dispatcher
+	CGO_ENABLED=0 go test -tags faults -run 'Crash|Faults' ./dispatcher
+}
+
 # Every package that starts goroutines. -race needs a C compiler.
 race() {
 	if ! command -v gcc >/dev/null; then
@@ -55,6 +61,7 @@ lint() {
 step "set-up" setup
 step "formatting, vet, linters" lint
 step "tests" unit
+step "crash points" faults
 step "tests under the race detector" race
 
 printf '\nran on %s, %s, %d cores' "$(go env GOOS)/$(go env GOARCH)" "$(go version | cut -d' ' -f3)" "$(nproc)"
