@@ -5,7 +5,7 @@ SHELL := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build run test test-go test-race fuzz bench torture lint vuln vendors engines need-go need-npm
+.PHONY: build run test fuzz bench torture lint vuln vendors engines need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -31,9 +31,10 @@ engines:
 fuzz:
 	@deploy/fuzz.sh
 
-# Long fault cases, run by hand: 50 kills instead of 8.
+# Long cases, run by hand: 50 kills instead of 8, every page size over all 20,000 rows.
 torture: build
-	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'Kill|Crash|Down' -v .
+	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'Kill|Crash|Down|Frozen' -v .
+	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'Paging' -v ./store
 
 bench: build
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
