@@ -23,6 +23,8 @@ type Endpoint struct {
 	RetryPolicy  RetryPolicy       `json:"retry_policy"`
 	Response     Response          `json:"response"`
 	Enabled      bool              `json:"enabled"`
+	Paused       bool              `json:"paused,omitempty"` // accept and store, deliver later
+	Dedup        *Dedup            `json:"dedup,omitempty"`
 	Metadata     map[string]string `json:"metadata"`
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
@@ -53,6 +55,14 @@ func (e *Endpoint) EnabledDestinations() []string {
 	return ids
 }
 
+// Dedup says when two requests of a provider are the same event.
+type Dedup struct {
+	// Key names what tells them apart: body:$.id or header:X-GitHub-Delivery, as in a type source.
+	Key string `json:"key"`
+	// WindowSeconds is how long an event is remembered, at most a day.
+	WindowSeconds int `json:"window_seconds"`
+}
+
 // Verification says how a provider signs. At most three secrets live at once.
 type Verification struct {
 	Type             string   `json:"type"`
@@ -77,9 +87,19 @@ type Destination struct {
 	Headers        map[string]Sealed `json:"headers"`
 	MaxInFlight    int               `json:"max_in_flight"`
 	Filter         *Filter           `json:"filter"`
+	Paused         bool              `json:"paused,omitempty"` // hold its deliveries
+	RateLimit      *RateLimit        `json:"rate_limit,omitempty"`
+	// PurgeBefore ends what is still open of events received, and of runs begun, before it.
+	PurgeBefore time.Time `json:"purge_before,omitzero"`
 	// Secrets sign deliveries, newest first.
 	Secrets     []SigningSecret `json:"secrets"`
 	StateReason string          `json:"state_reason,omitempty"` // why the service itself disabled it, e.g. gone_410
+}
+
+// RateLimit is a token bucket over the attempts at one destination.
+type RateLimit struct {
+	PerSecond float64 `json:"per_second"` // 0.1 to 10,000
+	Burst     int     `json:"burst"`      // ≥ 1: how many tokens it holds
 }
 
 // credentialName finds the added headers whose value is not to be shown.

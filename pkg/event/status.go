@@ -37,6 +37,11 @@ const (
 	DestinationDeleted  Reason = "destination_deleted"
 	EndpointDeleted     Reason = "endpoint_deleted"
 	Superseded          Reason = "superseded"
+	Purged              Reason = "purged"
+	JobStopped          Reason = "job_stopped"
+	JobCancelled        Reason = "job_cancelled"
+	RunStopped          Reason = "run_stopped"
+	Deadline            Reason = "deadline"
 )
 
 // Reasons of failed deliveries.
@@ -52,6 +57,13 @@ const (
 const (
 	Queued   Reason = "queued"
 	LaneFull Reason = "lane_full"
+	Paced    Reason = "paced"
+)
+
+// Reasons of held deliveries.
+const (
+	Manual      Reason = "manual"
+	BreakerOpen Reason = "breaker_open"
 )
 
 // Trigger says why an attempt was made.
