@@ -17,6 +17,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 type options struct {
@@ -27,6 +29,8 @@ type options struct {
 	duration time.Duration
 	size     int
 	fsync    bool
+	idle     time.Duration
+	profile  string
 }
 
 func main() {
@@ -38,6 +42,8 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
 	flag.IntVar(&o.size, "size", 1024, "bytes of an event's data")
 	flag.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
+	flag.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
+	flag.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -66,20 +72,35 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	rest, err := r.rest(ctx, o.idle)
+	if err != nil {
+		return err
+	}
 	idle := r.rss()
 	l := newLoad(o, r.url+"/v1/endpoints/"+endpoint+"/events", r.key, dest)
 	if err := l.warm(ctx); err != nil {
 		return err
 	}
-	before, started := r.cpu(), time.Now()
+	before, err := r.cost(ctx)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	var profile errgroup.Group
+	if o.profile != "" {
+		profile.Go(func() error { return r.profile(ctx, o.profile, o.duration) })
+	}
 	l.run(ctx)
 	accepted := time.Since(started)
 	lost := dest.drain(l.accepted.Load(), 30*time.Second)
 	delivered := dest.last.Sub(started)
-	cpu := r.cpu() - before
+	after, err := r.cost(ctx)
+	if err := errors.Join(err, profile.Wait()); err != nil {
+		return err
+	}
 	report(o, l, dest, figures{
-		accepted: accepted, delivered: delivered, cpu: cpu, lost: lost, ready: r.ready, idle: idle, loaded: r.rss(),
-		disk: diskUse(o.dir),
+		accepted: accepted, delivered: delivered, cost: after.since(before), rest: rest, lost: lost,
+		ready: r.ready, idle: idle, loaded: r.rss(), disk: diskUse(o.dir),
 	})
 	if lost > 0 {
 		return errors.New("events were lost")
@@ -88,10 +109,11 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 type figures struct {
-	accepted, delivered, cpu time.Duration
-	lost                     int64
-	ready                    time.Duration
-	idle, loaded, disk       int64
+	accepted, delivered time.Duration
+	cost, rest          cost
+	lost                int64
+	ready               time.Duration
+	idle, loaded, disk  int64
 }
 
 func report(o options, l *load, dest *sink, f figures) {
@@ -101,10 +123,17 @@ func report(o options, l *load, dest *sink, f figures) {
 		mode = fmt.Sprintf("%d/s", o.rate)
 	}
 	fmt.Printf("%s, %d B, fsync %t: %d accepted, %d refused, %d lost, %d duplicates\n", mode, o.size, o.fsync, n, l.refused.Load(), f.lost, dest.duplicates.Load())
-	fmt.Printf("  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f\n", float64(n)/f.accepted.Seconds(), float64(n)/f.delivered.Seconds(), float64(f.cpu.Microseconds())/float64(n))
+	each := func(total float64) float64 { return total / float64(max(n, 1)) }
+	micros := func(d time.Duration) float64 { return each(float64(d.Microseconds())) }
+	fmt.Printf("  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f (relay %.0f, engines %.0f)   mallocs/event %.0f   B/event %.0f\n",
+		float64(n)/f.accepted.Seconds(), float64(n)/f.delivered.Seconds(), micros(f.cost.own+f.cost.engines),
+		micros(f.cost.own), micros(f.cost.engines), each(f.cost.mallocs), each(f.cost.bytes))
 	fmt.Printf("  accept       p50 %v  p99 %v  max %v\n", l.latency.quantile(0.5), l.latency.quantile(0.99), l.latency.quantile(1))
 	fmt.Printf("  post→arrival p50 %v  p99 %v  max %v\n", dest.latency.quantile(0.5), dest.latency.quantile(0.99), dest.latency.quantile(1))
 	fmt.Printf("  ready in %v   RSS idle %d MB, loaded %d MB   disk %d B/event\n", f.ready.Round(time.Millisecond), f.idle>>20, f.loaded>>20, f.disk/max(n, 1))
+	if o.idle > 0 {
+		fmt.Printf("  idle: relay %.2f %%, engines %.2f %% of a core\n", 100*f.rest.own.Seconds()/o.idle.Seconds(), 100*f.rest.engines.Seconds()/o.idle.Seconds())
+	}
 }
 
 func diskUse(dir string) int64 {
@@ -143,3 +172,24 @@ func (r *relay) createEndpoint(ctx context.Context, url string) (string, error) 
 	}
 	return made.ID, nil
 }
+
+// rest is what the relay costs in a time without work; nothing is measured when it is 0.
+func (r *relay) rest(ctx context.Context, d time.Duration) (cost, error) {
+	if d <= 0 {
+		return cost{}, nil
+	}
+	settle := time.NewTimer(idleSettle)
+	defer settle.Stop()
+	<-settle.C
+	before, err := r.cost(ctx)
+	if err != nil {
+		return cost{}, err
+	}
+	settle.Reset(d)
+	<-settle.C
+	after, err := r.cost(ctx)
+	return after.since(before), err
+}
+
+// idleSettle is how long what the start has set going may take before the idle time is measured.
+const idleSettle = 3 * time.Second
