@@ -25,7 +25,6 @@ const (
 	lockFile       = "relay.lock"
 	masterKeysFile = "master.keys"
 	apiKeyFile     = "api.key"
-	socketFile     = "relay.sock"
 )
 
 // runDev starts the embedded engines, then a node with every role on top of them.

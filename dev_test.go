@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/testkit"
 )
 
@@ -90,27 +91,27 @@ func TestKeysCommands(t *testing.T) {
 	}
 	out, code := relay("create", "--name", "ci", "--scope", "read", "--data-dir", dir)
 	lines := strings.Fields(out)
-	if code != exitOK || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
+	if code != command.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
 		t.Fatalf("create: %d %q", code, out)
 	}
 	as := p.with(lines[2])
 	as.must(http.StatusOK, "GET", "/v1/me", nil)
 	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
-	if out, code := relay("list", "--data-dir", dir, "--json"); code != exitOK || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
+	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
 		t.Fatalf("list: %d %s", code, out)
 	}
-	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != exitOK {
+	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
 		t.Fatalf("revoke: %d %s", code, out)
 	}
 	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
-	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != exitRefused {
+	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
 		t.Fatalf("revoking an unknown key ended with %d", code)
 	}
-	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != exitRefused || !strings.Contains(out, "refused: name: must have") {
+	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
 		t.Fatalf("a name of two lines: %d %s", code, out)
 	}
 	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
-	if code != exitNoPeer || !strings.HasPrefix(out, "relay: no running process answers on ") {
+	if code != command.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
 		t.Fatalf("without a process it ended with %d: %s", code, out)
 	}
 }
@@ -124,19 +125,19 @@ func TestKeysMisuse(t *testing.T) {
 			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
 		}
 	}
-	f("Exit codes", exitOK, "--help")
-	f("Exit codes", exitOK, "create", "--help")
-	f("Usage", exitUsage)
-	f(`unknown command "make"`, exitUsage, "make")
-	f("--name is required", exitUsage, "create", "--scope", "read")
-	f("--scope is required", exitUsage, "create", "--name", "x")
-	f(`unexpected argument "y"`, exitUsage, "create", "y", "--name", "x", "--scope", "read")
-	f("id of one key", exitUsage, "revoke")
-	f("id of one key", exitUsage, "revoke", "key_a", "key_b")
-	f("-bogus", exitUsage, "list", "--bogus")
+	f("Exit codes", command.ExitDone, "--help")
+	f("Exit codes", command.ExitDone, "create", "--help")
+	f("Usage", command.ExitMisused)
+	f(`unknown command "make"`, command.ExitMisused, "make")
+	f("--name is required", command.ExitMisused, "create", "--scope", "read")
+	f("--scope is required", command.ExitMisused, "create", "--name", "x")
+	f(`unexpected argument "y"`, command.ExitMisused, "create", "y", "--name", "x", "--scope", "read")
+	f("id of one key", command.ExitMisused, "revoke")
+	f("id of one key", command.ExitMisused, "revoke", "key_a", "key_b")
+	f("-bogus", command.ExitMisused, "list", "--bogus")
 	// A part of a second must not become a key without an end.
-	f("at least 1s", exitUsage, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
-	f("at least 1s", exitUsage, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
+	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
+	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
 }
 
 func TestBaseURLIsCallable(t *testing.T) {
@@ -157,7 +158,7 @@ func TestDataDirTooLongForItsSocket(t *testing.T) {
 	var out, errs bytes.Buffer
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string { return "" }, &out, &errs)
-	if code != exitUsage || !strings.Contains(errs.String(), "RELAY_DATA_DIR: the path of the command socket") {
+	if code != command.ExitMisused || !strings.Contains(errs.String(), "RELAY_DATA_DIR: the path of the command socket") {
 		t.Errorf("%d %s", code, errs.String())
 	}
 }

@@ -13,18 +13,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/eventrelay/relay/command"
 )
 
 // version is set by the build.
 var version = "dev"
-
-// Exit codes of every command.
-const (
-	exitOK      = 0
-	exitRefused = 1
-	exitUsage   = 2
-	exitNoPeer  = 3 // no running process answers on the socket
-)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,33 +44,33 @@ relay <command> --help lists the flags of a command.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
-		return exitUsage
+		return command.ExitMisused
 	}
-	command, args := args[0], args[1:]
+	name, args := args[0], args[1:]
 	var err error
-	switch command {
+	switch name {
 	case "dev":
-		err = withSettings(command, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
+		err = withSettings(name, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
 			return runDev(ctx, s, log, stdout)
 		})
 	case "serve":
-		err = withSettings(command, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
+		err = withSettings(name, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
 			return runServe(ctx, s, log, stdout)
 		})
 	case "migrate":
-		err = withSettings(command, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
+		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
 			return runMigrate(ctx, s, stdout)
 		})
 	case "engine":
 		err = runEngine(ctx, args, stdout, stderr)
 	case "keys":
-		return runKeys(ctx, args, getenv, stdout, stderr)
+		return command.Keys().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "version":
 		fmt.Fprintln(stdout, version)
 	case "help", "-h", "--help":
 		fmt.Fprint(stdout, usage)
 	default:
-		err = usageError{fmt.Errorf("unknown command %q; relay help lists them", command)}
+		err = usageError{fmt.Errorf("unknown command %q; relay help lists them", name)}
 	}
 	return exitCode(err, stderr)
 }
@@ -90,23 +84,23 @@ func exitCode(err error, stderr io.Writer) int {
 	var misuse usageError
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
-		return exitOK
+		return command.ExitDone
 	case errors.As(err, &misuse):
 		fmt.Fprintln(stderr, "relay:", err)
-		return exitUsage
+		return command.ExitMisused
 	default:
 		fmt.Fprintln(stderr, "relay:", err)
-		return exitRefused
+		return command.ExitRefused
 	}
 }
 
 // withSettings reads and judges the settings of a command, all faults at once, and runs it.
-func withSettings(command string, args []string, getenv func(string) string, stderr io.Writer, do func(Settings, *slog.Logger) error) error {
-	s, err := loadSettings(command, args, getenv, stderr)
+func withSettings(name string, args []string, getenv func(string) string, stderr io.Writer, do func(Settings, *slog.Logger) error) error {
+	s, err := loadSettings(name, args, getenv, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	if err = errors.Join(err, s.Validate(command)); err != nil {
+	if err = errors.Join(err, s.Validate(name)); err != nil {
 		return usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
 	var level slog.Level

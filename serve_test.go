@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/testkit"
 )
@@ -165,18 +166,18 @@ func TestServeOnEmbeddedEngines(t *testing.T) {
 
 // All faults of the settings are named at once.
 func TestServeRefusesMissingSettings(t *testing.T) {
-	for command, want := range map[string][]string{
+	for name, want := range map[string][]string{
 		"serve":   {"RELAY_NODE_NAME", "RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MASTER_KEYS", "RELAY_MAX_BODY"},
 		"migrate": {"RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MAX_BODY"},
 	} {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), []string{command, "--max-body", "1"}, func(string) string { return "" }, &out, &errs)
-		if code != exitUsage {
-			t.Errorf("%s: exit code %d, want %d", command, code, exitUsage)
+		code := run(t.Context(), []string{name, "--max-body", "1"}, func(string) string { return "" }, &out, &errs)
+		if code != command.ExitMisused {
+			t.Errorf("%s: exit code %d, want %d", name, code, command.ExitMisused)
 		}
-		for _, name := range want {
-			if strings.Count(errs.String(), name+":") != 1 {
-				t.Errorf("%s: %s is not named once in:\n%s", command, name, errs.String())
+		for _, setting := range want {
+			if strings.Count(errs.String(), setting+":") != 1 {
+				t.Errorf("%s: %s is not named once in:\n%s", name, setting, errs.String())
 			}
 		}
 	}
@@ -198,7 +199,7 @@ func (p *process) keys(args ...string) string {
 	p.t.Helper()
 	var out, errs bytes.Buffer
 	args = append([]string{"keys"}, append(args, "--data-dir", p.dir)...)
-	if code := run(p.t.Context(), args, func(string) string { return "" }, &out, &errs); code != exitOK {
+	if code := run(p.t.Context(), args, func(string) string { return "" }, &out, &errs); code != command.ExitDone {
 		p.t.Fatalf("relay %v: %d %s", args, code, errs.String())
 	}
 	return out.String()

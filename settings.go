@@ -17,6 +17,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -72,9 +73,9 @@ const unset = -1
 var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 
 // loadSettings reads flags over environment over defaults.
-func loadSettings(command string, args []string, getenv func(string) string, stderr io.Writer) (Settings, error) {
+func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer) (Settings, error) {
 	s := Settings{APIRateRead: unset, APIRateWrite: unset, APIRateSend: unset}
-	fs := flag.NewFlagSet("relay "+command, flag.ContinueOnError)
+	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var errs []error
 	eachSetting(&s, func(f setting) {
@@ -94,7 +95,7 @@ func loadSettings(command string, args []string, getenv func(string) string, std
 		}
 	})
 	fs.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\nEvery flag has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n", command)
+		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\nEvery flag has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n", name)
 		writeSettings(stderr)
 	}
 	if err := fs.Parse(args); err != nil {
@@ -183,8 +184,8 @@ func settingsTable() string {
 	return b.String()
 }
 
-// Validate reports every fault at once, as the command sees them.
-func (s Settings) Validate(command string) error {
+// Validate reports every fault at once, as the command of that name sees them.
+func (s Settings) Validate(name string) error {
 	var errs []error
 	fault := func(env, format string, args ...any) {
 		errs = append(errs, fmt.Errorf(env+": "+format, args...))
@@ -217,7 +218,7 @@ func (s Settings) Validate(command string) error {
 			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
 		}
 	}
-	if path, err := filepath.Abs(filepath.Join(s.DataDir, socketFile)); command != "migrate" && err == nil && len(path) > maxSocketPath {
+	if path, err := filepath.Abs(filepath.Join(s.DataDir, command.SocketFile)); name != "migrate" && err == nil && len(path) > maxSocketPath {
 		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d", path, len(path), maxSocketPath)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
@@ -242,8 +243,8 @@ func (s Settings) Validate(command string) error {
 		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL, []string{"serve", "migrate"}},
 		{"RELAY_MASTER_KEYS", s.MasterKeys, []string{"serve"}},
 	} {
-		if r.value == "" && slices.Contains(r.commands, command) {
-			fault(r.env, "is required by %s", command)
+		if r.value == "" && slices.Contains(r.commands, name) {
+			fault(r.env, "is required by %s", name)
 		}
 	}
 	return errors.Join(errs...)

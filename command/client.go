@@ -1,0 +1,155 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Client asks the running process.
+type Client struct {
+	path     string
+	asJSON   bool
+	out, err io.Writer
+}
+
+// Bounds of a call: what a healthy process answers within, and what a list of all keys fits in.
+const (
+	callTimeout = 30 * time.Second
+	maxAnswer   = 64 << 20
+)
+
+// ErrNoProcess means that nothing answers on the socket.
+var ErrNoProcess = errors.New("no running process answers")
+
+type noProcessError struct{ path string }
+
+func (e noProcessError) Error() string {
+	return ErrNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
+}
+
+func (e noProcessError) Is(target error) bool { return target == ErrNoProcess }
+
+// Exit prints err, if there is one, and returns the exit code for it.
+func (c *Client) Exit(err error) int {
+	absent, isAbsent := errors.AsType[noProcessError](err)
+	switch {
+	case err == nil:
+		return ExitDone
+	case isAbsent: // without what the HTTP client says around it
+		fmt.Fprintln(c.err, "relay:", absent)
+		return ExitNoProcess
+	default:
+		fmt.Fprintln(c.err, "relay:", err)
+		return ExitRefused
+	}
+}
+
+// call makes one request, with body as JSON unless it is nil, and prints its answer: as it came with
+// --json, else by print, after it was read into the value.
+func (c *Client) call(ctx context.Context, method, path string, body, into any, print func()) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	resp, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if c.asJSON {
+		_, err := c.out.Write(raw)
+		return err
+	}
+	print()
+	return nil
+}
+
+// follow makes a request that takes as long as it takes. Its answer is a line of JSON for each step, which
+// show gets, and with --json the output as it came. The last line says {"done":true}, or {"error":"…"}:
+// an answer that ends without either was cut off.
+func (c *Client) follow(ctx context.Context, method, path string, body any, show func(line []byte) error) error {
+	resp, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxAnswer)
+	for lines.Scan() {
+		var end struct {
+			Done  bool
+			Error string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &end); err != nil {
+			return fmt.Errorf("read answer: %w", err)
+		}
+		if c.asJSON {
+			fmt.Fprintf(c.out, "%s\n", lines.Bytes())
+		} else if err := show(lines.Bytes()); err != nil {
+			return err
+		}
+		if end.Error != "" {
+			return errors.New("refused: " + end.Error)
+		}
+		if end.Done {
+			return nil
+		}
+	}
+	return errors.Join(errors.New("the process ended before it was done; run the command again, it goes on where this one stopped"), lines.Err())
+}
+
+// request makes a request and turns a refusal into an error.
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return nil, fmt.Errorf("encode command: %w", err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://relay"+path, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.dial}}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var refusal struct {
+		Error struct{ Message string }
+	}
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil || json.Unmarshal(raw, &refusal) != nil || refusal.Error.Message == "" {
+		return nil, fmt.Errorf("refused: %s", resp.Status)
+	}
+	return nil, errors.New("refused: " + refusal.Error.Message)
+}
+
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process", c.path)
+	}
+	if err != nil {
+		return nil, noProcessError{c.path}
+	}
+	return conn, nil
+}

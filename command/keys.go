@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Key is an API key as the commands print it. Key is set only in the answer that creates it.
+type Key struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Scope     string     `json:"scope"`
+	Agent     bool       `json:"agent"`
+	Key       string     `json:"key,omitempty"`
+	Last4     string     `json:"last4"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+}
+
+// CreateKey asks for a new key.
+type CreateKey struct {
+	Name           string `json:"name"`
+	Scope          string `json:"scope"`
+	Agent          bool   `json:"agent"`
+	ExpiresSeconds int64  `json:"expires_seconds"`
+}
+
+// Keys are the commands about API keys.
+func Keys() Group {
+	return Group{name: "keys", help: `Usage:
+  relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent]
+  relay keys list
+  relay keys revoke ID
+
+A key is shown once, when it is made. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
+`, verbs: map[string]verb{"create": createKey, "list": listKeys, "revoke": revokeKey}}
+}
+
+func createKey(flags *flag.FlagSet) action {
+	var k CreateKey
+	flags.StringVar(&k.Name, "name", "", "what the key is for")
+	flags.StringVar(&k.Scope, "scope", "", "read or read_write")
+	flags.BoolVar(&k.Agent, "agent", false, "for a program whose changes people approve")
+	expires := flags.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
+	return action{
+		misuse: func(words []string) string {
+			k.ExpiresSeconds = int64(*expires / time.Second)
+			switch fault := noWords(words); {
+			case fault != "":
+				return fault
+			case k.Name == "":
+				return "--name is required: what the key is for"
+			case k.Scope == "":
+				return "--scope is required: read or read_write"
+			case *expires != 0 && k.ExpiresSeconds < 1: // shorter would be none at all
+				return "--expires must be at least 1s"
+			}
+			return ""
+		},
+		do: func(ctx context.Context, c *Client, _ []string) error {
+			var made Key
+			return c.call(ctx, http.MethodPost, "/keys", k, &made, func() {
+				fmt.Fprintf(c.out, "%s\n%s\n%s\n", made.ID, made.Scope, made.Key)
+			})
+		},
+	}
+}
+
+func listKeys(*flag.FlagSet) action {
+	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
+		var keys []Key
+		return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
+			for _, k := range keys {
+				state := "active"
+				switch {
+				case k.RevokedAt != nil:
+					state = "revoked"
+				case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
+					state = "expired"
+				}
+				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\n", k.ID, k.Scope, state, k.Last4, k.CreatedAt.Format(time.RFC3339), k.Name)
+			}
+		})
+	}}
+}
+
+func revokeKey(*flag.FlagSet) action {
+	return action{
+		misuse: func(words []string) string {
+			if len(words) != 1 {
+				return "revoke takes the id of one key; list shows them"
+			}
+			return ""
+		},
+		do: func(ctx context.Context, c *Client, words []string) error {
+			var answer struct{}
+			return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(words[0]), nil, &answer, func() {
+				fmt.Fprintln(c.out, "revoked", words[0])
+			})
+		},
+	}
+}
