@@ -69,7 +69,7 @@ type job struct {
 
 func newPartition(id stream.Partition, delay time.Duration, group pauser, wake func(), mark stream.Mark) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, wake: wake, drained: make(chan struct{}), share: minWaitingBytes}
-	holes, err := decodeHoles(mark.Offset, mark.Metadata)
+	holes, err := mark.Holes()
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err
 }
@@ -246,9 +246,9 @@ func (p *partition) take() (stream.Mark, int, bool) {
 		return stream.Mark{}, 0, false
 	}
 	p.dirty = false
-	holes := p.tracker.holes(maxHoles)
+	holes := p.tracker.holes(stream.MaxHoles)
 	return stream.Mark{
-		Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch(), Metadata: encodeHoles(p.tracker.mark, holes),
+		Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch(), Metadata: stream.EncodeHoles(p.tracker.mark, holes),
 	}, len(holes), true
 }
 

@@ -1,22 +1,14 @@
 package dispatcher
 
 import (
-	"encoding/base64"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"math/bits"
+
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Limits of what a commit carries beside its offset: Kafka brokers take 4 KB of metadata by default.
 const (
-	maxHoles         = 1000
-	maxHolesEncoded  = 4096
-	holesPrefix      = "h1:" // names the encoding, so that a later one can be told apart
-	maxHolesBytes    = (maxHolesEncoded - len(holesPrefix)) / 4 * 3
-	trackerWord      = 64
-	minTrackerWords  = 16
-	maxUvarintLength = 10
+	trackerWord     = 64
+	minTrackerWords = 16
 )
 
 // tracker knows which records of one partition are done. Records are added in offset order and
@@ -28,14 +20,11 @@ type tracker struct {
 	base  int64 // offset of the first bit
 	next  int64 // offset that the next record will have at least
 	words []uint64
-	mark  int64 // lowest offset that is not done; base ≤ mark ≤ next
-	skip  []run // done before this assignment, ascending, not yet passed
+	mark  int64         // lowest offset that is not done; base ≤ mark ≤ next
+	skip  []stream.Hole // done before this assignment, ascending, not yet passed
 
 	epochs []epoch // leader epochs by first offset, the newest last; at least the one before mark is kept
 }
-
-// run is a stretch of done offsets [from, to).
-type run struct{ from, to int64 }
 
 type epoch struct {
 	from  int64
@@ -44,7 +33,7 @@ type epoch struct {
 
 // start begins at the committed offset with the holes of its metadata. A negative offset means that
 // nothing was ever committed: the first record decides.
-func (t *tracker) start(offset int64, leaderEpoch int32, holes []run) {
+func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
 	*t = tracker{base: offset, next: offset, mark: offset, skip: holes}
 	if offset >= 0 {
 		t.epochs = []epoch{{0, leaderEpoch}}
@@ -68,10 +57,10 @@ func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 	if n := len(t.epochs); n == 0 || t.epochs[n-1].epoch != leaderEpoch {
 		t.epochs = append(t.epochs, epoch{offset, leaderEpoch})
 	}
-	for len(t.skip) > 0 && offset >= t.skip[0].to {
+	for len(t.skip) > 0 && offset >= t.skip[0].To {
 		t.skip = t.skip[1:]
 	}
-	if len(t.skip) > 0 && offset >= t.skip[0].from {
+	if len(t.skip) > 0 && offset >= t.skip[0].From {
 		t.done(offset)
 		return false
 	}
@@ -139,27 +128,27 @@ func (t *tracker) leaderEpoch() int32 {
 
 // holes are the done stretches beyond the mark, at most limit of them, lowest first, and those of an
 // earlier owner that were not passed yet.
-func (t *tracker) holes(limit int) []run {
-	var runs []run
+func (t *tracker) holes(limit int) []stream.Hole {
+	var runs []stream.Hole
 	for o := t.mark; o < t.next && len(runs) < limit; {
 		if !t.isDone(o) {
 			o = t.nextDone(o)
 			continue
 		}
-		r := run{from: o}
+		r := stream.Hole{From: o}
 		for o < t.next && t.isDone(o) {
 			o++
 		}
-		r.to = o
+		r.To = o
 		runs = append(runs, r)
 	}
 	for _, s := range t.skip {
-		s.from = max(s.from, t.next)
-		if s.from >= s.to || len(runs) == limit {
+		s.From = max(s.From, t.next)
+		if s.From >= s.To || len(runs) == limit {
 			continue
 		}
-		if n := len(runs); n > 0 && runs[n-1].to == s.from {
-			runs[n-1].to = s.to
+		if n := len(runs); n > 0 && runs[n-1].To == s.From {
+			runs[n-1].To = s.To
 			continue
 		}
 		runs = append(runs, s)
@@ -178,54 +167,4 @@ func (t *tracker) nextDone(o int64) int64 {
 		i, o = i+step, o+step
 	}
 	return t.next
-}
-
-// encodeHoles writes runs beyond mark as pairs of unsigned varints, gap and length, in base64. Runs
-// that do not fit are left out: their records will be done twice, none is lost.
-func encodeHoles(mark int64, runs []run) string {
-	if len(runs) == 0 {
-		return ""
-	}
-	b := make([]byte, 0, min(len(runs)*2*maxUvarintLength, maxHolesBytes))
-	at := mark
-	for _, r := range runs[:min(len(runs), maxHoles)] {
-		size := len(b)
-		b = binary.AppendUvarint(b, uint64(r.from-at))
-		b = binary.AppendUvarint(b, uint64(r.to-r.from))
-		if len(b) > maxHolesBytes {
-			b = b[:size]
-			break
-		}
-		at = r.to
-	}
-	return holesPrefix + base64.StdEncoding.EncodeToString(b)
-}
-
-// decodeHoles reads what encodeHoles wrote. Metadata that is not ours is an error: the caller goes on
-// without holes, which costs duplicates only.
-func decodeHoles(mark int64, metadata string) ([]run, error) {
-	if metadata == "" {
-		return nil, nil
-	}
-	if len(metadata) < len(holesPrefix) || metadata[:len(holesPrefix)] != holesPrefix {
-		return nil, errors.New("decode holes: unknown encoding")
-	}
-	b, err := base64.StdEncoding.DecodeString(metadata[len(holesPrefix):])
-	if err != nil {
-		return nil, fmt.Errorf("decode holes: %w", err)
-	}
-	var runs []run
-	for at := mark; len(b) > 0; {
-		gap, n := binary.Uvarint(b)
-		if n <= 0 {
-			return nil, errors.New("decode holes: broken varint")
-		}
-		length, m := binary.Uvarint(b[n:])
-		if m <= 0 || length == 0 || gap > 1<<40 || length > 1<<40 {
-			return nil, errors.New("decode holes: broken varint")
-		}
-		r := run{from: at + int64(gap), to: at + int64(gap) + int64(length)}
-		runs, at, b = append(runs, r), r.to, b[n+m:]
-	}
-	return runs, nil
 }

@@ -1,19 +1,26 @@
 package dispatcher
 
 import (
-	"encoding/base64"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
-var runsEqual = cmp.AllowUnexported(run{})
+// holes are [from, to) each.
+func holes(pairs ...int64) []stream.Hole {
+	var out []stream.Hole
+	for pair := range slices.Chunk(pairs, 2) {
+		out = append(out, stream.Hole{From: pair[0], To: pair[1]})
+	}
+	return out
+}
 
 func TestTrackerMarkAndHoles(t *testing.T) {
-	f := func(name string, start int64, added, done []int64, mark int64, holes []run) {
+	f := func(name string, start int64, added, done []int64, mark int64, want []stream.Hole) {
 		t.Helper()
 		var tr tracker
 		tr.start(start, 1, nil)
@@ -26,7 +33,7 @@ func TestTrackerMarkAndHoles(t *testing.T) {
 		if tr.mark != mark {
 			t.Errorf("%s: mark %d, want %d", name, tr.mark, mark)
 		}
-		if d := cmp.Diff(holes, tr.holes(maxHoles), runsEqual); d != "" {
+		if d := cmp.Diff(want, tr.holes(stream.MaxHoles)); d != "" {
 			t.Errorf("%s: holes: %s", name, d)
 		}
 	}
@@ -35,10 +42,10 @@ func TestTrackerMarkAndHoles(t *testing.T) {
 	f("first record decides", -1, []int64{5, 6}, nil, 5, nil)
 	f("in order", 0, []int64{0, 1, 2}, []int64{0, 1}, 2, nil)
 	f("all", 0, []int64{0, 1, 2}, []int64{2, 0, 1}, 3, nil)
-	f("out of order", 10, []int64{10, 11, 12, 13, 14}, []int64{11, 12, 14}, 10, []run{{11, 13}, {14, 15}})
-	f("the log left offsets out", 0, []int64{0, 5, 6}, []int64{5}, 0, []run{{1, 6}})
+	f("out of order", 10, []int64{10, 11, 12, 13, 14}, []int64{11, 12, 14}, 10, holes(11, 13, 14, 15))
+	f("the log left offsets out", 0, []int64{0, 5, 6}, []int64{5}, 0, holes(1, 6))
 	f("the log was trimmed beyond the mark", 3, []int64{100, 101}, []int64{100}, 101, nil)
-	f("the log begins later and the head is open", 3, []int64{100, 101}, []int64{101}, 100, []run{{101, 102}})
+	f("the log begins later and the head is open", 3, []int64{100, 101}, []int64{101}, 100, holes(101, 102))
 }
 
 func TestTrackerAcrossWords(t *testing.T) {
@@ -51,12 +58,12 @@ func TestTrackerAcrossWords(t *testing.T) {
 	for o := int64(n); o > 1; o-- {
 		tr.done(o)
 	}
-	if d := cmp.Diff([]run{{2, n + 1}}, tr.holes(maxHoles), runsEqual); tr.mark != 1 || d != "" {
+	if d := cmp.Diff(holes(2, n+1), tr.holes(stream.MaxHoles)); tr.mark != 1 || d != "" {
 		t.Fatalf("mark %d, holes %s", tr.mark, d)
 	}
 	tr.done(1)
-	if tr.mark != n+1 || tr.holes(maxHoles) != nil {
-		t.Fatalf("mark %d, holes %v", tr.mark, tr.holes(maxHoles))
+	if tr.mark != n+1 || tr.holes(stream.MaxHoles) != nil {
+		t.Fatalf("mark %d, holes %v", tr.mark, tr.holes(stream.MaxHoles))
 	}
 	if len(tr.words) > minTrackerWords {
 		t.Fatalf("%d words are kept for nothing", len(tr.words))
@@ -65,7 +72,7 @@ func TestTrackerAcrossWords(t *testing.T) {
 
 func TestTrackerSkipsHolesOfTheOwnerBefore(t *testing.T) {
 	var tr tracker
-	tr.start(10, 3, []run{{11, 13}, {20, 21}})
+	tr.start(10, 3, holes(11, 13, 20, 21))
 	var work []int64
 	for o := int64(10); o < 16; o++ {
 		if tr.add(o, 3) {
@@ -76,7 +83,7 @@ func TestTrackerSkipsHolesOfTheOwnerBefore(t *testing.T) {
 		t.Fatal(d)
 	}
 	// What lies beyond the records that were read yet must survive the next commit.
-	if d := cmp.Diff([]run{{11, 13}, {20, 21}}, tr.holes(maxHoles), runsEqual); d != "" {
+	if d := cmp.Diff(holes(11, 13, 20, 21), tr.holes(stream.MaxHoles)); d != "" {
 		t.Fatal(d)
 	}
 	if tr.add(12, 3) {
@@ -105,44 +112,8 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	want(1)
 }
 
-func TestHolesRoundTrip(t *testing.T) {
-	for range 500 {
-		mark := rand.Int64N(1 << 40)
-		var runs []run
-		for at := mark; len(runs) < rand.IntN(50); {
-			from := at + 1 + rand.Int64N(1<<rand.IntN(20))
-			at = from + 1 + rand.Int64N(1<<rand.IntN(20))
-			runs = append(runs, run{from, at})
-		}
-		got, err := decodeHoles(mark, encodeHoles(mark, runs))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(runs, got, runsEqual); d != "" {
-			t.Fatal(d)
-		}
-	}
-}
-
-// Beyond the limits the lowest holes are kept: what is left out is done again, nothing is skipped that
-// was not done.
-func TestHolesLimits(t *testing.T) {
-	var runs []run
-	for o := int64(0); o < 1<<40; o += 1 << 28 {
-		runs = append(runs, run{o + 1<<20, o + 1<<21})
-	}
-	text := encodeHoles(0, runs)
-	if len(text) > maxHolesEncoded {
-		t.Fatalf("%d bytes of metadata, at most %d are taken", len(text), maxHolesEncoded)
-	}
-	got, err := decodeHoles(0, text)
-	if err != nil || len(got) < 300 || len(got) > maxHoles {
-		t.Fatalf("%d holes, %v", len(got), err)
-	}
-	if d := cmp.Diff(runs[:len(got)], got, runsEqual); d != "" {
-		t.Fatal(d)
-	}
-
+// No more holes are counted than a commit carries.
+func TestTrackerHolesAreLimited(t *testing.T) {
 	var tr tracker
 	tr.start(0, 1, nil)
 	for o := range int64(5000) {
@@ -151,34 +122,9 @@ func TestHolesLimits(t *testing.T) {
 			tr.done(o)
 		}
 	}
-	if n := len(tr.holes(maxHoles)); n != maxHoles {
-		t.Fatalf("%d holes, want %d", n, maxHoles)
+	if n := len(tr.holes(stream.MaxHoles)); n != stream.MaxHoles {
+		t.Fatalf("%d holes, want %d", n, stream.MaxHoles)
 	}
-}
-
-func FuzzDecodeHoles(f *testing.F) {
-	f.Add(int64(0), "")
-	f.Add(int64(5), encodeHoles(5, []run{{7, 9}, {20, 21}}))
-	f.Add(int64(0), "h1:AAAA")
-	f.Add(int64(0), "h2:AAAA")
-	f.Add(int64(0), holesPrefix+base64.StdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
-	f.Fuzz(func(t *testing.T, mark int64, text string) {
-		mark &= 1<<50 - 1
-		runs, err := decodeHoles(mark, text)
-		if err != nil {
-			return
-		}
-		at := mark
-		for _, r := range runs {
-			if r.from < at || r.to <= r.from {
-				t.Fatalf("run %v after %d", r, at)
-			}
-			at = r.to
-		}
-		if len(text) <= maxHolesEncoded && len(runs) > 0 && !strings.HasPrefix(text, holesPrefix) {
-			t.Fatal("holes out of nothing")
-		}
-	})
 }
 
 // Against a model: the mark is the lowest offset that is not done, and the holes are exactly what is
@@ -215,7 +161,7 @@ func TestCommitNeverPassesUndone(t *testing.T) {
 		}
 		skipped := make([]bool, len(isDone))
 		for _, h := range tr.holes(1 << 30) {
-			for o := h.from; o < h.to; o++ {
+			for o := h.From; o < h.To; o++ {
 				skipped[o-start] = true
 			}
 		}
@@ -238,18 +184,18 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 		metadata := ""
 		redone, allowed := 0, 0
 		for times[records-1] == 0 || slices.Contains(times, 0) || mark < records {
-			holes, err := decodeHoles(mark, metadata)
+			before, err := stream.Mark{Offset: mark, Metadata: metadata}.Holes()
 			if err != nil {
 				t.Fatal(err)
 			}
 			var tr tracker
-			tr.start(mark, 1, holes)
+			tr.start(mark, 1, before)
 			next, open, sinceCommit := mark, []int64(nil), 0
 			for life := r.IntN(1500); life > 0; life-- {
 				switch {
 				case r.IntN(50) == 0:
-					left := tr.holes(maxHoles)
-					mark, metadata, sinceCommit = tr.mark, encodeHoles(tr.mark, left), 0
+					left := tr.holes(stream.MaxHoles)
+					mark, metadata, sinceCommit = tr.mark, stream.EncodeHoles(tr.mark, left), 0
 				case next < records && (len(open) == 0 || r.IntN(2) == 0):
 					if tr.add(next, 1) {
 						open = append(open, next)
