@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
@@ -47,6 +48,7 @@ type node struct {
 	policy   egress.Policy
 
 	control  *control.Control
+	limiter  *limit.Limiter
 	producer *stream.Producer
 	writer   *store.Writer
 	reader   *store.Reader
@@ -88,7 +90,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
-	for _, start := range []func() error{n.startControl, n.startProducer, n.startStore, n.startDispatcher} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startStore, n.startDispatcher} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err
@@ -115,6 +117,16 @@ func (n *node) startControl() error {
 	}
 	n.st.start("configuration", n.control.Run)
 	return n.st.ready(n.control.Ready())
+}
+
+// startLimiter needs no Redis to be there, now or later.
+func (n *node) startLimiter() error {
+	var err error
+	if n.limiter, err = limit.New(n.s.limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
+		return err
+	}
+	n.st.start("limiter", n.limiter.Run)
+	return nil
 }
 
 func (n *node) startProducer() error {
@@ -216,7 +228,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	a, err := api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer},
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer}, Limits: n.limiter,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify,
 		})

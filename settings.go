@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -38,7 +39,7 @@ type Settings struct {
 	KafkaBrokers     []string `flag:"kafka-brokers" help:"host:port of Kafka brokers; required by serve"`
 	KafkaSASL        string   `flag:"kafka-sasl" secret:"yes" help:"mechanism:user:password (plain, scram-sha-256, scram-sha-512)"`
 	KafkaTLS         string   `flag:"kafka-tls" help:"system, or the path of a CA file; empty = no TLS"`
-	RedisURL         string   `flag:"redis-url" secret:"yes" help:"redis://… of the limiter store"`
+	RedisURL         string   `flag:"redis-url" secret:"yes" help:"redis://, rediss:// or unix:// of the limiter store; empty = each node limits for itself, and nothing is deduplicated"`
 	ClickHouseURL    string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database; required by serve"`
 	MasterKeys       string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
 	BootstrapKey     string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
@@ -213,6 +214,9 @@ func (s Settings) Validate(name string) error {
 	if _, err := prefixes(s.TrustedProxies); err != nil {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
 	}
+	if err := s.limit().Validate(); err != nil {
+		fault("RELAY_REDIS_URL", "%w", err)
+	}
 	if s.BaseURL != "" {
 		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
@@ -285,6 +289,12 @@ func (s Settings) stream() stream.Config {
 		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
 		Session: time.Duration(s.TakeoverSeconds) * time.Second,
 	}
+}
+
+func (s Settings) limit() limit.Config {
+	cfg := limit.DefaultConfig()
+	cfg.URL = s.RedisURL
+	return cfg
 }
 
 // baseURL is the public address without a trailing slash.

@@ -32,7 +32,7 @@ type Config struct {
 	RetentionDays  int    // how long events can be read
 	Version        string // of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
-	// Requests a second and key, on this node; 0 = no limit.
+	// Requests a second and key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 }
 
@@ -59,7 +59,6 @@ type API struct {
 	cfg     Config
 	deps    Deps
 	handler http.Handler
-	limits  limiter
 	bodies  sync.Pool // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
 }
 
@@ -68,7 +67,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, deps: deps, limits: newLimiter(cfg), bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
+	a := &API{cfg: cfg, deps: deps, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
 	a.handler = front.Wrap(a.router().serve)
 	return a, nil

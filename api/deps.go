@@ -24,6 +24,7 @@ type Deps struct {
 	Events   EventReader
 	Accept   Accepter
 	Commands Commander
+	Limits   Limits
 	Egress   egress.Policy
 	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
 	Resolver *net.Resolver
@@ -45,7 +46,7 @@ func (d Deps) validate() error {
 	var errs []error
 	for name, there := range map[string]bool{
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
-		"Commands": d.Commands != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Commands": d.Commands != nil, "Limits": d.Limits != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))

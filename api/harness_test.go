@@ -28,6 +28,7 @@ import (
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -241,6 +242,13 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	}
 	for _, s := range setup {
 		s(&cfg, &deps)
+	}
+	if deps.Limits == nil {
+		limits, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: deps.Log, Now: deps.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps.Limits = limits
 	}
 	a, err := api.New(cfg, deps)
 	if err != nil {

@@ -85,7 +85,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if method == http.MethodHead { // net/http leaves out the body
 		method = http.MethodGet
 	}
-	if err := rt.api.limits.allow(w.Header(), key.ID, classOf(method, found.path), rt.api.deps.Now()); err != nil {
+	if err := rt.api.allow(w.Header(), key.ID, classOf(method, found.path)); err != nil {
 		return err
 	}
 	handle, ok := found.methods[method]

@@ -1,0 +1,164 @@
+package limit
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+func newID(t testing.TB) id.ID {
+	t.Helper()
+	d, err := id.Parse("x_", id.Random("x_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestClaim(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		a, b := node(t, url), node(t, url)
+		ctx, first, second := t.Context(), newID(t), newID(t)
+		f := func(l *Limiter, event id.ID, want Claim) {
+			t.Helper()
+			if diff := cmp.Diff(want, l.Claim(ctx, "k", event, "n:2")); diff != "" {
+				t.Error(diff)
+			}
+		}
+		f(a, first, Claim{ClaimNew, first, "n:2"})
+		f(b, second, Claim{ClaimPending, first, "n:2"})
+		f(a, first, Claim{ClaimNew, first, "n:2"}) // asked again because the answer was lost
+		b.Release(ctx, "k", second)                // not its own
+		f(b, second, Claim{ClaimPending, first, "n:2"})
+		a.Release(ctx, "k", first)
+		f(b, second, Claim{ClaimNew, second, "n:2"})
+		if err := b.Stored(ctx, "k", second, "hash", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		b.Release(ctx, "k", second) // stored is for good
+		f(a, first, Claim{ClaimStored, second, "hash"})
+		if got := a.Claim(ctx, "other", first, "").State; got != ClaimNew {
+			t.Errorf("another key is in state %d", got)
+		}
+	})
+}
+
+// Of many nodes that claim at once, one has it.
+func TestClaimRace(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		nodes := []*Limiter{node(t, url), node(t, url)}
+		var won, pending atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				switch nodes[i%2].Claim(t.Context(), "k", newID(t), "").State {
+				case ClaimNew:
+					won.Add(1)
+				case ClaimPending:
+					pending.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 || pending.Load() != 39 {
+			t.Errorf("%d won, %d wait", won.Load(), pending.Load())
+		}
+	})
+}
+
+// What is in Redis ends by itself, and says nothing of what the sender sent.
+func TestClaimsEnd(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		l, ctx := node(t, url), t.Context()
+		l.Claim(ctx, "secret", newID(t), "")
+		if err := l.Stored(ctx, "secret2", newID(t), "", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := l.client.Keys(ctx, "*").Result()
+		if err != nil || len(keys) != 2 {
+			t.Fatal(keys, err)
+		}
+		for key, most := range map[string]time.Duration{claimKey("secret"): 30 * time.Second, claimKey("secret2"): time.Hour} {
+			if ttl := l.client.PTTL(ctx, key).Val(); ttl <= most/2 || ttl > most {
+				t.Errorf("%s lives for %v, want %v", key, ttl, most)
+			}
+		}
+		if err := l.client.Set(ctx, claimKey("odd"), "something else", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Claim(ctx, "odd", newID(t), ""); got != (Claim{}) {
+			t.Errorf("a value of another's making was taken for %+v", got)
+		}
+	})
+}
+
+// A claim without Redis is unavailable, at once when it is known to be away.
+func TestClaimWithoutRedis(t *testing.T) {
+	none := node(t, "")
+	refused := node(t, "redis://127.0.0.1:1")
+	for name, l := range map[string]*Limiter{"none": none, "refused": refused} {
+		for range breakAfter + 1 {
+			if got := l.Claim(t.Context(), "k", newID(t), ""); got != (Claim{}) {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+		if err := l.Stored(t.Context(), "k", newID(t), "", time.Minute); err == nil {
+			t.Errorf("%s: Stored says nothing", name)
+		}
+		l.Release(t.Context(), "k", newID(t))
+	}
+	if !refused.breaker.isOpen() || none.breaker.isOpen() {
+		t.Errorf("breaker: refused %v, none %v", refused.breaker.isOpen(), none.breaker.isOpen())
+	}
+}
+
+func TestHeld(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		a, b := node(t, url), node(t, url)
+		until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		a.SetHeld("dst_a", until)
+		a.SetHeld("dst_b", until)
+		a.SetHeld("dst_b", until.Add(time.Second)) // the last word counts
+		want := map[string]time.Time{"dst_a": until, "dst_b": until.Add(time.Second)}
+		ask := []string{"dst_x", "dst_a", "dst_b"}
+		eventually(t, "both are held", func() bool { return cmp.Equal(want, b.Held(t.Context(), ask)) })
+		a.SetHeld("dst_a", time.Time{})
+		delete(want, "dst_a")
+		eventually(t, "one is held", func() bool { return cmp.Equal(want, b.Held(t.Context(), ask)) })
+		if ttl := a.client.PTTL(t.Context(), heldKey("dst_b")).Val(); ttl <= 0 || ttl > time.Hour+time.Second {
+			t.Errorf("it is mirrored for %v", ttl)
+		}
+		if got := b.Held(t.Context(), nil); len(got) != 0 {
+			t.Errorf("nothing asked, %v answered", got)
+		}
+	})
+}
+
+// A mirror that Redis does not take is bounded, and is taken later.
+func TestHeldWaits(t *testing.T) {
+	addr := embedded(t)
+	l := node(t, "redis://"+addr)
+	for range breakAfter {
+		l.breaker.failed(time.Hour) // the probe is due an hour from now
+	}
+	for i := range maxMirror + 10 {
+		l.SetHeld(string(rune('a'+i%26))+time.Duration(i).String(), time.Now().Add(time.Hour))
+	}
+	time.Sleep(3 * tick)
+	l.held.mu.Lock()
+	n := len(l.held.waiting)
+	l.held.mu.Unlock()
+	if n != maxMirror {
+		t.Fatalf("%d wait, want %d", n, maxMirror)
+	}
+	l.breaker.close()
+	c := goredis.NewClient(&goredis.Options{Addr: addr})
+	defer c.Close()
+	eventually(t, "all are mirrored", func() bool { return c.DBSize(t.Context()).Val() == maxMirror })
+}

@@ -1,0 +1,82 @@
+package limit
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// engines are what each suite runs on: the embedded Redis and a real one.
+var engines = map[string]func(testing.TB) string{
+	"embedded": func(t testing.TB) string { return "redis://" + embedded(t) },
+	"redis":    func(t testing.TB) string { return "redis://" + testkit.Redis(t).Addr },
+}
+
+// eachEngine runs a test on every engine.
+func eachEngine(t *testing.T, test func(t *testing.T, url string)) {
+	for name, start := range engines {
+		t.Run(name, func(t *testing.T) { test(t, start(t)) })
+	}
+}
+
+// embedded runs an embedded Redis for the length of a test and returns its address.
+func embedded(t testing.TB) string {
+	t.Helper()
+	s, err := redis.New(redis.DefaultConfig(), redis.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, "embedded redis", s.Run)
+	<-s.Ready()
+	return s.Addr()
+}
+
+// background runs a component until the test ends.
+func background(t testing.TB, name string, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := run(ctx); err != nil {
+			t.Errorf("%s ended with %v", name, err)
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// patient is a time-out for tests that are not about it: a loaded machine may stop for longer than 50 ms.
+const patient = 10 * time.Second
+
+// node makes a limiter and runs it until the test ends; setup may alter it before.
+func node(t testing.TB, url string, setup ...func(*Config, *Deps)) *Limiter {
+	t.Helper()
+	cfg, deps := DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	cfg.URL, cfg.Timeout = url, patient
+	for _, f := range setup {
+		f(&cfg, &deps)
+	}
+	l, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, "limiter", l.Run)
+	return l
+}
+
+// eventually waits until something is so.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 20 s still not: %s", what)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+// Package limit keeps rates and remembers claims, with Redis as the memory that all nodes share.
+//
+// In flow requests for a token of a bucket (deliveries to a destination, calls with an API key), claims of
+// keys (deduplication, Idempotency-Key) and the states of breakers. Out flow waits, claims and states.
+//
+// Guaranteed: nothing here is needed for an answer. Take never does I/O; what asks Redis has 50 ms and says
+// so when there is no answer. Redis may be down, frozen or emptied at any time: rates are then held by each
+// node for itself, and claims are unavailable, which means a possible duplicate, never a loss.
+//
+// Run owns the only goroutine. Memory is bounded by Config.MaxBuckets.
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// Config of the limiter.
+type Config struct {
+	// URL of Redis: redis://, rediss:// or unix://. Empty: each node limits for itself.
+	URL string
+	// Timeout of every exchange with Redis, connecting included.
+	Timeout time.Duration
+	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new key takes the place of
+	// one that was not used for long, which starts anew as one whose past is unknown.
+	MaxBuckets int
+}
+
+// DefaultConfig returns the settings of a node, without Redis.
+func DefaultConfig() Config { return Config{Timeout: 50 * time.Millisecond, MaxBuckets: 100_000} }
+
+// Validate reports every fault at once. The URL may hold a password, so it is never repeated.
+func (c Config) Validate() error {
+	var errs []error
+	if _, err := c.options(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Timeout <= 0 {
+		errs = append(errs, errors.New("limiter time-out: must be positive"))
+	}
+	if c.MaxBuckets < shardCount {
+		errs = append(errs, fmt.Errorf("limiter buckets: at least %d", shardCount))
+	}
+	return errors.Join(errs...)
+}
+
+// Deps are what the limiter works with. All but Metrics are needed.
+type Deps struct {
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Now     func() time.Time
+}
+
+// Limiter is one node's part of the limits.
+type Limiter struct {
+	cfg     Config
+	log     *slog.Logger
+	now     func() time.Time
+	start   time.Time     // times inside are differences to it: monotonic where the clock is
+	client  *redis.Client // nil without Redis
+	breaker breaker
+	metrics *metrics
+	buckets table
+	held    heldMirror
+}
+
+// New checks the configuration. It dials nothing and starts nothing.
+func New(cfg Config, deps Deps) (*Limiter, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Log == nil || deps.Now == nil {
+		return nil, errors.New("the limiter needs a log and a clock")
+	}
+	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, start: deps.Now()}
+	l.buckets.init(cfg.MaxBuckets)
+	l.client = cfg.client()
+	l.metrics = newMetrics(deps.Metrics, l)
+	return l, nil
+}
+
+// elapsed is the time since New.
+func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.start) }
+
+// Run talks to Redis in the background until ctx ends. A Limiter runs once.
+func (l *Limiter) Run(ctx context.Context) error {
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return l.close()
+		case <-timer.C:
+		}
+		l.probe(ctx)
+		l.mirrorHeld(ctx)
+	}
+}
+
+func (l *Limiter) close() error {
+	if l.client == nil {
+		return nil
+	}
+	return l.client.Close()
+}
