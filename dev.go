@@ -17,7 +17,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
-	"github.com/eventrelay/relay/store"
 )
 
 // Files in the data directory of dev.
@@ -56,9 +55,6 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 func devDefaults(s *Settings) error {
 	if s.NodeName == "" {
 		s.NodeName = "dev"
-	}
-	if s.Partitions == 0 {
-		s.Partitions = 4
 	}
 	s.Replication, s.embedded = 1, true
 	var err error
@@ -99,7 +95,8 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 	s.KafkaBrokers = []string{broker.Addr()}
 	s.RedisURL = "redis://" + limiter.Addr()
 	s.ClickHouseURL = "http://" + tables.Addr() + "/relay"
-	if err := migrate(st.ctx, *s, io.Discard); err != nil {
+	// Whatever an older version left of the topics, they are nobody else's to set.
+	if _, err := migrate(st.ctx, *s, true); err != nil {
 		return err
 	}
 	n, err := startNode(st, *s, log, registry)
@@ -107,22 +104,6 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 		return err
 	}
 	fmt.Fprint(stdout, banner(n.url, s.BootstrapKey))
-	return nil
-}
-
-// migrate creates topics and tables and says what it did.
-func migrate(ctx context.Context, s Settings, stdout io.Writer) error {
-	created, err := streamMigrate(ctx, s)
-	for _, t := range created {
-		fmt.Fprintln(stdout, "created topic", t)
-	}
-	if err != nil {
-		return err
-	}
-	if err := store.Migrate(ctx, s.ClickHouseURL, s.RetentionDays); err != nil {
-		return fmt.Errorf("migrate tables: %w", err)
-	}
-	fmt.Fprintln(stdout, "topics and tables are ready")
 	return nil
 }
 

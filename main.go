@@ -32,7 +32,7 @@ Usage: relay <command> [flags]
 
   dev       run everything in one process, on embedded engines; nothing to install
   serve     run a node on Kafka, Redis and ClickHouse
-  migrate   create the topics and tables that serve needs
+  migrate   create the topics and tables that serve needs, and check what is there
   engine    run one embedded engine: kafka, redis or clickhouse
   keys      create, list or revoke API keys of the running process
   version   print the version
@@ -58,9 +58,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			return runServe(ctx, s, log, stdout)
 		})
 	case "migrate":
+		var fix, asJSON bool
 		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
-			return runMigrate(ctx, s, stdout)
-		})
+			return runMigrate(ctx, s, fix, asJSON, stdout)
+		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix}, jsonToggle(&asJSON))
 	case "engine":
 		err = runEngine(ctx, args, stdout, stderr)
 	case "keys":
@@ -95,8 +96,8 @@ func exitCode(err error, stderr io.Writer) int {
 }
 
 // withSettings reads and judges the settings of a command, all faults at once, and runs it.
-func withSettings(name string, args []string, getenv func(string) string, stderr io.Writer, do func(Settings, *slog.Logger) error) error {
-	s, err := loadSettings(name, args, getenv, stderr)
+func withSettings(name string, args []string, getenv func(string) string, stderr io.Writer, do func(Settings, *slog.Logger) error, more ...toggle) error {
+	s, err := loadSettings(name, args, getenv, stderr, more...)
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}

@@ -105,7 +105,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 func (n *node) startControl() error {
 	ctx, cancel := context.WithTimeout(n.st.ctx, time.Minute)
 	defer cancel()
-	partitions, err := stream.Partitions(ctx, n.stream)
+	partitions, err := n.checkTopics(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // runServe runs a node on the engines that the settings name.
@@ -30,20 +28,4 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Write
 	}
 	fmt.Fprintf(stdout, "EventRelay is ready at %s\n", n.url)
 	return st.wait()
-}
-
-// runMigrate creates what serve needs.
-func runMigrate(ctx context.Context, s Settings, stdout io.Writer) error {
-	return migrate(ctx, s, stdout)
-}
-
-func streamMigrate(ctx context.Context, s Settings) ([]string, error) {
-	partitions, copies := s.Partitions, s.Replication
-	if partitions == 0 {
-		partitions = 32
-	}
-	if copies == 0 {
-		copies = 3
-	}
-	return stream.Migrate(ctx, s.stream(), int32(partitions), int16(copies))
 }

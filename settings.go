@@ -33,8 +33,8 @@ type Settings struct {
 	NodeName         string   `flag:"node-name" help:"a node's own name; required by serve, never shared by two"`
 	TakeoverSeconds  int      `flag:"takeover-seconds" default:"30" help:"how long a node may be silent before others take its partitions over, 6 to 1800; a restart within it moves nothing"`
 	Roles            []string `flag:"roles" default:"ingest,dispatch,write,api" help:"what this node does"`
-	Partitions       int      `flag:"partitions" help:"partitions of the topics that migrate creates (1 to 4096); default 32, dev 4"`
-	Replication      int      `flag:"replication-factor" help:"copies of each topic that migrate creates; default 3, dev 1"`
+	Partitions       int      `flag:"partitions" help:"partitions of the topics that migrate creates, or adds to (1 to 4096); default 32, dev 4"`
+	Replication      int      `flag:"replication-factor" help:"copies of each topic that migrate creates; serve refuses topics that have fewer; default 3, dev 1"`
 	TopicPrefix      string   `flag:"topic-prefix" default:"relay." help:"before every topic and group name"`
 	KafkaBrokers     []string `flag:"kafka-brokers" help:"host:port of Kafka brokers; required by serve"`
 	KafkaSASL        string   `flag:"kafka-sasl" secret:"yes" help:"mechanism:user:password (plain, scram-sha-256, scram-sha-512)"`
@@ -73,8 +73,16 @@ const unset = -1
 // roles that a node may have.
 var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 
+// toggle is a flag of one command that is no setting: it has no environment variable.
+type toggle struct {
+	flag, help string
+	value      *bool
+}
+
+func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value} }
+
 // loadSettings reads flags over environment over defaults.
-func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer) (Settings, error) {
+func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (Settings, error) {
 	s := Settings{APIRateRead: unset, APIRateWrite: unset, APIRateSend: unset}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -95,8 +103,15 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 			fs.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
+	for _, t := range more {
+		fs.BoolVar(t.value, t.flag, *t.value, t.help)
+	}
 	fs.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\nEvery flag has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n", name)
+		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\n", name)
+		for _, t := range more {
+			fmt.Fprintf(stderr, "  --%s  %s\n", t.flag, t.help)
+		}
+		fmt.Fprint(stderr, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n")
 		writeSettings(stderr)
 	}
 	if err := fs.Parse(args); err != nil {
@@ -199,6 +214,9 @@ func (s Settings) Validate(name string) error {
 	}
 	if s.Partitions < 0 || s.Partitions > 4096 {
 		fault("RELAY_PARTITIONS", "must be from 1 to 4096")
+	}
+	if s.Replication < 0 || s.Replication > 100 {
+		fault("RELAY_REPLICATION_FACTOR", "must be from 1 to 100")
 	}
 	if s.TakeoverSeconds < 6 || s.TakeoverSeconds > 1800 {
 		fault("RELAY_TAKEOVER_SECONDS", "must be from 6 to 1800, which is what Kafka brokers take by default")

@@ -124,3 +124,15 @@ func (c Config) securityOpts() ([]kgo.Opt, error) {
 func backoff(fails int) time.Duration {
 	return min(50*time.Millisecond<<min(fails, 6), 2*time.Second)
 }
+
+func (c Config) newClient(clientID string, more ...kgo.Opt) (*kgo.Client, error) {
+	opts, err := c.options(clientID)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(append(opts, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("make kafka client: %w", err)
+	}
+	return cl, nil
+}

@@ -1,16 +1,8 @@
 package stream
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Names of the topics, without the prefix.
@@ -42,166 +34,92 @@ func Tiers() []Tier {
 	}
 }
 
-// unknown stands for the number of partitions of the topics that are keyed by endpoint.
-const unknown = 0
-
-// topicSpec is one topic as `relay migrate` creates it.
+// topicSpec is one topic as it is created, and judged afterwards.
 type topicSpec struct {
-	name       string
-	partitions int32
-	config     map[string]string
+	name  string
+	keyed bool // by endpoint: it has as many partitions as all that are; else it has one
+	rules []rule
 }
 
-func (c Config) specs(partitions int32) []topicSpec {
-	base := map[string]string{
-		"cleanup.policy":    "delete",
-		"retention.ms":      "-1", // trimmed by committed offsets, never by time
-		"retention.bytes":   "-1",
-		"max.message.bytes": strconv.Itoa(MaxMessageBytes),
-	}
-	with := func(pairs ...string) map[string]string {
-		m := make(map[string]string, len(base)+1)
-		for k, v := range base {
-			m[k] = v
-		}
-		for i := 0; i < len(pairs); i += 2 {
-			m[pairs[i]] = pairs[i+1]
-		}
-		return m
-	}
-	specs := []topicSpec{
-		{Events, partitions, with("message.timestamp.type", "CreateTime")},
-		{Commands, partitions, with()},
-		{Outcomes, partitions, with()},
-		{Receipts, partitions, with()},
-		{Dead, partitions, with("retention.ms", strconv.FormatInt((30*24*time.Hour).Milliseconds(), 10))},
-		{Control, 1, with()},
-		{ControlSnapshots, 1, with()},
-		{Nodes, 1, with("retention.ms", strconv.FormatInt(time.Hour.Milliseconds(), 10), "message.timestamp.type", "LogAppendTime")},
-	}
-	for _, t := range Tiers() {
-		specs = append(specs, topicSpec{t.Topic, partitions, with("message.timestamp.type", "LogAppendTime")})
-	}
-	return specs
+// rule is a setting of a topic that serving depends on.
+type rule struct {
+	name  string // as Kafka calls it
+	want  string
+	least bool // of a number: more is right as well, and so is -1, no limit
 }
 
-// A broker learns of new topics a moment after they were created, on a busy machine seconds: how long
-// migrate waits for its own, and a start for those that another broker may have just created.
+// Settings of Kafka that rules speak of in more than one place.
 const (
-	createdWait = time.Minute
-	missingWait = 5 * time.Second
-	lookEvery   = 200 * time.Millisecond
+	retentionMS   = "retention.ms"
+	timestampType = "message.timestamp.type"
+	minInsync     = "min.insync.replicas"
 )
 
-// Migrate creates the topics that do not exist yet, waits until they can be used and returns the names
-// of those it created. It changes none that exist. With a replication factor of 3 or more, two copies
-// acknowledge a write.
-func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor int16) ([]string, error) {
-	cl, err := c.newClient("migrate")
-	if err != nil {
-		return nil, err
+// Names by which a Setting calls what Kafka keeps beside the settings of a topic.
+const (
+	SettingPartitions = "partitions"
+	SettingCopies     = "replication.factor"
+)
+
+func specs() []topicSpec {
+	createTime, appendTime := rule{name: timestampType, want: "CreateTime"}, rule{name: timestampType, want: "LogAppendTime"}
+	for30d, for1h := keptFor(30*24*time.Hour), keptFor(time.Hour)
+	// The rest is trimmed by committed offsets, never by time: a store that is away for long loses nothing.
+	forEver := rule{name: retentionMS, want: "-1"}
+	topic := func(name string, keyed bool, more ...rule) topicSpec {
+		return topicSpec{name, keyed, append(more,
+			rule{name: "cleanup.policy", want: "delete"},
+			rule{name: "retention.bytes", want: "-1"},
+			rule{name: "max.message.bytes", want: strconv.Itoa(MaxMessageBytes), least: true},
+			// A replica that was behind must not become the leader: what the others acknowledged would be gone.
+			rule{name: "unclean.leader.election.enable", want: "false"},
+		)}
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	var created []string
-	for _, s := range c.specs(partitions) {
-		config := make(map[string]*string, len(s.config)+1)
-		for k, v := range s.config {
-			config[k] = &v
-		}
-		if replicationFactor >= 3 {
-			config["min.insync.replicas"] = kadm.StringPtr("2")
-		}
-		_, err := adm.CreateTopic(ctx, s.partitions, replicationFactor, config, c.Prefix+s.name)
-		switch {
-		case errors.Is(err, kerr.TopicAlreadyExists):
-		case err != nil:
-			return created, fmt.Errorf("create topic %s: %w", c.Prefix+s.name, err)
-		default:
-			created = append(created, c.Prefix+s.name)
-		}
+	all := []topicSpec{
+		topic(Events, true, forEver, createTime),
+		topic(Commands, true, forEver),
+		topic(Outcomes, true, forEver),
+		topic(Receipts, true, forEver),
+		topic(Dead, true, for30d),
+		topic(Control, false, forEver),
+		topic(ControlSnapshots, false, forEver),
+		topic(Nodes, false, for1h, appendTime),
 	}
-	_, err = c.countPartitions(ctx, adm, createdWait)
-	return created, err
+	for _, t := range Tiers() {
+		all = append(all, topic(t.Topic, true, forEver, appendTime))
+	}
+	return all
 }
 
-// Partitions returns the number of partitions that the topics have: the P that new endpoints are
-// spread over. It is an error when a topic is missing, or has another number than the others that are
-// keyed by endpoint: partition p of all of them must belong to one node.
-func Partitions(ctx context.Context, c Config) (int32, error) {
-	cl, err := c.newClient("partitions")
-	if err != nil {
-		return 0, err
-	}
-	defer cl.Close()
-	return c.countPartitions(ctx, kadm.NewClient(cl), missingWait)
+func keptFor(d time.Duration) rule {
+	return rule{name: retentionMS, want: strconv.FormatInt(d.Milliseconds(), 10), least: true}
 }
 
-// countPartitions looks again for topics that are missing until the time is over.
-func (c Config) countPartitions(ctx context.Context, adm *kadm.Client, patience time.Duration) (int32, error) {
-	specs := c.specs(unknown)
-	names := make([]string, len(specs))
-	for i, s := range specs {
-		names[i] = c.Prefix + s.name
+// insyncFor is how many copies acknowledge a write: two where one of three may be away.
+func insyncFor(copies int) rule {
+	if copies >= 3 {
+		return rule{name: minInsync, want: "2", least: true}
 	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		found, err := adm.ListTopics(ctx, names...)
-		if err != nil {
-			return 0, fmt.Errorf("list topics: %w", err)
-		}
-		n, err := judgePartitions(specs, c.Prefix, found)
-		if !errors.Is(err, errMissing) {
-			return n, err
-		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			return 0, err
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
+	return rule{name: minInsync, want: "1", least: true}
 }
 
-// errMissing means that topics are not there, or not yet.
-var errMissing = errors.New("run `relay migrate` first: topics are missing")
-
-// judgePartitions judges what was found of the topics; the specs were made for unknown.
-func judgePartitions(specs []topicSpec, prefix string, found kadm.TopicDetails) (int32, error) {
-	var missing []string
-	for _, s := range specs {
-		d, ok := found[prefix+s.name]
-		switch {
-		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			missing = append(missing, prefix+s.name)
-		case d.Err != nil:
-			return 0, fmt.Errorf("look at topic %s: %w", prefix+s.name, d.Err)
-		}
+// right reports whether the value of a setting is what the rule wants.
+func (r rule) right(found string) bool {
+	if found == r.want {
+		return true
 	}
-	if len(missing) > 0 {
-		return 0, fmt.Errorf("%w: %s", errMissing, strings.Join(missing, ", "))
+	if !r.least {
+		return false
 	}
-	want := len(found[prefix+Events].Partitions)
-	for _, s := range specs {
-		if n := len(found[prefix+s.name].Partitions); s.partitions == unknown && n != want {
-			return 0, fmt.Errorf("topic %s has %d partitions and %s has %d: they must have the same number", prefix+s.name, n, prefix+Events, want)
-		}
-	}
-	return int32(want), nil
+	n, err := strconv.ParseInt(found, 10, 64)
+	want, _ := strconv.ParseInt(r.want, 10, 64) // ours
+	return err == nil && (n >= want || n == -1)
 }
 
-func (c Config) newClient(clientID string, more ...kgo.Opt) (*kgo.Client, error) {
-	opts, err := c.options(clientID)
-	if err != nil {
-		return nil, err
+// text is what the rule wants in words.
+func (r rule) text() string {
+	if r.least {
+		return "at least " + r.want
 	}
-	cl, err := kgo.NewClient(append(opts, more...)...)
-	if err != nil {
-		return nil, fmt.Errorf("make kafka client: %w", err)
-	}
-	return cl, nil
+	return r.want
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+// ran is the output and the exit code of a command that has ended.
+func ran(t *testing.T, cmd *exec.Cmd) (output string, code int) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Topics whose settings would lose events are refused by migrate and serve in the same words, set right by
+// --fix, and given more partitions under a running node.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	tables := startEngine(t, "clickhouse").url
+	t.Run("on Apache Kafka", func(t *testing.T) {
+		t.Parallel()
+		testMigrate(t, newCluster(t, engines{testkit.Kafka(t).Addr, "127.0.0.1:1", tables}, "wrong"))
+	})
+	t.Run("on the embedded engine", func(t *testing.T) {
+		t.Parallel()
+		testMigrate(t, newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", tables}, "wrongembedded"))
+	})
+}
+
+func testMigrate(t *testing.T, c *cluster) {
+	keyed := 5 + len(stream.Tiers()) // and three that are not: control, its snapshots, nodes
+	n := c.node("a")
+	migrate := func(want int, flags ...string) string {
+		t.Helper()
+		out, code := ran(t, n.command(append([]string{"migrate"}, flags...)...))
+		if code != want {
+			t.Fatalf("migrate %v ended with %d, want %d:\n%s", flags, code, want, out)
+		}
+		return out
+	}
+	if out := migrate(command.ExitDone); strings.Count(out, " created ") != keyed+3 || !strings.HasPrefix(out, "TOPIC ") {
+		t.Errorf("first migrate:\n%s", out)
+	}
+	if out := migrate(command.ExitDone); strings.Count(out, " right ") != keyed+3 || strings.Contains(out, "created") {
+		t.Errorf("second migrate:\n%s", out)
+	}
+
+	c.alter("events", "retention.ms", "604800000")
+	c.alter("retry.1h", "max.message.bytes", "1000")
+	words := "topic " + c.prefix + "events: retention.ms is 604800000, want -1\n" +
+		"topic " + c.prefix + "retry.1h: max.message.bytes is 1000, want at least 12582912"
+	out := migrate(command.ExitRefused)
+	if !strings.Contains(out, words) || !strings.Contains(out, "`relay migrate --fix` sets them") {
+		t.Errorf("migrate:\n%s", out)
+	}
+	if out, code := ran(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused || !strings.Contains(out, words) {
+		t.Errorf("serve ended with %d:\n%s", code, out)
+	}
+	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(out, "replication.factor is 1, want at least 2") {
+		t.Errorf("more copies than there are:\n%s", out)
+	}
+	c.alter("events", "retention.ms", "1000")
+	var answer migration
+	if err := json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 || first.Differs[0] != (wrongConfig{"retention.ms", "1000", "-1", true}) {
+		t.Errorf("fixed: %+v", answer)
+	}
+
+	n.start()
+	dest := newSink(t, nil)
+	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
+	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(out, "partitions is 4, want 3: partitions cannot become fewer") {
+		t.Errorf("fewer partitions:\n%s", out)
+	}
+	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
+		t.Errorf("more partitions:\n%s", out)
+	}
+	n.in(t).waitStatus(n.in(t).send(ep, 2), "delivered", arrival)
+	if err := n.stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
+	}
+	n.start()
+	n.in(t).waitStatus(n.in(t).send(ep, 3), "delivered", arrival)
+	// 24 endpoints miss three of seven partitions once in 700,000 times.
+	var last string
+	for range 24 {
+		made, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+		last = n.in(t).send(made, 4)
+	}
+	n.in(t).waitStatus(last, "delivered", arrival)
+	if used := c.used("events"); used < 5 {
+		t.Errorf("new endpoints use %d partitions of 7", used)
+	}
+	if e := n.in(t).must(http.StatusOK, "GET", "/v1/events?limit=100", nil); len(e["data"].([]any)) != 27 {
+		t.Errorf("%d events are listed, want 27", len(e["data"].([]any)))
+	}
+}
+
+// admin speaks to the cluster's Kafka.
+func (c *cluster) admin() *kadm.Client {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// alter sets a setting of a topic.
+func (c *cluster) alter(topic, name, value string) {
+	c.t.Helper()
+	resp, err := c.admin().AlterTopicConfigs(c.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.prefix+topic)
+	for _, r := range resp {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// used is how many partitions of a topic hold records.
+func (c *cluster) used(topic string) (n int) {
+	c.t.Helper()
+	ends, err := c.admin().ListEndOffsets(c.t.Context(), c.prefix+topic)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			n++
+		}
+	})
+	return n
+}

@@ -1,0 +1,143 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Migrate creates the topics that do not exist yet, waits until they can be used and returns the names
+// of those it created. It changes none that exist. With a replication factor of 3 or more, two copies
+// acknowledge a write.
+func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor int16) ([]string, error) {
+	cl, err := c.newClient("migrate")
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	var created []string
+	for _, s := range specs() {
+		config := make(map[string]*string, len(s.rules)+1)
+		for _, r := range append(s.rules, insyncFor(int(replicationFactor))) {
+			config[r.name] = &r.want
+		}
+		n := int32(1)
+		if s.keyed {
+			n = partitions
+		}
+		_, err := adm.CreateTopic(ctx, n, replicationFactor, config, c.Prefix+s.name)
+		switch {
+		case errors.Is(err, kerr.TopicAlreadyExists):
+		case errors.Is(err, kerr.InvalidReplicationFactor):
+			return created, fmt.Errorf("create topic %s: there are fewer brokers than the %d copies of RELAY_REPLICATION_FACTOR: %w", c.Prefix+s.name, replicationFactor, err)
+		case err != nil:
+			return created, fmt.Errorf("create topic %s: %w", c.Prefix+s.name, err)
+		default:
+			created = append(created, c.Prefix+s.name)
+		}
+	}
+	a, err := c.auditUntil(ctx, 0, createdWait, func(a Audit) bool { return !errors.Is(a.Err(), errMissing) })
+	if err == nil && errors.Is(a.Err(), errMissing) {
+		err = a.Err()
+	}
+	return created, err
+}
+
+// ErrFewer means that fewer partitions are asked for than there are: Kafka cannot take any away, and
+// endpoints live in them.
+var ErrFewer = errors.New("partitions cannot become fewer")
+
+// Grow gives all topics that are keyed by endpoint that many partitions, and returns the names of those
+// that had fewer. Endpoints stay where they are; only those that are created afterwards, by nodes that
+// were started afterwards, use the new ones.
+func Grow(ctx context.Context, c Config, a Audit, partitions int32) ([]string, error) {
+	var fewer []string
+	for _, t := range a.Topics {
+		switch {
+		case !t.keyed || t.Missing || t.Partitions == int(partitions):
+		case t.Partitions > int(partitions):
+			return nil, fmt.Errorf("topic %s: partitions is %d, want %d: %w; leave RELAY_PARTITIONS at %d or more", t.Topic, t.Partitions, partitions, ErrFewer, t.Partitions)
+		default:
+			fewer = append(fewer, t.Topic)
+		}
+	}
+	if len(fewer) == 0 {
+		return nil, nil
+	}
+	cl, err := c.newClient("migrate")
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	// One request for all, so that the group hears of them at once: partition p of all belongs to one node.
+	resp, err := kadm.NewClient(cl).UpdatePartitions(ctx, int(partitions), fewer...)
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("add partitions: %w", err)
+	}
+	return fewer, nil
+}
+
+// Fix sets what of the wrong settings can be set without moving data, and leaves the rest.
+func Fix(ctx context.Context, c Config, wrong []Setting) error {
+	cl, err := c.newClient("migrate")
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	for len(wrong) > 0 {
+		topic := wrong[0].Topic
+		rest := slices.IndexFunc(wrong, func(s Setting) bool { return s.Topic != topic })
+		if rest < 0 {
+			rest = len(wrong)
+		}
+		if err := fixTopic(ctx, adm, topic, wrong[:rest]); err != nil {
+			return err
+		}
+		wrong = wrong[rest:]
+	}
+	return nil
+}
+
+func fixTopic(ctx context.Context, adm *kadm.Client, topic string, wrong []Setting) error {
+	var alter []kadm.AlterConfig
+	for _, s := range wrong {
+		switch {
+		case s.Fix == "":
+		case s.Name == SettingPartitions:
+			n, err := strconv.Atoi(s.Fix)
+			if err != nil {
+				return fmt.Errorf("read partitions of %s: %w", topic, err)
+			}
+			resp, err := adm.UpdatePartitions(ctx, n, topic)
+			if err == nil {
+				err = resp.Error()
+			}
+			if err != nil {
+				return fmt.Errorf("add partitions to topic %s: %w", topic, err)
+			}
+		default:
+			alter = append(alter, kadm.AlterConfig{Op: kadm.SetConfig, Name: s.Name, Value: &s.Fix})
+		}
+	}
+	if len(alter) == 0 {
+		return nil
+	}
+	resp, err := adm.AlterTopicConfigs(ctx, alter, topic)
+	for _, r := range resp {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("set the settings of topic %s: %w", topic, err)
+	}
+	return nil
+}
