@@ -25,6 +25,7 @@ type Deps struct {
 	Accept   Accepter
 	Commands Commander
 	Limits   Limits
+	Memory   Memory
 	Egress   egress.Policy
 	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
 	Resolver *net.Resolver
@@ -46,7 +47,7 @@ func (d Deps) validate() error {
 	var errs []error
 	for name, there := range map[string]bool{
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
-		"Commands": d.Commands != nil, "Limits": d.Limits != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Commands": d.Commands != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -95,6 +96,12 @@ type Accepter interface {
 // Commander puts work into the log, into the endpoint's partition, and returns when it is durable.
 type Commander interface {
 	Command(ctx context.Context, w *event.Work) error
+}
+
+// Memory is what all nodes remember together for a while. It may forget: nothing fails for that.
+type Memory interface {
+	// Held returns which of the destinations, 1,000 at most, an open breaker holds, and until when.
+	Held(ctx context.Context, dests []string) map[string]time.Time
 }
 
 // Check is one thing that a node needs to serve.

@@ -44,11 +44,11 @@ func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, e *contr
 	if err != nil {
 		return err
 	}
-	return a.answerDestination(w, http.StatusOK, after.Destination(name), in)
+	return a.answerDestination(w, r, http.StatusOK, after, name, in)
 }
 
-func (a *API) answerDestination(w http.ResponseWriter, status int, d *control.Destination, in *endpointInput) error {
-	view, err := a.destinationView(d, in.revealed)
+func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, status int, e *control.Endpoint, name string, in *endpointInput) error {
+	view, err := a.destinationView(e, e.Destination(name), in.revealed, a.held(r.Context(), e))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	return a.answerDestination(w, http.StatusCreated, after.Destination(created), in)
+	return a.answerDestination(w, r, http.StatusCreated, after, created, in)
 }
 
 func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
@@ -159,4 +159,58 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *control.
 		}
 		return d
 	})
+}
+
+// purgeDestination ends what is still open for the destination: deliveries of events that were received, and
+// of runs that were begun, before now or before an earlier moment that the caller names. It is answered when
+// no node makes such a delivery any more; their outcomes skipped (purged) follow as they come up. Purging
+// again is harmless, and what was purged once stays so: a moment before the last one changes nothing.
+func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	e, name, err := a.destinationOf(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	after, _, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
+		before := a.purgeTime(in.newObject("", body))
+		i := slices.IndexFunc(e.Destinations, func(d control.Destination) bool { return d.ID == name })
+		switch {
+		case in.err != nil:
+		case i < 0: // deleted since the path was read
+			in.err = errNoDestination()
+		case before.After(e.Destinations[i].PurgeBefore):
+			e.Destinations[i].PurgeBefore = before
+		}
+	})
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		ID           string   `json:"id"`
+		Object       string   `json:"object"`
+		PurgedBefore web.Time `json:"purged_before"`
+	}{name, "destination", web.Time(after.Destination(name).PurgeBefore)})
+	return nil
+}
+
+// purgeTime reads until when to purge. Ids have whole milliseconds, so that now is the end of the present
+// one: what was acknowledged before the call is purged by it.
+func (a *API) purgeTime(o *object) time.Time {
+	before := a.now().Add(time.Millisecond)
+	if raw, ok := o.take("before", kindString); ok {
+		text, err := web.String(raw)
+		t, good := parseTime(text)
+		switch {
+		case err != nil || !good:
+			o.fail("before", "must be a time such as 2026-08-21T22:24:36Z")
+		case t.After(a.deps.Now()):
+			o.fail("before", "must not be later than now")
+		}
+		before = t
+	}
+	o.closed() // a moment that is ignored would purge too much
+	return before
 }

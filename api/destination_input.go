@@ -1,17 +1,9 @@
 package api
 
 import (
-	"encoding/json"
-	"maps"
 	"math"
-	"net/http"
-	"regexp"
-	"strings"
-
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/eventrelay/relay/pkg/control"
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -20,14 +12,11 @@ import (
 // Bounds of a destination's members.
 const (
 	maxURL          = 2048
-	maxHeaders      = 20
-	maxHeaderName   = 128
-	maxHeaderValue  = 2048
-	maxFilterTypes  = 50
-	maxFilterBody   = 20
-	maxFilterText   = 500
 	defaultTimeout  = 15 // seconds
 	defaultInFlight = 64
+	minRate         = 0.1   // deliveries a second
+	maxRate         = 10000 // deliveries a second
+	maxBurst        = 10000 // deliveries: a second's worth of the highest rate
 )
 
 // destinations reads the full set. An entry matches a present destination by id, else by URL, else it is
@@ -167,11 +156,41 @@ func (in *endpointInput) mergeDestination(o *object, d control.Destination) cont
 	in.headers(o, &d)
 	in.filter(o, &d)
 	in.signing(o, &d)
-	o.fixed("paused", "false")
-	o.fixed("rate_limit", "null")
+	o.flag("paused", &d.Paused)
+	in.rateLimit(o, &d)
 	o.done()
 	return d
 }
+
+// rateLimit reads the token bucket; null takes it away. A burst that is left out is a second's worth, at
+// least one delivery, and follows the rate as long as nobody chose another.
+func (in *endpointInput) rateLimit(o *object, d *control.Destination) {
+	const name = "rate_limit"
+	if o.isNull(name) {
+		d.RateLimit = nil
+	}
+	r := o.object(name)
+	if r == nil {
+		return
+	}
+	var next control.RateLimit
+	if d.RateLimit != nil {
+		next = *d.RateLimit
+	}
+	chosen := next.Burst != 0 && next.Burst != defaultBurst(next.PerSecond)
+	r.number("per_second", minRate, maxRate, &next.PerSecond)
+	if next.PerSecond == 0 {
+		r.fail("per_second", "is required")
+	}
+	if !chosen {
+		next.Burst = defaultBurst(next.PerSecond)
+	}
+	r.whole("burst", 1, maxBurst, &next.Burst)
+	r.done()
+	d.RateLimit = &next
+}
+
+func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 
 // destinationURL is the URL as it will be stored, empty when it is absent or bad.
 func (in *endpointInput) destinationURL(o *object) string {
@@ -190,94 +209,6 @@ func (in *endpointInput) destinationURL(o *object) string {
 		return ""
 	}
 	return u.String()
-}
-
-// reservedHeader says why a header cannot be added to deliveries, "" if it can.
-func reservedHeader(canonical string) string {
-	lower := strings.ToLower(canonical)
-	switch {
-	case strings.HasPrefix(lower, "webhook-"), strings.HasPrefix(lower, "relay-"):
-		return "is set by the service on every delivery"
-	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection", lower == "expect",
-		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
-		return "belongs to the transport and cannot be set"
-	case lower == "idempotency-key", lower == "x-idempotency-key":
-		return "cannot be the same on every delivery; receivers have webhook-id"
-	}
-	return ""
-}
-
-// headers merges name by name; null removes one, the mask of the present value keeps it.
-func (in *endpointInput) headers(o *object, d *control.Destination) {
-	const name = "headers"
-	if o.isNull(name) {
-		d.Headers = map[string]control.Sealed{}
-	}
-	h := o.object(name)
-	if h == nil {
-		return
-	}
-	merged := maps.Clone(d.Headers)
-	given := map[string]bool{}
-	for _, m := range h.members {
-		canonical := http.CanonicalHeaderKey(m.Name)
-		why := reservedHeader(canonical)
-		switch {
-		case !httpguts.ValidHeaderFieldName(m.Name) || len(m.Name) > maxHeaderName:
-			o.fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)
-		case why != "":
-			h.fail(m.Name, "%s", why)
-		case given[canonical]:
-			h.fail(m.Name, "stands twice; names do not distinguish case")
-		case kindOf(m.Value) == kindNull:
-			delete(merged, canonical)
-		default:
-			in.header(h, m, d, canonical, merged)
-		}
-		given[canonical] = true
-	}
-	if len(merged) > maxHeaders {
-		o.fail(name, "must have at most %d members", maxHeaders)
-	}
-	d.Headers = merged
-}
-
-func (in *endpointInput) header(h *object, m web.Member, d *control.Destination, canonical string, merged map[string]control.Sealed) {
-	var value string
-	if kindOf(m.Value) == kindString {
-		value, _ = web.String(m.Value)
-	} else {
-		h.fail(m.Name, "must be a string")
-	}
-	if !httpguts.ValidHeaderFieldValue(value) || !isASCII(value) || strings.TrimSpace(value) != value || len(value) > maxHeaderValue {
-		h.fail(m.Name, "must be at most %d printable ASCII characters, none of them a space at the ends", maxHeaderValue)
-	}
-	if in.err != nil {
-		return
-	}
-	if sealed, ok := merged[canonical]; ok {
-		old, err := in.api.deps.Keyring.OpenString(d.ID, control.FieldHeader(canonical), sealed)
-		if err != nil {
-			in.err = err
-			return
-		}
-		if value == old || value == shownHeader(canonical, old) {
-			return
-		}
-	}
-	merged[canonical] = in.api.deps.Keyring.SealString(d.ID, control.FieldHeader(canonical), value)
-}
-
-func isASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
-}
-
-// shownHeader is a header's value as reads show it.
-func shownHeader(name, value string) string {
-	if control.CredentialHeader(name) {
-		return maskText(value)
-	}
-	return value
 }
 
 // signing reads the scheme, of which there is one, and a secret brought along from another relay. It
@@ -308,87 +239,4 @@ func (in *endpointInput) signing(o *object, d *control.Destination) {
 	if old != text {
 		in.setSecret(d, secret)
 	}
-}
-
-// filterType is an event type or the beginning of types: order.paid, order.*. A star alone would say no more
-// than no types at all.
-var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
-
-func (in *endpointInput) filter(o *object, d *control.Destination) {
-	const name = "filter"
-	if o.isNull(name) {
-		d.Filter = nil
-	}
-	f := o.object(name)
-	if f == nil {
-		return
-	}
-	var next control.Filter
-	if d.Filter != nil {
-		next = *d.Filter
-	}
-	if _, ok := f.raw("types"); ok {
-		elements := f.array("types", maxFilterTypes)
-		next.Types = make([]string, 0, len(elements))
-		for i, raw := range elements {
-			var t string
-			if kindOf(raw) == kindString {
-				t, _ = web.String(raw)
-			}
-			if !filterType.MatchString(t) {
-				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave types out to take all`)
-				return
-			}
-			next.Types = append(next.Types, t)
-		}
-	}
-	in.filterBody(f, &next)
-	f.done()
-	d.Filter = &next
-	if len(next.Types) == 0 && len(next.Body) == 0 {
-		d.Filter = nil
-	}
-}
-
-// filterBody replaces the body member as a whole: null is a value that a path may hold, so it cannot
-// remove a path.
-func (in *endpointInput) filterBody(f *object, next *control.Filter) {
-	if f.isNull("body") {
-		next.Body = nil
-	}
-	b := f.object("body")
-	if b == nil {
-		return
-	}
-	next.Body = make(map[string]any, len(b.members))
-	if len(b.members) > maxFilterBody {
-		f.fail("body", "must have at most %d members", maxFilterBody)
-	}
-	for _, m := range b.members {
-		if _, err := event.ParseBodyPath(m.Name); err != nil {
-			b.fail(m.Name, "is no path: %v", err)
-			return
-		}
-		v, ok := scalar(m.Value)
-		if !ok {
-			b.fail(m.Name, "must be a string of at most %d bytes, a number, true, false or null", maxFilterText)
-			return
-		}
-		next.Body[m.Name] = v
-	}
-}
-
-// scalar decodes a value to compare with. A number that float64 cannot hold would match others as well.
-func scalar(raw []byte) (any, bool) {
-	var v any
-	if len(raw) > maxFilterText || json.Unmarshal(raw, &v) != nil {
-		return nil, false
-	}
-	switch x := v.(type) {
-	case map[string]any, []any:
-		return nil, false
-	case float64:
-		return x, math.Abs(x) < 1<<53
-	}
-	return v, true
 }

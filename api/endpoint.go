@@ -75,11 +75,11 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 		return err
 	}
 	a.warnAddresses(r.Context(), in, nil, created)
-	return a.answerEndpoint(w, http.StatusCreated, created, in)
+	return a.answerEndpoint(w, r, http.StatusCreated, created, in)
 }
 
-func (a *API) answerEndpoint(w http.ResponseWriter, status int, e *control.Endpoint, in *endpointInput) error {
-	view, err := a.endpointView(e, in.revealed)
+func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, status int, e *control.Endpoint, in *endpointInput) error {
+	view, err := a.endpointView(e, in.revealed, a.held(r.Context(), e))
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return err
 	}
-	return a.answerEndpoint(w, http.StatusOK, e, &endpointInput{})
+	return a.answerEndpoint(w, r, http.StatusOK, e, &endpointInput{})
 }
 
 func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control.Key) error {
@@ -112,8 +112,9 @@ func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control
 	}
 	endpoints, more := a.deps.Config.Endpoints(key.Account, before, limit)
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
+	held := a.held(r.Context(), endpoints...)
 	for i, e := range endpoints {
-		if out.Data[i], err = a.endpointView(e, nil); err != nil {
+		if out.Data[i], err = a.endpointView(e, nil, held); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 	if err != nil {
 		return err
 	}
-	return a.answerEndpoint(w, http.StatusOK, after, in)
+	return a.answerEndpoint(w, r, http.StatusOK, after, in)
 }
 
 // deleted is the answer to every DELETE.

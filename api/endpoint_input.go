@@ -3,9 +3,7 @@ package api
 import (
 	"maps"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -62,9 +60,9 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 		}
 		alerts.done()
 	}
-	o.fixed("dedup", "null")
+	in.dedup(o, e)
 	o.fixed("transformation", "null", "[]", `{"ops":[]}`)
-	o.fixed("paused", "false")
+	o.flag("paused", &e.Paused)
 	o.fixed("scan_payloads", "false")
 	o.done()
 }
@@ -93,6 +91,32 @@ func (in *endpointInput) provider(o *object, e *control.Endpoint) {
 	if in.creating || e.Provider != before && equalText(e.TypeSource, defaultTypeSource(before)) {
 		e.TypeSource = defaultTypeSource(e.Provider)
 	}
+}
+
+// dedup reads when two requests of the provider are the same event; null ends it. Left out, the window is
+// the longest.
+func (in *endpointInput) dedup(o *object, e *control.Endpoint) {
+	const name = "dedup"
+	if o.isNull(name) {
+		e.Dedup = nil
+	}
+	x := o.object(name)
+	if x == nil {
+		return
+	}
+	next := control.Dedup{WindowSeconds: maxDaySeconds}
+	if e.Dedup != nil {
+		next = *e.Dedup
+	}
+	x.text("key", 1, maxTypeSource, &next.Key)
+	if next.Key == "" {
+		x.fail("key", "is required, such as body:$.id or header:X-GitHub-Delivery")
+	} else if _, err := event.ParseDedupKey(next.Key); err != nil {
+		x.fail("key", "cannot be read: %v", err)
+	}
+	x.whole("window_seconds", 1, maxDaySeconds, &next.WindowSeconds)
+	x.done()
+	e.Dedup = &next
 }
 
 func defaultTypeSource(provider string) *string {
@@ -252,128 +276,3 @@ func (in *endpointInput) metadata(o *object, e *control.Endpoint) {
 
 // indexed is the path of an element.
 func indexed(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
-
-// verification reads how the provider signs. Members that are left out keep their present value.
-func (in *endpointInput) verification(o *object, e *control.Endpoint) {
-	const name = "verification"
-	if o.isNull(name) {
-		e.Verification = nil
-	}
-	v := o.object(name)
-	if v == nil {
-		if e.Verification != nil && e.Verification.Type != e.Provider {
-			o.fail("provider", "is %s, but verification is of type %s; change both", e.Provider, e.Verification.Type)
-		}
-		return
-	}
-	next := control.Verification{Type: e.Provider, Mode: "enforce", ToleranceSeconds: 300}
-	v.word("type", &next.Type, providers[1:]...)
-	if _, given := o.raw("provider"); !given && in.creating {
-		e.Provider = next.Type
-	}
-	if next.Type != e.Provider || next.Type == providers[0] {
-		v.fail("type", "must be that of the provider, which is %s", e.Provider)
-		return
-	}
-	if old := e.Verification; old != nil && old.Type == next.Type {
-		next = *old
-	}
-	v.readOnly("secret_set", "secret_last4")
-	v.word("mode", &next.Mode, "enforce", "observe")
-	v.whole("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
-	if next.Type == "hmac" { // elsewhere they would be ignored, so they are unknown members
-		v.text("header", 1, maxSignatureText, &next.Header)
-		v.word("algorithm", &next.Algorithm, "sha256", "sha1", "sha512")
-		v.word("encoding", &next.Encoding, "hex", "base64")
-		v.text("prefix", 0, maxSignatureText, &next.Prefix)
-		v.text("signed_content", 1, maxSignatureText, &next.SignedContent)
-	}
-	secrets := in.verificationSecrets(v, e, &next)
-	v.done()
-	if len(secrets) == 0 {
-		v.fail("secret", "is required")
-	}
-	if in.err != nil {
-		return
-	}
-	if param, message := in.api.deps.Verification(next, secrets); message != "" {
-		v.fail(param, "%s", message)
-		return
-	}
-	e.Verification = &next
-}
-
-// Bounds of a verification's texts; which of them make sense is judged by Deps.Verification.
-const (
-	maxVerificationSecret = 512
-	maxSignatureText      = 256
-	maxSecrets            = 3
-)
-
-// verificationSecrets reads secret or secrets into next and returns all that live then, in clear.
-func (in *endpointInput) verificationSecrets(v *object, e *control.Endpoint, next *control.Verification) []string {
-	var old []string
-	for _, sealed := range next.Secrets {
-		text, err := in.api.deps.Keyring.OpenString(e.ID, control.FieldVerification, sealed)
-		if err != nil {
-			in.err = err
-			return nil
-		}
-		old = append(old, text)
-	}
-	secrets := in.givenSecrets(v)
-	if secrets == nil || slices.Equal(secrets, old) || len(secrets) == 1 && len(old) > 0 && secrets[0] == maskText(old[0]) {
-		return old
-	}
-	next.Secrets = nil
-	for _, s := range secrets {
-		next.Secrets = append(next.Secrets, in.api.deps.Keyring.SealString(e.ID, control.FieldVerification, s))
-	}
-	next.SecretLast4 = strings.TrimPrefix(maskText(secrets[0]), mask)
-	return secrets
-}
-
-// givenSecrets are those in the request, nil when it names none.
-func (in *endpointInput) givenSecrets(v *object) []string {
-	_, one := v.raw("secret")
-	_, many := v.raw("secrets")
-	switch {
-	case one && many:
-		v.fail("secrets", "cannot stand beside secret")
-	case one:
-		var s string
-		v.text("secret", 1, maxVerificationSecret, &s)
-		return []string{s}
-	case many:
-		elements := v.array("secrets", maxSecrets)
-		if len(elements) == 0 {
-			v.fail("secrets", "must be an array of 1 to %d strings", maxSecrets)
-			return nil
-		}
-		var secrets []string
-		for i, raw := range elements {
-			if kindOf(raw) != kindString {
-				v.fail(indexed("secrets", i), "must be a string")
-				return nil
-			}
-			s, fault := textOf(raw, 1, maxVerificationSecret)
-			if fault != "" {
-				v.fail(indexed("secrets", i), "%s", fault)
-			}
-			secrets = append(secrets, s)
-		}
-		return secrets
-	}
-	return nil
-}
-
-// mask stands for what is not shown.
-const mask = "****"
-
-// maskText shows the last four characters of a secret that is long enough to spare them.
-func maskText(secret string) string {
-	if len(secret) < 12 {
-		return mask
-	}
-	return mask + secret[len(secret)-4:]
-}

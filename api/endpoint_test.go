@@ -364,7 +364,7 @@ func TestRates(t *testing.T) {
 
 func TestNewNamesEveryFault(t *testing.T) {
 	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
-	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events", "Accept", "Commands", "Limits", "IDs", "Now", "Verification", "Reverify"} {
+	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events", "Accept", "Commands", "Limits", "Memory", "IDs", "Now", "Verification", "Reverify"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

@@ -1,9 +1,14 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -17,7 +22,7 @@ type endpointView struct {
 	Provider       string            `json:"provider"`
 	Verification   *verificationView `json:"verification"`
 	TypeSource     *string           `json:"type_source"`
-	Dedup          *struct{}         `json:"dedup"`
+	Dedup          *control.Dedup    `json:"dedup"`
 	Destinations   []destinationView `json:"destinations"`
 	RetryPolicy    retryPolicyView   `json:"retry_policy"`
 	Alerts         alertsView        `json:"alerts"`
@@ -47,21 +52,21 @@ type verificationView struct {
 }
 
 type destinationView struct {
-	ID             string            `json:"id"`
-	Object         string            `json:"object"`
-	Name           *string           `json:"name"`
-	URL            string            `json:"url"`
-	Enabled        bool              `json:"enabled"`
-	Paused         bool              `json:"paused"`
-	TimeoutSeconds int               `json:"timeout_seconds"`
-	Headers        map[string]string `json:"headers"`
-	RateLimit      *struct{}         `json:"rate_limit"`
-	MaxInFlight    int               `json:"max_in_flight"`
-	Filter         *control.Filter   `json:"filter"`
-	Signing        signingView       `json:"signing"`
-	State          string            `json:"state"`
-	StateReason    *string           `json:"state_reason"`
-	Warnings       []warning         `json:"warnings,omitempty"`
+	ID             string             `json:"id"`
+	Object         string             `json:"object"`
+	Name           *string            `json:"name"`
+	URL            string             `json:"url"`
+	Enabled        bool               `json:"enabled"`
+	Paused         bool               `json:"paused"`
+	TimeoutSeconds int                `json:"timeout_seconds"`
+	Headers        map[string]string  `json:"headers"`
+	RateLimit      *control.RateLimit `json:"rate_limit"`
+	MaxInFlight    int                `json:"max_in_flight"`
+	Filter         *control.Filter    `json:"filter"`
+	Signing        signingView        `json:"signing"`
+	State          string             `json:"state"`
+	StateReason    *string            `json:"state_reason"`
+	Warnings       []warning          `json:"warnings,omitempty"`
 }
 
 type signingView struct {
@@ -93,8 +98,29 @@ type alertsView struct {
 	MutedUntil          *struct{} `json:"muted_until"`
 }
 
+// heldUntil is until when the breakers of destinations hold their deliveries, by id.
+type heldUntil map[string]time.Time
+
+// maxHeld is how many destinations are asked for at once: those of most pages.
+const maxHeld = 1000
+
+// held asks for all destinations that one answer shows. What cannot be told is not held.
+func (a *API) held(ctx context.Context, endpoints ...*control.Endpoint) heldUntil {
+	var dests []string
+	for _, e := range endpoints {
+		for i := range e.Destinations {
+			dests = append(dests, e.Destinations[i].ID)
+		}
+	}
+	all := heldUntil{}
+	for some := range slices.Chunk(dests, maxHeld) {
+		maps.Copy(all, a.deps.Memory.Held(ctx, some))
+	}
+	return all
+}
+
 // endpointView shows e; revealed are the signing secrets that this very answer may show.
-func (a *API) endpointView(e *control.Endpoint, revealed map[string]string) (*endpointView, error) {
+func (a *API) endpointView(e *control.Endpoint, revealed map[string]string, held heldUntil) (*endpointView, error) {
 	token, err := a.deps.Keyring.OpenString(e.ID, control.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
@@ -102,7 +128,7 @@ func (a *API) endpointView(e *control.Endpoint, revealed map[string]string) (*en
 	v := &endpointView{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: retryPolicyView(e.RetryPolicy), Alerts: alertsView{Enabled: true},
-		Response: e.Response, Enabled: e.Enabled, Metadata: e.Metadata, IngestURL: a.cfg.BaseURL + "/in/" + token,
+		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, Metadata: e.Metadata, IngestURL: a.cfg.BaseURL + "/in/" + token,
 		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),
 	}
@@ -113,27 +139,20 @@ func (a *API) endpointView(e *control.Endpoint, revealed map[string]string) (*en
 		}
 	}
 	for i := range e.Destinations {
-		if v.Destinations[i], err = a.destinationView(&e.Destinations[i], revealed); err != nil {
+		if v.Destinations[i], err = a.destinationView(e, &e.Destinations[i], revealed, held); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
 }
 
-func (a *API) destinationView(d *control.Destination, revealed map[string]string) (destinationView, error) {
+func (a *API) destinationView(e *control.Endpoint, d *control.Destination, revealed map[string]string, held heldUntil) (destinationView, error) {
 	v := destinationView{
-		ID: d.ID, Object: "destination", Name: d.Name, URL: d.URL, Enabled: d.Enabled, TimeoutSeconds: d.TimeoutSeconds,
-		Headers: make(map[string]string, len(d.Headers)), MaxInFlight: d.MaxInFlight, Filter: d.Filter,
+		ID: d.ID, Object: "destination", Name: d.Name, URL: d.URL, Enabled: d.Enabled, Paused: d.Paused, TimeoutSeconds: d.TimeoutSeconds,
+		Headers: make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter,
 		Signing: signingView{Scheme: "standard_webhooks", Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
-		State:   "active",
 	}
-	if !d.Enabled {
-		reason := "manual"
-		if d.StateReason != "" {
-			reason = d.StateReason
-		}
-		v.State, v.StateReason = "disabled", &reason
-	}
+	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
 		value, err := a.deps.Keyring.OpenString(d.ID, control.FieldHeader(name), sealed)
 		if err != nil {
@@ -142,4 +161,23 @@ func (a *API) destinationView(d *control.Destination, revealed map[string]string
 		v.Headers[name] = shownHeader(name, value)
 	}
 	return v, nil
+}
+
+// stateOf says what becomes of a new delivery to a destination, and why: active (it is made), held (the breaker
+// waits for its next probe), paused (it waits until somebody unpauses), disabled (there is none). What a
+// person decided hides what the breaker did. A paused endpoint pauses all of its destinations; a disabled
+// one takes no events and says nothing about those that it has.
+func stateOf(e *control.Endpoint, d *control.Destination, held heldUntil) (state string, reason *string) {
+	_, open := held[d.ID]
+	switch {
+	case !d.Enabled && d.StateReason != "":
+		return "disabled", &d.StateReason
+	case !d.Enabled:
+		return "disabled", orNull(string(event.Manual))
+	case e.Paused || d.Paused:
+		return "paused", orNull(string(event.Manual))
+	case open:
+		return "held", orNull(string(event.BreakerOpen))
+	}
+	return "active", nil
 }

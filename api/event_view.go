@@ -45,7 +45,7 @@ func rowOf(s *event.Summary) eventRow {
 		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
 		Attempts: s.Attempts, Source: s.Source, Destinations: countsView(s.Counts), Processing: s.Processing,
 		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
-		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: why(s.Status, s.Reason, s.NextAttemptAt, ""),
+		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: summaryWhy(s),
 	}
 	if row.Processing == "" {
 		row.Processing = event.ProcessingNone

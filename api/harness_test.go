@@ -106,10 +106,18 @@ type fake struct {
 	commands []*event.Work
 	queries  []event.Query
 
+	HeldFunc    func(dests []string) map[string]time.Time
 	EventsFunc  func(context.Context, event.Query) (event.Page, error)
 	EventFunc   func(context.Context, string, id.ID) (*event.Detail, error)
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
+}
+
+func (f *fake) Held(_ context.Context, dests []string) map[string]time.Time {
+	if f.HeldFunc != nil {
+		return f.HeldFunc(dests)
+	}
+	return nil
 }
 
 func (f *fake) Accept(ctx context.Context, e *event.Event, _ *control.Endpoint) error {
@@ -236,7 +244,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
-		Events: f, Accept: f, Commands: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Events: f, Accept: f, Commands: f, Memory: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
 		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}

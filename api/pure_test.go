@@ -3,6 +3,10 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +31,12 @@ func TestWhy(t *testing.T) {
 	f(event.Pending, "", never, "waiting for its first attempt")
 	f(event.Pending, event.LaneFull, next, "waiting: the destination has too much in flight; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Retrying, "", next, "the last attempt failed; next attempt at 2026-08-21T22:24:36.005Z")
-	f(event.Held, "manual", next, "held: manual; next attempt at 2026-08-21T22:24:36.005Z") // a word this version does not write
+	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit sets the pace; next attempt at 2026-08-21T22:24:36.005Z")
+	f(event.Held, event.Manual, next, "held: paused by hand, delivered when that ends")
+	f(event.Pending, event.Manual, never, "held: paused by hand, delivered when that ends") // the event of such a delivery
+	f(event.Held, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at 2026-08-21T22:24:36.005Z")
+	f(event.Pending, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at 2026-08-21T22:24:36.005Z")
+	f(event.Held, "quarantined", next, "held: quarantined; next attempt at 2026-08-21T22:24:36.005Z") // a word of a newer version
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
 	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this answer")
 	f(event.Failed, event.Gone410, never, "failed: the destination answered 410 Gone")
@@ -40,11 +49,59 @@ func TestWhy(t *testing.T) {
 	f(event.Skipped, event.DestinationDeleted, never, "skipped: the destination was deleted")
 	f(event.Skipped, event.EndpointDeleted, never, "skipped: the endpoint was deleted")
 	f(event.Skipped, event.Superseded, never, "skipped: a replay delivered it before the retry was due")
+	f(event.Skipped, event.Purged, never, "skipped: it was open when the destination was purged")
+	f(event.Skipped, event.JobStopped, never, "skipped: the recovery job stopped before its turn came")
+	f(event.Skipped, event.JobCancelled, never, "skipped: the recovery job was cancelled before its turn came")
+	f(event.Skipped, event.RunStopped, never, "skipped: the replay was stopped before its turn came")
+	f(event.Skipped, event.Deadline, never, "skipped: the recovery job ran out of time before its turn came")
 	f(event.Skipped, "", never, "skipped")
 	f(event.Rejected, event.SignatureMissing, never, "rejected: the request carried no signature")
 	f(event.Rejected, event.SignatureMalformed, never, "rejected: the signature is not in the provider's format")
 	f(event.Rejected, event.SignatureMismatch, never, "rejected: none of the endpoint's secrets made the signature")
 	f(event.Rejected, event.TimestampTolerance, never, "rejected: the signed time is too far from the time of receipt")
+}
+
+// The set of reasons is closed, and what is in it has a sentence.
+func TestEveryReasonHasAText(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../pkg/event/status.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Reason" {
+			return true
+		}
+		found++
+		word, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reasons[event.Reason(word)] == "" && event.Reason(word) != event.Queued {
+			t.Errorf("%s has no text", word)
+		}
+		return true
+	})
+	if found <= len(reasons) { // Queued has none
+		t.Errorf("%d reasons are known, %d have a text", found, len(reasons))
+	}
+}
+
+func TestWhyOfADuplicate(t *testing.T) {
+	s := &event.Summary{Status: event.Skipped, Reason: event.Duplicate, DuplicateOf: "evt_01m7w6h6kk00r00w2s1cbs4f8h"}
+	for _, got := range []string{summaryWhy(s), rowOf(s).Why, eventWhy(&event.Detail{Summary: *s})} {
+		if got != "skipped: duplicate of evt_01m7w6h6kk00r00w2s1cbs4f8h" {
+			t.Errorf("%q", got)
+		}
+	}
+	s.Status, s.Reason = event.Delivered, "" // after a replay
+	if got := summaryWhy(s); got != "delivered" {
+		t.Errorf("%q", got)
+	}
 }
 
 // The single read knows the attempts: its sentences name the one that counts, and of several destinations
@@ -78,7 +135,7 @@ func TestWhyOfDetail(t *testing.T) {
 	d.Status, d.Reason = event.Pending, event.Queued // a replay
 	f("waiting for another attempt", event.Pending, d)
 	f("waiting for its first attempt", event.Pending, event.Delivery{Destination: "new", Status: event.Pending, Reason: event.Queued})
-	f("1 of 2 destinations: held: manual", event.Pending, c, event.Delivery{Destination: "new", Status: event.Held, Reason: "manual"})
+	f("1 of 2 destinations: held: paused by hand, delivered when that ends", event.Pending, c, event.Delivery{Destination: "new", Status: event.Held, Reason: event.Manual, NextAttemptAt: next})
 	f("skipped", event.Skipped)
 }
 

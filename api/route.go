@@ -45,6 +45,7 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}", methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": a.rotateSecret}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": a.purgeDestination}},
 		{"/v1/me", methods{"GET": a.me}},
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// reasons explains every reason in half a sentence, so that nobody needs a manual to know what happened.
+// reasons explains every reason in half a sentence, so that nobody needs a manual to know what happened. Only
+// queued is missing: what it says depends on the attempts that were made.
 var reasons = map[event.Reason]string{
 	event.SignatureMissing:    "the request carried no signature",
 	event.SignatureMalformed:  "the signature is not in the provider's format",
@@ -23,12 +24,20 @@ var reasons = map[event.Reason]string{
 	event.DestinationDeleted:  "the destination was deleted",
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.Superseded:          "a replay delivered it before the retry was due",
+	event.Purged:              "it was open when the destination was purged",
+	event.JobStopped:          "the recovery job stopped before its turn came",
+	event.JobCancelled:        "the recovery job was cancelled before its turn came",
+	event.RunStopped:          "the replay was stopped before its turn came",
+	event.Deadline:            "the recovery job ran out of time before its turn came",
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
 	event.NotRetryable:        "the retry policy does not retry this answer",
 	event.Gone410:             "the destination answered 410 Gone",
 	event.PayloadExpired:      "the payload's retention ended before a delivery succeeded",
 	event.Undecodable:         "the stored event could not be read",
 	event.LaneFull:            "the destination has too much in flight",
+	event.Paced:               "the destination's rate limit sets the pace",
+	event.Manual:              "paused by hand, delivered when that ends",
+	event.BreakerOpen:         "the breaker is open after failures in a row",
 }
 
 // why explains the state of an event or a delivery in one sentence. next is when the next attempt is
@@ -41,6 +50,12 @@ func why(status event.Status, reason event.Reason, next time.Time, last string) 
 	at := ""
 	if !next.IsZero() {
 		at = next.UTC().Format(web.TimeFormat)
+	}
+	switch {
+	case reason == event.Manual: // the time is that of the next look, which is nobody's business
+		return "held" + colon(text)
+	case reason == event.BreakerOpen:
+		return join("held"+colon(text), "next probe at", at)
 	}
 	switch status {
 	case event.Delivered:
@@ -66,6 +81,14 @@ func why(status event.Status, reason event.Reason, next time.Time, last string) 
 		}
 	}
 	return string(status) + colon(text)
+}
+
+// summaryWhy explains the state of an event of which nothing more is known than its row.
+func summaryWhy(s *event.Summary) string {
+	if s.Reason == event.Duplicate && s.DuplicateOf != "" {
+		return string(s.Status) + ": duplicate of " + s.DuplicateOf
+	}
+	return why(s.Status, s.Reason, s.NextAttemptAt, "")
 }
 
 // deliveryWhy is why, with the newest attempt at the delivery's destination.
@@ -110,7 +133,7 @@ func eventWhy(d *event.Detail) string {
 	}
 	switch all := len(d.Deliveries); {
 	case first == nil || d.Status == event.Delivered:
-		return why(d.Status, d.Reason, d.NextAttemptAt, "")
+		return summaryWhy(&d.Summary)
 	case all == 1:
 		return deliveryWhy(first, d.Attempts)
 	default:

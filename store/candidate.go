@@ -26,7 +26,7 @@ func (c *candidate) any(f func(event.Delivery) bool) bool {
 	return slices.ContainsFunc(c.deliveries, f)
 }
 
-const selectEventsText = "SELECT id, endpoint, type, source, verdict, reason, dests, size FROM events"
+const selectEventsText = "SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, size FROM events"
 
 func selectEvents() *query { return new(query).add(selectEventsText) }
 
@@ -36,12 +36,14 @@ func (r *Reader) candidates(ctx context.Context, account string, q *query) (cand
 	err = r.each(ctx, q, func(rows driver.Rows) error {
 		var c candidate
 		var source, verdict, reason string
-		err := rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, &c.Dests, &c.size)
+		var duplicate id.ID
+		err := rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size)
 		seen++
 		if err != nil || len(cands) > 0 && cands[len(cands)-1].ID == c.ID {
 			return err
 		}
 		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
+		c.DuplicateOf = eventText(duplicate)
 		cands = append(cands, c)
 		return nil
 	})

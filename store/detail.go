@@ -138,7 +138,8 @@ func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 // summarize derives the list row of an event; attempts and receipts are not in it.
 func summarize(e *event.Event, ds []event.Delivery) event.Summary {
 	s := event.Summary{
-		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, Processing: event.ProcessingNone, Size: len(e.Body),
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, DuplicateOf: e.DuplicateOf,
+		Processing: event.ProcessingNone, Size: len(e.Body),
 	}
 	s.Status, s.Reason, s.Counts = event.Summarize(e, ds)
 	for _, d := range ds {
@@ -164,9 +165,7 @@ func (r *Reader) event(ctx context.Context, account string, d id.ID) (*event.Eve
 		err := rows.Scan(&e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
 			&ip, &e.IdempotencyKey, &headers, &e.Body)
 		e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
-		if !duplicate.IsZero() {
-			e.DuplicateOf = duplicate.Text(id.Event)
-		}
+		e.DuplicateOf = eventText(duplicate)
 		e.RemoteIP, e.Header = address(ip), parseHeaderLines(headers)
 		found = e
 		return err

@@ -224,3 +224,11 @@ func address(b [16]byte) netip.Addr {
 	}
 	return netip.AddrFrom16(b).Unmap()
 }
+
+// eventText is the text of an event's id, empty for none.
+func eventText(d id.ID) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.Text(id.Event)
+}

@@ -46,8 +46,8 @@ func (c *Control) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, e
 // UpdateEndpoint changes an endpoint. change gets a deep copy, which it may alter freely; it is called
 // again with a newer copy when another writer came first, and its error is returned as it is. What
 // identifies the endpoint (id, account, partition, creation) stays. When nothing is altered nothing is
-// written. An update that takes something away (disables the endpoint or a destination, or removes one)
-// is answered when no node acts on it any more.
+// written. An update that takes something away (disables or pauses the endpoint or a destination, purges or
+// removes one) is answered when no node acts on it any more.
 func (c *Control) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
 	if err := c.running(ctx); err != nil {
 		return nil, err
@@ -109,11 +109,12 @@ func (c *Control) altered(old *Endpoint, change func(*Endpoint) error) (*Endpoin
 
 // takesAway reports whether something that was delivered to, or accepted from, no longer is.
 func takesAway(before, after *Endpoint) bool {
-	if before.Enabled && !after.Enabled || !bytes.Equal(before.TokenHash, after.TokenHash) {
+	if before.Enabled && !after.Enabled || !before.Paused && after.Paused || !bytes.Equal(before.TokenHash, after.TokenHash) {
 		return true
 	}
 	for _, d := range before.Destinations {
-		if now := after.Destination(d.ID); now == nil || d.Enabled && !now.Enabled {
+		now := after.Destination(d.ID)
+		if now == nil || d.Enabled && !now.Enabled || !d.Paused && now.Paused || now.PurgeBefore.After(d.PurgeBefore) {
 			return true
 		}
 	}

@@ -111,7 +111,7 @@ func TestGoodbye(t *testing.T) {
 	})
 }
 
-// TestTakingAwayWaits: disabling and removing wait for a frozen node as deleting does, other updates
+// TestTakingAwayWaits: disabling, pausing, purging and removing wait for a frozen node as deleting does, other updates
 // do not.
 func TestTakingAwayWaits(t *testing.T) {
 	f := func(name string, strict bool, change func(*Endpoint)) {
@@ -144,6 +144,9 @@ func TestTakingAwayWaits(t *testing.T) {
 	})
 	f("disable the endpoint", true, func(e *Endpoint) { e.Enabled = false })
 	f("disable a destination", true, func(e *Endpoint) { e.Destinations[1].Enabled = false })
+	f("pause the endpoint", true, func(e *Endpoint) { e.Paused = true })
+	f("pause a destination", true, func(e *Endpoint) { e.Destinations[1].Paused = true })
+	f("purge a destination", true, func(e *Endpoint) { e.Destinations[1].PurgeBefore = time.Now() })
 	f("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
 }
 

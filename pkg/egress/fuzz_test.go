@@ -115,7 +115,8 @@ func (r *recorder) take() []netip.AddrPort {
 // is not public; it is accepted again as it is stored; and a refused one, dialled all the same, reaches
 // nothing either.
 func FuzzCheckURL(f *testing.F) {
-	for _, target := range append(hostileTargets, rebound...) {
+	refused, rebound := targets(f)
+	for _, target := range append(refused, rebound...) {
 		f.Add(strings.ReplaceAll(target, "PORT", "8443"), []byte{127, 0, 0, 1})
 	}
 	f.Add("https://example.com/h?x=1", []byte{8, 8, 8, 8})

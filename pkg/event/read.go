@@ -43,6 +43,7 @@ type Summary struct {
 	Type          string
 	Status        Status
 	Reason        Reason // of the event, or of the delivery that decides its status
+	DuplicateOf   string // evt_… of the event that it repeats; empty = none
 	Attempts      int    // HTTP attempts of all destinations
 	Source        Source
 	Counts        Counts
@@ -99,7 +100,8 @@ type AttemptRow struct {
 // deliveries. Destinations named in the event without a delivery row are pending.
 //
 // Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending. A
-// rejected event is delivered nowhere until it is replayed, from then on its deliveries count alone.
+// rejected event is delivered nowhere until it is replayed, from then on its deliveries count alone. So is a
+// duplicate, which names no destinations; that it is one hides what an observing endpoint saw.
 func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 	dests := e.Dests
 	if e.Verdict == VerdictRejected {
@@ -108,6 +110,7 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 		}
 		dests = nil
 	}
+	observed := e.Verdict == VerdictObserved && e.Reason != Duplicate
 	var c Counts
 	reasons := map[Status]Reason{}
 	have := make(map[string]bool, len(ds))
@@ -139,13 +142,13 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 			if s == Held {
 				s = Pending
 			}
-			if r == "" && e.Verdict == VerdictObserved { // nothing else marks it
+			if r == "" && observed { // nothing else marks it
 				r = e.Reason
 			}
 			return s, r, c
 		}
 	}
-	if e.Verdict == VerdictObserved { // its reason is what the verification said
+	if observed { // its reason is what the verification said
 		return Skipped, NoDestination, c
 	}
 	return Skipped, e.Reason, c

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"golang.org/x/net/http/httpguts"
 )
 
 // maxType bounds an event type, in bytes. A longer or unprintable value is no type.
@@ -43,30 +44,38 @@ func ParseTypeSource(s string) (TypeSource, error) {
 	if s == "" {
 		return t, nil
 	}
-	for part := range strings.SplitSeq(s, "|") {
-		kind, value, _ := strings.Cut(part, ":")
-		switch kind {
-		case "body":
-			path, err := ParseBodyPath(value)
-			if err != nil {
-				return TypeSource{}, err
-			}
-			value = string(path)
-		case "header":
-			if value == "" || strings.ContainsAny(value, " \t\r\n:") {
-				return TypeSource{}, fmt.Errorf("header name %q is not one", value)
-			}
-			value = http.CanonicalHeaderKey(value)
-		case "const":
-			if cleanType(value) == "" {
-				return TypeSource{}, fmt.Errorf("constant type must have 1 to %d printable characters", maxType)
-			}
-		default:
-			return TypeSource{}, errors.New("want body:$.path, header:Name or const:type")
+	for text := range strings.SplitSeq(s, "|") {
+		part, err := parsePart(text)
+		if err != nil {
+			return TypeSource{}, err
 		}
-		t.parts = append(t.parts, typePart{kind, value})
+		t.parts = append(t.parts, part)
 	}
 	return t, nil
+}
+
+func parsePart(text string) (typePart, error) {
+	kind, value, _ := strings.Cut(text, ":")
+	switch kind {
+	case "body":
+		path, err := ParseBodyPath(value)
+		if err != nil {
+			return typePart{}, err
+		}
+		value = string(path)
+	case "header":
+		if !httpguts.ValidHeaderFieldName(value) {
+			return typePart{}, fmt.Errorf("header name %q is not one", value)
+		}
+		value = http.CanonicalHeaderKey(value)
+	case "const":
+		if cleanType(value) == "" {
+			return typePart{}, fmt.Errorf("constant type must have 1 to %d printable characters", maxType)
+		}
+	default:
+		return typePart{}, errors.New("want body:$.path, header:Name or const:type")
+	}
+	return typePart{kind, value}, nil
 }
 
 // Of returns the type of a received event, or empty. A body that is not JSON has none.

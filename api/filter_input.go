@@ -1,0 +1,101 @@
+package api
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Bounds of a destination's filter.
+const (
+	maxFilterTypes = 50
+	maxFilterBody  = 20
+	maxFilterText  = 500
+)
+
+// filterType is an event type or the beginning of types: order.paid, order.*. A star alone would say no more
+// than no types at all.
+var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
+
+func (in *endpointInput) filter(o *object, d *control.Destination) {
+	const name = "filter"
+	if o.isNull(name) {
+		d.Filter = nil
+	}
+	f := o.object(name)
+	if f == nil {
+		return
+	}
+	var next control.Filter
+	if d.Filter != nil {
+		next = *d.Filter
+	}
+	if _, ok := f.raw("types"); ok {
+		elements := f.array("types", maxFilterTypes)
+		next.Types = make([]string, 0, len(elements))
+		for i, raw := range elements {
+			var t string
+			if kindOf(raw) == kindString {
+				t, _ = web.String(raw)
+			}
+			if !filterType.MatchString(t) {
+				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave types out to take all`)
+				return
+			}
+			next.Types = append(next.Types, t)
+		}
+	}
+	in.filterBody(f, &next)
+	f.done()
+	d.Filter = &next
+	if len(next.Types) == 0 && len(next.Body) == 0 {
+		d.Filter = nil
+	}
+}
+
+// filterBody replaces the body member as a whole: null is a value that a path may hold, so it cannot
+// remove a path.
+func (in *endpointInput) filterBody(f *object, next *control.Filter) {
+	if f.isNull("body") {
+		next.Body = nil
+	}
+	b := f.object("body")
+	if b == nil {
+		return
+	}
+	next.Body = make(map[string]any, len(b.members))
+	if len(b.members) > maxFilterBody {
+		f.fail("body", "must have at most %d members", maxFilterBody)
+	}
+	for _, m := range b.members {
+		if _, err := event.ParseBodyPath(m.Name); err != nil {
+			b.fail(m.Name, "is no path: %v", err)
+			return
+		}
+		v, ok := scalar(m.Value)
+		if !ok {
+			b.fail(m.Name, "must be a string of at most %d bytes, a number, true, false or null", maxFilterText)
+			return
+		}
+		next.Body[m.Name] = v
+	}
+}
+
+// scalar decodes a value to compare with. A number that float64 cannot hold would match others as well.
+func scalar(raw []byte) (any, bool) {
+	var v any
+	if len(raw) > maxFilterText || json.Unmarshal(raw, &v) != nil {
+		return nil, false
+	}
+	switch x := v.(type) {
+	case map[string]any, []any:
+		return nil, false
+	case float64:
+		return x, math.Abs(x) < 1<<53
+	}
+	return v, true
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Bounds of the headers that a destination adds.
+const (
+	maxHeaders     = 20
+	maxHeaderName  = 128
+	maxHeaderValue = 2048
+)
+
+// reservedHeader says why a header cannot be added to deliveries, "" if it can.
+func reservedHeader(canonical string) string {
+	lower := strings.ToLower(canonical)
+	switch {
+	case strings.HasPrefix(lower, "webhook-"), strings.HasPrefix(lower, "relay-"):
+		return "is set by the service on every delivery"
+	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection", lower == "expect",
+		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
+		return "belongs to the transport and cannot be set"
+	case lower == "idempotency-key", lower == "x-idempotency-key":
+		return "cannot be the same on every delivery; receivers have webhook-id"
+	}
+	return ""
+}
+
+// headers merges name by name; null removes one, the mask of the present value keeps it.
+func (in *endpointInput) headers(o *object, d *control.Destination) {
+	const name = "headers"
+	if o.isNull(name) {
+		d.Headers = map[string]control.Sealed{}
+	}
+	h := o.object(name)
+	if h == nil {
+		return
+	}
+	merged := maps.Clone(d.Headers)
+	given := map[string]bool{}
+	for _, m := range h.members {
+		canonical := http.CanonicalHeaderKey(m.Name)
+		why := reservedHeader(canonical)
+		switch {
+		case !httpguts.ValidHeaderFieldName(m.Name) || len(m.Name) > maxHeaderName:
+			o.fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)
+		case why != "":
+			h.fail(m.Name, "%s", why)
+		case given[canonical]:
+			h.fail(m.Name, "stands twice; names do not distinguish case")
+		case kindOf(m.Value) == kindNull:
+			delete(merged, canonical)
+		default:
+			in.header(h, m, d, canonical, merged)
+		}
+		given[canonical] = true
+	}
+	if len(merged) > maxHeaders {
+		o.fail(name, "must have at most %d members", maxHeaders)
+	}
+	d.Headers = merged
+}
+
+func (in *endpointInput) header(h *object, m web.Member, d *control.Destination, canonical string, merged map[string]control.Sealed) {
+	var value string
+	if kindOf(m.Value) == kindString {
+		value, _ = web.String(m.Value)
+	} else {
+		h.fail(m.Name, "must be a string")
+	}
+	if !httpguts.ValidHeaderFieldValue(value) || !isASCII(value) || strings.TrimSpace(value) != value || len(value) > maxHeaderValue {
+		h.fail(m.Name, "must be at most %d printable ASCII characters, none of them a space at the ends", maxHeaderValue)
+	}
+	if in.err != nil {
+		return
+	}
+	if sealed, ok := merged[canonical]; ok {
+		old, err := in.api.deps.Keyring.OpenString(d.ID, control.FieldHeader(canonical), sealed)
+		if err != nil {
+			in.err = err
+			return
+		}
+		if value == old || value == shownHeader(canonical, old) {
+			return
+		}
+	}
+	merged[canonical] = in.api.deps.Keyring.SealString(d.ID, control.FieldHeader(canonical), value)
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
+}
+
+// shownHeader is a header's value as reads show it.
+func shownHeader(name, value string) string {
+	if control.CredentialHeader(name) {
+		return maskText(value)
+	}
+	return value
+}
