@@ -19,7 +19,7 @@
 // Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
 // it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
 // object is dropped; what still completes after that commits nothing. The goroutines are the intake,
-// the timer of the tiers, the committer, the one that produces again what was refused, and one for
+// the timer of the tiers, the committer, those that produce what follows or was not taken, and one for
 // each request in flight. Everything they share is behind lanes.mu, then partition.mu.
 //
 // # Invariants
@@ -44,7 +44,8 @@
 //     committed when it is lost (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
 //  10. The configuration at the moment of the attempt counts (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
 //  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
-//  12. A record that cannot be decoded is kept, told of and passed (TestPoison).
+//  12. A record that cannot be decoded is kept, told of and passed (TestPoison), and so is a follow-up that
+//     Kafka will never take (TestFollowUpThatIsRefusedForGood).
 //  13. A stop finishes what is in flight, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
 //     TestRunEndsWithItsContext, TestMain).
 package dispatcher
@@ -133,7 +134,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if d.metrics, err = newMetrics(deps.Metrics, d.lanes); err != nil {
 		return nil, err
 	}
-	d.finisher = &finisher{log: deps.Log, producer: deps.Producer, faults: d.faults, metrics: d.metrics, done: d.finished, again: make(chan struct{}, 1)}
+	d.finisher = newFinisher(deps, d.faults, d.metrics, d.finished)
 	return d, nil
 }
 

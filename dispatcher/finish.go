@@ -10,8 +10,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// redoEvery is the pause before a record that Kafka did not take is produced again.
-const redoEvery = 200 * time.Millisecond
+const (
+	// redoEvery is the pause before a record that Kafka did not take is produced again.
+	redoEvery = 200 * time.Millisecond
+	// aloneTimeout bounds one try of a record by itself.
+	aloneTimeout = 10 * time.Second
+)
 
 // step is one record that must be acknowledged before the next one is produced.
 type step struct {
@@ -30,79 +34,140 @@ type completion struct {
 }
 
 // finisher produces the records of completions. What Kafka does not take is tried again until it is
-// taken; meanwhile the job stays in the account, and the intake stops when that is full.
+// taken; meanwhile the job stays in the account, and the intake stops when that is full. What Kafka can
+// never take is replaced by what it can (refused.go).
+//
+// The producer calls back on one goroutine, which must not wait for itself: it only puts completions
+// into the lists below, and the goroutines of run go on with them.
 type finisher struct {
 	log      *slog.Logger
+	stream   stream.Config
 	producer *stream.Producer
 	faults   *faults
 	metrics  *metrics
+	now      func() time.Time
 	done     func(*job)
-	again    chan struct{} // told when redo is not empty; capacity 1
 
-	mu   sync.Mutex // guards redo
-	redo []*completion
+	next  backlog // their next record may be produced
+	redo  backlog // their record was not taken
+	alone backlog // their record may be the one for which its batch was refused
+}
+
+func newFinisher(deps Deps, f *faults, m *metrics, done func(*job)) *finisher {
+	return &finisher{
+		log: deps.Log, stream: deps.Stream, producer: deps.Producer, faults: f, metrics: m, now: deps.Now, done: done,
+		next: newBacklog(), redo: newBacklog(), alone: newBacklog(),
+	}
 }
 
 // finish starts the completion of a job. done is called when the last record is acknowledged, at once
-// if there is none.
-func (f *finisher) finish(j *job, steps ...step) { f.advance(&completion{job: j, steps: steps}) }
-
-func (f *finisher) advance(c *completion) {
-	if len(c.steps) == 0 {
-		f.done(c.job)
+// if there is none. It must not be called by the producer.
+func (f *finisher) finish(j *job, steps ...step) {
+	if len(steps) == 0 {
+		f.done(j)
 		return
 	}
-	s := c.steps[0]
-	f.producer.Produce(s.topic, c.job.slot.part.id.Index, s.record, func(_ *stream.Record, err error) {
-		if err != nil {
-			f.failed(c, s.topic, err)
-			return
-		}
-		f.faults.at(s.crash)
-		c.steps, c.tries = c.steps[1:], 0
-		f.advance(c)
-	})
+	f.produce(&completion{job: j, steps: steps})
 }
 
-// failed keeps the completion for the next round. The record may have been written all the same: a
-// second copy is a duplicate delivery, or an outcome that says the same again.
-func (f *finisher) failed(c *completion, topic string, err error) {
+func (f *finisher) produce(c *completion) {
+	s := c.steps[0]
+	f.producer.Produce(s.topic, c.partition(), s.record, func(_ *stream.Record, err error) { f.answered(c, err) })
+}
+
+func (c *completion) partition() int32 { return c.job.slot.part.id.Index }
+
+// answered goes on with what became of a completion's record. One that was not taken may have been written
+// all the same: a second copy is a duplicate delivery, or an outcome that says the same again.
+func (f *finisher) answered(c *completion, err error) {
+	switch {
+	case err == nil:
+		f.advance(c)
+		return
+	case stream.Refused(err):
+		f.alone.put(c)
+	default:
+		f.redo.put(c)
+	}
 	f.metrics.produceErrors.Inc()
 	if c.tries++; c.tries == 1 {
 		f.log.LogAttrs(context.Background(), slog.LevelWarn, "record was not taken, trying again",
-			slog.String("topic", topic), slog.Any("error", err))
+			slog.String("topic", c.steps[0].topic), slog.Any("error", err))
 	}
-	f.mu.Lock()
-	f.redo = append(f.redo, c)
-	f.mu.Unlock()
+}
+
+// advance is called when the record of the first step is acknowledged.
+func (f *finisher) advance(c *completion) {
+	f.faults.at(c.steps[0].crash)
+	if c.steps, c.tries = c.steps[1:], 0; len(c.steps) > 0 {
+		f.next.put(c)
+		return
+	}
+	f.done(c.job)
+}
+
+// run goes on with completions until ctx ends.
+func (f *finisher) run(ctx context.Context) {
+	again := func(c *completion) {
+		// A record for which there is no room would only be refused, and thousands of them five times a second.
+		if f.producer.Room(ctx, c.steps[0].record) == nil {
+			f.produce(c)
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() { f.next.each(ctx, 0, again) })
+	all.Go(func() { f.redo.each(ctx, redoEvery, again) })
+	all.Go(func() { f.alone.each(ctx, 0, func(c *completion) { f.judge(ctx, c) }) })
+	all.Wait()
+}
+
+// backlog are completions that wait for their goroutine. Its size is bounded by what the node may hold.
+type backlog struct {
+	told chan struct{} // capacity 1
+
+	mu   sync.Mutex // guards list
+	list []*completion
+}
+
+func newBacklog() backlog { return backlog{told: make(chan struct{}, 1)} }
+
+func (b *backlog) put(c *completion) {
+	b.mu.Lock()
+	b.list = append(b.list, c)
+	b.mu.Unlock()
 	select {
-	case f.again <- struct{}{}:
+	case b.told <- struct{}{}:
 	default:
 	}
 }
 
-// run tries failed completions again until ctx ends.
-func (f *finisher) run(ctx context.Context) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
+// each calls do for everything that is put, until ctx ends. It waits for pause before each round.
+func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*completion)) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.again:
+		case <-b.told:
 		}
-		pause.Reset(redoEvery)
-		select {
-		case <-ctx.Done():
-			return
-		case <-pause.C:
+		if pause > 0 {
+			timer.Reset(pause)
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
 		}
-		f.mu.Lock()
-		again := f.redo
-		f.redo = nil
-		f.mu.Unlock()
-		for _, c := range again {
-			f.advance(c)
+		b.mu.Lock()
+		list := b.list
+		b.list = nil
+		b.mu.Unlock()
+		for _, c := range list {
+			if ctx.Err() != nil {
+				return
+			}
+			do(c)
 		}
 	}
 }

@@ -16,6 +16,7 @@ type metrics struct {
 	late          prometheus.Histogram
 	dead          prometheus.Counter
 	produceErrors prometheus.Counter
+	refused       *prometheus.CounterVec // by topic
 	commitErrors  prometheus.Counter
 	holes         prometheus.Gauge
 }
@@ -33,9 +34,11 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 			Name: "relay_dispatch_late_seconds", Help: "How long after its due time a retry was sent.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
 		dead: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_dispatch_dead_total", Help: "Records that could not be decoded."}),
+			Name: "relay_dispatch_dead_total", Help: "Records put into the topic dead: they could not be decoded, or Kafka refused what continues them."}),
 		produceErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_dispatch_produce_errors_total", Help: "Records that Kafka did not take and that are tried again."}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_dispatch_refused_total", Help: "Records that Kafka will never take and that were replaced, by topic."}, []string{"topic"}),
 		commitErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_dispatch_commit_errors_total", Help: "Commits that failed."}),
 		holes: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -48,7 +51,7 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 		Name: "relay_dispatch_in_flight_bytes", Help: "Bytes of the deliveries in flight."},
 		func() float64 { _, n := ls.held(); return float64(n) })
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.commitErrors, m.holes, jobs, bytes,
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.holes, jobs, bytes,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -15,6 +15,9 @@ const (
 	DeadError     = "relay-dead-error"
 )
 
+// DeadHeaders is how many of its own a record of the topic dead has in front of the original ones.
+const DeadHeaders = 5
+
 // maxDeadError bounds the error text, in bytes: the record must fit beside a body of the largest size.
 const maxDeadError = 500
 

@@ -4,18 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // ErrFull is given to the callback when the producer's buffer is full: answer 503, or wait and try again.
 var ErrFull = errors.New("producer buffer is full")
 
-// Producer appends records. Its buffer is bounded in records and bytes; nothing waits for room.
+// Producer appends records. Its buffer is bounded in records and bytes; nothing waits for room but Room.
 type Producer struct {
-	cl     *kgo.Client
-	prefix string
+	cl       *kgo.Client
+	prefix   string
+	maxBytes int64
+
+	alone func() (*kgo.Client, error) // the client of ProduceAlone, made when it is first needed
+	turn  chan struct{}               // of ProduceAlone; capacity 1
+	close func()                      // closes what alone has made
 }
 
 // Bounds of a producer's buffer: what waits for brokers that do not answer.
@@ -24,32 +31,48 @@ const (
 	maxBufferedBytes   = 256 << 20
 )
 
+// roomEvery is how often Room looks again.
+const roomEvery = 10 * time.Millisecond
+
 // NewProducer connects lazily: the first record dials.
 //
 // The linger is 0: franz-go sends what is there at once and batches by itself while requests are in
 // flight, so an idle service answers fast and a busy one batches.
 func NewProducer(c Config, clientID string) (*Producer, error) {
-	cl, err := c.newClient(clientID,
+	if c.ProducerBytes == 0 {
+		c.ProducerBytes = maxBufferedBytes
+	}
+	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
-		kgo.MaxBufferedBytes(maxBufferedBytes),
-		kgo.RecordDeliveryTimeout(2*time.Minute),
-		kgo.ProduceRequestTimeout(10*time.Second),
-	)
+		kgo.MaxBufferedBytes(c.ProducerBytes),
+		kgo.RecordDeliveryTimeout(2 * time.Minute),
+		kgo.ProduceRequestTimeout(10 * time.Second),
+	}
+	cl, err := c.newClient(clientID, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cl: cl, prefix: c.Prefix}, nil
+	p := &Producer{cl: cl, prefix: c.Prefix, maxBytes: int64(c.ProducerBytes), turn: make(chan struct{}, 1), close: func() {}}
+	p.alone = sync.OnceValues(func() (*kgo.Client, error) {
+		cl, err := c.newClient(clientID+"-alone", opts...)
+		if err == nil {
+			p.close = cl.Close
+		}
+		return cl, err
+	})
+	return p, nil
 }
 
 // Produce appends r to a partition of a topic (named without the prefix). done is called exactly
 // once, on a goroutine of the client, when the record is durable or cannot become so any more;
 // ErrFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
-// produced again.
+// produced again. All callbacks run one after the other: done must be quick, and must not produce, for a
+// record that is refused because the buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	r.Topic, r.Partition = p.prefix+topic, partition
 	untimed := r.Timestamp.IsZero()
@@ -64,6 +87,63 @@ func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*
 		}
 		done(r, err)
 	})
+}
+
+// Room waits until there is room for r in the buffer, or until ctx ends: then it returns its error. It
+// promises nothing: others may fill the buffer first.
+func (p *Producer) Room(ctx context.Context, r *Record) error {
+	size := int64(len(r.Key) + len(r.Value))
+	for _, h := range r.Headers {
+		size += int64(len(h.Key) + len(h.Value))
+	}
+	full := func() bool {
+		held := p.cl.BufferedProduceBytes()
+		return p.cl.BufferedProduceRecords() >= maxBufferedRecords || held > 0 && held+size > p.maxBytes
+	}
+	if !full() {
+		return ctx.Err()
+	}
+	tick := time.NewTicker(roomEvery)
+	defer tick.Stop()
+	for full() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Refused reports whether the brokers will not take the record that err is about, however often it is
+// tried: it is too large, or invalid. They judge whole batches, so the record at fault may be another
+// one, unless err is of ProduceAlone.
+func Refused(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidRecord)
+}
+
+// ProduceAlone appends one record in a batch of its own and waits for it, or for the end of ctx: then the
+// outcome is unknown. What it returns is said of this record and of no other. Calls take turns.
+func (p *Producer) ProduceAlone(ctx context.Context, topic string, partition int32, r *Record) error {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("produce to %s: %w", topic, ctx.Err())
+	}
+	cl, err := p.alone()
+	if err != nil {
+		return err
+	}
+	r.Topic, r.Partition = p.prefix+topic, partition
+	untimed := r.Timestamp.IsZero()
+	if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
+		if untimed {
+			r.Timestamp = time.Time{}
+		}
+		return fmt.Errorf("produce to %s: %w", topic, err)
+	}
+	return nil
 }
 
 // ProduceSync appends one record and waits for it, or for the end of ctx: then the outcome is unknown,
@@ -90,5 +170,8 @@ func (p *Producer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Close fails what is still buffered; call Flush first.
-func (p *Producer) Close() { p.cl.Close() }
+// Close fails what is still buffered; call Flush first. No call may come after it.
+func (p *Producer) Close() {
+	p.cl.Close()
+	p.close()
+}

@@ -1,0 +1,306 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// refuseWith makes the log refuse every batch for a topic that contains the text, for good.
+func (w *bubbleWorld) refuseWith(topic, text string, err *kerr.Error) *kfake.FaultHandle {
+	return w.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + topic, Err: err, Count: -1,
+		When: func(req kmsg.Request) bool {
+			for _, t := range req.(*kmsg.ProduceRequest).Topics {
+				for _, p := range t.Partitions {
+					if bytes.Contains(p.Records, []byte(text)) {
+						return true
+					}
+				}
+			}
+			return false
+		},
+	})
+}
+
+// graves reads the topic dead until it has n records.
+func (w *world) graves(n int) []*stream.Record {
+	w.tb.Helper()
+	var all []*stream.Record
+	w.scan(stream.Partition{Topic: stream.Dead}, func(r *stream.Record) bool {
+		all = append(all, r)
+		return len(all) == n
+	})
+	return all
+}
+
+func recordHeader(r *stream.Record, key string) string {
+	for _, h := range r.Headers {
+		if h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// A follow-up that Kafka will never take ends its delivery, in the open, and no other that shared its batch.
+func TestFollowUpThatIsRefusedForGood(t *testing.T) {
+	for _, refusal := range []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord} {
+		t.Run(refusal.Message, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{answer: func(_ int, r received) int {
+					if r.header.Get("Relay-Attempt") == "1" {
+						return 500
+					}
+					return 200
+				}}
+				url, _ := w.serve(80, s)
+				w.endpoint(url)
+				fault := w.refuseWith("retry.1s", "poison", refusal)
+				// For a while nothing goes through, so that the next batch holds them all.
+				accept := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s", Err: kerr.NotLeaderForPartition, Count: -1}).Remove
+				w.start(testConfig())
+				const good = 30
+				for i := range good / 2 {
+					w.accept(w.newEvent(fmt.Sprint(i)))
+				}
+				poison := w.newEvent("poison")
+				w.accept(poison)
+				for i := range good / 2 {
+					w.accept(w.newEvent(fmt.Sprint(good/2 + i)))
+				}
+				time.Sleep(time.Second)
+				accept()
+				var failed *event.Outcome
+				w.outcomes(func(all []*event.Outcome) bool {
+					if o := all[len(all)-1]; o.Status == event.Failed {
+						failed = o
+					}
+					return count(good, event.Delivered)(all) && failed != nil
+				})
+				if failed.Event != poison.ID || failed.Reason != event.Undecodable || failed.Attempt == nil || failed.Attempt.Code != 500 || !failed.NextAt.IsZero() {
+					t.Errorf("outcome %+v", failed)
+				}
+				if fault.Hits() < 2 {
+					t.Errorf("refused %d times: the record was not tried by itself", fault.Hits())
+				}
+				grave := w.graves(1)[0]
+				if string(grave.Value) != "poison" || recordHeader(grave, stream.DeadTopic) != "retry.1s" ||
+					!strings.Contains(recordHeader(grave, stream.DeadError), refusal.Message) {
+					t.Errorf("grave %q %v", grave.Value, grave.Headers)
+				}
+				if _, err := event.DecodeWork(grave); err != nil {
+					t.Errorf("what is in the grave cannot be brought back: %v", err)
+				}
+				if w.metric("relay_dispatch_refused_total", "") != 1 || w.metric("relay_dispatch_dead_total", "") != 1 {
+					t.Error("the metrics do not tell of it")
+				}
+				w.shut()
+				if n := w.committed(stream.Partition{Topic: stream.Events}); n != good+1 || len(s.all()) != 2*good+1 {
+					t.Errorf("committed %d of %d, %d requests", n, good+1, len(s.all()))
+				}
+				if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 1 {
+					t.Errorf("%d graves", n)
+				}
+			})
+		})
+	}
+}
+
+// An outcome that is too large says less, and what became of the delivery it says in any case.
+func TestOutcomeThatIsRefusedForGood(t *testing.T) {
+	for name, f := range map[string]struct {
+		text    string // that the log refuses
+		attempt bool   // whether the attempt is still told of
+	}{
+		"response": {"the answer", true},
+		"attempt":  {"localhost", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				url, _ := w.serve(80, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "the answer") }))
+				w.endpoint(url)
+				w.refuseWith(stream.Outcomes, f.text, kerr.MessageTooLarge)
+				w.start(testConfig())
+				w.accept(w.newEvent(`{}`))
+				o := w.outcomes(count(1))[0]
+				if o.Status != event.Delivered || o.Code != 200 || (o.Attempt != nil) != f.attempt {
+					t.Fatalf("outcome %+v", o)
+				}
+				if f.attempt && (o.Attempt.ResponseBody != nil || o.Attempt.RequestHeader != nil || !o.Attempt.Truncated || o.Attempt.URL != url) {
+					t.Errorf("attempt %+v", o.Attempt)
+				}
+				w.shut()
+				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
+					t.Errorf("committed %d", n)
+				}
+			})
+		})
+	}
+}
+
+// The least that can be said of a delivery is never given up.
+func TestLeastOutcomeIsProducedUntilItIsTaken(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		fault := w.refuseWith(stream.Outcomes, testDest, kerr.InvalidRecord)
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		time.Sleep(time.Minute)
+		if n := w.committed(stream.Partition{Topic: stream.Events}); n != -1 || fault.Hits() < 100 {
+			t.Errorf("committed %d without an outcome, after %d tries", n, fault.Hits())
+		}
+		fault.Remove()
+		if o := w.outcomes(count(1))[0]; o.Status != event.Delivered || len(s.all()) != 1 {
+			t.Errorf("outcome %+v, %d requests", o, len(s.all()))
+		}
+	})
+}
+
+// What cannot even be buried is named in the grave, or at least its delivery is told failed.
+func TestGraveThatIsRefusedForGood(t *testing.T) {
+	for name, f := range map[string]struct {
+		text  string // that the log refuses in the topic dead
+		grave bool
+	}{
+		"body":      {"poison", true},
+		"any grave": {"relay-dead", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{answer: func(int, received) int { return 500 }}
+				url, _ := w.serve(80, s)
+				w.endpoint(url)
+				w.refuseWith("retry.1s", "poison", kerr.MessageTooLarge)
+				w.refuseWith(stream.Dead, f.text, kerr.MessageTooLarge)
+				w.start(testConfig())
+				e := w.newEvent("poison")
+				w.accept(e)
+				if d := cmp.Diff([]string{"failed undecodable"}, statuses(w.outcomes(count(1)))); d != "" {
+					t.Error(d)
+				}
+				w.shut()
+				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 || len(s.all()) != 1 {
+					t.Errorf("committed %d, %d requests", n, len(s.all()))
+				}
+				if !f.grave {
+					if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 0 {
+						t.Errorf("%d graves", n)
+					}
+					return
+				}
+				grave := w.graves(1)[0]
+				if grave.Value != nil || !strings.Contains(recordHeader(grave, stream.DeadError), e.ID.String()) {
+					t.Errorf("grave %q %v", grave.Value, grave.Headers)
+				}
+				if _, err := event.Decode(grave); err == nil {
+					t.Error("an event without its body can be brought back")
+				}
+			})
+		})
+	}
+}
+
+// With the producer's buffer full and its callbacks behind, what completes by the thousands waits and is all recorded.
+// If a callback produced the second record of a completion itself, it would wait for itself as soon as
+// enough refusals stand before it.
+func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
+	const two, more, smallSize, largeSize = 2000, 24_000, 100, 1000 // the client queues 20,000 refusals
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	w := newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs()}, nil, 1)
+	cfg := w.stream
+	cfg.ProducerBytes = (two + 1) * smallSize // no large one fits before ten small ones were called back
+	producer, err := stream.NewProducer(cfg, "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	m, err := newMetrics(prometheus.NewRegistry(), newLanes(testConfig(), w.now, func() {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done atomic.Int64
+	blocked, release := make(chan struct{}), make(chan struct{})
+	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, newFaults(), m, func(*job) {
+		if done.Add(1) == 1 {
+			close(blocked)
+			<-release
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { f.run(ctx) })
+
+	finish := func(topics ...string) {
+		steps := make([]step, len(topics))
+		for i, topic := range topics {
+			size := largeSize
+			if len(topics) > 1 && i == 0 || done.Load() == 0 && len(topics) == 1 {
+				size = smallSize
+			}
+			steps[i] = step{topic: topic, record: &stream.Record{Value: make([]byte, size)}}
+		}
+		f.finish(&job{slot: &slot{part: &partition{}}}, steps...)
+	}
+	// One batch of many, so that many callbacks follow each other.
+	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s", Err: kerr.NotLeaderForPartition, Count: -1}).Remove
+	for range two {
+		finish("retry.1s", stream.Outcomes)
+	}
+	finish(stream.Outcomes)
+	<-blocked // the callback of the last one
+	accept()
+	for cluster.PartitionInfo("t.retry.1s", 0).HighWatermark < two && t.Context().Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	var called atomic.Int64
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range more / 4 {
+				finish(stream.Outcomes)
+				called.Add(1)
+			}
+		})
+	}
+	for last := int64(-1); called.Load() > last; time.Sleep(200 * time.Millisecond) { // until the refusals fill the client's queue
+		last = called.Load()
+	}
+	close(release)
+	all := make(chan struct{})
+	running.Go(func() {
+		callers.Wait()
+		for done.Load() < 1+two+more && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		close(all)
+	})
+	select {
+	case <-all:
+	case <-time.After(time.Minute):
+		t.Fatalf("%d of %d completions are done", done.Load(), 1+two+more)
+	}
+}

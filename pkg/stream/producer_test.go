@@ -1,0 +1,84 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// A batch is refused as a whole; alone, the broker's word is about one record.
+func TestProduceAlone(t *testing.T) {
+	cluster, _, p := broker(t)
+	refuse := func(err *kerr.Error) {
+		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: err})
+	}
+	for _, f := range []struct {
+		err     *kerr.Error
+		refused bool
+	}{{kerr.MessageTooLarge, true}, {kerr.RecordListTooLarge, true}, {kerr.InvalidRecord, true}, {kerr.InvalidTimestamp, false}, {kerr.TopicAuthorizationFailed, false}} {
+		refuse(f.err)
+		r := &Record{Value: []byte("x")}
+		err := p.ProduceAlone(t.Context(), Events, 0, r)
+		if !errors.Is(err, f.err) || Refused(err) != f.refused || !r.Timestamp.IsZero() {
+			t.Errorf("%v: %v, refused %v, time %v", f.err, err, Refused(err), r.Timestamp)
+		}
+		if err := p.ProduceAlone(t.Context(), Events, 0, r); err != nil {
+			t.Errorf("after %v: %v", f.err, err)
+		}
+	}
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := p.ProduceAlone(ctx, Events, 0, &Record{Value: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) || Refused(err) {
+		t.Errorf("without an answer: %v", err)
+	}
+}
+
+// Room waits as long as the buffer holds too much for the record, and no longer.
+func TestRoom(t *testing.T) {
+	cluster, c, _ := broker(t)
+	c.ProducerBytes = 1000
+	p, err := NewProducer(c, "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	none := func(r *Record) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		return errors.Is(p.Room(ctx, r), context.DeadlineExceeded)
+	}
+	sized := func(n int) *Record {
+		return &Record{Value: make([]byte, n), Headers: []Header{{Key: "k", Value: make([]byte, 99)}}}
+	}
+	if none(sized(5000)) {
+		t.Error("no room for a record beyond the limit, which only Produce can judge")
+	}
+	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1}).Remove
+	taken := make(chan error, 1)
+	p.Produce(Events, 0, sized(600), func(_ *Record, err error) { taken <- err })
+	if none(sized(200)) || !none(sized(201)) {
+		t.Error("room is not what the buffer holds besides 700 bytes of 1000")
+	}
+	accept()
+	if err := p.Room(t.Context(), sized(201)); err != nil {
+		t.Error(err)
+	}
+	if err := <-taken; err != nil {
+		t.Error(err)
+	}
+}
+
+// The first headers of a grave are its own, DeadHeaders of them.
+func TestDeadRecord(t *testing.T) {
+	r := &Record{Topic: "t.events", Partition: 3, Offset: 7, Key: []byte("k"), Value: []byte("v"), Headers: []Header{{Key: "h"}}}
+	grave := Config{Prefix: "t."}.DeadRecord(r, "dispatch", errors.New("why"))
+	if string(grave.Headers[DeadHeaders].Key) != "h" || grave.Headers[DeadHeaders-1].Key != DeadError || string(grave.Headers[0].Value) != "events" {
+		t.Errorf("%v", grave.Headers)
+	}
+}
