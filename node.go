@@ -184,8 +184,8 @@ func (n *node) startDispatcher() error {
 	cfg := dispatcher.DefaultConfig()
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
-		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Keyring: n.keyring, Transport: transport,
-		IDs: n.ids, Now: n.now, Metrics: n.registry, Owned: n.owned,
+		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
+		Transport: transport, IDs: n.ids, Now: n.now, Metrics: n.registry, Owned: n.owned,
 	})
 	if err != nil {
 		return err

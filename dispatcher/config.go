@@ -77,12 +77,20 @@ type View interface {
 	Sync(ctx context.Context) error
 }
 
+// Changer writes the configuration; it is control.Control.
+type Changer interface {
+	// UpdateEndpoint changes an endpoint as change does to a copy of it. change is called again with a newer
+	// copy when another writer came first; nothing is written when it alters nothing.
+	UpdateEndpoint(ctx context.Context, endpoint string, change func(*control.Endpoint) error) (*control.Endpoint, error)
+}
+
 // Deps are the parts that the dispatcher stands on. All but Owned are required.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
 	Producer  *stream.Producer
 	Config    View
+	Changes   Changer
 	Keyring   *control.Keyring
 	Transport http.RoundTripper // the egress guard; it must follow no redirect
 	IDs       *id.Generator
@@ -93,7 +101,7 @@ type Deps struct {
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Keyring == nil || d.Transport == nil ||
+	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Changes == nil || d.Keyring == nil || d.Transport == nil ||
 		d.IDs == nil || d.Now == nil || d.Metrics == nil {
 		return errors.New("dispatcher: a dependency is missing")
 	}

@@ -33,13 +33,19 @@ func (d *Dispatcher) worker(ctx context.Context, l *lane) {
 // configuration is read here, at the last moment, so that a change counts for what is queued.
 func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) {
 	w := j.work
-	ep, dest, end, err := d.judge(ctx, w)
-	if err != nil {
+	r, err := d.judge(ctx, w)
+	switch {
+	case err != nil:
 		d.undecided(ctx, j, "read configuration", err)
 		return
-	}
-	if end.status != "" {
-		d.end(j, end)
+	case r.end.status != "":
+		if r.end.reason == event.DestinationDisabled {
+			l.gone.reset()
+		}
+		d.end(j, r.end)
+		return
+	case r.paused:
+		d.park(j, event.Manual)
 		return
 	}
 	attemptID, err := d.ids.New(j.slot.part.id.Index)
@@ -50,25 +56,28 @@ func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) {
 	if w.Attempt > 1 {
 		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
 	}
-	a := d.attempt(ctx, l, ep, dest, attemptID, w)
+	a := d.attempt(ctx, l, r, attemptID, w)
 	if ctx.Err() != nil && a.Code == 0 {
 		d.abandon(j)
 		return
 	}
 	d.faults.at(crashSent)
-	d.conclude(j, ep, a)
+	if l.gone.note(a.Code, w.Event.ID, r.dest.URL) {
+		d.retire(retirement{r.ep.ID, w.Dest, r.dest.URL, &l.gone})
+	}
+	d.conclude(j, r.ep, a)
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
 // the mistake is on our side, and it shows.
-func (d *Dispatcher) attempt(ctx context.Context, l *lane, ep *control.Endpoint, dest *control.Destination, attemptID id.ID, w *event.Work) *event.Attempt {
-	t, err := d.open(l, ep, dest)
+func (d *Dispatcher) attempt(ctx context.Context, l *lane, r ruling, attemptID id.ID, w *event.Work) *event.Attempt {
+	t, err := d.open(l, r.ep, r.dest)
 	if err == nil {
 		return d.client.send(ctx, attemptID, t, w)
 	}
 	d.log.LogAttrs(ctx, slog.LevelError, "open destination", slog.String("destination", w.Dest), slog.Any("error", err))
 	return &event.Attempt{
-		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: dest.URL, Method: w.Event.Method,
+		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: r.dest.URL, Method: w.Event.Method,
 		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
 	}
 }
@@ -91,50 +100,6 @@ func (d *Dispatcher) open(l *lane, ep *control.Endpoint, dest *control.Destinati
 	l.target.Store(t)
 	d.lanes.setLimit(l, dest.MaxInFlight)
 	return t, nil
-}
-
-// ending is a state in which a delivery stays.
-type ending struct {
-	status event.Status
-	reason event.Reason
-}
-
-// judge reads the configuration and says whether the work is still wanted: an empty ending means
-// that it is.
-func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (*control.Endpoint, *control.Destination, ending, error) {
-	ep, presence := d.config.Endpoint(w.Event.Endpoint)
-	if presence == control.Unknown {
-		// Created on another node a moment ago, or deleted so long ago that nobody remembers.
-		if err := d.config.Sync(ctx); err != nil {
-			return nil, nil, ending{}, err
-		}
-		ep, presence = d.config.Endpoint(w.Event.Endpoint)
-	}
-	if presence != control.Present {
-		return nil, nil, ending{event.Skipped, event.EndpointDeleted}, nil
-	}
-	dest := ep.Destination(w.Dest)
-	now := d.now()
-	switch {
-	case dest == nil:
-		return ep, nil, ending{event.Skipped, event.DestinationDeleted}, nil
-	case !dest.Enabled:
-		return ep, dest, ending{event.Skipped, event.DestinationDisabled}, nil
-	case !now.Before(d.expiry(w)):
-		return ep, dest, ending{event.Failed, event.PayloadExpired}, nil
-	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
-		return ep, dest, ending{event.Failed, event.AttemptsExhausted}, nil
-	case w.Run == "" && w.Attempt > 1 && d.superseded.has(delivery{w.Event.ID, w.Dest}):
-		return ep, dest, ending{event.Skipped, event.Superseded}, nil
-	case !matches(dest.Filter, w.Event):
-		return ep, dest, ending{event.Skipped, event.Filtered}, nil
-	}
-	return ep, dest, ending{}, nil
-}
-
-// expiry is when the payload is no longer kept.
-func (d *Dispatcher) expiry(w *event.Work) time.Time {
-	return w.Event.ReceivedAt().AddDate(0, 0, d.cfg.RetentionDays)
 }
 
 // end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
@@ -209,7 +174,23 @@ func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Dur
 	return next{status: event.Failed, reason: event.AttemptsExhausted}
 }
 
-// park puts work that cannot run now into a tier. It is no attempt; an outcome tells of it once.
+// refuse ends work that its lane did not take, if it must end now, else parks it.
+func (d *Dispatcher) refuse(j *job, reason event.Reason) {
+	if !d.hold(j) {
+		return
+	}
+	switch r := d.rule(j.work); {
+	case r.end.status != "":
+		d.end(j, r.end)
+	case r.paused:
+		d.park(j, event.Manual)
+	default:
+		d.park(j, reason)
+	}
+}
+
+// park puts work that cannot run now into a tier. It is no attempt; an outcome tells of it when that
+// begins, and when the reason changes.
 func (d *Dispatcher) park(j *job, reason event.Reason) {
 	w, now := j.work, d.now()
 	again := *w
@@ -218,13 +199,22 @@ func (d *Dispatcher) park(j *job, reason event.Reason) {
 		d.follow(j, &again, now, nil)
 		return
 	}
-	status := event.Pending
-	if w.Attempt > 1 {
-		status = event.Retrying // it failed before, and waits for its next attempt
+	o := d.outcome(w, waiting(w, reason), reason)
+	if reason != event.Manual { // who paused it alone knows when that ends
+		o.NextAt = again.Due
 	}
-	o := d.outcome(w, status, reason)
-	o.NextAt = again.Due
 	d.follow(j, &again, now, o)
+}
+
+// waiting is the status of work that is parked.
+func waiting(w *event.Work, reason event.Reason) event.Status {
+	switch {
+	case reason == event.Manual || reason == event.BreakerOpen:
+		return event.Held
+	case w.Attempt > 1:
+		return event.Retrying // it failed before, and waits for its next attempt
+	}
+	return event.Pending
 }
 
 // undecided puts work aside that could not even be judged, without a word: nothing is known of it.

@@ -30,7 +30,7 @@
 //  2. The follow-up is in the log before the outcome that speaks of it, and both before the offset is
 //     committed (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsProducedUntilItIsTaken).
 //  3. After a crash no more is done again than was done since the last commit, was in flight, or had no
-//     room in the metadata (TestHolesSurviveRestart, TestHolesLimits).
+//     room in the metadata (TestHolesSurviveRestart).
 //  4. No attempt is early; it is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
 //     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor30Seconds, TestDeepTier).
 //  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does
@@ -94,6 +94,7 @@ type Dispatcher struct {
 	log     *slog.Logger
 	stream  stream.Config
 	config  View
+	changes Changer
 	keyring *control.Keyring
 	ids     *id.Generator
 	now     func() time.Time
@@ -111,6 +112,7 @@ type Dispatcher struct {
 	completed atomic.Int64
 	commitNow chan struct{}
 	due       chan struct{} // a tier partition has a new head
+	gone      chan retirement
 
 	commitMu sync.Mutex // held from reading marks until they are committed, so that no old mark is committed after a newer one
 
@@ -124,10 +126,11 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{
-		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, keyring: deps.Keyring, ids: deps.IDs,
+		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, keyring: deps.Keyring, ids: deps.IDs,
 		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), faults: newFaults(),
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
-		commitNow: make(chan struct{}, 1), due: make(chan struct{}, 1), parts: make(map[stream.Partition]*partition),
+		commitNow: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
 	}
 	d.lanes = newLanes(cfg, deps.Now, d.wake)
 	var err error
@@ -173,6 +176,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
+	readers.Go(func() error { d.retirer(readCtx); return nil })
 	err = readers.Wait()
 
 	d.release(background, d.assignment(), d.cfg.Drain)

@@ -143,7 +143,7 @@ func (b *backlog) put(c *completion) {
 
 // each calls do for everything that is put, until ctx ends. It waits for pause before each round.
 func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*completion)) {
-	timer := time.NewTimer(never)
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
 		select {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type view struct {
 	deleted   map[string]bool
 	onSync    func() error
 	syncs     int
+	onUpdate  func() error
+	updates   int
 }
 
 func newView(eps ...*control.Endpoint) *view {
@@ -59,7 +62,7 @@ func (v *view) change(id string, f func(*control.Endpoint)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	ep := *v.endpoints[id]
-	ep.Destinations = append([]control.Destination(nil), ep.Destinations...)
+	ep.Destinations = slices.Clone(ep.Destinations)
 	f(&ep)
 	ep.Rev++
 	v.endpoints[id] = &ep
@@ -82,6 +85,45 @@ func (v *view) Endpoint(id string) (*control.Endpoint, control.Presence) {
 		return nil, control.Deleted
 	}
 	return nil, control.Unknown
+}
+
+// during sets what happens while an update is on its way.
+func (v *view) during(f func() error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.onUpdate = f
+}
+
+func (v *view) written() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.updates
+}
+
+// UpdateEndpoint is a write on the way of which something may happen.
+func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*control.Endpoint) error) (*control.Endpoint, error) {
+	v.mu.Lock()
+	v.updates++
+	onUpdate := v.onUpdate
+	v.mu.Unlock()
+	if onUpdate != nil {
+		if err := onUpdate(); err != nil {
+			return nil, err
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.endpoints[id] == nil {
+		return nil, control.ErrNotFound
+	}
+	ep := *v.endpoints[id]
+	ep.Destinations = slices.Clone(ep.Destinations)
+	if err := change(&ep); err != nil {
+		return nil, err
+	}
+	ep.Rev++
+	v.endpoints[id] = &ep
+	return &ep, nil
 }
 
 func (v *view) Sync(context.Context) error {
@@ -241,7 +283,7 @@ func testConfig() Config {
 func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 	w.tb.Helper()
 	deps := Deps{
-		Log: w.stream.Log, Stream: w.stream, Producer: w.producer, Config: w.view, Keyring: w.keyring, Transport: w.rt,
+		Log: w.stream.Log, Stream: w.stream, Producer: w.producer, Config: w.view, Changes: w.view, Keyring: w.keyring, Transport: w.rt,
 		IDs: w.ids, Now: w.now, Metrics: prometheus.NewRegistry(),
 	}
 	w.metrics = deps.Metrics.(*prometheus.Registry)

@@ -110,9 +110,7 @@ func (d *Dispatcher) run(j *job) {
 	if d.lanes.admit(j) {
 		return
 	}
-	if d.hold(j) {
-		d.park(j, event.LaneFull)
-	}
+	d.refuse(j, event.LaneFull)
 }
 
 // hop sends work that is not due into the next tier.

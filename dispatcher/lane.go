@@ -35,6 +35,7 @@ const (
 type lane struct {
 	dest   string
 	target atomic.Pointer[target] // the opened configuration, replaced when the endpoint changes
+	gone   goneRun
 
 	// Guarded by lanes.mu.
 	live, runs queue[*job] // runs: of replays and recoveries, which give way to live work

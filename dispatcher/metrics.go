@@ -19,6 +19,7 @@ type metrics struct {
 	refused       *prometheus.CounterVec // by topic
 	commitErrors  prometheus.Counter
 	holes         prometheus.Gauge
+	retired       prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
@@ -44,6 +45,8 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 		holes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_dispatch_commit_holes", Help: "Stretches done beyond the committed offsets, in the last commit."}),
 	}
+	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})
 	jobs := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "relay_dispatch_in_flight", Help: "Deliveries that are queued, sent or being recorded."},
 		func() float64 { n, _ := ls.held(); return float64(n) })
@@ -51,7 +54,7 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 		Name: "relay_dispatch_in_flight_bytes", Help: "Bytes of the deliveries in flight."},
 		func() float64 { _, n := ls.held(); return float64(n) })
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.holes, jobs, bytes,
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.holes, m.retired, jobs, bytes,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -8,8 +8,9 @@ import (
 // ripeBatch is how many jobs of a tier are released before the next tier has its turn.
 const ripeBatch = 256
 
-// never is a wait that something else ends.
-const never = 24 * time.Hour
+// longestSleep bounds how long the timer trusts that the wall clock, by which work is due, goes on as it
+// did: after a step forward what is due is noticed so late at most.
+const longestSleep = 10 * time.Second
 
 // wake makes the timer look at the tiers.
 func (d *Dispatcher) wake() {
@@ -21,7 +22,7 @@ func (d *Dispatcher) wake() {
 
 // timer releases waiting work when it is ready, until ctx ends.
 func (d *Dispatcher) timer(ctx context.Context) {
-	t := time.NewTimer(never)
+	t := time.NewTimer(longestSleep)
 	defer t.Stop()
 	for {
 		select {
@@ -37,7 +38,7 @@ func (d *Dispatcher) timer(ctx context.Context) {
 // releaseRipe runs what is ready and returns the time until it must be called again. Work that is ready
 // but not due has spent its time in this tier and hops to the next.
 func (d *Dispatcher) releaseRipe() time.Duration {
-	wait := never
+	wait := longestSleep
 	if d.lanes.recheck() {
 		wait = movingWindow
 	}

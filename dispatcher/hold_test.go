@@ -1,0 +1,207 @@
+package dispatcher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// What is paused is held, is told so once and without a time, and is delivered within the step once it
+// goes on; a destination beside it is not concerned.
+func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
+	f := func(name string, pause func(*control.Endpoint, bool), requests int) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{}
+				url, _ := w.serve(80, s)
+				w.endpoint(url, url+"/other")
+				w.view.change(testEndpoint, func(ep *control.Endpoint) { pause(ep, true) })
+				w.start(testConfig())
+				const events = 20
+				for range events {
+					w.accept(w.newEvent(`{}`, "dst_1", "dst_2"))
+				}
+				time.Sleep(time.Minute)
+				if n := len(s.all()); n != requests {
+					t.Errorf("%d requests while paused, want %d", n, requests)
+				}
+				held := 2*events - requests
+				for _, o := range w.outcomes(count(2 * events)) {
+					if o.Status != event.Delivered && (o.Status != event.Held || o.Reason != event.Manual || !o.NextAt.IsZero()) {
+						t.Errorf("while paused: %+v", o)
+					}
+				}
+				w.view.change(testEndpoint, func(ep *control.Endpoint) { pause(ep, false) })
+				on := time.Now()
+				all := w.outcomes(count(2*events, event.Delivered))
+				if len(all) != 2*events+held {
+					t.Errorf("%d outcomes for %d deliveries, %d of them held", len(all), 2*events, held)
+				}
+				for _, r := range s.all()[requests:] {
+					if late := r.at.Sub(on); late > parkFor+slack(parkFor) {
+						t.Errorf("delivered %v after it went on", late)
+					}
+				}
+			})
+		})
+	}
+	f("endpoint", func(ep *control.Endpoint, on bool) { ep.Paused = on }, 0)
+	f("destination", func(ep *control.Endpoint, on bool) { ep.Destinations[0].Paused = on }, 20)
+}
+
+// A purge ends what waits, of events received before it and of runs begun before it; what came later, and
+// a replay of an old event that was asked for later, is delivered.
+func TestPurge(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Paused = true })
+		w.start(testConfig())
+		newRun := func() string {
+			run, err := w.ids.New(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return run.Text(id.Run)
+		}
+		replay := func(e *event.Event, run string) {
+			w.command(&event.Work{
+				Event: e, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run,
+				Prior: event.Failed, PriorReason: event.NotRetryable,
+			})
+		}
+		before, again := w.newEvent(`"before"`), w.newEvent(`"again"`)
+		w.accept(before)
+		replay(again, newRun())
+		time.Sleep(7 * time.Second)
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].PurgeBefore = time.Now() })
+		later, anew := w.newEvent(`"later"`), w.newEvent(`"anew"`)
+		anew.ID = again.ID // the same event, replayed after the purge
+		w.accept(later)
+		second := newRun()
+		replay(anew, second)
+		time.Sleep(7 * time.Second)
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Paused = false })
+		all := w.outcomes(count(2, event.Delivered))
+		got := map[string][]string{}
+		for _, o := range all {
+			name := map[id.ID]string{before.ID: "before", again.ID: "again", later.ID: "later"}[o.Event]
+			if o.Run == second {
+				name = "anew"
+			}
+			got[name] = append(got[name], statuses([]*event.Outcome{o})...)
+		}
+		want := map[string][]string{
+			"before": {"held manual", "skipped purged"}, "later": {"held manual", "delivered"},
+			"again": {"held manual", "failed not_retryable"}, "anew": {"held manual", "delivered"}, // the purged run restores what was
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func TestGoneRun(t *testing.T) {
+	var g goneRun
+	n := 0
+	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
+	f := func(code int, e id.ID, url string, want bool) {
+		t.Helper()
+		if got := g.note(code, e, url); got != want {
+			t.Errorf("%d of %v at %s: %v", code, e, url, got)
+		}
+	}
+	same := newID()
+	f(200, newID(), "a", false)
+	f(410, same, "a", false)
+	f(410, newID(), "a", false)
+	f(410, same, "a", false) // no third event
+	f(0, newID(), "a", false)
+	f(410, newID(), "a", true)
+	f(410, same, "a", true) // until it is written
+	f(500, newID(), "a", false)
+	f(410, newID(), "a", false)
+	f(410, newID(), "a", false)
+	f(410, newID(), "b", false) // another place
+	f(410, newID(), "b", false)
+	f(410, newID(), "b", true)
+	g.reset()
+	f(410, newID(), "b", false)
+}
+
+// Three events in a row with 410 disable the destination, if the configuration takes it; no lane waits for
+// that, and somebody's change meanwhile wins.
+func TestGoneDestinationIsDisabled(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{answer: func(_ int, r received) int {
+			if r.path != "/hook" {
+				return 200
+			}
+			return 410
+		}})
+		w.endpoint(url)
+		dest := func() control.Destination {
+			ep, _ := w.view.Endpoint(testEndpoint)
+			return ep.Destinations[0]
+		}
+		write := make(chan error)
+		w.view.during(func() error { return <-write })
+		w.start(testConfig())
+		send := func(n int) {
+			for range n {
+				w.accept(w.newEvent(`{}`))
+				time.Sleep(time.Second)
+			}
+		}
+		send(2)
+		if w.view.written() != 0 {
+			t.Fatal("disabled after two")
+		}
+		send(1)
+		write <- fmt.Errorf("the configuration log is away")
+		time.Sleep(time.Minute)
+		if w.view.written() != 1 || !dest().Enabled {
+			t.Fatalf("%d writes", w.view.written())
+		}
+		send(1) // tries again
+		write <- nil
+		time.Sleep(time.Second)
+		if x := dest(); x.Enabled || x.StateReason != "gone_410" || w.metric("relay_dispatch_gone_total", "") != 1 {
+			t.Fatalf("after four: %+v", x)
+		}
+		send(1)
+		got := statuses(w.outcomes(count(5)))
+		if d := cmp.Diff([]string{"failed gone_410", "failed gone_410", "failed gone_410", "failed gone_410", "skipped destination_disabled"}, got); d != "" {
+			t.Error(d)
+		}
+
+		// Enabled again it begins anew. Then the URL is changed while the write is under way.
+		enable := func(url string) {
+			w.view.change(testEndpoint, func(ep *control.Endpoint) {
+				ep.Destinations[0].URL, ep.Destinations[0].Enabled, ep.Destinations[0].StateReason = url, true, ""
+			})
+		}
+		enable(url)
+		send(2)
+		if w.view.written() != 2 {
+			t.Fatal("it does not begin anew")
+		}
+		w.view.during(func() error { enable(url + "/new"); return nil })
+		send(1)
+		if x := dest(); !x.Enabled || w.view.written() != 3 {
+			t.Errorf("somebody's change lost: %+v", x)
+		}
+		send(1)
+		all := w.outcomes(count(9))
+		if last := all[8]; last.Status != event.Delivered {
+			t.Errorf("at the new URL: %+v", last)
+		}
+	})
+}

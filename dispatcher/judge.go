@@ -1,0 +1,94 @@
+package dispatcher
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// ending is a state in which a delivery stays.
+type ending struct {
+	status event.Status
+	reason event.Reason
+}
+
+// ruling is what the configuration says of one delivery at this moment.
+type ruling struct {
+	ep     *control.Endpoint
+	dest   *control.Destination
+	end    ending // empty: the delivery is still wanted
+	paused bool   // it is wanted later
+	known  bool   // false: this node has not heard of the endpoint, and nothing else is set
+}
+
+// judge is rule for an endpoint that this node has not heard of, too: it may have been created on another
+// node a moment ago, or deleted so long ago that nobody remembers.
+func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
+	r := d.rule(w)
+	if r.known {
+		return r, nil
+	}
+	if err := d.config.Sync(ctx); err != nil {
+		return r, err
+	}
+	if r = d.rule(w); !r.known {
+		r.end = ending{event.Skipped, event.EndpointDeleted}
+	}
+	return r, nil
+}
+
+// rule reads the configuration. It never waits.
+func (d *Dispatcher) rule(w *event.Work) ruling {
+	ep, presence := d.config.Endpoint(w.Event.Endpoint)
+	switch presence {
+	case control.Unknown:
+		return ruling{}
+	case control.Deleted:
+		return ruling{known: true, end: ending{event.Skipped, event.EndpointDeleted}}
+	}
+	r := ruling{ep: ep, dest: ep.Destination(w.Dest), known: true}
+	if r.end = d.endOf(w, r.dest); r.end.status == "" {
+		r.paused = ep.Paused || r.dest.Paused
+	}
+	return r
+}
+
+// endOf says how the delivery ends without another attempt; empty when it does not.
+func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
+	now := d.now()
+	switch {
+	case dest == nil:
+		return ending{event.Skipped, event.DestinationDeleted}
+	case !dest.Enabled:
+		return ending{event.Skipped, event.DestinationDisabled}
+	case began(w).Before(dest.PurgeBefore):
+		return ending{event.Skipped, event.Purged}
+	case !now.Before(d.expiry(w)):
+		return ending{event.Failed, event.PayloadExpired}
+	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
+		return ending{event.Failed, event.AttemptsExhausted}
+	case w.Run == "" && w.Attempt > 1 && d.superseded.has(delivery{w.Event.ID, w.Dest}):
+		return ending{event.Skipped, event.Superseded}
+	case !matches(dest.Filter, w.Event):
+		return ending{event.Skipped, event.Filtered}
+	}
+	return ending{}
+}
+
+// expiry is when the payload is no longer kept.
+func (d *Dispatcher) expiry(w *event.Work) time.Time {
+	return w.Event.ReceivedAt().AddDate(0, 0, d.cfg.RetentionDays)
+}
+
+// began is when the chain began: the automatic one with its event, that of a run with the run.
+func began(w *event.Work) time.Time {
+	kind, _, _ := strings.Cut(w.Run, "_")
+	if run, err := id.Parse(kind+"_", w.Run); err == nil {
+		return run.Time()
+	}
+	return w.Event.ReceivedAt()
+}
