@@ -5,7 +5,7 @@ SHELL := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build run test fuzz bench torture lint vuln vendors engines need-go need-npm
+.PHONY: build run test fuzz bench torture lint vuln vendors engines image need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -27,6 +27,10 @@ vendors:
 # Apache Kafka for the suites on real engines; redis-server comes from the system's packages.
 engines:
 	@deploy/engines/fetch.sh
+
+# The same engines as a Docker image, from the system's packages (root, debootstrap).
+image:
+	@deploy/engines/image.sh
 
 fuzz:
 	@deploy/fuzz.sh

@@ -23,9 +23,11 @@ var homes = map[string]struct {
 	rooms []string
 	why   string
 }{
-	"github.com/twmb/franz-go":            {[]string{"pkg/stream", "pkg/embedded"}, "everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
+	"github.com/twmb/franz-go":            {[]string{"pkg/stream", "pkg/embedded", "pkg/testkit"}, "everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
+	"github.com/testcontainers":           {[]string{"pkg/testkit"}, "it starts engines for tests"},
+	"github.com/moby/moby":                {[]string{"pkg/testkit"}, "it starts engines for tests"},
 	"github.com/gorilla/mux":              {[]string{"ingest", "api"}, "routes stand in one place for each surface"},
 }
 
@@ -85,6 +87,9 @@ func TestImportRules(t *testing.T) {
 
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
+		if inner == "pkg/testkit" && !s.test {
+			return "it and its libraries are for tests, no part of the binary"
+		}
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):

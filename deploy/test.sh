@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 required=${RELAY_TEST_ENGINES:-}
 left_out=()
+containers=
 started=$SECONDS
 
 step() {
@@ -28,12 +29,34 @@ try() {
 setup() {
 	make --no-print-directory build
 	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
+	images
 	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
 	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
 }
 
+# The same suites run on engines as containers or as processes; these take containers where they can.
+contained='^(TestServe|TestRedis|TestKafkaCluster)$'
+
+# images makes containers possible: a Docker engine, and images that the environment names or that are
+# built here.
+images() {
+	if ! docker info >/dev/null 2>&1; then
+		left_out+=("engines as containers (need a Docker engine): they ran as processes")
+		return 0
+	fi
+	containers=yes
+	[ -n "${RELAY_TEST_KAFKA_IMAGE:-}" ] && [ -n "${RELAY_TEST_REDIS_IMAGE:-}" ] && return
+	deploy/engines/image.sh || { containers=; left_out+=("engines as containers (no image can be built): they ran as processes"); }
+}
+
 unit() {
-	CGO_ENABLED=0 go test -timeout 15m ./...
+	if [ -z "$containers" ]; then
+		CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 25m ./...
+		return
+	fi
+	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 25m -skip "$contained" ./...
+	echo "on engines as containers:"
+	CGO_ENABLED=0 RELAY_TEST_WITH=containers go test -timeout 15m -run "$contained" . ./pkg/testkit
 }
 
 # A build with crash points, which the release does not have.

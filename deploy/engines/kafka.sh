@@ -1,23 +1,27 @@
 #!/bin/sh
-# Runs one Apache Kafka broker in the foreground: kafka.sh DIRECTORY PORT CONTROLLER_PORT
-# The directory is formatted at the first start and kept. The process is the broker itself: end it by its id.
+# Runs one Apache Kafka broker in the foreground: kafka.sh DIRECTORY [property=value]…
+# A broker alone on 127.0.0.1:9092, unless properties say otherwise: the last one of a name counts. The
+# directory is formatted at the first start and kept. The process is the broker itself: end it by its id.
 set -eu
 
-here=$(cd "$(dirname "$0")" && pwd)
-jars=$(cd "$here/../.." && pwd)/bin/engines/kafka
-data=$1 port=$2 controller=$3
-[ -f "$jars/pom.sum" ] || { echo "kafka: run deploy/engines/fetch.sh first" >&2; exit 1; }
+data=$1
+shift
+# In a container the jars are where the images have them.
+jars=/opt/kafka/libs
+if [ ! -d "$jars" ]; then
+	jars=$(cd "$(dirname "$0")/../.." && pwd)/bin/engines/kafka
+	[ -f "$jars/pom.sum" ] || { echo "kafka: run deploy/engines/fetch.sh first" >&2; exit 1; }
+fi
 
 mkdir -p "$data"
 cat >"$data/server.properties" <<PROPERTIES
 process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@127.0.0.1:$controller
-listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
-advertised.listeners=PLAINTEXT://127.0.0.1:$port
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.quorum.voters=1@127.0.0.1:9093
+listeners=CLIENTS://127.0.0.1:9092,BROKERS://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093
+listener.security.protocol.map=CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
+inter.broker.listener.name=BROKERS
 log.dirs=$data/log
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
@@ -31,6 +35,9 @@ auto.create.topics.enable=false
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
 PROPERTIES
+for property; do
+	printf '%s\n' "$property" >>"$data/server.properties"
+done
 cat >"$data/log4j2.properties" <<'PROPERTIES'
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -40,7 +47,7 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d %p %c: %m%n
 PROPERTIES
 
-options="-Xms256m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=$data/log4j2.properties"
+options="-Xms128m -Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=$data/log4j2.properties"
 if [ ! -f "$data/log/meta.properties" ]; then
 	# A cluster id is 16 bytes in URL-safe base64; this one is the same everywhere, which matters to nobody on loopback.
 	java $options -cp "$jars/*" kafka.tools.StorageTool format -t cmVsYXktdGVzdC1rYWZrYQ -c "$data/server.properties" >/dev/null

@@ -1,10 +1,7 @@
 package testkit
 
 import (
-	"bytes"
-	"net"
-	"os/exec"
-	"sync"
+	"context"
 	"syscall"
 	"testing"
 	"time"
@@ -13,106 +10,131 @@ import (
 // stopLimit is how long an engine may take to end when it is asked to.
 const stopLimit = 30 * time.Second
 
-// Engine is a real engine that a test uses.
+// Engine is a real engine that a test uses. What it runs as is not the test's business: it can be stopped,
+// killed, frozen and started again all the same, unless it was found and belongs to somebody else.
 type Engine struct {
-	Addr string
+	Addr string // host:port; of Kafka several with commas between
+	URL  string // of Redis: redis://…
 	How  string // in words, for the log of the test
 
-	command []string      // empty when the engine was found, not started
-	limit   time.Duration // of a start
-	cmd     *exec.Cmd     // nil while it is stopped
-	wg      sync.WaitGroup
-	out     lockedBuffer
+	run   runner                                     // nil when the engine was found, not started
+	ready func(ctx context.Context, e *Engine) error // nil when it takes requests
+	limit time.Duration                              // of a start
+	dial  dialer                                     // from where the engine can be reached
 }
 
-// start starts an engine that is stopped when the test ends.
-func start(t testing.TB, e *Engine) *Engine {
+// runner is an engine as a process or as a container.
+type runner interface {
+	start() error // the first time, and after an end on the same address and data
+	signal(s syscall.Signal) error
+	wait(limit time.Duration) (ended bool)
+	output() string
+	remove() // ends it at once and clears what it left
+}
+
+// begin starts an engine that is removed when the test ends.
+func begin(t testing.TB, e *Engine) *Engine {
 	t.Helper()
-	t.Cleanup(func() { e.end(syscall.SIGTERM) })
+	t.Cleanup(e.run.remove)
 	e.Start(t)
 	t.Logf("runs on %s at %s", e.How, e.Addr)
 	return e
 }
 
-// Start starts the engine again after Stop, on the same address and data, and waits until it takes
-// connections.
+// found is an engine that somebody else runs.
+func found(t testing.TB, e *Engine) *Engine {
+	t.Helper()
+	t.Logf("runs on %s", e.How)
+	return e
+}
+
+// Start starts the engine again after Stop or Kill, on the same address and data, and waits until it takes
+// requests.
 func (e *Engine) Start(t testing.TB) {
 	t.Helper()
+	e.launch(t)
+	e.await(t)
+}
+
+func (e *Engine) launch(t testing.TB) {
+	t.Helper()
 	e.owned(t)
-	e.cmd = exec.Command(e.command[0], e.command[1:]...)
-	e.cmd.Stdout, e.cmd.Stderr = &e.out, &e.out
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := e.cmd.Start(); err != nil {
+	if err := e.run.start(); err != nil {
 		t.Fatalf("start %s: %v", e.How, err)
 	}
-	cmd, ended := e.cmd, make(chan struct{})
-	e.wg.Go(func() {
-		defer close(ended)
-		_ = cmd.Wait()
-	})
-	for deadline := time.Now().Add(e.limit); time.Now().Before(deadline); {
-		conn, err := net.DialTimeout("tcp", e.Addr, time.Second)
+}
+
+func (e *Engine) await(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), e.limit)
+	defer cancel()
+	for {
+		err := e.ready(ctx, e)
 		if err == nil {
-			conn.Close()
 			return
 		}
-		select {
-		case <-ended:
-			t.Fatalf("%s ended:\n%s", e.How, e.out.String())
-		case <-time.After(50 * time.Millisecond):
+		if e.run.wait(50 * time.Millisecond) {
+			t.Fatalf("%s ended:\n%s", e.How, e.run.output())
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s does not answer on %s (%v):\n%s", e.How, e.Addr, err, e.run.output())
 		}
 	}
-	t.Fatalf("%s does not answer on %s:\n%s", e.How, e.Addr, e.out.String())
 }
 
 // Stop ends the engine as its operator would: it may put its affairs in order.
 func (e *Engine) Stop(t testing.TB) {
 	t.Helper()
-	e.owned(t)
-	e.end(syscall.SIGTERM)
+	e.end(t, syscall.SIGTERM)
 }
 
 // Kill ends the engine with SIGKILL.
 func (e *Engine) Kill(t testing.TB) {
 	t.Helper()
-	e.owned(t)
-	e.end(syscall.SIGKILL)
+	e.end(t, syscall.SIGKILL)
 }
 
-// owned leaves a test out that must stop an engine which is not ours to stop.
+// Freeze stops the engine's clock, so to speak: its connections stay open and nothing answers on them.
+func (e *Engine) Freeze(t testing.TB) {
+	t.Helper()
+	e.send(t, syscall.SIGSTOP)
+}
+
+// Thaw lets a frozen engine go on.
+func (e *Engine) Thaw(t testing.TB) {
+	t.Helper()
+	e.send(t, syscall.SIGCONT)
+}
+
+// Owned leaves a test out that must stop an engine which is not ours to stop.
+func (e *Engine) Owned(t testing.TB) {
+	t.Helper()
+	e.owned(t)
+}
+
 func (e *Engine) owned(t testing.TB) {
 	t.Helper()
-	if len(e.command) == 0 {
+	if e.run == nil {
 		Absent(t, "%s cannot be stopped by a test", e.How)
 	}
 }
 
-func (e *Engine) end(s syscall.Signal) {
-	if e.cmd == nil || e.cmd.Process == nil {
+func (e *Engine) send(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	e.owned(t)
+	if err := e.run.signal(s); err != nil {
+		t.Fatalf("send %v to %s: %v", s, e.How, err)
+	}
+}
+
+func (e *Engine) end(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	e.send(t, s)
+	if e.run.wait(stopLimit) {
 		return
 	}
-	pid := e.cmd.Process.Pid
-	_ = syscall.Kill(-pid, s)
-	late := time.AfterFunc(stopLimit, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
-	e.wg.Wait()
-	late.Stop()
-	e.cmd = nil
-}
-
-// lockedBuffer takes the output of a process while the test may read it.
-type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	e.send(t, syscall.SIGKILL)
+	if !e.run.wait(stopLimit) {
+		t.Fatalf("%s outlives SIGKILL", e.How)
+	}
 }

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
@@ -64,47 +61,19 @@ func ChdbLibrary(t testing.TB) string {
 // FreePort returns a TCP port that was free a moment ago.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return freePorts(t, 1)[0]
 }
 
-// Kafka returns an Apache Kafka broker: RELAY_TEST_KAFKA_BROKERS, or a process made of the jars that
-// deploy/engines/fetch.sh leaves.
-func Kafka(t testing.TB) *Engine {
+func freePorts(t testing.TB, n int) []int {
 	t.Helper()
-	if found := os.Getenv("RELAY_TEST_KAFKA_BROKERS"); found != "" {
-		return &Engine{Addr: found, How: "Kafka at RELAY_TEST_KAFKA_BROKERS"}
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // not before all are taken, so that none comes twice
+		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
-	root := Root(t)
-	if _, err := os.Stat(filepath.Join(root, "bin", "engines", "kafka", "pom.sum")); err != nil {
-		Absent(t, "Apache Kafka: no jars; deploy/engines/fetch.sh gets them")
-	}
-	if _, err := exec.LookPath("java"); err != nil {
-		Absent(t, "Apache Kafka: no java")
-	}
-	port := FreePort(t)
-	return start(t, &Engine{
-		Addr: fmt.Sprintf("127.0.0.1:%d", port), How: "Apache Kafka, a process of its own", limit: time.Minute,
-		command: []string{filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir(), strconv.Itoa(port), strconv.Itoa(FreePort(t))},
-	})
-}
-
-// Redis returns a redis-server: RELAY_TEST_REDIS_ADDR, or a process of the system's package.
-func Redis(t testing.TB) *Engine {
-	t.Helper()
-	if found := os.Getenv("RELAY_TEST_REDIS_ADDR"); found != "" {
-		return &Engine{Addr: found, How: "Redis at RELAY_TEST_REDIS_ADDR"}
-	}
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		Absent(t, "redis-server is not installed")
-	}
-	port := FreePort(t)
-	return start(t, &Engine{
-		Addr: fmt.Sprintf("127.0.0.1:%d", port), How: "redis-server, a process of its own", limit: 20 * time.Second,
-		command: []string{"redis-server", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--dir", t.TempDir()},
-	})
+	return ports
 }

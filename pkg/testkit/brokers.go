@@ -1,0 +1,128 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+type dialer func(network, address string) (net.Conn, error)
+
+// Brokers is an Apache Kafka of several brokers.
+type Brokers struct {
+	Addr string    // of all, with commas between
+	Each []*Engine // none when they were found, not started
+
+	dial dialer
+}
+
+// Client returns a client of the cluster that the test closes with its end.
+func (b *Brokers) Client(t testing.TB) *kadm.Client {
+	t.Helper()
+	cl, err := b.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func (b *Brokers) client() (*kadm.Client, error) {
+	return kadm.NewOptClient(kgo.SeedBrokers(strings.Split(b.Addr, ",")...), kgo.DialTimeout(2*time.Second), kgo.RequestRetries(2*max(1, len(b.Each))),
+		kgo.Dialer(func(_ context.Context, network, host string) (net.Conn, error) { return b.dial(network, host) }))
+}
+
+// Start starts all that do not run, at once, and waits until each is in the cluster.
+func (b *Brokers) Start(t testing.TB) {
+	t.Helper()
+	for _, e := range b.Each {
+		e.launch(t)
+	}
+	for _, e := range b.Each {
+		e.await(t)
+	}
+}
+
+// Leader returns the broker that leads a partition.
+func (b *Brokers) Leader(t testing.TB, topic string, partition int32) *Engine {
+	t.Helper()
+	if len(b.Each) == 0 {
+		Absent(t, "brokers that were found cannot be stopped by a test")
+	}
+	details, err := b.Client(t).ListTopics(t.Context(), topic)
+	if err == nil {
+		err = details.Error()
+	}
+	if err != nil {
+		t.Fatalf("who leads %s-%d: %v", topic, partition, err)
+	}
+	id := int(details[topic].Partitions[partition].Leader)
+	if id < 1 || id > len(b.Each) {
+		t.Fatalf("%s-%d is led by broker %d", topic, partition, id)
+	}
+	return b.Each[id-1]
+}
+
+// InSync reports which of the topics' partitions lack a copy that keeps up; none when there are none.
+func (b *Brokers) InSync(ctx context.Context, topics ...string) (behind []string, err error) {
+	cl, err := b.client()
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	details, err := cl.ListTopics(ctx, topics...)
+	if err == nil {
+		err = details.Error()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range details.TopicsSet().Sorted() {
+		for _, n := range p.Partitions {
+			if d := details[p.Topic].Partitions[n]; len(d.ISR) < len(d.Replicas) {
+				behind = append(behind, fmt.Sprintf("%s-%d has %v of %v", p.Topic, n, d.ISR, d.Replicas))
+			}
+		}
+	}
+	return behind, nil
+}
+
+// knows is nil when the broker is a member of the cluster that takes requests.
+func (b *Brokers) knows(ctx context.Context, id int32) error {
+	members, err := b.members(ctx)
+	if err == nil && !slices.Contains(members, id) {
+		err = fmt.Errorf("broker %d is not among %v", id, members)
+	}
+	return err
+}
+
+// complete is nil when n or more brokers take requests.
+func (b *Brokers) complete(ctx context.Context, n int) error {
+	members, err := b.members(ctx)
+	if err == nil && len(members) < n {
+		err = fmt.Errorf("there are %v", members)
+	}
+	return err
+}
+
+func (b *Brokers) members(ctx context.Context) ([]int32, error) {
+	cl, err := b.client()
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	meta, err := cl.BrokerMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return meta.Brokers.NodeIDs(), nil
+}
