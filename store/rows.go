@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"math/big"
 	"net/netip"
 	"strings"
 	"time"
@@ -35,7 +34,7 @@ type eventRow struct {
 type deliveryRow struct {
 	*event.Outcome
 	source
-	version *big.Int
+	version event.Version
 }
 
 // receiptRow is one row of receipts.
@@ -43,13 +42,6 @@ type receiptRow struct {
 	*event.Receipt
 	source
 }
-
-// Ranks of a delivery's version. Delivered is the highest: within a run nothing moves away from it.
-const (
-	rankOpen uint64 = iota
-	rankEnded
-	rankDelivered
-)
 
 // decodeEvent reads a record of events.
 func decodeEvent(s source) (*eventRow, error) {
@@ -73,7 +65,7 @@ func decodeCommand(s source) (*deliveryRow, error) {
 	if err != nil || w.Run == "" {
 		return nil, err
 	}
-	version, err := deliveryVersion(w.Run, time.Time{}, rankOpen, -1)
+	version, err := event.QueuedVersion(w.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +84,7 @@ func decodeOutcome(s source) (*deliveryRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rank, proven := rankOpen, time.Time{}
-	switch {
-	case o.Status == event.Delivered:
-		rank, proven = rankDelivered, o.At
-	case o.Status.Terminal():
-		rank = rankEnded
-	}
-	version, err := deliveryVersion(o.Run, proven, rank, s.record.Offset)
+	version, err := o.Version(s.record.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -113,30 +98,6 @@ func decodeReceipt(s source) (*receiptRow, error) {
 		return nil, err
 	}
 	return &receiptRow{Receipt: x, source: s}, nil
-}
-
-// deliveryVersion is run_ms << 80 | rank << 64 | offset + 1. The milliseconds come from the time inside
-// the id of the run, run_… or rec_…; the automatic chain has no run and counts as 0, below every run.
-// The 1 keeps the first outcome of a partition apart from a command, which has the offset -1.
-//
-// What was delivered counts from the moment of its proof, if that is later than the run began: a chain
-// that delivers after a replay of the same event had failed must not be called failed for ever. The
-// moment stands in the record, so reading it again gives the same version.
-func deliveryVersion(run string, proven time.Time, rank uint64, offset int64) (*big.Int, error) {
-	var ms uint64
-	if !proven.IsZero() {
-		ms = uint64(max(proven.UnixMilli(), 0))
-	}
-	if run != "" {
-		prefix, _, _ := strings.Cut(run, "_")
-		r, err := id.Parse(prefix+"_", run)
-		if err != nil {
-			return nil, fmt.Errorf("read run %q: %w", run, err)
-		}
-		ms = max(ms, uint64(r.UnixMilli()))
-	}
-	v := new(big.Int).SetUint64(ms<<16 | rank)
-	return v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(uint64(offset+1))), nil
 }
 
 // version lets processed win over any other state, else the later record.

@@ -136,7 +136,7 @@ func deliveriesTable() *table[*deliveryRow] {
 		when("next_at", func(x r) time.Time { return x.NextAt }),
 		when("last_at", func(x r) time.Time { return x.At }),
 		text("run", func(x r) string { return x.Run }),
-		col("ver", "UInt128", func(x r) *big.Int { return x.version }),
+		col("ver", "UInt128", func(x r) *big.Int { return x.version.Big() }),
 	)
 }
 

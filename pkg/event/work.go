@@ -68,24 +68,33 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last one counts: it is ours, whatever stood in the record before.
+	x, err := decodeWire(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Work{
+		Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
+		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, Prior: x.Prior, PriorReason: x.PriorWhy,
+	}, nil
+}
+
+// decodeWire reads the header that makes an event record a work item. The last one counts: it is ours,
+// whatever stood in the record before.
+func decodeWire(r *stream.Record) (workWire, error) {
+	var x workWire
 	for _, h := range slices.Backward(r.Headers) {
 		if h.Key != hWork {
 			continue
 		}
-		var x workWire
 		if err := json.Unmarshal(h.Value, &x); err != nil {
-			return nil, fmt.Errorf("decode work item: %w", err)
+			return x, fmt.Errorf("decode work item: %w", err)
 		}
 		if x.V != 1 || x.Dest == "" || x.Attempt < 1 {
-			return nil, fmt.Errorf("decode work item: version %d, destination %q, attempt %d", x.V, x.Dest, x.Attempt)
+			return x, fmt.Errorf("decode work item: version %d, destination %q, attempt %d", x.V, x.Dest, x.Attempt)
 		}
-		return &Work{
-			Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
-			Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, Prior: x.Prior, PriorReason: x.PriorWhy,
-		}, nil
+		return x, nil
 	}
-	return nil, errors.New("decode work item: header " + hWork + " is missing")
+	return x, errors.New("decode work item: header " + hWork + " is missing")
 }
 
 func unixMilli(t time.Time) int64 {

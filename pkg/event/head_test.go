@@ -1,0 +1,181 @@
+package event_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func destsOf(h event.Head) (dests []string) {
+	h.EachDest(func(d []byte) { dests = append(dests, string(d)) })
+	return dests
+}
+
+func TestHead(t *testing.T) {
+	f := func(name string, delivers bool, change func(*event.Event)) {
+		t.Helper()
+		e := sample(t)
+		e.DuplicateOf = ""
+		change(e)
+		h, err := event.DecodeHead(e.Record())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.ID != e.ID || h.Delivers() != delivers {
+			t.Errorf("%s: %+v", name, h)
+		}
+		if delivers && !slices.Equal(destsOf(h), e.Dests) {
+			t.Errorf("%s: destinations %v, want %v", name, destsOf(h), e.Dests)
+		}
+	}
+	f("two destinations", true, func(*event.Event) {})
+	f("one destination", true, func(e *event.Event) { e.Dests = e.Dests[:1] })
+	f("no destination", false, func(e *event.Event) { e.Dests = nil })
+	f("duplicate", false, func(e *event.Event) { e.DuplicateOf = "evt_x" })
+	f("rejected", false, func(e *event.Event) { e.Verdict = event.VerdictRejected })
+}
+
+// The ledger must call undecodable what the dispatcher calls so, and no more.
+func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
+	f.Add("relay-id", []byte("evt_nope"), []byte("ep_1"))
+	f.Add("relay-v", []byte("2"), []byte("ep_1"))
+	f.Add("relay-remote-ip", []byte("nope"), []byte("ep_1"))
+	f.Add("relay-verdict", []byte("rejected"), []byte("ep_1"))
+	f.Add("relay-duplicate-of", []byte("x"), []byte("ep_1"))
+	f.Add("relay-dests", []byte("a,,b"), []byte("ep_1"))
+	f.Add("relay-work", []byte(`{"v":1,"d":"dst_1","a":1,"run":"run_1"}`), []byte("ep_1"))
+	f.Add("relay-work", []byte(`{"v":2,"d":"dst_1","a":1}`), []byte("ep_1"))
+	f.Add("x", []byte(""), []byte(""))
+	f.Fuzz(func(t *testing.T, key string, value, recordKey []byte) {
+		r := sample(t).Record()
+		r.Key = recordKey
+		r.Headers = append(r.Headers, stream.Header{Key: key, Value: value})
+		e, err := event.Decode(r)
+		h, herr := event.DecodeHead(r)
+		if (err == nil) != (herr == nil) {
+			t.Fatalf("Decode says %v, DecodeHead %v", err, herr)
+		}
+		if err == nil && (h.ID != e.ID || h.Duplicate != (e.DuplicateOf != "") || (h.Verdict == event.VerdictRejected) != (e.Verdict == event.VerdictRejected)) {
+			t.Fatalf("Decode says %+v, DecodeHead %+v", e, h)
+		}
+		w, err := event.DecodeWork(r)
+		c, cerr := event.DecodeChain(r)
+		if (err == nil) != (cerr == nil) {
+			t.Fatalf("DecodeWork says %v, DecodeChain %v", err, cerr)
+		}
+		if err == nil && c != (event.Chain{Event: w.Event.ID, Dest: w.Dest, Run: w.Run}) {
+			t.Fatalf("DecodeWork says %+v, DecodeChain %+v", w, c)
+		}
+	})
+}
+
+func TestWord(t *testing.T) {
+	o := &event.Outcome{
+		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Status: event.Held, Reason: event.BreakerOpen,
+		NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(), Run: newID(t).Text(id.Run),
+		Attempt: &event.Attempt{ID: newID(t), OK: true, ResponseBody: []byte("ok")},
+	}
+	f := func() {
+		t.Helper()
+		w, err := event.DecodeWord(o.Record())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := event.Word{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At, OK: o.Attempt != nil}
+		if o.Run != "" {
+			want.Run = []byte(o.Run)
+		}
+		if o.Reason != "" {
+			want.Reason = []byte(o.Reason)
+		}
+		if o.Attempt != nil {
+			want.Attempt = o.Attempt.ID
+		}
+		if d := cmp.Diff(want, w); d != "" {
+			t.Error(d)
+		}
+		mine, err := w.Version(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if theirs, err := o.Version(7); err != nil || mine != theirs {
+			t.Errorf("version %v of the word, %v of the outcome, %v", mine, theirs, err)
+		}
+	}
+	f()
+	o.Attempt, o.Status, o.Reason, o.Run = nil, event.Delivered, "", ""
+	f()
+	for _, spoil := range []func(*stream.Record){
+		func(r *stream.Record) { r.Key = nil },
+		func(r *stream.Record) { r.Value = nil },
+		func(r *stream.Record) { r.Value = r.Value[:20] },
+	} {
+		r := o.Record()
+		spoil(r)
+		if _, err := event.DecodeWord(r); err == nil {
+			t.Error("a broken outcome has a word")
+		}
+	}
+}
+
+// What is read of every record of the log must hardly allocate.
+func TestHeadsAndWordsAreCheap(t *testing.T) {
+	e := sample(t).Record()
+	o := (&event.Outcome{Event: newID(t), Endpoint: "ep_1", Dest: "dst_1", Status: event.Delivered, At: time.Now(), Attempt: &event.Attempt{ID: newID(t), OK: true}}).Record()
+	if n := testing.AllocsPerRun(100, func() { _, _ = event.DecodeHead(e) }); n > 1 {
+		t.Errorf("DecodeHead allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		w, _ := event.DecodeWord(o)
+		_, _ = w.Version(1)
+	}); n > 0 {
+		t.Errorf("DecodeWord allocates %v times", n)
+	}
+}
+
+// The order within a run is delivered, ended, open; then by the log; a later run comes after.
+func TestVersionOrder(t *testing.T) {
+	at := time.UnixMilli(1_800_000_000_000)
+	run := id.Lowest(at.Add(time.Hour)).Text(id.Run)
+	version := func(run string, status event.Status, at time.Time, offset int64) event.Version {
+		t.Helper()
+		v, err := (&event.Outcome{Run: run, Status: status, At: at}).Version(offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	queued, err := event.QueuedVersion(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ascending := []event.Version{
+		{},
+		version("", event.Pending, at, 0),
+		version("", event.Retrying, at, 9),
+		version("", event.Failed, at, 1),
+		version("", event.Skipped, at, 2),
+		version("", event.Delivered, at, 1),
+		version("", event.Delivered, at, 8),
+		queued,
+		version(run, event.Held, at, 0),
+		version(run, event.Failed, at, 3),
+		version(run, event.Delivered, at, 0),
+		version("", event.Delivered, at.Add(2*time.Hour), 4),
+	}
+	for i := range ascending[1:] {
+		a, b := ascending[i], ascending[i+1]
+		if a.Compare(b) >= 0 || b.Compare(a) <= 0 || a.Compare(a) != 0 || a.Big().Cmp(b.Big()) >= 0 {
+			t.Errorf("version %d, %v, does not come before the next, %v", i, a, b)
+		}
+	}
+	if _, err := event.QueuedVersion("nope"); err == nil {
+		t.Error("a run without an id has a version")
+	}
+}
