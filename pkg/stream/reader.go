@@ -110,6 +110,19 @@ func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*R
 // Committed returns the offsets that a group (named without the prefix) has committed for the topics;
 // partitions without a commit are left out.
 func (r *Reader) Committed(ctx context.Context, group string, topics ...string) (map[Partition]int64, error) {
+	marks, err := r.Marks(ctx, group, topics...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[Partition]int64, len(marks))
+	for p, m := range marks {
+		out[p] = m.Offset
+	}
+	return out, nil
+}
+
+// Marks is Committed with what the group has said beside the offsets.
+func (r *Reader) Marks(ctx context.Context, group string, topics ...string) (map[Partition]Mark, error) {
 	fetched, err := r.adm.FetchOffsets(ctx, r.cfg.Prefix+group)
 	if err == nil {
 		err = fetched.Error()
@@ -121,10 +134,10 @@ func (r *Reader) Committed(ctx context.Context, group string, topics ...string) 
 	for _, t := range topics {
 		wanted[r.cfg.Prefix+t] = t
 	}
-	out := make(map[Partition]int64)
+	out := make(map[Partition]Mark)
 	fetched.Each(func(o kadm.OffsetResponse) {
 		if t, ok := wanted[o.Topic]; ok && o.At >= 0 {
-			out[Partition{t, o.Partition}] = o.At
+			out[Partition{t, o.Partition}] = Mark{Offset: o.At, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata}
 		}
 	})
 	return out, nil

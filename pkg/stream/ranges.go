@@ -1,0 +1,99 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Range is the stretch of a partition's offsets [From, To).
+type Range struct {
+	Partition
+	From, To int64
+}
+
+// ErrTrimmed means that the log deleted records before they were read.
+var ErrTrimmed = errors.New("records were deleted before they were read")
+
+// What ReadRanges holds of the log ahead of its callback, per broker and per partition, and how many
+// records it hands over at once. A larger record comes alone.
+const (
+	rangeFetch          = 4 << 20
+	rangePartitionFetch = 1 << 20
+	rangePoll           = 1000
+)
+
+// ReadRanges calls each with the records of the ranges, in order within a partition, and returns when it has
+// seen the last of every range, when each returns an error (ErrStop ends it with nil), or with
+// ErrTrimmed. Each partition may be in one range only. While each runs, nothing more than a few megabytes is
+// fetched. It has a client of its own.
+func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Partition, []*Record) error) error {
+	from := make(map[string]map[int32]kgo.Offset)
+	ends := make(map[Partition]int64)
+	for _, g := range ranges {
+		if g.From >= g.To {
+			continue
+		}
+		t := r.cfg.Prefix + g.Topic
+		if from[t] == nil {
+			from[t] = make(map[int32]kgo.Offset)
+		}
+		from[t][g.Index] = kgo.NewOffset().At(g.From)
+		ends[g.Partition] = g.To
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	cl, err := r.cfg.newClient("ranges",
+		kgo.ConsumePartitions(from),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.DisableFetchSessions(),
+		kgo.FetchMaxBytes(rangeFetch),
+		kgo.FetchMaxPartitionBytes(rangePartitionFetch),
+	)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for len(ends) > 0 {
+		fs := cl.PollRecords(ctx, rangePoll)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, e := range fs.Errors() {
+			if errors.Is(e.Err, kerr.OffsetOutOfRange) {
+				e.Err = ErrTrimmed
+			}
+			return fmt.Errorf("read %s[%d]: %w", e.Topic, e.Partition, e.Err)
+		}
+		var failed error
+		fs.EachPartition(func(p kgo.FetchTopicPartition) {
+			part := Partition{p.Topic[len(r.cfg.Prefix):], p.Partition}
+			end, wanted := ends[part]
+			if failed != nil || !wanted || len(p.Records) == 0 {
+				return
+			}
+			records := p.Records
+			if last := records[len(records)-1]; last.Offset >= end-1 {
+				for len(records) > 0 && records[len(records)-1].Offset >= end {
+					records = records[:len(records)-1]
+				}
+				delete(ends, part)
+				cl.PauseFetchPartitions(map[string][]int32{p.Topic: {p.Partition}})
+			}
+			if len(records) > 0 {
+				failed = each(part, records)
+			}
+		})
+		if errors.Is(failed, ErrStop) {
+			return nil
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package stream
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Ranges of several partitions are read to their ends and not beyond, whatever else the log holds.
+func TestReadRanges(t *testing.T) {
+	_, c, p := broker(t)
+	for i := range byte(30) {
+		for _, topic := range []string{Events, Outcomes} {
+			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte{i}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, err := NewReader(c, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	events, outcomes := Partition{Topic: Events}, Partition{Topic: Outcomes}
+	var got map[Partition][]int64
+	read := func(each func() error, ranges ...Range) error {
+		got = map[Partition][]int64{}
+		return r.ReadRanges(t.Context(), ranges, func(p Partition, records []*Record) error {
+			for _, r := range records {
+				got[p] = append(got[p], r.Offset)
+			}
+			return each()
+		})
+	}
+	on := func() error { return nil }
+	if err := read(on, Range{events, 27, 30}, Range{outcomes, 3, 5}, Range{Partition{Commands, 0}, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[Partition][]int64{events: {27, 28, 29}, outcomes: {3, 4}}, got); d != "" {
+		t.Error(d)
+	}
+	broken := errors.New("broken")
+	if err := read(func() error { return broken }, Range{events, 0, 30}); !errors.Is(err, broken) {
+		t.Errorf("ended with %v", err)
+	}
+	if err := read(func() error { return ErrStop }, Range{events, 0, 30}); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if err := r.Trim(t.Context(), events, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(on, Range{events, 5, 30}); !errors.Is(err, ErrTrimmed) {
+		t.Errorf("deleted records were not missed: %v, read %v", err, got)
+	}
+}
+
+// A commit comes back with all that was said beside its offset.
+func TestMarks(t *testing.T) {
+	_, c, p := broker(t)
+	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	m := join(t, c, GroupConfig{})
+	poll(t, m, func([]*Record) bool { return true })
+	at := Partition{Topic: Events}
+	want := Mark{Offset: 3, LeaderEpoch: -1, Metadata: EncodeHoles(3, []Hole{{5, 6}})}
+	if err := m.Commit(t.Context(), map[Partition]Mark{at: want}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(c, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got, err := r.Marks(t.Context(), "group", Events, Commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[Partition]Mark{at: want}, got); d != "" {
+		t.Error(d)
+	}
+}
