@@ -67,9 +67,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// groupName of the consumer group, and what the dispatcher asks of it.
+// What the dispatcher asks of its consumer group.
 const (
-	groupName = "dispatch"
 	// maxPoll bounds what one poll adds to the memory of a partition that is about to rest.
 	maxPoll = 256
 	// maxFetch is how many bytes one fetch brings of a partition; what is left of it when the partition
@@ -155,7 +154,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := stream.NewGroup(d.stream, stream.GroupConfig{
-		Name: groupName, Topics: topics, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
+		Name: stream.DispatchGroup, Topics: topics, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
 		MaxPartitionBytes: maxFetch,
 		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
 		Revoked:           func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },

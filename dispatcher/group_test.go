@@ -329,7 +329,7 @@ func TestPoison(t *testing.T) {
 			for _, h := range r.Headers {
 				header[h.Key] = string(h.Value)
 			}
-			if header[stream.DeadError] == "" || header[stream.DeadGroup] != groupName {
+			if header[stream.DeadError] == "" || header[stream.DeadGroup] != stream.DispatchGroup {
 				t.Errorf("dead record without its cause: %v", header)
 			}
 			dead[header[stream.DeadTopic]+"/"+header[stream.DeadOffset]] = string(r.Value)

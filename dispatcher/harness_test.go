@@ -394,7 +394,7 @@ func (w *world) committed(p stream.Partition) int64 {
 		w.tb.Fatal(err)
 	}
 	defer reader.Close()
-	offsets, err := reader.Committed(w.tb.Context(), groupName, p.Topic)
+	offsets, err := reader.Committed(w.tb.Context(), stream.DispatchGroup, p.Topic)
 	if err != nil {
 		w.tb.Fatal(err)
 	}

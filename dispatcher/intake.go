@@ -151,7 +151,7 @@ func (d *Dispatcher) bury(s *slot, r *stream.Record, cause error) {
 	d.metrics.dead.Inc()
 	d.log.LogAttrs(context.Background(), slog.LevelError, "bury record that cannot be decoded", slog.String("topic", s.part.id.Topic),
 		slog.Int("partition", int(s.part.id.Index)), slog.Int64("offset", r.Offset), slog.Any("error", cause))
-	grave := d.stream.DeadRecord(r, groupName, cause)
+	grave := d.stream.DeadRecord(r, stream.DispatchGroup, cause)
 	grave.Key, grave.Value = bytes.Clone(grave.Key), bytes.Clone(grave.Value)
 	steps := []step{{topic: stream.Dead, record: grave, crash: crashRetry}}
 	for _, o := range epitaphs(r, d.now()) {

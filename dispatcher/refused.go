@@ -58,7 +58,7 @@ func (f *finisher) replace(c *completion, cause error) {
 		s.record = &stream.Record{Key: s.record.Key, Headers: headers}
 	default:
 		f.metrics.dead.Inc()
-		grave := f.stream.DeadRecord(s.record, groupName, fmt.Errorf("continue %s: %w", c.name(), cause))
+		grave := f.stream.DeadRecord(s.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", c.name(), cause))
 		c.steps = []step{{topic: stream.Dead, record: grave, crash: crashRetry}, outcomeStep(f.epitaph(c))}
 	}
 	c.tries = 0

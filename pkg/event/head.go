@@ -69,10 +69,12 @@ func DecodeHead(r *stream.Record) (Head, error) {
 	return h, nil
 }
 
-// Chain names a delivery and the run that it belongs to, empty for the automatic chain.
+// Chain names a delivery and the run that it belongs to, empty for the automatic chain, and says when the
+// record that was read is due.
 type Chain struct {
 	Event     id.ID
 	Dest, Run string
+	Due       time.Time
 }
 
 // DecodeChain reads which chain a record of commands or retry.* continues. It refuses what DecodeWork
@@ -86,7 +88,7 @@ func DecodeChain(r *stream.Record) (Chain, error) {
 	if err != nil {
 		return Chain{}, err
 	}
-	return Chain{Event: h.ID, Dest: x.Dest, Run: x.Run}, nil
+	return Chain{Event: h.ID, Dest: x.Dest, Run: x.Run, Due: fromMilli(x.Due)}, nil
 }
 
 // Word is what an outcome says about a delivery, without the details of the request. Reading it allocates

@@ -69,7 +69,7 @@ func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
 		if (err == nil) != (cerr == nil) {
 			t.Fatalf("DecodeWork says %v, DecodeChain %v", err, cerr)
 		}
-		if err == nil && c != (event.Chain{Event: w.Event.ID, Dest: w.Dest, Run: w.Run}) {
+		if err == nil && c != (event.Chain{Event: w.Event.ID, Dest: w.Dest, Run: w.Run, Due: w.Due}) {
 			t.Fatalf("DecodeWork says %+v, DecodeChain %+v", w, c)
 		}
 	})

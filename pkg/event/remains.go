@@ -16,6 +16,7 @@ type Remains struct {
 	Type     string
 	Run      string
 	Dests    []string // of the deliveries that the record stood for
+	Exact    bool     // Run and Dests are those of a work item; otherwise it may have been any of the event's
 }
 
 // Salvage reads the remains. It reports false when they do not name a delivery: then nothing can be
@@ -39,7 +40,7 @@ func Salvage(r *stream.Record) (Remains, bool) {
 		case hWork:
 			var x workWire
 			if json.Unmarshal(h.Value, &x) == nil && x.Dest != "" {
-				s.Run, s.Dests = x.Run, []string{x.Dest}
+				s.Run, s.Dests, s.Exact = x.Run, []string{x.Dest}, true
 			}
 		}
 	}

@@ -17,6 +17,10 @@ const (
 	Nodes            = "nodes"
 )
 
+// DispatchGroup is the consumer group that delivers, without the prefix. What it has committed says what is
+// still to be done.
+const DispatchGroup = "dispatch"
+
 // Tier is a retry topic: every record in it waits the same time, so its order of arrival is its
 // order of falling due.
 type Tier struct {

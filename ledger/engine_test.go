@@ -1,0 +1,165 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// bench is a log on a real protocol, and a member of the group that dispatches.
+type bench struct {
+	t        *testing.T
+	stream   stream.Config
+	producer *stream.Producer
+	ids      *id.Generator
+}
+
+// onEngines runs a test on the log that the binary carries and on Apache Kafka.
+func onEngines(t *testing.T, f func(*bench)) {
+	t.Run("embedded", func(t *testing.T) {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cluster.Close)
+		f(newBench(t, cluster.ListenAddrs()))
+	})
+	t.Run("apache", func(t *testing.T) { f(newBench(t, []string{testkit.Kafka(t).Addr})) })
+}
+
+func newBench(t *testing.T, brokers []string) *bench {
+	b := &bench{t: t, stream: stream.Config{Brokers: brokers, Prefix: "ledger."}, ids: id.NewGenerator(time.Now)}
+	if _, err := stream.Migrate(t.Context(), b.stream, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if b.producer, err = stream.NewProducer(b.stream, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.producer.Close)
+	return b
+}
+
+func (b *bench) put(topic string, partition int32, r *stream.Record) (offset int64) {
+	b.t.Helper()
+	if err := b.producer.ProduceSync(b.t.Context(), topic, partition, r); err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Offset
+}
+
+func (b *bench) newID(partition int32) id.ID {
+	d, err := b.ids.New(partition)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return d
+}
+
+func (b *bench) accept(partition int32, dests ...string) *event.Event {
+	e := &event.Event{ID: b.newID(partition), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceAPI, Verdict: event.VerdictVerified, Dests: dests, Body: []byte("body")}
+	b.put(stream.Events, partition, e.Record())
+	return e
+}
+
+func (b *bench) say(e *event.Event, dest string, status event.Status, next time.Time) {
+	o := &event.Outcome{Event: e.ID, Account: "acc_1", Endpoint: "ep_1", Dest: dest, Status: status, At: time.Now(), NextAt: next}
+	if status == event.Delivered {
+		o.Attempt = &event.Attempt{ID: b.newID(0), OK: true}
+	}
+	b.put(stream.Outcomes, e.ID.Partition(), o.Record())
+}
+
+func (b *bench) retry(topic string, e *event.Event, dest string) (offset int64) {
+	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.put(topic, e.ID.Partition(), r)
+}
+
+// commit commits as the dispatchers do.
+func (b *bench) commit(topic string, partition int32, mark int64, holes ...stream.Hole) {
+	b.t.Helper()
+	p := stream.Partition{Topic: topic, Index: partition}
+	committed := stream.Mark{Offset: mark, LeaderEpoch: -1, Metadata: stream.EncodeHoles(mark, holes)}
+	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer g.Close()
+	if err := g.Poll(b.t.Context(), func(stream.Partition, []*stream.Record) {}); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := g.Commit(b.t.Context(), map[stream.Partition]stream.Mark{p: committed}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) audit(span ledger.Span) ledger.Report {
+	b.t.Helper()
+	r, err := ledger.Audit(b.t.Context(), b.stream, span)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+// One delivery of each kind, over the real protocol.
+func TestAuditOnEngines(t *testing.T) {
+	onEngines(t, func(b *bench) {
+		began := time.Now()
+		ok, twice, later, hop := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
+		b.accept(0) // no destination
+		waiting := b.accept(1, "a")
+		b.say(ok, "a", event.Delivered, time.Time{})
+		b.say(ok, "b", event.Failed, time.Time{})
+		b.say(twice, "a", event.Delivered, time.Time{})
+		b.say(twice, "a", event.Delivered, time.Time{})
+		b.say(later, "a", event.Retrying, time.Now().Add(time.Hour))
+		b.say(hop, "a", event.Retrying, time.Now().Add(time.Hour))
+		b.retry("retry.5s", ok, "a")
+		b.retry("retry.5s", later, "a")
+		b.retry("retry.5s", hop, "a")
+		b.retry("retry.1h", hop, "a")
+		b.commit(stream.Events, 0, 5)
+		b.commit("retry.5s", 0, 1, stream.Hole{From: 2, To: 3})
+
+		want := ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 1, InFlight: 3, Duplicates: 1}
+		if d := cmp.Diff(want, b.audit(ledger.Span{}).Counts); d != "" {
+			t.Error(d)
+		}
+		if got := b.audit(ledger.Span{Partitions: []int32{1}}).Counts; got != (ledger.Counts{Accepted: 1, InFlight: 1}) {
+			t.Errorf("partition 1: %v", got)
+		}
+		if got := b.audit(ledger.Span{Until: began}).Counts; got != (ledger.Counts{}) {
+			t.Errorf("before anything was accepted: %v", got)
+		}
+		if _, err := ledger.Audit(t.Context(), b.stream, ledger.Span{Limit: 5}); !errors.Is(err, ledger.ErrTooMany) {
+			t.Errorf("more than five things in one partition: %v", err)
+		}
+		// A commit passes what was not done, and the event of partition 1 ends.
+		b.commit("retry.5s", 0, 3)
+		b.say(waiting, "a", event.Skipped, time.Time{})
+		r := b.audit(ledger.Span{Since: began.Add(-time.Minute)})
+		want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Residue: 1, Duplicates: 1}
+		if d := cmp.Diff(want, r.Counts); d != "" {
+			t.Error(d)
+		}
+		lost := []ledger.Lost{{Event: later.ID, Dest: "a", Status: event.Retrying, Offset: 4}}
+		if d := cmp.Diff(lost, r.Lost); d != "" {
+			t.Error(d)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// judge says what became of the deliveries in a book.
+type judge struct {
+	book      *book
+	partition int32
+	// What was done of these topics when the cut was made.
+	events, commands stream.Done
+	// Until then, in unix ms, the last word of a delivery that speaks of a later time is believed without
+	// proof; 0 = believe nothing.
+	believe int64
+
+	counts   Counts
+	believed int                                                // counted as in flight without proof
+	lost     []Lost                                             // at most maxLost
+	onEvent  func(event id.ID, e entry, its Counts, ended bool) // told of every event; may be nil
+	onLost   func(Lost)                                         // told of what is lost, once each; may be nil
+	scratch  []uint32
+}
+
+// run judges everything. An event has ended when nothing more is expected of any chain of it.
+func (j *judge) run() {
+	for event, e := range j.book.events {
+		before := j.counts
+		ended := j.event(event, e)
+		if j.onEvent != nil {
+			j.onEvent(event, e, j.counts.minus(before), ended)
+		}
+	}
+	for offset, p := range j.book.poison {
+		switch {
+		case p.buried:
+			j.counts.count(classDead)
+		case !j.events.Has(offset):
+			j.counts.count(classInFlight)
+		default:
+			j.counts.count(classResidue)
+			j.miss(Lost{Partition: j.partition, Offset: offset}, &p.told)
+		}
+	}
+}
+
+func (j *judge) event(event id.ID, e entry) (ended bool) {
+	if e.first == 0 {
+		j.counts.count(e.class)
+		return true
+	}
+	rows := j.scratch[:0]
+	for i := e.first; i != 0; i = j.book.rows[i].next {
+		rows = append(rows, i)
+	}
+	j.scratch = rows
+	if len(rows) > 1 {
+		slices.SortFunc(rows, func(a, b uint32) int { return cmp.Compare(j.book.rows[a].dest, j.book.rows[b].dest) })
+	}
+	ended = true
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && j.book.rows[rows[n]].dest == j.book.rows[rows[0]].dest {
+			n++
+		}
+		class, over := j.delivery(event, rows[:n])
+		j.counts.count(class)
+		ended = ended && over
+		rows = rows[n:]
+	}
+	return ended
+}
+
+// delivery judges one event and destination by its chains. Each chain must have ended, or its work must be
+// in the log; the newest word says how the delivery stands.
+func (j *judge) delivery(event id.ID, chains []uint32) (class, bool) {
+	newest, lost, over := &j.book.rows[chains[0]], false, true
+	for _, i := range chains {
+		x := &j.book.rows[i]
+		j.counts.Duplicates += int(x.again)
+		if x.version.Compare(newest.version) > 0 {
+			newest = x
+		}
+		switch {
+		case x.status.ended():
+		case j.proof(x):
+			over = false
+		case x.buried:
+		case x.promise > j.believe && j.believe > 0:
+			over = false
+			j.believed++
+		default:
+			over, lost = false, true
+			j.miss(j.book.lost(event, j.partition, x), &x.told)
+		}
+	}
+	switch {
+	case lost:
+		return classResidue, false
+	case newest.status == delivered:
+		return classDelivered, over
+	case newest.status == failed:
+		return classFailed, over
+	case newest.status == skipped:
+		return classSkipped, over
+	case newest.status == undecodable || newest.buried && !j.proof(newest):
+		return classDead, over
+	}
+	return classInFlight, over
+}
+
+// proof reports whether undone work of the chain stood in the log when the cut was made.
+func (j *judge) proof(x *row) bool {
+	switch {
+	case x.proven:
+		return true
+	case x.from == inEvents:
+		return !j.events.Has(x.origin)
+	case x.from == inCommands:
+		return !j.commands.Has(x.origin)
+	}
+	return false
+}
+
+// want marks the chains whose work must be looked for in the retry topics, and returns how many these are.
+func (j *judge) want() (n int) {
+	for i := range j.book.rows[1:] {
+		x := &j.book.rows[i+1]
+		x.proven = false
+		x.wanted = !x.status.ended() && !j.proof(x) && (j.believe == 0 || x.promise <= j.believe)
+		if x.wanted {
+			n++
+		}
+	}
+	return n
+}
+
+func (j *judge) miss(l Lost, told *bool) {
+	if len(j.lost) < maxLost {
+		j.lost = append(j.lost, l)
+	}
+	if j.onLost != nil && !*told {
+		*told = true
+		j.onLost(l)
+	}
+}
+
+// lost describes a chain.
+func (b *book) lost(of id.ID, partition int32, x *row) Lost {
+	return Lost{
+		Event: of, Dest: b.names.text[x.dest], Run: b.names.text[x.run], Status: x.status.word(), Reason: event.Reason(b.names.text[x.reason]),
+		Partition: partition, Offset: int64(x.version.Lo) - 1,
+	}
+}
+
+// word is the status as others know it.
+func (s status) word() event.Status {
+	return [...]event.Status{silent: "", pending: event.Pending, retrying: event.Retrying, held: event.Held, delivered: event.Delivered, failed: event.Failed, skipped: event.Skipped, undecodable: event.Failed}[s]
+}
