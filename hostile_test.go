@@ -12,7 +12,6 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,22 +143,6 @@ func (h *hostile) listed(endpoint string) map[string]string {
 	}
 }
 
-// rss is the resident memory of the relay process itself, in bytes.
-func (h *hostile) rss() int {
-	h.t.Helper()
-	for line := range strings.Lines(string(readFile(h.t, fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid)))) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
-			kb, err := strconv.Atoi(fields[1])
-			if err != nil {
-				h.t.Fatal(err)
-			}
-			return kb << 10
-		}
-	}
-	h.t.Fatal("no VmRSS")
-	return 0
-}
-
 // Bounds of what all the attacks together may add: to the resident memory, most of which is garbage that waits
 // for Go's collector (a body becomes a record, a request of the log, a row, and their copies on the way), and
 // to what is in use after a collection. Not judged in short runs: the race detector, which does those, takes
@@ -232,29 +215,11 @@ func TestHostileClients(t *testing.T) {
 	t.Logf("%d events were answered 2xx, %d are listed", len(h.stored), len(rows))
 }
 
-var adminLine = regexp.MustCompile(`metrics and pprof" addr=(\S+)`)
-
 // inUse is the heap that is in use after a collection, in bytes, as the process itself says.
 func (h *hostile) inUse() int {
 	h.t.Helper()
-	admin := adminLine.FindStringSubmatch(h.logs.String())
-	if admin == nil {
-		h.t.Fatalf("no address of the metrics in\n%s", h.logs)
-	}
-	get := func(path string) string {
-		res, err := http.Get("http://" + admin[1] + path)
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		return string(text)
-	}
-	get("/debug/pprof/heap?gc=1")
-	for line := range strings.Lines(get("/metrics")) {
+	h.admin("/debug/pprof/heap?gc=1")
+	for line := range strings.Lines(h.admin("/metrics")) {
 		if value, ok := strings.CutPrefix(line, "go_memstats_heap_inuse_bytes "); ok {
 			bytes, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			if err != nil {

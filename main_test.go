@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"flag"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -55,10 +57,12 @@ type process struct {
 	dir    string
 	args   []string
 	env    []string
-	cmd    *exec.Cmd
-	wg     sync.WaitGroup
-	over   chan struct{} // closed when the process has ended
-	exit   error         // set before over is closed
+	// adminAt is the address of the metrics; unless set it is read from the log.
+	adminAt string
+	cmd     *exec.Cmd
+	wg      sync.WaitGroup
+	over    chan struct{} // closed when the process has ended
+	exit    error         // set before over is closed
 }
 
 // newProcess prepares a relay whose deliveries reach sinks: loopback is allowed and their certificate is
@@ -179,6 +183,27 @@ func (p *process) ended(limit time.Duration) error {
 		p.t.Fatalf("relay %v runs on after %v:\n%s", p.args, limit, p.logs)
 		return nil
 	}
+}
+
+var adminLine = regexp.MustCompile(`metrics and pprof" addr=(\S+)`)
+
+// admin reads a page of the server of metrics.
+func (p *process) admin(path string) string {
+	p.t.Helper()
+	address := p.adminAt
+	if found := adminLine.FindStringSubmatch(p.logs.String()); address == "" && found != nil {
+		address = found[1]
+	}
+	res, err := http.Get("http://" + address + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // tail keeps the last 64 KB that were written.

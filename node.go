@@ -105,12 +105,12 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 func (n *node) startControl() error {
 	ctx, cancel := context.WithTimeout(n.st.ctx, time.Minute)
 	defer cancel()
-	partitions, err := n.checkTopics(ctx)
+	partitions, err := n.awaitLog(ctx)
 	if err != nil {
 		return err
 	}
 	n.control, err = control.New(control.Config{
-		Node: n.s.NodeName, Version: version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
+		Node: n.s.NodeName, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return err
@@ -127,6 +127,29 @@ func (n *node) startLimiter() error {
 	}
 	n.st.start("limiter", n.limiter.Run)
 	return nil
+}
+
+// awaitLog returns the number of partitions. A broker that is started at the same time as this node, or again,
+// is waited for until ctx ends; anything else that is wrong with the log is an error at once.
+func (n *node) awaitLog(ctx context.Context) (int32, error) {
+	const pause = 500 * time.Millisecond
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		partitions, err := n.checkTopics(ctx)
+		var away *net.OpError
+		if !errors.As(err, &away) {
+			return partitions, err
+		}
+		if !told {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for Kafka", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-tick.C:
+		}
+	}
 }
 
 func (n *node) startProducer() error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -87,6 +88,35 @@ func (c *cluster) balanced(members int) {
 		}
 		return ""
 	})
+}
+
+// lags says how far behind the groups are, and who has what.
+func (c *cluster) lags() string {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
+	if err != nil {
+		return err.Error()
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	described, err := kadm.NewClient(cl).Lag(ctx, c.prefix+"dispatch", c.prefix+"store")
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	for _, g := range described.Sorted() {
+		fmt.Fprintf(&text, "group %s is %s\n", g.Group, g.State)
+		for _, l := range g.Lag.Sorted() {
+			owner := "nobody"
+			if l.Member != nil {
+				owner = l.Member.MemberID
+			}
+			if l.Lag != 0 || l.Member == nil {
+				fmt.Fprintf(&text, "  %s[%d] at %d of %d: lag %d, %s\n", l.Topic, l.Partition, l.Commit.At, l.End.Offset, l.Lag, owner)
+			}
+		}
+	}
+	return text.String()
 }
 
 // TestServe runs nodes on Apache Kafka, redis-server and the ClickHouse engine, each a process of its own.

@@ -52,17 +52,19 @@ func (b *breaker) failed(now time.Duration) bool {
 	return true
 }
 
-// due says whether Run may ask: an open breaker only now and then.
+// due says whether it is time to probe.
 func (b *breaker) due(now time.Duration) bool {
+	if !b.open.Load() {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.open.Load() || now >= b.next
+	return now >= b.next
 }
 
-// close says whether it was open.
-func (b *breaker) close() bool {
+func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = 0
-	return b.open.Swap(false)
+	b.open.Store(false)
 }
