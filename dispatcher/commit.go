@@ -24,15 +24,22 @@ func (d *Dispatcher) committer(ctx context.Context) {
 		case <-tick.C:
 		case <-d.commitNow:
 		}
-		d.commitMu.Lock()
 		d.commit(ctx, d.assignment())
-		d.commitMu.Unlock()
 	}
 }
 
-// commit stores what is new of the partitions. A failure is made good by the next commit, or costs
-// duplicates. commitMu is held.
+// commit stores what is new of the partitions, within commitTimeout, its turn included. A failure is made
+// good by the next commit, or costs duplicates.
 func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	select {
+	case d.committing <- struct{}{}:
+		defer func() { <-d.committing }()
+	case <-ctx.Done():
+		d.commitFailed(ctx, ctx.Err())
+		return
+	}
 	marks := make(map[stream.Partition]stream.Mark)
 	holes := 0
 	for _, p := range parts {
@@ -44,16 +51,26 @@ func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
 	if len(marks) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
 	if err := d.group.Commit(ctx, marks); err != nil {
 		for _, p := range parts {
 			p.putBack()
 		}
-		d.metrics.commitErrors.Inc()
-		d.log.LogAttrs(ctx, slog.LevelWarn, "commit failed", slog.Any("error", err))
+		d.commitFailed(ctx, err)
 		return
 	}
 	d.metrics.holes.Set(float64(holes))
 	d.faults.at(crashCommit)
+}
+
+func (d *Dispatcher) commitFailed(ctx context.Context, err error) {
+	d.metrics.commitErrors.Inc()
+	d.log.LogAttrs(ctx, slog.LevelWarn, "commit failed", slog.Any("error", err))
+}
+
+// stripped hears that brokers did not take the holes of these partitions: until a commit has room for them
+// again, what is done beyond the offset would be done twice after a crash.
+func (d *Dispatcher) stripped(ids []stream.Partition) {
+	d.metrics.withoutHoles.Add(float64(len(ids)))
+	d.log.LogAttrs(context.Background(), slog.LevelWarn, "brokers refuse the metadata of commits as too large, committing without",
+		slog.Int("partitions", len(ids)), slog.String("topic", ids[0].Topic), slog.Int("partition", int(ids[0].Index)))
 }

@@ -77,11 +77,12 @@ const (
 	// maxFetchWait bounds how late a partition that is resumed is fetched, and so how fast a deep tier
 	// flows: its share of the memory in this time. It costs an idle node ten small requests a second.
 	maxFetchWait = 100 * time.Millisecond
-	// revokeWait is how long a rebalance waits for requests in flight; the group gives a member 30 s.
+	// revokeWait is how long a rebalance waits for requests in flight. Of the 30 s that the group gives a
+	// member, up to 2 s pass until a heartbeat tells it, and up to commitTimeout for the commit.
 	revokeWait = 20 * time.Second
 	// commitAfter finished records a commit is made even if its time has not come.
 	commitAfter = 5000
-	// commitTimeout bounds one commit; with revokeWait it is less than what the group gives.
+	// commitTimeout bounds one commit, and the wait for one that is on its way.
 	commitTimeout = 5 * time.Second
 	// sweepEvery is how often empty lanes are looked for.
 	sweepEvery = time.Minute
@@ -113,7 +114,9 @@ type Dispatcher struct {
 	due       chan struct{} // a tier partition has a new head
 	gone      chan retirement
 
-	commitMu sync.Mutex // held from reading marks until they are committed, so that no old mark is committed after a newer one
+	// committing is full from reading marks until they are committed, so that no old mark is committed after
+	// a newer one. Whoever fills it does so for at most commitTimeout.
+	committing chan struct{}
 
 	mu    sync.RWMutex // guards parts
 	parts map[stream.Partition]*partition
@@ -128,7 +131,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, keyring: deps.Keyring, ids: deps.IDs,
 		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), faults: newFaults(),
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
-		commitNow: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
 	}
 	d.lanes = newLanes(cfg, deps.Now, d.wake)
@@ -159,6 +162,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
 		Revoked:           func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
 		Lost:              func(ids []stream.Partition) { d.lost(d.named(ids)) },
+		Stripped:          d.stripped,
 	})
 	if err != nil {
 		return err
@@ -223,9 +227,7 @@ func (d *Dispatcher) release(ctx context.Context, parts []*partition, limit time
 		}
 		break
 	}
-	d.commitMu.Lock()
 	d.commit(ctx, parts)
-	d.commitMu.Unlock()
 	d.drop(parts)
 }
 
@@ -234,9 +236,9 @@ func (d *Dispatcher) lost(parts []*partition) {
 	for _, p := range parts {
 		p.stop()
 	}
-	d.commitMu.Lock() // a commit on its way must not end after this
+	d.committing <- struct{}{} // a commit on its way must not end after this
 	d.drop(parts)
-	d.commitMu.Unlock()
+	<-d.committing
 }
 
 // named are those of the partitions that are here.

@@ -18,6 +18,7 @@ type metrics struct {
 	produceErrors prometheus.Counter
 	refused       *prometheus.CounterVec // by topic
 	commitErrors  prometheus.Counter
+	withoutHoles  prometheus.Counter
 	holes         prometheus.Gauge
 	retired       prometheus.Counter
 }
@@ -42,6 +43,8 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 			Name: "relay_dispatch_refused_total", Help: "Records that Kafka will never take and that were replaced, by topic."}, []string{"topic"}),
 		commitErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_dispatch_commit_errors_total", Help: "Commits that failed."}),
+		withoutHoles: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_dispatch_commits_without_holes_total", Help: "Partitions committed without their metadata, which the brokers found too large."}),
 		holes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_dispatch_commit_holes", Help: "Stretches done beyond the committed offsets, in the last commit."}),
 	}
@@ -54,7 +57,7 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 		Name: "relay_dispatch_in_flight_bytes", Help: "Bytes of the deliveries in flight."},
 		func() float64 { _, n := ls.held(); return float64(n) })
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.holes, m.retired, jobs, bytes,
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.retired, jobs, bytes,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -48,6 +48,8 @@ type GroupConfig struct {
 	Revoked func(context.Context, []Partition)
 	// Lost is Revoked without the right to commit: another member may already own the partitions.
 	Lost func([]Partition)
+	// Stripped is told whose metadata was too large for the brokers, so that only the offset was committed.
+	Stripped func([]Partition)
 }
 
 // Group is one member. It reads from the committed offset, or the start of a partition that has none.
@@ -236,10 +238,32 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record) {
 }
 
 // Commit stores the marks. A member that no longer owns a partition gets an error and nothing is stored for it.
+// Metadata that the brokers find too large is left out, and Stripped is told.
 func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
 	if len(marks) == 0 {
 		return nil
 	}
+	tooLarge, err := m.commit(ctx, marks)
+	if len(tooLarge) > 0 {
+		bare := make(map[Partition]Mark, len(tooLarge))
+		for _, p := range tooLarge {
+			bare[p] = Mark{Offset: marks[p].Offset, LeaderEpoch: marks[p].LeaderEpoch}
+		}
+		_, again := m.commit(ctx, bare)
+		err = errors.Join(err, again)
+		if again == nil && m.cfg.Stripped != nil {
+			m.cfg.Stripped(tooLarge)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("commit offsets of %s: %w", m.cfg.Name, err)
+	}
+	return nil
+}
+
+// commit makes one request. It returns the partitions whose metadata was too large, which are not part of
+// the error.
+func (m *Group) commit(ctx context.Context, marks map[Partition]Mark) (tooLarge []Partition, err error) {
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	for p, mark := range marks {
 		t := m.pre + p.Topic
@@ -248,11 +272,12 @@ func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
 		}
 		offsets[t][p.Index] = kgo.EpochOffset{Epoch: mark.LeaderEpoch, Offset: mark.Offset}
 	}
+	named := func(topic string, p int32) Partition { return Partition{strings.TrimPrefix(topic, m.pre), p} }
 	withMetadata := kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			t := &req.Topics[i]
 			for j := range t.Partitions {
-				mark := marks[Partition{strings.TrimPrefix(t.Topic, m.pre), t.Partitions[j].Partition}]
+				mark := marks[named(t.Topic, t.Partitions[j].Partition)]
 				t.Partitions[j].Metadata = &mark.Metadata
 			}
 		}
@@ -266,16 +291,24 @@ func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
 		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				at, err := named(t.Topic, p.Partition), kerr.ErrorForCode(p.ErrorCode)
+				switch {
+				case err == nil:
+				case metadataRefused(err) && marks[at].Metadata != "":
+					tooLarge = append(tooLarge, at)
+				default:
 					errs = append(errs, fmt.Errorf("%s[%d]: %w", t.Topic, p.Partition, err))
 				}
 			}
 		}
 	})
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("commit offsets of %s: %w", m.cfg.Name, err)
-	}
-	return nil
+	return tooLarge, errors.Join(errs...)
+}
+
+// metadataRefused: one partition's is beyond the brokers' limit (offset.metadata.max.bytes, 4,096 unless
+// changed), or all of them together are beyond the largest record batch of the topic that holds commits.
+func metadataRefused(err error) bool {
+	return errors.Is(err, kerr.OffsetMetadataTooLarge) || errors.Is(err, kerr.InvalidCommitOffsetSize)
 }
 
 // Pause stops fetching these partitions; records already fetched may still come from the next Poll.

@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -145,5 +146,43 @@ func TestProduceAgain(t *testing.T) {
 	r.Value = []byte("x")
 	if err := p.ProduceSync(t.Context(), Events, 0, r); err != nil || r.Timestamp.IsZero() {
 		t.Errorf("second try: %v, time %v", err, r.Timestamp)
+	}
+}
+
+// Metadata that is too large costs itself and nothing else; other refusals are errors.
+func TestCommitMetadataTooLarge(t *testing.T) {
+	cluster, c, p := broker(t)
+	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	at := Partition{Topic: Events}
+	var stripped []Partition
+	var marks []Mark
+	m := join(t, c, GroupConfig{Stripped: func(ps []Partition) { stripped = append(stripped, ps...) }})
+	poll(t, m, func([]*Record) bool { return true })
+	refuse := func(err *kerr.Error, count int) {
+		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Topic: "t." + Events, Err: err, Count: count})
+	}
+	mark := map[Partition]Mark{at: {Offset: 1, LeaderEpoch: -1, Metadata: "much"}}
+	refuse(kerr.OffsetMetadataTooLarge, 1)
+	if err := m.Commit(t.Context(), mark); err != nil || len(stripped) != 1 || stripped[0] != at {
+		t.Errorf("%v, stripped %v", err, stripped)
+	}
+	refuse(kerr.InvalidCommitOffsetSize, 2) // without metadata as well
+	if err := m.Commit(t.Context(), mark); !errors.Is(err, kerr.InvalidCommitOffsetSize) || len(stripped) != 1 {
+		t.Errorf("%v, stripped %v", err, stripped)
+	}
+	refuse(kerr.TopicAuthorizationFailed, 1)
+	if err := m.Commit(t.Context(), mark); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Error(err)
+	}
+	m.Close()
+	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Mark) { marks = append(marks, all[at]) }})
+	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, next, func([]*Record) bool { return true })
+	if len(marks) != 1 || marks[0].Offset != 1 || marks[0].Metadata != "" {
+		t.Errorf("%+v", marks)
 	}
 }
