@@ -143,6 +143,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	died.Store(true)
 	before := len(dest.received())
 	p.restartAfterCrash()
+	nothingLost(t, p.topics())
 	statuses := map[any]bool{}
 	const calm = 2500 * time.Millisecond // longer than a retry of a second takes
 	for quiet, n := time.Now(), 0; time.Since(quiet) < calm; time.Sleep(50 * time.Millisecond) {
@@ -155,6 +156,9 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	requests := dest.received()[before:]
 	if fault := after(requests, statuses); fault != "" {
 		t.Error(fault)
+	}
+	if r := settledLedger(t, p.topics()); r.Accepted != 1 || r.Delivered != 1 {
+		t.Errorf("one event was sent, and the ledger is %v", r.Counts)
 	}
 	t.Logf("%d requests after the death", len(requests))
 }
@@ -176,9 +180,11 @@ func crashInTraffic(t *testing.T, binary, point string) {
 	})
 	tr := startTraffic(16, 5*time.Millisecond, in)
 	died := p.restartAfterCrash()
+	nothingLost(t, p.topics())
 	time.Sleep(500 * time.Millisecond)
 	accepted := tr.finish()
 	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	settledDeliveries(t, p.topics(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{died, died}))
 }
 

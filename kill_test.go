@@ -223,10 +223,12 @@ func TestKillEverything(t *testing.T) {
 		began := time.Now()
 		p.start()
 		worst = max(worst, time.Since(began))
+		nothingLost(t, p.topics())
 	}
 	time.Sleep(300 * time.Millisecond)
 	accepted := tr.finish()
 	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
+	settledDeliveries(t, p.topics(), len(accepted), dest)
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates, worst.Round(time.Millisecond))
 	// A commit is made every second or 5,000 completions, so a kill repeats at most what a second delivers.
 	if bound := kills * 5000; duplicates > bound {
@@ -250,6 +252,7 @@ func TestKillClickHouse(t *testing.T) {
 	}
 	accepted := tr.finish()
 	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	settledDeliveries(t, p.topics(), len(accepted), dest)
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates", kills, len(accepted), duplicates)
 	if duplicates > 0 {
 		t.Errorf("%d duplicates, though only the store died", duplicates)
@@ -300,9 +303,13 @@ func TestDestinationDown(t *testing.T) {
 	outage := time.Duration(rounds(3, 30, 30)) * time.Second
 	time.Sleep(2 * time.Second)
 	accepted := tr.finish()
+	if r := nothingLost(t, p.topics()); r.InFlight == 0 {
+		t.Errorf("nothing is in flight while the destination is down: %v", r.Counts)
+	}
 	time.Sleep(outage - 2*time.Second)
 	down.Store(false)
 	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	settledDeliveries(t, p.topics(), len(accepted), dest)
 	last := map[string]time.Time{}
 	early := 0
 	var latest time.Duration

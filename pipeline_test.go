@@ -34,6 +34,11 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, write.in(t), read.in(t)) })
 	}
+	t.Run("ledger adds up", func(t *testing.T) {
+		if r := settledLedger(t, write.topics()); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 || r.Failed+r.Dead > 0 {
+			t.Errorf("what was delivered, had no destination and was forged: %v", r.Counts)
+		}
+	})
 }
 
 const (

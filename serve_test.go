@@ -182,6 +182,7 @@ func TestBrokerRestart(t *testing.T) {
 	}
 	accepted := tr.finish()
 	settle(t, nodes[1].client, dest, "", accepted, time.Minute)
+	settledDeliveries(t, nodes[1].topics(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
 }
 
@@ -291,6 +292,7 @@ func killedNode(t *testing.T, c *cluster) {
 	time.Sleep(time.Second)
 	accepted := tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
+	settledDeliveries(t, b.topics(), len(accepted), dest)
 	duplicates := redelivered(t, dest, outage{killed, killed})
 	took := silence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates, took.Round(time.Millisecond))
@@ -300,6 +302,7 @@ func killedNode(t *testing.T, c *cluster) {
 
 	a.start()
 	c.balanced(2)
+	first, before := dest, len(accepted)
 	dest = newSink(t, nil)
 	urls := spread(t, dest, b)
 	tr = startTraffic(8, 5*time.Millisecond, urls...)
@@ -309,6 +312,7 @@ func killedNode(t *testing.T, c *cluster) {
 	a.start()
 	accepted = tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
+	settledDeliveries(t, b.topics(), before+len(accepted), first, dest)
 	duplicates = redelivered(t, dest, outage{killed, killed})
 	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted), duplicates, silence(dest, killed).Round(time.Millisecond))
 }
@@ -349,6 +353,7 @@ func restartedNodes(t *testing.T, c *cluster) {
 	if duplicates := settle(t, nodes[0].client, dest, "", accepted, time.Minute); duplicates > 0 {
 		t.Errorf("%d duplicates, though nobody died", duplicates)
 	}
+	settledDeliveries(t, nodes[0].topics(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost", len(accepted))
 }
 
