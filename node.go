@@ -239,7 +239,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	front := &web.Front{Log: n.log, Proxies: proxies, BaseURL: n.url}
 	in := ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Front: front,
+		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Logged: n.reader.Logged, Front: front,
 	})
 	resolver, err := egress.NewResolver(n.s.DNSServer)
 	if err != nil {

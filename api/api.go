@@ -11,7 +11,8 @@
 // other, in no error and in no log line. The order of refusals is 401, 429, 403, 404, 400.
 //
 // Backpressure: the log that does not take an event, a store that is away and a lease that ran out are
-// answered 503 with Retry-After. Nothing is queued here. The package starts no goroutine.
+// answered 503 with Retry-After. Nothing is queued here but, for 5 s and within a bound, repeats of a send that
+// is running. The package starts no goroutine.
 package api
 
 import (
@@ -21,6 +22,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -59,7 +61,8 @@ type API struct {
 	cfg     Config
 	deps    Deps
 	handler http.Handler
-	bodies  sync.Pool // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	bodies  sync.Pool    // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	waiting atomic.Int64 // repeats that wait for the first call with their Idempotency-Key
 }
 
 // New returns the stage. It dials nothing and starts nothing.

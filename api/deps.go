@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
 )
 
 // Deps are what the stage works with. All but Resolver, Metrics and Ready are needed.
@@ -102,6 +103,10 @@ type Commander interface {
 type Memory interface {
 	// Held returns which of the destinations, 1,000 at most, an open breaker holds, and until when.
 	Held(ctx context.Context, dests []string) map[string]time.Time
+	// Claim, Stored and Release are the two steps of an Idempotency-Key; see limit.Limiter.
+	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
+	Stored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
+	Release(ctx context.Context, key string, event id.ID)
 }
 
 // Check is one thing that a node needs to serve.

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -16,8 +15,11 @@ import (
 
 // body reads the JSON body of a write, `{}` when there is none, and judges the headers that go with it.
 func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if err := checkIdempotencyKey(w, r); err != nil {
+	switch key, err := idempotencyKey(r); {
+	case err != nil:
 		return nil, err
+	case key != "":
+		notRemembered(w)
 	}
 	if err := web.CheckContentType(r); err != nil {
 		return nil, err
@@ -30,24 +32,6 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return []byte("{}"), nil
 	}
 	return buf.Bytes(), nil
-}
-
-const maxIdempotencyKey = 255
-
-// checkIdempotencyKey judges the header and says that repeats are not recognised: a client that relies on
-// it must know.
-func checkIdempotencyKey(w http.ResponseWriter, r *http.Request) error {
-	const name = "Idempotency-Key"
-	values := r.Header[name]
-	if len(values) == 0 || r.Method != http.MethodPost {
-		return nil
-	}
-	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
-	if len(values) > 1 || values[0] == "" || len(values[0]) > maxIdempotencyKey || strings.ContainsFunc(values[0], unprintable) {
-		return web.Invalid(name, "must be sent once, with 1 to %d printable ASCII characters", maxIdempotencyKey)
-	}
-	w.Header().Set("Idempotency-Status", "unavailable")
-	return nil
 }
 
 func (a *API) now() time.Time { return a.deps.Now().UTC().Truncate(time.Millisecond) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -119,6 +120,15 @@ func (f *fake) Held(_ context.Context, dests []string) map[string]time.Time {
 	}
 	return nil
 }
+
+// Claim, Stored and Release are those of a limiter store that is away.
+func (f *fake) Claim(context.Context, string, id.ID, string) limit.Claim { return limit.Claim{} }
+
+func (f *fake) Stored(context.Context, string, id.ID, string, time.Duration) error {
+	return errors.New("away")
+}
+
+func (f *fake) Release(context.Context, string, id.ID) {}
 
 func (f *fake) Accept(ctx context.Context, e *event.Event, _ *control.Endpoint) error {
 	if f.AcceptFunc != nil {

@@ -244,13 +244,13 @@ func FuzzParseSend(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		kind, data, _, err := parseSend(body)
-		if err != nil {
+		s := parseSend(body)
+		if s.fault != nil {
 			return
 		}
 		var object map[string]json.RawMessage
-		if !validType(kind) || json.Unmarshal(data, &object) != nil || !bytes.Contains(body, data) {
-			t.Fatalf("%q gave type %q and data %q", body, kind, data)
+		if !validType(s.kind) || json.Unmarshal(s.data, &object) != nil || !bytes.Contains(body, s.data) {
+			t.Fatalf("%q gave type %q and data %q", body, s.kind, s.data)
 		}
 	})
 }

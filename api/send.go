@@ -24,14 +24,23 @@ const (
 	maxPooledBody = 64 << 10
 )
 
-// sendEvent stores an event of the caller's own. The answer needs no read: nothing but this call knows the
-// event yet, so its state is known.
+// sending is the body of a send, judged.
+type sending struct {
+	kind     string
+	data     []byte // as it stands in the body; its syntax and depth were judged with the rest
+	warnings []warning
+	fault    error // a 400
+}
+
+// sendEvent stores an event of the caller's own. The answer to a first call needs no read: nothing but this call
+// knows the event yet, so its state is known.
 func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
 	}
-	if err := checkIdempotencyKey(w, r); err != nil {
+	repeatable, err := idempotencyKey(r)
+	if err != nil {
 		return err
 	}
 	if err := web.CheckContentType(r); err != nil {
@@ -47,80 +56,100 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 	if err := web.ReadBody(r, buf, a.cfg.MaxBody); err != nil {
 		return err
 	}
-	kind, data, warnings, err := parseSend(buf.Bytes())
+	s := parseSend(buf.Bytes())
+	if s.fault == nil && !ep.Enabled {
+		s.fault = errDisabled()
+	}
+	if s.fault != nil && repeatable == "" {
+		return s.fault
+	}
+	d, err := a.deps.IDs.New(ep.Partition)
 	if err != nil {
 		return err
 	}
-	if !ep.Enabled {
-		return web.State("", "the endpoint is disabled; enable it to send events")
+	accept := func() (eventRow, error) { return a.acceptSent(r, ep, d, &s) }
+	var row eventRow
+	if repeatable == "" {
+		row, err = accept()
+	} else {
+		row, err = a.once(r, ep, repeatable, buf.Bytes(), d).send(w, r, s.fault, accept)
 	}
-	e, err := a.newSentEvent(r, ep, kind, data)
 	if err != nil {
-		return err
-	}
-	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
-	defer cancel()
-	if err := a.deps.Accept.Accept(ctx, e, ep); err != nil {
 		return acceptFault(err)
 	}
 	web.WriteJSON(w, http.StatusAccepted, struct {
 		eventRow
 		Warnings []warning `json:"warnings,omitempty"`
-	}{acceptedRow(e), warnings})
+	}{row, s.warnings})
 	return nil
 }
 
-// acceptFault is a 503 whatever went wrong: the event is good, so it is the log that did not take it. The
-// cause is counted where events are accepted: one log line for each event of an outage would help nobody.
+func errDisabled() error {
+	return web.State("", "the endpoint is disabled; enable it to send events")
+}
+
+// acceptSent stores the event and returns its row. Errors are those of Accepter.
+func (a *API) acceptSent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) (eventRow, error) {
+	e := newSentEvent(r, ep, d, s)
+	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
+	defer cancel()
+	if err := a.deps.Accept.Accept(ctx, e, ep); err != nil {
+		return eventRow{}, err
+	}
+	return acceptedRow(e), nil
+}
+
+// acceptFault is a 503 whatever went wrong in accepting: the event is good, so it is the log that did not take it.
+// The cause is counted where events are accepted: one log line for each event of an outage would help nobody. What
+// was decided before stays.
 func acceptFault(err error) error {
+	if _, decided := errors.AsType[*web.Error](err); decided {
+		return err
+	}
 	if errors.Is(err, stream.ErrFull) || errors.Is(err, id.ErrClock) {
 		return web.Away(nil, "the log does not take events at the moment; nothing was stored")
 	}
 	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for it before you send it again")
 }
 
-// parseSend splits {type, data}. The value of data is returned as it stands in the body and is not looked
-// into: its syntax and depth were judged with the rest.
-func parseSend(body []byte) (kind string, data []byte, warnings []warning, err error) {
+// parseSend splits {type, data}.
+func parseSend(body []byte) (s sending) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
 	members, err := web.ParseObject(make([]web.Member, 0, 4), body)
 	if err != nil {
-		return "", nil, nil, web.SyntaxFault("", err)
+		return sending{fault: web.SyntaxFault("", err)}
 	}
-	var typ []byte
+	var kind []byte
 	for _, m := range members {
 		switch m.Name {
 		case "type":
-			typ = m.Value
+			kind = m.Value
 		case "data":
-			data = m.Value
+			s.data = m.Value
 		case "id":
-			return "", nil, nil, web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
+			s.fault = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
+			return s
 		default:
-			warnings = append(warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, []string{"type", "data"})})
+			s.warnings = append(s.warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, []string{"type", "data"})})
 		}
 	}
-	switch {
-	case typ == nil:
-		return "", nil, nil, web.Invalid("type", "is required")
-	case kindOf(typ) == kindString:
-		if kind, err = web.String(typ); err != nil {
-			kind = ""
-		}
-	}
-	if !validType(kind) {
-		return "", nil, nil, web.Invalid("type", "must be a string of 1 to %d letters, digits and _ . : -", maxType)
+	if kindOf(kind) == kindString {
+		s.kind, _ = web.String(kind) // an error leaves it empty, which is no type
 	}
 	switch {
-	case data == nil:
-		return "", nil, nil, web.Invalid("data", "is required")
-	case kindOf(data) != kindObject:
-		return "", nil, nil, web.Invalid("data", "must be an object")
+	case kind == nil:
+		s.fault = web.Invalid("type", "is required")
+	case !validType(s.kind):
+		s.fault = web.Invalid("type", "must be a string of 1 to %d letters, digits and _ . : -", maxType)
+	case s.data == nil:
+		s.fault = web.Invalid("data", "is required")
+	case kindOf(s.data) != kindObject:
+		s.fault = web.Invalid("data", "must be an object")
 	}
-	return kind, data, warnings, nil
+	return s
 }
 
 func validType(s string) bool {
@@ -137,20 +166,16 @@ func validType(s string) bool {
 }
 
 // newSentEvent builds the event with its envelope, which is from now on its body.
-func (a *API) newSentEvent(r *http.Request, ep *control.Endpoint, kind string, data []byte) (*event.Event, error) {
-	d, err := a.deps.IDs.New(ep.Partition)
-	if err != nil {
-		return nil, err
-	}
+func newSentEvent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) *event.Event {
 	e := &event.Event{
-		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Type: kind,
+		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Type: s.kind,
 		Method: http.MethodPost, RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(),
-		IdempotencyKey: r.Header.Get("Idempotency-Key"), Header: sentHeader(r.Header), Body: appendEnvelope(nil, d, kind, data),
+		IdempotencyKey: r.Header.Get(idempotencyHeader), Header: sentHeader(r.Header), Body: appendEnvelope(nil, d, s.kind, s.data),
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
-	return e, nil
+	return e
 }
 
 // dataMember begins the last member of an envelope. Nothing before it can hold these bytes: ids, types and

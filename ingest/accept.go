@@ -43,7 +43,6 @@ type Acceptor struct {
 // not be changed afterwards, whatever is returned: it may still be on its way.
 func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) (err error) {
 	if err := a.identify(e, ep); err != nil {
-		a.metrics.refused.WithLabelValues("clock").Inc()
 		return err
 	}
 	e.Account, e.Endpoint = ep.Account, ep.ID
@@ -83,6 +82,11 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpo
 
 // identify gives the event its id, unless this node's clock is so wrong that the id would lie about its time.
 func (a *Acceptor) identify(e *event.Event, ep *control.Endpoint) (err error) {
+	defer func() {
+		if err != nil {
+			a.metrics.refused.WithLabelValues("clock").Inc()
+		}
+	}()
 	if skew := a.skew(); skew.Abs() > id.MaxAhead {
 		return fmt.Errorf("%w: the broker's clock is %v ahead of this node's", id.ErrClock, skew)
 	}

@@ -21,7 +21,8 @@ type prepared struct {
 	rev    int64
 	verify *verify.Config // secrets in clear; nil = the endpoint asks for no signature
 	types  event.TypeSource
-	dests  []string // enabled
+	dedup  *event.DedupKey // nil = equal events are not looked for
+	dests  []string        // enabled
 }
 
 // preparer keeps what it prepared.
@@ -58,6 +59,11 @@ func (p *preparer) prepare(ep *control.Endpoint) (*prepared, error) {
 	if ep.TypeSource != nil {
 		// Judged when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
 		made.types, _ = event.ParseTypeSource(*ep.TypeSource)
+	}
+	if ep.Dedup != nil {
+		if key, err := event.ParseDedupKey(ep.Dedup.Key); err == nil { // as above
+			made.dedup = &key
+		}
 	}
 	if ep.Verification == nil {
 		return made, nil

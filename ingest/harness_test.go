@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/testkit"
 	"github.com/eventrelay/relay/pkg/web"
@@ -46,6 +48,7 @@ type options struct {
 	now         func() time.Time             // of the stage
 	idClock     func() time.Time             // of the ids
 	partitions  int32
+	redis       string // its address; empty = none
 }
 
 // world is a log, a configuration of one endpoint, and the stage on a real HTTP server.
@@ -54,6 +57,7 @@ type world struct {
 	cluster  *kfake.Cluster
 	reader   *stream.Reader
 	keyring  *control.Keyring
+	log      Producer
 	registry *prometheus.Registry
 	logs     *lockedBuffer
 	ingest   *Ingest
@@ -107,7 +111,23 @@ func newWorld(tb testing.TB, o options) *world {
 	}
 	tb.Cleanup(reader.Close)
 	w := newStage(tb, o, producer)
-	w.cluster, w.reader = cluster, reader
+	w.cluster, w.reader, w.log = cluster, reader, producer
+	w.listen()
+	return w
+}
+
+// second is another node: a stage of its own on the same log and the same configuration.
+func (w *world) second(o options) *world {
+	w.tb.Helper()
+	other := newStage(w.tb, o, w.log)
+	other.cluster, other.reader = w.cluster, w.reader
+	other.listen()
+	return other
+}
+
+// listen starts the HTTP server of the stage.
+func (w *world) listen() {
+	tb := w.tb
 	srv := httptest.NewUnstartedServer(w.ingest.Handler())
 	srv.Config.ReadHeaderTimeout, srv.Config.MaxHeaderBytes = 10*time.Second, 256<<10
 	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -117,7 +137,6 @@ func newWorld(tb testing.TB, o options) *world {
 		srv.Close()
 	})
 	w.url = srv.URL
-	return w
 }
 
 // newStage makes the stage and its endpoint on some log, without a server.
@@ -149,10 +168,33 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 	w.endpoints = map[string]*control.Endpoint{token: ep}
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
-		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) },
-		Front:     &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
+		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) }, Claims: limiter(tb, o.redis), Logged: w.logged,
+		Front: &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
 	return w
+}
+
+// limiter is one node's client of Redis. A loaded machine may stop for longer than the 50 ms of real life.
+func limiter(tb testing.TB, address string) *limit.Limiter {
+	tb.Helper()
+	cfg := limit.DefaultConfig()
+	if cfg.Timeout = 10 * time.Second; address != "" {
+		cfg.URL = "redis://" + address
+	}
+	l, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = l.Run(ctx) })
+	tb.Cleanup(func() { cancel(); wg.Wait() })
+	return l
+}
+
+// logged is the store's part.
+func (w *world) logged(_ context.Context, account string, d id.ID) (bool, error) {
+	return slices.ContainsFunc(w.stored(), func(e *event.Event) bool { return e.ID == d && e.Account == account }), nil
 }
 
 // verification makes a provider's settings with its secrets sealed for the endpoint.

@@ -7,7 +7,7 @@
 //
 // Guaranteed: a 2xx is given only after the log has the event durably (challenges and HEAD are no events);
 // nothing that was accepted is invisible, a rejected request is stored with its reason (10 a second and
-// endpoint, 64 KiB each); bodies are stored as they came, compressed or not, whole or not at all.
+// endpoint, 64 KiB each), and so is a duplicate; bodies are stored as they came, compressed or not, whole or not at all.
 //
 // Backpressure: when the log does not take an event the answer is 503 with Retry-After, at once where the
 // log is known to be full or stalled, and never a queue without a bound. What waits for one partition is
@@ -52,6 +52,9 @@ type Deps struct {
 	Endpoints Endpoints
 	Keyring   *control.Keyring
 	Producer  Producer
+	Claims    Claims
+	// Logged reports whether the log holds an event of the last minutes.
+	Logged    func(ctx context.Context, account string, event id.ID) (bool, error)
 	IDs       *id.Generator
 	Now       func() time.Time
 	ClockSkew func() time.Duration // how far the broker's clock is ahead of this node's
@@ -159,7 +162,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *control.End
 		e.Reason = event.NoDestination
 	}
 	// The provider going away does not end it: what it sent completely shall be kept.
-	if err := g.acceptor.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
+	if err := g.store(context.WithoutCancel(r.Context()), ep, p, e, req); err != nil {
 		return acceptError(err)
 	}
 	w.Header().Set("Content-Type", ep.Response.ContentType)
@@ -182,9 +185,12 @@ func judge(conf verify.Config, mode string, req verify.Request) (event.Verdict, 
 	}
 }
 
-// acceptError is the answer to an error of Acceptor.Accept. Refusals come by the thousand while the log is
+// acceptError is the answer to an error of Acceptor.Accept or store. Refusals come by the thousand while the log is
 // away; they are counted, not logged one by one.
 func acceptError(err error) error {
+	if decided, ok := errors.AsType[*web.Error](err); ok {
+		return decided
+	}
 	if errors.Is(err, ErrUnknown) {
 		return web.Away(err, "the event may not have been stored; send it again")
 	}

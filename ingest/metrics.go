@@ -9,6 +9,7 @@ type metrics struct {
 	stalled       prometheus.Gauge
 	rejected      *prometheus.CounterVec
 	unstored      prometheus.Counter
+	dedup         *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -31,7 +32,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		unstored: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_ingest_rejected_unstored_total", Help: "Rejected requests that were counted but not stored, beyond 10 a second and endpoint.",
 		}),
+		dedup: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_ingest_dedup_total",
+			Help: "Events of endpoints that ask for deduplication, by what was known of them: new, duplicate, pending (answered 503), unavailable (taken without).",
+		}, []string{"result"}),
 	}
-	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored)
+	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.dedup)
 	return m
 }

@@ -48,6 +48,16 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	return detail, err
 }
 
+// Logged reports whether the log holds an event. It is for events of the last minutes: older ones may have
+// left the log. An error says that it cannot be told now.
+func (r *Reader) Logged(ctx context.Context, account string, d id.ID) (bool, error) {
+	_, err := r.scans.find(ctx, account, d)
+	if errors.Is(err, event.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // storedSoon is stored with little patience for a store that is behind: it may be frozen, and the log
 // has what is new.
 func (r *Reader) storedSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -144,5 +145,55 @@ func TestRetention(t *testing.T) {
 	}
 	if _, err := r.Event(t.Context(), account, readable.ID); err != nil {
 		t.Fatalf("event that is not expired: %v", err)
+	}
+}
+
+// A duplicate is skipped, in the list, in its filter and in the single read, until it is replayed; and both what was
+// stored as one and what was not are found in the log.
+func TestDuplicates(t *testing.T) {
+	b := newBench(t)
+	first := b.event(0)
+	repeats := func(e *event.Event) {
+		e.Reason, e.DuplicateOf, e.Dests = event.Duplicate, first.ID.Text(id.Event), nil
+	}
+	second := b.event(0, repeats)
+	observed := b.event(0, func(e *event.Event) { e.Verdict = event.VerdictObserved }, repeats)
+	b.accept(first, second, observed)
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.reader(w)
+	for _, statuses := range [][]event.Status{nil, {event.Skipped}} {
+		page, err := r.Events(t.Context(), event.Query{Account: account, Statuses: statuses, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := slices.DeleteFunc(page.Rows, func(s event.Summary) bool { return s.ID == first.ID })
+		if len(rows) != 2 {
+			t.Fatalf("%d duplicates among those that are %v", len(rows), statuses)
+		}
+		for _, s := range rows {
+			if s.Status != event.Skipped || s.Reason != event.Duplicate || s.DuplicateOf != first.ID.Text(id.Event) || s.Counts.Total != 0 {
+				t.Errorf("%+v", s)
+			}
+		}
+	}
+	d, err := r.Event(t.Context(), account, second.ID)
+	if err != nil || d.Event.DuplicateOf != first.ID.Text(id.Event) || d.DuplicateOf != d.Event.DuplicateOf || d.Status != event.Skipped {
+		t.Errorf("%+v %v", d, err)
+	}
+	if n := b.query("SELECT sum(billed) FROM events FINAL"); n != 1 {
+		t.Errorf("%d events are billed", n)
+	}
+	b.record(b.outcome(second, "dst_a", event.Delivered))
+	if d, err = r.Event(t.Context(), account, second.ID); err != nil || d.Status != event.Delivered || d.Reason != "" {
+		t.Errorf("after a replay %+v %v", d, err)
+	}
+	absent := b.event(0)
+	for e, want := range map[*event.Event]bool{first: true, second: true, absent: false} {
+		if got, err := r.Logged(t.Context(), account, e.ID); err != nil || got != want {
+			t.Errorf("the log holds it: %v %v, want %v", got, err, want)
+		}
+	}
+	if got, err := r.Logged(t.Context(), "acc_2", first.ID); err != nil || got {
+		t.Errorf("another account's event is found: %v %v", got, err)
 	}
 }

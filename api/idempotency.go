@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	idempotencyHeader = "Idempotency-Key"
+	maxIdempotencyKey = 255
+	// idempotencyWindow is how long the answer to a send is remembered.
+	idempotencyWindow = 24 * time.Hour
+	// idempotencyWait is how long a repeat waits for the first call to end.
+	idempotencyWait = 5 * time.Second
+	// maxWaiting bounds the repeats of this node that wait: each holds its body.
+	maxWaiting = 256
+	// The pauses between two looks at a claim grow from firstLook to lastLook.
+	firstLook, lastLook = 5 * time.Millisecond, 200 * time.Millisecond
+)
+
+// idempotencyKey is the key of a request, empty when it has none.
+func idempotencyKey(r *http.Request) (string, error) {
+	values := r.Header[idempotencyHeader]
+	if len(values) == 0 || r.Method != http.MethodPost {
+		return "", nil
+	}
+	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
+	if len(values) > 1 || values[0] == "" || len(values[0]) > maxIdempotencyKey || strings.ContainsFunc(values[0], unprintable) {
+		return "", web.Invalid(idempotencyHeader, "must be sent once, with 1 to %d printable ASCII characters", maxIdempotencyKey)
+	}
+	return values[0], nil
+}
+
+// notRemembered says that a repeat of this request may not be recognised: a client that relies on it must know.
+func notRemembered(w http.ResponseWriter) { w.Header().Set("Idempotency-Status", "unavailable") }
+
+// once is one call of a send under an Idempotency-Key. The first call claims the key, stores the event, and says
+// that it is stored; a repeat is answered as the first call was, from the event. What was refused is remembered as
+// well: the same body is judged again, and gets the same 400. All of this is in the limiter store. While that is
+// away a send is processed without, and what it forgets may be stored twice, never lost.
+type once struct {
+	api     *API
+	account string
+	key     string // of the claim: account, path and key
+	hash    string // of the body
+	id      id.ID  // of the event, if this call is the first
+}
+
+// refused marks what is remembered of a request that was answered 400.
+const refused = "!"
+
+func (a *API) once(r *http.Request, ep *control.Endpoint, key string, body []byte, d id.ID) *once {
+	sum := sha256.Sum256(body)
+	return &once{
+		api: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
+		hash: base64.RawURLEncoding.EncodeToString(sum[:]), id: d,
+	}
+}
+
+// send stores the event by accept, unless the request was judged a 400, and returns its row; or what the first call
+// came to.
+func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (eventRow, error) {
+	claim, err := o.claim(r.Context())
+	if err != nil {
+		return eventRow{}, err
+	}
+	switch claim.State {
+	case limit.ClaimStored:
+		return o.repeat(w, r, refusal, claim)
+	case limit.ClaimUnavailable:
+		notRemembered(w)
+		if refusal != nil {
+			return eventRow{}, refusal
+		}
+		return accept()
+	}
+	if refusal != nil {
+		o.keep(w, refused+o.hash)
+		return eventRow{}, refusal
+	}
+	row, err := accept()
+	switch {
+	case err == nil:
+		o.keep(w, o.hash)
+	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
+		o.api.deps.Memory.Release(context.WithoutCancel(r.Context()), o.key, o.id)
+	}
+	// After any other error the event may yet arrive, so that its claim has to stand until it runs out.
+	return row, err
+}
+
+// keep says what the first call came to. What it has stored is stored, whether that is remembered or not.
+func (o *once) keep(w http.ResponseWriter, note string) {
+	if o.api.deps.Memory.Stored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
+		notRemembered(w)
+	}
+}
+
+// claim is the first step. It waits while another call with the key and the same body is running.
+func (o *once) claim(ctx context.Context) (limit.Claim, error) {
+	// Not with the caller's context: one that has left must not be taken for a limiter store that is away.
+	look := func() (limit.Claim, bool, error) {
+		c := o.api.deps.Memory.Claim(context.WithoutCancel(ctx), o.key, o.id, o.hash)
+		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) && strings.TrimPrefix(c.Note, refused) != o.hash {
+			return c, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
+				Message: "was sent before with another body; a new request needs a new key"}
+		}
+		return c, c.State == limit.ClaimPending, nil
+	}
+	c, pending, err := look()
+	if !pending {
+		return c, err
+	}
+	defer o.api.waiting.Add(-1)
+	if o.api.waiting.Add(1) > maxWaiting {
+		return c, errStillRunning()
+	}
+	enough := time.NewTimer(idempotencyWait)
+	defer enough.Stop()
+	for pause := firstLook; pending; pause = min(2*pause, lastLook) {
+		select {
+		case <-ctx.Done():
+			return c, errStillRunning() // to nobody
+		case <-enough.C:
+			return o.late(ctx, c)
+		case <-time.After(pause):
+			c, pending, err = look()
+		}
+	}
+	return c, err
+}
+
+// late looks for the event of a claim that is still pending after all the wait. It is there when the first
+// call's node has died after storing it.
+func (o *once) late(ctx context.Context, c limit.Claim) (limit.Claim, error) {
+	if _, err := o.api.deps.Events.Event(ctx, o.account, c.Event); err != nil {
+		return c, errStillRunning()
+	}
+	c.State = limit.ClaimStored
+	// What is not remembered now is found again in the same way.
+	_ = o.api.deps.Memory.Stored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
+	return c, nil
+}
+
+func errStillRunning() error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Second,
+		Message: "belongs to a request that is still running; send it again"}
+}
+
+// repeat is what the first call came to: its 400, or the row of its event as it is now.
+func (o *once) repeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (eventRow, error) {
+	if strings.HasPrefix(first.Note, refused) {
+		w.Header().Set("Idempotent-Replayed", "true")
+		if refusal == nil { // the body is the same, so it is the endpoint that was disabled then
+			refusal = errDisabled()
+		}
+		return eventRow{}, refusal
+	}
+	d, err := o.api.deps.Events.Event(r.Context(), o.account, first.Event)
+	if err != nil {
+		return eventRow{}, web.From(fault(err))
+	}
+	setAsOf(w, d.AsOf)
+	w.Header().Set("Idempotent-Replayed", "true")
+	return rowOf(&d.Summary), nil
+}

@@ -1,0 +1,301 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// withRedis gives the API a limiter on a Redis of the test's own.
+func withRedis(t testing.TB) (*miniredis.Miniredis, func(*api.Config, *api.Deps)) {
+	redis := miniredis.RunT(t)
+	return redis, withRedisAt(t, redis.Addr())
+}
+
+func withRedisAt(t testing.TB, address string) func(*api.Config, *api.Deps) {
+	cfg := limit.DefaultConfig()
+	cfg.URL, cfg.Timeout = "redis://"+address, 10*time.Second // a loaded machine may stop for longer than 50 ms
+	l, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = l.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return func(_ *api.Config, deps *api.Deps) { deps.Memory = l }
+}
+
+const paid = `{"type":"order.paid","data":{"n":1}}`
+
+func (c *client) sendOnce(target, key, body string) *answer {
+	c.t.Helper()
+	return c.do("POST", target, body, "Idempotency-Key", key)
+}
+
+// replayed checks whether an answer says that it is a repeated one.
+func (a *answer) replayed(want bool) *answer {
+	a.t.Helper()
+	if got := a.Header.Get("Idempotent-Replayed"); (got == "true") != want || !want && got != "" || a.Header.Get("Idempotency-Status") != "" {
+		a.t.Errorf("%s: Idempotent-Replayed %q, Idempotency-Status %q", a.call, got, a.Header.Get("Idempotency-Status"))
+	}
+	return a
+}
+
+func TestRepeatedSend(t *testing.T) {
+	redis, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	key := strings.Repeat("k", 255)
+	first := c.sendOnce(target, key, paid).want(202).replayed(false)
+	again := c.sendOnce(target, key, paid).want(202).replayed(true)
+	if string(first.raw) != string(again.raw) || len(c.fake.events) != 1 {
+		t.Errorf("%s\nthen %s, %d events", first.raw, again.raw, len(c.fake.events))
+	}
+	d, _ := id.Parse(id.Event, first.text("id"))
+	if c.fake.events[d].IdempotencyKey != key {
+		t.Errorf("stored with the key %q", c.fake.events[d].IdempotencyKey)
+	}
+	c.fake.details[d] = func(x *event.Detail) { x.Status = event.Delivered }
+	if later := c.sendOnce(target, key, paid).want(202).replayed(true); later.text("status") != "delivered" || later.text("id") != first.text("id") {
+		t.Errorf("%s", later.raw)
+	}
+	c.sendOnce(target, key, `{"type":"order.paid","data":{"n":2}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key").replayed(false)
+	c.sendOnce(target, key, `broken`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
+	c.sendOnce(target, "k", paid).want(202).replayed(false)
+	c.sendOnce("/v1/endpoints/"+c.endpoint(nil).text("id")+"/events", key, paid).want(202).replayed(false) // another path
+	c.do("POST", target, paid).want(202).replayed(false)
+	if len(c.fake.events) != 4 {
+		t.Errorf("%d events", len(c.fake.events))
+	}
+	warned := c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202)
+	if c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202).replayed(true).text("warnings.0.param") != warned.text("warnings.0.param") {
+		t.Error("the repeat has no warning")
+	}
+	redis.FastForward(24*time.Hour - time.Second)
+	c.sendOnce(target, key, paid).want(202).replayed(true)
+	redis.FastForward(2 * time.Second)
+	if c.sendOnce(target, key, paid).want(202).replayed(false).text("id") == first.text("id") {
+		t.Error("a day later it is still the first event")
+	}
+	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) { return nil, event.ErrUnavailable }
+	c.sendOnce(target, key, paid).wantError(503, "unavailable", "").replayed(false)
+}
+
+func TestRefusedSendIsRepeated(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	name := c.endpoint(nil).text("id")
+	target := "/v1/endpoints/" + name + "/events"
+	for i, bad := range []struct{ body, kind, param string }{
+		{`{"data":{}}`, "invalid_request", "type"}, {`{"type":"a","data":[]}`, "invalid_request", "data"}, {`{`, "invalid_request", ""}, {``, "invalid_request", "type"},
+		{`{"type":"a","data":{},"` + strings.Repeat("x", 1<<10) + `":1,"` + strings.Repeat("x", 1<<10) + `":2}`, "invalid_request", strings.Repeat("x", 1<<10)},
+	} {
+		key := fmt.Sprint("bad", i)
+		first := c.sendOnce(target, key, bad.body).wantError(400, bad.kind, bad.param).replayed(false)
+		again := c.sendOnce(target, key, bad.body).wantError(400, bad.kind, bad.param).replayed(true)
+		if first.text("error.message") != again.text("error.message") {
+			t.Errorf("%s, then %s", first.raw, again.raw)
+		}
+		c.sendOnce(target, key, paid).wantError(400, "idempotency_mismatch", "Idempotency-Key")
+	}
+	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":false}`).want(200)
+	c.sendOnce(target, "disabled", paid).wantError(400, "invalid_state", "").replayed(false)
+	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":true}`).want(200)
+	c.sendOnce(target, "disabled", paid).wantError(400, "invalid_state", "").replayed(true)
+	c.sendOnce(target, "enabled", paid).want(202)
+	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":false}`).want(200)
+	c.sendOnce(target, "enabled", paid).want(202).replayed(true)
+	// What is refused before the body is read claims nothing.
+	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":true}`).want(200)
+	c.do("POST", target, paid, "Idempotency-Key", "type", "Content-Type", "text/plain").want(400)
+	c.as(readKey).do("POST", target, paid, "Idempotency-Key", "type").want(403)
+	c.sendOnce(target, "type", paid).want(202).replayed(false)
+}
+
+// What is no answer to the request is not remembered. A log that certainly did not take the event gives the key back
+// at once; one that may have taken it keeps it until the claim runs out.
+func TestSendThatFailsUnderAKey(t *testing.T) {
+	redis, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	for _, err := range []error{stream.ErrFull, id.ErrClock} {
+		c.fake.AcceptFunc = func(context.Context, *event.Event) error { return fmt.Errorf("produce: %w", err) }
+		c.sendOnce(target, err.Error(), paid).wantError(503, "unavailable", "").replayed(false)
+		c.fake.AcceptFunc = nil
+		c.sendOnce(target, err.Error(), paid).want(202).replayed(false)
+	}
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return context.DeadlineExceeded }
+	c.sendOnce(target, "unknown", paid).wantError(503, "unavailable", "")
+	c.fake.AcceptFunc = nil
+	c.sendOnce(target, "unknown", `{"type":"b","data":{}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key") // known without waiting
+	redis.FastForward(30 * time.Second)
+	c.sendOnce(target, "unknown", paid).want(202).replayed(false)
+}
+
+func TestParallelSendsWithOneKey(t *testing.T) {
+	redis, remembering := withRedis(t)
+	first := newClient(t, remembering)
+	second := newClient(t, withRedisAt(t, redis.Addr()), func(_ *api.Config, d *api.Deps) { // another node on the same log and store
+		d.Accept, d.Events = first.fake, first.fake
+	})
+	first.fake.AcceptFunc = func(context.Context, *event.Event) error { time.Sleep(50 * time.Millisecond); return nil }
+	target := "/v1/endpoints/" + first.endpoint(nil).text("id") + "/events"
+	var wg sync.WaitGroup
+	ids := make([]string, 100)
+	var fresh atomic.Int64
+	for i := range ids {
+		wg.Go(func() {
+			c := []*client{first, second}[i%2]
+			a := c.sendOnce(target, "one", paid)
+			if a.Status != 202 {
+				t.Errorf("%d %s", a.Status, a.raw)
+				return
+			}
+			ids[i] = a.text("id")
+			if a.Header.Get("Idempotent-Replayed") == "" {
+				fresh.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if slices.Sort(ids); len(slices.Compact(ids)) != 1 || fresh.Load() != 1 || len(first.fake.events) != 1 {
+		t.Errorf("%d first answers, %d events, ids %v", fresh.Load(), len(first.fake.events), slices.Compact(ids))
+	}
+}
+
+func TestSendWithoutRedis(t *testing.T) {
+	redis, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	unavailable := func(a *answer) {
+		t.Helper()
+		if a.Header.Get("Idempotency-Status") != "unavailable" || a.Header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("%v %s", a.Header, a.raw)
+		}
+	}
+	redis.SetError("LOADING")
+	unavailable(c.sendOnce(target, "away", paid).want(202))
+	unavailable(c.sendOnce(target, "away", `{"type":""}`).wantError(400, "invalid_request", "type"))
+	redis.SetError("")
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error { redis.SetError("LOADING"); return nil } // between the steps
+	unavailable(c.sendOnce(target, "half", paid).want(202))
+	if len(c.fake.events) != 2 {
+		t.Errorf("%d events", len(c.fake.events))
+	}
+}
+
+// stillRunning is a memory in which another call has every key.
+type stillRunning struct {
+	*fake
+	event id.ID
+	kept  atomic.Int64
+}
+
+func (m *stillRunning) Claim(_ context.Context, _ string, _ id.ID, note string) limit.Claim {
+	return limit.Claim{State: limit.ClaimPending, Event: m.event, Note: note}
+}
+
+func (m *stillRunning) Stored(_ context.Context, _ string, event id.ID, _ string, _ time.Duration) error {
+	if event == m.event {
+		m.kept.Add(1)
+	}
+	return nil
+}
+
+// frozen is the configuration as it is, for tests with a clock of their own.
+type frozen struct {
+	*control.Control
+	endpoint *control.Endpoint
+}
+
+func (f frozen) Authenticate(string) (*control.Key, error) {
+	return &control.Key{ID: "key_1", Account: f.endpoint.Account, Scope: control.ReadWrite}, nil
+}
+
+func (f frozen) Endpoint(string) (*control.Endpoint, control.Presence) {
+	return f.endpoint, control.Present
+}
+
+// waiters runs a test in fake time against an API in which the first call never ends.
+func waiters(t *testing.T, test func(t *testing.T, c *client, memory *stillRunning, target string)) {
+	name := newClient(t).endpoint(nil).text("id")
+	ep, _ := configuration.Endpoint(name)
+	synctest.Test(t, func(t *testing.T) {
+		memory := &stillRunning{}
+		c := newClient(t, withConfig(frozen{configuration, ep}), func(_ *api.Config, d *api.Deps) {
+			memory.event, _ = d.IDs.New(ep.Partition)
+			d.Memory = memory
+		})
+		memory.fake = c.fake
+		test(t, c, memory, "/v1/endpoints/"+name+"/events")
+	})
+}
+
+func TestRepeatWaitsFiveSeconds(t *testing.T) {
+	waiters(t, func(t *testing.T, c *client, memory *stillRunning, target string) {
+		began := time.Now()
+		a := c.sendOnce(target, "k", paid).wantError(429, "rate_limited", "Idempotency-Key").replayed(false)
+		if waited := time.Since(began); waited != 5*time.Second || a.Header.Get("Retry-After") != "1" || len(c.fake.events) != 0 {
+			t.Errorf("waited %v, %v, %d events", waited, a.Header, len(c.fake.events))
+		}
+		// The first call has died between storing its event and saying so.
+		c.fake.events[memory.event] = &event.Event{ID: memory.event, Account: configuration.Account().ID, Source: event.SourceAPI}
+		if a := c.sendOnce(target, "k", paid).want(202).replayed(true); a.text("id") != memory.event.Text(id.Event) || memory.kept.Load() != 1 {
+			t.Errorf("%s, kept %d times", a.raw, memory.kept.Load())
+		}
+		// A caller that leaves meanwhile leaves nothing behind.
+		delete(c.fake.events, memory.event)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("left"))
+		defer cancel()
+		began = time.Now()
+		c.doCtx(ctx, "POST", target, paid, "Idempotency-Key", "k")
+		if waited := time.Since(began); waited != time.Second || len(c.fake.events) != 0 {
+			t.Errorf("waited %v, %d events", waited, len(c.fake.events))
+		}
+	})
+}
+
+func TestWaitingRepeatsAreBounded(t *testing.T) {
+	waiters(t, func(t *testing.T, c *client, _ *stillRunning, target string) {
+		began := time.Now()
+		var mu sync.Mutex // guards waits
+		waits := map[time.Duration]int{}
+		for range 2 {
+			var wg sync.WaitGroup
+			for range 300 {
+				wg.Go(func() {
+					if a := c.sendOnce(target, "k", paid); a.Status != http.StatusTooManyRequests {
+						t.Errorf("%d %s", a.Status, a.raw)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					waits[time.Since(began)]++
+				})
+			}
+			wg.Wait()
+		}
+		if want := map[time.Duration]int{0: 44, 5 * time.Second: 256 + 44, 10 * time.Second: 256}; !maps.Equal(waits, want) {
+			t.Errorf("waited %v, want %v", waits, want)
+		}
+	})
+}

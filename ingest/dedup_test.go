@@ -1,0 +1,261 @@
+package ingest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// deduplicated is an endpoint whose events are told apart by key.
+func deduplicated(key string) func(*world, *control.Endpoint) {
+	return func(_ *world, ep *control.Endpoint) { ep.Dedup = &control.Dedup{Key: key, WindowSeconds: 3600} }
+}
+
+// wantDuplicates checks which of the stored events, in their order, repeat which: -1 for none.
+func (w *world) wantDuplicates(want ...int) {
+	w.tb.Helper()
+	events := w.stored()
+	if len(events) != len(want) {
+		w.tb.Fatalf("%d events are stored, want %d", len(events), len(want))
+	}
+	for i, e := range events {
+		of, reason, dests := "", event.Reason(""), []string{"dst_1", "dst_3"}
+		if want[i] >= 0 {
+			of, reason, dests = events[want[i]].ID.Text(id.Event), event.Duplicate, nil
+		}
+		if e.DuplicateOf != of || e.Reason != reason || !slices.Equal(e.Dests, dests) {
+			w.tb.Errorf("event %d repeats %q (%s, to %v), want %q", i, e.DuplicateOf, e.Reason, e.Dests, of)
+		}
+	}
+}
+
+func (w *world) dedups(result string) float64 {
+	return w.metric(w.ingest.metrics.dedup.WithLabelValues(result))
+}
+
+// githubSignature signs as GitHub does.
+func githubSignature(secret, body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+func TestDeduplication(t *testing.T) {
+	redis := miniredis.RunT(t)
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: deduplicated("body:$.id")})
+	first := w.want(w.post(`{"id":"a","n":1}`), 200)
+	again := w.want(w.post(`{"id":"a","n":2}`), 200)
+	if again.body != first.body || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") || again.Header.Get("Relay-Event-Id") == first.Header.Get("Relay-Event-Id") {
+		t.Errorf("a duplicate is answered %v %s", again.Header, again.body)
+	}
+	w.want(w.post(`{"id":"b"}`), 200)
+	w.want(w.post(`{"n":1}`), 200) // nothing tells these two apart, so they are two
+	w.want(w.post(`{"n":1}`), 200)
+	w.want(w.post(`{"id":"b"}`), 200)
+	w.want(w.post(`{"id":"`+strings.Repeat("x", 1<<19)+`"}`), 200)
+	w.want(w.post(`{"id":"`+strings.Repeat("x", 1<<19)+`"}`), 200)
+	w.wantDuplicates(-1, 0, -1, -1, -1, 2, -1, 6)
+	if w.dedups("new") != 3 || w.dedups("duplicate") != 3 {
+		t.Errorf("counted %v new, %v duplicates", w.dedups("new"), w.dedups("duplicate"))
+	}
+	// Another place to look at is another memory, and so is another endpoint.
+	w.change(func(ep *control.Endpoint) { ep.Dedup = &control.Dedup{Key: "header:X-Id", WindowSeconds: 60} })
+	w.want(w.post(`{}`, "X-Id", "a"), 200)
+	w.want(w.post(`{}`, "X-Id", "a"), 200)
+	w.change(func(ep *control.Endpoint) { ep.ID = "ep_2" })
+	w.want(w.post(`{}`, "X-Id", "a"), 200)
+	w.wantDuplicates(-1, 0, -1, -1, -1, 2, -1, 6, -1, 8, -1)
+	redis.FastForward(61 * time.Second) // the window is over
+	w.want(w.post(`{}`, "X-Id", "a"), 200)
+	w.wantDuplicates(-1, 0, -1, -1, -1, 2, -1, 6, -1, 8, -1, -1)
+}
+
+// What an observing endpoint saw, and that there was nobody to deliver to, count less than being a duplicate.
+func TestDuplicateHidesOtherReasons(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {
+		deduplicated("body:$.id")(w, ep)
+		ep.Verification = w.verification("github", "secret")
+		ep.Verification.Mode, ep.Destinations = "observe", nil
+	}})
+	w.want(w.post(`{"id":"a"}`), 200)
+	w.want(w.post(`{"id":"a"}`), 200)
+	events := w.stored()
+	if events[0].Reason != event.SignatureMissing || events[1].Reason != event.Duplicate || events[1].Verdict != event.VerdictObserved {
+		t.Fatalf("%+v", events)
+	}
+	if status, reason, _ := event.Summarize(events[1], nil); status != event.Skipped || reason != event.Duplicate {
+		t.Errorf("%s %s", status, reason)
+	}
+}
+
+// A burst of one provider event over two nodes is delivered once; the others are duplicates, or are told to
+// come again while nobody knows yet.
+func TestDuplicateBurstOnTwoNodes(t *testing.T) {
+	o := options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("header:X-GitHub-Delivery")}
+	w := newWorld(t, o)
+	nodes := []*world{w, w.second(o)}
+	var wg sync.WaitGroup
+	var taken atomic.Int64
+	for i := range 60 {
+		wg.Go(func() {
+			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+				a := nodes[i%2].post(fmt.Sprintf(`{"n":%d}`, i), "X-GitHub-Delivery", "72d3162e")
+				switch {
+				case a.StatusCode == http.StatusOK:
+					taken.Add(1)
+					return
+				case a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1":
+					t.Errorf("answered %d %v %s", a.StatusCode, a.Header, a.body)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	events := w.stored()
+	delivered := slices.DeleteFunc(slices.Clone(events), func(e *event.Event) bool { return e.DuplicateOf != "" })
+	if len(delivered) != 1 || int64(len(events)) != taken.Load() || taken.Load() != 60 {
+		t.Fatalf("%d events, %d of them no duplicates, %d answered 200", len(events), len(delivered), taken.Load())
+	}
+	for _, e := range events {
+		if e.DuplicateOf != "" && (e.DuplicateOf != delivered[0].ID.Text(id.Event) || len(e.Dests) != 0) {
+			t.Errorf("%s repeats %s, to %v", e.ID, e.DuplicateOf, e.Dests)
+		}
+	}
+}
+
+// A limiter store that is away, from the beginning or from one moment on, stops nothing.
+func TestDeduplicationWithoutRedis(t *testing.T) {
+	redis := miniredis.RunT(t)
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: deduplicated("body:$.id")})
+	w.want(w.post(`{"id":"a"}`), 200)
+	redis.SetError("LOADING")
+	w.want(w.post(`{"id":"a"}`), 200)
+	redis.SetError("")
+	redis.FlushAll()
+	w.want(w.post(`{"id":"a"}`), 200)
+	w.wantDuplicates(-1, -1, -1)
+	if w.dedups("unavailable") != 1 {
+		t.Errorf("counted %v", w.dedups("unavailable"))
+	}
+	none := newWorld(t, options{endpoint: deduplicated("body:$.id")})
+	none.want(none.post(`{"id":"a"}`), 200)
+	none.want(none.post(`{"id":"a"}`), 200)
+	none.wantDuplicates(-1, -1)
+}
+
+// The steps of the protocol end at every place at which a node can die. Whatever the provider is told when
+// it sends the event again, in the end the event is there, and it is delivered once wherever that can be known.
+func TestProviderRetriesAfterACrash(t *testing.T) {
+	const body = `{"id":"a"}`
+	var fault atomic.Pointer[error] // of the log
+	o := options{endpoint: deduplicated("body:$.id"), produce: func(next Producer) Producer {
+		return producerFunc(func(topic string, partition int32, r *record, done func(*record, error)) {
+			switch err := fault.Load(); {
+			case err == nil:
+				next.Produce(topic, partition, r, done)
+			case errors.Is(*err, errArrives):
+				next.Produce(topic, partition, r, func(r *record, _ error) { done(r, *err) })
+			default:
+				done(r, *err)
+			}
+		})
+	}}
+	var ahead atomic.Int64
+	o.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	f := func(name string, err error, check func(w *world, redis *miniredis.Miniredis)) {
+		t.Run(name, func(t *testing.T) {
+			redis := miniredis.RunT(t)
+			ahead.Store(0)
+			o := o
+			o.redis = redis.Addr()
+			w := newWorld(t, o)
+			fault.Store(&err)
+			w.want(w.post(body), 503)
+			fault.Store(nil)
+			check(w, redis)
+		})
+	}
+	f("refused by the log", fmt.Errorf("buffer: %w", stream.ErrFull), func(w *world, _ *miniredis.Miniredis) {
+		w.want(w.post(body), 200)
+		w.wantDuplicates(-1)
+	})
+	f("claimed, not stored", errors.New("connection lost"), func(w *world, redis *miniredis.Miniredis) {
+		if a := w.want(w.post(body), 503); a.Header.Get("Retry-After") != "1" {
+			t.Errorf("%v", a.Header)
+		}
+		ahead.Store(int64(20 * time.Second)) // it is not in the log, but may be on its way
+		w.want(w.post(body), 503)
+		if w.dedups("pending") != 2 {
+			t.Errorf("counted %v", w.dedups("pending"))
+		}
+		redis.FastForward(30 * time.Second)
+		w.want(w.post(body), 200)
+		w.want(w.post(body), 200)
+		w.wantDuplicates(-1, 0)
+	})
+	f("stored, not said so", errArrives, func(w *world, redis *miniredis.Miniredis) {
+		w.want(w.post(body), 503)
+		ahead.Store(int64(2 * time.Second))
+		w.want(w.post(body), 200)
+		w.wantDuplicates(-1, 0)
+		ahead.Store(0) // and from now on it is known
+		w.want(w.post(body), 200)
+		redis.FastForward(59 * time.Minute)
+		w.want(w.post(body), 200)
+		w.wantDuplicates(-1, 0, 0, 0)
+	})
+	f("stored, not said so, and long ago", errArrives, func(w *world, redis *miniredis.Miniredis) {
+		redis.FastForward(30 * time.Second) // nobody came again in time: the event is there, and comes twice
+		w.want(w.post(body), 200)
+		w.wantDuplicates(-1, -1)
+	})
+}
+
+// errArrives is a log that takes the record and whose answer is lost.
+var errArrives = errors.New("answer lost")
+
+// Rejected requests claim nothing: anybody can send them, and the true one must not be taken for a duplicate.
+func TestRejectedRequestsDoNotClaim(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {
+		deduplicated("body:$.id")(w, ep)
+		ep.Verification = w.verification("github", "secret")
+	}})
+	w.want(w.post(`{"id":"a"}`, "X-Hub-Signature-256", "sha256="+strings.Repeat("0", 64)), 401)
+	w.want(w.post(`{"id":"a"}`, "X-Hub-Signature-256", githubSignature("secret", `{"id":"a"}`)), 200)
+	w.want(w.post(`{"id":"a"}`), 401)
+	w.want(w.post(`{"id":"a"}`, "X-Hub-Signature-256", githubSignature("secret", `{"id":"a"}`)), 200)
+	events := w.stored()
+	if len(events) != 4 || events[1].DuplicateOf != "" || events[3].DuplicateOf != events[1].ID.Text(id.Event) {
+		t.Fatalf("%+v", events)
+	}
+}
+
+// A request that is not stored for the clock's sake claims nothing.
+func TestClockFaultDoesNotClaim(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")})
+	w.skew.Store(int64(time.Hour))
+	w.want(w.post(`{"id":"a"}`), 503)
+	w.skew.Store(0)
+	w.want(w.post(`{"id":"a"}`), 200)
+	w.wantDuplicates(-1)
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("clock")); got != 1 {
+		t.Errorf("counted %v", got)
+	}
+}
