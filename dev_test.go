@@ -79,67 +79,6 @@ func TestBannerCommandsWork(t *testing.T) {
 	}
 }
 
-func TestKeysCommands(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	p := startDevProcess(t, dir)
-	relay := func(args ...string) (string, int) {
-		t.Helper()
-		var out, errs bytes.Buffer
-		code := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
-		return out.String() + errs.String(), code
-	}
-	out, code := relay("create", "--name", "ci", "--scope", "read", "--data-dir", dir)
-	lines := strings.Fields(out)
-	if code != command.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
-		t.Fatalf("create: %d %q", code, out)
-	}
-	as := p.with(lines[2])
-	as.must(http.StatusOK, "GET", "/v1/me", nil)
-	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
-	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
-		t.Fatalf("list: %d %s", code, out)
-	}
-	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
-		t.Fatalf("revoke: %d %s", code, out)
-	}
-	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
-	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
-		t.Fatalf("revoking an unknown key ended with %d", code)
-	}
-	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
-		t.Fatalf("a name of two lines: %d %s", code, out)
-	}
-	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
-	if code != command.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
-		t.Fatalf("without a process it ended with %d: %s", code, out)
-	}
-}
-
-func TestKeysMisuse(t *testing.T) {
-	f := func(want string, code int, args ...string) {
-		t.Helper()
-		var out, errs bytes.Buffer
-		got := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
-		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) || !strings.Contains(text, "Usage:") {
-			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
-		}
-	}
-	f("Exit codes", command.ExitDone, "--help")
-	f("Exit codes", command.ExitDone, "create", "--help")
-	f("Usage", command.ExitMisused)
-	f(`unknown command "make"`, command.ExitMisused, "make")
-	f("--name is required", command.ExitMisused, "create", "--scope", "read")
-	f("--scope is required", command.ExitMisused, "create", "--name", "x")
-	f(`unexpected argument "y"`, command.ExitMisused, "create", "y", "--name", "x", "--scope", "read")
-	f("id of one key", command.ExitMisused, "revoke")
-	f("id of one key", command.ExitMisused, "revoke", "key_a", "key_b")
-	f("-bogus", command.ExitMisused, "list", "--bogus")
-	// A part of a second must not become a key without an end.
-	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
-	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
-}
-
 func TestBaseURLIsCallable(t *testing.T) {
 	f := func(s Settings, listening, want string) {
 		t.Helper()

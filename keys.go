@@ -66,3 +66,29 @@ func (n *node) revokeKey(r *http.Request) (any, error) {
 	}
 	return map[string]any{"id": r.PathValue("id"), "revoked": true}, err
 }
+
+// tellEvery is the pause between two lines of a command that tells how far it is.
+const tellEvery = 200 * time.Millisecond
+
+// rewrapKeys seals everything anew that another master key than the first seals.
+func (n *node) rewrapKeys(r *http.Request, tell func(any)) error {
+	var told time.Time
+	done, err := n.control.Rewrap(r.Context(), func(w control.Rewrap) {
+		if now := time.Now(); now.Sub(told) >= tellEvery {
+			told = now
+			tell(commandRewrap(w))
+		}
+	})
+	switch {
+	case errors.Is(err, control.ErrKeys), errors.Is(err, control.ErrNotRewrapped):
+		return web.State("", "%v", err)
+	case err != nil:
+		return err
+	}
+	tell(commandRewrap(done))
+	return nil
+}
+
+func commandRewrap(r control.Rewrap) command.Rewrap {
+	return command.Rewrap{Endpoints: r.Entities, Rewrapped: r.Done, Secrets: r.Secrets}
+}

@@ -110,7 +110,7 @@ func (n *node) startControl() error {
 		return err
 	}
 	n.control, err = control.New(control.Config{
-		Node: n.s.NodeName, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
+		Node: n.s.NodeName, Version: version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return err

@@ -20,15 +20,13 @@ import (
 // maxCommand bounds what a command may send, in bytes.
 const maxCommand = 1 << 20
 
-// answerFunc answers one command, or says why it is refused.
-type answerFunc func(*http.Request) (any, error)
-
 // commands are the routes of the socket.
-func (n *node) commands() map[string]answerFunc {
-	return map[string]answerFunc{
-		"GET /keys":         n.listKeys,
-		"POST /keys":        n.createKey,
-		"DELETE /keys/{id}": n.revokeKey,
+func (n *node) commands() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /keys":         n.answer(n.listKeys),
+		"POST /keys":        n.answer(n.createKey),
+		"DELETE /keys/{id}": n.answer(n.revokeKey),
+		"POST /keys/rewrap": n.follow(n.rewrapKeys),
 	}
 }
 
@@ -46,26 +44,56 @@ func (n *node) startSocket() error {
 		return errors.Join(fmt.Errorf("restrict command socket: %w", err), listener.Close())
 	}
 	mux := http.NewServeMux()
-	for pattern, answer := range n.commands() {
-		mux.HandleFunc(pattern, n.answer(answer))
+	for pattern, handler := range n.commands() {
+		mux.HandleFunc(pattern, handler)
 	}
 	n.st.start("command socket", (&server{listener: listener, handler: mux, log: n.log}).Run)
 	return nil
 }
 
-func (n *node) answer(f answerFunc) http.HandlerFunc {
+// answer makes a handler of a command that is answered with one value, or refused.
+func (n *node) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxCommand)
 		answer, err := f(r)
-		if errors.Is(err, control.ErrUnavailable) {
-			err = web.Away(err, "the configuration log is away at the moment; look whether it was done before you repeat it")
-		}
 		if err != nil {
-			web.WriteError(w, r, n.log, err)
+			web.WriteError(w, r, n.log, commandError(err))
 			return
 		}
 		web.WriteJSON(w, http.StatusOK, answer)
 	}
+}
+
+// follow makes a handler of a command that takes long. It is answered with a line for each value that it
+// tells, and a last one that says how it ended; what is refused before anything was told is refused as any
+// other command is. The command ends when whoever typed it does not listen any more.
+func (n *node) follow(f func(r *http.Request, tell func(any)) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxCommand)
+		lines, told := json.NewEncoder(w), false
+		tell := func(v any) {
+			told = true
+			_ = lines.Encode(v) // a client that left ends the request's context
+			_ = http.NewResponseController(w).Flush()
+		}
+		err := f(r, tell)
+		switch {
+		case err == nil:
+			tell(map[string]bool{"finished": true})
+		case told:
+			tell(map[string]string{"error": web.From(commandError(err)).Message})
+		default:
+			web.WriteError(w, r, n.log, commandError(err))
+		}
+	}
+}
+
+// commandError makes errors that are nobody's fault speak to the operator.
+func commandError(err error) error {
+	if errors.Is(err, control.ErrUnavailable) {
+		return web.Away(err, "the configuration log is away at the moment; look whether it was done before you repeat it")
+	}
+	return err
 }
 
 // readCommand reads what a command sent.

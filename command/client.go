@@ -79,7 +79,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 }
 
 // follow makes a request that takes as long as it takes. Its answer is a line of JSON for each step, which
-// show gets, and with --json the output as it came. The last line says {"done":true}, or {"error":"…"}:
+// show gets, and with --json the output as it came. The last line says {"finished":true}, or {"error":"…"}:
 // an answer that ends without either was cut off.
 func (c *Client) follow(ctx context.Context, method, path string, body any, show func(line []byte) error) error {
 	resp, err := c.request(ctx, method, path, body)
@@ -91,25 +91,28 @@ func (c *Client) follow(ctx context.Context, method, path string, body any, show
 	lines.Buffer(nil, maxAnswer)
 	for lines.Scan() {
 		var end struct {
-			Done  bool
-			Error string
+			Finished bool
+			Error    string
 		}
 		if err := json.Unmarshal(lines.Bytes(), &end); err != nil {
 			return fmt.Errorf("read answer: %w", err)
 		}
 		if c.asJSON {
 			fmt.Fprintf(c.out, "%s\n", lines.Bytes())
-		} else if err := show(lines.Bytes()); err != nil {
-			return err
 		}
-		if end.Error != "" {
+		switch {
+		case end.Error != "":
 			return errors.New("refused: " + end.Error)
-		}
-		if end.Done {
+		case end.Finished:
 			return nil
+		case c.asJSON:
+		default:
+			if err := show(lines.Bytes()); err != nil {
+				return fmt.Errorf("read answer: %w", err)
+			}
 		}
 	}
-	return errors.Join(errors.New("the process ended before it was done; run the command again, it goes on where this one stopped"), lines.Err())
+	return errors.Join(errors.New("the process did not say how it ended; run the command again, it goes on where this one stopped"), lines.Err())
 }
 
 // request makes a request and turns a refusal into an error.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -30,15 +31,49 @@ type CreateKey struct {
 	ExpiresSeconds int64  `json:"expires_seconds"`
 }
 
-// Keys are the commands about API keys.
+// Rewrap is how far keys rewrap has come.
+type Rewrap struct {
+	Endpoints int `json:"endpoints"` // that have secrets under another master key than the first
+	Rewrapped int `json:"rewrapped"` // of them
+	Secrets   int `json:"secrets"`   // that were sealed anew
+}
+
+// Keys are the commands about API keys and master keys.
 func Keys() Group {
 	return Group{name: "keys", help: `Usage:
   relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent]
   relay keys list
   relay keys revoke ID
+  relay keys rewrap
 
 A key is shown once, when it is made. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
-`, verbs: map[string]verb{"create": createKey, "list": listKeys, "revoke": revokeKey}}
+
+rewrap seals every secret of the configuration with the first master key. To change the master key:
+  1. add the new one to RELAY_MASTER_KEYS of every node, behind the old one, and restart them in turn;
+  2. put it first, and restart them in turn;
+  3. relay keys rewrap, on any node, while they run;
+  4. remove the old one, and restart them in turn.
+`, verbs: map[string]verb{"create": createKey, "list": listKeys, "revoke": revokeKey, "rewrap": rewrapKeys}}
+}
+
+func rewrapKeys(*flag.FlagSet) action {
+	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
+		var r Rewrap
+		err := c.follow(ctx, http.MethodPost, "/keys/rewrap", nil, func(line []byte) error {
+			if err := json.Unmarshal(line, &r); err != nil {
+				return err
+			}
+			if r.Rewrapped < r.Endpoints {
+				fmt.Fprintf(c.out, "%d of %d endpoints\n", r.Rewrapped, r.Endpoints)
+			}
+			return nil
+		})
+		if err != nil || c.asJSON {
+			return err
+		}
+		fmt.Fprintf(c.out, "%d secrets of %d endpoints were sealed with the first master key; none is left under another\n", r.Secrets, r.Rewrapped)
+		return nil
+	}}
 }
 
 func createKey(flags *flag.FlagSet) action {

@@ -19,13 +19,15 @@ type WriterConfig struct {
 	// FlushSmall, when set, is FlushEvery while less than a thousand rows wait: readers on other nodes
 	// cannot kick this writer. 0 = off.
 	FlushSmall time.Duration
+	// PollEvery is how long records gather in the log between two polls while no reader waits for them.
+	PollEvery time.Duration
 	// Drain is how long a stop waits for the last flush.
 	Drain time.Duration
 }
 
 // DefaultWriterConfig is everything but the URL.
 func DefaultWriterConfig() WriterConfig {
-	return WriterConfig{FlushRows: 20_000, FlushBytes: 8 << 20, FlushEvery: time.Second, Drain: 5 * time.Second}
+	return WriterConfig{FlushRows: 20_000, FlushBytes: 8 << 20, FlushEvery: time.Second, PollEvery: 20 * time.Millisecond, Drain: 5 * time.Second}
 }
 
 // withDefaults fills in what is zero.
@@ -40,6 +42,9 @@ func (c WriterConfig) withDefaults() WriterConfig {
 	if c.FlushEvery == 0 {
 		c.FlushEvery = d.FlushEvery
 	}
+	if c.PollEvery == 0 {
+		c.PollEvery = d.PollEvery
+	}
 	if c.Drain == 0 {
 		c.Drain = d.Drain
 	}
@@ -51,7 +56,7 @@ func (c WriterConfig) Validate() error {
 	_, err := parseURL(c.URL)
 	return errors.Join(err,
 		positive("flush rows", c.FlushRows), positive("flush bytes", c.FlushBytes),
-		positive("flush interval", c.FlushEvery), positive("drain time", c.Drain))
+		positive("flush interval", c.FlushEvery), positive("poll interval", c.PollEvery), positive("drain time", c.Drain))
 }
 
 // ReaderConfig says where to read and how far back.

@@ -120,6 +120,18 @@ func (s *positions) readAllLocked() bool {
 	return len(s.wanted) > 0
 }
 
+// awaited reports whether a reader waits for records that were not read yet.
+func (s *positions) awaited() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, offset := range s.wanted {
+		if at := s.owned[p]; at != nil && at.next < offset {
+			return true
+		}
+	}
+	return false
+}
+
 // store notes that a batch is in ClickHouse.
 func (s *positions) store(marks map[*place]mark) {
 	s.mu.Lock()

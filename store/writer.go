@@ -45,6 +45,7 @@ type Writer struct {
 
 	wake chan struct{} // 1: the flusher looks whether a flush is due
 	room chan struct{} // 1: the batch was taken, the poller may go on
+	soon chan struct{} // 1: a reader waits for records that were not read yet
 	busy chan struct{} // 1: held while a flush runs
 }
 
@@ -59,8 +60,12 @@ type tables struct {
 // were known a moment later: until it is over nothing of them is read.
 const maxFetchWait = 250 * time.Millisecond
 
-// maxPoll bounds the records that one poll adds to a batch that was nearly full.
-const maxPoll = 5_000
+// maxPoll bounds the records that one poll adds to a batch that was nearly full, maxFetch the bytes that one
+// fetch brings of a partition: the embedded broker does nothing else while it gathers them.
+const (
+	maxPoll  = 5_000
+	maxFetch = 512 << 10
+)
 
 // NewWriter checks the configuration. It connects to nothing.
 func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
@@ -76,7 +81,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		tables:  tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable()},
 		pos:     newPositions(),
 		filling: newBatch(),
-		wake:    make(chan struct{}, 1), room: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -129,7 +134,7 @@ func (w *Writer) connect() (err error) {
 		return err
 	}
 	w.group, err = stream.NewGroup(w.deps.Stream, stream.GroupConfig{
-		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
+		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
 		Assigned: w.pos.assign, Revoked: w.revoked, Lost: w.lost,
 	})
 	if err != nil {
@@ -138,8 +143,11 @@ func (w *Writer) connect() (err error) {
 	return nil
 }
 
-// poll fills the batch and stops while it is full.
+// poll fills the batch and stops while it is full. Between two polls it lets records gather: a fetch costs
+// the same for one as for a hundred, and no row is wanted before the flush but by a reader, who says so.
 func (w *Writer) poll(ctx context.Context) error {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
 		for w.full() {
 			select {
@@ -148,8 +156,19 @@ func (w *Writer) poll(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		if err := w.group.Poll(ctx, w.take); err != nil {
+		came := 0
+		if err := w.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { came += w.take(p, records) }); err != nil {
 			return err
+		}
+		if came == 0 || came >= maxFetch/2 || w.pos.awaited() {
+			continue // nothing came, there is more, or a reader waits
+		}
+		pause.Reset(w.cfg.PollEvery)
+		select {
+		case <-pause.C:
+		case <-w.soon:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -164,17 +183,20 @@ func (w *Writer) fullLocked() bool {
 	return w.filling.rows() >= w.cfg.FlushRows || w.filling.bytes >= w.cfg.FlushBytes
 }
 
-// take adds the records of one partition to the batch.
-func (w *Writer) take(p stream.Partition, records []*stream.Record) {
+// take adds the records of one partition to the batch and returns their size.
+func (w *Writer) take(p stream.Partition, records []*stream.Record) int {
 	w.mu.Lock()
+	before := w.filling.bytes
 	at, ready := w.pos.advance(p, records[len(records)-1].Offset+1)
 	if at != nil {
 		w.filling.add(at, records, time.Now())
 	}
 	w.kicked = w.kicked || ready
 	w.metrics.buffered.Set(float64(w.filling.rows()))
+	came := w.filling.bytes - before
 	w.mu.Unlock()
 	signal(w.wake)
+	return came
 }
 
 // Kick flushes what is buffered.
@@ -190,7 +212,9 @@ func (w *Writer) Kick() {
 func (w *Writer) KickTo(targets map[stream.Partition]int64) {
 	if w.pos.want(targets) {
 		w.Kick()
+		return
 	}
+	signal(w.soon)
 }
 
 // Progress says how far the owned partitions are in ClickHouse.

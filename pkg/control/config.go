@@ -18,6 +18,8 @@ const DefaultSnapshotEvery = 20_000
 type Config struct {
 	// Node is this node's name; two nodes never share one.
 	Node string
+	// Version is that of the program, which the other nodes are told.
+	Version string
 	// Partitions is how many partitions new endpoints are spread over.
 	Partitions int32
 	// BootstrapKey and BootstrapReadKey are API keys, read-write and read, that are valid on this node

@@ -84,7 +84,7 @@ type foundFoot struct {
 }
 
 func (c *Control) feet(ctx context.Context, lo, hi int64) (feet []foundFoot, err error) {
-	err = c.readRange(ctx, lo, hi, func(r *stream.Record) error {
+	err = c.readRange(ctx, snapshotLog, lo, hi, func(r *stream.Record) error {
 		f := foundFoot{offset: r.Offset, key: string(r.Key)}
 		if partOf(r) == partFoot && json.Unmarshal(r.Value, &f.snapshotFoot) == nil && f.V == snapshotVersion {
 			feet = append(feet, f)
@@ -94,10 +94,12 @@ func (c *Control) feet(ctx context.Context, lo, hi int64) (feet []foundFoot, err
 	return feet, err
 }
 
-// readRange reads the snapshots' topic in [lo, hi). The record before hi is known to be there: nothing
-// compacts the topic.
-func (c *Control) readRange(ctx context.Context, lo, hi int64, each func(*stream.Record) error) error {
-	return c.reader.Read(ctx, snapshotLog, lo, func(r *stream.Record) error {
+// readRange reads [lo, hi) of a topic that nothing compacts: the record before hi is known to be there.
+func (c *Control) readRange(ctx context.Context, p stream.Partition, lo, hi int64, each func(*stream.Record) error) error {
+	if lo >= hi {
+		return nil
+	}
+	return c.reader.Read(ctx, p, lo, func(r *stream.Record) error {
 		if r.Offset < hi {
 			if err := each(r); err != nil {
 				return err
@@ -134,7 +136,7 @@ func (c *Control) loadSnapshot(ctx context.Context, f foundFoot) (*state, snapsh
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	var chunks []*[]*entity
 	sum := uint32(0)
-	err = c.readRange(ctx, f.First, f.offset, func(r *stream.Record) error {
+	err = c.readRange(ctx, snapshotLog, f.First, f.offset, func(r *stream.Record) error {
 		if string(r.Key) != f.key {
 			return nil // another node's, written at the same time
 		}

@@ -18,7 +18,10 @@ type heartbeat struct {
 	Boot    string    `json:"boot"`     // of the process
 	Next    int64     `json:"position"` // offset in control of the first record that is not applied
 	Leaving bool      `json:"leaving,omitempty"`
-	At      time.Time `json:"at"` // by the node's clock
+	At      time.Time `json:"at"`      // by the node's clock
+	Version string    `json:"version"` // of the program
+	Keys    []string  `json:"keys"`    // see Keyring.IDs
+	SkewMS  int64     `json:"skew_ms"` // see Control.ClockSkew
 }
 
 // lease says until when this node may take API keys.
@@ -131,6 +134,7 @@ func (c *Control) beat(ctx context.Context) error {
 
 func (c *Control) announce(ctx context.Context, h heartbeat) error {
 	h.Node, h.Boot, h.Next, h.At = c.cfg.Node, c.boot, c.view.Load().next, c.now().UTC()
+	h.Version, h.Keys, h.SkewMS = c.cfg.Version, c.keyring.IDs(), c.ClockSkew().Milliseconds()
 	value, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
@@ -148,6 +152,7 @@ type peers struct {
 type peer struct {
 	next  int64
 	heard time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
+	told  heartbeat // the newest, for people
 }
 
 // heardAtStart is how many heartbeats are read again at a start, or more if they are of the last 10 s:
@@ -214,7 +219,7 @@ func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {
 			delete(p.nodes, name)
 		}
 	}
-	if p.nodes[h.Node] = (peer{next: h.Next, heard: now}); h.Leaving {
+	if p.nodes[h.Node] = (peer{next: h.Next, heard: now, told: h}); h.Leaving {
 		delete(p.nodes, h.Node)
 	}
 	p.mu.Unlock()

@@ -4,7 +4,9 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -35,6 +37,7 @@ var ErrSealed = errors.New("sealed secret does not open")
 type Keyring struct {
 	first string
 	aead  map[string]cipher.AEAD
+	ids   []string // see IDs
 }
 
 var masterKeyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -60,8 +63,27 @@ func NewKeyring(spec string) (*Keyring, error) {
 		if i == 0 {
 			k.first = name
 		}
+		k.ids = append(k.ids, name+":"+fingerprint(key))
 	}
 	return k, nil
+}
+
+// fingerprint tells keys of one name apart. It is short and of a random key: nothing leads back from it.
+func fingerprint(key []byte) string {
+	sum := sha256.Sum256(append([]byte("relay master key "), key...))
+	return hex.EncodeToString(sum[:4])
+}
+
+// IDs name the keys without giving them away, the one that seals first: "name:fingerprint".
+func (k *Keyring) IDs() []string { return k.ids }
+
+// Seals reports whether s is sealed with the first key, by the name of its key.
+func (k *Keyring) Seals(s Sealed) bool { return s.keyName() == k.first }
+
+// keyName is the name of the key that seals.
+func (s Sealed) keyName() string {
+	name, _, _ := strings.Cut(string(s), ":")
+	return name
 }
 
 func newGCM(key []byte) (cipher.AEAD, error) {

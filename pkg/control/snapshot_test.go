@@ -167,7 +167,7 @@ func endOf(t *testing.T, n *testNode, p stream.Partition) int64 {
 
 func recordsFrom(t *testing.T, n *testNode, from int64) (records []*stream.Record) {
 	t.Helper()
-	if err := n.readRange(t.Context(), from, endOf(t, n, snapshotLog), func(r *stream.Record) error {
+	if err := n.readRange(t.Context(), snapshotLog, from, endOf(t, n, snapshotLog), func(r *stream.Record) error {
 		records = append(records, r)
 		return nil
 	}); err != nil {

@@ -52,19 +52,17 @@ func (b *breaker) failed(now time.Duration) bool {
 	return true
 }
 
-// due says whether it is time to probe.
+// due says whether Run may ask: an open breaker only now and then.
 func (b *breaker) due(now time.Duration) bool {
-	if !b.open.Load() {
-		return false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return now >= b.next
+	return !b.open.Load() || now >= b.next
 }
 
-func (b *breaker) close() {
+// close says whether it was open.
+func (b *breaker) close() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = 0
-	b.open.Store(false)
+	return b.open.Swap(false)
 }

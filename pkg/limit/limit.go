@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,15 @@ type Limiter struct {
 	metrics *metrics
 	buckets table
 	held    heldMirror
+	period  atomic.Int64  // of leases; 0 while each bucket limits for itself
+	wake    chan struct{} // asks Run for a round; one that is waiting is enough
+
+	// Of Run alone:
+	active  []*bucket
+	asks    []ask
+	periods int64         // so far
+	ahead   time.Duration // how far Redis' clock is ahead of elapsed
+	looked  time.Duration // when contact was judged last
 }
 
 // New checks the configuration. It dials nothing and starts nothing.
@@ -78,7 +88,7 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 	if deps.Log == nil || deps.Now == nil {
 		return nil, errors.New("the limiter needs a log and a clock")
 	}
-	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, start: deps.Now()}
+	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, start: deps.Now(), wake: make(chan struct{}, 1)}
 	l.buckets.init(cfg.MaxBuckets)
 	l.client = cfg.client()
 	l.metrics = newMetrics(deps.Metrics, l)
@@ -88,24 +98,34 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 // elapsed is the time since New.
 func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.start) }
 
+const (
+	// tick is how often Run looks at what has changed when nobody asks for a round.
+	tick = 50 * time.Millisecond
+	// gap is the pause between two rounds at least, or gapShare times the length of the last one: thousands
+	// of buckets that ask one after the other make few rounds.
+	gap, gapShare = 2 * time.Millisecond, 4
+)
+
 // Run talks to Redis in the background until ctx ends. A Limiter runs once.
 func (l *Limiter) Run(ctx context.Context) error {
-	timer := time.NewTicker(tick)
-	defer timer.Stop()
-	for {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		began := time.Now()
+		l.step(ctx)
 		select {
 		case <-ctx.Done():
-			return l.close()
-		case <-timer.C:
+		case <-time.After(min(tick, max(gap, gapShare*time.Since(began)))):
 		}
-		l.probe(ctx)
-		l.mirrorHeld(ctx)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		case <-l.wake:
+		}
 	}
-}
-
-func (l *Limiter) close() error {
 	if l.client == nil {
 		return nil
 	}
+	l.leave(context.WithoutCancel(ctx))
 	return l.client.Close()
 }

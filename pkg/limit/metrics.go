@@ -3,7 +3,11 @@ package limit
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	errors *prometheus.CounterVec // by what was asked
+	errors  *prometheus.CounterVec // by what was asked
+	leases  *prometheus.CounterVec // by result
+	asked   prometheus.Counter
+	granted prometheus.Counter
+	local   prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
@@ -11,6 +15,14 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_limit_redis_errors_total", Help: "Exchanges with Redis that failed or took too long.",
 		}, []string{"exchange"}),
+		leases: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_limit_leases_total", Help: "Leases of tokens asked for, by how much of them was granted: granted, part or denied.",
+		}, []string{"result"}),
+		asked:   prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_limit_tokens_asked_total", Help: "Tokens that leases asked for."}),
+		granted: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_limit_tokens_granted_total", Help: "Tokens that leases granted."}),
+		local: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_limit_local_seconds_total", Help: "Time in which Redis was away and this node limited for itself.",
+		}),
 	}
 	if reg == nil {
 		return m
@@ -18,14 +30,31 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
-	reg.MustRegister(m.errors,
+	reg.MustRegister(m.errors, m.leases, m.asked, m.granted, m.local,
 		gauge("relay_limit_breaker_open", "1 while Redis is not asked because it did not answer.", func() float64 {
 			if l.breaker.isOpen() {
 				return 1
 			}
 			return 0
 		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "relay_limit_evicted_total", Help: "Buckets that were forgotten before they were full, because there were too many.",
+		}, func() float64 { return float64(l.buckets.evicted.Load()) }),
 		gauge("relay_limit_buckets", "Token buckets in memory.", func() float64 { return float64(l.buckets.len()) }),
 	)
 	return m
+}
+
+// leased counts one answered lease, in thousandths of a token.
+func (m *metrics) leased(asked, granted int64) {
+	result := "part"
+	switch granted {
+	case asked:
+		result = "granted"
+	case 0:
+		result = "denied"
+	}
+	m.leases.WithLabelValues(result).Inc()
+	m.asked.Add(float64(asked) / 1000)
+	m.granted.Add(float64(granted) / 1000)
 }

@@ -84,17 +84,6 @@ func (l *Limiter) exchange(ctx context.Context, what string, exchange func(conte
 	return err
 }
 
-// probe asks Redis again when the breaker is open and its time is up.
-func (l *Limiter) probe(ctx context.Context) {
-	if l.client == nil || !l.breaker.due(l.elapsed()) {
-		return
-	}
-	if l.exchange(ctx, "probe", func(ctx context.Context) error { return l.client.Ping(ctx).Err() }) == nil {
-		l.breaker.close()
-		l.log.Info("redis is back")
-	}
-}
-
 // ignoreNil makes "no such key" an answer.
 func ignoreNil(err error) error {
 	if errors.Is(err, redis.Nil) {

@@ -1,86 +1,62 @@
 package limit
 
 import (
-	"hash/maphash"
-	"sync"
 	"time"
 )
-
-const (
-	// tick is how often Run looks at what has changed.
-	tick = 50 * time.Millisecond
-	// shardCount divides the lock of the table; a power of two.
-	shardCount = 64
-)
-
-// bucketKey names a bucket: a class of its own for each use of the same key.
-type bucketKey struct{ class, key string }
-
-// table holds the buckets.
-type table struct {
-	seed     maphash.Seed
-	perShard int
-	shards   [shardCount]shard
-}
-
-type shard struct {
-	mu      sync.RWMutex // guards buckets
-	buckets map[bucketKey]*bucket
-}
 
 // Take asks for one token of the bucket of a key that one node owns at a time. 0: it was taken. Otherwise
 // nothing was taken, and the result is the wait until one is likely there. It does no I/O and never fails.
 // A rate of 0 is no limit; a burst below 1 is 1.
+//
+// A bucket that is new on this node may have been another's a moment ago. It begins with a tenth of a
+// second's worth, until Redis has told within milliseconds how full it was left.
 func (l *Limiter) Take(key string, perSecond float64, burst int) time.Duration {
-	wait, _ := l.take(bucketKey{"", key}, perSecond, float64(max(burst, 1)))
+	most := float64(max(burst, 1))
+	wait, _ := l.take(bucketKey{"", key}, perSecond, most, min(most, max(1, perSecond*firstFor.Seconds())))
 	return wait
 }
 
+// firstFor is how much of its rate a bucket begins with when its past is unknown.
+const firstFor = 100 * time.Millisecond
+
 // TakeShared is Take for a key that is used on all nodes at once, with a burst of one second's worth. It
-// also tells what is left in this node's sight.
+// also tells what is left in this node's sight. All nodes together let through the rate, and each of them
+// its burst once. A bucket that is new on this node begins full, for a caller who is refused gives up.
 func (l *Limiter) TakeShared(class, key string, perSecond float64) (wait time.Duration, left float64) {
-	return l.take(bucketKey{class, key}, perSecond, max(perSecond, 1))
+	most := max(perSecond, 1)
+	return l.take(bucketKey{class, key}, perSecond, most, most)
 }
 
-func (l *Limiter) take(k bucketKey, rate, burst float64) (time.Duration, float64) {
+func (l *Limiter) take(k bucketKey, rate, burst, first float64) (time.Duration, float64) {
 	if !(rate > 0) {
 		return 0, burst
 	}
-	return l.buckets.get(k, l, rate, burst).take(l.elapsed(), rate, burst)
+	now := l.elapsed()
+	b := l.buckets.find(k)
+	if b == nil {
+		if l.client == nil {
+			first = burst // there is no other node to have used it
+		}
+		b = l.buckets.add(k, now, rate, burst, first)
+	}
+	wait, left, ask := b.take(now, l.period.Load(), rate, burst)
+	if ask && l.client != nil {
+		l.enlist(b)
+	}
+	return wait, left
 }
 
-func (t *table) init(most int) {
-	t.seed, t.perShard = maphash.MakeSeed(), most/shardCount
-	for i := range t.shards {
-		t.shards[i].buckets = map[bucketKey]*bucket{}
+// enlist has Run look at a bucket, and at once.
+func (l *Limiter) enlist(b *bucket) {
+	b.mu.Lock()
+	known := b.active
+	b.active = true
+	b.mu.Unlock()
+	if !known {
+		l.buckets.enlist(b)
 	}
-}
-
-// get finds or makes the bucket of a key.
-func (t *table) get(k bucketKey, l *Limiter, rate, burst float64) *bucket {
-	s := &t.shards[maphash.String(t.seed, k.key)%shardCount]
-	s.mu.RLock()
-	b := s.buckets[k]
-	s.mu.RUnlock()
-	if b != nil {
-		return b
+	select {
+	case l.wake <- struct{}{}:
+	default:
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b = s.buckets[k]; b == nil {
-		b = &bucket{rate: rate, burst: burst, level: burst, at: l.elapsed()}
-		s.buckets[k] = b
-	}
-	return b
-}
-
-func (t *table) len() int {
-	n := 0
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.RLock()
-		n += len(s.buckets)
-		s.mu.RUnlock()
-	}
-	return n
 }

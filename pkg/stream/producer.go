@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,17 +16,24 @@ import (
 var ErrFull = errors.New("producer buffer is full")
 
 // Producer appends records. Its buffer is bounded in records and bytes; nothing waits for room but Room.
+//
+// It is two clients. The prompt one sends what is there at once and batches by itself while requests are in
+// flight, so an idle service answers fast and a busy one batches. The patient one lets outcomes gather for
+// a moment: nobody waits for an outcome, so each need not cost a request of its own.
 type Producer struct {
-	cl       *kgo.Client
-	prefix   string
-	maxBytes int64
+	prompt, patient *kgo.Client
+	prefix          string
+	maxBytes        int64
 
 	alone func() (*kgo.Client, error) // the client of ProduceAlone, made when it is first needed
 	turn  chan struct{}               // of ProduceAlone; capacity 1
 	close func()                      // closes what alone has made
 }
 
-// Bounds of a producer's buffer: what waits for brokers that do not answer.
+// outcomeLinger is how long outcomes gather, and so by how much later a delivery that was made is seen.
+const outcomeLinger = 5 * time.Millisecond
+
+// Bounds of a client's buffer: what waits for brokers that do not answer.
 const (
 	maxBufferedRecords = 20_000
 	maxBufferedBytes   = 256 << 20
@@ -35,9 +43,6 @@ const (
 const roomEvery = 10 * time.Millisecond
 
 // NewProducer connects lazily: the first record dials.
-//
-// The linger is 0: franz-go sends what is there at once and batches by itself while requests are in
-// flight, so an idle service answers fast and a busy one batches.
 func NewProducer(c Config, clientID string) (*Producer, error) {
 	if c.ProducerBytes == 0 {
 		c.ProducerBytes = maxBufferedBytes
@@ -45,7 +50,6 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
@@ -53,13 +57,19 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		kgo.RecordDeliveryTimeout(2 * time.Minute),
 		kgo.ProduceRequestTimeout(10 * time.Second),
 	}
-	cl, err := c.newClient(clientID, opts...)
+	linger := func(d time.Duration) []kgo.Opt { return append(slices.Clip(opts), kgo.ProducerLinger(d)) }
+	prompt, err := c.newClient(clientID, linger(0)...)
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{cl: cl, prefix: c.Prefix, maxBytes: int64(c.ProducerBytes), turn: make(chan struct{}, 1), close: func() {}}
+	patient, err := c.newClient(clientID, linger(outcomeLinger)...)
+	if err != nil {
+		prompt.Close()
+		return nil, err
+	}
+	p := &Producer{prompt: prompt, patient: patient, prefix: c.Prefix, maxBytes: int64(c.ProducerBytes), turn: make(chan struct{}, 1), close: func() {}}
 	p.alone = sync.OnceValues(func() (*kgo.Client, error) {
-		cl, err := c.newClient(clientID+"-alone", opts...)
+		cl, err := c.newClient(clientID+"-alone", linger(0)...)
 		if err == nil {
 			p.close = cl.Close
 		}
@@ -71,12 +81,16 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 // Produce appends r to a partition of a topic (named without the prefix). done is called exactly
 // once, on a goroutine of the client, when the record is durable or cannot become so any more;
 // ErrFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
-// produced again. All callbacks run one after the other: done must be quick, and must not produce, for a
+// produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
 // record that is refused because the buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	r.Topic, r.Partition = p.prefix+topic, partition
 	untimed := r.Timestamp.IsZero()
-	p.cl.TryProduce(context.Background(), r, func(r *Record, err error) {
+	client := p.prompt
+	if topic == Outcomes {
+		client = p.patient
+	}
+	client.TryProduce(context.Background(), r, func(r *Record, err error) {
 		if err != nil && untimed {
 			// The client has set it. A broker refuses times that are far off, and the next try must not
 			// carry on a wrong one that the clock has been cured of.
@@ -96,10 +110,7 @@ func (p *Producer) Room(ctx context.Context, r *Record) error {
 	for _, h := range r.Headers {
 		size += int64(len(h.Key) + len(h.Value))
 	}
-	full := func() bool {
-		held := p.cl.BufferedProduceBytes()
-		return p.cl.BufferedProduceRecords() >= maxBufferedRecords || held > 0 && held+size > p.maxBytes
-	}
+	full := func() bool { return p.full(p.prompt, size) || p.full(p.patient, size) }
 	if !full() {
 		return ctx.Err()
 	}
@@ -113,6 +124,11 @@ func (p *Producer) Room(ctx context.Context, r *Record) error {
 		}
 	}
 	return nil
+}
+
+func (p *Producer) full(client *kgo.Client, size int64) bool {
+	held := client.BufferedProduceBytes()
+	return client.BufferedProduceRecords() >= maxBufferedRecords || held > 0 && held+size > p.maxBytes
 }
 
 // Refused reports whether the brokers will not take the record that err is about, however often it is
@@ -164,7 +180,7 @@ func (p *Producer) ProduceSync(ctx context.Context, topic string, partition int3
 
 // Flush waits until everything that was given to Produce is decided.
 func (p *Producer) Flush(ctx context.Context) error {
-	if err := p.cl.Flush(ctx); err != nil {
+	if err := errors.Join(p.prompt.Flush(ctx), p.patient.Flush(ctx)); err != nil {
 		return fmt.Errorf("flush producer: %w", err)
 	}
 	return nil
@@ -172,6 +188,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 
 // Close fails what is still buffered; call Flush first. No call may come after it.
 func (p *Producer) Close() {
-	p.cl.Close()
+	p.prompt.Close()
+	p.patient.Close()
 	p.close()
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+func TestKeysCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startDevProcess(t, dir)
+	relay := func(args ...string) (string, int) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
+		return out.String() + errs.String(), code
+	}
+	out, code := relay("create", "--name", "ci", "--scope", "read", "--data-dir", dir)
+	lines := strings.Fields(out)
+	if code != command.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
+		t.Fatalf("create: %d %q", code, out)
+	}
+	as := p.with(lines[2])
+	as.must(http.StatusOK, "GET", "/v1/me", nil)
+	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
+	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
+		t.Fatalf("list: %d %s", code, out)
+	}
+	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
+		t.Fatalf("revoke: %d %s", code, out)
+	}
+	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
+	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
+		t.Fatalf("revoking an unknown key ended with %d", code)
+	}
+	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
+		t.Fatalf("a name of two lines: %d %s", code, out)
+	}
+	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
+	if code != command.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
+		t.Fatalf("without a process it ended with %d: %s", code, out)
+	}
+}
+
+func TestKeysMisuse(t *testing.T) {
+	f := func(want string, code int, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) || !strings.Contains(text, "Usage:") {
+			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
+		}
+	}
+	f("Exit codes", command.ExitDone, "--help")
+	f("Exit codes", command.ExitDone, "create", "--help")
+	f("Usage", command.ExitMisused)
+	f(`unknown command "make"`, command.ExitMisused, "make")
+	f("--name is required", command.ExitMisused, "create", "--scope", "read")
+	f("--scope is required", command.ExitMisused, "create", "--name", "x")
+	f(`unexpected argument "y"`, command.ExitMisused, "create", "y", "--name", "x", "--scope", "read")
+	f("id of one key", command.ExitMisused, "revoke")
+	f("id of one key", command.ExitMisused, "revoke", "key_a", "key_b")
+	f("-bogus", command.ExitMisused, "list", "--bogus")
+	// A part of a second must not become a key without an end.
+	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
+	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
+}
+
+// The master key is changed as the help says it: what was sealed before opens afterwards without the old one.
+func TestMasterKeyIsChanged(t *testing.T) {
+	t.Parallel()
+	old, young := control.GenerateMasterKey("old"), control.GenerateMasterKey("young")
+	p := newDevProcess(t, t.TempDir())
+	env := p.env
+	restart := func(keys ...string) {
+		t.Helper()
+		if p.url != "" {
+			if err := p.stop(syscall.SIGTERM); err != nil {
+				t.Fatalf("SIGTERM ended with %v\n%s", err, p.logs)
+			}
+		}
+		p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+strings.Join(keys, ","))
+		p.start()
+	}
+	rewrap := func(want int, flags ...string) string {
+		t.Helper()
+		out, code := ran(t, p.command(append([]string{"keys", "rewrap", "--data-dir", p.dir}, flags...)...))
+		if code != want {
+			t.Fatalf("rewrap ended with %d:\n%s", code, out)
+		}
+		return out
+	}
+	restart(old)
+	dest := newSink(t, nil)
+	ep, in, secret := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": dest.URL, "headers": map[string]any{"X-Planted": "planted-header"}}},
+		"provider":     "github", "verification": map[string]any{"type": "github", "secret": "planted-provider-secret"},
+	})
+	deliver := func(n int) {
+		t.Helper()
+		p.waitStatus(p.send(ep, n), "delivered", arrival)
+		got := dest.wait(t, n, arrival)[n-1]
+		verifyDelivery(t, secret, got)
+		if got.header.Get("X-Planted") != "planted-header" {
+			t.Errorf("delivery %d has lost its header", n)
+		}
+		if resp := p.post(in, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, []byte("{}")); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a wrong signature was answered %s", resp.Status)
+		}
+	}
+	deliver(1)
+	restart(young, old)
+	deliver(2)
+	// Token, provider's secret, signing secret, header.
+	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "4 secrets of 1 endpoints were sealed with the first master key; none is left under another\n") {
+		t.Errorf("%s", out)
+	}
+	deliver(3)
+	if out := rewrap(command.ExitDone, "--json"); out != "{\"endpoints\":0,\"rewrapped\":0,\"secrets\":0}\n{\"finished\":true}\n" {
+		t.Errorf("%s", out)
+	}
+	restart(young)
+	deliver(4)
+	restart(old) // the other way round nothing opens, and nothing is harmed
+	if out := rewrap(command.ExitRefused); !strings.Contains(out, "1 do not open, such as those of "+ep) {
+		t.Errorf("%s", out)
+	}
+	restart(young)
+	deliver(5)
+	for _, planted := range []string{"planted", secret, old[4:], young[6:]} {
+		if strings.Contains(p.logs.String(), planted) {
+			t.Errorf("%s is in the log", planted)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrKeys means that a node that runs could not open what the first master key seals.
+var ErrKeys = errors.New("a node does not have the master key that seals")
+
+// ErrNotRewrapped means that secrets are left that the first master key does not seal.
+var ErrNotRewrapped = errors.New("secrets are left under another master key")
+
+// Rewrap is how far a rewrap has come.
+type Rewrap struct {
+	Entities int // that have secrets under another key than the first
+	Done     int // of them
+	Secrets  int // that were sealed anew
+}
+
+// rewrapWriters is how many records are on their way at once: the log takes as long for one as for some.
+const rewrapWriters = 16
+
+// rewrapPasses bounds how often it is looked again for secrets that another node has sealed meanwhile.
+const rewrapPasses = 5
+
+// Rewrap seals everything anew that another master key than the first seals, by conditional records beside
+// other writers; interrupted, it goes on where it stopped when it is called again. progress is called after
+// each entity, one call at a time.
+//
+// It returns ErrKeys before it writes anything while a node runs that does not have the first key, and
+// ErrNotRewrapped with the entities whose secrets do not open, which are left as they are.
+func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, error) {
+	var total Rewrap
+	if err := c.running(ctx); err != nil {
+		return total, err
+	}
+	if err := c.peersHave(c.keyring.IDs()[0]); err != nil {
+		return total, err
+	}
+	for range rewrapPasses {
+		ids, err := c.sealedElse()
+		if err != nil || len(ids) == 0 {
+			return total, err
+		}
+		total.Entities += len(ids)
+		refused, err := c.rewrapAll(ctx, ids, &total, progress)
+		if err != nil {
+			return total, err
+		}
+		if len(refused) > 0 {
+			return total, fmt.Errorf("%w: %d do not open, such as those of %s; is their key in RELAY_MASTER_KEYS?",
+				ErrNotRewrapped, len(refused), strings.Join(refused[:min(len(refused), 3)], ", "))
+		}
+	}
+	return total, fmt.Errorf("%w: another node goes on sealing with it", ErrNotRewrapped)
+}
+
+// peersHave reports a node that could not open what the key of that id seals.
+func (c *Control) peersHave(keyID string) error {
+	var lack []string
+	for _, n := range c.Nodes() {
+		if !slices.Contains(n.Keys, keyID) {
+			lack = append(lack, n.Name)
+		}
+	}
+	if len(lack) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrKeys, strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
+}
+
+// sealedElse are the ids of endpoints with a secret that another key seals than the first.
+func (c *Control) sealedElse() (ids []string, err error) {
+	for e := range c.view.Load().sets[kindEndpoint].bySeq.below(math.MaxUint64) {
+		v, err := decodeValue(e.kind, c.codec.unpack(e))
+		if err != nil {
+			return nil, err
+		}
+		other := false
+		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.Seals(*s) })
+		if other {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids, nil
+}
+
+// rewrapAll seals the endpoints anew and returns those whose secrets do not open.
+func (c *Control) rewrapAll(ctx context.Context, ids []string, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
+	var mu sync.Mutex // guards total and refused
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(rewrapWriters)
+	for _, id := range ids {
+		group.Go(func() error {
+			n := 0
+			_, _, _, err := c.change(ctx, kindEndpoint, id, func(old value) (value, error) {
+				var v value
+				var err error
+				v, n, err = c.reseal(old)
+				return v, err
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, ErrSealed):
+				refused, n = append(refused, id), 0
+			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
+				return fmt.Errorf("rewrap %s: %w", id, err)
+			}
+			total.Done++
+			total.Secrets += n
+			progress(*total)
+			return nil
+		})
+	}
+	err = group.Wait()
+	slices.Sort(refused)
+	return refused, err
+}
+
+// reseal returns a copy of an endpoint with every secret under the first key, and how many were not; nil
+// when none was.
+func (c *Control) reseal(old value) (value, int, error) {
+	raw, err := json.Marshal(old)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode %s: %w", old.entityID(), err)
+	}
+	v, err := decodeValue(kindEndpoint, raw)
+	if err != nil {
+		return nil, 0, err
+	}
+	n := 0
+	eachSealed(v, func(entity, field string, s *Sealed) {
+		if err != nil || c.keyring.Seals(*s) {
+			return
+		}
+		var plain string
+		if plain, err = c.keyring.OpenString(entity, field, *s); err == nil {
+			*s = c.keyring.SealString(entity, field, plain)
+			n++
+		}
+	})
+	if err != nil || n == 0 {
+		return nil, 0, err
+	}
+	return v, n, nil
+}
+
+// eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
+// secret that f changes is changed in the value.
+func eachSealed(v value, f func(entity, field string, s *Sealed)) {
+	e, ok := v.(*Endpoint)
+	if !ok {
+		return // no other kind holds secrets that open again
+	}
+	f(e.ID, FieldToken, &e.Token)
+	if e.Verification != nil {
+		for i := range e.Verification.Secrets {
+			f(e.ID, FieldVerification, &e.Verification.Secrets[i])
+		}
+	}
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		for name, s := range d.Headers {
+			was := s
+			if f(d.ID, FieldHeader(name), &s); s != was {
+				d.Headers[name] = s
+			}
+		}
+		for j := range d.Secrets {
+			f(d.ID, FieldSecret, &d.Secrets[j].Secret)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package limit
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Nodes that draw from one bucket at once get the rate together, whatever their clocks say.
+func TestShared(t *testing.T) {
+	for _, nodes := range []int{1, 2, 5} {
+		for _, rate := range []float64{1, 10, 200, 5000} {
+			t.Run(fmt.Sprintf("%d nodes, %g a second", nodes, rate), func(t *testing.T) {
+				s := newSim(t)
+				for i := range nodes {
+					s.node(time.Duration(i) * 7 * time.Second)
+				}
+				taken, first := 0, 0
+				load := func() {
+					for _, n := range s.nodes {
+						for wait, _ := n.TakeShared("send", "key_a", rate); wait == 0; wait, _ = n.TakeShared("send", "key_a", rate) {
+							taken++
+						}
+					}
+				}
+				s.run(time.Second, load)
+				first, taken = taken, 0
+				if most := (float64(nodes) + 1.5) * rate; float64(first) < rate || float64(first) > most+1 {
+					t.Errorf("%d in the first second, want %.0f to %.0f", first, rate, most)
+				}
+				s.run(time.Minute, load)
+				near(t, "in a minute", taken, 60*rate)
+			})
+		}
+	}
+}
+
+// A node with little to do is let through beside one that takes all there is, once it has its share, and
+// one that has nothing to do takes nothing away.
+func TestSharedIsFair(t *testing.T) {
+	const rate = 100
+	s := newSim(t)
+	greedy, modest, silent := s.node(0), s.node(0), s.node(0)
+	silent.TakeShared("read", "key_a", rate)
+	all, asked, got := 0, 0, 0
+	var next time.Time
+	s.run(time.Minute, func() {
+		for wait, _ := greedy.TakeShared("read", "key_a", rate); wait == 0; wait, _ = greedy.TakeShared("read", "key_a", rate) {
+			all++
+		}
+		if s.now.After(next) {
+			next = s.now.Add(time.Second)
+			asked++
+			if wait, _ := modest.TakeShared("read", "key_a", rate); wait == 0 {
+				got++
+			}
+		}
+	})
+	if got != asked {
+		t.Errorf("%d of %d modest requests were let through", got, asked)
+	}
+	if all+got < 60*rate*95/100 || all+got > 60*rate+3*rate {
+		t.Errorf("%d were let through in all", all+got)
+	}
+}
+
+// An owner that goes on beside the new one, cut off from the rest but not from Redis, shares its rate.
+func TestTwoOwners(t *testing.T) {
+	s := newSim(t)
+	old := s.node(0)
+	old.drain(50, 10)
+	taken := 0
+	s.run(5*time.Second, func() { old.drain(50, 10) })
+	new := s.node(0)
+	s.run(time.Minute, func() { taken += old.drain(50, 10) + new.drain(50, 10) })
+	near(t, "in a minute", taken, 60*50)
+}
+
+// A burst is given once: not again to the next owner, and not again when Redis returns.
+func TestBurstOnce(t *testing.T) {
+	const rate, burst = 10, 500
+	start := func() (*sim, *simNode) {
+		s := newSim(t)
+		n, first := s.node(0), 0
+		s.run(time.Second, func() { first += n.drain(rate, burst) })
+		if first < burst || first > burst+2*rate {
+			t.Fatalf("the first second let %d through, want the burst of %d", first, burst)
+		}
+		return s, n
+	}
+	f := func(what string, second func(s *sim, n *simNode) int) {
+		t.Helper()
+		s, n := start()
+		if got := second(s, n); got > 3*rate {
+			t.Errorf("%s: %d in a second, want %d or a little more", what, got, rate)
+		}
+	}
+	count := func(s *sim, n *simNode) (taken int) {
+		s.run(time.Second, func() { taken += n.drain(rate, burst) })
+		return taken
+	}
+	f("same owner", count)
+	f("next owner", func(s *sim, _ *simNode) int {
+		s.nodes = nil
+		return count(s, s.node(0))
+	})
+	f("next owner, Redis flushed and told", func(s *sim, n *simNode) int {
+		s.redis.FlushAll()
+		n.leave(t.Context())
+		s.nodes = nil
+		return count(s, s.node(0))
+	})
+	f("next owner, Redis away", func(s *sim, _ *simNode) int {
+		s.away(time.Hour)
+		s.nodes = nil
+		return count(s, s.node(0))
+	})
+	f("Redis away", func(s *sim, n *simNode) int {
+		s.away(time.Hour)
+		return count(s, n)
+	})
+	f("Redis back", func(s *sim, n *simNode) int {
+		s.away(3 * time.Second)
+		s.run(3*time.Second, func() { n.drain(rate, burst) })
+		return count(s, n)
+	})
+
+	s, n := start() // saved by resting, with nothing to lease, and given to the next owner
+	s.run(burst/rate*time.Second, func() {})
+	calls := s.redis.CommandCount()
+	s.run(time.Minute, func() {})
+	if got := s.redis.CommandCount() - calls; got != 0 {
+		t.Errorf("a bucket that rests costs %d commands a minute", got)
+	}
+	n.leave(t.Context())
+	if got := count(s, s.node(0)); got < burst {
+		t.Errorf("a rested bucket gives %d, want its burst of %d", got, burst)
+	}
+}
