@@ -162,8 +162,7 @@ func (b *bucket) leave(now time.Duration) ask {
 
 func (b *bucket) untilFullLocked() time.Duration { return seconds((b.burst - b.level) / b.rate) }
 
-// leaseLocked asks for what the bucket may need within half a second, when it has less than half of it
-// beyond its level.
+// leaseLocked asks for half a second's worth when half of the last one is spent.
 func (b *bucket) leaseLocked(a *ask, now, wall time.Duration) {
 	amount := max(b.rate*leaseFor.Seconds(), 1)
 	if b.rights >= b.level+amount/2 {
@@ -181,7 +180,7 @@ func (b *bucket) leaseLocked(a *ask, now, wall time.Duration) {
 	}
 	begins := time.Duration(a.window+1)*length - lead
 	b.window, b.closed, b.opens = a.window, false, now+begins-wall
-	a.milli = int64(min(amount, b.level+amount-b.rights) * 1000)
+	a.milli = int64(min(amount, b.level+amount*3/2-b.rights) * 1000)
 	a.most = int64(math.Round(b.rate * length.Seconds() * 1000))
 	a.life = length + 2*time.Second
 }

@@ -144,6 +144,7 @@ func TestHeld(t *testing.T) {
 func TestHeldWaits(t *testing.T) {
 	addr := embedded(t)
 	l := node(t, "redis://"+addr)
+	eventually(t, "Redis has answered", func() bool { return l.period.Load() != 0 })
 	for range breakAfter {
 		l.breaker.failed(time.Hour) // the probe is due an hour from now
 	}

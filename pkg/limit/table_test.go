@@ -1,0 +1,176 @@
+package limit
+
+import (
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Far more keys than there is room for: memory is bounded, nobody fails, and those in use keep their rate.
+func TestBucketsAreBounded(t *testing.T) {
+	const room = 2 * shardCount
+	reg := prometheus.NewRegistry()
+	now := time.Unix(1e9, 0)
+	l, err := New(Config{MaxBuckets: room, Timeout: time.Second}, Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 * room {
+		now = now.Add(time.Microsecond)
+		if wait := l.Take("dst_"+strconv.Itoa(i), 1, 1); wait != 0 {
+			t.Fatalf("a new key waits for %v", wait)
+		}
+	}
+	if got := value(t, reg, "relay_limit_buckets"); got > room || got < room/2 {
+		t.Errorf("%v buckets, room for %d", got, room)
+	}
+	if got := value(t, reg, "relay_limit_evicted_total"); got < 99*room {
+		t.Errorf("%v were evicted", got)
+	}
+}
+
+// A bucket that rests is forgotten, also by Run; one that is not full yet is not.
+func TestIdleBucketsAreForgotten(t *testing.T) {
+	s := newSim(t)
+	n := s.node(0)
+	n.step(t.Context())
+	for i := range 100 {
+		n.Take("dst_"+strconv.Itoa(i), 10, 5)
+	}
+	n.Take("slow", 0.1, 20)
+	s.run(time.Second, func() {})
+	for n.Take("slow", 0.1, 20) == 0 {
+	}
+	if len(n.active) != 101 {
+		t.Errorf("%d are active, want all 101", len(n.active))
+	}
+	s.run(forgetAfter+10*time.Second, func() {})
+	if len(n.active) != 1 || n.buckets.len() != 1 {
+		t.Errorf("%d are active and %d there, want the slow one", len(n.active), n.buckets.len())
+	}
+	s.run(150*time.Second, func() {})
+	if n.buckets.len() != 0 {
+		t.Errorf("%d are there", n.buckets.len())
+	}
+}
+
+// While Redis is away full buckets stay: a new one would begin with less.
+func TestRestingBucketsStayWhileAlone(t *testing.T) {
+	s := newSim(t)
+	s.away(time.Hour)
+	n := s.node(0)
+	n.Take("dst", 1, 20)
+	s.run(2*forgetAfter, func() {})
+	if got := n.drain(1, 20); got != 20 {
+		t.Errorf("%d taken of a rested bucket of 20", got)
+	}
+}
+
+// No limit costs nothing: no bucket, no call.
+func TestUnlimited(t *testing.T) {
+	s := newSim(t)
+	n := s.node(0)
+	n.step(t.Context())
+	calls := s.redis.CommandCount()
+	for _, rate := range []float64{0, -1, math.NaN()} {
+		for range 1000 {
+			if wait := n.Take("dst_a", rate, 1); wait != 0 {
+				t.Fatalf("rate %v waits for %v", rate, wait)
+			}
+		}
+	}
+	s.run(time.Second, func() {})
+	if n.buckets.len() != 0 || s.redis.CommandCount() != calls {
+		t.Errorf("%d buckets, %d calls", n.buckets.len(), s.redis.CommandCount()-calls)
+	}
+}
+
+// One busy bucket makes about two leases a second, and 500 of them go in few exchanges.
+func TestLeasesAreFew(t *testing.T) {
+	s := newSim(t)
+	n := s.node(0)
+	load := func() {
+		for i := range 500 {
+			for n.Take("dst_"+strconv.Itoa(i), 20, 1) == 0 {
+			}
+		}
+	}
+	s.run(2*time.Second, load)
+	reg := prometheus.NewRegistry()
+	n.metrics = newMetrics(reg, n.Limiter)
+	s.run(10*time.Second, load)
+	leases := value(t, reg, "relay_limit_leases_total")
+	if leases > 500*10*2.5 {
+		t.Errorf("%.1f leases a second and bucket", leases/500/10)
+	}
+	asked, granted := value(t, reg, "relay_limit_tokens_asked_total"), value(t, reg, "relay_limit_tokens_granted_total")
+	if want := 500 * 10 * 20.0; math.Abs(granted-want) > want/10 || asked < granted {
+		t.Errorf("%v tokens asked, %v granted, want %v", asked, granted, want)
+	}
+	t.Logf("%.2f leases a second and bucket, %.1f %% of the tokens granted", leases/500/10, 100*granted/asked)
+}
+
+// A new limit holds from the next take on.
+func TestLimitChanges(t *testing.T) {
+	s := newSim(t)
+	n, rate, burst, taken := s.node(0), 10.0, 100, 0
+	load := func() { taken += n.drain(rate, burst) }
+	change := func(r float64, b int, want float64) {
+		t.Helper()
+		rate, burst, taken = r, b, 0
+		s.run(20*time.Second, load)
+		near(t, "in 20 s", taken, want)
+	}
+	change(10, 100, 300)
+	change(100, 100, 2000)
+	change(0.5, 1, 10)
+	change(40, 400, 800)
+	s.run(20*time.Second, func() {}) // saves 400
+	change(1, 3, 22)
+}
+
+// Waits are neither nothing nor for ever, and tell when a token will be there.
+func TestWaits(t *testing.T) {
+	s := newSim(t)
+	n := s.node(0)
+	s.run(time.Second, func() { n.drain(4, 1) })
+	wait := n.Take("dst", 4, 1)
+	if wait < time.Millisecond || wait > 250*time.Millisecond {
+		t.Fatalf("wait %v at 4 a second", wait)
+	}
+	s.run(wait+simStep, func() {})
+	if wait := n.Take("dst", 4, 1); wait != 0 {
+		t.Errorf("after the wait another of %v", wait)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"": true, "redis://localhost": true, "rediss://user:pass@redis.example.com:6380/2": true, "unix:///run/redis.sock": true,
+		"localhost:6379": false, "http://localhost": false, "redis://u:hunter2@host:port": false, "redis://u:hunter2@host/db": false,
+	} {
+		cfg := DefaultConfig()
+		cfg.URL = url
+		_, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", url, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the password is in %q", err)
+		}
+	}
+	err := Config{URL: "x", MaxBuckets: 1}.Validate()
+	for _, want := range []string{"redis://", "time-out", "buckets"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := New(DefaultConfig(), Deps{}); err == nil {
+		t.Error("neither log nor clock, and no error")
+	}
+}
