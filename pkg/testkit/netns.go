@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -125,7 +126,8 @@ func (h *Host) Dial(network, address string) (conn net.Conn, err error) {
 
 // Transport makes HTTP requests as a program on the host would.
 func (h *Host) Transport() *http.Transport {
-	return &http.Transport{Dial: h.Dial, MaxIdleConnsPerHost: 64}
+	dial := func(_ context.Context, network, address string) (net.Conn, error) { return h.Dial(network, address) }
+	return &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}
 }
 
 // Redis returns a redis-server on the host.

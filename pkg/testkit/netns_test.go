@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -46,6 +45,6 @@ func TestNetwork(t *testing.T) {
 	t.Cleanup(here.Close)
 	if conn, err := a.Dial("tcp", here.Listener.Addr().String()); err == nil {
 		conn.Close()
-		t.Error(fmt.Sprintf("a host reaches %s of the machine itself", here.URL))
+		t.Errorf("a host reaches %s of the machine itself", here.URL)
 	}
 }
