@@ -175,7 +175,8 @@ func (c *Control) hear(ctx context.Context) error {
 	if err != nil {
 		return nil // ctx ended
 	}
-	return c.reader.Read(ctx, nodes, from, func(r *stream.Record) error {
+	return c.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
+		from = r.Offset + 1
 		var h heartbeat
 		if err := json.Unmarshal(r.Value, &h); err != nil || h.Node == "" {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "unreadable heartbeat", slog.Int64("offset", r.Offset))

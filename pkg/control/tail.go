@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,7 +15,22 @@ var controlLog = stream.Partition{Topic: stream.Control}
 
 // tail applies what comes after the loaded state.
 func (c *Control) tail(ctx context.Context) error {
-	return c.reader.Read(ctx, controlLog, c.view.Load().next, c.step)
+	return c.follow(ctx, controlLog, func() int64 { return c.view.Load().next }, c.step)
+}
+
+// follow reads a partition until ctx ends or each returns an error. What the brokers refuse for a while must
+// not end a node that goes on with what it knows: it is logged, and the reading goes on at next.
+func (c *Control) follow(ctx context.Context, p stream.Partition, next func() int64, each func(*stream.Record) error) error {
+	for {
+		err := c.reader.Read(ctx, p, next(), each)
+		if !errors.Is(err, stream.ErrRead) {
+			return err
+		}
+		c.log.LogAttrs(ctx, slog.LevelWarn, "cannot follow the log, trying again", slog.String("topic", p.Topic), slog.Any("error", err))
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 }
 
 // step applies one record and publishes the state after it.

@@ -73,9 +73,14 @@ func (r *Reader) offsets(topics []string, list func([]string) (kadm.ListedOffset
 // ErrStop ends a Read from its callback without an error.
 var ErrStop = errors.New("stop reading")
 
+// ErrRead is part of the error of a Read that the brokers ended.
+var ErrRead = errors.New("read from the log")
+
 // Read calls each for the records of one partition from an offset on, in order, and goes on waiting
-// for new ones until ctx ends or each returns an error; ErrStop ends it with nil. It has a client of
-// its own, so that several reads do not disturb each other.
+// for new ones until ctx ends or each returns an error; ErrStop ends it with nil. Brokers that are away
+// or change their roles are waited for; what does not pass by itself, such as a lacking permission or a
+// topic that was made anew, ends it with ErrRead. It has a client of its own, so that several reads do
+// not disturb each other.
 func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	cl, err := r.cfg.newClient("reader",
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
@@ -103,6 +108,9 @@ func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*R
 			if err != nil {
 				return err
 			}
+		}
+		if err := fs.Err(); err != nil {
+			return fmt.Errorf("%w: %s[%d]: %w", ErrRead, p.Topic, p.Index, err)
 		}
 	}
 }
