@@ -82,7 +82,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 	if n.policy.Own, err = egress.OwnAddrs(); err != nil {
 		return nil, err
 	}
-	n.ids = id.NewGenerator(n.now)
+	n.ids = newIDs(n.now, n.log, n.registry)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.stream.Log = log
 	listener, err := net.Listen("tcp", s.Listen)
@@ -291,7 +291,7 @@ func (n *node) checks() []api.Check {
 			return fmt.Errorf("the broker's clock is %v ahead of this node's", skew.Round(time.Millisecond))
 		}
 		return nil
-	}})
+	}}, idCheck(n.ids))
 	if n.s.has("api") {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping})
 	}

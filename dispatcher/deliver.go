@@ -48,11 +48,7 @@ func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) {
 		d.park(j, event.Manual)
 		return
 	}
-	attemptID, err := d.ids.New(j.slot.part.id.Index)
-	if err != nil {
-		d.undecided(ctx, j, "make attempt id", err)
-		return
-	}
+	attemptID := d.ids.Next(j.slot.part.id.Index)
 	if w.Attempt > 1 {
 		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
 	}

@@ -48,6 +48,38 @@ func TestGeneratorNeverGoesBack(t *testing.T) {
 	}
 }
 
+// What is only put in order by its id gets one however wrong the clock is, and refusals use up none.
+func TestNextNeverFails(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	g := id.NewGenerator(func() time.Time { return now })
+	var told []time.Duration
+	g.OnStall(func(wait time.Duration) { told = append(told, wait) })
+	last := g.Next(1)
+	now = now.Add(-time.Hour)
+	for range 10_000 {
+		if _, err := g.New(1); err == nil {
+			t.Fatal("a clock an hour behind the last id was accepted")
+		}
+	}
+	if a := g.Ahead(); a != time.Hour {
+		t.Errorf("%v ahead after refusals, want 1h", a)
+	}
+	for range 10_000 {
+		next := g.Next(1)
+		if next.String() <= last.String() || next.Partition() != 1 {
+			t.Fatalf("%v follows %v", next, last)
+		}
+		last = next
+	}
+	if a := g.Ahead(); a != time.Hour+2*time.Millisecond {
+		t.Errorf("%v ahead after 10,000 ids, want 2 ms more", a)
+	}
+	now = now.Add(time.Hour)
+	if _, err := g.New(1); err != nil || len(told) != 2 || told[0] != time.Hour-id.MaxAhead || told[1] != 0 {
+		t.Errorf("%v, told %v", err, told)
+	}
+}
+
 func TestParseHasOneSpelling(t *testing.T) {
 	good := id.Random(id.Endpoint)
 	f := func(s string, want bool) {

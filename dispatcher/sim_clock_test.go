@@ -1,0 +1,39 @@
+package dispatcher
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// A clock that was an hour ahead and was set right takes no new events for an hour; what is accepted is
+// delivered all the same, at once.
+func TestDeliveryWhileTheClockWasAhead(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{})
+		w.endpoint(url)
+		e := w.newEvent(`{}`)
+		var ahead atomic.Int64
+		w.ids = id.NewGenerator(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		ahead.Store(int64(time.Hour))
+		first := w.ids.Next(0)
+		ahead.Store(0)
+		w.start(testConfig())
+		w.accept(e)
+		began := time.Now()
+		o := w.outcomes(count(1))[0]
+		if took := time.Since(began); o.Status != event.Delivered || took > 2*time.Second {
+			t.Errorf("%s after %v", o.Status, took)
+		}
+		if o.Attempt.ID.String() <= first.String() || !o.Attempt.StartedAt.Before(first.Time()) {
+			t.Errorf("attempt %s at %v after id %s", o.Attempt.ID, o.Attempt.StartedAt, first)
+		}
+		if n := w.cluster.PartitionInfo("t."+stream.Outcomes, 0).HighWatermark; n != 1 {
+			t.Errorf("%d outcomes", n)
+		}
+	})
+}
