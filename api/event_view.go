@@ -200,7 +200,7 @@ func attemptsOf(ev id.ID, rows []event.AttemptRow) []attemptView {
 			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
-			NextAttemptAt: web.Time(r.NextAt), Request: requestView{r.URL, r.Method, joined(r.RequestHeader)},
+			NextAttemptAt: web.Time(r.NextAt), Request: requestView{r.URL, r.Method, joined(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"
@@ -216,7 +216,7 @@ func attemptsOf(ev id.ID, rows []event.AttemptRow) []attemptView {
 		}
 		if r.Code != 0 {
 			v.ResponseStatus = &r.Code
-			v.Response = &responseView{Headers: joined(r.ResponseHeader), Truncated: r.Truncated}
+			v.Response = &responseView{Headers: joined(r.ResponseHeader.Fields()), Truncated: r.Truncated}
 			v.Response.Body, v.Response.BodyEncoding = bodyText(r.ResponseBody)
 		}
 		out[i] = v

@@ -330,8 +330,8 @@ func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
 	rows[0].Attempt = event.Attempt{
 		ID: rows[0].ID, StartedAt: at, Trigger: event.TriggerInitial, Code: 500, ErrorCode: event.CodeHTTPStatus, ErrorMessage: "500",
 		Duration: 12_400 * time.Microsecond, TTFB: 9 * time.Millisecond, RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("203.0.113.7"),
-		URL: "https://a.example/h", Method: "POST", RequestHeader: []event.Field{{Name: "X-A", Value: "1"}},
-		ResponseHeader: []event.Field{{Name: "Retry-After", Value: "7"}}, ResponseBody: []byte("oops"), Truncated: true,
+		URL: "https://a.example/h", Method: "POST", RequestHeader: "X-A: 1\n",
+		ResponseHeader: "Retry-After: 7\n", ResponseBody: []byte("oops"), Truncated: true,
 	}
 	return rows
 }

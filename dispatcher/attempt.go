@@ -25,11 +25,12 @@ const (
 	maxReadBody     = 64 << 10
 )
 
-// client sends attempts. It holds nothing between them.
+// client sends attempts. All it keeps between them is what it learned about header names.
 type client struct {
 	transport http.RoundTripper
 	userAgent string
 	now       func() time.Time
+	names     headerNames
 }
 
 // send makes one HTTP request and returns what came of it. A status means that the receiver answered,
@@ -41,15 +42,15 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	trace := &trace{now: c.now, start: start}
-	req := newRequest(httptrace.WithClientTrace(ctx, trace.hooks()), t, w, requestHeader(w, t, c.userAgent, start))
-	a.RequestHeader = recorded(req.Header, t.header)
+	trace := newTrace(c.now, start)
+	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), t, w, requestHeader(w, t, c.userAgent, start))
+	a.RequestHeader = c.recorded(req.Header, t.header)
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
 		a.ErrorCode, a.ErrorMessage = egress.Classify(err), egress.Message(err)
 	} else {
 		a.Code = resp.StatusCode
-		a.ResponseHeader = recorded(resp.Header, nil)
+		a.ResponseHeader = c.recorded(resp.Header, nil)
 		a.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
 		a.ResponseBody, a.Truncated = readBody(resp)
 	}
@@ -94,27 +95,31 @@ func readBody(resp *http.Response) (body []byte, truncated bool) {
 type trace struct {
 	now   func() time.Time
 	start time.Time
+	hooks httptrace.ClientTrace
 
 	mu       sync.Mutex // guards the rest
 	remoteIP netip.Addr
 	ttfb     time.Duration
 }
 
-func (t *trace) hooks() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			if tcp, ok := info.Conn.RemoteAddr().(*net.TCPAddr); ok {
-				t.mu.Lock()
-				defer t.mu.Unlock()
-				t.remoteIP = tcp.AddrPort().Addr().Unmap()
-			}
-		},
-		GotFirstResponseByte: func() {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.ttfb = t.now().Sub(t.start)
-		},
+func newTrace(now func() time.Time, start time.Time) *trace {
+	t := &trace{now: now, start: start}
+	t.hooks.GotConn, t.hooks.GotFirstResponseByte = t.connected, t.answered
+	return t
+}
+
+func (t *trace) connected(info httptrace.GotConnInfo) {
+	if tcp, ok := info.Conn.RemoteAddr().(*net.TCPAddr); ok {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.remoteIP = tcp.AddrPort().Addr().Unmap()
 	}
+}
+
+func (t *trace) answered() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ttfb = t.now().Sub(t.start)
 }
 
 func (t *trace) result() (netip.Addr, time.Duration) {

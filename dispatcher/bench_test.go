@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -88,6 +89,18 @@ func benchWork(b *testing.B) *event.Work {
 	return testWork(b, bytes.Repeat([]byte("x"), 1024),
 		event.Field{Name: "Content-Type", Value: "application/json"}, event.Field{Name: "User-Agent", Value: "Provider/1.0"},
 		event.Field{Name: "X-Request-Id", Value: "0123456789abcdef"}, event.Field{Name: "Accept", Value: "*/*"})
+}
+
+// The headers of one attempt, signature included, and what is recorded of them.
+func BenchmarkHeaders(b *testing.B) {
+	c := &client{userAgent: "EventRelay/test"}
+	w, tg := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
+	b.ReportAllocs()
+	for b.Loop() {
+		if h := requestHeader(w, tg, c.userAgent, time.Now()); c.recorded(h, tg.header) == "" {
+			b.Fatal("no headers")
+		}
+	}
 }
 
 // One attempt against a loopback server, 1 KB, one after the other: signature, headers, request and

@@ -39,11 +39,19 @@ const (
 	hUserAgent        = "User-Agent"
 )
 
+// ownHeaders is how many of them a delivery has at most.
+const ownHeaders = 12
+
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination,
 // then ours, which nothing overrides. The signature covers the body as it is sent.
 func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) http.Header {
 	e := w.Event
-	h := make(http.Header, len(e.Header)+len(t.header)+14)
+	n := len(e.Header) + len(t.header) + ownHeaders
+	h, values := make(http.Header, n), make([]string, 0, n)
+	set := func(name, value string) { // all lists of one value share one piece of memory
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
 	hop := connectionNames(e.Header)
 	signed := false // by the provider, in the scheme that we use ourselves
 	for _, f := range e.Header {
@@ -52,12 +60,15 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 		}
 		signed = signed || f.Name == hWebhookID || f.Name == hWebhookSignature
 		name := safeName(f.Name)
-		h[name] = append(h[name], f.Value)
+		if before := h[name]; before != nil {
+			h[name] = append(before, f.Value)
+		} else {
+			set(name, f.Value)
+		}
 	}
 	for _, f := range t.header {
-		h[safeName(f.Name)] = []string{f.Value}
+		set(safeName(f.Name), f.Value)
 	}
-	set := func(name, value string) { h[name] = []string{value} }
 	eventID := e.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)
 	signature := sign.Sign(t.signing(now), eventID, now, e.Body)
@@ -107,34 +118,28 @@ func safeName(name string) string {
 
 // recorded returns headers for the attempt's row, by name, credentials masked: those of the destination
 // by the rule of the configuration, so that a value that is hidden there does not show here.
-func recorded(h http.Header, added []event.Field) []event.Field {
-	fields := make([]event.Field, 0, len(h))
-	for name, values := range h {
-		hidden := isCredential(name) || slices.ContainsFunc(added, func(f event.Field) bool {
-			return f.Name == canonical(name) && control.CredentialHeader(name)
+func (c *client) recorded(h http.Header, added []event.Field) event.Lines {
+	fields := make([]event.Field, 0, typicalHeaders)
+	for key, values := range h {
+		name := c.names.of(key)
+		hidden := name.credential || slices.ContainsFunc(added, func(f event.Field) bool {
+			return f.Name == name.canonical && control.CredentialHeader(f.Name)
 		})
 		for _, v := range values {
 			if hidden {
 				v = mask
 			}
-			fields = append(fields, event.Field{Name: canonical(name), Value: v})
+			fields = append(fields, event.Field{Name: name.canonical, Value: v})
 		}
 	}
 	slices.SortStableFunc(fields, func(a, b event.Field) int { return strings.Compare(a.Name, b.Name) })
-	return fields
+	return event.LinesOf(fields)
 }
 
-const mask = "****"
-
-// isCredential reports whether a header of that name usually carries a secret.
-func isCredential(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "cookie", "token", "secret", "passw", "api-key", "apikey", "access-key", "credential", "session"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
-}
+const (
+	mask = "****"
+	// typicalHeaders is how many lines the memory for recorded has room for at first.
+	typicalHeaders = 32
+)
 
 func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }

@@ -68,11 +68,11 @@ func (f *finisher) replace(c *completion, cause error) {
 // lighter is the outcome with less of its attempt.
 func lighter(o *event.Outcome) *event.Outcome {
 	a := o.Attempt
-	if a.RequestHeader == nil && a.ResponseHeader == nil && a.ResponseBody == nil {
+	if a.RequestHeader == "" && a.ResponseHeader == "" && a.ResponseBody == nil {
 		o.Attempt = nil
 		return o
 	}
-	a.RequestHeader, a.ResponseHeader, a.ResponseBody, a.Truncated = nil, nil, nil, a.Truncated || a.ResponseBody != nil
+	a.RequestHeader, a.ResponseHeader, a.ResponseBody, a.Truncated = "", "", nil, a.Truncated || a.ResponseBody != nil
 	return o
 }
 

@@ -142,7 +142,7 @@ func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 				if o.Status != event.Delivered || o.Code != 200 || (o.Attempt != nil) != f.attempt {
 					t.Fatalf("outcome %+v", o)
 				}
-				if f.attempt && (o.Attempt.ResponseBody != nil || o.Attempt.RequestHeader != nil || !o.Attempt.Truncated || o.Attempt.URL != url) {
+				if f.attempt && (o.Attempt.ResponseBody != nil || o.Attempt.RequestHeader != "" || !o.Attempt.Truncated || o.Attempt.URL != url) {
 					t.Errorf("attempt %+v", o.Attempt)
 				}
 				w.shut()

@@ -90,6 +90,6 @@ func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
 	a.Duration, a.TTFB = time.Duration(duration)*time.Millisecond, time.Duration(ttfb)*time.Millisecond
 	a.RetryAfter = time.Duration(retryAfter) * time.Second
 	a.RemoteIP = address(ip)
-	a.RequestHeader, a.ResponseHeader = parseHeaderLines(reqHeaders), parseHeaderLines(respHeader)
+	a.RequestHeader, a.ResponseHeader = event.Lines(reqHeaders), event.Lines(respHeader)
 	return a, nil
 }

@@ -176,7 +176,7 @@ func (r *Reader) event(ctx context.Context, account string, d id.ID) (*event.Eve
 			&ip, &e.IdempotencyKey, &headers, &e.Body)
 		e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
 		e.DuplicateOf = eventText(duplicate)
-		e.RemoteIP, e.Header = address(ip), parseHeaderLines(headers)
+		e.RemoteIP, e.Header = address(ip), event.Lines(headers).Fields()
 		found = e
 		return err
 	})

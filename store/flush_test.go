@@ -98,20 +98,6 @@ func TestRefused(t *testing.T) {
 	f(&clickhouse.HTTPError{StatusCode: 500, Err: &clickhouse.Exception{Code: 469}}, true)
 }
 
-func TestHeaderLines(t *testing.T) {
-	fields := []event.Field{{Name: "A", Value: "1: 2"}, {Name: "A", Value: ""}, {Name: "B", Value: "\xff"}}
-	got := parseHeaderLines(headerLines(fields))
-	if fmt.Sprint(got) != fmt.Sprint(fields) {
-		t.Fatalf("%q", got)
-	}
-	if got := headerLines([]event.Field{{Name: "A", Value: "x\r\nB: y"}}); got != "A: x  B: y\n" {
-		t.Fatalf("%q", got)
-	}
-	if got := parseHeaderLines(""); len(got) != 0 {
-		t.Fatalf("%q", got)
-	}
-}
-
 func TestURL(t *testing.T) {
 	f := func(raw, database string, ok bool) {
 		t.Helper()

@@ -126,34 +126,6 @@ func (r *eventRow) mediaType() string {
 	return m[:min(len(m), longest)]
 }
 
-// headerLines writes header lines as text, "Name: value\n" each, which a search can look through. A
-// line break in a value, which no HTTP message can carry, becomes a space (RFC 9110, section 5.5).
-func headerLines(fields []event.Field) string {
-	var b strings.Builder
-	for _, f := range fields {
-		b.WriteString(f.Name)
-		b.WriteString(": ")
-		if strings.ContainsAny(f.Value, "\r\n") {
-			b.WriteString(strings.NewReplacer("\r", " ", "\n", " ").Replace(f.Value))
-		} else {
-			b.WriteString(f.Value)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// parseHeaderLines is the inverse of headerLines.
-func parseHeaderLines(text string) []event.Field {
-	fields := make([]event.Field, 0, strings.Count(text, "\n"))
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		if name, value, ok := strings.Cut(line, ": "); ok {
-			fields = append(fields, event.Field{Name: name, Value: value})
-		}
-	}
-	return fields
-}
-
 // millis is t for a DateTime64(3) column; no time is 1970.
 func millis(t time.Time) int64 {
 	if t.IsZero() {

@@ -54,8 +54,8 @@ func TestWriteAndRead(t *testing.T) {
 		o.Attempt.ErrorCode, o.Attempt.ErrorMessage = event.CodeHTTPStatus, "500"
 		o.Attempt.Duration, o.Attempt.TTFB, o.Attempt.RetryAfter = 120*time.Millisecond, 30*time.Millisecond, 2*time.Second
 		o.Attempt.RemoteIP = netip.MustParseAddr("2001:db8::1")
-		o.Attempt.RequestHeader = []event.Field{{Name: "A", Value: "b: c"}}
-		o.Attempt.ResponseHeader = []event.Field{{Name: "B", Value: "d"}}
+		o.Attempt.RequestHeader = "A: b: c\n"
+		o.Attempt.ResponseHeader = "B: d\n"
 		o.Attempt.ResponseBody = []byte("no\xff")
 	})
 	b.record(o)

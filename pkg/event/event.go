@@ -176,18 +176,27 @@ func RecordID(r *stream.Record) string {
 // An error means that the record is poison: no retry can mend it.
 func Decode(r *stream.Record) (*Event, error) {
 	e := &Event{Endpoint: string(r.Key), Body: r.Value}
+	size := 0
+	for i := range r.Headers {
+		size += len(r.Headers[i].Value)
+	}
+	var text strings.Builder // all values share one piece of memory
+	text.Grow(size)
 	seen := ""
 	for i := range r.Headers {
 		h := &r.Headers[i]
+		start := text.Len()
+		text.Write(h.Value)
+		v := text.String()[start:]
 		if name, ok := strings.CutPrefix(h.Key, hHeader); ok {
 			if e.Header == nil {
 				e.Header = make([]Field, 0, len(r.Headers)-i)
 			}
-			e.Header = append(e.Header, Field{name, string(h.Value)})
+			e.Header = append(e.Header, Field{name, v})
 			continue
 		}
 		var err error
-		switch v := string(h.Value); h.Key {
+		switch h.Key {
 		case hVersion:
 			seen = v
 		case hID:

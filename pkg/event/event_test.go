@@ -126,8 +126,7 @@ func TestOutcomeRoundTrip(t *testing.T) {
 			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: false, Code: 503,
 			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond, TTFB: time.Millisecond,
 			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h", Method: "POST",
-			RequestHeader:  []event.Field{{Name: "A", Value: "1"}, {Name: "A", Value: ""}},
-			ResponseHeader: []event.Field{{Name: "B", Value: "2"}}, ResponseBody: []byte("\xff"), Truncated: true,
+			RequestHeader: "A: 1\nA: \n", ResponseHeader: "B: 2\n", ResponseBody: []byte("\xff"), Truncated: true,
 		},
 	}
 	got, err := event.DecodeOutcome(o.Record())
@@ -163,7 +162,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzDecodeOutcome(f *testing.F) {
-	f.Add((&event.Outcome{Event: newID(f), Endpoint: "ep_1", Dest: "dst_1", Status: event.Failed, Attempt: &event.Attempt{RequestHeader: []event.Field{{Name: "A", Value: "b"}}}}).Record().Value)
+	f.Add((&event.Outcome{Event: newID(f), Endpoint: "ep_1", Dest: "dst_1", Status: event.Failed, Attempt: &event.Attempt{RequestHeader: "A: b\n"}}).Record().Value)
 	f.Add([]byte{0x0a, 0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		o, err := event.DecodeOutcome(&stream.Record{Key: []byte("ep_1"), Value: value})
@@ -180,7 +179,7 @@ func BenchmarkOutcome(b *testing.B) {
 	o := &event.Outcome{
 		Event: newID(b), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Delivered, Code: 200, At: time.Now(),
 		Attempt: &event.Attempt{ID: newID(b), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200, URL: "https://example.com/h", Method: "POST",
-			RequestHeader: make([]event.Field, 14), ResponseHeader: make([]event.Field, 5), ResponseBody: []byte("ok")},
+			RequestHeader: event.Lines(strings.Repeat("Relay-Endpoint-Id: ep_01jd0000000000000000000000\n", 14)), ResponseHeader: "Content-Length: 0\n", ResponseBody: []byte("ok")},
 	}
 	b.ReportAllocs()
 	for b.Loop() {

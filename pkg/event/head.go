@@ -136,13 +136,19 @@ func DecodeWord(r *stream.Record) (Word, error) {
 }
 
 // statusOf is Status(b) without the allocation.
-func statusOf(b []byte) Status {
-	for _, s := range [...]Status{Delivered, Retrying, Failed, Skipped, Pending, Held} {
-		if string(b) == string(s) {
-			return s
+func statusOf(b []byte) Status { return known(b, Delivered, Retrying, Failed, Skipped, Pending, Held) }
+
+// triggerOf is Trigger(b) without the allocation, for what is common.
+func triggerOf(b []byte) Trigger { return known(b, TriggerInitial, TriggerRetry) }
+
+// known is the word that b spells; only one that is none of words takes memory.
+func known[T ~string](b []byte, words ...T) T {
+	for _, w := range words {
+		if string(b) == string(w) {
+			return w
 		}
 	}
-	return Status(b)
+	return T(b)
 }
 
 // readAttempt reads which request it was and how it went.

@@ -44,8 +44,8 @@ type Attempt struct {
 	RemoteIP       netip.Addr
 	URL            string // without credentials
 	Method         string
-	RequestHeader  []Field // credentials masked
-	ResponseHeader []Field
+	RequestHeader  Lines // credentials masked
+	ResponseHeader Lines
 	ResponseBody   []byte // ≤ 16 KiB
 	Truncated      bool
 }
@@ -80,15 +80,21 @@ const (
 	aRemoteIP
 	aURL
 	aMethod
-	aRequestHeader
-	aResponseHeader
+	_ // the headers as lists of name and value, 14 and 15
+	_
 	aResponseBody
 	aTruncated
+	aRequestHeader
+	aResponseHeader
 )
 
 // Record encodes the outcome; its key is the endpoint.
 func (o *Outcome) Record() *stream.Record {
-	b := make([]byte, 0, 512)
+	var attempt []byte
+	if o.Attempt != nil {
+		attempt = o.Attempt.append(make([]byte, 0, typicalAttempt))
+	}
+	b := make([]byte, 0, outcomeRest+len(o.Account)+len(o.Dest)+len(o.Type)+len(o.Run)+len(attempt))
 	b = appendBytes(b, oEvent, o.Event[:])
 	b = appendString(b, oAccount, o.Account)
 	b = appendString(b, oDest, o.Dest)
@@ -99,14 +105,17 @@ func (o *Outcome) Record() *stream.Record {
 	b = appendInt(b, oNextAt, unixMilli(o.NextAt))
 	b = appendInt(b, oAt, unixMilli(o.At))
 	b = appendString(b, oRun, o.Run)
-	if o.Attempt != nil {
-		b = appendBytes(b, oAttempt, o.Attempt.encode())
-	}
+	b = appendBytes(b, oAttempt, attempt)
 	return &stream.Record{Key: []byte(o.Endpoint), Value: b}
 }
 
-func (a *Attempt) encode() []byte {
-	b := make([]byte, 0, 384+len(a.ResponseBody))
+// Sizes that make the memory of Record right at once; a longer outcome costs a second piece.
+const (
+	typicalAttempt = 1536 // encoded; memory of this fixed size needs no collection
+	outcomeRest    = 128  // id, words, numbers, tags and lengths
+)
+
+func (a *Attempt) append(b []byte) []byte {
 	b = appendBytes(b, aID, a.ID[:])
 	b = appendInt(b, aStartedAt, unixMilli(a.StartedAt))
 	b = appendString(b, aTrigger, string(a.Trigger))
@@ -122,10 +131,10 @@ func (a *Attempt) encode() []byte {
 	}
 	b = appendString(b, aURL, a.URL)
 	b = appendString(b, aMethod, a.Method)
-	b = appendFields(b, aRequestHeader, a.RequestHeader)
-	b = appendFields(b, aResponseHeader, a.ResponseHeader)
 	b = appendBytes(b, aResponseBody, a.ResponseBody)
-	return appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
+	b = appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
+	b = appendString(b, aRequestHeader, string(a.RequestHeader))
+	return appendString(b, aResponseHeader, string(a.ResponseHeader))
 }
 
 // DecodeOutcome reads a record of the topic outcomes. Byte slices are shared with the record.
@@ -142,7 +151,7 @@ func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 		case oType:
 			o.Type = string(b)
 		case oStatus:
-			o.Status = Status(b)
+			o.Status = statusOf(b)
 		case oReason:
 			o.Reason = Reason(b)
 		case oCode:
@@ -176,7 +185,7 @@ func (a *Attempt) decode(v []byte) error {
 		case aStartedAt:
 			a.StartedAt = fromMilli(n)
 		case aTrigger:
-			a.Trigger = Trigger(b)
+			a.Trigger = triggerOf(b)
 		case aOK:
 			a.OK = n != 0
 		case aCode:
@@ -198,9 +207,9 @@ func (a *Attempt) decode(v []byte) error {
 		case aMethod:
 			a.Method = string(b)
 		case aRequestHeader:
-			return readField(&a.RequestHeader, b)
+			a.RequestHeader = Lines(b)
 		case aResponseHeader:
-			return readField(&a.ResponseHeader, b)
+			a.ResponseHeader = Lines(b)
 		case aResponseBody:
 			a.ResponseBody = b
 		case aTruncated:

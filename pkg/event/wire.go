@@ -32,18 +32,6 @@ func appendInt(b []byte, num protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), uint64(v))
 }
 
-// appendFields writes each header line as a message {1: name, 2: value}.
-func appendFields(b []byte, num protowire.Number, fields []Field) []byte {
-	for _, f := range fields {
-		size := protowire.SizeTag(1) + protowire.SizeBytes(len(f.Name)) + protowire.SizeTag(2) + protowire.SizeBytes(len(f.Value))
-		b = protowire.AppendTag(b, num, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(size))
-		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), f.Name)
-		b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), f.Value)
-	}
-	return b
-}
-
 // eachField walks a message: bytes fields give b, varints give n, anything else is skipped.
 func eachField(msg []byte, f func(num protowire.Number, b []byte, n int64) error) error {
 	for len(msg) > 0 {
@@ -82,19 +70,4 @@ func readID(d *id.ID, b []byte) error {
 	}
 	copy(d[:], b)
 	return nil
-}
-
-func readField(fields *[]Field, b []byte) error {
-	var f Field
-	err := eachField(b, func(num protowire.Number, v []byte, _ int64) error {
-		switch num {
-		case 1:
-			f.Name = string(v)
-		case 2:
-			f.Value = string(v)
-		}
-		return nil
-	})
-	*fields = append(*fields, f)
-	return err
 }

@@ -106,10 +106,8 @@ func Random(prefix string) string {
 
 // DeliveryOf derives the id of the delivery of one event to one destination.
 func DeliveryOf(event ID, destination string) string {
-	h := sha256.New()
-	h.Write(event[:])
-	h.Write([]byte(destination))
-	return ID(h.Sum(nil)[:16]).Text(Delivery)
+	sum := sha256.Sum256(append(append(make([]byte, 0, 64), event[:]...), destination...))
+	return ID(sum[:16]).Text(Delivery)
 }
 
 // Lowest is the smallest time-ordered id of the millisecond t: a bound for reads by time.

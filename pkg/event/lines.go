@@ -1,0 +1,40 @@
+package event
+
+import "strings"
+
+// Lines are header lines as text, "Name: value\n" each: as they are recorded, stored and searched. Nobody
+// on the way needs them apart, so they travel as one piece.
+type Lines string
+
+// LinesOf writes fields as lines. A line break in a value, which no HTTP message can carry, becomes a space
+// (RFC 9110, 5.5).
+func LinesOf(fields []Field) Lines {
+	size := 0
+	for _, f := range fields {
+		size += len(f.Name) + len(": \n") + len(f.Value)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, f := range fields {
+		b.WriteString(f.Name)
+		b.WriteString(": ")
+		if strings.IndexByte(f.Value, '\n') < 0 && strings.IndexByte(f.Value, '\r') < 0 {
+			b.WriteString(f.Value)
+		} else {
+			b.WriteString(strings.NewReplacer("\r", " ", "\n", " ").Replace(f.Value))
+		}
+		b.WriteByte('\n')
+	}
+	return Lines(b.String())
+}
+
+// Fields takes the lines apart.
+func (l Lines) Fields() []Field {
+	fields := make([]Field, 0, strings.Count(string(l), "\n"))
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(l), "\n"), "\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			fields = append(fields, Field{name, value})
+		}
+	}
+	return fields
+}
