@@ -33,8 +33,9 @@ Usage: relay <command> [flags]
   dev       run everything in one process, on embedded engines; nothing to install
   serve     run a node on Kafka, Redis and ClickHouse
   migrate   create the topics and tables that serve needs, and check what is there
+  doctor    say how the running process and its engines are, and what to do next
   engine    run one embedded engine: kafka, redis or clickhouse
-  keys      create, list or revoke API keys of the running process
+  keys      create, list or revoke API keys, seal secrets with a new master key
   version   print the version
 
 relay <command> --help lists the flags of a command.
@@ -62,6 +63,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
 			return runMigrate(ctx, s, fix, asJSON, stdout)
 		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix}, jsonToggle(&asJSON))
+	case "doctor":
+		var asJSON bool
+		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
+			return runDoctor(ctx, s, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, asJSON)
+		}, jsonToggle(&asJSON))
 	case "engine":
 		err = runEngine(ctx, args, stdout, stderr)
 	case "keys":
@@ -89,6 +95,9 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &misuse):
 		fmt.Fprintln(stderr, "relay:", err)
 		return command.ExitMisused
+	case errors.Is(err, command.ErrNoProcess):
+		fmt.Fprintln(stderr, "relay:", err)
+		return command.ExitNoProcess
 	default:
 		fmt.Fprintln(stderr, "relay:", err)
 		return command.ExitRefused

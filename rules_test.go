@@ -16,7 +16,7 @@ import (
 const module = "github.com/eventrelay/relay"
 
 // stages are the folders that never import each other and that pkg never imports.
-var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks"}
+var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor"}
 
 // homes names, for each library that belongs into one room, where it may be imported, and why.
 var homes = map[string]struct {
@@ -90,11 +90,12 @@ func importFault(s source, path string) string {
 		if inner == "pkg/testkit" && !s.test {
 			return "it and its libraries are for tests, no part of the binary"
 		}
+		if within(s.dir, "pkg") && !within(inner, "pkg") {
+			return "pkg imports pkg only"
+		}
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):
-			case within(s.dir, "pkg"):
-				return "pkg never imports a stage"
 			case s.dir != "." && !within(s.dir, stage) && !within(s.dir, "deploy"):
 				return "a stage never imports a stage; declare an interface and let main meet it"
 			}

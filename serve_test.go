@@ -47,9 +47,9 @@ func (c *cluster) node(name string, flags ...string) *process {
 	return newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
 }
 
-func (c *cluster) migrate() {
+func (c *cluster) migrate(flags ...string) {
 	c.t.Helper()
-	if out, err := c.node("").command("migrate").CombinedOutput(); err != nil || !strings.Contains(string(out), "topics and tables are ready") {
+	if out, err := c.node("").command(append([]string{"migrate"}, flags...)...).CombinedOutput(); err != nil || !strings.Contains(string(out), "topics and tables are ready") {
 		c.t.Fatalf("migrate: %v\n%s", err, out)
 	}
 }

@@ -40,12 +40,11 @@ func (e noProcessError) Is(target error) bool { return target == ErrNoProcess }
 
 // Exit prints err, if there is one, and returns the exit code for it.
 func (c *Client) Exit(err error) int {
-	absent, isAbsent := errors.AsType[noProcessError](err)
 	switch {
 	case err == nil:
 		return ExitDone
-	case isAbsent: // without what the HTTP client says around it
-		fmt.Fprintln(c.err, "relay:", absent)
+	case errors.Is(err, ErrNoProcess):
+		fmt.Fprintln(c.err, "relay:", err)
 		return ExitNoProcess
 	default:
 		fmt.Fprintln(c.err, "relay:", err)
@@ -129,6 +128,9 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 		return nil, err
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.dial}}).Do(req)
+	if absent, ok := errors.AsType[noProcessError](err); ok {
+		return nil, absent // without what the HTTP client says around it
+	}
 	if err != nil {
 		return nil, err
 	}

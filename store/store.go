@@ -39,7 +39,7 @@ import (
 )
 
 // Group is the name of the writer's consumer group, without the prefix.
-const Group = "store"
+const Group = stream.StoreGroup
 
 // Topics returns the topics that the writer reads: the ones a fence looks at.
 func Topics() []string {

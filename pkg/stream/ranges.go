@@ -31,6 +31,11 @@ const (
 // ErrTrimmed. Each partition may be in one range only. While each runs, nothing more than a few megabytes is
 // fetched. It has a client of its own.
 func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Partition, []*Record) error) error {
+	return r.readRanges(ctx, ranges, rangePartitionFetch, each)
+}
+
+// readRanges is ReadRanges with so many bytes of a partition in one fetch.
+func (r *Reader) readRanges(ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
 	from := make(map[string]map[int32]kgo.Offset)
 	ends := make(map[Partition]int64)
 	for _, g := range ranges {
@@ -52,7 +57,7 @@ func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Parti
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.DisableFetchSessions(),
 		kgo.FetchMaxBytes(rangeFetch),
-		kgo.FetchMaxPartitionBytes(rangePartitionFetch),
+		kgo.FetchMaxPartitionBytes(partitionFetch),
 	)
 	if err != nil {
 		return err

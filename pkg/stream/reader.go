@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -134,6 +135,9 @@ func (r *Reader) Marks(ctx context.Context, group string, topics ...string) (map
 	fetched, err := r.adm.FetchOffsets(ctx, r.cfg.Prefix+group)
 	if err == nil {
 		err = fetched.Error()
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) { // it has never had a member
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch offsets of %s: %w", group, err)

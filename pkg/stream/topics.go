@@ -21,6 +21,9 @@ const (
 // still to be done.
 const DispatchGroup = "dispatch"
 
+// StoreGroup is the consumer group that copies the log into the store, without the prefix.
+const StoreGroup = "store"
+
 // Tier is a retry topic: every record in it waits the same time, so its order of arrival is its
 // order of falling due.
 type Tier struct {

@@ -1,0 +1,176 @@
+// Package doctor looks at the engines and at the configuration and says what is well, what somebody should
+// look at, and what does not work, each with what to do next.
+//
+// In flow the log, the configuration as a node knows it or as it was read from the log, and the means to ask
+// the other engines; out flows a report. It changes nothing, keeps nothing and starts nothing that outlives
+// Examine. Every check has its own time, so that one engine that hangs hides no other.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// checkTime bounds one check.
+const checkTime = 15 * time.Second
+
+// Patient is what is examined.
+type Patient struct {
+	Stream stream.Config
+	Copies int // replication factor that the topics must have
+
+	// Config is the configuration of a node that runs, or of the log as it stands; nil with the reason in
+	// ConfigErr when there is none to be had.
+	Config    *control.Control
+	ConfigErr error
+	// Node is the name of the node that runs; empty when the engines are asked directly.
+	Node string
+	// Keyring are the master keys; nil when none were given.
+	Keyring *control.Keyring
+
+	// Store makes one exchange with ClickHouse; nil when it is not configured.
+	Store func(context.Context) error
+	// Redis measures one exchange; nil when it is not configured.
+	Redis func(context.Context) (time.Duration, error)
+	// Ledger counts what became of the events; nil for no such check.
+	Ledger  func(context.Context) command.Check
+	DataDir string
+	Now     func() time.Time
+}
+
+// look is one or more checks that share what they need.
+type look struct {
+	name string
+	do   func(context.Context) []command.Check
+}
+
+// Examine makes all checks at once and returns them in the order in which they are best read.
+func Examine(ctx context.Context, p Patient) (command.Report, error) {
+	reader, err := stream.NewReader(p.Stream, "doctor")
+	if err != nil {
+		return command.Report{}, err
+	}
+	defer reader.Close()
+	x := &examination{Patient: p, log: reader}
+	looks := []look{
+		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"dispatch", x.dispatch}, {"store", one(x.store)}, {"dead", one(x.dead)},
+		{"configuration", one(x.configuration)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)}, {"master keys", one(x.masterKeys)},
+		{"clickhouse", one(x.clickhouse)}, {"redis", one(x.redis)}, {"disk", one(x.disk)},
+	}
+	if p.Ledger != nil {
+		looks = append(looks, look{"ledger", one(p.Ledger)})
+	}
+	found := make([][]command.Check, len(looks))
+	var all sync.WaitGroup
+	for i, l := range looks {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, checkTime)
+			defer cancel()
+			found[i] = l.do(ctx)
+			for j := range found[i] {
+				if found[i][j].Name == "" {
+					found[i][j].Name = l.name
+				}
+			}
+		})
+	}
+	all.Wait()
+	r := command.Report{Node: p.Node}
+	for _, checks := range found {
+		r.Checks = append(r.Checks, checks...)
+	}
+	return r, ctx.Err()
+}
+
+func one(check func(context.Context) command.Check) func(context.Context) []command.Check {
+	return func(ctx context.Context) []command.Check { return []command.Check{check(ctx)} }
+}
+
+// examination is a Patient on the table.
+type examination struct {
+	Patient
+	log *stream.Reader
+}
+
+func ok(format string, args ...any) command.Check {
+	return command.Check{State: command.StateOK, Text: fmt.Sprintf(format, args...)}
+}
+
+func warn(advice, format string, args ...any) command.Check {
+	return command.Check{State: command.StateWarn, Text: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+func fail(advice, format string, args ...any) command.Check {
+	return command.Check{State: command.StateFail, Text: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+// unasked is the check of something that could not be looked at.
+func unasked(err error) command.Check {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fail("see kafka", "Kafka did not answer in %v", checkTime)
+	}
+	return fail("see kafka", "%v", err)
+}
+
+// judgeAge turns the age of the oldest thing that waits into a check.
+func judgeAge(age time.Duration, advice, format string, args ...any) command.Check {
+	switch {
+	case age >= failAge:
+		return fail(advice, format, args...)
+	case age >= warnAge:
+		return warn(advice, format, args...)
+	}
+	return ok(format, args...)
+}
+
+// Ages of the oldest record that a group should have done by now: nothing waits in these topics on purpose.
+const (
+	warnAge = time.Minute
+	failAge = 15 * time.Minute
+)
+
+// timeGrain is how exactly exchanges are told.
+const timeGrain = 10 * time.Microsecond
+
+// measure makes an exchange twice, the first of which connects, and returns how long the second took.
+func measure(ctx context.Context, exchange func(context.Context) error) (time.Duration, error) {
+	if err := exchange(ctx); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err := exchange(ctx)
+	return time.Since(began).Round(timeGrain), err
+}
+
+// count is a number of things in words.
+func count[N int | int64](n N, thing string) string {
+	switch {
+	case n == 1:
+		return "1 " + thing
+	case strings.HasSuffix(thing, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// ago is an age as people read it.
+func ago(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	default:
+		return d.Round(time.Minute).String()
+	}
+}

@@ -1,0 +1,200 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func (x *examination) kafka(ctx context.Context) command.Check {
+	const advice = "see that the brokers of RELAY_KAFKA_BROKERS run and can be reached from here"
+	n, err := x.log.Brokers(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fail(advice, "no answer in %v", checkTime)
+	}
+	if err != nil {
+		return fail(advice, "%v", err)
+	}
+	took, err := measure(ctx, func(ctx context.Context) error {
+		_, err := x.log.Ends(ctx, stream.Control)
+		return err
+	})
+	if err != nil {
+		return fail(advice, "%v", err)
+	}
+	c := ok("%s, an answer in %v", count(n, "broker"), took)
+	if n < x.Copies {
+		c.State, c.Advice = command.StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.Copies)
+	}
+	return c
+}
+
+func (x *examination) topics(ctx context.Context) command.Check {
+	a, err := stream.AuditTopics(ctx, x.Stream, x.Copies)
+	if err != nil {
+		return unasked(err)
+	}
+	wrong := a.Wrong()
+	switch {
+	case a.Err() == nil:
+		return ok("%d topics are as they must be, %d partitions for endpoints", len(a.Topics), a.Partitions())
+	case len(wrong) == 0:
+		return fail("relay migrate", "%v", a.Err())
+	}
+	c := fail("relay migrate --fix", "%s of topics would lose events or stop them", count(len(wrong), "setting"))
+	for _, s := range wrong {
+		c.Details = append(c.Details, s.String())
+	}
+	return c
+}
+
+// waiting sums up what a group has not done of some topics.
+type waiting struct {
+	records int64
+	oldest  time.Time // of a record, by its own time; zero when there is none
+}
+
+func (w *waiting) add(b stream.Backlog, at time.Time) {
+	w.records += b.Records
+	if b.Head != nil && (w.oldest.IsZero() || at.Before(w.oldest)) {
+		w.oldest = at
+	}
+}
+
+func (w *waiting) age(now time.Time) time.Duration {
+	if w.oldest.IsZero() {
+		return 0
+	}
+	return now.Sub(w.oldest)
+}
+
+// dispatch looks at what the dispatchers have still to do: what they should be doing now, and what waits in
+// the retry topics.
+func (x *examination) dispatch(ctx context.Context) []command.Check {
+	topics := []string{stream.Events, stream.Commands}
+	tiers := stream.Tiers()
+	for _, t := range tiers {
+		topics = append(topics, t.Topic)
+	}
+	backlogs, err := x.log.Backlogs(ctx, stream.DispatchGroup, topics...)
+	if err != nil {
+		return []command.Check{unasked(err)}
+	}
+	members, err := x.log.Members(ctx, stream.DispatchGroup)
+	if err != nil {
+		return []command.Check{unasked(err)}
+	}
+	var now, retries waiting
+	byTier := make(map[string]int64)
+	var undelivered time.Time
+	for _, b := range backlogs {
+		if b.Topic == stream.Events || b.Topic == stream.Commands {
+			now.add(b, timeOf(b.Head))
+		} else {
+			retries.add(b, timeOf(b.Head))
+			byTier[b.Topic] += b.Records
+		}
+		if accepted := acceptedAt(b.Head); !accepted.IsZero() && (undelivered.IsZero() || accepted.Before(undelivered)) {
+			undelivered = accepted
+		}
+	}
+	return []command.Check{
+		x.group(stream.DispatchGroup, "there to deliver", "dispatch", members, now),
+		oldestUndelivered(undelivered, x.Now()),
+		depth(tiers, byTier, retries),
+	}
+}
+
+// group judges a group by what waits for it and by who is there to do it.
+func (x *examination) group(name, verb, role string, members int, w waiting) command.Check {
+	text := "nothing waits"
+	if w.records > 0 {
+		text = fmt.Sprintf("%s wait, the oldest for %s", count(w.records, "record"), ago(w.age(x.Now())))
+	}
+	text += fmt.Sprintf("; %s %s", count(members, "node"), verb)
+	advice := "see whether the nodes are busy (CPU, slow disks) or stopped, and whether more are needed"
+	c := judgeAge(w.age(x.Now()), advice, "%s", text)
+	if members == 0 {
+		c = fail("start a node with the role "+role, "%s", text)
+	}
+	c.Name = name
+	return c
+}
+
+func oldestUndelivered(accepted, now time.Time) command.Check {
+	c := ok("nothing is undelivered")
+	if !accepted.IsZero() {
+		c = ok("the oldest event that is not through was accepted %s ago", ago(now.Sub(accepted)))
+	}
+	c.Name = "undelivered"
+	return c
+}
+
+func depth(tiers []stream.Tier, byTier map[string]int64, all waiting) command.Check {
+	var parts []string
+	for _, t := range tiers {
+		if n := byTier[t.Topic]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", t.Topic, n))
+		}
+	}
+	c := ok("%s in retry topics", count(all.records, "delivery"))
+	c.Name, c.Details = "tiers", parts
+	return c
+}
+
+// timeOf is when a record was written.
+func timeOf(r *stream.Record) time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	return r.Timestamp
+}
+
+// acceptedAt is when the event of a record was accepted, which its id says.
+func acceptedAt(r *stream.Record) time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	e, err := id.Parse(id.Event, event.RecordID(r))
+	if err != nil {
+		return r.Timestamp
+	}
+	return e.Time()
+}
+
+func (x *examination) store(ctx context.Context) command.Check {
+	backlogs, err := x.log.Backlogs(ctx, stream.StoreGroup, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts)
+	if err != nil {
+		return unasked(err)
+	}
+	members, err := x.log.Members(ctx, stream.StoreGroup)
+	if err != nil {
+		return unasked(err)
+	}
+	var w waiting
+	for _, b := range backlogs {
+		w.add(b, timeOf(b.Head))
+	}
+	return x.group(stream.StoreGroup, "there to write", "write", members, w)
+}
+
+func (x *examination) dead(ctx context.Context) command.Check {
+	n, err := x.log.CountDead(ctx)
+	if err != nil {
+		return unasked(err)
+	}
+	if n == 0 {
+		return ok("nothing is buried")
+	}
+	return warn("relay dead list shows them and why; relay dead retry does them again once the reason is gone", "%s could not be read or stored", count(n, "record"))
+}
+
+// list joins words for a line.
+func list(words []string) string { return strings.Join(words, ", ") }

@@ -1,0 +1,158 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// Skews of a clock: what is odd, and beyond what a node accepts nothing.
+const (
+	warnSkew = 2 * time.Second
+	failSkew = 30 * time.Second
+)
+
+func (x *examination) noConfig() command.Check {
+	return fail("see kafka; the master keys must be given too", "the configuration could not be read: %v", x.ConfigErr)
+}
+
+func (x *examination) configuration(ctx context.Context) command.Check {
+	if x.Config == nil {
+		return x.noConfig()
+	}
+	if x.Node == "" {
+		return ok("the log was read to its end")
+	}
+	lag, err := x.Config.Lag(ctx)
+	if err != nil {
+		return unasked(err)
+	}
+	age, confirmed := x.Config.Lease()
+	if !confirmed {
+		return fail("this node takes no API keys until it reads the log again; see kafka", "not confirmed for %s, %s behind", ago(age), count(lag, "record"))
+	}
+	return ok("confirmed %s ago, %s behind", ago(age), count(lag, "record"))
+}
+
+func (x *examination) nodes(context.Context) command.Check {
+	if x.Config == nil {
+		return x.noConfig()
+	}
+	nodes := x.Config.Nodes()
+	if len(nodes) == 0 {
+		return fail("relay serve", "no node runs")
+	}
+	versions := make(map[string]bool)
+	var details []string
+	for _, n := range nodes {
+		versions[n.Version] = true
+		details = append(details, fmt.Sprintf("%s: version %s, %s behind in the configuration", n.Name, orUnknown(n.Version), count(n.Behind, "record")))
+	}
+	c := ok("%s running", count(len(nodes), "node"))
+	if len(versions) > 1 {
+		c = warn("bring all nodes to one version", "%s running, of %d versions", count(len(nodes), "node"), len(versions))
+	}
+	c.Details = details
+	return c
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+func (x *examination) clock(context.Context) command.Check {
+	if x.Config == nil {
+		return x.noConfig()
+	}
+	nodes := x.Config.Nodes()
+	if len(nodes) == 0 {
+		return warn("", "no node runs that could compare its clock with the brokers'")
+	}
+	worst := slices.MaxFunc(nodes, func(a, b control.Node) int { return int(a.Skew.Abs() - b.Skew.Abs()) })
+	text := fmt.Sprintf("the brokers' clock and that of %s are at least %s apart", worst.Name, ago(worst.Skew.Abs()))
+	const advice = "set the clocks right (NTP); a node that is 30s off takes no events"
+	switch {
+	case worst.Skew.Abs() > failSkew:
+		return fail(advice, "%s", text)
+	case worst.Skew.Abs() > warnSkew:
+		return warn(advice, "%s", text)
+	}
+	return ok("all agree with that of the brokers")
+}
+
+// masterKeys looks for secrets that the first key does not seal, and for nodes that have other keys.
+func (x *examination) masterKeys(context.Context) command.Check {
+	if x.Config == nil {
+		return x.noConfig()
+	}
+	seals, err := x.Config.Seals()
+	if err != nil {
+		return fail("a newer version may have written it", "%v", err)
+	}
+	if x.Keyring == nil {
+		return warn("give RELAY_MASTER_KEYS to have them compared", "secrets are sealed with %s", list(slices.Sorted(maps.Keys(seals))))
+	}
+	ids := x.Keyring.IDs()
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i], _, _ = strings.Cut(id, ":")
+	}
+	total, other := 0, 0
+	for name, n := range seals {
+		if total += n; name != names[0] {
+			other += n
+		}
+		if !slices.Contains(names, name) {
+			return fail("put it into RELAY_MASTER_KEYS of every node", "%s sealed with the key %s, which is not there", count(n, "secret"), name)
+		}
+	}
+	for _, n := range x.Config.Nodes() {
+		for _, id := range ids {
+			if len(n.Keys) > 0 && !slices.Contains(n.Keys, id) {
+				name, _, _ := strings.Cut(id, ":")
+				return warn("give all nodes the same RELAY_MASTER_KEYS", "node %s does not have the key %s that is known here", n.Name, name)
+			}
+		}
+	}
+	if other > 0 {
+		return warn("relay keys rewrap", "%d of %d secrets are not sealed with the first key, %s", other, total, names[0])
+	}
+	c := ok("%s, all sealed with %s", count(total, "secret"), names[0])
+	if len(names) > 1 {
+		c.Text += fmt.Sprintf("; %s may go from RELAY_MASTER_KEYS", list(names[1:]))
+	}
+	return c
+}
+
+func (x *examination) clickhouse(ctx context.Context) command.Check {
+	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from here"
+	if x.Store == nil {
+		return warn("give RELAY_CLICKHOUSE_URL to have it asked", "not asked")
+	}
+	took, err := measure(ctx, x.Store)
+	if err != nil {
+		return fail(advice, "%v", err)
+	}
+	return ok("an answer in %v", took)
+}
+
+func (x *examination) redis(ctx context.Context) command.Check {
+	const advice = "nothing stops: rates are held by each node for itself, and duplicates may pass; see that RELAY_REDIS_URL can be reached from here"
+	if x.Redis == nil {
+		return ok("not configured: every node holds rates for itself")
+	}
+	took, err := x.Redis(ctx)
+	if err != nil {
+		return warn(advice, "%v", err)
+	}
+	return ok("an answer in %v", took.Round(timeGrain))
+}

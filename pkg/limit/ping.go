@@ -1,0 +1,29 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Ping measures one exchange with the Redis of a configuration, with a connection of its own. The time it
+// takes to connect is left out.
+func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
+	if err := cfg.Validate(); err != nil {
+		return 0, err
+	}
+	client := cfg.client()
+	if client == nil {
+		return 0, errAway
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	for range 2 { // the first connects
+		began := time.Now()
+		if err := client.Ping(ctx).Err(); err != nil {
+			return 0, fmt.Errorf("ping redis: %w", err)
+		}
+		took = time.Since(began)
+	}
+	return took, nil
+}

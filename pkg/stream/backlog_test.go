@@ -1,0 +1,180 @@
+package stream
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// What a group has not finished is counted without its holes, and the first of it is shown.
+func TestBacklogs(t *testing.T) {
+	_, c, p := broker(t)
+	r := reader(t, c)
+	backlogs := func() map[string]Backlog {
+		t.Helper()
+		all, err := r.Backlogs(t.Context(), "group", Events, Commands)
+		if err != nil || len(all) != 2 {
+			t.Fatal(err, all)
+		}
+		by := make(map[string]Backlog)
+		for _, b := range all {
+			by[b.Topic] = b
+		}
+		return by
+	}
+	if b := backlogs(); b[Events].Records != 0 || b[Events].Head != nil {
+		t.Errorf("nothing is there: %+v", b)
+	}
+	for i := range byte(10) {
+		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte{i}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b := backlogs(); b[Events].Records != 10 || b[Events].Head.Offset != 0 || b[Commands].Records != 0 {
+		t.Errorf("before the first commit: %+v", b)
+	}
+	m := join(t, c, GroupConfig{})
+	poll(t, m, func([]*Record) bool { return true })
+	if n, err := r.Members(t.Context(), "group"); err != nil || n != 1 {
+		t.Errorf("%d members, %v", n, err)
+	}
+	if n, err := r.Members(t.Context(), "nobody"); err != nil || n != 0 {
+		t.Errorf("%d members of a group that never was, %v", n, err)
+	}
+	commit := func(mark int64, holes ...Hole) {
+		t.Helper()
+		if err := m.Commit(t.Context(), map[Partition]Mark{{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: EncodeHoles(mark, holes)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(3, Hole{4, 6}, Hole{8, 20})
+	if b := backlogs()[Events]; b.Records != 10-3-2-2 || b.Head.Offset != 3 || b.Head.Value[0] != 3 {
+		t.Errorf("with holes: %+v", b)
+	}
+	commit(10)
+	if b := backlogs()[Events]; b.Records != 0 || b.Head != nil {
+		t.Errorf("all is done: %+v", b)
+	}
+	// What was committed may have been deleted since, by a new broker with an old group.
+	commit(2)
+	if err := r.Trim(t.Context(), Partition{Topic: Events}, 5); err != nil {
+		t.Fatal(err)
+	}
+	if b := backlogs()[Events]; b.Records != 5 || b.Head.Offset != 5 {
+		t.Errorf("after a trim: %+v", b)
+	}
+	if n, err := r.Brokers(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d brokers, %v", n, err)
+	}
+}
+
+func reader(t *testing.T, c Config) *Reader {
+	t.Helper()
+	r, err := NewReader(c, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// Graves are found, done again once, and hidden by their marks, across windows and partitions.
+func TestGraves(t *testing.T) {
+	_, c, p := broker(t)
+	c.Prefix = "graves."
+	if _, err := Migrate(t.Context(), c, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	p.prefix = c.Prefix
+	ctx, r := t.Context(), reader(t, c)
+	produce := func(partition int32, rec *Record) int64 {
+		t.Helper()
+		if err := p.ProduceSync(ctx, Dead, partition, rec); err != nil {
+			t.Fatal(err)
+		}
+		return rec.Offset
+	}
+	graves := func(topic string, limit int) (offsets []int64) {
+		t.Helper()
+		found, err := r.Graves(ctx, topic, limit, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range found {
+			offsets = append(offsets, int64(g.Partition)*100_000+g.Offset)
+		}
+		return offsets
+	}
+	count := func(want int64) {
+		t.Helper()
+		if n, err := r.CountDead(ctx); err != nil || n != want {
+			t.Errorf("%d are counted, %v, want %d", n, err, want)
+		}
+	}
+	count(0)
+	source := &Record{
+		Topic: "graves.events", Partition: 1, Offset: 77, Key: []byte("ep"), Value: []byte("body"),
+		Headers: []Header{{Key: "relay-v", Value: []byte("9")}, {Key: OnlyGroup, Value: []byte("old")}, {Key: DeadError, Value: []byte("forged")}},
+	}
+	first := produce(1, c.DeadRecord(source, "store", errors.New("why")))
+	g, err := r.Grave(ctx, 1, first)
+	if err != nil || g.Source != (Partition{Events, 1}) || g.SourceAt != 77 || g.Group != "store" || g.Error != "why" || g.Size != 4 || time.Since(g.At) > time.Minute {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	again := g.Again()
+	want := []Header{{Key: "relay-v", Value: []byte("9")}, {Key: DeadError, Value: []byte("forged")}, {Key: OnlyGroup, Value: []byte("store")}}
+	if string(again.Key) != "ep" || string(again.Value) != "body" || !slices.EqualFunc(again.Headers, want, func(a, b Header) bool { return a.Key == b.Key && string(a.Value) == string(b.Value) }) {
+		t.Errorf("again: %+v", again)
+	}
+	produce(0, &Record{Value: []byte("nobody of ours wrote it")})
+	work := *source
+	work.Topic, work.Partition = "graves.retry.5s", 0
+	var offsets []int64
+	for range 2*deadWindow + 10 {
+		offsets = append(offsets, produce(0, c.DeadRecord(&work, "dispatch", errors.New("why"))))
+	}
+	n := int64(len(offsets)) + 1
+	count(n)
+	if got := graves("", 2); !slices.Equal(got, []int64{offsets[n-2], offsets[n-3]}) {
+		t.Errorf("the newest: %v", got)
+	}
+	if got := graves(Events, 10); !slices.Equal(got, []int64{100_000 + first}) {
+		t.Errorf("of events: %v", got)
+	}
+	// All but the oldest and the newest are done again: both are found, far apart.
+	for _, offset := range offsets[1 : n-2] {
+		produce(0, Grave{Offset: offset}.Mark())
+	}
+	count(3)
+	if got := graves("retry.5s", 10); !slices.Equal(got, []int64{offsets[n-2], offsets[0]}) {
+		t.Errorf("not done again: %v", got)
+	}
+	var each []int64
+	err = r.EachGrave(ctx, "", func(g Grave) error {
+		if string(g.Record.Value) != "body" {
+			t.Errorf("%+v has lost its value", g)
+		}
+		each = append(each, int64(g.Partition)*100_000+g.Offset)
+		return nil
+	})
+	if err != nil || !slices.Equal(each, []int64{offsets[0], offsets[n-2], 100_000 + first}) {
+		t.Errorf("each: %v, %v", each, err)
+	}
+	for _, f := range []struct {
+		partition int32
+		offset    int64
+		want      error
+	}{{0, offsets[1], ErrRetried}, {0, 0, ErrNoGrave}, {0, 1 << 40, ErrNoGrave}, {7, 0, ErrNoGrave}, {0, -1, ErrNoGrave}} {
+		if _, err := r.Grave(ctx, f.partition, f.offset); !errors.Is(err, f.want) {
+			t.Errorf("%d:%d is %v, want %v", f.partition, f.offset, err, f.want)
+		}
+	}
+	stop := errors.New("stop")
+	if err := r.EachGrave(ctx, "", func(Grave) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("ended with %v", err)
+	}
+	if found, _ := r.Graves(ctx, Events, 1, 3); string(found[0].Record.Value) != "bod" || found[0].Size != 4 {
+		t.Errorf("%+v", found[0])
+	}
+}

@@ -1,0 +1,183 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+)
+
+// deadWindow is how many records of a partition of dead are looked at together, from its end backwards.
+const deadWindow = 1000
+
+// countedDead is how many records of dead are looked at to count what was done again; beyond it all count.
+const countedDead = 100_000
+
+// Graves returns what is buried and was not done again, the newest first, at most limit; only what came from
+// one topic (without the prefix) unless that is empty. Of each value at most so many bytes are kept; Size has
+// its length.
+func (r *Reader) Graves(ctx context.Context, topic string, limit, value int) ([]Grave, error) {
+	var all []Grave
+	err := r.eachDead(ctx, func(span Range) error {
+		found, err := r.newestGraves(ctx, span, topic, limit, value)
+		all = append(all, found...)
+		return err
+	})
+	slices.SortStableFunc(all, func(a, b Grave) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Offset, a.Offset)) })
+	return all[:min(len(all), limit)], err
+}
+
+// newestGraves looks through one partition from its end, for marks stand after what they mark.
+func (r *Reader) newestGraves(ctx context.Context, span Range, topic string, limit, value int) ([]Grave, error) {
+	marked := make(map[int64]bool)
+	var found []Grave
+	for span.To > span.From && len(found) < limit {
+		from := max(span.From, span.To-deadWindow)
+		var window []Grave
+		err := r.readDead(ctx, Range{span.Partition, from, span.To}, marked, func(g Grave) error {
+			if topic == "" || g.Source.Topic == topic {
+				g.detach(value)
+				window = append(window, g)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range slices.Backward(window) {
+			if !marked[g.Offset] && len(found) < limit {
+				found = append(found, g)
+			}
+		}
+		span.To = from
+	}
+	return found, nil
+}
+
+// ErrNoGrave means that nothing is buried at a place.
+var ErrNoGrave = errors.New("no record is buried there")
+
+// ErrRetried means that a record was done again already.
+var ErrRetried = errors.New("it was done again already")
+
+// Grave returns the one at an offset of a partition of dead, whole. ErrNoGrave and ErrRetried are the answers
+// for a place where none is, or none any more.
+func (r *Reader) Grave(ctx context.Context, partition int32, offset int64) (Grave, error) {
+	var found *Grave
+	marked := make(map[int64]bool)
+	err := r.eachDead(ctx, func(span Range) error {
+		if span.Index != partition || offset < span.From || offset >= span.To {
+			return nil
+		}
+		span.From = offset
+		return r.readDead(ctx, span, marked, func(g Grave) error {
+			if g.Offset == offset {
+				g.detach(g.Size)
+				found = &g
+			}
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return Grave{}, err
+	case found == nil:
+		return Grave{}, ErrNoGrave
+	case marked[offset]:
+		return Grave{}, ErrRetried
+	}
+	return *found, nil
+}
+
+// EachGrave calls do with everything that is buried now and was not done again, whole, in the order of burial
+// within a partition; only what came from one topic unless that is empty.
+func (r *Reader) EachGrave(ctx context.Context, topic string, do func(Grave) error) error {
+	return r.eachDead(ctx, func(span Range) error {
+		marked := make(map[int64]bool)
+		if err := r.readDead(ctx, span, marked, func(Grave) error { return nil }); err != nil {
+			return err
+		}
+		return r.readDead(ctx, span, nil, func(g Grave) error {
+			if marked[g.Offset] || topic != "" && g.Source.Topic != topic {
+				return nil
+			}
+			g.detach(g.Size)
+			return do(g)
+		})
+	})
+}
+
+// CountDead is how many records are buried and were not done again. Of very many, those that were done again
+// count as well.
+func (r *Reader) CountDead(ctx context.Context) (n int64, err error) {
+	var records, buried int64
+	var spans []Range
+	err = r.eachDead(ctx, func(span Range) error {
+		records += span.To - span.From
+		spans = append(spans, span)
+		return nil
+	})
+	if err != nil || records > countedDead {
+		return records, err
+	}
+	for _, span := range spans {
+		marked := make(map[int64]bool)
+		var graves []int64
+		err := r.readDead(ctx, span, marked, func(g Grave) error { graves = append(graves, g.Offset); return nil })
+		if err != nil {
+			return 0, err
+		}
+		for _, offset := range graves {
+			if !marked[offset] {
+				buried++
+			}
+		}
+	}
+	return buried, nil
+}
+
+// eachDead calls do with what every partition of dead holds now.
+func (r *Reader) eachDead(ctx context.Context, do func(Range) error) error {
+	starts, err := r.Starts(ctx, Dead)
+	if err != nil {
+		return err
+	}
+	ends, err := r.Ends(ctx, Dead)
+	if err != nil {
+		return err
+	}
+	spans := make([]Range, 0, len(ends))
+	for p, end := range ends {
+		spans = append(spans, Range{p, starts[p], end})
+	}
+	slices.SortFunc(spans, func(a, b Range) int { return cmp.Compare(a.Index, b.Index) })
+	for _, span := range spans {
+		if err := do(span); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readDead reads a stretch of one partition: what is marked as done again goes into marked, unless it is nil,
+// and do gets the graves. They are parts of the fetch response until they are detached.
+func (r *Reader) readDead(ctx context.Context, span Range, marked map[int64]bool, do func(Grave) error) error {
+	return r.ReadRanges(ctx, []Range{span}, func(_ Partition, records []*Record) error {
+		for _, rec := range records {
+			if offset, ok := marks(rec); ok {
+				if marked != nil {
+					marked[offset] = true
+				}
+				continue
+			}
+			g, err := readGrave(rec)
+			if err != nil {
+				continue // nobody of ours wrote it
+			}
+			if err := do(g); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
