@@ -26,7 +26,8 @@ type batch struct {
 // mark is how far a partition will have been written once the batch is.
 type mark struct {
 	stream.Mark
-	at time.Time // of the last record
+	at    time.Time // of the last record
+	bytes int       // of the partition's records in the batch
 }
 
 // deadRecord is a record that cannot be stored, and why.
@@ -50,14 +51,16 @@ func (b *batch) add(from *place, records []*stream.Record, now time.Time) {
 	if b.empty() {
 		b.since = now
 	}
+	held := b.marks[from].bytes
 	for _, r := range records {
 		if err := b.decode(source{r, from}); err != nil {
 			b.dead = append(b.dead, deadRecord{source{r, from}, err})
 		}
 		b.bytes += size(r)
+		held += size(r)
 	}
 	last := records[len(records)-1]
-	b.marks[from] = mark{stream.Mark{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}, last.Timestamp}
+	b.marks[from] = mark{stream.Mark{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}, last.Timestamp, held}
 }
 
 func (b *batch) decode(s source) error {
@@ -110,7 +113,12 @@ func (b *batch) drop(gone map[*place]bool) {
 	b.attempts = keep(b.attempts, gone)
 	b.receipts = keep(b.receipts, gone)
 	b.dead = keep(b.dead, gone)
-	maps.DeleteFunc(b.marks, func(p *place, _ mark) bool { return gone[p] })
+	maps.DeleteFunc(b.marks, func(p *place, m mark) bool {
+		if gone[p] {
+			b.bytes -= m.bytes // a batch that is empty and counts as full would never be written, nor filled
+		}
+		return gone[p]
+	})
 }
 
 func keep[R row](rows []R, gone map[*place]bool) []R {
