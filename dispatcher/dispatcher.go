@@ -18,7 +18,8 @@
 //
 // Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
 // it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
-// object is dropped; what still completes after that commits nothing. The goroutines are the intake,
+// object is dropped; what still completes after that commits nothing. A partition that was lost and comes
+// back is told what was completed here (recall.go). The goroutines are the intake,
 // the timer of the tiers, the committer, those that produce what follows or was not taken, and one for
 // each request in flight. Everything they share is behind lanes.mu, then partition.mu.
 //
@@ -118,8 +119,9 @@ type Dispatcher struct {
 	// a newer one. Whoever fills it does so for at most commitTimeout.
 	committing chan struct{}
 
-	mu    sync.RWMutex // guards parts
+	mu    sync.RWMutex // guards what follows
 	parts map[stream.Partition]*partition
+	kept  map[stream.Partition]*partition // lost, and not assigned since
 }
 
 // New validates and prepares; it connects to nothing.
@@ -133,6 +135,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
+		kept: make(map[stream.Partition]*partition),
 	}
 	d.lanes = newLanes(cfg, deps.Now, d.wake)
 	var err error
@@ -162,6 +165,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
 		Revoked:           func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
 		Lost:              func(ids []stream.Partition) { d.lost(d.named(ids)) },
+		Cut:               d.forget,
 		Stripped:          d.stripped,
 	})
 	if err != nil {
@@ -204,8 +208,12 @@ func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Mark) {
 			d.log.LogAttrs(context.Background(), slog.LevelWarn, "ignore metadata of commit", slog.String("topic", id.Topic),
 				slog.Int("partition", int(id.Index)), slog.Any("error", err))
 		}
+		if before := d.kept[id]; before != nil {
+			p.remember(before)
+		}
 		d.parts[id] = p
 	}
+	clear(d.kept) // an assignment names all partitions: the others have gone elsewhere
 	d.mu.Unlock()
 	d.changed()
 }
@@ -239,6 +247,7 @@ func (d *Dispatcher) lost(parts []*partition) {
 	d.committing <- struct{}{} // a commit on its way must not end after this
 	d.drop(parts)
 	<-d.committing
+	d.keep(parts)
 }
 
 // named are those of the partitions that are here.

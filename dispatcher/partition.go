@@ -39,6 +39,7 @@ type partition struct {
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
+	before  *partition    // the same one until it was lost, as long as it may know of records (recall.go)
 	undone  int           // slots that are not done
 	active  int           // jobs between begin and end
 	stopped bool          // the assignment ends: nothing begins any more
@@ -81,7 +82,7 @@ func (p *partition) add(offset int64, leaderEpoch int32) *slot {
 	if p.stopped {
 		return nil
 	}
-	if !p.tracker.add(offset, leaderEpoch) {
+	if !p.tracker.add(offset, leaderEpoch) || p.recall(offset, leaderEpoch) {
 		p.dirty = true
 		return nil
 	}

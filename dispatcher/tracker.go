@@ -22,6 +22,7 @@ type tracker struct {
 	words []uint64
 	mark  int64         // lowest offset that is not done; base ≤ mark ≤ next
 	skip  []stream.Hole // done before this assignment, ascending, not yet passed
+	first int64         // offset of the first record that was added, -1 until then
 
 	epochs []epoch // leader epochs by first offset, the newest last; at least the one before mark is kept
 }
@@ -34,7 +35,7 @@ type epoch struct {
 // start begins at the committed offset with the holes of its metadata. A negative offset means that
 // nothing was ever committed: the first record decides.
 func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
-	*t = tracker{base: offset, next: offset, mark: offset, skip: holes}
+	*t = tracker{base: offset, next: offset, mark: offset, skip: holes, first: -1}
 	if offset >= 0 {
 		t.epochs = []epoch{{0, leaderEpoch}}
 	}
@@ -53,7 +54,9 @@ func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 	for o := t.next; o < offset; o++ {
 		t.set(o)
 	}
-	t.next = offset + 1
+	if t.next = offset + 1; t.first < 0 {
+		t.first = offset
+	}
 	if n := len(t.epochs); n == 0 || t.epochs[n-1].epoch != leaderEpoch {
 		t.epochs = append(t.epochs, epoch{offset, leaderEpoch})
 	}
@@ -113,6 +116,22 @@ func (t *tracker) set(offset int64) {
 func (t *tracker) isDone(offset int64) bool {
 	i := offset - t.base
 	return int(i/trackerWord) < len(t.words) && t.words[i/trackerWord]&(1<<(i%trackerWord)) != 0
+}
+
+// knows reports whether the record at an offset was read here and is done. A leader epoch writes an offset
+// once, so a record of another epoch is another record: the log lost its end meanwhile and has grown
+// again. Where no epoch is known any more, or brokers tell none, nothing is.
+func (t *tracker) knows(offset int64, leaderEpoch int32) bool {
+	if t.first < 0 || offset < t.first || offset >= t.next || offset >= t.mark && !t.isDone(offset) {
+		return false
+	}
+	known := int32(-1)
+	for _, e := range t.epochs {
+		if e.from <= offset {
+			known = e.epoch
+		}
+	}
+	return known >= 0 && known == leaderEpoch
 }
 
 // span is how many offsets lie between the mark and the newest record.

@@ -48,6 +48,8 @@ type GroupConfig struct {
 	Revoked func(context.Context, []Partition)
 	// Lost is Revoked without the right to commit: another member may already own the partitions.
 	Lost func([]Partition)
+	// Cut is told between the two, in that case: these offsets may hold other records now.
+	Cut func(Partition)
 	// Stripped is told whose metadata was too large for the brokers, so that only the offset was committed.
 	Stripped func([]Partition)
 }
@@ -231,6 +233,9 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record) {
 		slog.Int("partition", int(p.Index)), slog.Int64("read", next), slog.Int64("from", first.Offset))
 	if m.cfg.Lost != nil {
 		m.cfg.Lost([]Partition{p})
+	}
+	if m.cfg.Cut != nil {
+		m.cfg.Cut(p)
 	}
 	if m.cfg.Assigned != nil {
 		m.cfg.Assigned(map[Partition]Mark{p: {Offset: first.Offset, LeaderEpoch: -1}})

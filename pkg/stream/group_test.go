@@ -82,10 +82,11 @@ func TestLogThatWasCutOff(t *testing.T) {
 	m := join(t, c, GroupConfig{
 		Assigned: func(all map[Partition]Mark) { calls, marks = append(calls, "assigned"), append(marks, all[at]) },
 		Lost:     func([]Partition) { calls = append(calls, "lost") },
+		Cut:      func(Partition) { calls = append(calls, "cut") },
 	})
 	poll(t, m, func(rs []*Record) bool { calls = append(calls, "records"); return rs[len(rs)-1].Offset == 1 })
-	if got := strings.Join(calls, " "); got != "assigned lost assigned records" || marks[0].Offset != 50 || marks[1].Offset != 0 {
-		t.Errorf("%s %+v, want assigned lost assigned records, at 50 and at 0", got, marks)
+	if got := strings.Join(calls, " "); got != "assigned lost cut assigned records" || marks[0].Offset != 50 || marks[1].Offset != 0 {
+		t.Errorf("%s %+v, want assigned lost cut assigned records, at 50 and at 0", got, marks)
 	}
 	produce()
 	poll(t, m, func([]*Record) bool { return true })

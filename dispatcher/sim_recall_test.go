@@ -1,0 +1,148 @@
+package dispatcher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// throwOut makes the group throw its member out, as a broker does that was away for longer than the session.
+func (w *bubbleWorld) throwOut() {
+	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.UnknownMemberID})
+}
+
+// The member is thrown out with hundreds of records done and none of it committed, more whose outcomes are
+// not taken yet, and one request that hangs. When it has the partitions again it makes only that request
+// a second time; the offsets arrive at the end.
+func TestLostPartitionsAreRemembered(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		s.answer = func(_ int, r received) int {
+			switch {
+			case string(r.body) == "hung":
+				time.Sleep(12 * time.Second)
+			case string(r.body) == "again" && r.header.Get("Relay-Attempt") == "1":
+				return 500
+			}
+			return 200
+		}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		acceptCommits := w.refuse(kmsg.OffsetCommit, stream.Events)
+		d, _ := w.start(testConfig())
+		const quick = 300
+		for i := range quick / 2 {
+			w.accept(w.newEvent(fmt.Sprint(i)))
+		}
+		w.accept(w.newEvent("hung"), w.newEvent("again"))
+		for i := range quick / 2 {
+			w.accept(w.newEvent(fmt.Sprint(quick/2 + i)))
+		}
+		w.outcomes(count(quick+1, event.Delivered)) // the retry of the one that failed included
+		acceptOutcomes := w.refuse(kmsg.Produce, stream.Outcomes)
+		for i := range quick {
+			w.accept(w.newEvent(fmt.Sprint(quick + i)))
+		}
+		time.Sleep(time.Second)
+		before := d.partition(stream.Partition{Topic: stream.Events})
+		w.throwOut()
+		time.Sleep(2 * time.Second)
+		acceptOutcomes()
+		acceptCommits()
+		time.Sleep(30 * time.Second)
+		after := d.partition(stream.Partition{Topic: stream.Events})
+		if after == nil || after == before {
+			t.Fatal("the partition was not lost and assigned again")
+		}
+		times := map[string]int{}
+		for _, r := range s.all() {
+			times[string(r.body)]++
+		}
+		for body, n := range times {
+			if want := map[string]int{"hung": 2, "again": 2}[body]; n != max(want, 1) {
+				t.Errorf("%q: %d requests", body, n)
+			}
+		}
+		if len(times) != 2*quick+2 {
+			t.Errorf("%d events arrived", len(times))
+		}
+		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2*quick+2 {
+			t.Errorf("committed %d of %d", n, 2*quick+2)
+		}
+		if after.before != nil || before.before != nil || len(d.kept) != 0 {
+			t.Error("what is of no use any more is still remembered")
+		}
+	})
+}
+
+// Known is only what was read here, is done, and has the same leader epoch; after a cut nothing is.
+func TestWhatIsKnownOfLostRecords(t *testing.T) {
+	group := &pauses{}
+	at := stream.Partition{Topic: stream.Events}
+	old, err := newPartition(at, 0, group, func() {}, stream.Mark{Offset: 100, LeaderEpoch: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots := map[int64]*slot{}
+	for o := int64(110); o < 120; o++ { // 100 … 109 were left out
+		slots[o] = old.add(o, 3)
+	}
+	for o := int64(120); o < 130; o++ {
+		slots[o] = old.add(o, 4)
+	}
+	for _, o := range []int64{110, 111, 115, 121, 129} {
+		slots[o].done()
+	}
+	old.stop()
+	slots[122].done() // completes when the partition is gone already
+	fresh := func() *partition {
+		p, err := newPartition(at, 0, group, func() {}, stream.Mark{Offset: 90, LeaderEpoch: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.remember(old)
+		return p
+	}
+	f := func(name string, epochs func(int64) int32, want ...int64) {
+		t.Helper()
+		p := fresh()
+		var skipped []int64
+		for o := int64(90); o < 140; o++ {
+			if p.add(o, epochs(o)) == nil {
+				skipped = append(skipped, o)
+			}
+		}
+		if fmt.Sprint(skipped) != fmt.Sprint(want) {
+			t.Errorf("%s: skipped %v, want %v", name, skipped, want)
+		}
+		if p.before != nil {
+			t.Errorf("%s: remembers beyond its end", name)
+		}
+	}
+	f("the same log", func(o int64) int32 {
+		if o < 120 {
+			return 3
+		}
+		return 4
+	}, 110, 111, 115, 121, 122, 129)
+	f("cut off at 115", func(o int64) int32 {
+		if o < 115 {
+			return 3
+		}
+		return 5
+	}, 110, 111)
+	f("no epochs", func(int64) int32 { return -1 })
+
+	d := &Dispatcher{kept: map[stream.Partition]*partition{}}
+	d.keep([]*partition{old})
+	if d.forget(at); len(d.kept) != 0 {
+		t.Error("a partition whose log was cut off is remembered")
+	}
+}
