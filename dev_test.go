@@ -18,6 +18,7 @@ func TestDevPipeline(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
 	testPipeline(t, p, p, 10) // TestReadYourWrites has more of them
+	t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, p.in(t), p.in(t)) })
 }
 
 // Ctrl-C ends with 0, and a second start continues where the first stopped.

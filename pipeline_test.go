@@ -28,6 +28,7 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		{"sent event is delivered", sentEvent},
 		{"delivery is retried after 503", retriedDelivery},
 		{"event is replayed", replayedEvent},
+		{"secrets rotate on both sides", rotatedSecrets},
 		{"list pages without gap or repeat", pagedList},
 		{"bytes stay the same", byteIdentity},
 		{"reads see what was written", func(t *testing.T, write, read client) { readYourWrites(t, write, read, readRounds) }},
@@ -46,8 +47,10 @@ const (
 	arrival      = 10 * time.Second             // bounds the way of an event on a busy machine
 )
 
-func githubHeader(body []byte) map[string]string {
-	mac := hmac.New(sha256.New, []byte(githubSecret))
+func githubHeader(body []byte) map[string]string { return githubHeaderBy(githubSecret, body) }
+
+func githubHeaderBy(secret string, body []byte) map[string]string {
+	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return map[string]string{
 		"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Event": "pull_request", "Content-Type": "application/json",
