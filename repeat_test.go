@@ -3,8 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,6 +171,92 @@ func repeats(t *testing.T, write, read client) {
 			t.Errorf("%s was delivered %d times", id, n)
 		}
 	}
+}
+
+// A provider sends again what was not answered, while the node that takes it is killed in the middle of things and
+// Redis remembers: every event is there and delivered, and the only ones that may come twice are those that a death
+// left unanswered.
+func TestProvidersRetryThroughKills(t *testing.T) {
+	t.Parallel()
+	long(t)
+	node := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}, "retries").start("a")[0]
+	dest := newSink(t, nil)
+	ep, in, _ := node.endpoint(map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})
+	const providers = 16
+	kills := rounds(1, 2, 20)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range providers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					provide(t, in, strconv.FormatInt(next.Add(1), 10))
+				}
+			}
+		})
+	}
+	for range kills {
+		time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond)
+		node.kill()
+		node.start()
+	}
+	close(stop)
+	wg.Wait()
+	sent := int(next.Load())
+	eventually(t, time.Minute, func() string {
+		if n := len(eventsByID(dest)); n < sent {
+			return fmt.Sprintf("%d of %d events were delivered", n, sent)
+		}
+		return ""
+	})
+	twice := 0
+	for _, events := range eventsByID(dest) {
+		twice += len(events) - 1
+	}
+	duplicates := len(node.list("&status=skipped&endpoint_id="+ep, 100))
+	t.Logf("%d kills: %d events, 0 lost, %d repeats found out, %d delivered as another event", kills, sent, duplicates, twice)
+	if twice > kills*providers {
+		t.Errorf("%d were delivered as another event, at most %d were left unanswered", twice, kills*providers)
+	}
+}
+
+// provide sends an event until it is answered 200. A claim that its node has died with lasts for 30 s.
+func provide(t *testing.T, url, id string) {
+	client := http.Client{Timeout: 15 * time.Second}
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader("{}"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("X-Id", id)
+		resp, err := client.Do(req)
+		if err != nil {
+			continue // nobody is listening at the moment
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+	t.Errorf("event %s was never taken", id)
+}
+
+// eventsByID are the events that the sink got, by what the provider calls them.
+func eventsByID(s *sink) map[string]map[string]bool {
+	got := map[string]map[string]bool{}
+	for _, r := range s.received() {
+		id := r.header.Get("X-Id")
+		if got[id] == nil {
+			got[id] = map[string]bool{}
+		}
+		got[id][r.event()] = true
+	}
+	return got
 }
 
 // tries repeats a round that chance may spoil.
