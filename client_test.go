@@ -16,7 +16,8 @@ type client struct {
 	t    *testing.T
 	url  string
 	key  string
-	logs *tail // of the process that answers
+	logs *tail             // of the process that answers
+	via  http.RoundTripper // from where the requests come; nil = this machine
 }
 
 // in is the same client for a subtest.
@@ -52,7 +53,7 @@ func (c client) call(method, path string, body any) (int, map[string]any, http.H
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Transport: c.via}).Do(req)
 	if err != nil {
 		c.t.Fatalf("%s %s: %v\n%s", method, path, err, c.logs)
 	}
@@ -104,7 +105,7 @@ func (c client) post(url string, header map[string]string, body []byte) *http.Re
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Transport: c.via}).Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}

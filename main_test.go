@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -53,7 +54,8 @@ const (
 // process is a relay process under test. Of an engine, the url is its host and port.
 type process struct {
 	client
-	binary string // the test binary unless set
+	binary string        // the test binary unless set
+	host   *testkit.Host // where it runs; nil = this machine
 	dir    string
 	args   []string
 	env    []string
@@ -112,6 +114,9 @@ func (p *process) command(args ...string) *exec.Cmd {
 func (p *process) start() {
 	p.t.Helper()
 	listen := "127.0.0.1:0"
+	if p.host != nil {
+		listen = net.JoinHostPort(p.host.Addr.String(), "0")
+	}
 	if p.url != "" {
 		listen = strings.TrimPrefix(p.url, "http://")
 	}
@@ -122,7 +127,11 @@ func (p *process) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	launch := p.cmd.Start
+	if p.host != nil {
+		launch = func() error { return p.host.Start(p.cmd) }
+	}
+	if err := launch(); err != nil {
 		p.t.Fatal(err)
 	}
 	ready, over := make(chan string, 1), make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -24,9 +25,10 @@ type engines struct{ kafka, redis, clickhouse string }
 // cluster is a relay of several nodes, with topics and tables of its own on the engines.
 type cluster struct {
 	t      *testing.T
-	kafka  string
+	kafka  string // brokers, with commas between
 	prefix string
 	env    []string
+	dial   func(network, address string) (net.Conn, error) // to the brokers; nil = from here
 }
 
 // newCluster names a cluster; nothing of it is there before migrate.
@@ -67,17 +69,28 @@ func (c *cluster) start(names ...string) []*process {
 	return nodes
 }
 
-// balanced waits until so many members share the partitions of every group.
-func (c *cluster) balanced(members int) {
+// brokers returns a client of the cluster's Kafka.
+func (c *cluster) brokers() *kadm.Client {
 	c.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
+	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(c.kafka, ",")...)}
+	if c.dial != nil {
+		options = append(options, kgo.Dialer(func(_ context.Context, network, host string) (net.Conn, error) { return c.dial(network, host) }))
+	}
+	cl, err := kadm.NewOptClient(options...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return cl
+}
+
+// balanced waits until so many members share the partitions of every group.
+func (c *cluster) balanced(members int) {
+	c.t.Helper()
+	cl := c.brokers()
 	defer cl.Close()
 	groups := []string{c.prefix + "dispatch", c.prefix + "store"}
 	eventually(c.t, time.Minute, func() string {
-		described, err := kadm.NewClient(cl).DescribeGroups(c.t.Context(), groups...)
+		described, err := cl.DescribeGroups(c.t.Context(), groups...)
 		if err != nil {
 			return err.Error()
 		}
@@ -92,14 +105,11 @@ func (c *cluster) balanced(members int) {
 
 // lags says how far behind the groups are, and who has what.
 func (c *cluster) lags() string {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
-	if err != nil {
-		return err.Error()
-	}
+	cl := c.brokers()
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	described, err := kadm.NewClient(cl).Lag(ctx, c.prefix+"dispatch", c.prefix+"store")
+	described, err := cl.Lag(ctx, c.prefix+"dispatch", c.prefix+"store")
 	if err != nil {
 		return err.Error()
 	}

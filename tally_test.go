@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,6 +32,8 @@ type tally struct {
 // hit is one request for a numbered event.
 type hit struct {
 	number  int64
+	path    string
+	from    string    // address of the node that sent it
 	posted  time.Time // when its client sent it to the relay
 	at      time.Time
 	attempt int // relay-attempt
@@ -42,8 +45,18 @@ const allowHTTP = "RELAY_EGRESS_ALLOW_HTTP=true"
 
 func newTally(t *testing.T, answer func(hit) int) *tally {
 	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTallyOn(t, listener, answer)
+}
+
+func newTallyOn(t *testing.T, listener net.Listener, answer func(hit) int) *tally {
+	t.Helper()
 	s := &tally{answer: answer, hits: map[int64][]hit{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(s.serve)}}
+	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
@@ -72,7 +85,8 @@ func (s *tally) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	attempt, _ := strconv.Atoi(r.Header.Get("Relay-Attempt"))
-	h := hit{number: n, posted: posted, at: at, attempt: attempt}
+	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	h := hit{number: n, path: r.URL.Path, from: from, posted: posted, at: at, attempt: attempt}
 	s.mu.Lock()
 	i := len(s.hits[n])
 	h.before = i
@@ -213,10 +227,17 @@ type load struct {
 // beyond that the schedule slips.
 func startLoad(t *testing.T, rate int, pad int, urls ...string) *load {
 	t.Helper()
-	const posters = 256
+	return startLoadVia(&http.Transport{MaxIdleConnsPerHost: posters}, rate, pad, urls...)
+}
+
+// posters bounds how many posts of a load wait for their answers at once.
+const posters = 256
+
+// startLoadVia is startLoad from a place where the transport connects from.
+func startLoadVia(via *http.Transport, rate int, pad int, urls ...string) *load {
 	l := &load{
 		urls: urls, pad: pad, stop: make(chan struct{}), accepted: map[int64]bool{}, statuses: map[int]int{},
-		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: posters}},
+		client: &http.Client{Timeout: 15 * time.Second, Transport: via},
 	}
 	due := make(chan struct{}, posters)
 	l.wg.Go(func() {
@@ -264,6 +285,13 @@ func (l *load) post() {
 	if status/100 == 2 {
 		l.accepted[n] = true
 	}
+}
+
+// count is how many were answered 2xx.
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.accepted)
 }
 
 // finish stops posting and returns what was answered 2xx.

@@ -70,24 +70,22 @@ func (b *Brokers) Leader(t testing.TB, topic string, partition int32) *Engine {
 	return b.Each[id-1]
 }
 
-// InSync reports which of the topics' partitions lack a copy that keeps up; none when there are none.
-func (b *Brokers) InSync(ctx context.Context, topics ...string) (behind []string, err error) {
+// InSync reports which partitions lack a copy that keeps up, of topics whose names begin with the prefix;
+// none when all keep up.
+func (b *Brokers) InSync(ctx context.Context, prefix string) (behind []string, err error) {
 	cl, err := b.client()
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	details, err := cl.ListTopics(ctx, topics...)
-	if err == nil {
-		err = details.Error()
-	}
+	details, err := cl.ListTopics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range details.TopicsSet().Sorted() {
-		for _, n := range p.Partitions {
-			if d := details[p.Topic].Partitions[n]; len(d.ISR) < len(d.Replicas) {
-				behind = append(behind, fmt.Sprintf("%s-%d has %v of %v", p.Topic, n, d.ISR, d.Replicas))
+	for _, topic := range details.Sorted() {
+		for _, p := range topic.Partitions.Sorted() {
+			if strings.HasPrefix(topic.Topic, prefix) && len(p.ISR) < len(p.Replicas) {
+				behind = append(behind, fmt.Sprintf("%s-%d has %v of %v", topic.Topic, p.Partition, p.ISR, p.Replicas))
 			}
 		}
 	}
