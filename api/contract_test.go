@@ -165,6 +165,7 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 		"GET /v1/endpoints/ep_nope", "PATCH /v1/endpoints/ep_nope", "DELETE /v1/endpoints/ep_nope", "POST /v1/endpoints/ep_nope/events",
 		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
 		"DELETE /v1/endpoints/" + name + "/destinations/dst_nope", "POST /v1/endpoints/" + name + "/destinations/dst_nope/rotate_secret",
+		"POST /v1/endpoints//events", "POST /v1/endpoints/" + name + "/x/events", "POST /v1/endpoints/" + name + "%2fevents", "POST /v1/endpoints/%2f/events",
 		"POST /healthz", "GET /", "GET /nope", "GET /in",
 	} {
 		method, target, _ := strings.Cut(call, " ")

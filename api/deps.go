@@ -89,7 +89,8 @@ type EventReader interface {
 	Attempts(ctx context.Context, account string, event, before id.ID, limit int) (event.AttemptPage, error)
 }
 
-// Accepter puts an event, complete with its id, into the log and returns when it is durable.
+// Accepter puts an event, complete with its id, into the log and returns when it is durable, or when that has
+// taken too long to wait for: then it may become durable later.
 type Accepter interface {
 	Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -19,7 +17,7 @@ func (a *API) destinationOf(r *http.Request, key *control.Key) (*control.Endpoin
 	if err != nil {
 		return nil, "", err
 	}
-	name := mux.Vars(r)["destination"]
+	name := web.InfoOf(r).Vars["destination"]
 	if e.Destination(name) == nil {
 		return nil, "", errNoDestination()
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,6 +12,21 @@ import (
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+
+	mu     sync.RWMutex // guards series
+	series map[labels]series
+}
+
+// labels are those of one answer. There are as many as routes, methods and statuses of them.
+type labels struct {
+	route, method string
+	status        int
+}
+
+// series are what an answer with certain labels counts in, found once: looking labels up costs more than counting.
+type series struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -22,6 +38,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "relay_api_request_seconds", Help: "Time to the answer.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route", "method"}),
+		series: make(map[labels]series),
 	}
 	if reg != nil {
 		reg.MustRegister(m.requests, m.seconds)
@@ -34,6 +51,21 @@ func (m *metrics) done(x web.Exchange) {
 	if x.Route == "" {
 		x.Route, x.Method = "none", "any"
 	}
-	m.requests.WithLabelValues(x.Route, x.Method, strconv.Itoa(x.Status)).Inc()
-	m.seconds.WithLabelValues(x.Route, x.Method).Observe(x.Elapsed.Seconds())
+	s := m.seriesOf(labels{x.Route, x.Method, x.Status})
+	s.requests.Inc()
+	s.seconds.Observe(x.Elapsed.Seconds())
+}
+
+func (m *metrics) seriesOf(l labels) series {
+	m.mu.RLock()
+	s, ok := m.series[l]
+	m.mu.RUnlock()
+	if ok {
+		return s
+	}
+	s = series{m.requests.WithLabelValues(l.route, l.method, strconv.Itoa(l.status)), m.seconds.WithLabelValues(l.route, l.method)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.series[l] = s
+	return s
 }

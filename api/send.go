@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
@@ -18,8 +17,6 @@ import (
 
 const (
 	maxType = 128 // characters of an event type
-	// acceptTimeout bounds the wait for the log. The record may become durable after it.
-	acceptTimeout = 10 * time.Second
 	// maxPooledBody bounds the buffers that are kept for the next request.
 	maxPooledBody = 64 << 10
 )
@@ -92,9 +89,7 @@ func errDisabled() error {
 func (a *API) acceptSent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) (eventRow, error) {
 	e := newSentEvent(r, ep, d, s)
 	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), acceptTimeout)
-	defer cancel()
-	if err := a.deps.Accept.Accept(ctx, e, ep); err != nil {
+	if err := a.deps.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return eventRow{}, err
 	}
 	return acceptedRow(e), nil

@@ -48,10 +48,11 @@ type Exchange struct {
 
 // Info goes with a request from its beginning.
 type Info struct {
-	ID     string     // X-Request-Id of the answer
-	Client netip.Addr // see ClientAddr
-	Route  string     // set by the router
-	docs   string     // absolute address of DocsPath
+	ID     string            // X-Request-Id of the answer
+	Client netip.Addr        // see ClientAddr
+	Route  string            // set by the router
+	Vars   map[string]string // the values in the path, by their names in the route; set by the router
+	docs   string            // absolute address of DocsPath
 }
 
 type infoKey struct{}
@@ -75,7 +76,7 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 			setReadDeadline(w, time.Now().Add(cmp.Or(f.BodyTimeout, defaultBodyTimeout)))
 		}
 		h := w.Header()
-		h.Set("X-Request-Id", info.ID)
+		h["X-Request-Id"] = []string{info.ID}
 		SetSandbox(h)
 		defer func() {
 			if v := recover(); v != nil {
@@ -94,9 +95,8 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 // SetSandbox sets the headers of everything that is not a page of the dashboard: the host is shared with
 // it, so nothing that is answered here may run as one of its pages, whatever bytes a customer put into it.
 func SetSandbox(h http.Header) {
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
+	values := []string{"sandbox; default-src 'none'", "nosniff", "no-store"} // one piece of memory
+	h["Content-Security-Policy"], h["X-Content-Type-Options"], h["Cache-Control"] = values[0:1:1], values[1:2:2], values[2:3:3]
 }
 
 func (f *Front) fail(res *response, r *http.Request, err error) {

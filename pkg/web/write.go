@@ -40,9 +40,8 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	if err := enc.Encode(v); err != nil {
 		panic(fmt.Sprintf("BUG: encode answer %T: %v", v, err))
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(buf.Len()))
+	h, values := w.Header(), []string{"application/json", strconv.Itoa(buf.Len())}
+	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // a client that left cannot be told
 }
