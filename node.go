@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +54,7 @@ type node struct {
 	writer   *store.Writer
 	reader   *store.Reader
 	url      string
+	retrying sync.Mutex // held by the one command that puts buried records back
 }
 
 // collectLess lets the heap grow further before it is collected: it holds some tens of megabytes, so

@@ -23,6 +23,8 @@ const maxCommand = 1 << 20
 // commands are the routes of the socket.
 func (n *node) commands() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
+		"GET /dead":         n.answer(n.listDead),
+		"POST /dead/retry":  n.follow(n.retryDead),
 		"GET /doctor":       n.answer(n.doctor),
 		"GET /keys":         n.answer(n.listKeys),
 		"POST /keys":        n.answer(n.createKey),

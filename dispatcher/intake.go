@@ -53,12 +53,20 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 			d.bury(s, r, err)
 			return
 		}
+		if notOurs(e) {
+			s.done()
+			return
+		}
 		d.readEvent(s, e, sizeOf(r))
 		return
 	}
 	w, err := event.DecodeWork(r)
 	if err != nil {
 		d.bury(s, r, err)
+		return
+	}
+	if notOurs(w.Event) {
+		s.done()
 		return
 	}
 	keep(w.Event)
@@ -74,6 +82,9 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 		d.run(j)
 	}
 }
+
+// notOurs reports a record that was put back for another group: the dispatchers have had it.
+func notOurs(e *event.Event) bool { return e.Only != "" && e.Only != stream.DispatchGroup }
 
 // readEvent makes a job for each destination. An event that was rejected, is a duplicate or has no
 // destination needs no delivery and no outcome: its own record says so.

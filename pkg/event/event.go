@@ -53,8 +53,11 @@ type Event struct {
 	Dests          []string // destinations enabled at accept
 	DuplicateOf    string   // evt_… of the first one
 	IdempotencyKey string
-	Header         []Field // as received: canonical names, order and duplicates kept
-	Body           []byte
+	// Only is the one group that the record is for, when it was put back for a group that could not read it; empty
+	// for all. It is not encoded: what follows from the record is for everybody.
+	Only   string
+	Header []Field // as received: canonical names, order and duplicates kept
+	Body   []byte
 }
 
 // Field is one header line.
@@ -223,6 +226,8 @@ func Decode(r *stream.Record) (*Event, error) {
 			e.DuplicateOf = v
 		case hIdempotency:
 			e.IdempotencyKey = v
+		case stream.OnlyGroup:
+			e.Only = v
 		}
 		if err != nil {
 			return nil, fmt.Errorf("decode event header %s: %w", h.Key, err)
