@@ -84,11 +84,18 @@ type Changer interface {
 	UpdateEndpoint(ctx context.Context, endpoint string, change func(*control.Endpoint) error) (*control.Endpoint, error)
 }
 
+// Producer appends records to the log: a stream.Producer, whose comments are the contract.
+type Producer interface {
+	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
+	Room(ctx context.Context, r *stream.Record) error
+	ProduceAlone(ctx context.Context, topic string, partition int32, r *stream.Record) error
+}
+
 // Deps are the parts that the dispatcher stands on. All but Owned are required.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
-	Producer  *stream.Producer
+	Producer  Producer
 	Config    View
 	Changes   Changer
 	Keyring   *control.Keyring

@@ -109,7 +109,8 @@ type Dispatcher struct {
 	superseded superseded
 	client     *client
 
-	group     *stream.Group // set by Run
+	join      func(stream.GroupConfig) (member, error) // of the group; New sets it
+	group     member                                   // set by Run
 	completed atomic.Int64
 	commitNow chan struct{}
 	due       chan struct{} // a tier partition has a new head
@@ -122,6 +123,14 @@ type Dispatcher struct {
 	mu    sync.RWMutex // guards what follows
 	parts map[stream.Partition]*partition
 	kept  map[stream.Partition]*partition // lost, and not assigned since
+}
+
+// member is one member of the consumer group: a stream.Group.
+type member interface {
+	pauser
+	Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error
+	Commit(ctx context.Context, marks map[stream.Partition]stream.Mark) error
+	Close()
 }
 
 // New validates and prepares; it connects to nothing.
@@ -137,6 +146,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
 		kept: make(map[stream.Partition]*partition),
 	}
+	d.join = func(g stream.GroupConfig) (member, error) { return stream.NewGroup(d.stream, g) }
 	d.lanes = newLanes(cfg, deps.Now, d.wake)
 	var err error
 	if d.metrics, err = newMetrics(deps.Metrics, d.lanes); err != nil {
@@ -159,7 +169,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		topics = append(topics, t.Topic)
 	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
-	group, err := stream.NewGroup(d.stream, stream.GroupConfig{
+	group, err := d.join(stream.GroupConfig{
 		Name: stream.DispatchGroup, Topics: topics, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
 		MaxPartitionBytes: maxFetch,
 		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },

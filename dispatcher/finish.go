@@ -42,7 +42,7 @@ type completion struct {
 type finisher struct {
 	log      *slog.Logger
 	stream   stream.Config
-	producer *stream.Producer
+	producer Producer
 	faults   *faults
 	metrics  *metrics
 	now      func() time.Time
