@@ -59,6 +59,7 @@ func TestContract02ReadKeyCannotWrite(t *testing.T) {
 			c.do("PATCH", "/v1/endpoints/"+id+"/destinations/"+dst, nil).wantError(403, "insufficient_scope", "")
 			c.do("DELETE", "/v1/endpoints/"+id+"/destinations/"+dst, nil).wantError(403, "insufficient_scope", "")
 			c.do("POST", "/v1/endpoints/"+id+"/destinations/"+dst+"/rotate_secret", nil).wantError(403, "insufficient_scope", "")
+			c.do("POST", "/v1/endpoints/"+id+"/destinations/"+dst+"/purge", nil).wantError(403, "insufficient_scope", "")
 			c.do("POST", "/v1/events/evt_nope/replay", nil).wantError(403, "insufficient_scope", "")
 		}
 		c.do("GET", "/v1/endpoints/"+ep, nil).want(200)
@@ -166,6 +167,7 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
 		"DELETE /v1/endpoints/" + name + "/destinations/dst_nope", "POST /v1/endpoints/" + name + "/destinations/dst_nope/rotate_secret",
 		"POST /v1/endpoints//events", "POST /v1/endpoints/" + name + "/x/events", "POST /v1/endpoints/" + name + "%2fevents", "POST /v1/endpoints/%2f/events",
+		"POST /v1/endpoints/" + name + "/destinations/dst_nope/purge", "POST /v1/endpoints/ep_nope/destinations/" + dst + "/purge",
 		"POST /healthz", "GET /", "GET /nope", "GET /in",
 	} {
 		method, target, _ := strings.Cut(call, " ")
