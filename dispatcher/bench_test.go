@@ -20,14 +20,14 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 	work := &event.Work{Dest: "d"}
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
-	j := lt.next(l, nil)
+	j := lt.next(l, nil, result{})
 	offset := int64(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		s := lt.part.add(offset, 1)
 		offset++
 		lt.admit(&job{slot: s, work: work, size: 1000})
-		j = lt.next(l, j)
+		j = lt.next(l, j, result{kind: succeeded})
 		lt.part.begin()
 		j.slot.done()
 		lt.part.end()

@@ -58,3 +58,12 @@ func (w *bubbleWorld) serve(port int, h http.Handler) (url string, closeServer f
 	w.close = append([]func(){closeServer}, w.close...)
 	return fmt.Sprintf("http://localhost:%d/hook", port), closeServer
 }
+
+// tierTopics are the names of the retry topics.
+func tierTopics() []string {
+	var topics []string
+	for _, t := range stream.Tiers() {
+		topics = append(topics, t.Topic)
+	}
+	return topics
+}

@@ -91,7 +91,7 @@ type Producer interface {
 	ProduceAlone(ctx context.Context, topic string, partition int32, r *stream.Record) error
 }
 
-// Deps are the parts that the dispatcher stands on. All but Owned are required.
+// Deps are the parts that the dispatcher stands on. Owned, Pacer and Held may be nil.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
@@ -105,6 +105,10 @@ type Deps struct {
 	Metrics   prometheus.Registerer
 	// Owned is told which partitions of events this node has, after each change.
 	Owned func([]int32)
+	// Pacer holds the rates of destinations; nil: there are none.
+	Pacer Pacer
+	// Held is told of breakers; nil: nobody is.
+	Held HeldMarker
 }
 
 func (d Deps) validate() error {

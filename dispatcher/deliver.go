@@ -11,57 +11,73 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// parkFor is how long work waits that could not run now: the shortest wait of the parking rule.
-const parkFor = 5 * time.Second
-
 // worker sends the work of a lane until there is none, or there are more workers than may fly.
 func (d *Dispatcher) worker(ctx context.Context, l *lane) {
 	var j *job
+	var r result
 	for {
-		if j = d.lanes.next(l, j); j == nil {
+		if j = d.lanes.next(l, j, r); j == nil {
 			return
 		}
+		r = result{}
 		if !j.slot.part.begin() {
 			d.lanes.free(j) // the partition left this node: its next owner does it
 			continue
 		}
-		d.deliver(ctx, l, j)
+		if r = d.deliver(ctx, l, j); r.kind == putBack {
+			j.slot.part.end()
+		}
 	}
 }
 
 // deliver brings one job to its next state: skipped, delivered, to be retried, parked or failed. The
 // configuration is read here, at the last moment, so that a change counts for what is queued.
-func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) {
+func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) result {
 	w := j.work
+	if j.aside != "" {
+		d.putAside(j, j.aside)
+		return result{}
+	}
 	r, err := d.judge(ctx, w)
 	switch {
 	case err != nil:
-		d.undecided(ctx, j, "read configuration", err)
-		return
+		d.undecided(ctx, j, err)
+		return result{}
 	case r.end.status != "":
-		if r.end.reason == event.DestinationDisabled {
-			l.gone.reset()
-		}
-		d.end(j, r.end)
-		return
+		d.ended(j, r.end)
+		return result{}
 	case r.paused:
 		d.park(j, event.Manual)
-		return
+		return result{}
 	}
 	attemptID := d.ids.Next(j.slot.part.id.Index)
+	if wait := d.take(l, r.dest); wait > 0 {
+		return result{kind: putBack, wait: wait, rate: r.dest.RateLimit.PerSecond}
+	}
 	if w.Attempt > 1 {
 		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
 	}
 	a := d.attempt(ctx, l, r, attemptID, w)
 	if ctx.Err() != nil && a.Code == 0 {
 		d.abandon(j)
-		return
+		return result{}
 	}
 	d.faults.at(crashSent)
 	if l.gone.note(a.Code, w.Event.ID, r.dest.URL) {
 		d.retire(retirement{r.ep.ID, w.Dest, r.dest.URL, &l.gone})
 	}
-	d.conclude(j, r.ep, a)
+	return d.conclude(j, r.ep, a)
+}
+
+// resultOf is what the lane learns from an attempt.
+func resultOf(a *event.Attempt) result {
+	switch {
+	case a.OK:
+		return result{kind: succeeded}
+	case a.ErrorCode == event.CodeTimeout:
+		return result{kind: timedOut}
+	}
+	return result{kind: failed}
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
@@ -84,6 +100,16 @@ func (d *Dispatcher) abandon(j *job) {
 	d.lanes.free(j)
 }
 
+// inFlight is the max_in_flight of the work's destination, 0 if this node does not know it.
+func (d *Dispatcher) inFlight(w *event.Work) int {
+	if ep, presence := d.config.Endpoint(w.Event.Endpoint); presence == control.Present {
+		if dest := ep.Destination(w.Dest); dest != nil {
+			return dest.MaxInFlight
+		}
+	}
+	return 0
+}
+
 // open returns the opened destination, from the lane if the endpoint has not changed.
 func (d *Dispatcher) open(l *lane, ep *control.Endpoint, dest *control.Destination) (*target, error) {
 	if t := l.target.Load(); t != nil && t.rev == ep.Rev {
@@ -94,13 +120,16 @@ func (d *Dispatcher) open(l *lane, ep *control.Endpoint, dest *control.Destinati
 		return nil, err
 	}
 	l.target.Store(t)
-	d.lanes.setLimit(l, dest.MaxInFlight)
+	d.lanes.configure(l, dest.URL, dest.MaxInFlight)
 	return t, nil
 }
 
-// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
+// ended records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
 // that was final: what was still open has an automatic chain that will speak for itself.
-func (d *Dispatcher) end(j *job, e ending) {
+func (d *Dispatcher) ended(j *job, e ending) {
+	if e.reason == event.DestinationDisabled {
+		d.lanes.disabled(j.work.Dest)
+	}
 	o := d.outcome(j.work, e.status, e.reason)
 	if e.status == event.Skipped && j.work.Prior.Terminal() {
 		o.Status, o.Reason = j.work.Prior, j.work.PriorReason
@@ -109,7 +138,7 @@ func (d *Dispatcher) end(j *job, e ending) {
 }
 
 // conclude records an attempt and what follows from it.
-func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) {
+func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) result {
 	w := j.work
 	v := classify(a.Code, a.ErrorCode, ep.RetryPolicy.RetryOn)
 	a.OK, a.ErrorCode = v.fate == delivered, v.code
@@ -127,14 +156,16 @@ func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) {
 	}
 	if n.status != event.Retrying {
 		d.finish(j, o)
-		return
+		return resultOf(a)
 	}
 	again := *w
-	again.Attempt, again.Due, again.Deadline, again.Parked = w.Attempt+1, n.due, n.deadline, ""
+	again.Attempt, again.Due, again.Deadline = w.Attempt+1, n.due, n.deadline
+	again.Parked, again.ParkedBy, again.Told = "", 0, time.Time{}
 	if w.Run == "" {
 		again.Trigger = event.TriggerRetry
 	}
 	d.follow(j, &again, now, o)
+	return resultOf(a)
 }
 
 // next is what an attempt leads to.
@@ -170,58 +201,15 @@ func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Dur
 	return next{status: event.Failed, reason: event.AttemptsExhausted}
 }
 
-// refuse ends work that its lane did not take, if it must end now, else parks it.
-func (d *Dispatcher) refuse(j *job, reason event.Reason) {
-	if !d.hold(j) {
-		return
-	}
-	switch r := d.rule(j.work); {
-	case r.end.status != "":
-		d.end(j, r.end)
-	case r.paused:
-		d.park(j, event.Manual)
-	default:
-		d.park(j, reason)
-	}
-}
-
-// park puts work that cannot run now into a tier. It is no attempt; an outcome tells of it when that
-// begins, and when the reason changes.
-func (d *Dispatcher) park(j *job, reason event.Reason) {
-	w, now := j.work, d.now()
-	again := *w
-	again.Parked, again.Due = reason, now.Add(parkFor)
-	if w.Parked == reason {
-		d.follow(j, &again, now, nil)
-		return
-	}
-	o := d.outcome(w, waiting(w, reason), reason)
-	if reason != event.Manual { // who paused it alone knows when that ends
-		o.NextAt = again.Due
-	}
-	d.follow(j, &again, now, o)
-}
-
-// waiting is the status of work that is parked.
-func waiting(w *event.Work, reason event.Reason) event.Status {
-	switch {
-	case reason == event.Manual || reason == event.BreakerOpen:
-		return event.Held
-	case w.Attempt > 1:
-		return event.Retrying // it failed before, and waits for its next attempt
-	}
-	return event.Pending
-}
-
 // undecided puts work aside that could not even be judged, without a word: nothing is known of it.
-func (d *Dispatcher) undecided(ctx context.Context, j *job, what string, err error) {
+func (d *Dispatcher) undecided(ctx context.Context, j *job, err error) {
 	if ctx.Err() != nil {
 		d.abandon(j)
 		return
 	}
-	d.log.LogAttrs(ctx, slog.LevelWarn, "put delivery aside", slog.String("because", what), slog.Any("error", err))
+	d.log.LogAttrs(ctx, slog.LevelWarn, "put delivery aside, the configuration cannot be read", slog.Any("error", err))
 	again, now := *j.work, d.now()
-	again.Due = now.Add(parkFor)
+	again.Due, again.ParkedBy = now.Add(shortestPark), 0
 	d.follow(j, &again, now, nil)
 }
 

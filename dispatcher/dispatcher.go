@@ -13,15 +13,22 @@
 // held in memory until it is due. What a destination cannot take now is parked in a retry topic, or its
 // partition pauses for a moment if the destination is only busy (see lanes).
 //
+// A lane decides when its destination gets work: how many requests may fly follows what the destination
+// takes (window), after failures in a row only probes fly (breaker), a configured rate is asked for a
+// token before each attempt (Pacer). What it refuses is parked with the reason; parked work comes by once
+// per step, is judged each time like what fires, and is told again only when the reason changes or the
+// time that was told is over (parking).
+//
 // Back-pressure: a lane that is stuck parks, a partition with too much undone work pauses, a node
 // that holds all it may stops reading.
 //
 // Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
 // it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
 // object is dropped; what still completes after that commits nothing. A partition that was lost and comes
-// back is told what was completed here (recall.go). The goroutines are the intake,
-// the timer of the tiers, the committer, those that produce what follows or was not taken, and one for
-// each request in flight. Everything they share is behind lanes.mu, then partition.mu.
+// back is told what was completed here (recall.go). The goroutines are the intake, the timer of the tiers,
+// the alarm of lanes that wait for a token, the committer, the one that disables destinations that are gone,
+// those that produce what follows or was not taken, and one for each request in flight. Everything they
+// share is behind lanes.mu, then partition.mu.
 //
 // # Invariants
 //
@@ -33,9 +40,10 @@
 //  3. After a crash no more is done again than was done since the last commit, was in flight, or had no
 //     room in the metadata (TestHolesSurviveRestart).
 //  4. No attempt is early; it is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
-//     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor30Seconds, TestDeepTier).
+//     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor29Seconds, TestDeepTier).
 //  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does
-//     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded).
+//     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded,
+//     TestStuckLanesGiveRoomBack, TestHungDestinationGetsFewRequests).
 //  6. Memory is bounded, however much is pending (TestIntakeStopsWhenNothingCanBeRecorded,
 //     TestPartitionPausesWhenTooMuchIsUndone, TestTierPausesAtItsShare, TestLaneBytesAreBounded).
 //  7. The body arrives byte for byte, and what is signed is what is sent (TestBodyArrivesByteForByte,
@@ -49,6 +57,12 @@
 //     Kafka will never take (TestFollowUpThatIsRefusedForGood).
 //  13. A stop finishes what is in flight, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
 //     TestRunEndsWithItsContext, TestMain).
+//  14. Each job that a lane took ends exactly once, whatever happens to the lane (TestEveryJobEndsOnce).
+//  15. All parked work of a node comes by some 4,000 times a second at most, each piece of it at least once
+//     an hour, and a new owner knows how much there is after one step (TestHopBudget, TestParkedMeasuresItself).
+//  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate, TestRateChanges).
+//  17. What is paused or behind an open breaker is not sent but by a probe, and goes on within a step
+//     (TestPausedIsHeldUntilItGoesOn, TestBreakerHoldsAndProbes, TestReplaysAreProbes, TestNewURLClosesTheBreaker).
 package dispatcher
 
 import (
@@ -96,6 +110,7 @@ type Dispatcher struct {
 	stream  stream.Config
 	config  View
 	changes Changer
+	pacer   Pacer
 	keyring *control.Keyring
 	ids     *id.Generator
 	now     func() time.Time
@@ -139,7 +154,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{
-		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, keyring: deps.Keyring, ids: deps.IDs,
+		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, pacer: deps.Pacer, keyring: deps.Keyring, ids: deps.IDs,
 		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), faults: newFaults(),
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
@@ -148,6 +163,10 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d.join = func(g stream.GroupConfig) (member, error) { return stream.NewGroup(d.stream, g) }
 	d.lanes = newLanes(cfg, deps.Now, d.wake)
+	d.lanes.inFlight = d.inFlight
+	if deps.Held != nil {
+		d.lanes.setHeld = deps.Held.SetHeld
+	}
 	var err error
 	if d.metrics, err = newMetrics(deps.Metrics, d.lanes); err != nil {
 		return nil, err
@@ -193,6 +212,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
+	readers.Go(func() error { d.alarm(readCtx); return nil })
 	readers.Go(func() error { d.retirer(readCtx); return nil })
 	err = readers.Wait()
 
@@ -280,6 +300,7 @@ func (d *Dispatcher) drop(parts []*partition) {
 		}
 	}
 	d.mu.Unlock()
+	d.lanes.leave(parts)
 	d.changed()
 }
 

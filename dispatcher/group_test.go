@@ -250,7 +250,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		if d := cmp.Diff([]string{"delivered"}, statuses(all)); d != "" {
 			t.Error(d)
 		}
-		if took := time.Since(begin); took < parkFor {
+		if took := time.Since(begin); took < shortestPark {
 			t.Errorf("delivered after %v, though the configuration was away", took)
 		}
 		w.view.onSync = nil

@@ -44,7 +44,7 @@ func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
 					t.Errorf("%d outcomes for %d deliveries, %d of them held", len(all), 2*events, held)
 				}
 				for _, r := range s.all()[requests:] {
-					if late := r.at.Sub(on); late > parkFor+slack(parkFor) {
+					if late := r.at.Sub(on); late > shortestPark+slack(shortestPark) {
 						t.Errorf("delivered %v after it went on", late)
 					}
 				}

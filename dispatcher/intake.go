@@ -118,10 +118,9 @@ func sizeOf(r *stream.Record) int {
 
 // run gives due work to its lane, or parks it.
 func (d *Dispatcher) run(j *job) {
-	if d.lanes.admit(j) {
-		return
+	if reason := d.lanes.admit(j); reason != "" {
+		d.refuse(j, reason)
 	}
-	d.refuse(j, event.LaneFull)
 }
 
 // hop sends work that is not due into the next tier.

@@ -50,6 +50,7 @@ func newLaneTest(t testing.TB, maxJobs int) *laneTest {
 	lt := &laneTest{now: time.UnixMilli(1_800_000_000_000), started: map[*lane]int{}}
 	lt.lanes = newLanes(Config{MaxInFlight: maxJobs, MaxInFlightBytes: 1 << 30}, func() time.Time { return lt.now }, func() {})
 	lt.start = func(l *lane) { lt.started[l]++ }
+	lt.inFlight = func(*event.Work) int { return 64 }
 	lt.part, lt.group = testPartition(t, stream.Events, 0)
 	return lt
 }
@@ -60,7 +61,7 @@ func (lt *laneTest) job(dest, run string) *job {
 
 func (lt *laneTest) fill(dest string, n int) (admitted int) {
 	for range n {
-		if lt.admit(lt.job(dest, "")) {
+		if lt.admit(lt.job(dest, "")) == "" {
 			admitted++
 		}
 	}
@@ -78,13 +79,8 @@ func TestStuckLaneParks(t *testing.T) {
 	if len(lt.group) != 0 {
 		t.Error("a stuck lane paused its partition")
 	}
-	l := lt.byDest["stuck"]
-	if n := lt.started[l]; n != firstLimit {
-		t.Errorf("%d workers before max_in_flight is known", n)
-	}
-	lt.setLimit(l, 64)
-	if n := lt.started[l]; n != 64 || l.running != 64 {
-		t.Errorf("%d workers, want 64", n)
+	if n := lt.started[lt.byDest["stuck"]]; n != firstWindow {
+		t.Errorf("%d workers, want %d", n, firstWindow)
 	}
 }
 
@@ -99,16 +95,16 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 	var j *job // of the one worker that works
 	work := func(n int) {
 		for range n {
-			j = lt.next(l, j)
+			j = lt.next(l, j, result{})
 		}
 	}
 	lt.now = lt.now.Add(100 * time.Millisecond)
 	work(400)
-	if len(lt.group) != 1 || !lt.recheck() {
+	if _, again := lt.recheck(); len(lt.group) != 1 || !again {
 		t.Fatal("the partition went on too early")
 	}
 	work(250)
-	if len(lt.group) != 0 || lt.recheck() {
+	if _, again := lt.recheck(); len(lt.group) != 0 || again {
 		t.Fatal("the partition is still paused")
 	}
 
@@ -119,10 +115,10 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 		t.Fatal("a moving lane parks")
 	}
 	lt.now = lt.now.Add(2 * movingWindow)
-	if lt.recheck() || len(lt.group) != 0 {
+	if _, again := lt.recheck(); again || len(lt.group) != 0 {
 		t.Fatal("a lane that stopped moving still holds its partition")
 	}
-	if lt.admit(lt.job("busy", "")) {
+	if lt.admit(lt.job("busy", "")) == "" {
 		t.Fatal("a lane that stopped moving takes more")
 	}
 }
@@ -149,7 +145,7 @@ func TestStallsAreBounded(t *testing.T) {
 				}
 			}
 			for range 50 {
-				j = lt.next(l, j)
+				j = lt.next(l, j, result{kind: succeeded})
 			}
 			lt.recheck()
 			lt.now = lt.now.Add(10 * time.Millisecond)
@@ -180,7 +176,7 @@ func TestStuckLanesLeaveRoom(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if !lt.admit(lt.job("good", "")) {
+		if lt.admit(lt.job("good", "")) != "" {
 			t.Error("no room is left for a good lane")
 		}
 	}
@@ -196,28 +192,41 @@ func TestLaneBytesAreBounded(t *testing.T) {
 	}
 }
 
-func TestLaneLimitChanges(t *testing.T) {
+func TestMaxInFlightChanges(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	lt.fill("d", 10)
+	lt.fill("d", 100)
 	l := lt.byDest["d"]
-	lt.setLimit(l, 64)
-	if l.running != 10 {
-		t.Fatalf("%d workers for ten jobs", l.running)
-	}
-	lt.setLimit(l, 3)
-	kept := 0
-	for range 10 {
-		if lt.next(l, nil) != nil {
-			kept++
+	var busy []*job
+	work := func(n int, kind resultKind) { // n workers end what they do, others begin
+		t.Helper()
+		for ; lt.started[l] > 0; lt.started[l]-- {
+			if j := lt.next(l, nil, result{}); j != nil {
+				busy = append(busy, j)
+			}
+		}
+		for range n {
+			j := lt.next(l, busy[0], result{kind: kind})
+			if busy = busy[1:]; j != nil {
+				busy = append(busy, j)
+			}
 		}
 	}
-	if kept != 3 || l.running != 3 {
-		t.Fatalf("%d workers go on, %d are counted, want 3", kept, l.running)
+	work(0, nothing)
+	if len(busy) != firstWindow {
+		t.Fatalf("%d fly at first", len(busy))
 	}
-	started := lt.started[l]
-	lt.setLimit(l, 1000)
-	if n := lt.started[l] - started; n != 7 || l.running != 10 {
-		t.Fatalf("%d workers for seven queued jobs, %d run", n, l.running)
+	lt.configure(l, "u", 3)
+	work(4, succeeded)
+	if len(busy) != 3 || l.running != 3 {
+		t.Fatalf("%d fly, %d are counted, want 3", len(busy), l.running)
+	}
+	lt.configure(l, "u", 1000)
+	for range 3 {
+		work(len(busy), succeeded)
+		work(0, nothing)
+	}
+	if work(0, nothing); len(busy) != 24 || l.running != 24 {
+		t.Fatalf("%d fly, %d are counted, want 24: twice as many with each round", len(busy), l.running)
 	}
 }
 
@@ -227,8 +236,8 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 		lt := newLaneTest(t, 100_000)
 		lt.fill("d", 1)
 		l := lt.byDest["d"]
-		lt.next(l, nil)
-		lt.setLimit(l, limit)
+		lt.next(l, nil, result{})
+		lt.configure(l, "u", limit)
 		for range 3 {
 			lt.admit(lt.job("d", "run_1"))
 		}
@@ -236,13 +245,14 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 		got := ""
 		for range 7 {
 			l.running = 1
-			j := lt.next(l, nil)
+			j := lt.next(l, nil, result{})
 			if j.work.Run == "" {
 				got += "L"
 			} else {
 				got += "r"
 			}
-			lt.leave(l, j) // one at a time
+			l.letGo(j) // one at a time
+			l.held--
 		}
 		if got != want {
 			t.Errorf("limit %d: %s, want %s", limit, got, want)
@@ -257,10 +267,10 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
-	lt.setLimit(l, 64)
+	lt.configure(l, "u", 64)
 	var got []string
 	for range 7 {
-		got = append(got, lt.next(l, nil).work.Run)
+		got = append(got, lt.next(l, nil, result{}).work.Run)
 	}
 	if d := cmp.Diff([]string{"run_1", "", "", "", "", "run_1", "run_1"}, got); d != "" {
 		t.Error(d)
@@ -272,123 +282,13 @@ func TestIdleLanesAreForgotten(t *testing.T) {
 	lt.fill("idle", 1)
 	lt.fill("busy", 1)
 	l := lt.byDest["idle"]
-	j := lt.next(l, nil)
-	if lt.next(l, j) != nil {
+	j := lt.next(l, nil, result{})
+	if lt.next(l, j, result{}) != nil {
 		t.Fatal("work out of nothing")
 	}
 	lt.now = lt.now.Add(2 * idleLane)
 	lt.sweep()
 	if lt.byDest["idle"] != nil || lt.byDest["busy"] == nil {
 		t.Errorf("lanes: %v", lt.byDest)
-	}
-}
-
-// A partition rests when too much of it is undone, and goes on at half of it.
-func TestPartitionPausesWhenTooMuchIsUndone(t *testing.T) {
-	p, group := testPartition(t, stream.Events, 0)
-	var slots []*slot
-	for o := range int64(maxUndone) {
-		if len(group) != 0 {
-			t.Fatalf("paused at %d", o)
-		}
-		slots = append(slots, p.add(o, 1))
-	}
-	if len(group) != 1 {
-		t.Fatal("not paused")
-	}
-	for i, s := range slots {
-		s.done()
-		if paused := len(group) == 1; paused != (i+1 <= maxUndone/2) {
-			t.Fatalf("paused %v after %d were done", paused, i+1)
-		}
-	}
-}
-
-func TestTierPausesAtItsShare(t *testing.T) {
-	p, group := testPartition(t, "retry.1h", time.Hour)
-	p.setShare(100 << 10)
-	now := time.UnixMilli(1_800_000_000_000)
-	wait := func(o int64, size int) {
-		p.wait(&job{slot: p.add(o, 1), size: size, ready: now.Add(time.Duration(o) * time.Second)})
-	}
-	for o := range int64(10) {
-		wait(o, 10<<10)
-	}
-	if len(group) != 1 {
-		t.Fatal("not paused at its share of the bytes")
-	}
-	jobs, next := p.ripe(now.Add(4*time.Second), ripeBatch)
-	if len(jobs) != 5 || len(group) != 1 || !next.Equal(now.Add(5*time.Second)) {
-		t.Fatalf("%d ripe, next %v, paused %v", len(jobs), next, len(group) == 1)
-	}
-	if jobs, _ = p.ripe(now.Add(5*time.Second), ripeBatch); len(jobs) != 1 || len(group) != 0 {
-		t.Fatalf("%d ripe, paused %v", len(jobs), len(group) == 1)
-	}
-	for o := int64(10); o < 10+maxWaiting; o++ {
-		wait(o, 1)
-	}
-	if len(group) != 1 {
-		t.Fatal("not paused at the number of records")
-	}
-	p.stop()
-	if len(group) != 0 {
-		t.Fatal("the client keeps a pause beyond the assignment")
-	}
-}
-
-// What begins before a stop is waited for, nothing begins after it, and nothing is committed from a
-// record that was not done.
-func TestStoppedPartition(t *testing.T) {
-	p, _ := testPartition(t, stream.Events, 0)
-	s0, s1 := p.add(0, 1), p.add(1, 1)
-	for range 2 {
-		if !p.begin() {
-			t.Fatal("nothing begins")
-		}
-	}
-	p.stop()
-	if p.begin() || p.add(2, 1) != nil {
-		t.Fatal("something begins after the stop")
-	}
-	s0.done()
-	p.end()
-	select {
-	case <-p.drained:
-		t.Fatal("drained with a job in flight")
-	default:
-	}
-	if mark, _, ok := p.take(); !ok || mark.Offset != 1 {
-		t.Fatalf("mark %+v", mark)
-	}
-	s1.done()
-	p.end()
-	<-p.drained
-}
-
-func TestQueue(t *testing.T) {
-	var q queue[int]
-	next, want := 0, 0
-	for round := range 3000 {
-		for range round % 7 {
-			q.push(next)
-			next++
-		}
-		for range round % 5 {
-			if v, ok := q.pop(); ok {
-				if v != want {
-					t.Fatalf("got %d, want %d", v, want)
-				}
-				want++
-			}
-		}
-	}
-	for q.len() > 0 {
-		if v, _ := q.pop(); v != want {
-			t.Fatalf("got %d, want %d", v, want)
-		}
-		want++
-	}
-	if _, ok := q.pop(); ok || want != next || len(q.items) > 1024 {
-		t.Fatalf("%d in, %d out, %d kept", next, want, len(q.items))
 	}
 }

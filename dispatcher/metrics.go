@@ -50,14 +50,8 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 	}
 	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})
-	jobs := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "relay_dispatch_in_flight", Help: "Deliveries that are queued, sent or being recorded."},
-		func() float64 { n, _ := ls.held(); return float64(n) })
-	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "relay_dispatch_in_flight_bytes", Help: "Bytes of the deliveries in flight."},
-		func() float64 { _, n := ls.held(); return float64(n) })
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.retired, jobs, bytes,
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.retired, newLaneStats(ls),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

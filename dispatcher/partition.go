@@ -66,6 +66,10 @@ type job struct {
 	work  *event.Work // nil for a burial
 	size  int         // bytes that it holds
 	ready time.Time   // of a job that waits in a tier
+
+	// Set by its lane when a worker gets it.
+	aside event.Reason // it must be parked for this; empty: it may be sent
+	probe bool         // of a breaker that is half-open
 }
 
 func newPartition(id stream.Partition, delay time.Duration, group pauser, wake func(), mark stream.Mark) (*partition, error) {

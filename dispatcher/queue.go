@@ -10,14 +10,27 @@ type queue[T any] struct {
 func (q *queue[T]) len() int { return q.n }
 
 func (q *queue[T]) push(v T) {
-	if q.n == len(q.items) {
-		grown := make([]T, max(8, 2*len(q.items)))
-		copied := copy(grown, q.items[q.head:])
-		copy(grown[copied:], q.items[:q.head])
-		q.items, q.head = grown, 0
-	}
+	q.grow()
 	q.items[(q.head+q.n)%len(q.items)] = v
 	q.n++
+}
+
+// pushFront puts back what was popped.
+func (q *queue[T]) pushFront(v T) {
+	q.grow()
+	q.head = (q.head + len(q.items) - 1) % len(q.items)
+	q.items[q.head] = v
+	q.n++
+}
+
+func (q *queue[T]) grow() {
+	if q.n < len(q.items) {
+		return
+	}
+	grown := make([]T, max(8, 2*len(q.items)))
+	copied := copy(grown, q.items[q.head:])
+	copy(grown[copied:], q.items[:q.head])
+	q.items, q.head = grown, 0
 }
 
 func (q *queue[T]) peek() (T, bool) {
@@ -40,4 +53,14 @@ func (q *queue[T]) pop() (T, bool) {
 		*q = queue[T]{} // a burst does not stay in memory
 	}
 	return v, true
+}
+
+// popBack takes the newest; the queue must not be empty.
+func (q *queue[T]) popBack() T {
+	var zero T
+	q.n--
+	i := (q.head + q.n) % len(q.items)
+	v := q.items[i]
+	q.items[i] = zero
+	return v
 }

@@ -39,7 +39,11 @@ func (d *Dispatcher) timer(ctx context.Context) {
 // but not due has spent its time in this tier and hops to the next.
 func (d *Dispatcher) releaseRipe() time.Duration {
 	wait := longestSleep
-	if d.lanes.recheck() {
+	shed, again := d.lanes.recheck()
+	for _, j := range shed {
+		d.shed(j)
+	}
+	if again {
 		wait = movingWindow
 	}
 	for _, p := range d.assignment() {

@@ -86,7 +86,8 @@ func TestDecodeRefusesPoison(t *testing.T) {
 func TestWorkRoundTrip(t *testing.T) {
 	w := &event.Work{
 		Event: sample(t), Dest: "dst_2", Trigger: event.TriggerRetry, Attempt: 3, Due: time.UnixMilli(1_800_000_000_123).UTC(),
-		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull, Prior: event.Failed, PriorReason: event.Gone410,
+		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
+		ParkedBy: 0xfedcba98, Told: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed, PriorReason: event.Gone410,
 	}
 	r, err := w.Record()
 	if err != nil {

@@ -28,6 +28,10 @@ type Work struct {
 	Run string
 	// Parked is why the item waits although no attempt failed (lane_full …); empty for a retry.
 	Parked Reason
+	// ParkedBy marks who parked it, so that the same one can tell that it is back; 0 when it is not parked.
+	ParkedBy uint32
+	// Told is the time that was told for its next attempt when it was parked; zero when none was.
+	Told time.Time
 	// Prior is the final status, and its reason, that a skip inside a run restores; empty when there is none.
 	Prior       Status
 	PriorReason Reason
@@ -43,6 +47,8 @@ type workWire struct {
 	Deadline int64   `json:"end,omitempty"`
 	Run      string  `json:"run,omitempty"`
 	Parked   Reason  `json:"p,omitempty"`
+	ParkedBy uint32  `json:"pb,omitempty"`
+	Told     int64   `json:"pt,omitempty"`
 	Prior    Status  `json:"ps,omitempty"`
 	PriorWhy Reason  `json:"pr,omitempty"`
 }
@@ -51,7 +57,8 @@ type workWire struct {
 func (w *Work) Record() (*stream.Record, error) {
 	b, err := json.Marshal(workWire{
 		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilliUp(w.Due),
-		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, Prior: w.Prior, PriorWhy: w.PriorReason,
+		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy, Told: unixMilli(w.Told),
+		Prior: w.Prior, PriorWhy: w.PriorReason,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode work item: %w", err)
@@ -74,7 +81,8 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 	}
 	return &Work{
 		Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
-		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, Prior: x.Prior, PriorReason: x.PriorWhy,
+		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, ParkedBy: x.ParkedBy, Told: fromMilli(x.Told),
+		Prior: x.Prior, PriorReason: x.PriorWhy,
 	}, nil
 }
 

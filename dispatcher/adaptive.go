@@ -1,0 +1,49 @@
+package dispatcher
+
+// How many requests may fly to one destination.
+const (
+	// firstWindow is where a lane begins. It doubles with each round of answers, so that a fast destination
+	// has its max_in_flight after four rounds, and one that hangs was sent no more than this.
+	firstWindow = 4
+	// failingWindow is the most that fly while none of the last failingAfter requests succeeded.
+	failingWindow = 2
+	failingAfter  = 10
+)
+
+// window adapts how many requests may fly to what the destination takes: one more for each success, half
+// after a timeout.
+type window struct {
+	size  int // what may fly now, from 1 to most
+	most  int // max_in_flight
+	fails int // requests in a row that did not succeed
+}
+
+func newWindow(most int) window {
+	w := window{most: max(most, 1)}
+	w.size = min(firstWindow, w.most)
+	return w
+}
+
+// resize follows a change of max_in_flight.
+func (w *window) resize(most int) {
+	w.most = max(most, 1)
+	w.size = min(w.size, w.most)
+}
+
+func (w *window) success() {
+	w.fails = 0
+	w.size = min(w.size+1, w.most)
+}
+
+func (w *window) failure(timeout bool) {
+	w.fails++
+	if timeout {
+		w.size = max(w.size/2, 1)
+	}
+	if w.failing() {
+		w.size = min(w.size, failingWindow)
+	}
+}
+
+// failing reports whether the destination has not taken anything for long.
+func (w *window) failing() bool { return w.fails >= failingAfter }

@@ -1,0 +1,71 @@
+package dispatcher
+
+import "time"
+
+// When a breaker opens, and for how long.
+const (
+	// breakerFailures in a row, over breakerSpan at least, open it: a destination that is being restarted
+	// has neither.
+	breakerFailures = 20
+	breakerSpan     = 30 * time.Second
+	// breakerFirst is how long it stays open at first; each probe that fails doubles it up to breakerLongest.
+	breakerFirst   = 30 * time.Second
+	breakerLongest = time.Hour
+	// maxProbes is how many deliveries that somebody asked for fly at once while it is open.
+	maxProbes = 2
+)
+
+// breaker keeps requests from a destination that takes none. Closed, it counts failures in a row. Open, it
+// holds everything but what somebody asked for. When its time is over one request flies as its probe
+// (half-open), and the rest is held until the probe is answered.
+//
+// It is the memory of this node. Another owner of the partition begins with a closed one.
+type breaker struct {
+	failures int           // in a row
+	since    time.Time     // of the first of them
+	wait     time.Duration // how long it is open this time; 0: it is closed
+	until    time.Time
+	probing  bool // the probe is under way
+}
+
+func (b *breaker) open() bool { return b.wait > 0 }
+
+// holds reports whether ordinary work must wait. If it need not although the breaker is open, the next
+// request is the probe.
+func (b *breaker) holds(now time.Time) bool {
+	if b.wait == 0 {
+		return false
+	}
+	if b.until.Sub(now) > b.wait { // the clock was set back
+		b.until = now.Add(b.wait)
+	}
+	return b.probing || now.Before(b.until)
+}
+
+// success closes it, whoever sent the request, and reports whether it was open.
+func (b *breaker) success() (closed bool) {
+	closed = b.open()
+	*b = breaker{}
+	return closed
+}
+
+// failure counts and reports whether the breaker opens with it, for the first time or again. What was under
+// way when it opened, and what somebody asked for, changes nothing of an open one.
+func (b *breaker) failure(now time.Time, probe bool) (opens bool) {
+	switch {
+	case !b.open():
+		if b.failures++; b.failures == 1 || now.Before(b.since) {
+			b.since = now
+		}
+		if b.failures < breakerFailures || now.Sub(b.since) < breakerSpan {
+			return false
+		}
+		b.wait = breakerFirst
+	case !probe:
+		return false
+	default:
+		b.wait = min(2*b.wait, breakerLongest)
+	}
+	b.until, b.probing = now.Add(b.wait), false
+	return true
+}

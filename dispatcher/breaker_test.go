@@ -1,0 +1,299 @@
+package dispatcher
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+func TestBreaker(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	var b breaker
+	fail := func(n int, every time.Duration, probe bool) (opened bool) {
+		for range n {
+			opened = b.failure(now, probe) || opened
+			now = now.Add(every)
+		}
+		return opened
+	}
+	f := func(ok bool, what string) {
+		t.Helper()
+		if !ok {
+			t.Errorf("%s: %+v", what, b)
+		}
+	}
+	f(!fail(1000, time.Millisecond, false), "opens after a second")
+	b.success()
+	f(!fail(19, 10*time.Second, false), "opens after 19 failures")
+	b.success()
+	f(!fail(19, 10*time.Second, false), "a success does not count anew")
+	f(fail(1, 0, false) && b.holds(now), "does not open after 20 failures in 190 s")
+	f(!fail(50, 0, false) && b.until.Equal(now.Add(breakerFirst)), "failures on their way change it")
+	wait := breakerFirst
+	for range 10 {
+		now = b.until
+		f(!b.holds(now), "its time is over")
+		b.probing = true
+		f(b.holds(now), "more than one probe")
+		f(fail(1, 0, true), "a failed probe opens it again")
+		wait = min(2*wait, breakerLongest)
+		f(b.until.Equal(now.Add(wait)) && b.holds(now), "waits twice as long")
+	}
+	f(wait == breakerLongest, "an hour is the longest")
+	now = now.Add(-24 * time.Hour)
+	f(b.holds(now), "the clock was set back")
+	f(!b.holds(now.Add(breakerLongest)), "it waits for the clock")
+	f(b.success() && !b.holds(now) && !b.success(), "a success closes it")
+}
+
+// heldNow is what a marker was told last.
+type heldNow struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+	told  []string
+}
+
+func (h *heldNow) SetHeld(dest string, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.until == nil {
+		h.until = map[string]time.Time{}
+	}
+	h.until[dest] = until
+	if until.IsZero() {
+		h.told = append(h.told, "closed")
+	} else {
+		h.told = append(h.told, until.Sub(time.Now()).Round(time.Second).String())
+	}
+}
+
+func (h *heldNow) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.told)
+}
+
+// A destination is down for nine minutes: after half a minute nothing is sent but probes, what waits is
+// held and told when it may be tried, the time told is kept, and when the destination is back everything
+// that was held follows the probe within a step.
+func TestBreakerHoldsAndProbes(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var up atomic.Bool
+		s := &sink{answer: func(int, received) int {
+			if up.Load() {
+				return 200
+			}
+			return 503
+		}}
+		url, _ := w.serve(80, s)
+		w.endpoint(url).RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 5}
+		var held heldNow
+		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
+		const events = 100 // one each four seconds
+		for range events {
+			w.accept(w.newEvent(`{}`))
+			time.Sleep(4 * time.Second)
+		}
+		// 20 failures, probes after half a minute, one and two; the next one will be after four.
+		if d := cmp.Diff([]string{"30s", "1m0s", "2m0s", "4m0s"}, held.all()); d != "" {
+			t.Error(d)
+		}
+		const sent = 23
+		if n := len(s.all()); n != sent {
+			t.Errorf("%d requests, want 20 and 3 probes", n)
+		}
+		until := held.until[testDest]
+		if n := w.metric("relay_dispatch_parked", "breaker_open"); n != events-sent {
+			t.Errorf("%v are parked, want %d", n, events-sent)
+		}
+		if w.metric("relay_dispatch_lanes", "open") != 1 {
+			t.Error("the metrics do not tell of the open breaker")
+		}
+		up.Store(true)
+		time.Sleep(time.Until(until) + 2*(shortestPark+slack(shortestPark)))
+		if n := len(s.all()); n != events {
+			t.Errorf("%d requests after the probe succeeded, want one for each event", n)
+		}
+		if got := held.all(); got[len(got)-1] != "closed" || w.metric("relay_dispatch_parked", "") != 0 {
+			t.Errorf("after the success: %v, %v parked", got, w.metric("relay_dispatch_parked", ""))
+		}
+		checkHeld(t, w.outcomes(count(events-sent, event.Delivered)))
+	})
+}
+
+// checkHeld asserts that what is held is told so, with a time in the future, and again only when that time
+// is over; and that nothing is attempted before it unless it is a probe's turn.
+func checkHeld(t *testing.T, all []*event.Outcome) {
+	t.Helper()
+	last := map[string]*event.Outcome{}
+	times := map[string]int{}
+	for _, o := range all {
+		key := o.Event.String()
+		switch before := last[key]; {
+		case o.Status == event.Held:
+			times[key]++
+			if o.Reason != event.BreakerOpen || !o.NextAt.After(o.At) {
+				t.Errorf("held: %+v", o)
+			}
+			if before != nil && before.Status == event.Held && o.At.Before(before.NextAt.Truncate(time.Millisecond)) {
+				t.Errorf("told again %v before its time", before.NextAt.Sub(o.At))
+			}
+		case before != nil && before.Status == event.Held && o.Attempt != nil:
+			if early := before.NextAt.Sub(o.Attempt.StartedAt); early > 0 {
+				t.Errorf("sent %v before the time that was told", early)
+			}
+		}
+		last[key] = o
+	}
+	for key, n := range times {
+		if n > 8 { // twice for each opening, at most
+			t.Errorf("%s was told %d times", key, n)
+		}
+	}
+}
+
+// While the breaker is open what somebody asked for flies, two at a time; a success closes the breaker, and
+// what was held follows within a step.
+func TestReplaysAreProbes(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var up atomic.Bool
+		var flying, most atomic.Int64
+		s := &sink{answer: func(_ int, r received) int {
+			if r.header.Get("Relay-Trigger") == "replay" {
+				most.Store(max(most.Load(), flying.Add(1)))
+				time.Sleep(time.Second)
+				flying.Add(-1)
+			}
+			if up.Load() {
+				return 200
+			}
+			return 503
+		}}
+		url, _ := w.serve(80, s)
+		w.endpoint(url).RetryPolicy = control.RetryPolicy{Strategy: "none"}
+		var held heldNow
+		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
+		for range 60 { // opens after 40 s
+			w.accept(w.newEvent(`{}`))
+			time.Sleep(2 * time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		before, told := len(s.all()), len(held.all())
+		replay := func() {
+			w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
+		}
+		for range 6 {
+			replay()
+		}
+		time.Sleep(4 * time.Second)
+		if n := len(s.all()) - before; n != 6 || most.Load() != maxProbes {
+			t.Errorf("%d of 6 replays were sent, %d at once", n, most.Load())
+		}
+		if n := len(held.all()); n != told {
+			t.Errorf("failed replays moved the breaker: %v", held.all())
+		}
+		up.Store(true)
+		replay()
+		time.Sleep(time.Second + shortestPark + slack(shortestPark))
+		if got := held.all(); len(got) != told+1 || got[told] != "closed" {
+			t.Errorf("after the success: %v", got)
+		}
+		if n := w.metric("relay_dispatch_parked", ""); n != 0 {
+			t.Errorf("%v are still parked a step after the breaker closed", n)
+		}
+	})
+}
+
+// A new URL, or disabling the destination, makes a lane forget its breaker: what was held goes there
+// within two steps.
+func TestNewURLClosesTheBreaker(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		good := &sink{}
+		url, _ := w.serve(80, good)
+		w.endpoint("http://localhost:81/away").RetryPolicy = control.RetryPolicy{Strategy: "none"}
+		var held heldNow
+		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
+		open := func() (waiting int) {
+			for range 60 {
+				w.accept(w.newEvent(`{}`))
+				time.Sleep(2 * time.Second)
+			}
+			time.Sleep(4 * time.Minute)
+			return int(w.metric("relay_dispatch_parked", "breaker_open"))
+		}
+		waiting := open()
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].URL = url })
+		time.Sleep(2 * (shortestPark + slack(shortestPark)))
+		if n := len(good.all()); n != waiting || waiting < 20 {
+			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
+		}
+		if got := held.all(); got[len(got)-1] != "closed" {
+			t.Errorf("told: %v", got)
+		}
+
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].URL = "http://localhost:81/away" })
+		open()
+		enable := func(on bool) {
+			w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Enabled = on })
+		}
+		enable(false)
+		time.Sleep(shortestPark + slack(shortestPark))
+		enable(true)
+		if got := held.all(); got[len(got)-1] != "closed" {
+			t.Errorf("told: %v", got)
+		}
+		before := w.metric("relay_dispatch_attempts_total", "")
+		w.accept(w.newEvent(`{}`))
+		time.Sleep(time.Second)
+		if w.metric("relay_dispatch_attempts_total", "") != before+1 {
+			t.Error("enabled again it is still held")
+		}
+	})
+}
+
+// Half-open, one probe flies however much waits, also when it is put back or needs no request after all.
+func TestOneProbe(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	l.breaker = breaker{wait: breakerFirst, until: lt.now}
+	lt.fill("d", 9)
+	probe := func() *job {
+		t.Helper()
+		j := lt.next(l, nil, result{})
+		if j == nil || !j.probe || j.aside != "" || !l.breaker.probing {
+			t.Fatalf("no probe: %+v", j)
+		}
+		return j
+	}
+	j := probe()
+	if r := lt.admit(lt.job("d", "")); r != event.BreakerOpen {
+		t.Errorf("admitted beside the probe: %q", r)
+	}
+	if other := lt.next(l, nil, result{}); other.aside != event.BreakerOpen {
+		t.Errorf("sent beside the probe: %+v", other)
+	}
+	lt.next(l, j, result{kind: putBack, wait: time.Millisecond, rate: 1000})
+	lt.now = lt.now.Add(time.Millisecond)
+	if again := lt.next(l, nil, result{}); again != j || !j.probe || !l.breaker.probing {
+		t.Errorf("the probe that was put back is not the next: %+v", again)
+	}
+	if j = lt.next(l, j, result{kind: nothing}); !j.probe {
+		t.Error("no probe follows one that needed no request")
+	}
+	for next := lt.next(l, j, result{kind: failed}); next != nil; next = lt.next(l, next, result{}) {
+		if next.aside != event.BreakerOpen {
+			t.Fatalf("sent after the probe has failed: %+v", next)
+		}
+	}
+	if l.breaker.wait != 2*breakerFirst || l.live.len() != 0 {
+		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.len())
+	}
+}

@@ -1,0 +1,238 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/limit"
+)
+
+// paced gives the dispatcher the real limiter, without Redis, on the bubble's clock.
+func paced(t *testing.T) func(*Deps) {
+	t.Helper()
+	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: testLog(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(d *Deps) { d.Pacer = l }
+}
+
+func (w *world) setRate(perSecond float64, burst int) {
+	w.view.change(testEndpoint, func(ep *control.Endpoint) {
+		ep.Destinations[0].RateLimit = &control.RateLimit{PerSecond: perSecond, Burst: burst}
+	})
+}
+
+// hops is how many records went into the retry topics of partition 0.
+func (w *bubbleWorld) hops() (n int64) {
+	for _, t := range tierTopics() {
+		n += w.cluster.PartitionInfo("t."+t, 0).HighWatermark
+	}
+	return n
+}
+
+// A rate is held from both sides as long as there is work, with failures and retries among it; what waits
+// for long is parked and told so once.
+func TestRateIsHeld(t *testing.T) {
+	f := func(perSecond float64, burst, events int, seconds time.Duration) {
+		t.Run(fmt.Sprint(perSecond), func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{answer: func(n int, _ received) int {
+					time.Sleep(50 * time.Millisecond)
+					return []int{200, 500, 200}[n%3]
+				}}
+				url, _ := w.serve(80, s)
+				w.endpoint(url).RetryPolicy.IntervalSeconds = 7
+				w.setRate(perSecond, burst)
+				w.start(testConfig(), paced(t))
+				for range events {
+					w.accept(w.newEvent(`{}`))
+				}
+				begin := time.Now()
+				time.Sleep(seconds * time.Second)
+				var at []float64 // seconds since the begin
+				for _, r := range s.all() {
+					at = append(at, r.at.Sub(begin).Seconds())
+				}
+				n, want := len(at), perSecond*float64(seconds)+float64(burst)
+				if float64(n) > want+1 || float64(n) < 0.95*want-1 {
+					t.Errorf("%d requests in %d s, want %v", n, seconds, want)
+				}
+				for i := range at {
+					for k := i + 1; k < len(at) && at[k]-at[i] < 5; k++ {
+						if most := float64(burst) + 1 + perSecond*(at[k]-at[i]); float64(k-i+1) > most+perSecond*savedTokens.Seconds() {
+							t.Fatalf("%d requests within %v s of second %v", k-i+1, at[k]-at[i], at[i])
+						}
+					}
+				}
+				told := map[string]int{}
+				for _, o := range w.outcomes(count(events)) {
+					if o.Reason != event.Paced {
+						continue
+					}
+					if told[o.Event.String()]++; !o.NextAt.After(o.At) || o.Status != event.Pending && o.Status != event.Retrying {
+						t.Fatalf("paced: %+v", o)
+					}
+				}
+				if len(told) < events/3 {
+					t.Errorf("%d were told that they wait for the rate", len(told))
+				}
+			})
+		})
+	}
+	f(20, 1, 1500, 60)
+	f(200, 20, 9000, 20)
+	f(1.5, 1, 100, 60)
+}
+
+// One delivery every ten seconds comes every ten seconds, and what waits for it comes by as seldom as other
+// parked work.
+func TestSlowRate(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.setRate(0.1, 1)
+		w.start(testConfig(), paced(t))
+		const events = 12
+		for range events {
+			w.accept(w.newEvent(`{}`))
+		}
+		begin := time.Now()
+		time.Sleep((events*10 + 5) * time.Second)
+		got := s.all()
+		if len(got) != events {
+			t.Fatalf("%d of %d were delivered", len(got), events)
+		}
+		for i, r := range got {
+			if off := r.at.Sub(begin) - time.Duration(i)*10*time.Second; off < -time.Second || off > time.Second {
+				t.Errorf("delivery %d was %v off", i, off)
+			}
+		}
+		most := int64(0)
+		for i := range int64(events) {
+			most += 3 + i*10/5 // three hops into the rhythm, then one a step
+		}
+		if n := w.hops(); n > most {
+			t.Errorf("%d hops, want at most %d", n, most)
+		}
+	})
+}
+
+// A changed rate counts at once, also for a lane that waits for a token of the old one.
+func TestRateChanges(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.setRate(0.1, 1)
+		w.start(testConfig(), paced(t))
+		const events = 60
+		for range events {
+			w.accept(w.newEvent(`{}`))
+		}
+		time.Sleep(11 * time.Second)
+		if n := len(s.all()); n != 2 {
+			t.Fatalf("%d requests at the slow rate", n)
+		}
+		w.setRate(1000, 1)
+		time.Sleep(shortestPark + slack(shortestPark))
+		if n := len(s.all()); n != events {
+			t.Errorf("%d of %d were delivered at the new rate", n, events)
+		}
+		w.setRate(0.5, 1)
+		for range events {
+			w.accept(w.newEvent(`{}`))
+		}
+		time.Sleep(20 * time.Second)
+		if n := len(s.all()) - events; n < 10 || n > 12 {
+			t.Errorf("%d requests in 20 s at 0.5 a second", n)
+		}
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].RateLimit = nil })
+		time.Sleep(shortestPark + slack(shortestPark))
+		if n := len(s.all()); n != 2*events {
+			t.Errorf("%d of %d were delivered without a rate", n, 2*events)
+		}
+	})
+}
+
+// While a lane waits no worker does, what waits in it fits into the near future, and what somebody asked
+// for keeps its place beside live work.
+func TestRestingLane(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 200)
+	l := lt.byDest["d"]
+	lt.admit(lt.job("d", "run_1"))
+	lt.admit(lt.job("d", "run_1"))
+	for range lt.started[l] - 1 {
+		lt.next(l, nil, result{})
+	}
+	first := lt.next(l, nil, result{})
+	j := lt.next(l, first, result{kind: putBack, wait: 400 * time.Millisecond, rate: 10})
+	parked := 0
+	for ; j != nil; j = lt.next(l, j, result{}) {
+		if parked++; j.aside != event.Paced {
+			t.Fatalf("aside is %q", j.aside)
+		}
+	}
+	if l.live.len()+l.runs.len() != 20 || l.runs.len() != 1 || l.running != 3 {
+		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.len(), l.runs.len(), l.running, parked)
+	}
+	if got, _ := l.live.peek(); got != first {
+		t.Error("the job that was put back is not the next")
+	}
+	if r := lt.admit(lt.job("d", "")); r != event.Paced {
+		t.Errorf("beyond what fits: %q", r)
+	}
+	if wait := lt.rouse(); wait != 400*time.Millisecond {
+		t.Errorf("the alarm sleeps for %v", wait)
+	}
+	started := lt.started[l]
+	lt.now = lt.now.Add(400 * time.Millisecond)
+	if wait := lt.rouse(); wait != longestSleep || lt.started[l] != started+1 {
+		t.Errorf("%d workers were started, the alarm sleeps for %v", lt.started[l]-started, wait)
+	}
+
+	// A token that is far away is asked for again within a second, and a clock that is set back holds nothing.
+	for j = lt.next(l, lt.next(l, nil, result{}), result{kind: putBack, wait: 10 * time.Second, rate: 0.1}); j != nil; {
+		j = lt.next(l, j, result{})
+	}
+	if wait := lt.rouse(); wait != longestRest {
+		t.Errorf("the alarm sleeps for %v", wait)
+	}
+	lt.now = lt.now.Add(-time.Hour)
+	if lt.rouse(); lt.started[l] != started+2 {
+		t.Error("the lane waits for a clock that was set back")
+	}
+}
+
+// Lanes wake in the order in which their waits end.
+func TestAlarmOrder(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	waits := []int{5, 3, 9, 1, 7, 2, 8}
+	for _, ms := range waits {
+		dest := fmt.Sprint("d", ms)
+		lt.fill(dest, 1)
+		l := lt.byDest[dest]
+		lt.next(l, lt.next(l, nil, result{}), result{kind: putBack, wait: time.Duration(ms) * time.Millisecond, rate: 1})
+		delete(lt.started, l)
+	}
+	var woken []string
+	for range 20 {
+		lt.rouse()
+		for l, n := range lt.started {
+			woken = append(woken, strings.Repeat(l.dest, n))
+		}
+		clear(lt.started)
+		lt.now = lt.now.Add(time.Millisecond)
+	}
+	slices.Sort(waits)
+	if want := strings.Trim(fmt.Sprint(waits), "[]"); strings.ReplaceAll(strings.Join(woken, " "), "d", "") != want {
+		t.Errorf("woken in the order %v", woken)
+	}
+}

@@ -1,0 +1,217 @@
+package dispatcher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func TestStepOf(t *testing.T) {
+	f := func(parked, lanes int, want time.Duration) {
+		t.Helper()
+		if got := stepOf(stream.Tiers(), parked, lanes); got != want {
+			t.Errorf("%d parked in one of %d lanes: %v, want %v", parked, lanes, got, want)
+		}
+	}
+	f(1, 1, 5*time.Second)
+	f(20, 100, 5*time.Second)
+	f(20_000, 1, 5*time.Second)
+	f(38_400, 1, 9600*time.Millisecond) // one hop of the tier of 10 s
+	f(28_000, 1, 10*time.Second)        // 7 s would be two hops: 5 s and 2 s
+	f(10_000, 500, 30*time.Minute)
+	f(1_000_000, 1, 250*time.Second+35*time.Second+15*time.Second)
+	f(20_000_000, 1, time.Hour)
+	f(1_000_000_000, 100_000, time.Hour)
+}
+
+// Whatever is parked, the hops of all of it together stay within the budget, the parts of a wait that takes
+// several tiers included.
+func TestHopBudget(t *testing.T) {
+	tiers := stream.Tiers()
+	for seed := range uint64(5_000) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		parked := make([]int, 1+r.IntN(1<<r.IntN(11)))
+		for i := range parked {
+			parked[i] = 1 + r.IntN(1<<r.IntN(17))
+		}
+		perSecond := 0.0
+		for _, n := range parked {
+			step := stepOf(tiers, n, len(parked))
+			hops := 0
+			for rest := step; rest > 0; hops++ {
+				rest -= min(tierFor(tiers, rest).Delay, rest)
+			}
+			if hops != 1 {
+				t.Fatalf("%d hops for a step of %v", hops, step)
+			}
+			if step < longestPark {
+				perSecond += float64(n) / step.Seconds()
+			}
+		}
+		if perSecond > hopBudget*1.01 {
+			t.Fatalf("seed %d: %.0f hops a second for %d lanes", seed, perSecond, len(parked))
+		}
+	}
+}
+
+// A new owner knows what is parked after one step, from then on exactly, and the steps follow: parked work
+// passes at most as often as the budget allows, and at least once a step. Nothing is lost or doubled.
+func TestParkedMeasuresItself(t *testing.T) {
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		lt := newLaneTest(t, 100_000)
+		type parked struct {
+			work *event.Work
+			due  time.Time
+		}
+		var all []parked
+		for d := range 1 + r.IntN(5) {
+			for range r.IntN(15_000) {
+				w := &event.Work{Dest: fmt.Sprint("d", d), Parked: event.Manual, ParkedBy: 77} // by an earlier owner
+				all = append(all, parked{w, lt.now.Add(time.Duration(r.Float64() * float64(20*time.Second)))})
+			}
+		}
+		start, total := lt.now, len(all)
+		hops, longest := 0, time.Duration(0)
+		for lt.now.Before(start.Add(2 * time.Minute)) {
+			lt.now = lt.now.Add(500 * time.Millisecond)
+			for i := range all {
+				x := &all[i]
+				if x.due.After(lt.now) {
+					continue
+				}
+				lt.mu.Lock()
+				lt.comeBack(lt.lane(x.work, 0, lt.now), x.work)
+				lt.mu.Unlock()
+				s := lt.park(x.work, event.Manual, 0)
+				x.due, x.work.ParkedBy = s.due, s.mark
+				longest = max(longest, s.due.Sub(lt.now))
+				if hops++; lt.now.Before(start.Add(time.Minute)) {
+					hops = 0
+				}
+			}
+			if lt.now.After(start.Add(21 * time.Second)) {
+				_, counts := lt.census()
+				if n := counts[3]; n != total {
+					t.Fatalf("seed %d: %d are counted, %d are parked", seed, n, total)
+				}
+			}
+		}
+		if rate := float64(hops) / 60; rate > hopBudget*1.05 || longest > longestPark {
+			t.Errorf("seed %d: %d parked in %d lanes passed %.0f times a second, the longest step was %v", seed, total, len(lt.byDest), rate, longest)
+		}
+	}
+}
+
+// What comes back counts once, whatever stands in the record, and what left with its partition not at all.
+func TestParkedIsCountedOnce(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	count := func() (n int) {
+		_, counts := lt.census()
+		for _, c := range counts {
+			n += c
+		}
+		if lt.byDest["d"].parking.total != n || lt.parking != min(n, 1) {
+			t.Errorf("%d in all, %d in the lane, %d lanes", n, lt.byDest["d"].parking.total, lt.parking)
+		}
+		return n
+	}
+	park := func(reason event.Reason) *job {
+		j := lt.job("d", "")
+		s := lt.park(j.work, reason, 0)
+		j.work.Parked, j.work.ParkedBy = reason, s.mark
+		return j
+	}
+	a, b := park(event.LaneFull), park(event.Paced)
+	if n := count(); n != 2 {
+		t.Fatalf("%d are parked", n)
+	}
+	lt.admit(a)
+	lt.admit(a) // a second copy
+	if n := count(); n != 1 {
+		t.Fatalf("%d are parked after one came back twice", n)
+	}
+	other := lt.job("d", "")
+	other.work.Parked, other.work.ParkedBy = event.LaneFull, 12345
+	lt.admit(other)
+	lt.admit(b)
+	if n := count(); n != 0 {
+		t.Fatalf("%d are parked after all came back", n)
+	}
+	lt.admit(park("a word of a newer version"))
+	if n := count(); n != 0 {
+		t.Fatalf("%d are parked after a strange one came back", n)
+	}
+	c := park(event.Manual)
+	lt.leave([]*partition{lt.part})
+	if n := count(); n != 0 {
+		t.Fatalf("%d are parked after the partition left", n)
+	}
+	park(event.Manual)
+	lt.admit(c) // parked before the partition left and came back
+	if n := count(); n != 1 {
+		t.Fatalf("%d are parked", n)
+	}
+}
+
+// Parked work finds its place beside a stream of new work, which alone would fill the lane.
+func TestParkedWorkHasItsTurn(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	lt.now = lt.now.Add(time.Minute)
+	lt.park(lt.job("d", "").work, event.LaneFull, 0)
+	if n := lt.fill("d", 5000); n != laneQueue/2-1 {
+		t.Errorf("%d new ones were admitted", n)
+	}
+	for range laneQueue / 2 {
+		j := lt.job("d", "")
+		j.work.Parked = event.LaneFull
+		if r := lt.admit(j); r != "" {
+			t.Fatalf("a parked one was refused: %s", r)
+		}
+	}
+}
+
+// What waits ends when it must, wherever it is: parked work is judged each time it comes by.
+func TestParkedWorkEndsByPolicy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		w.endpoint("http://localhost:80/hook")
+		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Paused = true })
+		cfg := testConfig()
+		cfg.RetentionDays = 1
+		w.start(cfg)
+		now := time.Now()
+		work := func(age, deadline time.Duration) {
+			e := w.newEvent(`{}`)
+			old, err := w.idsAt(now.Add(-age))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.ID = old
+			x := &event.Work{Event: e, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2}
+			if deadline > 0 {
+				x.Deadline = now.Add(deadline)
+			}
+			w.command(x)
+		}
+		work(23*time.Hour+59*time.Minute, 0)
+		work(0, time.Minute)
+		work(0, 0)
+		time.Sleep(2 * time.Minute)
+		got := statuses(w.outcomes(count(5)))
+		want := []string{"failed attempts_exhausted", "failed payload_expired", "held manual", "held manual", "held manual"}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("outcomes %q", got)
+		}
+		w.view.remove(testEndpoint)
+		if got := statuses(w.outcomes(count(6))); got[5] != "skipped endpoint_deleted" {
+			t.Errorf("outcomes %q", got)
+		}
+	})
+}

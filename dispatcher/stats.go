@@ -1,0 +1,75 @@
+package dispatcher
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// laneStats shows the lanes as they are when it is asked.
+type laneStats struct {
+	lanes          *lanes
+	jobs, bytes    *prometheus.Desc
+	states, parked *prometheus.Desc
+}
+
+func newLaneStats(ls *lanes) *laneStats {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
+	}
+	return &laneStats{
+		lanes:  ls,
+		jobs:   desc("in_flight", "Deliveries that are queued, sent or being recorded."),
+		bytes:  desc("in_flight_bytes", "Bytes of the deliveries in flight."),
+		states: desc("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of failures, waiting for a token, breaker open, breaker half-open.", "state"),
+		parked: desc("parked", "Parked deliveries of this node by reason, as far as they came by once.", "reason"),
+	}
+}
+
+// Describe is called by prometheus.
+func (s *laneStats) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.jobs, s.bytes, s.states, s.parked} {
+		out <- d
+	}
+}
+
+// Collect is called by prometheus.
+func (s *laneStats) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	states, parked := s.lanes.census()
+	for state, n := range states {
+		gauge(s.states, n, state)
+	}
+	for i, n := range parked {
+		gauge(s.parked, n, string(parkReasons[i]))
+	}
+	jobs, bytes := s.lanes.held()
+	gauge(s.jobs, jobs)
+	gauge(s.bytes, bytes)
+}
+
+// census counts the lanes by state and their parked work by reason.
+func (ls *lanes) census() (states map[string]int, parked [len(parkReasons)]int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	states = map[string]int{"all": len(ls.byDest), "limited": 0, "resting": 0, "open": 0, "half_open": 0}
+	for _, l := range ls.byDest {
+		for i, n := range l.parking.counts {
+			parked[i] += n
+		}
+		if l.window.fails > 0 && l.window.size < l.window.most {
+			states["limited"]++
+		}
+		if l.rest.resting(now) {
+			states["resting"]++
+		}
+		switch {
+		case l.breaker.probing:
+			states["half_open"]++
+		case l.breaker.open():
+			states["open"]++
+		}
+	}
+	return states, parked
+}
