@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -43,12 +44,15 @@ type underFire struct {
 	topics  stream.Config
 	dest    *tally
 	load    *load
+	more    []*load
 	outages []outage
-	paths   int
 }
 
-// endpointsUnderFire are enough for every partition to have some.
-const endpointsUnderFire = 16
+// endpointsUnderFire are enough for every partition to have some. Their paths at the destination begin alike.
+const (
+	endpointsUnderFire = 16
+	sharedPaths        = "/shared/"
+)
 
 // fire puts load on nodes. Endpoints take turns, and so do the nodes. via is where the load comes from, nil =
 // here.
@@ -56,9 +60,9 @@ func fire(t *testing.T, seed uint64, nodes []*process, dest *tally, rate int, vi
 	t.Helper()
 	f := &underFire{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, uint64(len(t.Name())))), nodes: nodes, topics: nodes[0].topics(),
-		dest: dest, paths: endpointsUnderFire,
+		dest: dest,
 	}
-	urls := ingestURLs(t, dest, nodes...)
+	urls := ingestURLs(t, dest, sharedPaths, nodes...)
 	if via == nil {
 		via = &http.Transport{MaxIdleConnsPerHost: posters}
 	}
@@ -66,13 +70,13 @@ func fire(t *testing.T, seed uint64, nodes []*process, dest *tally, rate int, vi
 	return f
 }
 
-// ingestURLs makes endpoints, each with a path of its own at the destination, and returns their URLs on all
-// nodes.
-func ingestURLs(t *testing.T, dest *tally, nodes ...*process) (urls []string) {
+// ingestURLs makes endpoints, each with a path of its own at the destination that begins with the prefix, and
+// returns their URLs on all nodes.
+func ingestURLs(t *testing.T, dest *tally, prefix string, nodes ...*process) (urls []string) {
 	t.Helper()
 	for i := range endpointsUnderFire {
 		_, in, _ := nodes[0].in(t).endpoint(map[string]any{
-			"destinations": []any{fmt.Sprintf("%s/%d", dest.URL, i)},
+			"destinations": []any{fmt.Sprintf("%s%s%d", dest.URL, prefix, i)},
 			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50},
 		})
 		for _, n := range nodes {
@@ -107,6 +111,9 @@ func (f *underFire) accepts(n int) {
 func (f *underFire) account() {
 	f.t.Helper()
 	accepted := f.load.finish()
+	for _, l := range f.more {
+		maps.Copy(accepted, l.finish())
+	}
 	eventually(f.t, 3*time.Minute, func() string {
 		if n := f.dest.missing(accepted); n > 0 {
 			return fmt.Sprintf("%d of %d accepted events were never taken", n, len(accepted))
@@ -130,6 +137,9 @@ func (f *underFire) recovery() (worst time.Duration) {
 		first := map[string]time.Time{}
 		f.dest.each(func(_ int64, hits []hit) {
 			for _, h := range hits {
+				if !strings.HasPrefix(h.path, sharedPaths) {
+					return
+				}
 				if at := first[h.path]; h.posted.After(o.from) && h.status == http.StatusOK && (at.IsZero() || h.at.Before(at)) {
 					first[h.path] = h.at
 				}
@@ -138,8 +148,8 @@ func (f *underFire) recovery() (worst time.Duration) {
 		for _, at := range first {
 			worst = max(worst, at.Sub(o.from))
 		}
-		if len(first) < f.paths {
-			f.t.Errorf("%d of %d endpoints got nothing after %v", f.paths-len(first), f.paths, o.from)
+		if n := endpointsUnderFire - len(first); n > 0 {
+			f.t.Errorf("%d of %d endpoints got nothing after %v", n, endpointsUnderFire, o.from)
 		}
 	}
 	return worst

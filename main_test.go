@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"flag"
 	"io"
@@ -108,6 +109,21 @@ func (p *process) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.binary, args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	return cmd
+}
+
+// output runs the relay binary to its end.
+func (p *process) output(args ...string) (out []byte, err error) {
+	cmd := p.command(args...)
+	if p.host == nil {
+		return cmd.CombinedOutput()
+	}
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := p.host.Start(cmd); err != nil {
+		return nil, err
+	}
+	err = cmd.Wait()
+	return text.Bytes(), err
 }
 
 // start runs the process and waits for its ready line; a later start keeps the port of the first.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -28,7 +27,9 @@ type cluster struct {
 	kafka  string // brokers, with commas between
 	prefix string
 	env    []string
-	dial   func(network, address string) (net.Conn, error) // to the brokers; nil = from here
+	// network is where the nodes run, each on the host of its name; nil = on this machine.
+	network *testkit.Network
+	hosts   map[string]*testkit.Host
 }
 
 // newCluster names a cluster; nothing of it is there before migrate.
@@ -46,12 +47,19 @@ func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 func (c *cluster) node(name string, flags ...string) *process {
 	c.t.Helper()
 	dir := c.t.TempDir()
-	return newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
+	p := newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
+	if c.network != nil {
+		p.host, p.via = c.network.Hub, c.network.Hub.Transport()
+		if h := c.hosts[name]; h != nil {
+			p.host = h
+		}
+	}
+	return p
 }
 
 func (c *cluster) migrate(flags ...string) {
 	c.t.Helper()
-	if out, err := c.node("").command(append([]string{"migrate"}, flags...)...).CombinedOutput(); err != nil || !strings.Contains(string(out), "topics and tables are ready") {
+	if out, err := c.node("").output(append([]string{"migrate"}, flags...)...); err != nil || !strings.Contains(string(out), "topics and tables are ready") {
 		c.t.Fatalf("migrate: %v\n%s", err, out)
 	}
 }
@@ -73,8 +81,8 @@ func (c *cluster) start(names ...string) []*process {
 func (c *cluster) brokers() *kadm.Client {
 	c.t.Helper()
 	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(c.kafka, ",")...)}
-	if c.dial != nil {
-		options = append(options, kgo.Dialer(func(_ context.Context, network, host string) (net.Conn, error) { return c.dial(network, host) }))
+	if c.network != nil {
+		options = append(options, kgo.Dialer(c.network.Hub.DialContext))
 	}
 	cl, err := kadm.NewOptClient(options...)
 	if err != nil {

@@ -124,10 +124,14 @@ func (h *Host) Dial(network, address string) (conn net.Conn, err error) {
 	return conn, err
 }
 
+// DialContext is Dial in the form that clients of Kafka and HTTP take.
+func (h *Host) DialContext(_ context.Context, network, address string) (net.Conn, error) {
+	return h.Dial(network, address)
+}
+
 // Transport makes HTTP requests as a program on the host would.
 func (h *Host) Transport() *http.Transport {
-	dial := func(_ context.Context, network, address string) (net.Conn, error) { return h.Dial(network, address) }
-	return &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}
+	return &http.Transport{DialContext: h.DialContext, MaxIdleConnsPerHost: 256}
 }
 
 // Redis returns a redis-server on the host.
