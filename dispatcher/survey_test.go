@@ -48,7 +48,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 				if all[0].Status != event.Held || all[0].Reason != event.Manual {
 					t.Errorf("while it is moved: %+v", all[0])
 				}
-				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > parkFor+slack(parkFor) {
+				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > shortestPark+slack(shortestPark) {
 					t.Errorf("delivered %v after the end of the move", late)
 				}
 			})
