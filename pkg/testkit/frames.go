@@ -25,6 +25,7 @@ func Frames(t testing.TB, certificates []tls.Certificate, answer func(n int64, f
 	}
 	var requests atomic.Int64
 	var serving sync.WaitGroup
+	ended := make(chan struct{})
 	serving.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -32,9 +33,14 @@ func Frames(t testing.TB, certificates []tls.Certificate, answer func(n int64, f
 				return
 			}
 			serving.Go(func() { serveFrames(conn, &requests, answer) })
+			serving.Go(func() {
+				<-ended
+				conn.Close()
+			})
 		}
 	})
 	t.Cleanup(func() {
+		close(ended)
 		l.Close()
 		serving.Wait()
 	})
