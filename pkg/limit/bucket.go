@@ -84,23 +84,19 @@ func (b *bucket) untilLocked(level float64) time.Duration {
 
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * float64(time.Second))) }
 
-// configureLocked follows a change of the limit: what was saved beyond a smaller burst is gone, and what
-// the windows of the old rate gave says nothing.
+// configureLocked follows a change of the limit. What was saved beyond a smaller burst goes with the next
+// refill; that the window of the old rate gives no more says nothing of the new one.
 func (b *bucket) configureLocked(rate, burst float64) {
-	if rate == b.rate && burst == b.burst {
-		return
+	if rate != b.rate || burst != b.burst {
+		b.rate, b.burst, b.closed = rate, burst, false
 	}
-	b.rate, b.burst, b.closed = rate, burst, false
-	b.level, b.rights = min(b.level, burst), min(b.rights, burst)
 }
 
 // refillLocked adds what time has brought. A clock that steps back brings nothing and is believed from
 // there on; one that steps forward brings a burst at most.
 func (b *bucket) refillLocked(now time.Duration) {
-	if passed := now - b.at; passed > 0 {
-		b.level = min(b.burst, b.level+passed.Seconds()*b.rate)
-	}
-	b.at = now
+	passed := max(0, now-b.at)
+	b.level, b.at = min(b.burst, b.level+passed.Seconds()*b.rate), now
 }
 
 // joinLocked begins to count rights when leases begin, or begin again: what the bucket holds was earned
@@ -131,7 +127,6 @@ func (b *bucket) plan(now time.Duration, wall time.Duration, period int64) (a as
 	defer b.mu.Unlock()
 	b.refillLocked(now)
 	if now-b.taken >= idle && b.level >= b.burst && (period == 0 || b.rights >= b.burst) {
-		b.rights = min(b.rights, b.burst)
 		b.active = false
 		return ask{}, true
 	}

@@ -23,13 +23,13 @@ const maxNote = 128
 type ClaimState uint8
 
 const (
-	// ClaimUnavailable: Redis is away, nothing is known. Go on without.
+	// ClaimUnavailable says that Redis is away, nothing is known. Go on without.
 	ClaimUnavailable ClaimState = iota
-	// ClaimNew: the key is the caller's for 30 s; end with Stored or Release.
+	// ClaimNew says that the key is the caller's for 30 s; end with Stored or Release.
 	ClaimNew
-	// ClaimPending: another event has the key and is not stored yet.
+	// ClaimPending says that another event has the key and is not stored yet.
 	ClaimPending
-	// ClaimStored: an event was stored under the key.
+	// ClaimStored says that an event was stored under the key.
 	ClaimStored
 )
 

@@ -65,6 +65,7 @@ type Limiter struct {
 	now     func() time.Time
 	start   time.Time     // times inside are differences to it: monotonic where the clock is
 	client  *redis.Client // nil without Redis
+	hangUp  func()        // ends dials that are under way
 	breaker breaker
 	metrics *metrics
 	buckets table
@@ -90,7 +91,7 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 	}
 	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, start: deps.Now(), wake: make(chan struct{}, 1)}
 	l.buckets.init(cfg.MaxBuckets)
-	l.client = cfg.client()
+	l.client, l.hangUp = cfg.client()
 	l.metrics = newMetrics(deps.Metrics, l)
 	return l, nil
 }
@@ -127,5 +128,6 @@ func (l *Limiter) Run(ctx context.Context) error {
 		return nil
 	}
 	l.leave(context.WithoutCancel(ctx))
+	l.hangUp()
 	return l.client.Close()
 }

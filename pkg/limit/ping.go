@@ -13,7 +13,8 @@ func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
-	client := cfg.client()
+	client, hangUp := cfg.client()
+	defer hangUp()
 	if client == nil {
 		return 0, errAway
 	}

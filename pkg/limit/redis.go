@@ -11,13 +11,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-const (
-	// poolSize bounds the connections that claims use at once; the next waits within its time-out.
-	poolSize = 32
-	// dialTimeout bounds connecting. It goes on in the background when the caller's time is up, so that a
-	// server whose TLS handshake takes longer than one exchange may is reached all the same.
-	dialTimeout = time.Second
-)
+// poolSize bounds the connections that claims use at once; the next waits within its time-out.
+const poolSize = 32
 
 // errAway says that Redis is not configured, or was not asked because the last exchanges failed.
 var errAway = errors.New("redis is away")
@@ -42,20 +37,23 @@ func (c Config) options() (*redis.Options, error) {
 	}
 	o.Protocol, o.DisableIdentity = 2, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.DialTimeout, o.DialerRetries, o.MaxRetries = dialTimeout, 1, -1
+	o.DialerRetries, o.MaxRetries = 1, -1
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.ContextTimeoutEnabled = c.Timeout, c.Timeout, c.Timeout, true
 	o.PoolSize, o.MaxActiveConns, o.PipelinePoolSize = poolSize, poolSize, 1
 	o.MinIdleConns = 0
 	return o, nil
 }
 
-func (c Config) client() *redis.Client {
+// client returns nil without a URL.
+func (c Config) client() (client *redis.Client, hangUp func()) {
 	o, err := c.options()
 	if o == nil || err != nil { // judged by Validate
-		return nil
+		return nil, func() {}
 	}
 	silence.Do(func() { redis.SetLogger(noLog{}) })
-	return redis.NewClient(o)
+	d, hangUp := newDialer(o.TLSConfig)
+	o.Dialer = d.dial
+	return redis.NewClient(o), hangUp
 }
 
 // call makes one exchange with Redis, bounded in time, unless the breaker is open. What the caller
@@ -70,7 +68,12 @@ func (l *Limiter) call(ctx context.Context, what string, exchange func(context.C
 func (l *Limiter) exchange(ctx context.Context, what string, exchange func(context.Context) error) error {
 	short, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
+	began := time.Now()
 	err := exchange(short)
+	// A dial may have failed after its caller had gone, and says nothing of now.
+	for old := (dialError{}); errors.As(err, &old) && old.at.Before(began); {
+		err = exchange(short)
+	}
 	switch {
 	case err == nil:
 		l.breaker.succeeded()

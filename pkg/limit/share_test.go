@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Nodes that draw from one bucket at once get the rate together, whatever their clocks say.
@@ -33,6 +35,29 @@ func TestShared(t *testing.T) {
 			})
 		}
 	}
+}
+
+// All follow Redis' clock when it steps, so whoever joins afterwards draws from the same windows.
+func TestSharedFollowsRedisClock(t *testing.T) {
+	s := newSim(t)
+	s.node(0)
+	s.node(0)
+	taken := 0
+	load := func() {
+		for _, n := range s.nodes {
+			taken += n.drain(50, 1)
+		}
+	}
+	s.run(2*time.Second, load)
+	s.now = s.now.Add(-time.Hour)
+	for _, n := range s.nodes {
+		n.skew += time.Hour // their own clocks do not step
+	}
+	s.node(0)
+	s.run(2*time.Second, load)
+	taken = 0
+	s.run(time.Minute, load)
+	near(t, "in a minute", taken, 60*50)
 }
 
 // A node with little to do is let through beside one that takes all there is, once it has its share, and
@@ -72,8 +97,19 @@ func TestTwoOwners(t *testing.T) {
 	taken := 0
 	s.run(5*time.Second, func() { old.drain(50, 10) })
 	new := s.node(0)
-	s.run(time.Minute, func() { taken += old.drain(50, 10) + new.drain(50, 10) })
+	reg := prometheus.NewRegistry()
+	new.metrics = newMetrics(reg, new.Limiter)
+	load := func() { taken += old.drain(50, 10) + new.drain(50, 10) }
+	s.run(time.Minute, load)
 	near(t, "in a minute", taken, 60*50)
+	if got := value(t, reg, "relay_limit_leases_total"); got > 4*60 {
+		t.Errorf("%v leases were asked for in a minute: a window that gives no more is asked again", got)
+	}
+	s.away(3 * time.Second)
+	s.run(5*time.Second, load) // for three of them each had the whole rate
+	taken = 0
+	s.run(20*time.Second, load)
+	near(t, "in 20 s after Redis was away", taken, 20*50)
 }
 
 // A burst is given once: not again to the next owner, and not again when Redis returns.
@@ -114,6 +150,20 @@ func TestBurstOnce(t *testing.T) {
 		s.away(time.Hour)
 		s.nodes = nil
 		return count(s, s.node(0))
+	})
+	f("next owner, Redis restarted empty", func(s *sim, _ *simNode) int {
+		s.away(time.Second)
+		s.redis.FlushAll()
+		s.run(2*time.Second, func() {})
+		s.nodes = nil
+		return count(s, s.node(0)) - 2*rate // two seconds' worth was saved
+	})
+	f("next owner, from the time when Redis was away", func(s *sim, _ *simNode) int {
+		s.away(5 * time.Second)
+		s.nodes = nil
+		n, early := s.node(0), 0
+		s.run(6*time.Second, func() { early += n.drain(rate, burst) })
+		return early + count(s, n) - 6*rate
 	})
 	f("Redis away", func(s *sim, n *simNode) int {
 		s.away(time.Hour)

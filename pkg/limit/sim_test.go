@@ -131,7 +131,7 @@ func TestRateIsKept(t *testing.T) {
 		for _, limit := range []struct {
 			rate  float64
 			burst int
-		}{{0.1, 1}, {0.3, 1}, {1, 1}, {1.5, 2}, {7, 5}, {50, 50}, {1000, 100}, {10000, 10000}} {
+		}{{0.1, 1}, {1, 1}, {1.5, 2}, {50, 50}, {5000, 500}} {
 			t.Run(fmt.Sprintf("%s, %g a second, burst %d", name, limit.rate, limit.burst), func(t *testing.T) {
 				t.Parallel()
 				s := &state{sim: newSim(t)}

@@ -59,6 +59,36 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 	}
 }
 
+// Without Redis nothing else remembers how full a bucket is.
+func TestBucketsAreNotForgottenBeforeTheyAreFull(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second}, Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := func() (n int) {
+		for l.Take("dst_a", 0.1, 60) == 0 {
+			n++
+		}
+		return n
+	}
+	if got := taken(); got != 60 {
+		t.Fatalf("%d taken of 60", got)
+	}
+	for _, want := range []int{10, 10, 60} {
+		now = now.Add(time.Duration(want) * 10 * time.Second)
+		for range 2 * shardCount {
+			l.step(t.Context())
+		}
+		if there := l.buckets.len(); there != 1 && want < 60 || there != 0 && want == 60 {
+			t.Errorf("%d buckets are there when %d tokens are", there, want)
+		}
+		if got := taken(); got != want {
+			t.Errorf("%d taken, want %d", got, want)
+		}
+	}
+}
+
 // While Redis is away full buckets stay: a new one would begin with less.
 func TestRestingBucketsStayWhileAlone(t *testing.T) {
 	s := newSim(t)

@@ -1,0 +1,65 @@
+package limit
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// dialTimeout bounds connecting. It goes on in the background when the caller's time is up, so that a
+// server whose TLS handshake takes longer than one exchange may is reached all the same.
+const dialTimeout = time.Second
+
+// dialer connects for the client. A connection that cannot be made is handed over all the same and fails
+// when it is first used: the client, when it is told of failed dials, refuses to dial for up to a second
+// after Redis is back, and leaves a goroutine behind that tries for itself. When to try again is for the
+// breaker to decide.
+type dialer struct {
+	tls  *tls.Config
+	life context.Context // of the limiter
+}
+
+// newDialer returns a dialer, with TLS unless that is nil, and what ends its dials.
+func newDialer(c *tls.Config) (d *dialer, hangUp func()) {
+	d = &dialer{tls: c}
+	d.life, hangUp = context.WithCancel(context.Background())
+	return d, hangUp
+}
+
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	defer context.AfterFunc(d.life, cancel)()
+	var conn net.Conn
+	var err error
+	if d.tls == nil {
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
+	} else {
+		conn, err = (&tls.Dialer{Config: d.tls}).DialContext(ctx, network, addr)
+	}
+	if err != nil {
+		return noConn{dialError{text: err.Error(), at: time.Now()}}, nil
+	}
+	return conn, nil
+}
+
+// dialError is why a connection was not made. It does not unwrap: the client would strip it.
+type dialError struct {
+	text string
+	at   time.Time
+}
+
+func (e dialError) Error() string { return e.text }
+
+// noConn is a connection that was not made.
+type noConn struct{ err error }
+
+func (c noConn) Read([]byte) (int, error)       { return 0, c.err }
+func (c noConn) Write([]byte) (int, error)      { return 0, c.err }
+func (noConn) Close() error                     { return nil }
+func (noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (noConn) SetDeadline(time.Time) error      { return nil }
+func (noConn) SetReadDeadline(time.Time) error  { return nil }
+func (noConn) SetWriteDeadline(time.Time) error { return nil }

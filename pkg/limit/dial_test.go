@@ -1,0 +1,62 @@
+package limit
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A dial that failed after its caller had gone must not count when Redis is there again.
+func TestStaleDialsDoNotCount(t *testing.T) {
+	l := node(t, "redis://127.0.0.1:1")
+	eventually(t, "the breaker is open", l.breaker.isOpen)
+	stale := dialError{text: "of before", at: time.Now().Add(-time.Minute)}
+	calls := 0
+	err := l.exchange(t.Context(), "probe", func(context.Context) error {
+		if calls++; calls < 5 {
+			return stale
+		}
+		return nil
+	})
+	if err != nil || calls != 5 {
+		t.Errorf("%d calls end with %v", calls, err)
+	}
+}
+
+// A dial ends with the limiter: nothing of it is left over.
+func TestDialEndsWithTheLimiter(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	d, hangUp := newDialer(nil)
+	hangUp()
+	conn, err := d.dial(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = conn.Read(nil); err == nil || !strings.Contains(err.Error(), "cancel") {
+		t.Errorf("the dial ended with %v, want that it was cancelled", err)
+	}
+}
+
+func TestDialTLS(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	d, hangUp := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig)
+	defer hangUp()
+	conn, err := d.dial(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if c, ok := conn.(*tls.Conn); !ok || !c.ConnectionState().HandshakeComplete {
+		t.Errorf("it is a %T", conn)
+	}
+}
