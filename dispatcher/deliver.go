@@ -239,10 +239,11 @@ func (d *Dispatcher) outcome(w *event.Work, status event.Status, reason event.Re
 	}
 }
 
-// logAttempt writes the one line of a delivery: debug when it went well, info when it did not.
+// logAttempt writes the one line of a delivery: at info when it has failed for good, else at debug. A destination
+// that is down fails thousands of attempts a minute; the metrics count those.
 func logAttempt(log *slog.Logger, o *event.Outcome) {
 	level := slog.LevelDebug
-	if !o.Attempt.OK {
+	if o.Status == event.Failed {
 		level = slog.LevelInfo
 	}
 	if !log.Enabled(context.Background(), level) {
