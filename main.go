@@ -35,6 +35,7 @@ Usage: relay <command> [flags]
   migrate   create the topics and tables that serve needs, and check what is there
   doctor    say how the running process and its engines are, and what to do next
   engine    run one embedded engine: kafka, redis or clickhouse
+  endpoints move one to another partition
   dead      list what could not be read or stored, and do it again
   keys      create, list or revoke API keys, seal secrets with a new master key
   version   print the version
@@ -73,6 +74,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		err = runEngine(ctx, args, stdout, stderr)
 	case "dead":
 		return command.Dead().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+	case "endpoints":
+		return command.Endpoints().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "keys":
 		return command.Keys().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "version":

@@ -303,7 +303,7 @@ func (n *node) checks() []api.Check {
 // commander puts work onto the topic commands.
 type commander struct{ producer *stream.Producer }
 
-// Command appends the work item to the endpoint's partition and waits until it is durable.
+// Command appends the work item to its event's partition and waits until it is durable.
 func (c commander) Command(ctx context.Context, w *event.Work) error {
 	r, err := w.Record()
 	if err != nil {

@@ -29,6 +29,7 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		{"delivery is retried after 503", retriedDelivery},
 		{"event is replayed", replayedEvent},
 		{"secrets rotate on both sides", rotatedSecrets},
+		{"paused, purged, unpaused", heldByHand},
 		{"list pages without gap or repeat", pagedList},
 		{"bytes stay the same", byteIdentity},
 		{"reads see what was written", func(t *testing.T, write, read client) { readYourWrites(t, write, read, readRounds) }},

@@ -27,7 +27,7 @@ func verifies(t *testing.T, secret string, got received) bool {
 
 // rotatedSecrets changes the secrets on both sides of the relay without a moment in which one of the parties
 // must be refused.
-func rotatedSecrets(t *testing.T, write, _ client) {
+func rotatedSecrets(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	ep, in, first := write.endpoint(map[string]any{
 		"provider": "github", "verification": map[string]any{"type": "github", "secret": githubSecret}, "destinations": []any{dest.URL},
@@ -88,6 +88,14 @@ func rotatedSecrets(t *testing.T, write, _ client) {
 	write.must(http.StatusOK, "PATCH", path, map[string]any{"verification": map[string]any{"secrets": []string{"****" + next[len(next)-4:]}}})
 	accepts(githubSecret, http.StatusUnauthorized)
 	accepts(next, http.StatusOK)
+	eventually(t, arrival, func() string { // before the sink ends
+		for _, row := range read.list("&endpoint_id="+ep, 100) {
+			if row["status"] != "delivered" && row["status"] != "rejected" {
+				return fmt.Sprintf("%s is %s", row["id"], row["status"])
+			}
+		}
+		return ""
+	})
 }
 
 // repeats sends what was sent before, on another node where there is one: it is delivered once. Redis has 50 ms

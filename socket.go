@@ -26,6 +26,7 @@ func (n *node) commands() map[string]http.HandlerFunc {
 		"GET /dead":         n.answer(n.listDead),
 		"POST /dead/retry":  n.follow(n.retryDead),
 		"GET /doctor":       n.answer(n.doctor),
+		"POST /move":        n.follow(n.moveEndpoint),
 		"GET /keys":         n.answer(n.listKeys),
 		"POST /keys":        n.answer(n.createKey),
 		"DELETE /keys/{id}": n.answer(n.revokeKey),

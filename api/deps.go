@@ -95,7 +95,7 @@ type Accepter interface {
 	Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error
 }
 
-// Commander puts work into the log, into the endpoint's partition, and returns when it is durable.
+// Commander puts work into the log, into its event's partition, and returns when it is durable.
 type Commander interface {
 	Command(ctx context.Context, w *event.Work) error
 }

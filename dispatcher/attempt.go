@@ -25,6 +25,11 @@ const (
 	maxReadBody     = 64 << 10
 )
 
+// maxConnections is how many connections one attempt may try. net/http sends a request again that an HTTP/2
+// receiver says it has not looked at (RFC 9113, 8.7), without end: one that says so every time would be called
+// some hundred times a second until the attempt's deadline.
+const maxConnections = 4
+
 // client sends attempts. All it keeps between them is what it learned about header names.
 type client struct {
 	transport http.RoundTripper
@@ -42,13 +47,17 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	trace := newTrace(c.now, start)
+	trace := newTrace(c.now, start, cancel)
 	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), t, w, requestHeader(w, t, c.userAgent, start))
 	a.RequestHeader = c.recorded(req.Header, t.header)
 	resp, err := c.transport.RoundTrip(req)
-	if err != nil {
+	switch {
+	case err != nil && trace.refused():
+		a.ErrorCode = event.CodeConnectionReset
+		a.ErrorMessage = fmt.Sprintf("the destination closed %d connections without looking at the request", maxConnections)
+	case err != nil:
 		a.ErrorCode, a.ErrorMessage = egress.Classify(err), egress.Message(err)
-	} else {
+	default:
 		a.Code = resp.StatusCode
 		a.ResponseHeader = c.recorded(resp.Header, nil)
 		a.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
@@ -95,25 +104,37 @@ func readBody(resp *http.Response) (body []byte, truncated bool) {
 type trace struct {
 	now   func() time.Time
 	start time.Time
+	cut   context.CancelFunc // ends the attempt
 	hooks httptrace.ClientTrace
 
-	mu       sync.Mutex // guards the rest
-	remoteIP netip.Addr
-	ttfb     time.Duration
+	mu          sync.Mutex // guards the rest
+	connections int
+	remoteIP    netip.Addr
+	ttfb        time.Duration
 }
 
-func newTrace(now func() time.Time, start time.Time) *trace {
-	t := &trace{now: now, start: start}
+func newTrace(now func() time.Time, start time.Time, cut context.CancelFunc) *trace {
+	t := &trace{now: now, start: start, cut: cut}
 	t.hooks.GotConn, t.hooks.GotFirstResponseByte = t.connected, t.answered
 	return t
 }
 
 func (t *trace) connected(info httptrace.GotConnInfo) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if tcp, ok := info.Conn.RemoteAddr().(*net.TCPAddr); ok {
-		t.mu.Lock()
-		defer t.mu.Unlock()
 		t.remoteIP = tcp.AddrPort().Addr().Unmap()
 	}
+	if t.connections++; t.connections > maxConnections {
+		t.cut()
+	}
+}
+
+// refused reports whether the attempt was cut because no connection took it.
+func (t *trace) refused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.connections > maxConnections
 }
 
 func (t *trace) answered() {

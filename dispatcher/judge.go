@@ -52,7 +52,7 @@ func (d *Dispatcher) rule(w *event.Work) ruling {
 	}
 	r := ruling{ep: ep, dest: ep.Destination(w.Dest), known: true}
 	if r.end = d.endOf(w, r.dest); r.end.status == "" {
-		r.paused = ep.Paused || r.dest.Paused
+		r.paused = ep.Paused || r.dest.Paused || ep.Moving != nil && ep.Holds(w.Event.ID.Partition(), d.now())
 	}
 	return r
 }

@@ -46,7 +46,8 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpo
 		return err
 	}
 	e.Account, e.Endpoint = ep.Account, ep.ID
-	c := &a.circuits[ep.Partition&(maxPartitions-1)]
+	partition := e.ID.Partition() // all of an event's life is there, also when its endpoint moves meanwhile
+	c := &a.circuits[partition&(maxPartitions-1)]
 	opened, err := c.enter(len(e.Body), time.Now())
 	if opened {
 		a.metrics.stalled.Inc()
@@ -56,7 +57,7 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpo
 		return err
 	}
 	answered := make(chan error, 1)
-	a.log.Produce(stream.Events, ep.Partition, e.Record(), func(_ *stream.Record, err error) {
+	a.log.Produce(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
 		a.answered(c, e, err)
 		answered <- err
 	})

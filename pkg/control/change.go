@@ -87,7 +87,8 @@ func (c *Control) altered(old *Endpoint, change func(*Endpoint) error) (*Endpoin
 	if err := change(&e); err != nil {
 		return nil, err
 	}
-	e.ID, e.Account, e.Partition, e.CreatedAt, e.UpdatedAt = old.ID, old.Account, old.Partition, old.CreatedAt, old.UpdatedAt
+	e.ID, e.Account, e.CreatedAt, e.UpdatedAt = old.ID, old.Account, old.CreatedAt, old.UpdatedAt
+	e.Partition, e.Former, e.Moving = old.Partition, old.Former, old.Moving
 	if e.Token != old.Token {
 		token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
 		if err != nil {

@@ -11,7 +11,9 @@ import (
 type Endpoint struct {
 	ID           string            `json:"id"`
 	Account      string            `json:"account"`
-	Partition    int32             `json:"partition"` // fixed at creation; every record of the endpoint goes there
+	Partition    int32             `json:"partition"`        // of the events accepted from now on; every record of an event goes where its id says
+	Former       []int32           `json:"former,omitempty"` // partitions of its earlier events, ascending
+	Moving       *Moving           `json:"moving,omitempty"` // while it is moved to another partition
 	TokenHash    []byte            `json:"token_hash"`
 	Token        Sealed            `json:"token"` // of the ingest URL
 	Name         string            `json:"name"`
@@ -33,6 +35,19 @@ type Endpoint struct {
 	Rev int64 `json:"-"`
 	// Seq is the sequence of the record that created it; set on reading, never written.
 	Seq int64 `json:"-"`
+}
+
+// Moving says that an endpoint was given another partition a moment ago, and that work of its earlier events is
+// still open in the one before: until that is done, or Until, its new events wait, so that two nodes never
+// deliver to one destination at once.
+type Moving struct {
+	From  int32     `json:"from"`
+	Until time.Time `json:"until"` // what waits goes on then, whatever became of who moves it
+}
+
+// Holds reports whether deliveries of events that were accepted in the partition wait for a move.
+func (e *Endpoint) Holds(partition int32, now time.Time) bool {
+	return e.Moving != nil && partition == e.Partition && now.Before(e.Moving.Until)
 }
 
 // Destination returns the destination with that id, or nil.

@@ -1,0 +1,102 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Move asks for an endpoint to be moved to another partition.
+type Move struct {
+	Endpoint    string `json:"endpoint"`
+	Partition   int    `json:"partition"`
+	WaitSeconds int64  `json:"wait_seconds"` // for what is open in the old one
+	Leave       bool   `json:"leave"`        // what waits for a retry is not waited for
+	DryRun      bool   `json:"dry_run"`
+}
+
+// States of a move.
+const (
+	MoveOpen     = "open"     // nothing was changed yet
+	MoveSwitched = "switched" // new events go to the new partition and wait there
+	MoveDone     = "moved"
+)
+
+// MoveStep is how far a move is, and what is open in the old partition.
+type MoveStep struct {
+	State   string     `json:"state"`
+	From    int32      `json:"from"`
+	To      int32      `json:"to"`
+	Open    int        `json:"open"`    // records that are done as soon as there is room
+	Waiting int        `json:"waiting"` // records that wait for a retry, or because they are held
+	Until   *time.Time `json:"until"`   // when the last of these is due
+}
+
+// MaxMoveWait bounds how long a move waits.
+const MaxMoveWait = time.Hour
+
+// Endpoints are the commands about endpoints that the API does not have.
+func Endpoints() Group {
+	return Group{name: "endpoints", help: `Usage:
+  relay endpoints move ENDPOINT --partition N [--wait 5m] [--leave] [--dry-run]
+
+move gives a busy endpoint a partition of its own, or another node. New events go there at once and wait there until
+everything of the earlier ones is done in the old partition, at most for --wait; if that is not enough, the endpoint
+is moved back. What waits for a retry longer than that is refused before anything changes: wait for it, purge it
+(POST /v1/endpoints/ENDPOINT/destinations/DESTINATION/purge), or leave it with --leave. It is then done in the old
+partition while the new one delivers: rates are kept all the same, through Redis, but max_in_flight counts for each.
+Every record of an event, a later replay too, goes to the partition that the event was accepted in.
+--dry-run says what is open and changes nothing. relay migrate --partitions adds partitions.
+`, verbs: map[string]verb{"move": moveEndpoint}}
+}
+
+func moveEndpoint(flags *flag.FlagSet) action {
+	m := Move{}
+	flags.IntVar(&m.Partition, "partition", -1, "where it is to be")
+	wait := flags.Duration("wait", 5*time.Minute, "how long to wait for what is open, at most 1h")
+	flags.BoolVar(&m.Leave, "leave", false, "do not wait for what waits for a retry")
+	flags.BoolVar(&m.DryRun, "dry-run", false, "say what is open and change nothing")
+	return action{
+		misuse: func(words []string) string {
+			m.WaitSeconds = int64(*wait / time.Second)
+			switch {
+			case len(words) != 1:
+				return "move takes the id of one endpoint"
+			case m.Partition < 0:
+				return "--partition is required: 0 or more"
+			case *wait < time.Second || *wait > MaxMoveWait:
+				return fmt.Sprintf("--wait must be from 1s to %v", MaxMoveWait)
+			}
+			m.Endpoint = words[0]
+			return ""
+		},
+		do: func(ctx context.Context, c *Client, _ []string) error {
+			return c.follow(ctx, http.MethodPost, "/move", m, func(line []byte) error {
+				var s MoveStep
+				if err := json.Unmarshal(line, &s); err != nil {
+					return err
+				}
+				fmt.Fprintln(c.out, s)
+				return nil
+			})
+		},
+	}
+}
+
+// String is the step as a line for people.
+func (s MoveStep) String() string {
+	open := fmt.Sprintf("%d records are open in partition %d", s.Open+s.Waiting, s.From)
+	if s.Waiting > 0 && s.Until != nil {
+		open += fmt.Sprintf(", %d of them wait, the last until %s", s.Waiting, s.Until.Format(time.RFC3339))
+	}
+	switch s.State {
+	case MoveSwitched:
+		return fmt.Sprintf("new events go to partition %d and wait; %s", s.To, open)
+	case MoveDone:
+		return fmt.Sprintf("moved from partition %d to %d", s.From, s.To)
+	}
+	return open
+}

@@ -1,0 +1,55 @@
+package dispatcher
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+// A receiver that says of every request that it has not looked at it is not asked for ever, with a body and
+// without.
+func TestRefusedConnectionsAreBounded(t *testing.T) {
+	srv := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(srv.Close)
+	roots := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"", "with a body"} {
+		var requests atomic.Int64
+		port := testkit.Frames(t, srv.TLS.Certificates, func(n int64, f *http2.Framer, _ uint32) {
+			requests.Store(n)
+			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+		})
+		transport, err := egress.NewTransport(egress.Config{Policy: loopback(), CAFile: roots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(transport.CloseIdleConnections)
+		c := &client{transport: transport, userAgent: "EventRelay/test", now: time.Now}
+		w := testWork(t, []byte(body))
+		tg := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
+		tg.timeout = 20 * time.Second
+		began := time.Now()
+		a := c.send(t.Context(), w.Event.ID, tg, w)
+		if a.Code != 0 || a.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections || time.Since(began) > 15*time.Second {
+			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, a.ErrorCode, a.ErrorMessage, time.Since(began), requests.Load(), maxConnections)
+		}
+		if v := classify(a.Code, a.ErrorCode, nil); v.fate != retry {
+			t.Errorf("it is not retried")
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// ErrManyOpen means that more is open than a Survey keeps in memory.
+var ErrManyOpen = errors.New("too much is open")
+
+// maxOpen bounds the records that a Survey remembers, about 100 bytes each.
+const maxOpen = 200_000
+
+// Survey finds what is still to be done for one endpoint, from the log and from what the group has committed.
+// It errs on the side of what is still open: a record that was done in the last second counts.
+type Survey struct {
+	log        *stream.Reader
+	endpoint   string
+	partitions []int32
+
+	read map[stream.Partition]int64 // everything below has been looked at
+	open map[place]time.Time        // records that are not done, and when they are due; zero: now
+}
+
+// place is where a record stands.
+type place struct {
+	stream.Partition
+	offset int64
+}
+
+// Open is what a Survey has found.
+type Open struct {
+	Now     int       // records that are done as soon as there is room
+	Waiting int       // records in retry topics
+	Until   time.Time // when the last of these is due
+}
+
+// Any reports whether anything is open.
+func (o Open) Any() bool { return o.Now+o.Waiting > 0 }
+
+// NewSurvey looks at nothing yet.
+func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey {
+	return &Survey{
+		log: log, endpoint: endpoint, partitions: partitions,
+		read: make(map[stream.Partition]int64), open: make(map[place]time.Time),
+	}
+}
+
+// Look finds what is open now. The first look reads all that the group has not done in these partitions, the
+// next ones only what has come since.
+func (s *Survey) Look(ctx context.Context) (Open, error) {
+	topics := []string{stream.Events, stream.Commands}
+	for _, t := range stream.Tiers() {
+		topics = append(topics, t.Topic)
+	}
+	// The marks before the ends: what continues a record is in the log before that is marked as done.
+	marks, err := s.log.Marks(ctx, stream.DispatchGroup, topics...)
+	if err != nil {
+		return Open{}, err
+	}
+	starts, err := s.log.Starts(ctx, topics...)
+	if err != nil {
+		return Open{}, err
+	}
+	ends, err := s.log.Ends(ctx, topics...)
+	if err != nil {
+		return Open{}, err
+	}
+	done := make(map[stream.Partition]stream.Done)
+	var ranges []stream.Range
+	for _, index := range s.partitions {
+		for _, topic := range topics {
+			p := stream.Partition{Topic: topic, Index: index}
+			done[p] = marks[p].Done()
+			from := max(done[p].From(), starts[p], s.read[p])
+			s.read[p] = max(from, ends[p])
+			ranges = append(ranges, stream.Range{Partition: p, From: from, To: ends[p]})
+		}
+	}
+	for at := range s.open {
+		if done[at.Partition].Has(at.offset) {
+			delete(s.open, at)
+		}
+	}
+	err = s.log.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
+		for _, r := range records {
+			if string(r.Key) == s.endpoint && !done[p].Has(r.Offset) {
+				s.open[place{p, r.Offset}] = dueOf(p, r)
+			}
+		}
+		if len(s.open) > maxOpen {
+			return fmt.Errorf("%w: more than %d records", ErrManyOpen, maxOpen)
+		}
+		return nil
+	})
+	return s.sum(), err
+}
+
+// dueOf is when a record of a retry topic is due; zero for those that are done as soon as there is room.
+func dueOf(p stream.Partition, r *stream.Record) time.Time {
+	if p.Topic == stream.Events {
+		return time.Time{}
+	}
+	c, err := event.DecodeChain(r)
+	if err != nil {
+		return time.Time{} // it will be buried
+	}
+	return c.Due
+}
+
+func (s *Survey) sum() (o Open) {
+	for at, due := range s.open {
+		if at.Topic == stream.Events || at.Topic == stream.Commands {
+			o.Now++
+			continue
+		}
+		o.Waiting++
+		if due.After(o.Until) {
+			o.Until = due
+		}
+	}
+	return o
+}
