@@ -141,10 +141,10 @@ func TestMoveRefuses(t *testing.T) {
 	refuse("the endpoint is paused", failing, away)
 	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": false})
 	// With --leave the retries stay where they are.
-	eventually(t, arrival, func() string {
+	eventually(t, time.Minute, func() string {
 		steps, _ := p.move(command.ExitDone, failing, away, "--leave", "--dry-run")
 		if steps[0].Open > 0 {
-			return "something is still on its way"
+			return fmt.Sprintf("something is still on its way: %+v", steps[0])
 		}
 		return ""
 	})
