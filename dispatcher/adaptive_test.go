@@ -160,3 +160,21 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 		t.Errorf("a healthy lane had room for %d", n)
 	}
 }
+
+// However many destinations fail, at one request each, there is room for one that does not, or that was not
+// tried yet.
+func TestFailingLanesLeaveAQuarter(t *testing.T) {
+	lt := newLaneTest(t, 1000)
+	failing := 0
+	for i := range 2000 {
+		dest := fmt.Sprint("d", i)
+		lt.lane(lt.job(dest, "").work, 0, lt.now).window.fails = failingAfter
+		failing += lt.fill(dest, 1)
+	}
+	if len(lt.group) != 0 || failing > 751 {
+		t.Errorf("%d failing lanes have a job, %d partitions are paused", failing, len(lt.group))
+	}
+	if n := lt.fill("new", 100); n != 100 {
+		t.Errorf("a new lane took %d", n)
+	}
+}

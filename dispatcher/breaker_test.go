@@ -70,7 +70,7 @@ func (h *heldNow) SetHeld(dest string, until time.Time) {
 	if until.IsZero() {
 		h.told = append(h.told, "closed")
 	} else {
-		h.told = append(h.told, until.Sub(time.Now()).Round(time.Second).String())
+		h.told = append(h.told, time.Until(until).Round(time.Second).String())
 	}
 }
 
@@ -295,5 +295,27 @@ func TestOneProbe(t *testing.T) {
 	}
 	if l.breaker.wait != 2*breakerFirst || l.live.len() != 0 {
 		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.len())
+	}
+}
+
+// What was learned of a destination leaves with its partition: it may be another one when it comes back.
+func TestBreakerLeavesWithItsPartition(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	var told []time.Time
+	lt.setHeld = func(_ string, until time.Time) { told = append(told, until) }
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	j := lt.next(l, nil, result{})
+	l.breaker = breaker{failures: breakerFailures - 1, since: lt.now.Add(-breakerSpan)}
+	lt.next(l, j, result{kind: failed})
+	if r := lt.admit(lt.job("d", "")); r != event.BreakerOpen {
+		t.Fatalf("admitted: %q", r)
+	}
+	lt.leave([]*partition{lt.part})
+	if r := lt.admit(lt.job("d", "")); r != "" {
+		t.Errorf("refused after the partition came back: %q", r)
+	}
+	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerFirst)) || !told[1].IsZero() {
+		t.Errorf("told %v", told)
 	}
 }

@@ -281,6 +281,9 @@ func TestDeepTier(t *testing.T) {
 		if !paused || held > maxWaiting+maxPoll || bytes > 512<<10+maxPoll*2048 {
 			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)
 		}
+		if n := w.metric("relay_dispatch_tier_records", "retry.1m"); n != pending {
+			t.Errorf("the metric tells of %v records in the tier, %d wait", n, pending)
+		}
 		before := time.Now()
 		w.accept(w.newEvent(`{"live":true}`))
 		w.outcomes(count(1, event.Delivered))

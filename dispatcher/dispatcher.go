@@ -68,6 +68,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -126,6 +127,7 @@ type Dispatcher struct {
 
 	join      func(stream.GroupConfig) (member, error) // of the group; New sets it
 	group     member                                   // set by Run
+	behind    func(stream.Partition) int64             // see stream.Group; set by Run
 	completed atomic.Int64
 	commitNow chan struct{}
 	due       chan struct{} // a tier partition has a new head
@@ -161,15 +163,25 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
 		kept: make(map[stream.Partition]*partition),
 	}
-	d.join = func(g stream.GroupConfig) (member, error) { return stream.NewGroup(d.stream, g) }
+	d.behind = func(stream.Partition) int64 { return 0 }
+	d.join = func(g stream.GroupConfig) (member, error) {
+		group, err := stream.NewGroup(d.stream, g)
+		if err == nil {
+			d.behind = group.Behind
+		}
+		return group, err
+	}
 	d.lanes = newLanes(cfg, deps.Now, d.wake)
 	d.lanes.inFlight = d.inFlight
 	if deps.Held != nil {
 		d.lanes.setHeld = deps.Held.SetHeld
 	}
 	var err error
-	if d.metrics, err = newMetrics(deps.Metrics, d.lanes); err != nil {
+	if d.metrics, err = newMetrics(deps.Metrics); err != nil {
 		return nil, err
+	}
+	if err := deps.Metrics.Register(newStats(d.lanes, d.depths)); err != nil {
+		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	d.finisher = newFinisher(deps, d.faults, d.metrics, d.finished)
 	return d, nil

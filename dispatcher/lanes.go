@@ -127,6 +127,8 @@ func (ls *lanes) admit(j *job) event.Reason {
 		return event.BreakerOpen
 	case l.rest.resting(now) && q.len() > 0 && l.queued() >= l.share(j, l.rest.fits):
 		return event.Paced
+	case l.window.failing() && ls.jobs > ls.maxJobs/4*3:
+		return event.LaneFull // however many fail, the last quarter is for those that do not
 	case !ls.room(l, q.len(), j, now):
 		if !l.stall.may(now, l.held, p) {
 			return event.LaneFull
@@ -284,8 +286,8 @@ func (ls *lanes) renew(l *lane) {
 	l.gone.reset()
 }
 
-// leave takes out of the lanes what belongs to partitions that have left the node, and forgets what is
-// parked there: only the next owner knows.
+// leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
+// learned of their destinations: from now on the next owner knows better.
 func (ls *lanes) leave(parts []*partition) {
 	left, indexes := make(map[*partition]bool), make(map[int32]bool)
 	for _, p := range parts {
@@ -298,6 +300,7 @@ func (ls *lanes) leave(parts []*partition) {
 			continue
 		}
 		ls.forgetParked(l)
+		ls.renew(l)
 		for _, q := range []*queue[*job]{&l.live, &l.runs} {
 			for range q.len() {
 				j, _ := q.pop()

@@ -23,7 +23,7 @@ type metrics struct {
 	retired       prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_dispatch_attempts_total", Help: "Requests to destinations by result."}, []string{"result"}),
@@ -51,7 +51,7 @@ func newMetrics(reg prometheus.Registerer, ls *lanes) (*metrics, error) {
 	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.retired, newLaneStats(ls),
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.retired,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -14,8 +14,9 @@ const (
 	nearToken = 2 * time.Second
 	// longestRest is how long a lane waits for a token until it looks again whether the rate is still the same.
 	longestRest = time.Second
-	// savedTokens is how much of a rate may be saved whatever its burst: no timer is more exact.
-	savedTokens = 20 * time.Millisecond
+	// savedTokens is how much of a rate may be saved whatever its burst: on a busy machine no timer is more
+	// exact, and what a lane could not send because it was woken late must not be lost.
+	savedTokens = 100 * time.Millisecond
 )
 
 // Pacer holds the rates of destinations.

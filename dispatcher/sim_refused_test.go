@@ -236,7 +236,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	m, err := newMetrics(prometheus.NewRegistry(), newLanes(testConfig(), w.now, func() {}))
+	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,35 +4,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// laneStats shows the lanes as they are when it is asked.
-type laneStats struct {
+// stats shows lanes and tiers as they are when it is asked.
+type stats struct {
 	lanes          *lanes
+	depths         func() map[string]int64
 	jobs, bytes    *prometheus.Desc
 	states, parked *prometheus.Desc
+	depth          *prometheus.Desc
 }
 
-func newLaneStats(ls *lanes) *laneStats {
+// newStats asks depths for the depth of each retry topic.
+func newStats(ls *lanes, depths func() map[string]int64) *stats {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
 	}
-	return &laneStats{
+	return &stats{
 		lanes:  ls,
+		depths: depths,
 		jobs:   desc("in_flight", "Deliveries that are queued, sent or being recorded."),
 		bytes:  desc("in_flight_bytes", "Bytes of the deliveries in flight."),
 		states: desc("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of failures, waiting for a token, breaker open, breaker half-open.", "state"),
 		parked: desc("parked", "Parked deliveries of this node by reason, as far as they came by once.", "reason"),
+		depth:  desc("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.", "tier"),
 	}
 }
 
 // Describe is called by prometheus.
-func (s *laneStats) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.jobs, s.bytes, s.states, s.parked} {
+func (s *stats) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.jobs, s.bytes, s.states, s.parked, s.depth} {
 		out <- d
 	}
 }
 
 // Collect is called by prometheus.
-func (s *laneStats) Collect(out chan<- prometheus.Metric) {
+func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
@@ -43,9 +48,28 @@ func (s *laneStats) Collect(out chan<- prometheus.Metric) {
 	for i, n := range parked {
 		gauge(s.parked, n, string(parkReasons[i]))
 	}
+	for tier, n := range s.depths() {
+		gauge(s.depth, int(n), tier)
+	}
 	jobs, bytes := s.lanes.held()
 	gauge(s.jobs, jobs)
 	gauge(s.bytes, bytes)
+}
+
+// depths counts what waits in the retry topics, in memory and in the log.
+func (d *Dispatcher) depths() map[string]int64 {
+	all := make(map[string]int64, len(d.tiers))
+	for _, t := range d.tiers {
+		all[t.Topic] = 0
+	}
+	for _, p := range d.assignment() {
+		if p.delay > 0 {
+			p.mu.Lock()
+			all[p.id.Topic] += int64(p.waiting.len()) + d.behind(p.id)
+			p.mu.Unlock()
+		}
+	}
+	return all
 }
 
 // census counts the lanes by state and their parked work by reason.

@@ -64,8 +64,9 @@ type Group struct {
 	said   string    // the last trouble that was logged; used by Poll alone
 	saidAt time.Time // and when
 
-	mu   sync.Mutex // guards next
+	mu   sync.Mutex // guards next and end
 	next map[Partition]int64
+	end  map[Partition]int64 // of the log, as the last fetch with records told
 }
 
 // repeatTrouble is how often the same trouble is logged while it lasts.
@@ -85,7 +86,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if c.Session == 0 {
 		c.Session = 30 * time.Second
 	}
-	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, next: make(map[Partition]int64)}
+	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, next: make(map[Partition]int64), end: make(map[Partition]int64)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -196,7 +197,7 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 	fs.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
 			part := Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}
-			m.advance(ctx, part, p.Records)
+			m.advance(ctx, part, p.Records, p.HighWatermark)
 			each(part, p.Records)
 		}
 	})
@@ -220,11 +221,11 @@ func (m *Group) trouble(ctx context.Context, topic string, p int32, err error) {
 // advance notes how far a partition was read. Records from before that mean that the log lost its end, in an
 // election of a replica that was behind or by being made anew, and has grown again: these offsets now hold
 // other records, and whoever remembers the old ones as done would never do the new ones.
-func (m *Group) advance(ctx context.Context, p Partition, records []*Record) {
+func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end int64) {
 	first, last := records[0], records[len(records)-1]
 	m.mu.Lock()
 	next := m.next[p]
-	m.next[p] = last.Offset + 1
+	m.next[p], m.end[p] = last.Offset+1, end
 	m.mu.Unlock()
 	if first.Offset >= next {
 		return
@@ -240,6 +241,14 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record) {
 	if m.cfg.Assigned != nil {
 		m.cfg.Assigned(map[Partition]Mark{p: {Offset: first.Offset, LeaderEpoch: -1}})
 	}
+}
+
+// Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that had
+// records: while the partition is paused more may have come.
+func (m *Group) Behind(p Partition) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.end[p]-m.next[p], 0)
 }
 
 // Commit stores the marks. A member that no longer owns a partition gets an error and nothing is stored for it.
