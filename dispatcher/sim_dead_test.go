@@ -1,0 +1,185 @@
+package dispatcher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// deadNode plays many destinations that are dead through the lanes, the parking rule and the choice of
+// tiers; records are reduced to a destination and a time, so that millions of them fit.
+type deadNode struct {
+	*laneTest
+	t      *testing.T
+	random *rand.Rand
+	tiers  []stream.Tier
+	policy control.RetryPolicy
+	dests  []deadDest
+
+	second   int
+	calendar [][]deadPiece // what is at the end of its tier, by second
+
+	hops, passes, requests int
+	longest                time.Duration // that parked work stayed away
+}
+
+// deadDest has one work item of each kind, for all of its pieces are alike.
+type deadDest struct {
+	fresh, retried, parked event.Work
+}
+
+// deadPiece is one record in a tier.
+type deadPiece struct {
+	dest   uint16
+	kind   uint8 // of deadFresh …
+	due    int32 // in milliseconds after the second it was put there
+	parked int32 // in seconds since the start; for longest
+}
+
+const (
+	deadFresh = iota
+	deadRetried
+	deadParked
+)
+
+func newDeadNode(t *testing.T, dests int) *deadNode {
+	n := &deadNode{
+		laneTest: newLaneTest(t, DefaultConfig().MaxInFlight), t: t, random: rand.New(rand.NewPCG(1, 2)), tiers: stream.Tiers(),
+		policy: control.DefaultRetryPolicy(), dests: make([]deadDest, dests), calendar: make([][]deadPiece, 2*int(longestPark/time.Second)),
+	}
+	n.inFlight = func(*event.Work) int { return 64 }
+	for i := range n.dests {
+		name := fmt.Sprint("dead_", i)
+		n.dests[i] = deadDest{
+			fresh:   event.Work{Dest: name, Attempt: 1},
+			retried: event.Work{Dest: name, Attempt: 2},
+			parked:  event.Work{Dest: name, Attempt: 1, Parked: event.BreakerOpen},
+		}
+	}
+	return n
+}
+
+// put lets a piece go through the tiers until it is due.
+func (n *deadNode) put(p deadPiece, rest time.Duration) {
+	tier := tierFor(n.tiers, rest)
+	n.hops++
+	ready := readyAt(n.now.Add(rest), n.now, n.now, tier.Delay)
+	wait := ready.Sub(n.now)
+	p.due = int32((rest - wait).Milliseconds())
+	at := (n.second + max(int((wait+time.Second-1)/time.Second), 1)) % len(n.calendar)
+	n.calendar[at] = append(n.calendar[at], p)
+}
+
+// come brings a piece to its lane, which takes it or refuses it.
+func (n *deadNode) come(p deadPiece) {
+	d := &n.dests[p.dest]
+	w := [...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
+	if p.kind == deadParked {
+		n.passes++
+		n.longest = max(n.longest, time.Duration(n.second-int(p.parked))*time.Second)
+	}
+	j := &job{slot: &slot{part: n.part}, work: w, size: 600}
+	if reason := n.admit(j); reason != "" {
+		n.away(p.dest, w, reason)
+	}
+	for l, workers := range n.started {
+		for ; workers > 0; workers-- {
+			n.work(l, p.dest)
+		}
+		delete(n.started, l)
+	}
+}
+
+// work is a worker whose requests all fail at once.
+func (n *deadNode) work(l *lane, dest uint16) {
+	j := n.next(l, nil, result{})
+	for j != nil {
+		r := result{}
+		if j.aside != "" {
+			n.away(dest, j.work, j.aside)
+		} else {
+			n.requests++
+			r.kind = failed
+			n.put(deadPiece{dest: dest, kind: deadRetried}, retryDelay(n.policy, j.work.Attempt, 0, n.random.Float64()))
+		}
+		n.free(j)
+		j = n.next(l, j, r)
+	}
+}
+
+func (n *deadNode) away(dest uint16, w *event.Work, reason event.Reason) {
+	s := n.park(w, reason, 0)
+	d := &n.dests[dest]
+	d.parked.Parked, d.parked.ParkedBy = reason, s.mark
+	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, s.due.Sub(n.now))
+}
+
+// step is that of so much parked work for each destination.
+func (n *deadNode) step(each int) time.Duration { return stepOf(n.tiers, each, len(n.dests)) }
+
+// tick plays one second.
+func (n *deadNode) tick() {
+	n.second++
+	n.now = n.now.Add(time.Second)
+	at := n.second % len(n.calendar)
+	pieces := n.calendar[at]
+	n.calendar[at] = nil
+	for _, p := range pieces {
+		if p.due > 0 {
+			n.put(p, time.Duration(p.due)*time.Millisecond)
+		} else {
+			n.come(p)
+		}
+	}
+}
+
+// 500 destinations are dead, and 10,000 deliveries wait for each: all of them together come by within the
+// budget of hops, each at least once an hour, and hardly a request is made.
+func TestManyDeadDestinations(t *testing.T) {
+	dests, each, perSecond := 500, 2_000, 2_000
+	if full() {
+		each, perSecond = 10_000, 5_000
+	}
+	n := newDeadNode(t, dests)
+	for i := range dests * each {
+		if i%perSecond == 0 {
+			n.tick()
+		}
+		n.come(deadPiece{dest: uint16(i % dests), kind: deadFresh})
+	}
+	arrived := n.second
+	step := n.step(each)
+	watch := int(2 * step / time.Second)
+	for range watch { // until all have come by once, the first time sooner than later
+		n.tick()
+	}
+	_, counts := n.census()
+	parked := 0
+	for _, c := range counts {
+		parked += c
+	}
+	hops, passes, requests, most := n.hops, n.passes, n.requests, 0
+	n.longest = 0
+	for range watch {
+		before := n.hops
+		n.tick()
+		most = max(most, n.hops-before)
+	}
+	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.passes-passes)/float64(watch), n.requests-requests
+	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; %d requests in %v; away for %v at most",
+		parked, arrived, step, rate, most, passed, sent, 2*step, n.longest)
+	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() || n.longest > longestPark+time.Minute {
+		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate, passed, n.longest)
+	}
+	if sent > 3*dests {
+		t.Errorf("%d requests to %d dead destinations in %v", sent, dests, 2*step)
+	}
+	if jobs, bytes := n.held(); jobs != 0 || bytes != 0 {
+		t.Errorf("%d jobs, %d bytes are held", jobs, bytes)
+	}
+}

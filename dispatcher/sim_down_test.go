@@ -1,0 +1,180 @@
+package dispatcher
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// ruledHops is how many hops a second the parking rule gives all parked work of a node together.
+const ruledHops = 4000
+
+var errRefused = errors.New("connection refused")
+
+// full reports whether the cases run at their full size, which takes minutes.
+func full() bool { return os.Getenv("RELAY_TORTURE") != "" }
+
+// outage is a destination that takes nothing for a while in which events come steadily.
+type outage struct {
+	every, lasts time.Duration
+	looks        []time.Duration // after its begin, when all that is parked is watched for two steps
+	down         func() (time.Duration, int)
+	drain        time.Duration // the longest that all may take once the destination is found up again
+}
+
+// A destination refuses connections for three days.
+func TestDownForThreeDays(t *testing.T) {
+	o := outage{
+		every: 30 * time.Second, lasts: 72 * time.Hour, drain: 2 * time.Minute,
+		looks: []time.Duration{time.Hour, 24 * time.Hour, 71 * time.Hour},
+		down:  func() (time.Duration, int) { return time.Millisecond, 0 },
+	}
+	if full() {
+		o.every, o.drain = time.Second, 10*time.Minute
+	}
+	o.run(t)
+}
+
+// A destination hangs for an hour of many events.
+func TestDownForAnHour(t *testing.T) {
+	o := outage{
+		every: 100 * time.Millisecond, lasts: time.Hour, drain: 2 * time.Minute,
+		looks: []time.Duration{5 * time.Minute, 30 * time.Minute, 50 * time.Minute},
+		down:  func() (time.Duration, int) { return time.Hour, 0 },
+	}
+	if full() {
+		o.every, o.drain = 10*time.Millisecond, 10*time.Minute
+	}
+	o.run(t)
+}
+
+func (o outage) run(t *testing.T) {
+	ep := simEndpoint("ep_1", "dst_1")
+	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+		start := time.Now()
+		up := start.Add(o.lasts)
+		s.answer = func(_ string, now time.Time) (time.Duration, int) {
+			if now.Before(up) {
+				return o.down()
+			}
+			return 50 * time.Millisecond, 200
+		}
+		events := 0
+		var provider sync.WaitGroup
+		provider.Go(func() {
+			for ; time.Now().Before(up); time.Sleep(o.every) {
+				s.accept(ep)
+				events++
+			}
+		})
+		for _, at := range o.looks {
+			s.away.Store(start.Add(at).UnixNano())
+			time.Sleep(time.Until(start.Add(at)))
+			s.look(at, 4/o.every.Seconds())
+		}
+		s.away.Store(up.UnixNano())
+		provider.Wait()
+
+		b, parked, _ := s.lane("dst_1")
+		opens := b.until // nobody knows that it is up until the next probe
+		if late := opens.Sub(up); !b.open() || late > breakerLongest {
+			t.Fatalf("the next probe is in %v", late)
+		}
+		s.away.Store(opens.UnixNano())
+		time.Sleep(time.Until(opens))
+		s.away.Store(0)
+		for range int(o.drain / time.Second) {
+			time.Sleep(time.Second)
+			s.memory("while it drains")
+		}
+		o.judge(s, events, parked, up)
+	})
+}
+
+// look watches all that is parked for two steps: it passes once a step, within the budget. What is new
+// makes a few hops a second besides.
+func (s *sim) look(at time.Duration, fresh float64) {
+	s.away.Store(0)
+	_, parked, lanes := s.lane("dst_1")
+	step := stepOf(s.d.tiers, parked, lanes)
+	time.Sleep(step + 2*time.Second) // until all have come by once
+	began, watched := time.Now(), max(2*step, 10*time.Second)
+	for range int(watched / time.Second) {
+		time.Sleep(time.Second)
+		s.memory("while it is down")
+	}
+	rate, want := s.hopRate(began), float64(parked)/step.Seconds()
+	s.t.Logf("after %v: %d parked, step %v, %.0f hops a second", at, parked, step, rate)
+	if rate > 1.05*ruledHops || rate > 1.1*want+10+fresh || rate < 0.8*want {
+		s.t.Errorf("after %v: %.0f hops a second, want %.0f and at most %d", at, rate, want, ruledHops)
+	}
+}
+
+// judge looks at the end: everything was delivered, nothing early, nothing twice, nothing is left.
+func (o outage) judge(s *sim, events, parked int, up time.Time) {
+	s.seen.Lock()
+	first, last := s.taken[0], s.taken[len(s.taken)-1]
+	failures := s.requests - events
+	s.seen.Unlock()
+	s.t.Logf("%d events, %d parked at the end; %d requests failed; found up %v late, all delivered %v after that; %d hops watched, %d not",
+		events, parked, failures, first.Sub(up), last.Sub(first), s.hopsInAll(), s.elided)
+	if got := s.statuses(); !maps.Equal(got, map[string]int{"delivered": events}) {
+		s.t.Errorf("%d events: %v", events, got)
+	}
+	if len(s.taken) != events || s.early > 0 || s.most > 64 {
+		s.t.Errorf("%d events: %d deliveries, %d early, %d at once", events, len(s.taken), s.early, s.most)
+	}
+	if failures > 500 {
+		s.t.Errorf("%d requests to a destination that is down", failures)
+	}
+	if n := s.open(); n != 0 {
+		s.t.Errorf("%d records are not committed", n)
+	}
+}
+
+// What waits for longer than its payload is kept fails when that is over, and the rest is delivered.
+func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
+	ep := simEndpoint("ep_1", "dst_1")
+	const interval = time.Minute
+	ep.RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second), MaxAttempts: 1_000_000}
+	cfg := simConfig()
+	cfg.RetentionDays = 1
+	const look = 10 * time.Minute // how often what is parked comes by
+	simulate(t, cfg, []*control.Endpoint{ep}, func(s *sim) {
+		start := time.Now()
+		up := start.Add(30 * time.Hour)
+		s.answer = func(_ string, now time.Time) (time.Duration, int) {
+			if now.Before(up) {
+				return time.Millisecond, 0
+			}
+			return 50 * time.Millisecond, 200
+		}
+		events := 0
+		for ; time.Now().Before(up.Add(2 * time.Hour)); time.Sleep(5 * time.Minute) {
+			s.away.Store(time.Now().Add(look).UnixNano())
+			if time.Now().Before(up) {
+				s.accept(ep)
+				events++
+			}
+		}
+		got := s.statuses()
+		if got["delivered"]+got["failed payload_expired"] != events || got["failed payload_expired"] < 70 {
+			t.Errorf("%d events: %v", events, got)
+		}
+		for k, o := range s.last {
+			expiry := k.event.Time().Add(24 * time.Hour)
+			switch {
+			case o.Status == event.Delivered && !o.At.Before(expiry.Add(time.Second)):
+				t.Errorf("delivered %v after its end", o.At.Sub(expiry))
+			case o.Status == event.Failed && (o.At.Before(expiry.Add(-interval)) || o.At.After(expiry.Add(look+time.Minute)) && o.At.Before(up)):
+				t.Errorf("failed %v after its end", o.At.Sub(expiry))
+			}
+		}
+	})
+}

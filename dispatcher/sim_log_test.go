@@ -1,0 +1,166 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// simLog is the log of a simulation: topics of one partition in memory, and the only member of the group that
+// reads them. With it a dispatcher is complete, and an hour of fake time costs what its work costs: no
+// requests, no encoding of batches, no copies.
+//
+// What is fetched is forgotten. Records that are told to come late are kept aside until then.
+type simLog struct {
+	assigned func(map[stream.Partition]stream.Mark)
+	// produced is told of every record; what it returns is how much later it can be fetched.
+	produced func(topic string, r *stream.Record) time.Duration
+
+	mu     sync.Mutex // guards what follows
+	topics map[string]*simTopic
+	order  []*simTopic
+	turn   int
+	joined bool
+	marks  map[stream.Partition]stream.Mark
+	more   chan struct{} // capacity 1: there may be something to fetch
+}
+
+type simTopic struct {
+	id     stream.Partition
+	queue  queue[*stream.Record]
+	next   int64
+	paused bool
+}
+
+func newSimLog() *simLog {
+	l := &simLog{
+		topics: make(map[string]*simTopic), marks: make(map[stream.Partition]stream.Mark), more: make(chan struct{}, 1),
+		produced: func(string, *stream.Record) time.Duration { return 0 },
+	}
+	for _, name := range []string{stream.Events, stream.Commands} {
+		l.add(name)
+	}
+	for _, t := range stream.Tiers() {
+		l.add(t.Topic)
+	}
+	return l
+}
+
+func (l *simLog) add(name string) {
+	t := &simTopic{id: stream.Partition{Topic: name}}
+	l.topics[name] = t
+	l.order = append(l.order, t)
+}
+
+// Produce appends at once.
+func (l *simLog) Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
+	if r.Timestamp.IsZero() {
+		r.Timestamp = time.Now()
+	}
+	if late := l.produced(topic, r); late > 0 {
+		time.AfterFunc(late, func() { l.append(topic, r) })
+	} else {
+		l.append(topic, r)
+	}
+	done(r, nil)
+}
+
+func (l *simLog) append(topic string, r *stream.Record) {
+	l.mu.Lock()
+	if t := l.topics[topic]; t != nil {
+		r.Offset = t.next
+		t.next++
+		t.queue.push(r)
+	}
+	l.mu.Unlock()
+	l.tell()
+}
+
+func (l *simLog) tell() {
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+func (l *simLog) Room(ctx context.Context, _ *stream.Record) error { return ctx.Err() }
+
+func (l *simLog) ProduceAlone(context.Context, string, int32, *stream.Record) error {
+	panic("nothing is refused here")
+}
+
+// Poll hands over what the next topic has that is not paused.
+func (l *simLog) Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error {
+	if !l.joined {
+		l.joined = true
+		marks := make(map[stream.Partition]stream.Mark)
+		for _, t := range l.order {
+			marks[t.id] = stream.Mark{}
+		}
+		l.assigned(marks)
+	}
+	for {
+		if id, records := l.fetch(); records != nil {
+			each(id, records)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.more:
+		}
+	}
+}
+
+func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range l.order {
+		l.turn = (l.turn + 1) % len(l.order)
+		t := l.order[l.turn]
+		if t.paused || t.queue.len() == 0 {
+			continue
+		}
+		records := make([]*stream.Record, min(t.queue.len(), maxPoll))
+		for i := range records {
+			records[i], _ = t.queue.pop()
+		}
+		return t.id, records
+	}
+	return stream.Partition{}, nil
+}
+
+// Commit keeps the marks.
+func (l *simLog) Commit(_ context.Context, marks map[stream.Partition]stream.Mark) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, m := range marks {
+		l.marks[p] = m
+	}
+	return nil
+}
+
+func (l *simLog) Pause(ids ...stream.Partition)  { l.pause(ids, true) }
+func (l *simLog) Resume(ids ...stream.Partition) { l.pause(ids, false) }
+func (l *simLog) Close()                         {}
+
+func (l *simLog) pause(ids []stream.Partition, paused bool) {
+	l.mu.Lock()
+	for _, id := range ids {
+		l.topics[id.Topic].paused = paused
+	}
+	l.mu.Unlock()
+	l.tell()
+}
+
+// open is how many records are appended and not committed.
+func (l *simLog) open() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.order {
+		n += t.next - l.marks[t.id].Offset
+	}
+	return n
+}

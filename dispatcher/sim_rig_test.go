@@ -1,0 +1,283 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// sim is a whole dispatcher on fake time, between a log in memory and destinations that are a function.
+type sim struct {
+	*simLog
+	t    *testing.T
+	d    *Dispatcher
+	view *view
+	ids  *id.Generator
+	// answer is what a destination does with a request: how long it takes, and the status; 0 = it refuses the
+	// connection.
+	answer func(dest string, now time.Time) (time.Duration, int)
+
+	// away is until when parked work need not come by, in Unix nanoseconds; 0: it must, each time.
+	away atomic.Int64
+
+	seen     sync.Mutex // guards what follows
+	last     map[delivery]*event.Outcome
+	due      map[delivery]time.Time // of the next attempt, as told
+	requests int
+	early    int
+	flying   int
+	most     int           // that flew at once
+	taken    []time.Time   // when deliveries succeeded
+	hops     map[int64]int // records of the tiers by second
+	elided   int           // passes of parked work that were left out
+}
+
+// simulate runs f beside a dispatcher.
+func simulate(t *testing.T, cfg Config, eps []*control.Endpoint, f func(*sim)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		keyring, err := control.NewKeyring(control.GenerateMasterKey("test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &sim{
+			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
+			last: make(map[delivery]*event.Outcome), due: make(map[delivery]time.Time), hops: make(map[int64]int),
+		}
+		secret := sign.NewSecret().Reveal()
+		for _, ep := range eps {
+			for i := range ep.Destinations {
+				dest := &ep.Destinations[i]
+				dest.Secrets = []control.SigningSecret{{Secret: keyring.SealString(dest.ID, control.FieldSecret, secret)}}
+			}
+			s.view.put(ep)
+		}
+		d, err := New(cfg, Deps{
+			Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: s, Config: s.view, Changes: s.view, Keyring: keyring, Transport: s, IDs: s.ids, Now: time.Now,
+			Metrics: prometheus.NewRegistry(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.d, s.assigned, s.produced = d, d.assigned, s.note
+		d.join = func(stream.GroupConfig) (member, error) { return s, nil }
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := d.Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+		f(s)
+		cancel()
+		running.Wait()
+	})
+}
+
+// simEndpoint has the default policy and destinations with the given ids.
+func simEndpoint(ep string, dests ...string) *control.Endpoint {
+	e := &control.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: control.DefaultRetryPolicy()}
+	for _, d := range dests {
+		e.Destinations = append(e.Destinations, control.Destination{
+			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+		})
+	}
+	return e
+}
+
+// accept appends an event for the destinations of an endpoint.
+func (s *sim) accept(ep *control.Endpoint) {
+	eventID, err := s.ids.New(0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	e := &event.Event{
+		ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
+		Type: "order.created", Method: http.MethodPost, Body: []byte(`{"id":1}`),
+		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}},
+	}
+	for _, d := range ep.Destinations {
+		e.Dests = append(e.Dests, d.ID)
+	}
+	s.Produce(stream.Events, 0, e.Record(), func(*stream.Record, error) {})
+}
+
+// RoundTrip is a destination.
+func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
+	dest := strings.ReplaceAll(strings.TrimSuffix(req.URL.Host, ".test"), "-", "_")
+	eventID, err := id.Parse(id.Event, req.Header.Get("Webhook-Id"))
+	if err != nil {
+		s.t.Errorf("webhook-id: %v", err)
+	}
+	now := time.Now()
+	s.seen.Lock()
+	s.requests++
+	s.flying++
+	s.most = max(s.most, s.flying)
+	if now.Before(s.due[delivery{eventID, dest}]) {
+		s.early++
+	}
+	s.seen.Unlock()
+	defer func() {
+		s.seen.Lock()
+		s.flying--
+		s.seen.Unlock()
+	}()
+	takes, status := s.answer(dest, now)
+	select {
+	case <-time.After(takes):
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	if status == 0 {
+		return nil, errRefused
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: req}, nil
+}
+
+// note is told what is produced.
+func (s *sim) note(topic string, r *stream.Record) time.Duration {
+	if strings.HasPrefix(topic, "retry.") {
+		s.seen.Lock()
+		s.hops[time.Now().Unix()]++
+		s.seen.Unlock()
+		return s.leaveOut(r)
+	}
+	if topic != stream.Outcomes {
+		return 0
+	}
+	o, err := event.DecodeOutcome(r)
+	if err != nil {
+		s.t.Error(err)
+		return 0
+	}
+	k := delivery{o.Event, o.Dest}
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	if o.Status == event.Delivered {
+		s.taken = append(s.taken, time.Now())
+	}
+	delete(s.due, k)
+	if o.Attempt != nil && o.Status == event.Retrying {
+		s.due[k] = o.NextAt
+	}
+	o.Attempt = nil
+	s.last[k] = o
+	return 0
+}
+
+// leaveOut lets parked work stay away for whole steps, as if it had come by and been parked again each time:
+// a day in which nothing changes has thousands of such passes of each piece. One piece of a hundred comes by
+// whenever the breaker may let it, so that all probes are made. It returns how much later the record is appended.
+func (s *sim) leaveOut(r *stream.Record) time.Duration {
+	away := s.away.Load()
+	if away == 0 {
+		return 0
+	}
+	w, err := event.DecodeWork(r)
+	if err != nil {
+		s.t.Error(err)
+		return 0
+	}
+	until := time.Unix(0, away)
+	b, parked, lanes := s.lane(w.Dest)
+	if w.Event.ID[15]%100 == 0 {
+		until = earlier(until, b.until)
+	}
+	now := time.Now()
+	step := w.Due.Sub(now)
+	if w.Parked != event.BreakerOpen || !b.open() || step < stepOf(s.d.tiers, parked, lanes) || !w.Due.Before(until) {
+		return 0
+	}
+	passes := (until.Sub(w.Due) + step - 1) / step
+	w.Due = w.Due.Add(passes * step)
+	again, err := w.Record()
+	if err != nil {
+		s.t.Error(err)
+		return 0
+	}
+	r.Headers, r.Timestamp = again.Headers, now.Add(passes*step)
+	s.seen.Lock()
+	s.elided += int(passes)
+	s.seen.Unlock()
+	return passes * step
+}
+
+// lane is the breaker of a destination, how much is parked for it, and how many lanes have parked work.
+func (s *sim) lane(dest string) (b breaker, parked, lanes int) {
+	s.d.lanes.mu.Lock()
+	defer s.d.lanes.mu.Unlock()
+	if l := s.d.lanes.byDest[dest]; l != nil {
+		b, parked = l.breaker, l.parking.total
+	}
+	return b, parked, s.d.lanes.parking
+}
+
+// statuses counts the deliveries by their last outcome.
+func (s *sim) statuses() map[string]int {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	n := map[string]int{}
+	for _, o := range s.last {
+		n[strings.TrimSpace(fmt.Sprint(o.Status, " ", o.Reason))]++
+	}
+	return n
+}
+
+// hopRate is how many records of the tiers were produced a second since then, on average.
+func (s *sim) hopRate(since time.Time) float64 {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	total := 0
+	for at, n := range s.hops {
+		if at >= since.Unix() {
+			total += n
+		}
+	}
+	return float64(total) / max(time.Since(since).Seconds(), 1)
+}
+
+func (s *sim) hopsInAll() (n int) {
+	for _, x := range s.hops {
+		n += x
+	}
+	return n
+}
+
+// memory checks what the dispatcher holds against its bounds.
+func (s *sim) memory(when string) {
+	jobs, size := s.d.lanes.held()
+	if jobs > s.d.cfg.MaxInFlight+maxPoll || size > s.d.cfg.MaxInFlightBytes {
+		s.t.Errorf("%s: %d jobs are held, %d bytes", when, jobs, size)
+	}
+	for _, p := range s.d.assignment() {
+		p.mu.Lock()
+		if n := p.waiting.len(); n > maxWaiting+maxPoll || p.tracker.span() > maxSpan {
+			s.t.Errorf("%s: %d records of %s wait in memory, %d offsets are open", when, n, p.id.Topic, p.tracker.span())
+		}
+		p.mu.Unlock()
+	}
+}
+
+// simConfig is that of a node.
+func simConfig() Config {
+	cfg := DefaultConfig()
+	cfg.Version = "test"
+	return cfg
+}
