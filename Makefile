@@ -39,6 +39,7 @@ fuzz:
 torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'Kill|Crash|Down|Frozen' -v .
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'Paging' -v ./store
+	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'DownFor|ManyDead' -v ./dispatcher
 
 bench: build
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
