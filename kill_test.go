@@ -212,7 +212,7 @@ func rounds(short, normal, torture int) int {
 // whole process tree is killed in the middle of things.
 func TestKillEverything(t *testing.T) {
 	dest := newSink(t, nil)
-	p := startDevProcess(t, t.TempDir())
+	p := startDevProcess(t, t.TempDir(), "RELAY_LEDGER_SECONDS=10")
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	tr := startTraffic(64, 0, in)
 	kills := rounds(2, 8, 50)
@@ -228,7 +228,7 @@ func TestKillEverything(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	accepted := tr.finish()
 	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
-	settledDeliveries(t, p.topics(), len(accepted), dest)
+	p.shownLedger(t, settledDeliveries(t, p.topics(), len(accepted), dest))
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates, worst.Round(time.Millisecond))
 	// A commit is made every second or 5,000 completions, so a kill repeats at most what a second delivers.
 	if bound := kills * 5000; duplicates > bound {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func settledLedger(t *testing.T, c stream.Config) ledger.Report {
 // end. What the log says is compared with how many events clients were told are accepted, and with what
 // arrived: a client may not have heard that its event was accepted, but nothing that was accepted is
 // missing, and nothing is called delivered that did not arrive.
-func settledDeliveries(t *testing.T, c stream.Config, accepted int, dests ...*sink) {
+func settledDeliveries(t *testing.T, c stream.Config, accepted int, dests ...*sink) ledger.Report {
 	t.Helper()
 	r := settledLedger(t, c)
 	events, taken := map[string]bool{}, 0
@@ -95,4 +96,39 @@ func settledDeliveries(t *testing.T, c stream.Config, accepted int, dests ...*si
 	case r.Duplicates > taken-len(events):
 		t.Errorf("the ledger says %d duplicates, only %d arrived", r.Duplicates, taken-len(events))
 	}
+	return r
+}
+
+// metric is the value of a metric without labels.
+func (p *process) metric(name string) float64 {
+	p.t.Helper()
+	for line := range strings.Lines(p.admin("/metrics")) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	p.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// shownLedger waits until a node that dispatches everything shows the counts of a ledger that has settled.
+func (p *process) shownLedger(t *testing.T, want ledger.Report) {
+	t.Helper()
+	eventually(t, time.Minute, func() string {
+		accepted, residue, inFlight := p.metric("relay_ledger_accepted"), p.metric("relay_ledger_residue"), p.metric("relay_ledger_in_flight")
+		if residue > 0 {
+			t.Fatalf("the node's own ledger shows a residue of %v\n%s", residue, p.logs)
+		}
+		if p.metric("relay_ledger_passed_total") > 0 { // there was more than it may read: it counts what came later
+			want.Accepted = int(accepted)
+		}
+		if p.metric("relay_ledger_last_run_seconds") == 0 || int(accepted) != want.Accepted || inFlight > 0 {
+			return fmt.Sprintf("the node's own ledger shows %v accepted and %v in flight, want %d and 0", accepted, inFlight, want.Accepted)
+		}
+		return ""
+	})
 }

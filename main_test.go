@@ -220,8 +220,8 @@ var adminLine = regexp.MustCompile(`metrics and pprof" addr=(\S+)`)
 func (p *process) admin(path string) string {
 	p.t.Helper()
 	address := p.adminAt
-	if found := adminLine.FindStringSubmatch(p.logs.String()); address == "" && found != nil {
-		address = found[1]
+	if found := adminLine.FindAllStringSubmatch(p.logs.String(), -1); address == "" && found != nil {
+		address = found[len(found)-1][1] // a later start has another port
 	}
 	res, err := http.Get("http://" + address + path)
 	if err != nil {

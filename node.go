@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -53,6 +54,7 @@ type node struct {
 	producer *stream.Producer
 	writer   *store.Writer
 	reader   *store.Reader
+	ledger   *ledger.Ledger // nil when it is off
 	url      string
 	retrying sync.Mutex // held by the one command that puts buried records back
 }
@@ -92,7 +94,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startStore, n.startDispatcher} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startStore, n.startLedger, n.startDispatcher} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err
@@ -198,6 +200,22 @@ func (n *node) startStore() error {
 	return nil
 }
 
+// startLedger follows what this node dispatches.
+func (n *node) startLedger() error {
+	if !n.s.has("dispatch") || n.s.LedgerSeconds == 0 {
+		return nil
+	}
+	cfg := ledger.DefaultConfig()
+	cfg.Every = time.Duration(n.s.LedgerSeconds) * time.Second
+	cfg.Window = max(cfg.Window, cfg.Every)
+	var err error
+	if n.ledger, err = ledger.New(cfg, ledger.Deps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.now}); err != nil {
+		return err
+	}
+	n.st.start("ledger", n.ledger.Run)
+	return nil
+}
+
 func (n *node) startDispatcher() error {
 	if !n.s.has("dispatch") {
 		return nil
@@ -219,9 +237,13 @@ func (n *node) startDispatcher() error {
 	return nil
 }
 
-// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots.
+// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots. The
+// ledger follows what is dispatched here.
 func (n *node) owned(partitions []int32) {
 	n.control.SetOwner(slices.Contains(partitions, 0))
+	if n.ledger != nil {
+		n.ledger.SetPartitions(partitions)
+	}
 }
 
 // instanceID makes group membership static, so that a restart within the session moves no partition. In

@@ -58,6 +58,7 @@ type Settings struct {
 	APIRateWrite     int      `flag:"api-rate-write" help:"the same for changes; serve 200, dev no limit"`
 	APIRateSend      int      `flag:"api-rate-send" help:"the same for sending events; serve 5000, dev no limit"`
 	ChdbLib          string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
+	LedgerSeconds    int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
 	LogLevel         string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	embedded bool // the engines are embedded: decided by the command, not by a setting
@@ -206,21 +207,7 @@ func (s Settings) Validate(name string) error {
 	fault := func(env, format string, args ...any) {
 		errs = append(errs, fmt.Errorf(env+": "+format, args...))
 	}
-	if s.MaxBody < 1<<10 || s.MaxBody > stream.MaxBody {
-		fault("RELAY_MAX_BODY", "must be from 1024 to %d bytes", stream.MaxBody)
-	}
-	if s.RetentionDays < 1 || s.RetentionDays > 3650 {
-		fault("RELAY_RETENTION_DAYS", "must be from 1 to 3650")
-	}
-	if s.Partitions < 0 || s.Partitions > 4096 {
-		fault("RELAY_PARTITIONS", "must be from 1 to 4096")
-	}
-	if s.Replication < 0 || s.Replication > 100 {
-		fault("RELAY_REPLICATION_FACTOR", "must be from 1 to 100")
-	}
-	if s.TakeoverSeconds < 6 || s.TakeoverSeconds > 1800 {
-		fault("RELAY_TAKEOVER_SECONDS", "must be from 6 to 1800, which is what Kafka brokers take by default")
-	}
+	s.validateNumbers(fault)
 	for _, r := range s.Roles {
 		if !slices.Contains(knownRoles, r) {
 			fault("RELAY_ROLES", "%q is none of %s", r, strings.Join(knownRoles, ", "))
@@ -270,6 +257,26 @@ func (s Settings) Validate(name string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateNumbers reports those that are out of their range.
+func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
+	for _, n := range []struct {
+		env              string
+		value, low, high int
+		want             string
+	}{
+		{"RELAY_MAX_BODY", s.MaxBody, 1 << 10, stream.MaxBody, fmt.Sprintf("from 1024 to %d bytes", stream.MaxBody)},
+		{"RELAY_RETENTION_DAYS", s.RetentionDays, 1, 3650, "from 1 to 3650"},
+		{"RELAY_PARTITIONS", s.Partitions, 0, 4096, "from 1 to 4096"},
+		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
+		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
+		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, which is what Kafka brokers take by default"},
+	} {
+		if n.value < n.low || n.value > n.high {
+			fault(n.env, "must be %s", n.want)
+		}
+	}
 }
 
 // rate is a limit that was given, or the usual one of serve; dev has none.

@@ -41,10 +41,10 @@ func Audit(ctx context.Context, c stream.Config, span Span) (Report, error) {
 		return Report{}, err
 	}
 	defer reader.Close()
-	return audit(ctx, reader, span)
+	return audit(ctx, reader, span, time.Now())
 }
 
-func audit(ctx context.Context, l log, span Span) (Report, error) {
+func audit(ctx context.Context, l log, span Span, now time.Time) (Report, error) {
 	if span.Limit == 0 {
 		span.Limit = DefaultLimit
 	}
@@ -55,7 +55,7 @@ func audit(ctx context.Context, l log, span Span) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("audit: %w", err)
 	}
-	a := &auditor{log: l, cut: c, span: span, pace: pace{perSecond: span.PerSecond}, times: make(map[place]map[stream.Partition]int64)}
+	a := &auditor{log: l, cut: c, span: span, now: now, pace: pace{perSecond: span.PerSecond}, times: timeline{log: l}}
 	a.report.Since = span.Since
 	for _, partition := range c.partitions(span.Partitions) {
 		if err := a.partition(ctx, partition); err != nil {
@@ -72,15 +72,10 @@ type auditor struct {
 	log    log
 	cut    cut
 	span   Span
+	now    time.Time
 	pace   pace
-	times  map[place]map[stream.Partition]int64 // offsets that were asked for before
+	times  timeline
 	report Report
-}
-
-// place is a time in a topic.
-type place struct {
-	topic string
-	at    time.Time
 }
 
 // partitions are those of the topic events that are wanted.
@@ -96,7 +91,7 @@ func (c cut) partitions(wanted []int32) (all []int32) {
 
 // partition audits one partition.
 func (a *auditor) partition(ctx context.Context, partition int32) error {
-	since, err := a.reach(ctx, partition)
+	since, err := a.cut.reach(ctx, a.log, partition, a.span.Since, a.now)
 	if err != nil {
 		return err
 	}
@@ -104,29 +99,23 @@ func (a *auditor) partition(ctx context.Context, partition int32) error {
 		a.report.Since = since
 	}
 	events, err := a.stretch(ctx, stream.Events, partition, since, a.span.Until)
-	if err != nil {
+	if err != nil || events.From >= events.To {
 		return err
-	}
-	b := newBook(a.span.Limit)
-	books := map[int32]*book{partition: b}
-	if err := readInto(ctx, a.log, &a.pace, books, []stream.Range{events}); err != nil {
-		return err
-	}
-	if b.size() == 0 {
-		return nil
 	}
 	if !since.IsZero() {
 		since = since.Add(-clockSlack)
 	}
-	var words []stream.Range
-	for _, topic := range []string{stream.Commands, stream.Outcomes, stream.Dead} {
+	ranges := []stream.Range{events}
+	for _, topic := range append(said(), stream.Commands) {
 		r, err := a.stretch(ctx, topic, partition, since, time.Time{})
 		if err != nil {
 			return err
 		}
-		words = append(words, r)
+		ranges = append(ranges, r)
 	}
-	if err := readInto(ctx, a.log, &a.pace, books, words); err != nil {
+	b := newBook(a.span.Limit)
+	books := map[int32]*book{partition: b}
+	if err := readInto(ctx, a.log, &a.pace, books, ranges); err != nil {
 		return err
 	}
 	j := a.cut.judge(b, partition)
@@ -154,56 +143,18 @@ func (a *auditor) stretch(ctx context.Context, topic string, partition int32, si
 	p := stream.Partition{Topic: topic, Index: partition}
 	r := stream.Range{Partition: p, From: a.cut.starts[p], To: a.cut.ends[p]}
 	if !since.IsZero() {
-		from, err := a.at(ctx, p, since)
+		from, err := a.times.at(ctx, p, since)
 		if err != nil {
 			return r, err
 		}
 		r.From = max(r.From, from)
 	}
 	if !until.IsZero() {
-		to, err := a.at(ctx, p, until)
+		to, err := a.times.at(ctx, p, until)
 		if err != nil {
 			return r, err
 		}
 		r.To = min(r.To, to)
 	}
 	return r, nil
-}
-
-// at is the first offset that is not older than t. The log answers for all partitions of a topic at once.
-func (a *auditor) at(ctx context.Context, p stream.Partition, t time.Time) (int64, error) {
-	where := place{p.Topic, t}
-	if a.times[where] == nil {
-		offsets, err := a.log.At(ctx, p.Topic, t)
-		if err != nil {
-			return 0, err
-		}
-		a.times[where] = offsets
-	}
-	return a.times[where][p], nil
-}
-
-// reach returns where to begin in a partition: at the span's begin, or later if the log no longer holds all
-// outcomes of the events since then.
-func (a *auditor) reach(ctx context.Context, partition int32) (time.Time, error) {
-	p, since := stream.Partition{Topic: stream.Outcomes, Index: partition}, a.span.Since
-	start := a.cut.starts[p]
-	if start == 0 {
-		return since, nil
-	}
-	whole := time.Now() // none is left: nothing that was accepted before can be judged
-	if start < a.cut.ends[p] {
-		first := []stream.Range{{Partition: p, From: start, To: start + 1}}
-		err := a.log.ReadRanges(ctx, first, func(_ stream.Partition, records []*stream.Record) error {
-			whole = records[0].Timestamp.Add(clockSlack)
-			return nil
-		})
-		if err != nil {
-			return since, err
-		}
-	}
-	if whole.After(since) {
-		return whole, nil
-	}
-	return since, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,7 +18,7 @@ import (
 // mustAudit audits everything that the model's log holds.
 func (m *model) mustAudit(span Span) Report {
 	m.t.Helper()
-	r, err := audit(m.t.Context(), m.log, span)
+	r, err := audit(m.t.Context(), m.log, span, m.now.Add(time.Second))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -44,20 +45,16 @@ func eachHistory(t *testing.T, n uint64, f func(t *testing.T, m *model)) {
 // Whatever happens, and while it happens: nothing is called lost that is not, and the counts are those of
 // the naive model when nothing moves.
 func TestAuditOfRandomHistories(t *testing.T) {
-	eachHistory(t, histories(50), func(t *testing.T, m *model) {
+	eachHistory(t, histories(25), func(t *testing.T, m *model) {
 		for range 4 {
 			for range 100 + m.r.IntN(200) {
 				m.step()
 			}
-			m.log.between = func() {
-				for range m.r.IntN(12) {
-					m.step()
+			m.moving(func() {
+				if r := m.mustAudit(Span{}); r.Residue != 0 {
+					t.Fatalf("false residue while traffic flows: %v\n%v\n%v", r.Counts, r.Lost, m)
 				}
-			}
-			if r := m.mustAudit(Span{}); r.Residue != 0 {
-				t.Fatalf("false residue while traffic flows: %v\n%v\n%v", r.Counts, r.Lost, m)
-			}
-			m.log.between = func() {}
+			})
 			m.same(m.mustAudit(Span{}))
 		}
 		m.settle()
@@ -93,15 +90,22 @@ type work struct {
 
 // lonely finds open chains that a single undone record speaks for.
 func (m *model) lonely() (all []work) {
-	places := map[chain][]work{}
+	places, murky := map[chain][]work{}, map[id.ID]bool{} // murky: undone work may be of any chain of the event
 	at, offsets := m.undone()
 	for i, p := range at {
 		r := m.log.records[p][offsets[i]]
 		if p.Topic != stream.Events {
-			if w, err := event.DecodeWork(r); err == nil {
-				c := chain{w.Event.ID, w.Dest, w.Run}
-				places[c] = append(places[c], work{c, p, offsets[i]})
+			w, err := event.DecodeWork(r)
+			remains, _ := event.Salvage(r)
+			if err != nil && !remains.Exact {
+				murky[remains.Event] = true
+				continue
 			}
+			c := chain{remains.Event, remains.Dests[0], remains.Run}
+			if err == nil {
+				c = chain{w.Event.ID, w.Dest, w.Run}
+			}
+			places[c] = append(places[c], work{c, p, offsets[i]})
 			continue
 		}
 		if e, err := event.Decode(r); err == nil && e.Verdict != event.VerdictRejected && e.DuplicateOf == "" {
@@ -124,7 +128,7 @@ func (m *model) lonely() (all []work) {
 		}
 	}
 	for c, w := range places {
-		if len(w) == 1 && !ended[c] && !m.buried(c.event) {
+		if len(w) == 1 && !ended[c] && !murky[c.event] && !m.buried(c.event) {
 			all = append(all, w[0])
 		}
 	}
@@ -146,14 +150,15 @@ func (m *model) buried(of id.ID) bool {
 // What is lost is found and named, and nothing else is: a record that the log loses, and a commit that passes
 // a record which was not done.
 func TestLostWorkIsNamed(t *testing.T) {
-	eachHistory(t, histories(60), func(t *testing.T, m *model) {
+	eachHistory(t, histories(25), func(t *testing.T, m *model) {
 		for range 150 + m.r.IntN(200) {
 			m.step()
 		}
 		m.crash() // or the work would be in somebody's memory
 		candidates := m.lonely()
 		if len(candidates) == 0 {
-			t.Skip("this history has no delivery that could be lost")
+			t.Log("this history has no delivery that could be lost")
+			return
 		}
 		w := candidates[m.r.IntN(len(candidates))]
 		want := map[chain]bool{w.chain: true}

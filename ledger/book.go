@@ -15,10 +15,11 @@ import (
 var ErrTooMany = errors.New("the span holds too many deliveries to keep in memory: audit a shorter one")
 
 // book is what is known of the events of one partition. It holds sets, so that nothing that stands in the
-// log twice counts twice, and no pointer into a record: a row takes some 100 bytes with all around it.
+// log twice counts twice, and no pointer into a record: an event and a delivery take some 75 bytes each.
 type book struct {
-	limit int // of rows
-	// adopt takes a replay for a delivery of its own when its event is not in the book.
+	limit int // of size
+	// adopt takes a replay for a delivery of its own when its event is not in the book, as it may have been
+	// there and have ended. Then an outcome of a chain that is not in the book is of one that has ended too.
 	adopt bool
 
 	events map[id.ID]entry
@@ -32,74 +33,6 @@ type book struct {
 	unnamed    int // buried records that do not say whose they are
 }
 
-// entry is one event, and its rows as a list.
-type entry struct {
-	first, last uint32
-	class       class // of an event that asks for no delivery
-	minute      int64 // unix minutes in which it was accepted, or adopted
-}
-
-// row is one chain of a delivery: the automatic one, or that of a run.
-type row struct {
-	dest, run uint32 // names; run 0 is the automatic chain
-	next      uint32 // row of the same event
-	status    status // of the newest word
-	from      source // of the record that began the chain
-	wanted    bool   // its work is being looked for in the tiers
-	proven    bool   // and was found
-	buried    bool   // a record that may have been its work lies in the topic dead
-	told      bool   // that it is lost
-	reason    uint32 // of the newest word; a name
-	version   event.Version
-	origin    int64  // offset of the record that began the chain
-	promise   int64  // unix ms until which its last word, or sight of its work, may be believed
-	success   uint64 // end of the id of the first request that succeeded
-	again     uint32 // other requests that did
-}
-
-type runKey struct {
-	event     id.ID
-	dest, run uint32
-}
-
-// success is a request that succeeded after another of the same chain had.
-type success struct {
-	row uint32
-	end uint64 // of the id of the attempt
-}
-
-// poison is an undecodable record of the topic events.
-type poison struct {
-	buried bool
-	minute int64
-	told   bool
-}
-
-// source says in which topic a chain began.
-type source uint8
-
-const (
-	nowhere source = iota // not in what was read
-	inEvents
-	inCommands
-)
-
-// status is a status in a byte.
-type status uint8
-
-const (
-	silent status = iota // no outcome yet
-	pending
-	retrying
-	held
-	delivered
-	failed
-	skipped
-	undecodable
-)
-
-func (s status) ended() bool { return s >= delivered }
-
 func newBook(limit int) *book {
 	return &book{
 		limit: limit, events: make(map[id.ID]entry), rows: make([]row, 1), runs: make(map[runKey]uint32),
@@ -110,49 +43,84 @@ func newBook(limit int) *book {
 // size is how many things it remembers.
 func (b *book) size() int { return len(b.events) + len(b.rows) - 1 + len(b.again) + len(b.poison) }
 
+// expects reports whether anything that commands, outcomes and dead say may concern the book.
+func (b *book) expects() bool { return b.adopt || len(b.events)+len(b.poison) > 0 }
+
+// add takes a record of a topic. The topics come in this order: each speaks of what those before it brought.
+func (b *book) add(topic string, r *stream.Record) error {
+	switch topic {
+	case stream.Events:
+		return b.addEvent(r)
+	case stream.Commands:
+		return b.addCommand(r)
+	case stream.Outcomes:
+		return b.addOutcome(r)
+	case stream.Dead:
+		b.addDead(r)
+	}
+	return nil
+}
+
 // addEvent takes a record of the topic events.
 func (b *book) addEvent(r *stream.Record) error {
+	h, err := event.DecodeHead(r)
+	if err != nil {
+		return b.addPoison(r)
+	}
+	class := classSkipped
+	if h.Verdict == event.VerdictRejected {
+		class = classRejected
+	}
+	err = b.know(h.ID, entry{class: class, minute: minuteOf(h.ID.Time())})
+	if h.Delivers() {
+		h.EachDest(func(dest []byte) {
+			if err == nil {
+				_, err = b.began(h.ID, dest, nil, inEvents, r.Offset)
+			}
+		})
+	}
+	return err
+}
+
+// know adds an event that is not known yet.
+func (b *book) know(event id.ID, e entry) error {
+	if _, known := b.events[event]; known {
+		return nil
+	}
 	if b.size() >= b.limit {
 		return ErrTooMany
 	}
-	h, err := event.DecodeHead(r)
-	if err != nil {
-		b.addPoison(r)
-		return nil
-	}
-	e, known := b.events[h.ID]
-	if !known {
-		e = entry{class: classSkipped, minute: minuteOf(h.ID.Time())}
-		if h.Verdict == event.VerdictRejected {
-			e.class = classRejected
-		}
-		b.events[h.ID] = e
-	}
-	if h.Delivers() {
-		h.EachDest(func(dest []byte) { b.began(b.chain(h.ID, dest, nil), inEvents, r.Offset) })
-	}
+	b.events[event] = e
 	return nil
 }
 
 // addPoison takes a record of events that cannot be decoded. What it still names are deliveries, which get
 // the last word from whoever buries it; else the record is counted itself.
-func (b *book) addPoison(r *stream.Record) {
+func (b *book) addPoison(r *stream.Record) error {
 	remains, ok := event.Salvage(r)
 	if !ok {
+		if b.size() >= b.limit {
+			return ErrTooMany
+		}
 		b.poison[r.Offset] = &poison{minute: minuteOf(r.Timestamp)}
-		return
+		return nil
 	}
-	if _, known := b.events[remains.Event]; !known {
-		b.events[remains.Event] = entry{minute: minuteOf(remains.Event.Time())}
-	}
+	err := b.know(remains.Event, entry{minute: minuteOf(remains.Event.Time())})
 	for _, dest := range remains.Dests {
-		b.began(b.chain(remains.Event, []byte(dest), nil), inEvents, r.Offset)
+		if err == nil {
+			_, err = b.began(remains.Event, []byte(dest), nil, inEvents, r.Offset)
+		}
 	}
+	return err
 }
 
-func (b *book) began(row uint32, from source, offset int64) {
-	x := &b.rows[row]
-	x.from, x.origin = from, offset
+// began notes where a chain of a known event began, and returns its row.
+func (b *book) began(event id.ID, dest, run []byte, from source, offset int64) (uint32, error) {
+	i, err := b.chain(event, dest, run)
+	if err == nil {
+		b.rows[i].from, b.rows[i].origin = from, offset
+	}
+	return i, err
 }
 
 // addCommand takes a record of the topic commands: of a run, it makes the delivery pending again.
@@ -161,25 +129,21 @@ func (b *book) addCommand(r *stream.Record) error {
 	if err != nil {
 		return nil // it will be buried, and its remains counted there
 	}
-	if _, known := b.events[c.Event]; !known {
-		if !b.adopt {
-			return nil
-		}
-		b.events[c.Event] = entry{minute: minuteOf(r.Timestamp)}
-	}
-	if b.size() >= b.limit {
-		return ErrTooMany
-	}
-	row := b.chain(c.Event, []byte(c.Dest), []byte(c.Run))
-	b.began(row, inCommands, r.Offset)
-	if c.Run == "" {
+	if _, known := b.events[c.Event]; !known && !b.adopt {
 		return nil
+	}
+	if err := b.know(c.Event, entry{minute: minuteOf(r.Timestamp)}); err != nil {
+		return err
+	}
+	i, err := b.began(c.Event, []byte(c.Dest), []byte(c.Run), inCommands, r.Offset)
+	if err != nil || c.Run == "" {
+		return err
 	}
 	version, err := event.QueuedVersion(c.Run)
 	if err != nil {
 		return nil // the store refuses it as well: it is no word
 	}
-	if x := &b.rows[row]; x.status == silent {
+	if x := &b.rows[i]; x.status == silent {
 		x.status, x.version = pending, version
 		if !c.Due.IsZero() {
 			x.promise = promised(c.Due, r.Timestamp).UnixMilli()
@@ -198,15 +162,18 @@ func (b *book) addOutcome(r *stream.Record) error {
 	if _, known := b.events[w.Event]; !known {
 		return nil
 	}
-	if b.size() >= b.limit {
-		return ErrTooMany
-	}
 	version, err := w.Version(r.Offset)
 	if err != nil {
 		b.unreadable++
 		return nil
 	}
-	row := b.chain(w.Event, w.Dest, w.Run)
+	if b.adopt && b.known(w.Event, w.Dest, w.Run) == 0 {
+		return nil
+	}
+	row, err := b.chain(w.Event, w.Dest, w.Run)
+	if err != nil {
+		return err
+	}
 	x := &b.rows[row]
 	if w.OK {
 		b.succeeded(row, binary.BigEndian.Uint64(w.Attempt[8:]))
@@ -232,33 +199,6 @@ func (b *book) succeeded(row uint32, end uint64) {
 		b.again[success{row, end}] = struct{}{}
 		x.again++
 	}
-}
-
-// What may lie between the moment for which a next attempt was promised and the next word about it: the
-// attempt itself, a commit and a loaded node, and 5 % of a long wait (retry topics).
-const promiseGrace = time.Minute
-
-func promised(next, at time.Time) time.Time {
-	return next.Add(promiseGrace + max(next.Sub(at), 0)/20)
-}
-
-func statusOf(w *event.Word) status {
-	switch w.Status {
-	case event.Delivered:
-		return delivered
-	case event.Failed:
-		if string(w.Reason) == string(event.Undecodable) {
-			return undecodable
-		}
-		return failed
-	case event.Skipped:
-		return skipped
-	case event.Retrying:
-		return retrying
-	case event.Held:
-		return held
-	}
-	return pending
 }
 
 // addDead takes a record of the topic dead that a dispatcher has buried. An event record that names nothing has
@@ -297,10 +237,13 @@ func (b *book) addDead(r *stream.Record) {
 }
 
 // chain is the row of a chain of an event that is in the book; it is made when there is none.
-func (b *book) chain(event id.ID, dest, run []byte) uint32 {
+func (b *book) chain(event id.ID, dest, run []byte) (uint32, error) {
 	d, r := b.names.number(dest), b.names.number(run)
 	if i := b.find(event, d, r); i != 0 {
-		return i
+		return i, nil
+	}
+	if b.size() >= b.limit {
+		return 0, ErrTooMany
 	}
 	i := uint32(len(b.rows))
 	b.rows = append(b.rows, row{dest: d, run: r})
@@ -315,7 +258,16 @@ func (b *book) chain(event id.ID, dest, run []byte) uint32 {
 	if r != 0 {
 		b.runs[runKey{event, d, r}] = i
 	}
-	return i
+	return i, nil
+}
+
+// known is the row of a chain, 0 when there is none.
+func (b *book) known(event id.ID, dest, run []byte) uint32 {
+	d, r := b.names.numbers[string(dest)], b.names.numbers[string(run)]
+	if r == 0 && len(run) > 0 {
+		return 0
+	}
+	return b.find(event, d, r)
 }
 
 // find returns 0 when there is no such row.
@@ -332,24 +284,6 @@ func (b *book) find(event id.ID, dest, run uint32) uint32 {
 		}
 	}
 	return 0
-}
-
-// names gives numbers to texts; 0 is the empty one.
-type names struct {
-	numbers map[string]uint32
-	text    []string
-}
-
-func newNames() names { return names{numbers: map[string]uint32{"": 0}, text: []string{""}} }
-
-func (n *names) number(text []byte) uint32 {
-	if i, ok := n.numbers[string(text)]; ok {
-		return i
-	}
-	i := uint32(len(n.text))
-	n.text = append(n.text, string(text))
-	n.numbers[n.text[i]] = i
-	return i
 }
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }

@@ -1,11 +1,18 @@
 package ledger_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/ledger"
@@ -26,16 +33,16 @@ type bench struct {
 }
 
 // onEngines runs a test on the log that the binary carries and on Apache Kafka.
-func onEngines(t *testing.T, f func(*bench)) {
+func onEngines(t *testing.T, f func(*testing.T, *bench)) {
 	t.Run("embedded", func(t *testing.T) {
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(cluster.Close)
-		f(newBench(t, cluster.ListenAddrs()))
+		f(t, newBench(t, cluster.ListenAddrs()))
 	})
-	t.Run("apache", func(t *testing.T) { f(newBench(t, []string{testkit.Kafka(t).Addr})) })
+	t.Run("apache", func(t *testing.T) { f(t, newBench(t, []string{testkit.Kafka(t).Addr})) })
 }
 
 func newBench(t *testing.T, brokers []string) *bench {
@@ -118,7 +125,7 @@ func (b *bench) audit(span ledger.Span) ledger.Report {
 
 // One delivery of each kind, over the real protocol.
 func TestAuditOnEngines(t *testing.T) {
-	onEngines(t, func(b *bench) {
+	onEngines(t, func(t *testing.T, b *bench) {
 		began := time.Now()
 		ok, twice, later, hop := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
 		b.accept(0) // no destination
@@ -162,4 +169,92 @@ func TestAuditOnEngines(t *testing.T) {
 			t.Error(d)
 		}
 	})
+}
+
+// A node follows its partitions and shows what it finds: what is in flight, then its end, and work that a
+// commit has passed.
+func TestRunOnEngines(t *testing.T) {
+	onEngines(t, func(t *testing.T, b *bench) {
+		registry := prometheus.NewRegistry()
+		cfg := ledger.DefaultConfig()
+		cfg.Every = time.Second
+		var errs lockedBuffer
+		l, err := ledger.New(cfg, ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
+		b.say(before, "a", event.Delivered, time.Time{})
+		b.accept(1, "a") // of another node
+		l.SetPartitions([]int32{0})
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		defer wg.Wait()
+		defer stop()
+		shown := func(want map[string]float64) {
+			t.Helper()
+			got := map[string]float64{}
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+				got = map[string]float64{}
+				families, err := registry.Gather()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range families {
+					name := strings.TrimPrefix(f.GetName(), "relay_ledger_")
+					if _, ok := want[name]; ok {
+						got[name] = f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
+					}
+				}
+				if maps.Equal(got, want) {
+					return
+				}
+			}
+			t.Fatalf("the metrics are %v, want %v\n%s", got, want, errs.String())
+		}
+		shown(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
+		b.say(waiting, "a", event.Failed, time.Time{})
+		b.accept(0)
+		shown(map[string]float64{"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "passed_total": 0})
+		b.commit(stream.Events, 0, 3)
+		shown(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
+		if want := waiting.ID.Text(id.Event) + " to b: no word since it was accepted"; strings.Count(errs.String(), want) != 1 {
+			t.Errorf("the log must tell once of %q:\n%s", want, errs.String())
+		}
+	})
+}
+
+// lockedBuffer is a buffer that a logger may fill while the test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func TestConfigIsJudged(t *testing.T) {
+	if err := (ledger.Config{}).Validate(); err == nil || strings.Count(err.Error(), "ledger: ") != 2 {
+		t.Errorf("the zero Config: %v", err)
+	}
+	if err := ledger.DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := ledger.New(ledger.DefaultConfig(), ledger.Deps{}); err == nil {
+		t.Error("New takes no Deps")
+	}
 }

@@ -16,14 +16,14 @@ type fakeLog struct {
 	records    map[stream.Partition][]*stream.Record // by offset; nil = lost
 	starts     map[stream.Partition]int64
 	marks      map[stream.Partition]stream.Mark
-	between    func() // called before every answer and every few records
+	between    func(asked bool) // called before every answer about offsets, and every few records
 	reads      map[string]int
 }
 
 func newFakeLog(partitions int32) *fakeLog {
 	return &fakeLog{
 		partitions: partitions, records: map[stream.Partition][]*stream.Record{}, starts: map[stream.Partition]int64{},
-		marks: map[stream.Partition]stream.Mark{}, between: func() {}, reads: map[string]int{},
+		marks: map[stream.Partition]stream.Mark{}, between: func(bool) {}, reads: map[string]int{},
 	}
 }
 
@@ -39,7 +39,7 @@ func (l *fakeLog) append(topic string, partition int32, r *stream.Record, now ti
 }
 
 func (l *fakeLog) each(topics []string, f func(stream.Partition) int64) map[stream.Partition]int64 {
-	l.between()
+	l.between(true)
 	out := map[stream.Partition]int64{}
 	for _, t := range topics {
 		for i := range l.partitions {
@@ -54,7 +54,7 @@ func (l *fakeLog) Marks(_ context.Context, group string, _ ...string) (map[strea
 	if group != stream.DispatchGroup {
 		return nil, errors.New("another group's offsets were asked for")
 	}
-	l.between()
+	l.between(true)
 	return maps.Clone(l.marks), nil
 }
 
@@ -80,12 +80,12 @@ func (l *fakeLog) At(_ context.Context, topic string, t time.Time) (map[stream.P
 func (l *fakeLog) ReadRanges(_ context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
 	ranges = slices.Clone(ranges)
 	for len(ranges) > 0 {
-		l.between()
+		l.between(false)
 		g := &ranges[len(ranges)/2]
 		if g.From < l.starts[g.Partition] && g.From < g.To {
 			return stream.ErrTrimmed
 		}
-		to := min(g.From+3, g.To)
+		to := min(g.From+10, g.To)
 		var batch []*stream.Record
 		for _, r := range l.records[g.Partition][g.From:max(to, g.From)] {
 			if r != nil {

@@ -15,15 +15,19 @@ type judge struct {
 	partition int32
 	// What was done of these topics when the cut was made.
 	events, commands stream.Done
-	// Until then, in unix ms, the last word of a delivery that speaks of a later time is believed without
-	// proof; 0 = believe nothing.
-	believe int64
+	// now, in unix ms, makes it believe a last word that speaks of a later time without proof; 0 = believe
+	// nothing.
+	now int64
+	// blind says that the retry topics were not searched: what may be there is in flight.
+	blind bool
+	// ended is told of every event that has ended, which is then forgotten; nil = keep them all.
+	ended func(minute int64, its Counts)
+	// found is told of what is lost, once each; may be nil.
+	found func(Lost)
 
-	counts   Counts
-	believed int                                                // counted as in flight without proof
-	lost     []Lost                                             // at most maxLost
-	onEvent  func(event id.ID, e entry, its Counts, ended bool) // told of every event; may be nil
-	onLost   func(Lost)                                         // told of what is lost, once each; may be nil
+	counts   Counts // of all events, those that have ended included
+	unproven int    // chains that were counted as in flight without proof
+	lost     []Lost // at most maxLost
 	scratch  []uint32
 }
 
@@ -31,22 +35,32 @@ type judge struct {
 func (j *judge) run() {
 	for event, e := range j.book.events {
 		before := j.counts
-		ended := j.event(event, e)
-		if j.onEvent != nil {
-			j.onEvent(event, e, j.counts.minus(before), ended)
+		if j.event(event, e) && j.ended != nil {
+			j.ended(e.minute, j.counts.minus(before))
+			delete(j.book.events, event)
 		}
 	}
 	for offset, p := range j.book.poison {
-		switch {
-		case p.buried:
-			j.counts.count(classDead)
-		case !j.events.Has(offset):
-			j.counts.count(classInFlight)
-		default:
-			j.counts.count(classResidue)
-			j.miss(Lost{Partition: j.partition, Offset: offset}, &p.told)
+		before := j.counts
+		if j.poison(offset, p) && j.ended != nil {
+			j.ended(p.minute, j.counts.minus(before))
+			delete(j.book.poison, offset)
 		}
 	}
+}
+
+func (j *judge) poison(offset int64, p *poison) (ended bool) {
+	switch {
+	case p.buried:
+		j.counts.count(classDead)
+		return true
+	case !j.events.Has(offset):
+		j.counts.count(classInFlight)
+	default:
+		j.counts.count(classResidue)
+		j.miss(Lost{Partition: j.partition, Offset: offset}, &p.told)
+	}
+	return false
 }
 
 func (j *judge) event(event id.ID, e entry) (ended bool) {
@@ -91,9 +105,9 @@ func (j *judge) delivery(event id.ID, chains []uint32) (class, bool) {
 		case j.proof(x):
 			over = false
 		case x.buried:
-		case x.promise > j.believe && j.believe > 0:
+		case j.blind || j.now > 0 && x.promise > j.now:
 			over = false
-			j.believed++
+			j.unproven++
 		default:
 			over, lost = false, true
 			j.miss(j.book.lost(event, j.partition, x), &x.told)
@@ -132,7 +146,7 @@ func (j *judge) want() (n int) {
 	for i := range j.book.rows[1:] {
 		x := &j.book.rows[i+1]
 		x.proven = false
-		x.wanted = !x.status.ended() && !j.proof(x) && (j.believe == 0 || x.promise <= j.believe)
+		x.wanted = !x.status.ended() && !j.proof(x) && (j.now == 0 || x.promise <= j.now)
 		if x.wanted {
 			n++
 		}
@@ -144,9 +158,9 @@ func (j *judge) miss(l Lost, told *bool) {
 	if len(j.lost) < maxLost {
 		j.lost = append(j.lost, l)
 	}
-	if j.onLost != nil && !*told {
+	if j.found != nil && !*told {
 		*told = true
-		j.onLost(l)
+		j.found(l)
 	}
 }
 

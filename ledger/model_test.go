@@ -24,6 +24,7 @@ type model struct {
 
 	accepted []*event.Event // that ask for deliveries, or for none
 	poisoned int            // records of events that name nothing
+	plain    bool           // no replays
 	trackers map[stream.Partition]*tracking
 	jobs     []*job
 }
@@ -84,7 +85,7 @@ func (m *model) step() {
 	switch n := m.r.IntN(100); {
 	case n < 15:
 		m.accept()
-	case n < 20:
+	case n < 20 && !m.plain:
 		m.replay()
 	case n < 45:
 		m.poll()
@@ -378,106 +379,6 @@ func (m *model) undone() (all []stream.Partition, offsets []int64) {
 		}
 	}
 	return all, offsets
-}
-
-// count is the ledger in the plainest way: every word about every delivery, and the newest counts.
-func (m *model) count() Counts {
-	type word struct {
-		ms     int64
-		rank   int
-		offset int64
-		class  class
-	}
-	words := map[chain]word{} // by event and destination
-	offer := func(c chain, run string, w word) {
-		if run != "" {
-			d, err := id.Parse(id.Run, run)
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			w.ms = max(w.ms, d.UnixMilli())
-		}
-		have, ok := words[c]
-		if !ok || w.ms > have.ms || w.ms == have.ms && (w.rank > have.rank || w.rank == have.rank && w.offset > have.offset) {
-			words[c] = w
-		}
-	}
-	deliveries, tries := map[chain]bool{}, map[chain]map[id.ID]bool{}
-	for _, e := range m.accepted {
-		if e.Verdict != event.VerdictRejected && e.DuplicateOf == "" {
-			for _, dest := range e.Dests {
-				deliveries[chain{e.ID, dest, ""}] = true
-			}
-		}
-	}
-	ended := map[chain]bool{}
-	for i := range m.log.partitions {
-		for _, r := range m.log.records[stream.Partition{Topic: stream.Commands, Index: i}] {
-			w, err := event.DecodeWork(r)
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			c := chain{w.Event.ID, w.Dest, ""}
-			deliveries[c] = true
-			if w.Run != "" {
-				offer(c, w.Run, word{offset: -1, class: classInFlight})
-			}
-		}
-		for offset, r := range m.log.records[stream.Partition{Topic: stream.Outcomes, Index: i}] {
-			o, err := event.DecodeOutcome(r)
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			c := chain{o.Event, o.Dest, ""}
-			deliveries[c] = true
-			w := word{offset: int64(offset), class: classInFlight}
-			switch {
-			case o.Status == event.Delivered:
-				w.rank, w.class, w.ms = 2, classDelivered, o.At.UnixMilli()
-			case o.Status == event.Failed && o.Reason == event.Undecodable:
-				w.rank, w.class = 1, classDead
-			case o.Status == event.Failed:
-				w.rank, w.class = 1, classFailed
-			case o.Status == event.Skipped:
-				w.rank, w.class = 1, classSkipped
-			}
-			full := chain{o.Event, o.Dest, o.Run}
-			ended[full] = ended[full] || w.rank > 0
-			if o.Attempt != nil && o.Attempt.OK {
-				if tries[full] == nil {
-					tries[full] = map[id.ID]bool{}
-				}
-				tries[full][o.Attempt.ID] = true
-			}
-			offer(c, o.Run, w)
-		}
-	}
-	var n Counts
-	asks := map[id.ID]bool{}
-	for c := range deliveries {
-		asks[c.event] = true
-		class := classInFlight
-		if w, ok := words[c]; ok {
-			class = w.class
-		}
-		n.count(class)
-	}
-	for _, e := range m.accepted {
-		switch {
-		case asks[e.ID]:
-		case e.Verdict == event.VerdictRejected:
-			n.count(classRejected)
-		default:
-			n.count(classSkipped)
-		}
-	}
-	for range m.poisoned {
-		n.count(classDead)
-	}
-	for _, ids := range tries {
-		n.Duplicates += len(ids) - 1
-	}
-	return n
 }
 
 func (m *model) String() string {

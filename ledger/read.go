@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -19,9 +20,10 @@ type log interface {
 	ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error
 }
 
-// cut is a moment of the log: what the dispatchers had committed, and the ends of all topics a little later.
+// cut is a moment of the log: what the dispatchers had committed, a little later the ends of the topics that
+// tell what came of work, and after these the ends of the topics that hold work.
 //
-// The order makes false residue impossible while traffic flows. A chain of work is a row of records, each
+// The first order makes false residue impossible while traffic flows. A chain of work is a row of records, each
 // durable before the one before it is committed, and a last word that is durable before the last of them
 // is committed. Suppose that an audit finds none of these records undone. Then the first was covered by
 // the commit that was read, so the second stood in the log before the commits had all been read, below the
@@ -29,15 +31,21 @@ type log interface {
 // last word, which then was in the log as well, below the end of outcomes. So the chain has ended, and the
 // audit knows it. This holds whichever partition's commit is read first. The other order would lose work
 // that moves from a topic that is yet to be read into one that has been.
+//
+// The second order serves who reads on from cut to cut: whatever an outcome speaks of lies before the cut as
+// well, so it is never read too early.
 type cut struct {
 	done         map[stream.Partition]stream.Done
 	starts, ends map[stream.Partition]int64
 }
 
+// said are the topics that tell what came of work, asked those that bring new work.
+func said() []string  { return []string{stream.Outcomes, stream.Dead} }
+func asked() []string { return []string{stream.Events, stream.Commands} }
+
 // takeCut asks for the commits, and then for the ends.
 func takeCut(ctx context.Context, l log) (cut, error) {
-	tiers := tierTopics()
-	worked := append([]string{stream.Events, stream.Commands}, tiers...)
+	worked := append(tierTopics(), asked()...)
 	marks, err := l.Marks(ctx, stream.DispatchGroup, worked...)
 	if err != nil {
 		return cut{}, err
@@ -46,11 +54,14 @@ func takeCut(ctx context.Context, l log) (cut, error) {
 	for p, m := range marks {
 		c.done[p] = m.Done()
 	}
-	topics := append(worked, stream.Outcomes, stream.Dead)
-	if c.starts, err = l.Starts(ctx, topics...); err != nil {
+	if c.starts, err = l.Starts(ctx, append(worked, said()...)...); err != nil {
 		return cut{}, err
 	}
-	c.ends, err = l.Ends(ctx, topics...)
+	if c.ends, err = l.Ends(ctx, said()...); err != nil {
+		return cut{}, err
+	}
+	later, err := l.Ends(ctx, worked...)
+	maps.Copy(c.ends, later)
 	return c, err
 }
 
@@ -71,6 +82,59 @@ func (c cut) undone(partition int32) (ranges []stream.Range) {
 		}
 	}
 	return ranges
+}
+
+// timeline knows offsets by time. The log answers for all partitions of a topic at once.
+type timeline struct {
+	log   log
+	known map[place]map[stream.Partition]int64
+}
+
+// place is a time in a topic.
+type place struct {
+	topic string
+	at    time.Time
+}
+
+// at is the first offset that is not older than t.
+func (x *timeline) at(ctx context.Context, p stream.Partition, t time.Time) (int64, error) {
+	where := place{p.Topic, t}
+	if x.known[where] == nil {
+		offsets, err := x.log.At(ctx, p.Topic, t)
+		if err != nil {
+			return 0, err
+		}
+		if x.known == nil {
+			x.known = make(map[place]map[stream.Partition]int64)
+		}
+		x.known[where] = offsets
+	}
+	return x.known[where][p], nil
+}
+
+// reach returns where to begin in a partition: at since, or later if the log no longer holds all outcomes of
+// the events since then.
+func (c cut) reach(ctx context.Context, l log, partition int32, since, now time.Time) (time.Time, error) {
+	p := stream.Partition{Topic: stream.Outcomes, Index: partition}
+	start := c.starts[p]
+	if start == 0 {
+		return since, nil
+	}
+	whole := now // none is left: nothing that was accepted before can be judged
+	if start < c.ends[p] {
+		first := []stream.Range{{Partition: p, From: start, To: start + 1}}
+		err := l.ReadRanges(ctx, first, func(_ stream.Partition, records []*stream.Record) error {
+			whole = records[0].Timestamp.Add(clockSlack)
+			return nil
+		})
+		if err != nil {
+			return since, err
+		}
+	}
+	if whole.After(since) {
+		return whole, nil
+	}
+	return since, nil
 }
 
 // pace slows reading down, so that an audit does not take the processor and the brokers from the traffic.
@@ -95,29 +159,29 @@ func (p *pace) took(ctx context.Context, n int) error {
 	}
 }
 
-// readInto reads ranges of events, commands, outcomes and dead into the books of their partitions. Events
-// must be read before the rest: what speaks of an event that is not in the book is passed over.
+// readInto reads ranges of events, commands, outcomes and dead into the books of their partitions, one topic
+// after the other: what speaks of something that is not in the book is passed over.
 func readInto(ctx context.Context, l log, p *pace, books map[int32]*book, ranges []stream.Range) error {
-	return l.ReadRanges(ctx, ranges, func(from stream.Partition, records []*stream.Record) error {
-		b := books[from.Index]
-		for _, r := range records {
-			var err error
-			switch from.Topic {
-			case stream.Events:
-				err = b.addEvent(r)
-			case stream.Commands:
-				err = b.addCommand(r)
-			case stream.Outcomes:
-				err = b.addOutcome(r)
-			case stream.Dead:
-				b.addDead(r)
-			}
-			if err != nil {
-				return fmt.Errorf("audit partition %d: %w", from.Index, err)
+	for _, topic := range append(asked(), said()...) {
+		var of []stream.Range
+		for _, r := range ranges {
+			if r.Topic == topic && (topic == stream.Events || books[r.Index].expects()) {
+				of = append(of, r)
 			}
 		}
-		return p.took(ctx, len(records))
-	})
+		err := l.ReadRanges(ctx, of, func(from stream.Partition, records []*stream.Record) error {
+			for _, r := range records {
+				if err := books[from.Index].add(topic, r); err != nil {
+					return fmt.Errorf("partition %d: %w", from.Index, err)
+				}
+			}
+			return p.took(ctx, len(records))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // seek reads the retry topics until the work of so many chains that the books want has been seen, or to the end of
@@ -162,11 +226,7 @@ func (b *book) addUndone(r *stream.Record) (found int) {
 
 // addWork notes that undone work of a chain stands in the log.
 func (b *book) addWork(event id.ID, dest, run string) (found int) {
-	d, r := b.names.numbers[dest], b.names.numbers[run]
-	if r == 0 && run != "" {
-		return 0
-	}
-	i := b.find(event, d, r)
+	i := b.known(event, []byte(dest), []byte(run))
 	if i == 0 {
 		return 0
 	}

@@ -1,0 +1,100 @@
+package ledger_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// BenchmarkAudit says what an event with one delivery costs an audit, in CPU of this process, which is also
+// the log's: the log reads, sends and answers, the audit fetches and decodes.
+//
+// Measured: go test ./ledger -run ^$ -bench Audit -benchtime 5x
+func BenchmarkAudit(b *testing.B) {
+	const events = 20_000
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cluster.Close()
+	c := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "bench."}
+	if _, err := stream.Migrate(b.Context(), c, 1, 1); err != nil {
+		b.Fatal(err)
+	}
+	fill(b, c, events)
+	b.ReportAllocs()
+	before := cpu(b)
+	for b.Loop() {
+		r, err := ledger.Audit(b.Context(), c, ledger.Span{})
+		if err != nil || r.Accepted != events || r.Delivered != events {
+			b.Fatal(r.Counts, err)
+		}
+	}
+	b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/events/float64(b.N), "µs-cpu/event")
+}
+
+// fill puts delivered events of a usual size into the log.
+func fill(b *testing.B, c stream.Config, n int) {
+	p, err := stream.NewProducer(c, "bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	ids := id.NewGenerator(time.Now)
+	var wg sync.WaitGroup
+	put := func(topic string, r *stream.Record) {
+		wg.Add(1)
+		p.Produce(topic, 0, r, func(_ *stream.Record, err error) {
+			defer wg.Done()
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	headers := make([]event.Field, 14)
+	for i := range headers {
+		headers[i] = event.Field{Name: fmt.Sprintf("X-Header-%d", i), Value: "some value of a usual length"}
+	}
+	body := []byte(strings.Repeat("x", 1000))
+	for i := range n {
+		eventID, err := ids.New(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		attempt, err := ids.New(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		e := &event.Event{
+			ID: eventID, Account: "acc_1", Endpoint: "ep_01jd0000000000000000000000", Source: event.SourceProvider, Verdict: event.VerdictVerified,
+			Type: "order.paid", Method: "POST", Dests: []string{"dst_01jd0000000000000000000000"}, Header: headers, Body: body,
+		}
+		put(stream.Events, e.Record())
+		put(stream.Outcomes, (&event.Outcome{
+			Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: e.Dests[0], Type: e.Type, Status: event.Delivered, Code: 200, At: time.Now(),
+			Attempt: &event.Attempt{ID: attempt, StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200, URL: "https://example.com/hook", Method: "POST", RequestHeader: event.LinesOf(headers)},
+		}).Record())
+		if i%1000 == 999 {
+			wg.Wait()
+		}
+	}
+	wg.Wait()
+}
+
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

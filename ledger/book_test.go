@@ -1,0 +1,46 @@
+package ledger
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// A limit of a million must not take more memory than it says.
+func TestBookIsCompact(t *testing.T) {
+	const events = 200_000
+	ids := id.NewGenerator(time.Now)
+	heap := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before, b := heap(), newBook(2*events)
+	for range events {
+		eventID, err := ids.New(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &event.Event{ID: eventID, Endpoint: "ep_1", Dests: []string{"dst_a"}}
+		if err := b.addEvent(e.Record()); err != nil {
+			t.Fatal(err)
+		}
+		o := &event.Outcome{Event: eventID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered, At: time.Now(), Attempt: &event.Attempt{ID: eventID, OK: true}}
+		if err := b.addOutcome(o.Record()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := (heap() - before) / b.size()
+	t.Logf("%d bytes for each event and each delivery", each)
+	if each > 100 {
+		t.Errorf("an event or delivery takes %d bytes, Span.Limit promises 100", each)
+	}
+	if err := b.addEvent((&event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}).Record()); !errors.Is(err, ErrTooMany) {
+		t.Errorf("the book takes more than its limit: %v", err)
+	}
+}

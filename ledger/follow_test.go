@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// follow makes followers of the model's log that read everything at once.
+func (m *model) follow(change func(*Config)) *followers {
+	cfg := Config{Every: time.Minute, Window: 10_000 * time.Hour, PerSecond: 1e8, MaxOpen: 1e6, MaxSearch: 1e6}
+	change(&cfg)
+	return &followers{cfg: cfg, log: m.log, now: func() time.Time { return m.now }, all: map[int32]*follower{}}
+}
+
+func (m *model) mustRun(f *followers, wanted ...int32) look {
+	m.t.Helper()
+	l, err := f.run(m.t.Context(), wanted)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return l
+}
+
+// moving lets things happen between any two reads: a few steps, or so many that work which did not exist comes
+// to its end.
+func (m *model) moving(f func()) {
+	m.log.between = func(asked bool) {
+		for range m.r.IntN(12) {
+			m.step()
+		}
+		if m.r.IntN(30) == 0 || asked && m.r.IntN(2) == 0 {
+			m.accept()
+			if !m.plain {
+				m.replay()
+			}
+			for range 40 {
+				m.poll()
+				m.work()
+			}
+			m.commit()
+		}
+	}
+	f()
+	m.log.between = func(bool) {}
+}
+
+// Whoever reads on from cut to cut, and forgets what has ended, calls nothing lost that is not and counts as
+// an audit does.
+func TestFollowRandomHistories(t *testing.T) {
+	eachHistory(t, histories(20), func(t *testing.T, m *model) {
+		m.plain = m.r.IntN(2) == 0
+		f := m.follow(func(*Config) {})
+		var lost []Lost
+		f.found = func(l Lost) { lost = append(lost, l) }
+		for range 6 {
+			for range 50 + m.r.IntN(100) {
+				m.step()
+			}
+			m.moving(func() {
+				if l := m.mustRun(f, 0, 1); l.Residue != 0 || l.soon != 0 {
+					t.Fatalf("while traffic flows: %+v\n%v", l, m)
+				}
+			})
+		}
+		m.settle()
+		l := m.mustRun(f, 0, 1)
+		if l.Residue != 0 || l.InFlight != 0 || l.Accepted != l.Delivered+l.Failed+l.Skipped+l.Rejected+l.Dead {
+			t.Fatalf("after everything has come to its end: %+v; lost: %v", l, lost)
+		}
+		want := m.mustAudit(Span{}).Counts
+		want.Duplicates = 0
+		l.Duplicates = 0
+		switch {
+		case !m.plain: // a replay of what has ended counts for itself
+			if l.Accepted < want.Accepted {
+				t.Errorf("followed %+v, an audit finds %+v", l, want)
+			}
+		case l.Accepted != want.Accepted || l.Rejected != want.Rejected:
+			// What each came to may differ: of two ends of a chain that forked, the first that is seen counts.
+			t.Error(cmp.Diff(want, l.Counts))
+		}
+		if left := f.size(); left > 0 {
+			t.Errorf("%d things are remembered though everything has ended", left)
+		}
+	})
+}
+
+// Traffic that is too much is audited by samples, and nothing is called lost for what lies between them.
+func TestFollowBySamples(t *testing.T) {
+	eachHistory(t, histories(20), func(t *testing.T, m *model) {
+		f := m.follow(func(c *Config) {
+			c.Every, c.PerSecond = 100*time.Microsecond, 1e6 // 100 records
+			c.Window = time.Duration(m.r.IntN(3600)) * time.Second
+			c.MaxOpen = 20 + m.r.IntN(100)
+			c.MaxSearch = m.r.IntN(40)
+		})
+		passes, looks := 0, 0
+		for range 30 {
+			for range m.r.IntN(150) {
+				m.step()
+			}
+			wanted := [][]int32{{0, 1}, {0, 1}, {0, 1}, {0}, {1}, {}}[m.r.IntN(6)] // partitions come and go
+			m.moving(func() {
+				l := m.mustRun(f, wanted...)
+				if l.Residue != 0 {
+					t.Fatalf("%+v\n%v", l, m)
+				}
+				if l.soon != 0 {
+					passes++
+				} else if looks++; f.size() > f.cfg.MaxOpen {
+					t.Fatalf("%d things are remembered, at most %d may be", f.size(), f.cfg.MaxOpen)
+				}
+			})
+		}
+		if passes == 0 || looks == 0 {
+			t.Logf("passed over %d times, looked %d times: this history shows nothing", passes, looks)
+			return
+		}
+		if f.passed == 0 {
+			t.Error("nothing is counted as passed over")
+		}
+	})
+}
+
+// Lost work is found once the time that its last word spoke of is over, and told of once.
+func TestFollowFindsLostWork(t *testing.T) {
+	eachHistory(t, histories(20), func(t *testing.T, m *model) {
+		f := m.follow(func(*Config) {})
+		told, lost := map[chain]int{}, 0
+		f.found = func(l Lost) { told[chain{l.Event, l.Dest, l.Run}]++; lost++ }
+		for range 4 {
+			for range 50 + m.r.IntN(50) {
+				m.step()
+			}
+			m.mustRun(f, 0, 1)
+		}
+		m.crash()
+		candidates := m.lonely()
+		if len(candidates) == 0 {
+			t.Log("this history has no delivery that could be lost")
+			return
+		}
+		w := candidates[m.r.IntN(len(candidates))]
+		m.log.marks[w.at] = stream.Mark{Offset: w.offset + 1}
+		m.crash()
+		m.now = m.now.Add(24 * time.Hour)
+		for range 3 {
+			if l := m.mustRun(f, 0, 1); l.Residue == 0 || l.Residue > lost {
+				t.Fatalf("residue %d, told of %d", l.Residue, lost)
+			}
+		}
+		for _, c := range candidates {
+			if c.at == w.at && c.offset <= w.offset && told[c.chain] != 1 {
+				t.Errorf("%v was lost and told of %d times; told of %v", c.chain, told[c.chain], told)
+			}
+		}
+	})
+}
+
+// The clock of a node that delivers may be behind that of the one that accepted: what it says is read.
+func TestClocksAreApart(t *testing.T) {
+	m := newModel(t, 1)
+	m.now = m.now.Add(time.Hour)
+	began := m.now
+	e := &event.Event{ID: m.newID(0), Endpoint: "ep_1", Verdict: event.VerdictVerified, Dests: []string{"dst_a"}}
+	m.log.append(stream.Events, 0, e.Record(), m.now)
+	m.log.append(stream.Outcomes, 0, (&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(), m.now.Add(-time.Minute))
+	m.log.marks[stream.Partition{Topic: stream.Events}] = stream.Mark{Offset: 1}
+	want := Counts{Accepted: 1, Delivered: 1}
+	if got := m.mustAudit(Span{Since: began}).Counts; got != want {
+		t.Errorf("audit: %v", got)
+	}
+	m.now = m.now.Add(time.Hour)
+	if got := m.mustRun(m.follow(func(c *Config) { c.Window = time.Hour }), 0, 1).Counts; got != want {
+		t.Errorf("follow: %v", got)
+	}
+}
+
+// A log that has deleted old outcomes cannot be asked for the events that these told of.
+func TestTrimmedLog(t *testing.T) {
+	m := newModel(t, 1)
+	outcomes := stream.Partition{Topic: stream.Outcomes}
+	var last time.Time
+	for range 30 {
+		m.now = m.now.Add(time.Minute)
+		last = m.now
+		e := &event.Event{ID: m.newID(0), Endpoint: "ep_1", Verdict: event.VerdictVerified, Dests: []string{"dst_a"}}
+		m.log.append(stream.Events, 0, e.Record(), m.now)
+		m.log.append(stream.Outcomes, 0, (&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(), m.now)
+	}
+	m.log.marks[stream.Partition{Topic: stream.Events}] = stream.Mark{Offset: 30}
+	m.now = m.now.Add(time.Second)
+	f := func(start int64, want int) {
+		t.Helper()
+		m.log.starts[outcomes] = start
+		r := m.mustAudit(Span{})
+		if r.Accepted != want || r.Delivered != want {
+			t.Errorf("outcomes from %d: %v, want %d", start, r.Counts, want)
+		}
+		if want < 30 && !r.Since.After(last.Add(-time.Duration(want)*time.Minute)) {
+			t.Errorf("outcomes from %d: the report does not say that it begins later: %v", start, r.Since)
+		}
+		if got := m.mustRun(m.follow(func(*Config) {}), 0).Counts; got != r.Counts {
+			t.Errorf("outcomes from %d: followed %v, want %v", start, got, r.Counts)
+		}
+	}
+	f(0, 30)
+	f(10, 18) // the first that is left tells of minute 10; two minutes are for clocks that are apart
+	f(30, 0)
+}
