@@ -31,6 +31,11 @@ func TestCluster(t *testing.T) {
 	}
 	run("nodes are restarted in turn", "turn", inTurn)
 	run("two nodes change one endpoint", "patches", concurrentPatches, "RELAY_API_RATE_WRITE=0")
+	run("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
+	run("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "-1h") })
+	limiter := testkit.Redis(t)
+	on.redis = limiter.Addr
+	run("key is revoked, one node hangs, Redis is away", "revoked", func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
 	run("leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) { leaderKilled(t, c, brokers, seed) })
 	run("all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) { brokersRestarted(t, c, brokers, seed) })
 }
@@ -77,7 +82,7 @@ func ingestURLs(t *testing.T, dest *tally, prefix string, nodes ...*process) (ur
 	for i := range endpointsUnderFire {
 		_, in, _ := nodes[0].in(t).endpoint(map[string]any{
 			"destinations": []any{fmt.Sprintf("%s%s%d", dest.URL, prefix, i)},
-			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50},
+			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50, "jitter": 0},
 		})
 		for _, n := range nodes {
 			urls = append(urls, n.url+strings.TrimPrefix(in, nodes[0].url))

@@ -150,7 +150,8 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 	if err != nil {
 		return done, a, err
 	}
-	if a, err = stream.AuditTopics(ctx, conf, copies); err != nil {
+	// Another broker may answer than the one that knows of the new topics.
+	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.Audit) bool { return true }); err != nil {
 		return done, a, err
 	}
 	if want > 0 && present > 0 {

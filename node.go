@@ -228,9 +228,12 @@ func (n *node) startDispatcher() error {
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter,
+		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter,
 	})
 	if err != nil {
+		return err
+	}
+	if err := n.st.ready(n.control.ClockKnown()); err != nil {
 		return err
 	}
 	n.st.start("dispatcher", d.Run)

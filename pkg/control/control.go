@@ -77,8 +77,11 @@ type Control struct {
 	peers     peers
 	lease     lease
 	skew      atomic.Int64 // see ClockSkew, in nanoseconds
-	owner     atomic.Bool
-	kick      chan struct{} // asks for a heartbeat now; holds one
+	// correction is added to this node's time, in nanoseconds; see Now.
+	correction atomic.Int64
+	clock      brokerClock
+	owner      atomic.Bool
+	kick       chan struct{} // asks for a heartbeat now; holds one
 }
 
 // view is what readers see.
@@ -100,6 +103,7 @@ func New(cfg Config, deps Deps) (*Control, error) {
 		cfg:   cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
 		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
+		clock: brokerClock{known: make(chan struct{})},
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

@@ -183,8 +183,8 @@ func (c *Control) hear(ctx context.Context) error {
 			return nil
 		}
 		now := c.now()
-		if h.Boot == c.boot && r.Attrs.TimestampType() == logAppendTime {
-			c.skew.Store(int64(clockSkew(h.At, r.Timestamp, now)))
+		if h.Boot == c.boot {
+			c.heardTime(r, h.At, now)
 		}
 		c.peers.note(h, now, c.timing.lease)
 		return nil

@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/testkit"
 )
 
 // concurrentPatches: two nodes change one endpoint at the same time, each its own number in the metadata.
@@ -94,4 +98,60 @@ func serial(a, b []pair) (fault string) {
 		}
 	}
 	return ""
+}
+
+// revokedWhileHung: with Redis away and one node hanging, a revocation is answered when that node's lease has
+// run out. From then on nobody takes the key: not the others, and not the one that hung, though requests
+// waited for it to go on.
+func revokedWhileHung(t *testing.T, c *cluster, limiter *testkit.Engine, seed uint64) {
+	nodes := c.start("a", "b", "c")
+	a, b, hung := nodes[0], nodes[1], nodes[2]
+	limiter.Kill(t)
+	var worst time.Duration
+	taken := 0
+	for range rounds(1, 2, 20) {
+		words := strings.Fields(a.keys("create", "--name", "short-lived", "--scope", "read"))
+		id, key := words[0], words[2]
+		for _, n := range nodes {
+			eventually(t, arrival, func() string {
+				if status, answer, _ := n.in(t).with(key).call("GET", "/v1/me", nil); status != http.StatusOK {
+					return fmt.Sprintf("a new key is answered %d %v", status, answer)
+				}
+				return ""
+			})
+		}
+		hung.signal(syscall.SIGSTOP)
+		began := time.Now()
+		a.keys("revoke", id)
+		worst = max(worst, time.Since(began))
+		for _, n := range []*process{a, b} {
+			n.in(t).with(key).must(http.StatusUnauthorized, "GET", "/v1/me", nil)
+		}
+		var wg sync.WaitGroup
+		waiting := make(chan int, 32) // one for each request
+		for range cap(waiting) {
+			wg.Go(func() {
+				status, _, _ := hung.in(t).with(key).call("GET", "/v1/me", nil)
+				waiting <- status
+			})
+		}
+		time.Sleep(200 * time.Millisecond) // most of them are in its queue now
+		hung.signal(syscall.SIGCONT)
+		wg.Wait()
+		for range cap(waiting) {
+			if <-waiting == http.StatusOK {
+				taken++
+			}
+		}
+		eventually(t, arrival, func() string {
+			if status, answer, _ := hung.in(t).with(key).call("GET", "/v1/me", nil); status != http.StatusUnauthorized {
+				return fmt.Sprintf("the node that hung answers a revoked key %d %v", status, answer)
+			}
+			return ""
+		})
+	}
+	t.Logf("RELAY_SEED=%d: revoked keys that were taken 0, longest revocation %v", seed, worst.Round(time.Millisecond))
+	if taken > 0 {
+		t.Errorf("a node that hung took revoked keys %d times", taken)
+	}
 }
