@@ -71,7 +71,7 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Failed, event.PayloadExpired}
 	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
 		return ending{event.Failed, event.AttemptsExhausted}
-	case w.Run == "" && w.Attempt > 1 && d.superseded.has(delivery{w.Event.ID, w.Dest}):
+	case w.Run == "" && (w.Attempt > 1 || w.Parked != "") && d.superseded.has(delivery{w.Event.ID, w.Dest}):
 		return ending{event.Skipped, event.Superseded}
 	case !matches(dest.Filter, w.Event):
 		return ending{event.Skipped, event.Filtered}
