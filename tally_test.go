@@ -168,13 +168,14 @@ func history(hits []hit) string {
 }
 
 // explains reports whether what was first taken may be delivered again because of the outage: the offset is
-// committed every second while there is a log to commit to and a group to do it for, which takes its members
-// some seconds after the outage, and longer before it if another one had just ended.
+// committed every second while there is a log to commit to and a group to do it for. The group takes its members
+// some seconds after the outage, one after the other, and each that returns costs a rebalance while much is in
+// flight: what is done then beyond the holes that a commit has room for is done again.
 func (o outage) explains(first, again time.Time) bool {
 	return again.After(o.from) && first.After(o.from.Add(-uncommitted)) && first.Before(o.to.Add(rejoined))
 }
 
-const uncommitted, rejoined = 3 * time.Second, 5 * time.Second
+const uncommitted, rejoined = 3 * time.Second, 15 * time.Second
 
 // joined makes one outage of those that follow each other without a commit in between for sure.
 func joined(outages []outage) []outage {
