@@ -29,7 +29,7 @@ func TestWhy(t *testing.T) {
 	f(event.Pending, event.Queued, never, "waiting for its first attempt")
 	f(event.Pending, event.Queued, next, "waiting for its first attempt; due at 2026-08-21T22:24:36.005Z")
 	f(event.Pending, "", never, "waiting for its first attempt")
-	f(event.Pending, event.LaneFull, next, "waiting: the destination has too much in flight; next attempt at 2026-08-21T22:24:36.005Z")
+	f(event.Pending, event.LaneFull, next, "waiting: the destination has too much in flight")
 	f(event.Retrying, "", next, "the last attempt failed; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit sets the pace; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Held, event.Manual, next, "held: paused by hand, delivered when that ends")

@@ -48,7 +48,7 @@ func why(status event.Status, reason event.Reason, next time.Time, last string) 
 		text = string(reason) // a word of a newer version
 	}
 	at := ""
-	if !next.IsZero() {
+	if !next.IsZero() && reason != event.LaneFull { // of that it is told once, and looked at again and again
 		at = next.UTC().Format(web.TimeFormat)
 	}
 	switch {
