@@ -77,7 +77,7 @@ func TestMoveEndpoint(t *testing.T) {
 	}
 	accepted := tr.finish()
 	settle(t, b, dest, "", accepted, time.Minute)
-	settledDeliveries(t, nodes[0].topics(), len(accepted)+4, dest)
+	settledDeliveries(t, nodes[0].topics(), len(accepted)+1+moves, dest)
 	if duplicates := redelivered(t, dest); duplicates > 0 {
 		t.Errorf("%d duplicates, though nobody died", duplicates)
 	}
