@@ -80,19 +80,19 @@ func (c *completion) partition() int32 { return c.job.slot.part.id.Index }
 // answered goes on with what became of a completion's record. One that was not taken may have been written
 // all the same: a second copy is a duplicate delivery, or an outcome that says the same again.
 func (f *finisher) answered(c *completion, err error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		f.advance(c)
 		return
-	case stream.Refused(err):
-		f.alone.put(c)
-	default:
-		f.redo.put(c)
 	}
 	f.metrics.produceErrors.Inc()
 	if c.tries++; c.tries == 1 {
 		f.log.LogAttrs(context.Background(), slog.LevelWarn, "record was not taken, trying again",
 			slog.String("topic", c.steps[0].topic), slog.Any("error", err))
+	}
+	if stream.Refused(err) { // from here on the completion belongs to another goroutine
+		f.alone.put(c)
+	} else {
+		f.redo.put(c)
 	}
 }
 
