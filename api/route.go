@@ -119,6 +119,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
 	}
+	if method != http.MethodGet && found.path != sendPath { // sending changes no configuration
+		r = r.WithContext(control.WithActor(r.Context(), key.ID))
+	}
 	return fault(handle(w, r, key))
 }
 

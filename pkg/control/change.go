@@ -53,7 +53,7 @@ func (c *Control) UpdateEndpoint(ctx context.Context, endpoint string, change fu
 		return nil, err
 	}
 	before, after, res, err := c.change(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
-		e, err := c.altered(old.(*Endpoint), change)
+		e, err := c.alteredEndpoint(old.(*Endpoint), change)
 		if e == nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func (c *Control) UpdateEndpoint(ctx context.Context, endpoint string, change fu
 	}
 }
 
-// altered returns the endpoint after change, or nil when it is the same.
-func (c *Control) altered(old *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
+// alteredEndpoint returns the endpoint after change, or nil when it is the same.
+func (c *Control) alteredEndpoint(old *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
 	was, err := json.Marshal(old)
 	if err != nil {
 		return nil, fmt.Errorf("encode endpoint %s: %w", old.ID, err)

@@ -24,6 +24,7 @@ const (
 const (
 	opPut    = "put"    // Value becomes the value
 	opDelete = "delete" // the entity becomes a tombstone
+	opForget = "forget" // nothing of it is left: for what ends by age, and whose absence tells all
 )
 
 // record is one conditional change as it stands in the log, as JSON.
@@ -38,7 +39,8 @@ type record struct {
 	Rev     int64           `json:"rev,omitempty"`
 	Op      string          `json:"op"`
 	Value   json.RawMessage `json:"value,omitempty"`
-	At      time.Time       `json:"at"` // the writer's clock
+	At      time.Time       `json:"at"`           // the writer's clock
+	By      string          `json:"by,omitempty"` // who asked for it; see WithActor
 
 	kind   kind
 	hash   [hashLen]byte // of the value's secret; zero = none

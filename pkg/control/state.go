@@ -85,6 +85,9 @@ func apply(s *state, r record) (*state, result, error) {
 	case opDelete:
 		set.bury(old, next.seq, r.At)
 		return &next, applied, nil
+	case opForget:
+		set.remove(old)
+		return &next, applied, nil
 	default:
 		return &next, invalid, nil
 	}
@@ -161,11 +164,17 @@ func (s *set) bury(old *entity, seq int64, at time.Time) {
 			}
 		}
 	}
+	s.remove(old)
+	s.addGrave(&entity{id: old.id, kind: old.kind, seq: old.seq, rev: seq, deleted: at.UnixMilli()})
+}
+
+// remove takes a living entity out of every index.
+func (s *set) remove(old *entity) {
 	if old.hash != [hashLen]byte{} {
 		s.byHash = s.byHash.remove(prefix64(old.hash))
 	}
+	s.byID = s.byID.remove(hash64(old.id))
 	s.bySeq = s.bySeq.remove(uint64(old.seq))
-	s.addGrave(&entity{id: old.id, kind: old.kind, seq: old.seq, rev: seq, deleted: at.UnixMilli()})
 }
 
 func (s *set) addGrave(e *entity) {

@@ -280,8 +280,8 @@ func randomRecords(t testing.TB, data []byte) [][]byte {
 		}
 		id := fmt.Sprintf("ep_%d", b%7)
 		value := rawEndpoint(t, id, fmt.Sprintf("t%d", r.IntN(9)), fmt.Sprint(r.IntN(3)))
-		k := pick("endpoint", "endpoint", "endpoint", "key", "account", "comet")
-		if k == "account" {
+		k := pick("endpoint", "endpoint", "endpoint", "key", "run", "account", "comet")
+		if k == "account" || k == "run" {
 			value = json.RawMessage(`{"id":"` + id + `"}`)
 		}
 		if k == "key" {
@@ -291,7 +291,7 @@ func randomRecords(t testing.TB, data []byte) [][]byte {
 		rec, err := json.Marshal(record{
 			V: recordVersion, OpID: fmt.Sprint(i), SeqSeen: int64(r.IntN(i + 1)), Kind: k, ID: id,
 			Pre: pick(preAbsent, preAbsent, preExists, preRev, preRev, ""), Rev: int64(r.IntN(i + 1)),
-			Op: pick(opPut, opPut, opPut, opDelete, "merge"), Value: value,
+			Op: pick(opPut, opPut, opPut, opDelete, opForget, "merge"), Value: value,
 			At: time.Unix(int64(i)*int64(r.IntN(40*86400)), 0).UTC(),
 		})
 		if err != nil {

@@ -17,10 +17,16 @@ const (
 	kindAccount kind = iota
 	kindEndpoint
 	kindKey
+	kindRun
+	kindAnswer
+	kindRecovery
+	kindAlertSettings
+	kindAlert
+	kindUser
 	kinds // how many there are
 )
 
-var kindNames = [kinds]string{"account", "endpoint", "key"}
+var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -33,7 +39,7 @@ func kindNamed(name string) (kind, bool) {
 	return 0, false
 }
 
-// value is what an entity holds: *Account, *Endpoint or *Key.
+// value is what an entity holds: *Account, *Endpoint, *Key, or a type with a Meta.
 type value interface {
 	entityID() string
 	// secretHash is the SHA-256 by which the entity is looked up, unique among its kind; nil = none.
@@ -47,21 +53,38 @@ func (k *Key) secretHash() []byte      { return k.Hash }
 func (e *Endpoint) entityID() string   { return e.ID }
 func (e *Endpoint) secretHash() []byte { return e.TokenHash }
 
-// decodeValue reads the JSON of a value and judges what apply relies on.
-func decodeValue(k kind, b []byte) (value, error) {
-	var v value
+// newValue returns an empty value of a kind.
+func newValue(k kind) value {
 	switch k {
 	case kindAccount:
-		v = &Account{}
+		return &Account{}
 	case kindEndpoint:
-		v = &Endpoint{}
+		return &Endpoint{}
 	case kindKey:
-		v = &Key{}
+		return &Key{}
+	case kindRun:
+		return &Run{}
+	case kindAnswer:
+		return &Answer{}
+	case kindRecovery:
+		return &Recovery{}
+	case kindAlertSettings:
+		return &AlertSettings{}
+	case kindAlert:
+		return &Alert{}
+	case kindUser:
+		return &User{}
 	}
+	panic("BUG: unknown kind")
+}
+
+// decodeValue reads the JSON of a value and judges what apply relies on.
+func decodeValue(k kind, b []byte) (value, error) {
+	v := newValue(k)
 	if err := json.Unmarshal(b, v); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
-	if h := v.secretHash(); k != kindAccount && len(h) != hashLen {
+	if h := v.secretHash(); (k == kindEndpoint || k == kindKey) && len(h) != hashLen {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", k, len(h))
 	}
 	return v, nil
@@ -136,8 +159,11 @@ func (c *codec) value(e *entity) value {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: %s %s was applied and %v", e.kind, e.id, err))
 	}
-	if ep, ok := v.(*Endpoint); ok {
-		ep.Rev, ep.Seq = e.rev, e.seq
+	switch v := v.(type) {
+	case *Endpoint:
+		v.Rev, v.Seq = e.rev, e.seq
+	case interface{ meta() *Meta }:
+		v.meta().Rev, v.meta().Seq = e.rev, e.seq
 	}
 	set[victim].Store(&decoded{of: e, value: v})
 	return v

@@ -12,10 +12,25 @@ import (
 // maxTries bounds how often a write is made again because another writer came first.
 const maxTries = 5
 
+// actorKey is the key of a context's actor.
+type actorKey struct{}
+
+// WithActor names who asks for the changes that are made with the context: the id of an API key or of a user. Without
+// one it is the service itself. The audit log shows it.
+func WithActor(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+func actor(ctx context.Context) string {
+	by, _ := ctx.Value(actorKey{}).(string)
+	return by
+}
+
 // write appends one record and waits until this node has applied it and the log has it durably. Its
 // error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
 func (c *Control) write(ctx context.Context, r record, v value) (res opResult, err error) {
 	defer func() { c.countWrite(res, err) }()
+	r.By = actor(ctx)
 	if v != nil {
 		if r.Value, err = json.Marshal(v); err != nil {
 			return res, fmt.Errorf("encode %s %s: %w", r.Kind, r.ID, err)

@@ -27,6 +27,10 @@ const (
 	Delivery    = "dlv_"
 	Attempt     = "att_"
 	Run         = "run_"
+	Recovery    = "rec_"
+	Item        = "ritem_"
+	Receipt     = "rcpt_"
+	User        = "usr_"
 	Key         = "key_"
 	Account     = "acc_"
 )
