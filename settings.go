@@ -56,7 +56,7 @@ type Settings struct {
 	RetentionDays    int      `flag:"retention-days" default:"30" help:"how long events can be read, 1 to 3650"`
 	APIRateRead      int      `flag:"api-rate-read" help:"GET requests a second that each API key may make, 0 = no limit; serve 500, dev no limit"`
 	APIRateWrite     int      `flag:"api-rate-write" help:"the same for changes; serve 200, dev no limit"`
-	APIRateSend      int      `flag:"api-rate-send" help:"the same for sending events; serve 5000, dev no limit"`
+	APIRateSend      int      `flag:"api-rate-send" help:"the same for sending events, a batch being one request; serve 5000, dev no limit"`
 	ChdbLib          string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
 	LedgerSeconds    int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
 	LogLevel         string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`

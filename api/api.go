@@ -58,11 +58,12 @@ func (c Config) Validate() error {
 
 // API serves /v1.
 type API struct {
-	cfg     Config
-	deps    Deps
-	handler http.Handler
-	bodies  sync.Pool    // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
-	waiting atomic.Int64 // repeats that wait for the first call with their Idempotency-Key
+	cfg                  Config
+	deps                 Deps
+	handler              http.Handler
+	bodies               sync.Pool     // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	waiting              atomic.Int64  // repeats that wait for the first call with their Idempotency-Key
+	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
 }
 
 // New returns the stage. It dials nothing and starts nothing.
@@ -70,7 +71,10 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, deps: deps, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
+	a := &API{
+		cfg: cfg, deps: deps, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
+	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
 	a.handler = front.Wrap(a.router().serve)
 	return a, nil

@@ -87,12 +87,16 @@ type EventReader interface {
 	Events(ctx context.Context, q event.Query) (event.Page, error)
 	Event(ctx context.Context, account string, id id.ID) (*event.Detail, error)
 	Attempts(ctx context.Context, account string, event, before id.ID, limit int) (event.AttemptPage, error)
+	// Summaries returns the rows of those of the events, 1,000 at most, that are stored.
+	Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error)
 }
 
 // Accepter puts an event, complete with its id, into the log and returns when it is durable, or when that has
 // taken too long to wait for: then it may become durable later.
 type Accepter interface {
 	Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error
+	// AcceptAll does so with several at the same time and returns an error or nil for each.
+	AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error
 }
 
 // Commander puts work into the log, into its event's partition, and returns when it is durable.

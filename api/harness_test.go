@@ -142,6 +142,26 @@ func (f *fake) Accept(ctx context.Context, e *event.Event, _ *control.Endpoint) 
 	return nil
 }
 
+func (f *fake) AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error {
+	errs := make([]error, len(es))
+	for i, e := range es {
+		errs[i] = f.Accept(ctx, e, ep)
+	}
+	return errs
+}
+
+func (f *fake) Summaries(_ context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rows := map[id.ID]event.Summary{}
+	for _, d := range ids {
+		if e := f.events[d]; e != nil && e.Account == account {
+			rows[d] = f.detail(e).Summary
+		}
+	}
+	return rows, nil
+}
+
 func (f *fake) Command(ctx context.Context, w *event.Work) error {
 	if f.CommandFunc != nil {
 		if err := f.CommandFunc(ctx, w); err != nil {

@@ -35,11 +35,15 @@ func idempotencyKey(r *http.Request) (string, error) {
 	if len(values) == 0 || r.Method != http.MethodPost {
 		return "", nil
 	}
-	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
-	if len(values) > 1 || values[0] == "" || len(values[0]) > maxIdempotencyKey || strings.ContainsFunc(values[0], unprintable) {
+	if len(values) > 1 || !validIdempotencyKey(values[0]) {
 		return "", web.Invalid(idempotencyHeader, "must be sent once, with 1 to %d printable ASCII characters", maxIdempotencyKey)
 	}
 	return values[0], nil
+}
+
+func validIdempotencyKey(key string) bool {
+	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
+	return key != "" && len(key) <= maxIdempotencyKey && !strings.ContainsFunc(key, unprintable)
 }
 
 // notRemembered says that a repeat of this request may not be recognised: a client that relies on it must know.

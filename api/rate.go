@@ -26,7 +26,7 @@ func classOf(method, path string) class {
 	switch {
 	case method == http.MethodGet:
 		return classRead
-	case path == sendPath:
+	case path == sendPath, path == batchPath:
 		return classSend
 	default:
 		return classWrite

@@ -23,8 +23,11 @@ type handlerFunc func(w http.ResponseWriter, r *http.Request, key *control.Key) 
 // methods are the handlers of one path.
 type methods map[string]handlerFunc
 
-// sendPath is the route with a rate of its own.
+// sendPath is the route that has a rate of its own.
 const sendPath = "/v1/endpoints/{endpoint}/events"
+
+// batchPath shares that rate: one request counts as one, whatever it carries.
+const batchPath = sendPath + "/batch"
 
 // route is one path with what it answers to. A path is one route of mux, so a wrong method is known to be one.
 type route struct {
@@ -36,6 +39,7 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{sendPath, methods{"POST": a.sendEvent}},
+		{batchPath, methods{"POST": a.sendBatch}},
 		{"/v1/events", methods{"GET": a.listEvents}},
 		{"/v1/events/{event}", methods{"GET": a.readEvent}},
 		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
@@ -119,7 +123,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
 	}
-	if method != http.MethodGet && found.path != sendPath { // sending changes no configuration
+	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
 		r = r.WithContext(control.WithActor(r.Context(), key.ID))
 	}
 	return fault(handle(w, r, key))

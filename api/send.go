@@ -117,6 +117,22 @@ func parseSend(body []byte) (s sending) {
 	if err != nil {
 		return sending{fault: web.SyntaxFault("", err)}
 	}
+	for _, m := range members {
+		switch m.Name {
+		case "type", "data":
+		case "id":
+			s.fault = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
+			return s
+		default:
+			s.warnings = append(s.warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, []string{"type", "data"})})
+		}
+	}
+	s.judge(members)
+	return s
+}
+
+// judge reads type and data among the members of a send.
+func (s *sending) judge(members []web.Member) {
 	var kind []byte
 	for _, m := range members {
 		switch m.Name {
@@ -124,11 +140,6 @@ func parseSend(body []byte) (s sending) {
 			kind = m.Value
 		case "data":
 			s.data = m.Value
-		case "id":
-			s.fault = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
-			return s
-		default:
-			s.warnings = append(s.warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, []string{"type", "data"})})
 		}
 	}
 	if kindOf(kind) == kindString {
@@ -144,7 +155,6 @@ func parseSend(body []byte) (s sending) {
 	case kindOf(s.data) != kindObject:
 		s.fault = web.Invalid("data", "must be an object")
 	}
-	return s
 }
 
 func validType(s string) bool {
@@ -162,15 +172,30 @@ func validType(s string) bool {
 
 // newSentEvent builds the event with its envelope, which is from now on its body.
 func newSentEvent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) *event.Event {
-	e := &event.Event{
-		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Type: s.kind,
-		Method: http.MethodPost, RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(),
-		IdempotencyKey: r.Header.Get(idempotencyHeader), Header: sentHeader(r.Header), Body: appendEnvelope(nil, d, s.kind, s.data),
+	common := sentEvent(r, ep)
+	common.IdempotencyKey = r.Header.Get(idempotencyHeader)
+	return common.complete(d, s)
+}
+
+// sent is what all events of one request share.
+type sent struct{ event.Event }
+
+func sentEvent(r *http.Request, ep *control.Endpoint) sent {
+	e := event.Event{
+		Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost,
+		RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(), Header: sentHeader(r.Header),
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
-	return e
+	return sent{e}
+}
+
+// complete returns one of them.
+func (x sent) complete(d id.ID, s *sending) *event.Event {
+	e := x.Event
+	e.ID, e.Type, e.Body = d, s.kind, appendEnvelope(nil, d, s.kind, s.data)
+	return &e
 }
 
 // dataMember begins the last member of an envelope. Nothing before it can hold these bytes: ids, types and

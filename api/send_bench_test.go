@@ -17,6 +17,10 @@ type nowhere struct{}
 
 func (nowhere) Accept(context.Context, *event.Event, *control.Endpoint) error { return nil }
 
+func (nowhere) AcceptAll(_ context.Context, es []*event.Event, _ *control.Endpoint) []error {
+	return make([]error, len(es))
+}
+
 // BenchmarkSend1KB is one send of 1 KB from the router to the answer, without net/http's server and
 // without the log.
 func BenchmarkSend1KB(b *testing.B) {

@@ -41,7 +41,49 @@ type Acceptor struct {
 // a sent event holds it), and returns when the log has it durably. After ErrUnknown it may be stored or not;
 // after any other error, which is then stream.ErrFull or id.ErrClock, it is not. The event and its body must
 // not be changed afterwards, whatever is returned: it may still be on its way.
-func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) (err error) {
+func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error {
+	return a.AcceptAll(ctx, []*event.Event{e}, ep)[0]
+}
+
+// AcceptAll is Accept for several events of one endpoint. They are on their way into the log at the same time,
+// and what becomes of one says nothing of the others: it returns an error or nil for each, in their order.
+func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error {
+	errs := make([]error, len(es))
+	answered := make(chan verdict, len(es)) // room for all: an answer that comes late must not wait for a reader
+	waiting := 0
+	for i, e := range es {
+		if errs[i] = a.produce(e, ep, func(err error) { answered <- verdict{i, err} }); errs[i] == nil {
+			errs[i] = errUnanswered
+			waiting++
+		}
+	}
+	timeout := time.NewTimer(acceptTimeout)
+	defer timeout.Stop()
+	for ; waiting > 0; waiting-- {
+		select {
+		case x := <-answered:
+			errs[x.index] = a.refused(x.err)
+		case <-timeout.C:
+			return a.giveUp(errs, fmt.Errorf("%w: no answer in %v", ErrUnknown, acceptTimeout))
+		case <-ctx.Done():
+			return a.giveUp(errs, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx)))
+		}
+	}
+	return errs
+}
+
+// verdict is what the log says to one of several events.
+type verdict struct {
+	index int
+	err   error
+}
+
+// errUnanswered stands for the log's answer while it is waited for.
+var errUnanswered = errors.New("log has not answered")
+
+// produce gives an event to the producer; done hears the log's answer once, also when nobody waits for it any more.
+// An error means that it was not even tried.
+func (a *Acceptor) produce(e *event.Event, ep *control.Endpoint, done func(error)) error {
 	if err := a.identify(e, ep); err != nil {
 		return err
 	}
@@ -53,32 +95,36 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpo
 		a.metrics.stalled.Inc()
 	}
 	if err != nil {
-		a.metrics.refused.WithLabelValues(refusal(err)).Inc()
-		return err
+		return a.refused(err)
 	}
-	answered := make(chan error, 1)
 	a.log.Produce(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
 		a.answered(c, e, err)
-		answered <- err
+		done(err)
 	})
-	timeout := time.NewTimer(acceptTimeout)
-	defer timeout.Stop()
-	select {
-	case err = <-answered:
-	case <-timeout.C:
-		err = fmt.Errorf("%w: no answer in %v", ErrUnknown, acceptTimeout)
-	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-	}
-	switch {
-	case err == nil:
+	return nil
+}
+
+// refused counts an event that was not stored, or perhaps not, and returns what its sender hears.
+func (a *Acceptor) refused(err error) error {
+	if err == nil {
 		return nil
-	case !errors.Is(err, stream.ErrFull) && !errors.Is(err, ErrUnknown):
+	}
+	if !errors.Is(err, stream.ErrFull) && !errors.Is(err, ErrUnknown) {
 		// The broker refused the record or the client gave up on it; it may have been written all the same.
 		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	a.metrics.refused.WithLabelValues(refusal(err)).Inc()
 	return err
+}
+
+// giveUp says why to those whose answer is still missing.
+func (a *Acceptor) giveUp(errs []error, why error) []error {
+	for i, err := range errs {
+		if errors.Is(err, errUnanswered) {
+			errs[i] = a.refused(why)
+		}
+	}
+	return errs
 }
 
 // identify gives the event its id, unless this node's clock is so wrong that the id would lie about its time.

@@ -28,6 +28,7 @@ type options struct {
 	rate     int
 	duration time.Duration
 	size     int
+	batch    int
 	fsync    bool
 	idle     time.Duration
 	profile  string
@@ -41,6 +42,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 0, "events a second, sent on time whatever the answers do; 0 = as fast as the posters can")
 	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
 	flag.IntVar(&o.size, "size", 1024, "bytes of an event's data")
+	flag.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
 	flag.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
 	flag.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
 	flag.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
@@ -119,6 +121,9 @@ type figures struct {
 func report(o options, l *load, dest *sink, f figures) {
 	n := l.accepted.Load()
 	mode := fmt.Sprintf("%d posters", o.posters)
+	if o.batch > 0 {
+		mode += fmt.Sprintf(", batches of %d", o.batch)
+	}
 	if o.rate > 0 {
 		mode = fmt.Sprintf("%d/s", o.rate)
 	}

@@ -20,6 +20,7 @@ import (
 type load struct {
 	o        options
 	url, key string
+	kind     string // content type
 	dest     *sink
 	client   *http.Client
 	filler   string
@@ -33,8 +34,12 @@ func newLoad(o options, url, key string, dest *sink) *load {
 	random := make([]byte, o.size/2)
 	_, _ = rand.Read(random)
 	conns := max(o.posters, 256)
+	kind := "application/json"
+	if o.batch > 0 {
+		url, kind = url+"/batch", "application/x-ndjson"
+	}
 	return &load{
-		o: o, url: url, key: key, dest: dest, filler: hex.EncodeToString(random),
+		o: o, url: url, key: key, kind: kind, dest: dest, filler: hex.EncodeToString(random),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns, MaxConnsPerHost: conns}},
 	}
 }
@@ -44,7 +49,7 @@ func (l *load) warm(ctx context.Context) error {
 	if !l.post(ctx, time.Now()) {
 		return fmt.Errorf("first event was refused")
 	}
-	if l.dest.drain(1, 10*time.Second) > 0 {
+	if l.dest.drain(l.accepted.Load(), 10*time.Second) > 0 {
 		return fmt.Errorf("first event did not arrive")
 	}
 	l.latency.reset()
@@ -84,30 +89,43 @@ func (l *load) run(ctx context.Context) {
 	}
 }
 
-// post sends one event and reports whether it was accepted.
+// post sends one event, or one batch of them, and reports whether all of it was accepted.
 func (l *load) post(ctx context.Context, due time.Time) bool {
-	n := l.next.Add(1) - 1
-	body := fmt.Appendf(nil, `{"type":"bench.event","data":{"n":%d,"at":%d,"filler":%q}}`, n, due.UnixNano(), l.filler)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(body))
+	n := int64(max(l.o.batch, 1))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(l.body(n, due)))
 	if err != nil {
 		return false
 	}
 	req.Header.Set("Authorization", "Bearer "+l.key)
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", l.kind)
 	resp, err := l.client.Do(req)
 	if err != nil {
-		l.refused.Add(1)
+		l.refused.Add(n)
 		return false
 	}
-	_, _ = io.Copy(io.Discard, resp.Body)
+	answer, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
+	accepted := n
 	if resp.StatusCode != http.StatusAccepted {
-		l.refused.Add(1)
+		accepted = 0
+	} else if l.o.batch > 0 {
+		accepted -= int64(bytes.Count(answer, []byte(`"error":`)))
+	}
+	l.accepted.Add(accepted)
+	if l.refused.Add(n - accepted); accepted < n {
 		return false
 	}
-	l.accepted.Add(1)
 	l.latency.add(time.Since(due))
 	return true
+}
+
+// body is n events, one a line.
+func (l *load) body(n int64, due time.Time) (body []byte) {
+	last := l.next.Add(n)
+	for i := last - n; i < last; i++ {
+		body = fmt.Appendf(body, `{"type":"bench.event","data":{"n":%d,"at":%d,"filler":%q}}`+"\n", i, due.UnixNano(), l.filler)
+	}
+	return body
 }
 
 // sink is the destination.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,21 +21,39 @@ func setReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 
+// LinesType is the media type of a body that holds one JSON text a line.
+const LinesType = "application/x-ndjson"
+
 // CheckContentType accepts a body without a type, application/json and any +json type, with any parameters.
 func CheckContentType(r *http.Request) error {
+	_, err := contentType(r, "must be application/json")
+	return err
+}
+
+// CheckBatchType accepts LinesType besides, and reports whether it is that.
+func CheckBatchType(r *http.Request) (lines bool, err error) {
+	kind, err := contentType(r, "must be application/json or "+LinesType, LinesType)
+	return kind == LinesType, err
+}
+
+// contentType returns the media type of a request's body, empty for JSON, if it is JSON or one of others.
+func contentType(r *http.Request, want string, others ...string) (string, error) {
 	if values := r.Header.Values("Content-Encoding"); len(values) > 0 && !strings.EqualFold(strings.Join(values, ","), "identity") {
-		return Invalid("content-encoding", "compressed bodies are not accepted; send the JSON as it is")
+		return "", Invalid("content-encoding", "compressed bodies are not accepted; send the JSON as it is")
 	}
 	values := r.Header.Values("Content-Type")
 	if len(values) == 0 || len(values) == 1 && values[0] == "application/json" {
-		return nil
+		return "", nil
 	}
 	kind, _, err := mime.ParseMediaType(values[0])
-	if len(values) > 1 || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) ||
-		kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-		return Invalid("content-type", "is %.100q, but must be application/json", values[0])
+	switch {
+	case len(values) > 1 || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter):
+	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
+		return "", nil
+	case slices.Contains(others, kind):
+		return kind, nil
 	}
-	return nil
+	return "", Invalid("content-type", "is %.100q, but %s", values[0], want)
 }
 
 // ReadBody reads the whole body into buf, at most limit bytes. Memory grows with what has arrived, never

@@ -107,16 +107,19 @@ func From(err error) *Error {
 
 // errorBody is the wire form.
 type errorBody struct {
-	Error struct {
-		Type      string `json:"type"`
-		Message   string `json:"message"`
-		Param     string `json:"param,omitempty"`
-		Code      string `json:"code,omitempty"`
-		Run       string `json:"run_id,omitempty"`
-		Queued    *int   `json:"queued,omitempty"`
-		DocURL    string `json:"doc_url"`
-		RequestID string `json:"request_id"`
-	} `json:"error"`
+	Error ErrorView `json:"error"`
+}
+
+// ErrorView is what a client reads of an Error.
+type ErrorView struct {
+	Type      string `json:"type"`
+	Message   string `json:"message"`
+	Param     string `json:"param,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Run       string `json:"run_id,omitempty"`
+	Queued    *int   `json:"queued,omitempty"`
+	DocURL    string `json:"doc_url"`
+	RequestID string `json:"request_id"`
 }
 
 // DocsPath is where the types of errors are explained, each at an anchor of its own name.
@@ -130,13 +133,6 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
 			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID), slog.String("error", e.Error()))
 	}
-	var body errorBody
-	body.Error.Type, body.Error.Message, body.Error.Param, body.Error.Code = e.Type, e.text(), e.Param, e.Code
-	if body.Error.Run = e.Run; e.Run != "" {
-		body.Error.Queued = &e.Queued
-	}
-	info := InfoOf(r)
-	body.Error.DocURL, body.Error.RequestID = cmp.Or(info.docs, DocsPath)+"#"+e.Type, info.ID
 	h := w.Header()
 	h.Del("Content-Length")
 	if e.Status == http.StatusUnauthorized {
@@ -145,5 +141,18 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
-	WriteJSON(w, e.Status, body)
+	WriteJSON(w, e.Status, errorBody{ViewOf(r, e)})
+}
+
+// ViewOf is an error as it stands in answers: alone, or as the part of a request that went wrong.
+func ViewOf(r *http.Request, e *Error) ErrorView {
+	info := InfoOf(r)
+	v := ErrorView{
+		Type: e.Type, Message: e.text(), Param: e.Param, Code: e.Code, Run: e.Run,
+		DocURL: cmp.Or(info.docs, DocsPath) + "#" + e.Type, RequestID: info.ID,
+	}
+	if e.Run != "" {
+		v.Queued = &e.Queued
+	}
+	return v
 }

@@ -9,6 +9,9 @@ import (
 // MaxDepth bounds how deep the JSON of a request may be nested inside any member.
 const MaxDepth = 64
 
+// envelopeDepth is MaxDepth for what holds several requests: each of them is judged for itself, by MaxDepth.
+const envelopeDepth = 1000
+
 // Member of a JSON object: its name decoded, its value as the bytes that stood in the request.
 type Member struct {
 	Name  string
@@ -32,11 +35,17 @@ func (e *DuplicateError) Error() string { return fmt.Sprintf("member %q stands t
 // ParseObject splits one JSON object into its members, appended to dst. The whole text is judged: syntax
 // (RFC 8259), UTF-8, nesting, nothing behind the end. Duplicates are judged in this object only: objects
 // inside of it are the business of who reads them. Values share the bytes of b.
-func ParseObject(dst []Member, b []byte) ([]Member, error) {
+func ParseObject(dst []Member, b []byte) ([]Member, error) { return parseObject(dst, b, MaxDepth) }
+
+// ParseEnvelope is ParseObject for an object that carries requests which are judged one by one: it lets through
+// what is nested too deep for one of them.
+func ParseEnvelope(b []byte) ([]Member, error) { return parseObject(nil, b, envelopeDepth) }
+
+func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 	if !utf8.Valid(b) {
 		return nil, &SyntaxError{Reason: "text is not UTF-8"}
 	}
-	s := scanner{b: b}
+	s := scanner{b: b, deepest: deepest}
 	s.space()
 	if s.peek() != '{' {
 		return nil, s.fault("an object is wanted")
@@ -62,8 +71,13 @@ func ParseObject(dst []Member, b []byte) ([]Member, error) {
 }
 
 // ParseArray splits one JSON array into its elements, judged as ParseObject judges.
-func ParseArray(b []byte) ([][]byte, error) {
-	s := scanner{b: b}
+func ParseArray(b []byte) ([][]byte, error) { return parseArray(b, MaxDepth) }
+
+// ParseEnvelopeArray is ParseArray for a member of what ParseEnvelope has read.
+func ParseEnvelopeArray(b []byte) ([][]byte, error) { return parseArray(b, envelopeDepth) }
+
+func parseArray(b []byte, deepest int) ([][]byte, error) {
+	s := scanner{b: b, deepest: deepest}
 	s.space()
 	if s.peek() != '[' {
 		return nil, s.fault("an array is wanted")
@@ -97,8 +111,9 @@ func String(b []byte) (string, error) {
 // scanner walks JSON text and remembers nothing but its place. It judges what json.Valid judges, in 60 %
 // of its time, and knows depth and the bytes of members besides: sending an event pays for it every time.
 type scanner struct {
-	b []byte
-	i int
+	b       []byte
+	i       int
+	deepest int // how deep containers may be nested
 }
 
 func (s *scanner) fault(reason string) error { return &SyntaxError{Offset: s.i, Reason: reason} }
@@ -155,8 +170,8 @@ func (s *scanner) value(depth int) error {
 
 // members skips an object; each is told of the members, nil for nobody.
 func (s *scanner) members(depth int, each func(name, value []byte) error) error {
-	if depth > MaxDepth {
-		return s.fault(fmt.Sprintf("nesting is deeper than %d", MaxDepth))
+	if depth > s.deepest {
+		return s.fault(fmt.Sprintf("nesting is deeper than %d", s.deepest))
 	}
 	s.i++
 	if s.space(); s.peek() == '}' {
@@ -194,8 +209,8 @@ func (s *scanner) members(depth int, each func(name, value []byte) error) error 
 
 // elements skips an array; each is told of the elements, nil for nobody.
 func (s *scanner) elements(depth int, each func(value []byte)) error {
-	if depth > MaxDepth {
-		return s.fault(fmt.Sprintf("nesting is deeper than %d", MaxDepth))
+	if depth > s.deepest {
+		return s.fault(fmt.Sprintf("nesting is deeper than %d", s.deepest))
 	}
 	s.i++
 	if s.space(); s.peek() == ']' {

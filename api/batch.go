@@ -1,0 +1,340 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	// maxBatch and maxBatchBody bound one batch, in events and bytes.
+	maxBatch, maxBatchBody = 1000, 5 << 20
+	// maxBatchBodies bounds the batches that this node holds in memory, maxBatches those of them that it stores at
+	// once: four fit into what may wait for one partition. A slow sender keeps others from the first alone.
+	maxBatchBodies, maxBatches = 32, 4
+	// batchWait is how long a batch waits for its turn.
+	batchWait = 5 * time.Second
+	// maxBatchClaims bounds the items with an idempotency key that are stored at once.
+	maxBatchClaims = 64
+	// maxBatchWarnings bounds what is said about members that nobody knows.
+	maxBatchWarnings = 20
+)
+
+// batchItem is one event of a batch: what was sent, and what became of it.
+type batchItem struct {
+	sending
+	raw    []byte // as it was sent
+	key    string // for repeats; empty = none
+	id     id.ID  // zero while it is not stored
+	status event.Status
+	err    error
+	again  bool // its key was used before: its status is to be read
+}
+
+// batchView is the line about one item: its id and status, or its error.
+type batchView struct {
+	Index  int            `json:"index"`
+	ID     string         `json:"id,omitempty"`
+	Status event.Status   `json:"status,omitempty"`
+	Error  *web.ErrorView `json:"error,omitempty"`
+}
+
+// batch is one request with several events.
+type batch struct {
+	api      *API
+	r        *http.Request
+	ep       *control.Endpoint
+	common   sent
+	items    []batchItem
+	warnings []warning
+	forgot   bool // the limiter store was away: repeats may not be recognised
+}
+
+// sendBatch stores up to 1,000 events. Each is judged and stored for itself; only what is wrong with the request
+// as a whole refuses all of them.
+func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	ep, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	repeatable, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	lines, err := web.CheckBatchType(r)
+	if err != nil {
+		return err
+	}
+	if err := batchTurn(r.Context(), a.batchBodies); err != nil {
+		return err
+	}
+	defer func() { <-a.batchBodies }()
+	var body bytes.Buffer
+	if err := web.ReadBody(r, &body, maxBatchBody); err != nil {
+		return err
+	}
+	if err := batchTurn(r.Context(), a.batches); err != nil {
+		return err
+	}
+	defer func() { <-a.batches }()
+	b := &batch{api: a, r: r, ep: ep, common: sentEvent(r, ep)}
+	if lines { // of the request, not of an event
+		for i := range b.common.Header {
+			if f := &b.common.Header[i]; f.Name == "Content-Type" {
+				f.Value = "application/json"
+			}
+		}
+	}
+	fault := b.parse(body.Bytes(), lines)
+	if fault == nil && !ep.Enabled {
+		fault = errDisabled()
+	}
+	if repeatable == "" {
+		if fault != nil {
+			return fault
+		}
+		return b.answer(w, b.store())
+	}
+	return b.once(w, repeatable, body.Bytes(), fault)
+}
+
+// batchTurn waits until there is room for another batch.
+func batchTurn(ctx context.Context, room chan struct{}) error {
+	enough := time.NewTimer(batchWait)
+	defer enough.Stop()
+	select {
+	case room <- struct{}{}:
+		return nil
+	case <-enough.C:
+	case <-ctx.Done(): // to nobody
+	}
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+		Message: "this node has " + strconv.Itoa(cap(room)) + " other batches in hand; nothing was stored, send it again"}
+}
+
+// parse splits the request into its items and judges each of them. It returns what is wrong with the request.
+func (b *batch) parse(body []byte, lines bool) error {
+	raw, err := batchLines(body), error(nil)
+	if !lines {
+		raw, err = b.envelope(body)
+	}
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 || len(raw) > maxBatch {
+		return web.Invalid("events", "must be 1 to %d events", maxBatch)
+	}
+	b.items = make([]batchItem, len(raw))
+	for i := range raw {
+		x := &b.items[i]
+		x.raw = raw[i]
+		if x.parse(b.api.cfg.MaxBody); x.fault != nil {
+			x.err = below(indexed("events", i), x.fault)
+		}
+		for _, w := range x.warnings {
+			b.warn(web.Join(indexed("events", i), w.Param), w.Message)
+		}
+	}
+	return nil
+}
+
+func (b *batch) warn(param, message string) {
+	if len(b.warnings) < maxBatchWarnings {
+		b.warnings = append(b.warnings, warning{param, message})
+	}
+}
+
+// envelope returns the events of {events: […]}.
+func (b *batch) envelope(body []byte) ([][]byte, error) {
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	members, err := web.ParseEnvelope(body)
+	if err != nil {
+		return nil, web.SyntaxFault("", err)
+	}
+	var events []byte
+	for _, m := range members {
+		if m.Name == "events" {
+			events = m.Value
+			continue
+		}
+		b.warn(m.Name, "unknown member, ignored"+didYouMean(m.Name, []string{"events"}))
+	}
+	switch {
+	case events == nil:
+		return nil, web.Invalid("events", "is required")
+	case kindOf(events) != kindArray:
+		return nil, web.Invalid("events", "must be an array of 1 to %d events", maxBatch)
+	}
+	items, err := web.ParseEnvelopeArray(events)
+	if err != nil {
+		return nil, web.SyntaxFault("events", err)
+	}
+	return items, nil
+}
+
+// batchLines are the lines of NDJSON; empty ones are no events, and are not counted.
+func batchLines(body []byte) (out [][]byte) {
+	for line := range bytes.Lines(body) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			out = append(out, line)
+		}
+		if len(out) > maxBatch {
+			break // too many: how many more does not matter
+		}
+	}
+	return out
+}
+
+// parse judges {type, data, idempotency_key?}.
+func (x *batchItem) parse(maxBody int64) {
+	if int64(len(x.raw)) > maxBody {
+		x.fault = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " + strconv.FormatInt(maxBody, 10) + " bytes"}
+		return
+	}
+	members, err := web.ParseObject(make([]web.Member, 0, 4), x.raw)
+	if err != nil {
+		x.fault = web.SyntaxFault("", err)
+		return
+	}
+	for _, m := range members {
+		switch m.Name {
+		case "type", "data":
+		case "idempotency_key":
+			if x.fault = x.setKey(m.Value); x.fault != nil {
+				return
+			}
+		case "id":
+			x.fault = web.Invalid("id", "is given by the service; to recognise repeats send an idempotency_key")
+			return
+		default:
+			known := []string{"type", "data", "idempotency_key"}
+			x.warnings = append(x.warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, known)})
+		}
+	}
+	x.judge(members)
+}
+
+// setKey reads the key of an item; null is none.
+func (x *batchItem) setKey(raw []byte) error {
+	if kindOf(raw) == kindNull {
+		return nil
+	}
+	if kindOf(raw) == kindString {
+		x.key, _ = web.String(raw)
+	}
+	if !validIdempotencyKey(x.key) {
+		return web.Invalid("idempotency_key", "must be a string of 1 to %d printable ASCII characters", maxIdempotencyKey)
+	}
+	return nil
+}
+
+// below says of a part of the request what was said of it alone.
+func below(path string, err error) error {
+	e, ok := errors.AsType[*web.Error](err)
+	if !ok {
+		return err
+	}
+	moved := *e
+	if moved.Param = path; e.Param != "" {
+		moved.Param = web.Join(path, e.Param)
+	}
+	moved.Message = strings.TrimPrefix(moved.Message, "the body ")
+	return &moved
+}
+
+// once answers a batch under an Idempotency-Key. The key holds the request to its first body; each item without a key
+// of its own takes the request's and its index, so that a repeat stores what the first call did not, and nothing twice.
+func (b *batch) once(w http.ResponseWriter, key string, body []byte, fault error) error {
+	d, err := b.api.deps.IDs.New(b.ep.Partition)
+	if err != nil {
+		return err
+	}
+	o := b.api.once(b.r, b.ep, key, body, d)
+	o.key += "\x00" // apart from the keys of items, which have none of these
+	claim, err := o.claim(b.r.Context())
+	if err != nil {
+		return err
+	}
+	switch {
+	case claim.State == limit.ClaimStored:
+		w.Header().Set("Idempotent-Replayed", "true")
+		if refused := strings.HasPrefix(claim.Note, refused); refused && fault == nil { // disabled then
+			return errDisabled()
+		}
+	case claim.State == limit.ClaimUnavailable:
+		b.forgot = true
+	case fault != nil:
+		o.keep(w, refused+o.hash)
+	}
+	if fault != nil {
+		if b.forgot {
+			notRemembered(w)
+		}
+		return fault
+	}
+	for i := range b.items {
+		if b.items[i].key == "" {
+			b.items[i].key = key + "/" + strconv.Itoa(i)
+		}
+	}
+	err = b.store()
+	switch {
+	case claim.State != limit.ClaimNew:
+	case err == nil:
+		o.keep(w, o.hash)
+	default:
+		o.api.deps.Memory.Release(context.WithoutCancel(b.r.Context()), o.key, o.id)
+	}
+	return b.answer(w, err)
+}
+
+// answer writes one line for each item, in their order.
+func (b *batch) answer(w http.ResponseWriter, err error) error {
+	if b.forgot {
+		notRemembered(w)
+	}
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Data     []batchView `json:"data"`
+		Warnings []warning   `json:"warnings,omitempty"`
+	}{make([]batchView, len(b.items)), b.warnings}
+	for i := range b.items {
+		x, v := &b.items[i], &out.Data[i]
+		v.Index = i
+		if x.err == nil {
+			v.ID, v.Status = x.id.Text(id.Event), x.status
+			continue
+		}
+		view := web.ViewOf(b.r, itemFault(i, x.err))
+		v.Error = &view
+	}
+	web.WriteJSON(w, http.StatusAccepted, out)
+	return nil
+}
+
+// itemFault is the error of an item with its place in the request.
+func itemFault(i int, err error) *web.Error {
+	path := indexed("events", i)
+	e := *web.From(fault(err))
+	switch {
+	case e.Param == idempotencyHeader:
+		e.Param = web.Join(path, "idempotency_key")
+	case !strings.HasPrefix(e.Param, path):
+		e.Param = strings.TrimSuffix(web.Join(path, e.Param), ".")
+	}
+	return &e
+}

@@ -1,0 +1,173 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// store stores the items that are good. It returns the error of all of them when the log took none.
+func (b *batch) store() error {
+	// The caller going away does not end it: the events are complete.
+	ctx := context.WithoutCancel(b.r.Context())
+	b.storePlain(ctx)
+	same := b.storeKeyed(ctx)
+	b.readStatuses(ctx)
+	for i, first := range same {
+		b.copyFirst(&b.items[i], &b.items[first])
+	}
+	var away error
+	for i := range b.items {
+		x := &b.items[i]
+		if !x.id.IsZero() {
+			return nil
+		}
+		if e, ok := errors.AsType[*web.Error](x.err); ok && e.Status == http.StatusServiceUnavailable {
+			away = x.err
+		}
+	}
+	return away
+}
+
+// storePlain stores the items without a key, all at the same time.
+func (b *batch) storePlain(ctx context.Context) {
+	items, events := make([]*batchItem, 0, len(b.items)), make([]*event.Event, 0, len(b.items))
+	for i := range b.items {
+		x := &b.items[i]
+		if x.err != nil || x.key != "" {
+			continue
+		}
+		d, err := b.api.deps.IDs.New(b.ep.Partition)
+		if err != nil {
+			x.err = acceptFault(err)
+			continue
+		}
+		items, events = append(items, x), append(events, b.common.complete(d, &x.sending))
+	}
+	if len(events) == 0 {
+		return
+	}
+	for i, err := range b.api.deps.Accept.AcceptAll(ctx, events, b.ep) {
+		items[i].accepted(events[i], err)
+	}
+}
+
+func (x *batchItem) accepted(e *event.Event, err error) {
+	if err != nil {
+		x.err = acceptFault(err)
+		return
+	}
+	x.id, x.status = e.ID, event.Pending
+	if len(e.Dests) == 0 {
+		x.status = event.Skipped
+	}
+}
+
+// storeKeyed stores the items with a key, each by its two steps. It returns the items whose key an earlier item has,
+// with that one.
+func (b *batch) storeKeyed(ctx context.Context) map[int]int {
+	same, firsts := map[int]int{}, map[string]int{}
+	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(maxBatchClaims)
+	forgot := make(chan struct{}, 1)
+	for i := range b.items {
+		x := &b.items[i]
+		if x.err != nil || x.key == "" {
+			continue
+		}
+		if first, ok := firsts[x.key]; ok {
+			same[i] = first
+			continue
+		}
+		firsts[x.key] = i
+		g.Go(func() error {
+			if !b.storeOnce(ctx, limited, x) {
+				select {
+				case forgot <- struct{}{}:
+				default:
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // what went wrong stands in the items
+	b.forgot = b.forgot || len(forgot) > 0
+	return same
+}
+
+// storeOnce stores an item unless its key was used before, and reports whether that is remembered. All items of a
+// batch together wait for others' claims until limited ends.
+func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
+	d, err := b.api.deps.IDs.New(b.ep.Partition)
+	if err != nil {
+		x.err = acceptFault(err)
+		return true
+	}
+	o := b.api.once(b.r, b.ep, x.key, x.raw, d)
+	claim, err := o.claim(limited)
+	switch {
+	case err != nil:
+		x.err = err
+		return true
+	case claim.State == limit.ClaimStored:
+		x.id, x.status, x.again = claim.Event, event.Pending, true
+		return true
+	}
+	e := b.common.complete(d, &x.sending)
+	e.IdempotencyKey = x.key
+	err = b.api.deps.Accept.Accept(ctx, e, b.ep)
+	x.accepted(e, err)
+	switch {
+	case claim.State == limit.ClaimUnavailable:
+		return false
+	case err == nil:
+		return o.api.deps.Memory.Stored(ctx, o.key, o.id, o.hash, idempotencyWindow) == nil
+	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
+		b.api.deps.Memory.Release(ctx, o.key, o.id)
+	}
+	return true // after any other error the event may yet arrive
+}
+
+// readStatuses reads what became of the events that were stored before. What cannot be read now is pending, as far
+// as anybody knows.
+func (b *batch) readStatuses(ctx context.Context) {
+	var ids []id.ID
+	for i := range b.items {
+		if b.items[i].again {
+			ids = append(ids, b.items[i].id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	rows, err := b.api.deps.Events.Summaries(ctx, b.ep.Account, ids)
+	if err != nil {
+		return
+	}
+	for i := range b.items {
+		if row, ok := rows[b.items[i].id]; ok && b.items[i].again {
+			b.items[i].status = row.Status
+		}
+	}
+}
+
+// copyFirst answers an item whose key an earlier one of the same batch has.
+func (b *batch) copyFirst(x, first *batchItem) {
+	if sha256.Sum256(x.raw) != sha256.Sum256(first.raw) {
+		x.err = &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: "idempotency_key",
+			Message: "stands at another event of this batch, with other content; a new event needs a new key"}
+		return
+	}
+	x.id, x.status, x.err = first.id, first.status, first.err
+}

@@ -1,0 +1,286 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const lines = "application/x-ndjson"
+
+func (c *client) batchTarget() string {
+	c.t.Helper()
+	return "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events/batch"
+}
+
+// batchOf is a batch of items that are written out.
+func batchOf(items ...string) string { return `{"events":[` + strings.Join(items, ",") + `]}` }
+
+func TestBatch(t *testing.T) {
+	c := newClient(t)
+	target := c.batchTarget()
+	items := []string{`{"type":"a.b","data":{"n":0}}`, `{"type":"a.c","data":{"n": 1}}`, `{"data":{"n":2},"type":"a.d","extra":1}`}
+	for name, a := range map[string]*answer{
+		"JSON":   c.do("POST", target, batchOf(items...)).want(202),
+		"NDJSON": c.do("POST", target, strings.Join(items, "\r\n")+"\n\n", "Content-Type", lines+"; charset=utf-8").want(202),
+	} {
+		if n := len(a.get("data").([]any)); n != 3 {
+			t.Fatalf("%s: %d lines", name, n)
+		}
+		for i, want := range []string{`{"n":0}`, `{"n": 1}`, `{"n":2}`} {
+			line := fmt.Sprintf("data.%d.", i)
+			if a.get(line+"index") != float64(i) || a.get(line+"status") != "pending" || a.get(line+"error") != nil {
+				t.Errorf("%s: %s", name, a.raw)
+			}
+			d, err := id.Parse(id.Event, a.text(line+"id"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := c.fake.events[d]
+			if e == nil || !strings.HasSuffix(string(e.Body), `,"data":`+want+`}`) || !strings.HasPrefix(string(e.Body), `{"id":"`+d.Text(id.Event)+`"`) {
+				t.Errorf("%s: stored %+v", name, e)
+			}
+			if e.Source != event.SourceAPI || e.ContentType() != "application/json" && name == "NDJSON" {
+				t.Errorf("%s: source %s, content type %s", name, e.Source, e.ContentType())
+			}
+		}
+		if a.text("warnings.0.param") != "events[2].extra" {
+			t.Errorf("%s: %s", name, a.raw)
+		}
+	}
+	if row := c.do("POST", "/v1/endpoints/"+c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "enabled": false}}}).text("id")+
+		"/events/batch", batchOf(items[0])).want(202); row.text("data.0.status") != "skipped" {
+		t.Errorf("%s", row.raw)
+	}
+}
+
+func TestBatchItemsFailAlone(t *testing.T) {
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) { cfg.MaxBody = 1000 })
+	target := c.batchTarget()
+	good := `{"type":"a.b","data":{}}`
+	deep := func(n int) string {
+		return `{"type":"a.b","data":` + strings.Repeat(`{"a":`, n-1) + `{}` + strings.Repeat("}", n-1) + `}`
+	}
+	padded := func(n int) string { // an item of n bytes
+		frame := `{"type":"a.b","data":{"p":""}}`
+		return strings.Replace(frame, `""`, `"`+strings.Repeat("x", n-len(frame))+`"`, 1)
+	}
+	for _, x := range []struct{ item, kind, param string }{
+		{`{"data":{}}`, "invalid_request", ".type"},
+		{`{"type":"a b","data":{}}`, "invalid_request", ".type"},
+		{`{"type":"a.b"}`, "invalid_request", ".data"},
+		{`{"type":"a.b","data":[]}`, "invalid_request", ".data"},
+		{`{"type":"a.b","data":"x"}`, "invalid_request", ".data"},
+		{`{"type":"a.b","data":{},"id":"evt_1"}`, "invalid_request", ".id"},
+		{`{"type":"a.b","type":"a.b","data":{}}`, "invalid_request", ".type"},
+		{`{"type":"a.b","data":{},"idempotency_key":""}`, "invalid_request", ".idempotency_key"},
+		{`{"type":"a.b","data":{},"idempotency_key":7}`, "invalid_request", ".idempotency_key"},
+		{`{"type":"a.b","data":{},"idempotency_key":"` + strings.Repeat("k", 256) + `"}`, "invalid_request", ".idempotency_key"},
+		{`"x"`, "invalid_request", ""},
+		{`7`, "invalid_request", ""},
+		{`[]`, "invalid_request", ""},
+		{deep(65), "invalid_request", ""},
+		{padded(1001), "payload_too_large", ""},
+	} {
+		for _, a := range []*answer{
+			c.do("POST", target, batchOf(good, x.item, deep(64), padded(1000))).want(202),
+			c.do("POST", target, strings.Join([]string{good, x.item, deep(64), padded(1000)}, "\n"), "Content-Type", lines).want(202),
+		} {
+			for _, i := range []string{"0", "2", "3"} {
+				if a.get("data."+i+".error") != nil || a.text("data."+i+".id") == "" {
+					t.Errorf("%s: %s", x.item, a.raw)
+				}
+			}
+			if a.get("data.1.id") != nil || a.get("data.1.error.type") != x.kind || a.get("data.1.error.param") != "events[1]"+x.param {
+				t.Errorf("%s: %s", x.item, a.raw)
+			}
+			if text := a.text("data.1.error.message"); strings.Contains(text, "the body") || a.text("data.1.error.doc_url") == "" || a.text("data.1.error.request_id") == "" {
+				t.Errorf("%s: %s", x.item, a.raw)
+			}
+		}
+	}
+	if broken := c.do("POST", target, good+"\n{\"type\":\n", "Content-Type", lines).want(202); broken.text("data.1.error.param") != "events[1]" {
+		t.Errorf("%s", broken.raw)
+	}
+	if none := c.do("POST", target, batchOf(`{}`, `{}`)).want(202); none.get("data.1.error") == nil {
+		t.Errorf("%s", none.raw)
+	}
+}
+
+func TestBatchEnvelope(t *testing.T) {
+	c := newClient(t)
+	target := c.batchTarget()
+	good := `{"type":"a.b","data":{}}`
+	many := func(n int) string { return strings.TrimSuffix(strings.Repeat(good+",", n), ",") }
+	for body, param := range map[string]string{
+		"": "events", "{}": "events", `{"events":null}`: "events", `{"events":{}}`: "events", `{"events":[]}`: "events",
+		`{"events":[],"events":[]}`: "events", `[` + good + `]`: "", `{"events":[` + good: "", `{"events":[` + good + `]} x`: "",
+		batchOf(many(1001)): "events", `{"events":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`: "",
+	} {
+		c.do("POST", target, body).wantError(400, "invalid_request", param)
+	}
+	c.do("POST", target, "\n \n", "Content-Type", lines).wantError(400, "invalid_request", "events")
+	c.do("POST", target, strings.Repeat(good+"\n", 1001), "Content-Type", lines).wantError(400, "invalid_request", "events")
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/x-ndjson-2"} {
+		c.do("POST", target, batchOf(good), "Content-Type", kind).wantError(400, "invalid_request", "content-type")
+	}
+	if len(c.fake.events) != 0 {
+		t.Fatalf("%d events of refused batches were stored", len(c.fake.events))
+	}
+	if a := c.do("POST", target, batchOf(many(1000))).want(202); len(a.get("data").([]any)) != 1000 || len(c.fake.events) != 1000 {
+		t.Errorf("%d events", len(c.fake.events))
+	}
+	const most = 5 << 20
+	filled := func(n int) string { return batchOf(good) + strings.Repeat(" ", n-len(batchOf(good))) }
+	c.do("POST", target, filled(most)).want(202)
+	c.do("POST", target, filled(most+1)).wantError(400, "payload_too_large", "")
+	if a := c.do("POST", target, `{"event":[],"events":[`+good+`]}`).want(202); !strings.Contains(a.text("warnings.0.message"), "did you mean events") {
+		t.Errorf("%s", a.raw)
+	}
+	disabled := c.endpoint(map[string]any{"enabled": false}).text("id")
+	c.do("POST", "/v1/endpoints/"+disabled+"/events/batch", batchOf(good)).wantError(400, "invalid_state", "")
+	c.do("POST", "/v1/endpoints/ep_nope/events/batch", "broken").wantError(404, "not_found", "")
+	c.as(readKey).do("POST", target, "broken").wantError(403, "insufficient_scope", "")
+	if a := c.do("GET", target, nil).wantError(404, "not_found", ""); a.Header.Get("Allow") != "POST" {
+		t.Errorf("Allow %q", a.Header.Get("Allow"))
+	}
+}
+
+func TestBatchWhileTheLogIsAway(t *testing.T) {
+	c := newClient(t)
+	target := c.batchTarget()
+	taken := 0
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error {
+		if taken--; taken < 0 {
+			return stream.ErrFull
+		}
+		return nil
+	}
+	good := `{"type":"a.b","data":{}}`
+	a := c.do("POST", target, batchOf(good, `{}`, good)).wantError(503, "unavailable", "")
+	if a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	taken = 1
+	a = c.do("POST", target, batchOf(good, `{}`, good)).want(202)
+	if a.get("data.0.error") != nil || a.get("data.1.error.type") != "invalid_request" || a.get("data.2.error.type") != "unavailable" || a.get("data.2.error.param") != "events[2]" {
+		t.Errorf("%s", a.raw)
+	}
+	if strings.Contains(c.log.String(), "level=ERROR") {
+		t.Errorf("an outage fills the log:\n%s", c.log)
+	}
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return errors.New("no answer") }
+	if text := c.do("POST", target, batchOf(good)).want(503).text("error.message"); !strings.Contains(text, "may or may not") {
+		t.Errorf("an unknown outcome is called %q", text)
+	}
+}
+
+func TestBatchKeysOfItems(t *testing.T) {
+	redis, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := c.batchTarget()
+	item := func(key string, n int) string {
+		return fmt.Sprintf(`{"type":"a.b","data":{"n":%d},"idempotency_key":%q}`, n, key)
+	}
+	a := c.do("POST", target, batchOf(item("k1", 1), item("k2", 2), item("k1", 1), item("k1", 3))).want(202)
+	if a.get("data.0.id") != a.get("data.2.id") || a.get("data.3.error.type") != "idempotency_mismatch" || a.get("data.3.error.param") != "events[3].idempotency_key" {
+		t.Errorf("%s", a.raw)
+	}
+	if len(c.fake.events) != 2 {
+		t.Fatalf("%d events", len(c.fake.events))
+	}
+	first, _ := id.Parse(id.Event, a.text("data.0.id"))
+	c.fake.details[first] = func(x *event.Detail) { x.Status = event.Delivered }
+	if c.fake.events[first].IdempotencyKey != "k1" {
+		t.Errorf("stored with the key %q", c.fake.events[first].IdempotencyKey)
+	}
+	b := c.do("POST", target, strings.Join([]string{item("k3", 3), item("k2", 2), item("k1", 1), item("k2", 9)}, "\n"), "Content-Type", lines).want(202)
+	if b.get("data.2.id") != a.get("data.0.id") || b.get("data.2.status") != "delivered" || b.get("data.1.id") != a.get("data.1.id") ||
+		b.get("data.1.status") != "pending" || b.get("data.3.error.type") != "idempotency_mismatch" || len(c.fake.events) != 3 {
+		t.Errorf("%s, %d events", b.raw, len(c.fake.events))
+	}
+	redis.SetError("away")
+	if x := c.do("POST", target, batchOf(item("k1", 1))).want(202); x.Header.Get("Idempotency-Status") != "unavailable" || len(c.fake.events) != 4 {
+		t.Errorf("%s, %d events", x.raw, len(c.fake.events))
+	}
+}
+
+func TestBatchRefusedByTheLogMayBeSentAgain(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := c.batchTarget()
+	full := true
+	c.fake.AcceptFunc = func(_ context.Context, e *event.Event) error {
+		if full && e.Type == "a.c" {
+			return stream.ErrFull
+		}
+		return nil
+	}
+	body := batchOf(`{"type":"a.b","data":{}}`, `{"type":"a.c","data":{}}`, `{"type":"a.d"}`)
+	first := c.sendOnce(target, "whole", body).want(202).replayed(false)
+	if first.get("data.1.error.type") != "unavailable" {
+		t.Fatalf("%s", first.raw)
+	}
+	full = false
+	again := c.sendOnce(target, "whole", body).want(202).replayed(true)
+	if again.get("data.0.id") != first.get("data.0.id") || again.get("data.1.error") != nil || again.get("data.2.error.param") != "events[2].data" || len(c.fake.events) != 2 {
+		t.Errorf("%s, %d events", again.raw, len(c.fake.events))
+	}
+	third := c.sendOnce(target, "whole", body).want(202).replayed(true)
+	if third.get("data.1.id") != again.get("data.1.id") || len(c.fake.events) != 2 {
+		t.Errorf("%s, %d events", third.raw, len(c.fake.events))
+	}
+	c.sendOnce(target, "whole", body+" ").wantError(400, web.IdempotencyMismatch, "Idempotency-Key")
+	c.sendOnce(target, "bad", `{"events":[]}`).wantError(400, "invalid_request", "events")
+	c.sendOnce(target, "bad", `{"events":[]}`).wantError(400, "invalid_request", "events").replayed(true)
+	full = true
+	only := batchOf(`{"type":"a.c","data":{}}`)
+	c.sendOnce(target, "none", only).wantError(503, "unavailable", "")
+	full = false
+	c.sendOnce(target, "none", only).want(202).replayed(false)
+}
+
+// Several clients send the same batch at the same time: each of its events is stored once.
+func TestParallelBatchesWithOneKey(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := c.batchTarget()
+	items := make([]string, 100)
+	for i := range items {
+		items[i] = fmt.Sprintf(`{"type":"a.b","data":{"n":%d}}`, i)
+	}
+	answers := make([]*answer, 6)
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() { answers[i] = c.do("POST", target, batchOf(items...), "Idempotency-Key", "one") })
+	}
+	wg.Wait()
+	for _, a := range answers {
+		if a.Status != 202 || a.get("data.99.id") != answers[0].get("data.99.id") {
+			t.Errorf("%d %.300s", a.Status, a.raw)
+		}
+	}
+	if len(c.fake.events) != len(items) {
+		t.Errorf("%d events", len(c.fake.events))
+	}
+}
+
+func TestBatchCountsAsOneSend(t *testing.T) {
+	c := newClient(t, withRates(0, 0, 2))
+	target := c.batchTarget()
+	body := batchOf(`{"type":"a.b","data":{}}`, `{"type":"a.b","data":{}}`, `{"type":"a.b","data":{}}`)
+	if a := c.do("POST", target, body).want(202); a.Header.Get("X-RateLimit-Limit") != "2" {
+		t.Errorf("limit %q", a.Header.Get("X-RateLimit-Limit"))
+	}
+	c.do("POST", target, body).want(202)
+	c.do("POST", target, body).wantError(429, "rate_limited", "")
+}

@@ -1,0 +1,64 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// What is accepted together is answered one by one: in order of the events, whatever order the log answers in.
+func TestAcceptAll(t *testing.T) {
+	broken := errors.New("broken")
+	n := 0
+	w := newWorld(t, options{produce: func(next Producer) Producer {
+		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
+			switch n++; n % 3 {
+			case 0:
+				done(r, stream.ErrFull)
+			case 1:
+				next.Produce(topic, p, r, done)
+			default:
+				done(r, broken)
+			}
+		})
+	}})
+	events := make([]*event.Event, 999)
+	for i := range events {
+		events[i] = &event.Event{Source: event.SourceAPI, Verdict: event.VerdictUnverified, Body: fmt.Appendf(nil, "%d", i)}
+	}
+	errs := w.ingest.Acceptor().AcceptAll(t.Context(), events, w.endpoints[token])
+	var want []string
+	for i, err := range errs {
+		full, unknown := errors.Is(err, stream.ErrFull), errors.Is(err, ErrUnknown)
+		switch i % 3 {
+		case 0:
+			want = append(want, string(events[i].Body))
+			if err != nil {
+				t.Fatalf("event %d: %v", i, err)
+			}
+		case 1:
+			if full || !unknown || !errors.Is(err, broken) {
+				t.Fatalf("event %d: %v", i, err)
+			}
+		default:
+			if !full || unknown {
+				t.Fatalf("event %d: %v", i, err)
+			}
+		}
+	}
+	stored := w.stored()
+	if len(stored) != len(want) {
+		t.Fatalf("%d events are stored, want %d", len(stored), len(want))
+	}
+	for i, e := range stored {
+		if string(e.Body) != want[i] {
+			t.Fatalf("event %d of the log is %s, want %s", i, e.Body, want[i])
+		}
+	}
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")); got != 333 {
+		t.Errorf("%v unknown outcomes are counted", got)
+	}
+}
