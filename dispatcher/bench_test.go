@@ -66,7 +66,7 @@ func BenchmarkMarkBehindAHungRequest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.putBack()
-		if _, holes, _ := p.take(); holes != 6 {
+		if _, holes, _, _ := p.take(); holes != 6 {
 			b.Fatal(holes)
 		}
 	}

@@ -41,11 +41,12 @@ func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
 		return
 	}
 	marks := make(map[stream.Partition]stream.Mark)
-	holes := 0
+	holes, leftOut := 0, int64(0)
 	for _, p := range parts {
-		if mark, n, ok := p.take(); ok {
+		if mark, n, left, ok := p.take(); ok {
 			marks[p.id] = mark
 			holes += n
+			leftOut += left
 		}
 	}
 	if len(marks) == 0 {
@@ -59,6 +60,7 @@ func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
 		return
 	}
 	d.metrics.holes.Set(float64(holes))
+	d.metrics.leftOut.Set(float64(leftOut))
 	d.faults.at(crashCommit)
 }
 

@@ -38,7 +38,7 @@
 //  2. The follow-up is in the log before the outcome that speaks of it, and both before the offset is
 //     committed (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsProducedUntilItIsTaken).
 //  3. After a crash no more is done again than was done since the last commit, was in flight, or had no
-//     room in the metadata (TestHolesSurviveRestart).
+//     room in the metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing).
 //  4. No attempt is early; it is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
 //     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor29Seconds, TestDeepTier).
 //  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does

@@ -20,6 +20,7 @@ type metrics struct {
 	commitErrors  prometheus.Counter
 	withoutHoles  prometheus.Counter
 	holes         prometheus.Gauge
+	leftOut       prometheus.Gauge
 	retired       prometheus.Counter
 }
 
@@ -47,11 +48,13 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "relay_dispatch_commits_without_holes_total", Help: "Partitions committed without their metadata, which the brokers found too large."}),
 		holes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_dispatch_commit_holes", Help: "Stretches done beyond the committed offsets, in the last commit."}),
+		leftOut: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_dispatch_commit_left_out", Help: "Records done beyond the committed offsets for which the last commit had no room: a crash would repeat them."}),
 	}
 	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.retired,
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.leftOut, m.retired,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -243,18 +243,19 @@ func (p *partition) settle() {
 	}
 }
 
-// take returns the mark to commit if there is something new.
-func (p *partition) take() (stream.Mark, int, bool) {
+// take returns the mark to commit if there is something new, how many holes it has, and how many records that
+// are done have no room in it.
+func (p *partition) take() (mark stream.Mark, holes int, leftOut int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dirty || p.tracker.mark < 0 {
-		return stream.Mark{}, 0, false
+		return stream.Mark{}, 0, 0, false
 	}
 	p.dirty = false
-	holes := p.tracker.holes(stream.MaxHoles)
-	return stream.Mark{
-		Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch(), Metadata: stream.EncodeHoles(p.tracker.mark, holes),
-	}, len(holes), true
+	runs := p.tracker.holes()
+	mark = stream.Mark{Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch()}
+	mark.Metadata, leftOut = stream.EncodeHoles(mark.Offset, runs)
+	return mark, len(runs), leftOut, true
 }
 
 // putBack makes the next commit try again.

@@ -81,7 +81,7 @@ func TestStoppedPartition(t *testing.T) {
 		t.Fatal("drained with a job in flight")
 	default:
 	}
-	if mark, _, ok := p.take(); !ok || mark.Offset != 1 {
+	if mark, _, _, ok := p.take(); !ok || mark.Offset != 1 {
 		t.Fatalf("mark %+v", mark)
 	}
 	s1.done()

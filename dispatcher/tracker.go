@@ -145,25 +145,19 @@ func (t *tracker) leaderEpoch() int32 {
 	return t.epochs[0].epoch
 }
 
-// holes are the done stretches beyond the mark, at most limit of them, lowest first, and those of an
-// earlier owner that were not passed yet.
-func (t *tracker) holes(limit int) []stream.Hole {
+// holes are the done stretches beyond the mark, lowest first, and those of an earlier owner that were not
+// passed yet. There is at most one more of them than there are undone records, of which a partition has few
+// thousand, and what the earlier owner left.
+func (t *tracker) holes() []stream.Hole {
 	var runs []stream.Hole
-	for o := t.mark; o < t.next && len(runs) < limit; {
-		if !t.isDone(o) {
-			o = t.nextDone(o)
-			continue
-		}
-		r := stream.Hole{From: o}
-		for o < t.next && t.isDone(o) {
-			o++
-		}
-		r.To = o
+	for o := t.nextThatIs(true, t.mark); o < t.next; {
+		r := stream.Hole{From: o, To: t.nextThatIs(false, o)}
 		runs = append(runs, r)
+		o = t.nextThatIs(true, r.To)
 	}
 	for _, s := range t.skip {
 		s.From = max(s.From, t.next)
-		if s.From >= s.To || len(runs) == limit {
+		if s.From >= s.To {
 			continue
 		}
 		if n := len(runs); n > 0 && runs[n-1].To == s.From {
@@ -175,11 +169,17 @@ func (t *tracker) holes(limit int) []stream.Hole {
 	return runs
 }
 
-// nextDone is the first done offset from o on, or next.
-func (t *tracker) nextDone(o int64) int64 {
-	i := o - t.base
-	for w := i / trackerWord; w < int64(len(t.words)); w++ {
-		if rest := t.words[w] >> (i % trackerWord); rest != 0 {
+// nextThatIs is the first offset from o on that is done, or is not, or next.
+func (t *tracker) nextThatIs(done bool, o int64) int64 {
+	for i := o - t.base; o < t.next; {
+		word := uint64(0)
+		if w := i / trackerWord; w < int64(len(t.words)) {
+			word = t.words[w]
+		}
+		if !done {
+			word = ^word
+		}
+		if rest := word >> (i % trackerWord); rest != 0 {
 			return min(o+int64(bits.TrailingZeros64(rest)), t.next)
 		}
 		step := trackerWord - i%trackerWord

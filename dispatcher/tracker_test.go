@@ -33,7 +33,7 @@ func TestTrackerMarkAndHoles(t *testing.T) {
 		if tr.mark != mark {
 			t.Errorf("%s: mark %d, want %d", name, tr.mark, mark)
 		}
-		if d := cmp.Diff(want, tr.holes(stream.MaxHoles)); d != "" {
+		if d := cmp.Diff(want, tr.holes()); d != "" {
 			t.Errorf("%s: holes: %s", name, d)
 		}
 	}
@@ -58,12 +58,12 @@ func TestTrackerAcrossWords(t *testing.T) {
 	for o := int64(n); o > 1; o-- {
 		tr.done(o)
 	}
-	if d := cmp.Diff(holes(2, n+1), tr.holes(stream.MaxHoles)); tr.mark != 1 || d != "" {
+	if d := cmp.Diff(holes(2, n+1), tr.holes()); tr.mark != 1 || d != "" {
 		t.Fatalf("mark %d, holes %s", tr.mark, d)
 	}
 	tr.done(1)
-	if tr.mark != n+1 || tr.holes(stream.MaxHoles) != nil {
-		t.Fatalf("mark %d, holes %v", tr.mark, tr.holes(stream.MaxHoles))
+	if tr.mark != n+1 || tr.holes() != nil {
+		t.Fatalf("mark %d, holes %v", tr.mark, tr.holes())
 	}
 	if len(tr.words) > minTrackerWords {
 		t.Fatalf("%d words are kept for nothing", len(tr.words))
@@ -83,7 +83,7 @@ func TestTrackerSkipsHolesOfTheOwnerBefore(t *testing.T) {
 		t.Fatal(d)
 	}
 	// What lies beyond the records that were read yet must survive the next commit.
-	if d := cmp.Diff(holes(11, 13, 20, 21), tr.holes(stream.MaxHoles)); d != "" {
+	if d := cmp.Diff(holes(11, 13, 20, 21), tr.holes()); d != "" {
 		t.Fatal(d)
 	}
 	if tr.add(12, 3) {
@@ -110,21 +110,6 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	want(0)
 	tr.done(5)
 	want(1)
-}
-
-// No more holes are counted than a commit carries.
-func TestTrackerHolesAreLimited(t *testing.T) {
-	var tr tracker
-	tr.start(0, 1, nil)
-	for o := range int64(5000) {
-		tr.add(o, 1)
-		if o%2 == 1 {
-			tr.done(o)
-		}
-	}
-	if n := len(tr.holes(stream.MaxHoles)); n != stream.MaxHoles {
-		t.Fatalf("%d holes, want %d", n, stream.MaxHoles)
-	}
 }
 
 // Against a model: the mark is the lowest offset that is not done, and the holes are exactly what is
@@ -160,7 +145,7 @@ func TestCommitNeverPassesUndone(t *testing.T) {
 			}
 		}
 		skipped := make([]bool, len(isDone))
-		for _, h := range tr.holes(1 << 30) {
+		for _, h := range tr.holes() {
 			for o := h.From; o < h.To; o++ {
 				skipped[o-start] = true
 			}
@@ -194,8 +179,8 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 			for life := r.IntN(1500); life > 0; life-- {
 				switch {
 				case r.IntN(50) == 0:
-					left := tr.holes(stream.MaxHoles)
-					mark, metadata, sinceCommit = tr.mark, stream.EncodeHoles(tr.mark, left), 0
+					mark, sinceCommit = tr.mark, 0
+					metadata, _ = stream.EncodeHoles(mark, tr.holes())
 				case next < records && (len(open) == 0 || r.IntN(2) == 0):
 					if tr.add(next, 1) {
 						open = append(open, next)

@@ -100,7 +100,8 @@ func (b *bench) retry(topic string, e *event.Event, dest string) (offset int64) 
 func (b *bench) commit(topic string, partition int32, mark int64, holes ...stream.Hole) {
 	b.t.Helper()
 	p := stream.Partition{Topic: topic, Index: partition}
-	committed := stream.Mark{Offset: mark, LeaderEpoch: -1, Metadata: stream.EncodeHoles(mark, holes)}
+	committed := stream.Mark{Offset: mark, LeaderEpoch: -1}
+	committed.Metadata, _ = stream.EncodeHoles(mark, holes)
 	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
 	if err != nil {
 		b.t.Fatal(err)

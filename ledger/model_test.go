@@ -339,7 +339,8 @@ func (m *model) commitOne(p stream.Partition, room int) {
 			holes = append(holes, stream.Hole{From: o, To: o + 1})
 		}
 	}
-	m.log.marks[p] = stream.Mark{Offset: mark, Metadata: stream.EncodeHoles(mark, holes)}
+	metadata, _ := stream.EncodeHoles(mark, holes)
+	m.log.marks[p] = stream.Mark{Offset: mark, Metadata: metadata}
 }
 
 // crash forgets what is in memory.

@@ -44,7 +44,7 @@ func TestBacklogs(t *testing.T) {
 	}
 	commit := func(mark int64, holes ...Hole) {
 		t.Helper()
-		if err := m.Commit(t.Context(), map[Partition]Mark{{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: EncodeHoles(mark, holes)}}); err != nil {
+		if err := m.Commit(t.Context(), map[Partition]Mark{{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: metadata(t, mark, holes...)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

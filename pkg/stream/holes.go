@@ -5,43 +5,136 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"sort"
+	"strings"
 )
 
 // Hole is a stretch of offsets [From, To) that a group has finished beyond the offset that it committed.
 type Hole struct{ From, To int64 }
 
-// MaxHoles is how many holes a commit carries at most.
-const MaxHoles = 1000
-
 // Kafka brokers take 4 KB of metadata with a commit by default.
 const (
-	maxHolesEncoded  = 4096
-	holesPrefix      = "h1:" // names the encoding, so that a later one can be told apart
-	maxHolesBytes    = (maxHolesEncoded - len(holesPrefix)) / 4 * 3
-	maxUvarintLength = 10
+	maxHolesEncoded = 4096
+	holesPrefix     = "h2:" // names the encoding, so that another one can be told apart
+	maxHolesBytes   = (maxHolesEncoded - len(holesPrefix)) * 6 / 8
 )
 
-// EncodeHoles writes holes beyond mark, ascending, as the metadata of a commit: pairs of unsigned varints,
-// gap and length, in base64. Holes that do not fit are left out: their records will be done twice, none
-// is lost.
-func EncodeHoles(mark int64, holes []Hole) string {
+// Holes are written as a bitmap of what is finished from the mark on, one bit for an offset, the lowest bit of
+// the first byte for the mark itself. Equal bytes, all finished or nothing finished, are counted instead of
+// written. So a stretch costs as much as a pair of numbers where stretches are long, and a bit for each offset
+// where finished and unfinished ones are mixed: 24,552 offsets always fit, and millions where few are open.
+//
+// The bitmap is a sequence of groups: a head, how many equal bytes there are and of what kind, how many bytes
+// follow as they are, and these. The head has bit 7 for the kind (1 = finished), 4 bits for the first number and 3
+// for the second; a number that is too large for its bits has the rest behind the head, as an unsigned varint.
+const (
+	headFinished = 1 << 7
+	maxHeadEqual = 1<<4 - 1
+	maxHeadPlain = 1<<3 - 1
+	plainBits    = 3
+	maxEqual     = 1 << 37 // bytes; no log has more offsets
+)
+
+// EncodeHoles writes holes beyond mark, ascending and apart, as the metadata of a commit. Of what does not fit
+// the lowest part is kept; leftOut is how many finished records are not in it. They will be done twice, none is
+// lost.
+func EncodeHoles(mark int64, holes []Hole) (metadata string, leftOut int64) {
 	if len(holes) == 0 {
-		return ""
+		return "", 0
 	}
-	b := make([]byte, 0, min(len(holes)*2*maxUvarintLength, maxHolesBytes))
-	at := mark
-	for _, h := range holes[:min(len(holes), MaxHoles)] {
-		size := len(b)
-		b = binary.AppendUvarint(b, uint64(h.From-at))
-		b = binary.AppendUvarint(b, uint64(h.To-h.From))
-		if len(b) > maxHolesBytes {
-			b = b[:size]
-			break
+	var w bitmapWriter
+	at, open := int64(0), byte(0) // the byte that is being filled, and its bits
+	for _, h := range holes {
+		leftOut += h.To - h.From
+		for from, to := h.From-mark, h.To-mark; from < to; {
+			if index := from / 8; index > at {
+				w.add(open, 1)
+				w.add(0, index-at-1)
+				at, open = index, 0
+			}
+			if whole := (to - from) / 8; from%8 == 0 && whole > 0 {
+				w.add(0xff, whole)
+				at += whole
+				from += whole * 8
+				continue
+			}
+			n := min(to-from, 8-from%8)
+			open |= byte((1<<n - 1) << (from % 8))
+			from += n
 		}
-		at = h.To
 	}
-	return holesPrefix + base64.StdEncoding.EncodeToString(b)
+	if open != 0 {
+		w.add(open, 1)
+	}
+	w.group()
+	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), leftOut - w.finished
+}
+
+// bitmapWriter makes groups of the bytes of a bitmap until there is no room.
+type bitmapWriter struct {
+	out      []byte
+	full     bool
+	finished int64 // bits that are set in out
+
+	kind  byte  // of the group that is being made: 0 or 0xff
+	equal int64 // how many bytes of the kind it has
+	plain []byte
+}
+
+// add continues the bitmap with n equal bytes.
+func (w *bitmapWriter) add(b byte, n int64) {
+	switch {
+	case n == 0:
+	case b != 0 && b != 0xff:
+		for range n {
+			w.plain = append(w.plain, b)
+		}
+	case len(w.plain) > 0 || w.equal > 0 && w.kind != b:
+		w.group()
+		w.kind, w.equal = b, n
+	default:
+		w.kind = b
+		w.equal += n
+	}
+}
+
+// group writes what was added since the last one, as far as there is room.
+func (w *bitmapWriter) group() {
+	defer func() { w.kind, w.equal, w.plain = 0, 0, w.plain[:0] }()
+	if w.full || w.equal == 0 && len(w.plain) == 0 {
+		return
+	}
+	room := maxHolesBytes - len(w.out)
+	head := groupHead(w.kind, w.equal, len(w.plain))
+	if len(head) > room {
+		w.full = true
+		return
+	}
+	if over := len(head) + len(w.plain) - room; over > 0 {
+		w.full = true
+		w.plain = w.plain[:len(w.plain)-over]
+		head = groupHead(w.kind, w.equal, len(w.plain))
+	}
+	w.out = append(append(w.out, head...), w.plain...)
+	if w.kind != 0 {
+		w.finished += w.equal * 8
+	}
+	for _, b := range w.plain {
+		w.finished += int64(bits.OnesCount8(b))
+	}
+}
+
+func groupHead(kind byte, equal int64, plain int) []byte {
+	head := append(make([]byte, 0, 1+2*binary.MaxVarintLen64), kind&headFinished|
+		byte(min(equal, maxHeadEqual))<<plainBits|byte(min(plain, maxHeadPlain)))
+	if equal >= maxHeadEqual {
+		head = binary.AppendUvarint(head, uint64(equal-maxHeadEqual))
+	}
+	if plain >= maxHeadPlain {
+		head = binary.AppendUvarint(head, uint64(plain-maxHeadPlain))
+	}
+	return head
 }
 
 // Holes reads what EncodeHoles wrote. Metadata that is not ours is an error: the caller goes on without
@@ -50,27 +143,68 @@ func (m Mark) Holes() ([]Hole, error) {
 	if m.Metadata == "" {
 		return nil, nil
 	}
-	if len(m.Metadata) < len(holesPrefix) || m.Metadata[:len(holesPrefix)] != holesPrefix {
+	text, ours := strings.CutPrefix(m.Metadata, holesPrefix)
+	if !ours {
 		return nil, errors.New("decode holes: unknown encoding")
 	}
-	b, err := base64.StdEncoding.DecodeString(m.Metadata[len(holesPrefix):])
+	b, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("decode holes: %w", err)
 	}
 	var holes []Hole
-	for at := m.Offset; len(b) > 0; {
-		gap, n := binary.Uvarint(b)
-		if n <= 0 {
-			return nil, errors.New("decode holes: broken varint")
+	at := m.Offset
+	finish := func(from, to int64) {
+		if n := len(holes); n > 0 && holes[n-1].To == from {
+			holes[n-1].To = to
+		} else if from < to {
+			holes = append(holes, Hole{from, to})
 		}
-		length, k := binary.Uvarint(b[n:])
-		if k <= 0 || length == 0 || gap > 1<<40 || length > 1<<40 {
-			return nil, errors.New("decode holes: broken varint")
+	}
+	for len(b) > 0 {
+		kind, equal, plain, rest, err := readGroup(b)
+		if err != nil {
+			return nil, err
 		}
-		h := Hole{From: at + int64(gap), To: at + int64(gap) + int64(length)}
-		holes, at, b = append(holes, h), h.To, b[n+k:]
+		if b = rest; kind == headFinished {
+			finish(at, at+equal*8)
+		}
+		at += equal * 8
+		for _, set := range plain {
+			for ; set != 0; set &= set - 1 {
+				o := at + int64(bits.TrailingZeros8(set))
+				finish(o, o+1)
+			}
+			at += 8
+		}
 	}
 	return holes, nil
+}
+
+// readGroup takes the first group off the bitmap.
+func readGroup(b []byte) (kind byte, equal int64, plain, rest []byte, err error) {
+	head := b[0]
+	b = b[1:]
+	number := func(inHead, most byte) uint64 {
+		if inHead < most {
+			return uint64(inHead)
+		}
+		more, n := binary.Uvarint(b)
+		if n <= 0 || more > maxEqual {
+			err = errors.New("decode holes: broken number")
+			return 0
+		}
+		b = b[n:]
+		return more + uint64(most)
+	}
+	equal = int64(number(head>>plainBits&maxHeadEqual, maxHeadEqual))
+	size := number(head&maxHeadPlain, maxHeadPlain)
+	if err == nil && size > uint64(len(b)) {
+		err = errors.New("decode holes: cut off")
+	}
+	if err != nil {
+		return 0, 0, nil, nil, err
+	}
+	return head & headFinished, equal, b[:size], b[size:], nil
 }
 
 // Done says which records of one partition a group has finished. The zero value says none.

@@ -10,6 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// metadata of holes that all have room.
+func metadata(t testing.TB, mark int64, holes ...Hole) string {
+	t.Helper()
+	text, leftOut := EncodeHoles(mark, holes)
+	if leftOut != 0 {
+		t.Fatalf("%d finished records have no room", leftOut)
+	}
+	return text
+}
+
 func TestHolesRoundTrip(t *testing.T) {
 	for range 500 {
 		mark := rand.Int64N(1 << 40)
@@ -19,7 +29,7 @@ func TestHolesRoundTrip(t *testing.T) {
 			at = from + 1 + rand.Int64N(1<<rand.IntN(20))
 			runs = append(runs, Hole{from, at})
 		}
-		got, err := Mark{Offset: mark, Metadata: EncodeHoles(mark, runs)}.Holes()
+		got, err := Mark{Offset: mark, Metadata: metadata(t, mark, runs...)}.Holes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,32 +39,115 @@ func TestHolesRoundTrip(t *testing.T) {
 	}
 }
 
-// Beyond the limits the lowest holes are kept: what is left out is done again, nothing is skipped that
-// was not done.
-func TestHolesLimits(t *testing.T) {
-	var runs []Hole
-	for o := int64(0); o < 1<<40; o += 1 << 28 {
-		runs = append(runs, Hole{o + 1<<20, o + 1<<21})
+// regular are n stretches of done records with open ones between them.
+func regular(n int, open, done int64) (holes []Hole) {
+	for at := open; len(holes) < n; at += open + done {
+		holes = append(holes, Hole{at, at + done})
 	}
-	text := EncodeHoles(0, runs)
-	if len(text) > maxHolesEncoded {
-		t.Fatalf("%d bytes of metadata, at most %d are taken", len(text), maxHolesEncoded)
+	return holes
+}
+
+// What has room, in the bytes of the bitmap, and what of that which has not is left out: the highest.
+func TestHolesRoom(t *testing.T) {
+	one := func(from, to int64) []Hole { return []Hole{{from, to}} }
+	for name, c := range map[string]struct {
+		holes   []Hole
+		size    int
+		leftOut int64
+	}{
+		"nothing":                                 {nil, 0, 0},
+		"one record":                              {one(1, 2), 2, 0},
+		"a byte of them":                          {one(8, 16), 2, 0},
+		"behind a hung one":                       {one(1, 20_000), 5, 0},
+		"a day behind a hung one":                 {one(1, 1<<30), 7, 0},
+		"a day from now":                          {one(1<<30, 1<<30+8), 6, 0},
+		"14 equal bytes need no number":           {one(0, 14*8), 1, 0},
+		"15 do":                                   {one(0, 15*8), 2, 0},
+		"6 bytes as they are need no number":      {regular(6, 7, 1), 7, 0},
+		"7 do":                                    {regular(7, 7, 1), 9, 0},
+		"every other record":                      {regular(12_000, 1, 1), 3003, 0},
+		"two of three":                            {regular(8000, 1, 2), 3003, 0},
+		"one of a hundred open, 50,000 done":      {regular(505, 1, 99), 1012, 0},
+		"one of a thousand open, a million done":  {regular(1000, 1, 999), 3001, 0},
+		"half open as long as there is room":      {regular(12_264, 1, 1), maxHolesBytes, 0},
+		"half open, more than there is room":      {regular(12_264+1000, 1, 1), maxHolesBytes, 1000},
+		"far apart, more than there is room":      {regular(2000, 1<<20, 1<<20), maxHolesBytes - 1, 1 << 20 * (2000 - 383)},
+		"no room for the number of the last ones": {append(regular(12_264, 1, 1), Hole{1 << 20, 1 << 30}), maxHolesBytes, 1<<30 - 1<<20},
+	} {
+		text, leftOut := EncodeHoles(0, c.holes)
+		if len(text) > maxHolesEncoded {
+			t.Errorf("%s: %d bytes of metadata, at most %d are taken", name, len(text), maxHolesEncoded)
+		}
+		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(holesPrefix), 0)); n != c.size || leftOut != c.leftOut {
+			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, leftOut, c.size, c.leftOut)
+		}
+		got, err := Mark{Metadata: text}.Holes()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.Equal(lowest(c.holes, leftOut), got) {
+			t.Errorf("%s: %d holes came back, and they are not the lowest of %d", name, len(got), len(c.holes))
+		}
 	}
-	got, err := Mark{Metadata: text}.Holes()
-	if err != nil || len(got) < 300 || len(got) > MaxHoles {
-		t.Fatalf("%d holes, %v", len(got), err)
+}
+
+// lowest are holes without their last n records.
+func lowest(holes []Hole, n int64) []Hole {
+	holes = slices.Clone(holes)
+	for n > 0 {
+		last := &holes[len(holes)-1]
+		cut := min(n, last.To-last.From)
+		if n, last.To = n-cut, last.To-cut; last.From == last.To {
+			holes = holes[:len(holes)-1]
+		}
 	}
-	if d := cmp.Diff(runs[:len(got)], got); d != "" {
-		t.Fatal(d)
-	}
+	return holes
+}
+
+// Any bitmap comes back as it was, as far as it has room.
+func FuzzHoles(f *testing.F) {
+	f.Add(int64(0), []byte{1}, uint16(1))
+	f.Add(int64(7), []byte{0xff, 0, 3}, uint16(40))
+	f.Add(int64(1<<40), []byte("0123456789abcdef"), uint16(300))
+	f.Fuzz(func(t *testing.T, mark int64, pattern []byte, times uint16) {
+		mark &= 1<<50 - 1
+		var holes []Hole
+		for i, b := range slices.Repeat(pattern, int(times%1000)+1) {
+			for bit := range 8 {
+				o := mark + int64(i*8+bit)
+				if n := len(holes); b>>bit&1 == 0 {
+					continue
+				} else if n > 0 && holes[n-1].To == o {
+					holes[n-1].To++
+				} else {
+					holes = append(holes, Hole{o, o + 1})
+				}
+			}
+		}
+		text, leftOut := EncodeHoles(mark, holes)
+		if len(text) > maxHolesEncoded {
+			t.Fatalf("%d bytes of metadata", len(text))
+		}
+		got, err := Mark{Offset: mark, Metadata: text}.Holes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(lowest(holes, leftOut), got) {
+			t.Fatalf("%d holes came back, and they are not the lowest of %d", len(got), len(holes))
+		}
+		if len(holes) > 0 && leftOut > 0 && holes[len(holes)-1].To-leftOut-mark < 20_000 {
+			t.Fatalf("%d left out of %d offsets", leftOut, holes[len(holes)-1].To-mark)
+		}
+	})
 }
 
 func FuzzDecodeHoles(f *testing.F) {
 	f.Add(int64(0), "")
-	f.Add(int64(5), EncodeHoles(5, []Hole{{7, 9}, {20, 21}}))
+	f.Add(int64(5), metadata(f, 5, Hole{7, 9}, Hole{20, 21}))
 	f.Add(int64(0), "h1:AAAA")
 	f.Add(int64(0), "h2:AAAA")
-	f.Add(int64(0), holesPrefix+base64.StdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
+	f.Add(int64(0), "h2://////////////////")
+	f.Add(int64(0), holesPrefix+base64.RawStdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
 	f.Fuzz(func(t *testing.T, mark int64, text string) {
 		mark &= 1<<50 - 1
 		runs, err := Mark{Offset: mark, Metadata: text}.Holes()
@@ -76,7 +169,7 @@ func FuzzDecodeHoles(f *testing.F) {
 
 // What a commit says is done is what was counted one by one.
 func TestDone(t *testing.T) {
-	m := Mark{Offset: 5, Metadata: EncodeHoles(5, []Hole{{7, 9}, {20, 21}})}
+	m := Mark{Offset: 5, Metadata: metadata(t, 5, Hole{7, 9}, Hole{20, 21})}
 	var undone []int64
 	for o := range int64(25) {
 		if !m.Done().Has(o) {

@@ -64,7 +64,7 @@ func TestMarks(t *testing.T) {
 	m := join(t, c, GroupConfig{})
 	poll(t, m, func([]*Record) bool { return true })
 	at := Partition{Topic: Events}
-	want := Mark{Offset: 3, LeaderEpoch: -1, Metadata: EncodeHoles(3, []Hole{{5, 6}})}
+	want := Mark{Offset: 3, LeaderEpoch: -1, Metadata: metadata(t, 3, Hole{5, 6})}
 	if err := m.Commit(t.Context(), map[Partition]Mark{at: want}); err != nil {
 		t.Fatal(err)
 	}

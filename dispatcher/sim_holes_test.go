@@ -1,0 +1,77 @@
+package dispatcher
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Thousands of records are done out of order while the first hangs and every third is still to be done. Whether
+// the partition is given up in order or its owner dies, the next owner repeats none of those that are done,
+// and skips none of the others. Of more than a commit has room for it repeats what the metric told, not more.
+func TestNextOwnerRepeatsNothing(t *testing.T) {
+	stop := func(_ *Dispatcher, stop func()) { stop() }
+	crash := func(d *Dispatcher, stop func()) {
+		time.Sleep(2 * time.Second) // a commit
+		d.lost(d.assignment())      // and none after it
+		stop()
+	}
+	for name, c := range map[string]struct {
+		records, most int64 // and how many of those that are done have no room
+		leave         func(*Dispatcher, func())
+	}{
+		"given up":           {20_000, 0, stop},
+		"crash":              {20_000, 0, crash},
+		"given up, too many": {40_000, 12_000, stop},
+		"crash, too many":    {40_000, 12_000, crash},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				events := stream.Partition{Topic: stream.Events}
+				start := func() (*Dispatcher, *partition, func()) {
+					d, stop := w.start(testConfig())
+					time.Sleep(10 * time.Second) // the group forms
+					p := d.partition(events)
+					if p == nil {
+						t.Fatal("the partition was not assigned")
+					}
+					return d, p, stop
+				}
+				d, p, stop := start()
+				var done []*slot
+				for o := range c.records {
+					if s := p.add(o, 0); o%3 != 0 {
+						done = append(done, s)
+					}
+				}
+				for _, i := range rand.Perm(len(done)) {
+					done[i].done()
+				}
+				c.leave(d, stop)
+				told := int64(w.metric("relay_dispatch_commit_left_out", ""))
+				if told > c.most || c.most > 0 && told == 0 {
+					t.Errorf("%d of %d have no room, the metric says; at most %d", told, len(done), c.most)
+				}
+
+				_, p, _ = start()
+				repeated := int64(0)
+				for o := range c.records {
+					switch again := p.add(o, 0) != nil; {
+					case o%3 == 0 && !again:
+						t.Fatalf("offset %d was not done and is skipped", o)
+					case o%3 != 0 && again:
+						repeated++
+					}
+				}
+				if repeated != told {
+					t.Errorf("%d of %d are done again, the metric said %d", repeated, len(done), told)
+				}
+				if n := w.committed(events); n != 0 {
+					t.Errorf("committed %d, the first record hangs", n)
+				}
+			})
+		})
+	}
+}
