@@ -73,7 +73,7 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Failed, event.AttemptsExhausted}
 	case w.Run == "" && (w.Attempt > 1 || w.Parked != "") && d.superseded.has(delivery{w.Event.ID, w.Dest}):
 		return ending{event.Skipped, event.Superseded}
-	case !matches(dest.Filter, w.Event):
+	case !dest.Filter.Matches(w.Event.Type, w.Event.Body):
 		return ending{event.Skipped, event.Filtered}
 	}
 	return ending{}

@@ -101,12 +101,13 @@ type timing struct {
 	request  time.Duration // for one request of the background loops
 	snapshot time.Duration // between snapshots, if anything changed
 	look     time.Duration // between looks whether a snapshot is due
+	sweep    time.Duration // between looks for what has ended by age
 }
 
 func defaultTiming() timing {
 	return timing{
 		beat: 500 * time.Millisecond, beatGap: 20 * time.Millisecond,
 		lease: 5 * time.Second, strict: 5500 * time.Millisecond, courtesy: 300 * time.Millisecond,
-		write: 10 * time.Second, request: 2 * time.Second, snapshot: time.Hour, look: time.Second,
+		write: 10 * time.Second, request: 2 * time.Second, snapshot: time.Hour, look: time.Second, sweep: time.Minute,
 	}
 }

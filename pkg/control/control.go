@@ -141,6 +141,7 @@ func (c *Control) Run(ctx context.Context) error {
 	group.Go(func() error { return c.hear(running) })
 	group.Go(func() error { return c.beats(running) })
 	group.Go(func() error { return c.snapshots(running, from) })
+	group.Go(func() error { return c.sweep(running) })
 	group.Go(func() error { return c.begin(running) })
 	return stopped(ctx, group.Wait())
 }
@@ -195,7 +196,8 @@ func (c *Control) retry(ctx context.Context, what string, do func(context.Contex
 // the bootstrap keys are in and keys can be judged.
 func (c *Control) Ready() <-chan struct{} { return c.ready }
 
-// SetOwner tells whether this node owns partition 0 of events; the owner writes the snapshots.
+// SetOwner tells whether this node owns partition 0 of events; the owner writes the snapshots, and forgets what has
+// ended by age.
 func (c *Control) SetOwner(owner bool) { c.owner.Store(owner) }
 
 // pause waits for d or the end of ctx.

@@ -96,17 +96,27 @@ func add[P described[T], T any](ctx context.Context, c *Control, k kind, v P) (P
 // when another writer came first, and its error is returned as it is. What identifies the entity stays. When
 // nothing is altered nothing is written.
 func update[P described[T], T any](ctx context.Context, c *Control, k kind, id string, alter func(P) error) (P, error) {
+	v, told, err := quietly(ctx, c, k, id, alter)
+	if err == nil {
+		told()
+	}
+	return v, err
+}
+
+// quietly is update without the courtesy of waiting a moment for the other nodes; told is that.
+func quietly[P described[T], T any](ctx context.Context, c *Control, k kind, id string, alter func(P) error) (v P, told func(), err error) {
 	if err := c.running(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	before, after, res, err := c.change(ctx, k, id, func(old value) (value, error) { return altered(c, k, old.(P), alter) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if before != after {
-		c.courtesy(ctx, res)
-	}
-	return c.codec.value(after).(P), nil
+	return c.codec.value(after).(P), func() {
+		if before != after {
+			c.courtesy(ctx, res)
+		}
+	}, nil
 }
 
 // altered returns the entity after alter, or nil when it is the same.
@@ -147,6 +157,19 @@ func (c *Control) forget(ctx context.Context, k kind, id string) error {
 	}
 	_, err := c.write(ctx, c.newRecord(s, k, id, preExists, opForget), nil)
 	if err != nil {
+		return fmt.Errorf("forget %s %s: %w", k, id, err)
+	}
+	return nil
+}
+
+// forgetAt is forget for what nobody has changed since the revision; otherwise it does nothing.
+func (c *Control) forgetAt(ctx context.Context, k kind, id string, rev int64) error {
+	if err := c.running(ctx); err != nil {
+		return err
+	}
+	r := c.newRecord(c.view.Load().state, k, id, preRev, opForget)
+	r.Rev = rev
+	if _, err := c.write(ctx, r, nil); err != nil {
 		return fmt.Errorf("forget %s %s: %w", k, id, err)
 	}
 	return nil

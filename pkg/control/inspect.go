@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -51,15 +50,10 @@ func (c *Control) Lag(ctx context.Context) (int64, error) {
 // Seals are how many secrets each master key seals, by its name.
 func (c *Control) Seals() (map[string]int, error) {
 	n := make(map[string]int)
-	for e := range c.view.Load().sets[kindEndpoint].bySeq.below(math.MaxUint64) {
-		// Not through the cache: this walks over every endpoint, and would push out those in use.
-		v, err := decodeValue(e.kind, c.codec.unpack(e))
-		if err != nil {
-			return nil, err
-		}
+	err := c.eachWithSecrets(func(_ *entity, v value) {
 		eachSealed(v, func(_, _ string, s *Sealed) { n[s.keyName()]++ })
-	}
-	return n, nil
+	})
+	return n, err
 }
 
 // Inspect reads the configuration log as it stands without taking part: nothing is written, and no node

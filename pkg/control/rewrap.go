@@ -47,12 +47,12 @@ func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, er
 		return total, err
 	}
 	for range rewrapPasses {
-		ids, err := c.sealedElse()
-		if err != nil || len(ids) == 0 {
+		found, err := c.sealedElse()
+		if err != nil || len(found) == 0 {
 			return total, err
 		}
-		total.Entities += len(ids)
-		refused, err := c.rewrapAll(ctx, ids, &total, progress)
+		total.Entities += len(found)
+		refused, err := c.rewrapAll(ctx, found, &total, progress)
 		if err != nil {
 			return total, err
 		}
@@ -78,43 +78,57 @@ func (c *Control) peersHave(keyID string) error {
 	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrKeys, strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 
-// sealedElse are the ids of endpoints with a secret that another key seals than the first.
-func (c *Control) sealedElse() (ids []string, err error) {
-	for e := range c.view.Load().sets[kindEndpoint].bySeq.below(math.MaxUint64) {
-		v, err := decodeValue(e.kind, c.codec.unpack(e))
-		if err != nil {
-			return nil, err
-		}
+// sealedElse are the entities with a secret that another key seals than the first.
+func (c *Control) sealedElse() (found []*entity, err error) {
+	return found, c.eachWithSecrets(func(e *entity, v value) {
 		other := false
 		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.Seals(*s) })
 		if other {
-			ids = append(ids, e.id)
+			found = append(found, e)
 		}
-	}
-	return ids, nil
+	})
 }
 
-// rewrapAll seals the endpoints anew and returns those whose secrets do not open.
-func (c *Control) rewrapAll(ctx context.Context, ids []string, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
+// eachWithSecrets calls f for the entities of every kind that may hold secrets. It does not read through the
+// cache: it walks over all of them, and would push out those in use.
+func (c *Control) eachWithSecrets(f func(*entity, value)) error {
+	s := c.view.Load().state
+	for k := range kinds {
+		if !sealing(k) {
+			continue
+		}
+		for e := range s.sets[k].bySeq.below(math.MaxUint64) {
+			v, err := decodeValue(e.kind, c.codec.unpack(e))
+			if err != nil {
+				return err
+			}
+			f(e, v)
+		}
+	}
+	return nil
+}
+
+// rewrapAll seals the entities anew and returns those whose secrets do not open.
+func (c *Control) rewrapAll(ctx context.Context, found []*entity, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
 	var mu sync.Mutex // guards total and refused
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(rewrapWriters)
-	for _, id := range ids {
+	for _, e := range found {
 		group.Go(func() error {
 			n := 0
-			_, _, _, err := c.change(ctx, kindEndpoint, id, func(old value) (value, error) {
+			_, _, _, err := c.change(ctx, e.kind, e.id, func(old value) (value, error) {
 				var v value
 				var err error
-				v, n, err = c.reseal(old)
+				v, n, err = c.reseal(e.kind, old)
 				return v, err
 			})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case errors.Is(err, ErrSealed):
-				refused, n = append(refused, id), 0
+				refused, n = append(refused, e.id), 0
 			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
-				return fmt.Errorf("rewrap %s: %w", id, err)
+				return fmt.Errorf("rewrap %s: %w", e.id, err)
 			}
 			total.Done++
 			total.Secrets += n
@@ -127,14 +141,14 @@ func (c *Control) rewrapAll(ctx context.Context, ids []string, total *Rewrap, pr
 	return refused, err
 }
 
-// reseal returns a copy of an endpoint with every secret under the first key, and how many were not; nil
+// reseal returns a copy of a value with every secret under the first key, and how many were not; nil
 // when none was.
-func (c *Control) reseal(old value) (value, int, error) {
+func (c *Control) reseal(k kind, old value) (value, int, error) {
 	raw, err := json.Marshal(old)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode %s: %w", old.entityID(), err)
 	}
-	v, err := decodeValue(kindEndpoint, raw)
+	v, err := decodeValue(k, raw)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -155,13 +169,23 @@ func (c *Control) reseal(old value) (value, int, error) {
 	return v, n, nil
 }
 
+// sealing reports whether values of the kind may hold secrets that open again: those that eachSealed knows.
+func sealing(k kind) bool { return k == kindEndpoint || k == kindAnswer }
+
 // eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
 // secret that f changes is changed in the value.
 func eachSealed(v value, f func(entity, field string, s *Sealed)) {
-	e, ok := v.(*Endpoint)
-	if !ok {
-		return // no other kind holds secrets that open again
+	switch v := v.(type) {
+	case *Endpoint:
+		eachSealedOfEndpoint(v, f)
+	case *Answer:
+		if v.Answer != "" {
+			f(v.ID, FieldAnswer, &v.Answer)
+		}
 	}
+}
+
+func eachSealedOfEndpoint(e *Endpoint, f func(entity, field string, s *Sealed)) {
 	f(e.ID, FieldToken, &e.Token)
 	if e.Verification != nil {
 		for i := range e.Verification.Secrets {

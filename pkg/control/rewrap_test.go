@@ -66,7 +66,8 @@ func fill(v reflect.Value, path string, planted map[Sealed]bool) {
 // TestEachSealedFindsAll: a secret that is added to the configuration and forgotten here would be locked away
 // when its key is removed.
 func TestEachSealedFindsAll(t *testing.T) {
-	for _, v := range []value{&Endpoint{}, &Key{}, &Account{}} {
+	for k := range kinds {
+		v := newValue(k)
 		planted := make(map[Sealed]bool)
 		fill(reflect.ValueOf(v).Elem(), fmt.Sprintf("%T", v), planted)
 		eachSealed(v, func(_, _ string, s *Sealed) {
@@ -78,6 +79,9 @@ func TestEachSealedFindsAll(t *testing.T) {
 		})
 		for s := range planted {
 			t.Errorf("%s is not found", s)
+		}
+		if holds := strings.Contains(fmt.Sprintf("%+v", v), "sealed anew"); holds != sealing(k) {
+			t.Errorf("%s: has secrets is %v, and is passed over is %v", k, holds, !sealing(k))
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *Sealed) {

@@ -1,23 +1,25 @@
-package dispatcher
+package control
 
 import (
 	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
-
-	"github.com/eventrelay/relay/pkg/control"
-	"github.com/eventrelay/relay/pkg/event"
 )
 
-// matches reports whether the destination wants the event. A body that is not JSON matches no
-// condition on the body.
-func matches(f *control.Filter, e *event.Event) bool {
-	if f == nil {
-		return true
-	}
-	return (len(f.Types) == 0 || matchesType(f.Types, e.Type)) && (len(f.Body) == 0 || matchesBody(f.Body, e.Body))
+// Matches reports whether a destination with the filter wants an event of that type and body. A body that
+// is not JSON matches no condition on the body.
+func (f *Filter) Matches(typ string, body []byte) bool {
+	return f.MatchesType(typ) && (!f.OnBody() || matchesBody(f.Body, body))
 }
+
+// MatchesType is the part of Matches that needs no body.
+func (f *Filter) MatchesType(typ string) bool {
+	return f == nil || len(f.Types) == 0 || matchesType(f.Types, typ)
+}
+
+// OnBody reports whether there is a condition on the body.
+func (f *Filter) OnBody() bool { return f != nil && len(f.Body) > 0 }
 
 // matchesType knows exact types and prefixes: order.* stands for order. and anything behind it.
 func matchesType(patterns []string, typ string) bool {
