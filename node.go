@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
@@ -55,6 +56,7 @@ type node struct {
 	writer   *store.Writer
 	reader   *store.Reader
 	ledger   *ledger.Ledger // nil when it is off
+	notifier *notify.Sender
 	url      string
 	retrying sync.Mutex // held by the one command that puts buried records back
 }
@@ -94,7 +96,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startStore, n.startLedger, n.startDispatcher} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startStore, n.startLedger, n.startDispatcher, n.startNotifier} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err
@@ -240,6 +242,21 @@ func (n *node) startDispatcher() error {
 	return nil
 }
 
+// startNotifier prepares the way of alerts to people.
+func (n *node) startNotifier() error {
+	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+	if err != nil {
+		return err
+	}
+	operator, err := egress.NewOperator(n.s.EgressCAFile, n.s.DNSServer)
+	if err != nil {
+		return err
+	}
+	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Version: version},
+		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
+	return err
+}
+
 // owned hears which partitions of events this node dispatches; the owner of the first writes snapshots. The
 // ledger follows what is dispatched here.
 func (n *node) owned(partitions []int32) {
@@ -278,7 +295,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	a, err := api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer}, Limits: n.limiter, Memory: n.limiter,
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify,
 		})

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -59,6 +60,7 @@ type Settings struct {
 	APIRateSend      int      `flag:"api-rate-send" help:"the same for sending events, a batch being one request; serve 5000, dev no limit"`
 	ChdbLib          string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
 	LedgerSeconds    int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
+	SMTPURL          string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required where a password is; empty = no mail"`
 	LogLevel         string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	embedded bool // the engines are embedded: decided by the command, not by a setting
@@ -236,6 +238,11 @@ func (s Settings) Validate(name string) error {
 	for env, key := range map[string]string{"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			fault(env, "must be at least 16 printable characters")
+		}
+	}
+	if s.SMTPURL != "" {
+		if _, err := notify.ParseSMTP(s.SMTPURL); err != nil {
+			fault("RELAY_SMTP_URL", "%w", err)
 		}
 	}
 	for env, rate := range map[string]int{"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {

@@ -27,6 +27,7 @@ type Deps struct {
 	Commands Commander
 	Limits   Limits
 	Memory   Memory
+	Notifier Notifier
 	Egress   egress.Policy
 	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
 	Resolver *net.Resolver
@@ -48,7 +49,7 @@ func (d Deps) validate() error {
 	var errs []error
 	for name, there := range map[string]bool{
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
-		"Commands": d.Commands != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Commands": d.Commands != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -61,6 +62,7 @@ func (d Deps) validate() error {
 type Configuration interface {
 	Keys
 	Endpoints
+	AlertSettings
 }
 
 // Keys says who may call.

@@ -53,13 +53,7 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 	in.response(o, e.Provider, &e.Response)
 	o.flag("enabled", &e.Enabled)
 	in.metadata(o, e)
-	if alerts := o.object("alerts"); alerts != nil {
-		alerts.fixed("enabled", "true")
-		for _, name := range []string{"channels", "consecutive_failures", "failure_rate_percent", "muted_until"} {
-			alerts.fixed(name, "null")
-		}
-		alerts.done()
-	}
+	in.alerts(o, e)
 	in.dedup(o, e)
 	o.fixed("transformation", "null", "[]", `{"ops":[]}`)
 	o.flag("paused", &e.Paused)

@@ -15,27 +15,27 @@ import (
 // endpointView is an endpoint as it is read. Members of parts that this version does not have show their
 // only value, so that what is read can be sent back.
 type endpointView struct {
-	ID             string            `json:"id"`
-	Object         string            `json:"object"`
-	Name           string            `json:"name"`
-	Description    *string           `json:"description"`
-	Provider       string            `json:"provider"`
-	Verification   *verificationView `json:"verification"`
-	TypeSource     *string           `json:"type_source"`
-	Dedup          *control.Dedup    `json:"dedup"`
-	Destinations   []destinationView `json:"destinations"`
-	RetryPolicy    retryPolicyView   `json:"retry_policy"`
-	Alerts         alertsView        `json:"alerts"`
-	Transformation *struct{}         `json:"transformation"`
-	Response       control.Response  `json:"response"`
-	Enabled        bool              `json:"enabled"`
-	Paused         bool              `json:"paused"`
-	ScanPayloads   bool              `json:"scan_payloads"`
-	Metadata       map[string]string `json:"metadata"`
-	IngestURL      string            `json:"ingest_url"`
-	CreatedAt      web.Time          `json:"created_at"`
-	UpdatedAt      web.Time          `json:"updated_at"`
-	Warnings       []warning         `json:"warnings,omitempty"`
+	ID             string             `json:"id"`
+	Object         string             `json:"object"`
+	Name           string             `json:"name"`
+	Description    *string            `json:"description"`
+	Provider       string             `json:"provider"`
+	Verification   *verificationView  `json:"verification"`
+	TypeSource     *string            `json:"type_source"`
+	Dedup          *control.Dedup     `json:"dedup"`
+	Destinations   []destinationView  `json:"destinations"`
+	RetryPolicy    retryPolicyView    `json:"retry_policy"`
+	Alerts         endpointAlertsView `json:"alerts"`
+	Transformation *struct{}          `json:"transformation"`
+	Response       control.Response   `json:"response"`
+	Enabled        bool               `json:"enabled"`
+	Paused         bool               `json:"paused"`
+	ScanPayloads   bool               `json:"scan_payloads"`
+	Metadata       map[string]string  `json:"metadata"`
+	IngestURL      string             `json:"ingest_url"`
+	CreatedAt      web.Time           `json:"created_at"`
+	UpdatedAt      web.Time           `json:"updated_at"`
+	Warnings       []warning          `json:"warnings,omitempty"`
 }
 
 type verificationView struct {
@@ -90,12 +90,16 @@ type retryPolicyView struct {
 	RetryOn              []string `json:"retry_on"`
 }
 
-type alertsView struct {
-	Enabled             bool      `json:"enabled"`
-	Channels            *struct{} `json:"channels"`
-	ConsecutiveFailures *struct{} `json:"consecutive_failures"`
-	FailureRatePercent  *struct{} `json:"failure_rate_percent"`
-	MutedUntil          *struct{} `json:"muted_until"`
+type endpointAlertsView struct {
+	Enabled             bool     `json:"enabled"`
+	Channels            []string `json:"channels"` // null = all
+	ConsecutiveFailures *int     `json:"consecutive_failures"`
+	FailureRatePercent  *int     `json:"failure_rate_percent"`
+	MutedUntil          web.Time `json:"muted_until"`
+}
+
+func endpointAlerts(x control.EndpointAlerts) endpointAlertsView {
+	return endpointAlertsView{x.Enabled, x.Channels, x.ConsecutiveFailures, x.FailureRatePercent, web.Time(x.MutedUntil)}
 }
 
 // heldUntil is until when the breakers of destinations hold their deliveries, by id.
@@ -127,7 +131,7 @@ func (a *API) endpointView(e *control.Endpoint, revealed map[string]string, held
 	}
 	v := &endpointView{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
-		TypeSource: e.TypeSource, RetryPolicy: retryPolicyView(e.RetryPolicy), Alerts: alertsView{Enabled: true},
+		TypeSource: e.TypeSource, RetryPolicy: retryPolicyView(e.RetryPolicy), Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, Metadata: e.Metadata, IngestURL: a.cfg.BaseURL + "/in/" + token,
 		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),

@@ -43,6 +43,7 @@ type object struct {
 	path    string
 	members []web.Member
 	known   []string
+	bare    bool // its only member stands in the request without a name, as path
 }
 
 // newObject reads raw, which stands at path in the request.
@@ -90,7 +91,12 @@ func kindOf(raw []byte) string {
 	}
 }
 
-func (o *object) param(name string) string { return web.Join(o.path, name) }
+func (o *object) param(name string) string {
+	if o.bare {
+		return o.path + strings.TrimPrefix(name, o.members[0].Name)
+	}
+	return web.Join(o.path, name)
+}
 
 func (o *object) fail(name, format string, args ...any) { o.in.fail(o.param(name), format, args...) }
 

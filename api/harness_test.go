@@ -30,6 +30,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -274,7 +275,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
-		Events: f, Accept: f, Commands: f, Memory: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Events: f, Accept: f, Commands: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
 		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}
@@ -485,4 +486,9 @@ func answerDNS(conn net.Conn, addr netip.Addr) {
 			return
 		}
 	}
+}
+
+// Send takes every message.
+func (f *fake) Send(context.Context, notify.Channel, notify.Message) notify.Result {
+	return notify.Result{OK: true}
 }

@@ -50,6 +50,8 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{endpoint}/destinations/{destination}", methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": a.rotateSecret}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": a.purgeDestination}},
+		{"/v1/alerts", methods{"GET": a.readAlerts, "PATCH": a.updateAlerts}},
+		{"/v1/alerts/test", methods{"POST": a.testAlerts}},
 		{"/v1/me", methods{"GET": a.me}},
 	}
 }

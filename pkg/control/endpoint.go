@@ -27,6 +27,7 @@ type Endpoint struct {
 	Enabled      bool              `json:"enabled"`
 	Paused       bool              `json:"paused,omitempty"` // accept and store, deliver later
 	Dedup        *Dedup            `json:"dedup,omitempty"`
+	Alerts       *EndpointAlerts   `json:"alerts,omitempty"` // nil = as the account
 	Metadata     map[string]string `json:"metadata"`
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`

@@ -170,7 +170,7 @@ func (c *Control) reseal(k kind, old value) (value, int, error) {
 }
 
 // sealing reports whether values of the kind may hold secrets that open again: those that eachSealed knows.
-func sealing(k kind) bool { return k == kindEndpoint || k == kindAnswer }
+func sealing(k kind) bool { return k == kindEndpoint || k == kindAnswer || k == kindAlertSettings }
 
 // eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
 // secret that f changes is changed in the value.
@@ -182,6 +182,8 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		if v.Answer != "" {
 			f(v.ID, FieldAnswer, &v.Answer)
 		}
+	case *AlertSettings:
+		v.eachSealed(f)
 	}
 }
 

@@ -1,0 +1,197 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// AlertSettings are an account's.
+type AlertSettings interface {
+	AlertSettings() *control.AlertSettings
+	// UpdateAlertSettings calls change with a copy of the newest value, again after a conflict.
+	UpdateAlertSettings(ctx context.Context, change func(*control.AlertSettings) error) (*control.AlertSettings, error)
+}
+
+// Notifier makes one try to send a message, within a bounded time.
+type Notifier interface {
+	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
+}
+
+// alertsAnswer is the settings as they are read.
+type alertsAnswer struct {
+	Channels        channelsView       `json:"channels"`
+	Rules           control.AlertRules `json:"rules"`
+	CooldownSeconds int                `json:"cooldown_seconds"`
+	UpdatedAt       web.Time           `json:"updated_at"`
+	Warnings        []warning          `json:"warnings,omitempty"`
+}
+
+// channelsView shows every channel, null where none is saved.
+type channelsView struct {
+	Email   *control.AlertEmail `json:"email"`
+	Slack   *slackView          `json:"slack"`
+	Webhook *webhookView        `json:"webhook"`
+}
+
+type slackView struct {
+	Enabled    bool   `json:"enabled"`
+	WebhookURL string `json:"webhook_url"`
+}
+
+type webhookView struct {
+	Enabled   bool   `json:"enabled"`
+	URL       string `json:"url"`
+	SecretSet bool   `json:"secret_set"`
+	Secret    string `json:"secret,omitempty"` // only in the answer that made it
+}
+
+// alertsView shows the settings; revealed is the secret that this very answer may show, empty for none.
+func (a *API) alertsView(s *control.AlertSettings, revealed string) (*alertsAnswer, error) {
+	saved, err := notify.Open(a.deps.Keyring, s)
+	if err != nil {
+		return nil, err
+	}
+	v := &alertsAnswer{Rules: s.Rules, CooldownSeconds: s.CooldownSeconds, UpdatedAt: web.Time(s.UpdatedAt)}
+	v.Channels.Email = s.Email
+	for _, c := range saved {
+		switch c.Kind {
+		case notify.Slack:
+			v.Channels.Slack = &slackView{c.Enabled, notify.MaskURL(c.URL)}
+		case notify.Webhook:
+			v.Channels.Webhook = &webhookView{c.Enabled, notify.MaskURL(c.URL), true, revealed}
+		}
+	}
+	return v, nil
+}
+
+func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *control.Key) error {
+	view, err := a.alertsView(a.deps.Config.AlertSettings(), "")
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, view)
+	return nil
+}
+
+func (a *API) updateAlerts(w http.ResponseWriter, r *http.Request, _ *control.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	var in *alertsInput
+	after, err := a.deps.Config.UpdateAlertSettings(r.Context(), func(s *control.AlertSettings) error {
+		in = &alertsInput{api: a}
+		in.merge(body, s)
+		return in.err
+	})
+	if err != nil {
+		return err
+	}
+	view, err := a.alertsView(after, in.revealed)
+	if err != nil {
+		return err
+	}
+	view.Warnings = in.warnings
+	web.WriteJSON(w, http.StatusOK, view)
+	return nil
+}
+
+// Words of what became of a channel's test.
+const (
+	testSent    = "sent"
+	testFailed  = "failed"
+	testSkipped = "skipped" // the channel is disabled
+)
+
+// testResult is what became of one channel.
+type testResult struct {
+	Channel    notify.Kind      `json:"channel"`
+	Target     string           `json:"target"` // masked
+	OK         bool             `json:"ok"`
+	Status     string           `json:"status"`
+	HTTPStatus *int             `json:"http_status"`
+	Error      *event.ErrorCode `json:"error"`
+	Message    *string          `json:"message"`
+	DurationMS int64            `json:"duration_ms"`
+}
+
+// testAlerts sends a test message down every saved channel at once and reports each.
+func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *control.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	var in input
+	o := in.newObject("", body)
+	o.done()
+	if in.err != nil {
+		return in.err
+	}
+	saved, err := notify.Open(a.deps.Keyring, a.deps.Config.AlertSettings())
+	if err != nil {
+		return err
+	}
+	if len(saved) == 0 {
+		in.warn("channels", "no channel is saved, so nothing was sent; PATCH /v1/alerts adds one")
+	}
+	answer := struct {
+		Sent     int          `json:"sent"`
+		Failed   int          `json:"failed"`
+		Results  []testResult `json:"results"`
+		Warnings []warning    `json:"warnings,omitempty"`
+	}{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
+	for _, t := range answer.Results {
+		switch t.Status {
+		case testSent:
+			answer.Sent++
+		case testFailed:
+			answer.Failed++
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// testChannels waits for all of them: each has a bound of its own.
+func (a *API) testChannels(ctx context.Context, saved []notify.Saved) []testResult {
+	message := a.testMessage()
+	results := make([]testResult, len(saved))
+	var all sync.WaitGroup
+	for i, c := range saved {
+		t := &results[i]
+		t.Channel, t.Target, t.Status = c.Kind, c.Target(), testSkipped
+		if !c.Enabled {
+			continue
+		}
+		all.Go(func() {
+			r := a.deps.Notifier.Send(ctx, c.Channel, message)
+			t.OK, t.Status, t.DurationMS = r.OK, testSent, r.Duration.Milliseconds()
+			if r.Code != 0 {
+				t.HTTPStatus = &r.Code
+			}
+			if !r.OK {
+				t.Status, t.Error, t.Message = testFailed, &r.Error, &r.Message
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// testMessage has the shape of an alert and speaks of nothing.
+func (a *API) testMessage() notify.Message {
+	link := a.cfg.BaseURL + "/app"
+	return notify.Message{
+		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
+		Title: "Test alert from EventRelay", Text: fmt.Sprintf("Somebody asked %s to send a test down every alert channel. Nothing is wrong.", a.cfg.BaseURL),
+		Data: notify.AlertData{Rule: "test", DashboardURL: link},
+	}
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// rules merges rule by rule; null gives one, or all, their defaults.
+func (in *alertsInput) rules(o *object, r *control.AlertRules) {
+	defaults := control.DefaultAlertRules()
+	if o.isNull("rules") {
+		*r = defaults
+	}
+	rules := o.object("rules")
+	if rules == nil {
+		return
+	}
+	for _, x := range []struct {
+		name  string
+		reset func()
+		read  func(*object)
+	}{
+		{"delivery_failed", func() { r.DeliveryFailed = defaults.DeliveryFailed }, func(o *object) { o.flag("enabled", &r.DeliveryFailed.Enabled) }},
+		{"consecutive_failures", func() { r.ConsecutiveFailures = defaults.ConsecutiveFailures }, func(o *object) { threshold(o, &r.ConsecutiveFailures) }},
+		{"failure_rate", func() { r.FailureRate = defaults.FailureRate }, func(o *object) {
+			o.flag("enabled", &r.FailureRate.Enabled)
+			o.whole("percent", 1, 100, &r.FailureRate.Percent)
+			o.whole("window_seconds", minAlertWindow, maxAlertWindow, &r.FailureRate.WindowSeconds)
+			o.whole("min_attempts", 1, maxAlertAttempts, &r.FailureRate.MinAttempts)
+		}},
+		{"backlog_age", func() { r.BacklogAge = defaults.BacklogAge }, func(o *object) {
+			o.flag("enabled", &r.BacklogAge.Enabled)
+			o.whole("seconds", minAlertAge, maxAlertAge, &r.BacklogAge.Seconds)
+		}},
+		{"destination_state", func() { r.DestinationState = defaults.DestinationState }, func(o *object) { o.flag("enabled", &r.DestinationState.Enabled) }},
+		{"verification_failed", func() { r.VerificationFailed = defaults.VerificationFailed }, func(o *object) { threshold(o, &r.VerificationFailed) }},
+		{"usage", func() { r.Usage = defaults.Usage }, func(o *object) {
+			o.flag("enabled", &r.Usage.Enabled)
+			usagePercents(o, &r.Usage.Percent)
+		}},
+		{"finding", func() { r.Finding = defaults.Finding }, func(o *object) {
+			o.flag("enabled", &r.Finding.Enabled)
+			o.word("min_severity", &r.Finding.MinSeverity, severities...)
+		}},
+		{"recovery", func() { r.Recovery = defaults.Recovery }, func(o *object) { o.flag("enabled", &r.Recovery.Enabled) }},
+		{"processing_missing", func() { r.ProcessingMissing = defaults.ProcessingMissing }, func(o *object) {
+			o.flag("enabled", &r.ProcessingMissing.Enabled)
+			o.whole("minutes", 1, maxAlertMinutes, &r.ProcessingMissing.Minutes)
+		}},
+	} {
+		if rules.isNull(x.name) {
+			x.reset()
+		} else if rule := rules.object(x.name); rule != nil {
+			x.read(rule)
+			rule.done()
+		}
+	}
+	rules.done()
+}
+
+func threshold(o *object, r *control.AlertThresholdRule) {
+	o.flag("enabled", &r.Enabled)
+	o.whole("threshold", 1, maxAlertThreshold, &r.Threshold)
+}
+
+// usagePercents reads shares of the allowance, in any order, each once.
+func usagePercents(o *object, dst *[]int) {
+	const name = "percent"
+	if _, ok := o.raw(name); !ok {
+		return
+	}
+	elements := o.array(name, maxUsagePercents)
+	if len(elements) == 0 {
+		o.fail(name, "must be an array of 1 to %d integers", maxUsagePercents)
+		return
+	}
+	percents := make([]int, len(elements))
+	for i, raw := range elements {
+		n, ok := wholeOf(raw, 1, maxUsagePercent)
+		if !ok || slices.Contains(percents[:i], n) {
+			o.fail(indexed(name, i), "must be an integer from 1 to %d, each once", maxUsagePercent)
+			return
+		}
+		percents[i] = n
+	}
+	slices.Sort(percents)
+	*dst = percents
+}
+
+// endpointAlerts reads what an endpoint wants other than its account; null leaves all to the account again.
+func (in *endpointInput) alerts(o *object, e *control.Endpoint) {
+	const name = "alerts"
+	if o.isNull(name) {
+		e.Alerts = nil
+	}
+	x := o.object(name)
+	if x == nil {
+		return
+	}
+	next := e.AlertsOrDefault()
+	x.flag("enabled", &next.Enabled)
+	in.alertChannels(x, &next)
+	wholeOrNull(x, "consecutive_failures", 1, maxAlertThreshold, &next.ConsecutiveFailures)
+	wholeOrNull(x, "failure_rate_percent", 1, 100, &next.FailureRatePercent)
+	if x.isNull("muted_until") {
+		next.MutedUntil = time.Time{}
+	} else if raw, ok := x.take("muted_until", kindString); ok {
+		text, err := web.String(raw)
+		t, good := parseTime(text)
+		if err != nil || !good {
+			x.fail("muted_until", "must be a time such as 2026-08-21T22:24:36Z, or null")
+		}
+		next.MutedUntil = t
+	}
+	x.done()
+	if e.Alerts = &next; next.Enabled && next.Channels == nil && next.ConsecutiveFailures == nil && next.FailureRatePercent == nil && next.MutedUntil.IsZero() {
+		e.Alerts = nil
+	}
+}
+
+// alertChannels reads the names of channels; null means all, an empty list none.
+func (in *endpointInput) alertChannels(o *object, next *control.EndpointAlerts) {
+	const name = "channels"
+	if o.isNull(name) {
+		next.Channels = nil
+		return
+	}
+	if _, ok := o.raw(name); !ok {
+		return
+	}
+	all := control.AlertChannels()
+	elements := o.array(name, len(all))
+	next.Channels = make([]string, 0, len(elements))
+	for i, raw := range elements {
+		var text string
+		if kindOf(raw) == kindString {
+			text, _ = web.String(raw)
+		}
+		if !slices.Contains(all, text) || slices.Contains(next.Channels, text) {
+			o.fail(indexed(name, i), "must be one of email, slack, webhook, each once")
+			return
+		}
+		next.Channels = append(next.Channels, text)
+	}
+}
+
+// wholeOrNull is whole for a member that may be null.
+func wholeOrNull(o *object, name string, lo, hi int, dst **int) {
+	if o.isNull(name) {
+		*dst = nil
+		return
+	}
+	raw, ok := o.raw(name)
+	if !ok {
+		return
+	}
+	n, good := wholeOf(raw, lo, hi)
+	if !good {
+		o.fail(name, "must be an integer from %d to %d, or null", lo, hi)
+		return
+	}
+	*dst = &n
+}

@@ -1,0 +1,182 @@
+package notify
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/url"
+	"strconv"
+	"strings"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// SMTP is the operator's mail server.
+type SMTP struct {
+	host           string
+	port           int
+	user, password string
+	from           string
+	implicit       bool // TLS from the first byte (smtps)
+	starttls       gomail.TLSPolicy
+}
+
+// Ports of submission (RFC 6409, RFC 8314).
+const (
+	submissionPort  = 587
+	submissionsPort = 465
+)
+
+// ParseSMTP reads `smtp://user:password@host:port?from=address` or smtps, which is TLS from the first byte. With smtp
+// STARTTLS is required as soon as there is a password, otherwise used when the server offers it; `&tls=required` asks
+// for it in any case. Its errors never repeat the URL.
+func ParseSMTP(text string) (*SMTP, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" {
+		return nil, errors.New("want smtp:// or smtps://user:password@host:port?from=address")
+	}
+	m := &SMTP{host: u.Hostname(), port: submissionPort, implicit: u.Scheme == "smtps", starttls: gomail.TLSOpportunistic}
+	if m.implicit {
+		m.port = submissionsPort
+	}
+	if text := u.Port(); text != "" {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 {
+			return nil, errors.New("the port is none")
+		}
+		m.port = int(port)
+	}
+	if u.User != nil {
+		m.user = u.User.Username()
+		m.password, _ = u.User.Password()
+	}
+	query := u.Query()
+	switch wanted := query.Get("tls"); {
+	case wanted == "required", wanted == "" && m.password != "":
+		m.starttls = gomail.TLSMandatory
+	case wanted != "":
+		return nil, errors.New("tls is required or left out")
+	}
+	from, err := mail.ParseAddress(query.Get("from"))
+	if err != nil {
+		return nil, errors.New("from must be a mail address: …?from=relay@example.com")
+	}
+	m.from = from.String()
+	for name := range query {
+		if name != "from" && name != "tls" {
+			return nil, errors.New("the parameters are from and tls")
+		}
+	}
+	return m, nil
+}
+
+// sendMail sends one mail to each address over one connection, so that an address that is refused keeps the message
+// from nobody else. It has succeeded when every address took it.
+func (s *Sender) sendMail(ctx context.Context, c Channel, m Message) Result {
+	if s.mail == nil {
+		return Result{Error: CodeNotConfigured, Message: "no mail server is configured (RELAY_SMTP_URL)"}
+	}
+	client, err := s.mailClient(ctx)
+	if err != nil {
+		return Result{Error: event.CodeInternal, Message: egress.Message(err)}
+	}
+	letters := make([]*gomail.Msg, len(c.To))
+	for i, to := range c.To {
+		if letters[i], err = s.mail.letter(to, m); err != nil {
+			return Result{Error: event.CodeInternal, Message: egress.Message(err)}
+		}
+	}
+	err = client.DialAndSendWithContext(ctx, letters...)
+	var r Result
+	for i, l := range letters {
+		if l.IsDelivered() {
+			continue
+		}
+		if r.Refused == nil {
+			r.Refused = make(map[string]bool)
+		}
+		var refusal *gomail.SendError
+		permanent := errors.As(l.SendError(), &refusal) && !refusal.IsTemp() && refusal.Is(&gomail.SendError{Reason: gomail.ErrSMTPRcptTo})
+		r.Refused[c.To[i]] = !permanent
+	}
+	if len(r.Refused) == 0 { // what goes wrong after the last letter was taken is the server's business
+		return Result{OK: true}
+	}
+	r.Error, r.Message = CodeSMTP, egress.Message(err)
+	switch code := egress.Classify(err); {
+	case ctx.Err() != nil:
+		r.Error, r.Message = event.CodeTimeout, "the mail server did not take the message in time"
+	case code != event.CodeNetwork:
+		r.Error = code
+	}
+	return r
+}
+
+// mailClient makes the client of one try. Its connection is closed when ctx ends: the library bounds each command and
+// not all of them.
+func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
+	m := s.mail
+	conf := s.deps.TLS.Clone()
+	conf.ServerName = m.host
+	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
+		conn, err := s.deps.Dial(dialing, network, address)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { conn.Close() })
+		if !m.implicit {
+			return conn, nil
+		}
+		secure := tls.Client(conn, conf)
+		return secure, secure.HandshakeContext(dialing)
+	}
+	opts := []gomail.Option{
+		gomail.WithPort(m.port), gomail.WithTimeout(Timeout), gomail.WithDialContextFunc(dial), gomail.WithTLSConfig(conf), gomail.WithTLSPolicy(m.starttls),
+	}
+	if m.implicit {
+		opts = append(opts, gomail.WithSSL())
+	}
+	if m.user != "" {
+		// The library sends a password in clear over TLS only.
+		opts = append(opts, gomail.WithUsername(m.user), gomail.WithPassword(m.password),
+			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin, gomail.SMTPAuthCramMD5))
+	}
+	c, err := gomail.NewClient(m.host, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("prepare mail: %w", err)
+	}
+	return c, nil
+}
+
+// letter is the mail to one address.
+func (m *SMTP) letter(to string, msg Message) (*gomail.Msg, error) {
+	l := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	if err := l.From(m.from); err != nil {
+		return nil, fmt.Errorf("write sender: %w", err)
+	}
+	if err := l.To(to); err != nil {
+		return nil, fmt.Errorf("write recipient: %w", err)
+	}
+	_, domain, _ := strings.Cut(m.from, "@")
+	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))
+	l.SetDateWithValue(msg.At)
+	l.Subject(msg.Title)
+	l.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody answers it by machine
+	l.SetGenHeader("X-Relay-Type", msg.Type)
+	var b strings.Builder
+	b.WriteString(msg.Text + "\n\n")
+	for _, f := range msg.Facts {
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
+	}
+	if msg.Link != "" {
+		b.WriteString("\n" + msg.Link + "\n")
+	}
+	l.SetBodyString(gomail.TypeTextPlain, b.String())
+	return l, nil
+}

@@ -1,0 +1,306 @@
+package notify
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// world is a sender, and servers whose certificate it trusts.
+type world struct {
+	t    *testing.T
+	conf *tls.Config
+	ca   string
+}
+
+func newWorld(t *testing.T) *world {
+	conf, ca := testkit.Certificate(t)
+	return &world{t, conf, ca}
+}
+
+func (w *world) sender(smtpURL string) *Sender {
+	w.t.Helper()
+	transport, err := egress.NewTransport(egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(transport.CloseIdleConnections)
+	operator, err := egress.NewOperator(w.ca, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := New(Config{SMTPURL: smtpURL, Version: "test"}, Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// serve starts an HTTPS server.
+func (w *world) serve(h http.HandlerFunc) string {
+	srv := httptest.NewUnstartedServer(h)
+	srv.TLS = w.conf.Clone()
+	srv.StartTLS()
+	w.t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func message() Message {
+	return Message{
+		ID: "alrt_1", Type: "alert.destination.held", At: time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC),
+		Title: "Held: orders <eu> & more", Text: "The destination takes nothing.", Facts: []Fact{{"Endpoint", "ep_1"}}, Link: "https://relay.example.com/app",
+		Data: AlertData{Rule: "destination_state", Value: "breaker_open", DashboardURL: "https://relay.example.com/app"},
+	}
+}
+
+func TestWebhookIsSigned(t *testing.T) {
+	w := newWorld(t)
+	secret := sign.NewSecret()
+	var header http.Header
+	var body []byte
+	url := w.serve(func(_ http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		body, _ = io.ReadAll(r.Body)
+	})
+	r := w.sender("").Send(t.Context(), Channel{Kind: Webhook, URL: url, Secret: secret}, message())
+	if !r.OK || r.Code != 200 || r.Error != "" || r.Duration <= 0 {
+		t.Fatalf("result %+v", r)
+	}
+	var at int64
+	fmt.Sscan(header.Get("webhook-timestamp"), &at)
+	if want := sign.Sign([]sign.Secret{secret}, "alrt_1", time.Unix(at, 0), body); header.Get("webhook-signature") != want || header.Get("webhook-id") != "alrt_1" {
+		t.Errorf("headers %v, want signature %s", header, want)
+	}
+	const want = `{"id":"alrt_1","type":"alert.destination.held","timestamp":"2026-08-21T22:24:36.005Z","data":{"endpoint_id":null,"destination_id":null,` +
+		`"rule":"destination_state","value":"breaker_open","threshold":null,"dashboard_url":"https://relay.example.com/app"}}`
+	if string(body) != want {
+		t.Errorf("body %s\nwant %s", body, want)
+	}
+}
+
+func TestSlackGetsTextAndBlocks(t *testing.T) {
+	w := newWorld(t)
+	var body struct {
+		Text   string
+		Blocks []struct {
+			Type string
+			Text struct{ Type, Text string }
+		}
+	}
+	url := w.serve(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("webhook-signature") != "" {
+			t.Error("signed without a secret")
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+	})
+	m := message()
+	m.Text = strings.Repeat("ü", 4000)
+	if r := w.sender("").Send(t.Context(), Channel{Kind: Slack, URL: url}, m); !r.OK {
+		t.Fatalf("result %+v", r)
+	}
+	if body.Text != "Held: orders &lt;eu&gt; &amp; more" || len(body.Blocks) != 4 || len([]rune(body.Blocks[1].Text.Text)) != maxSlackText {
+		t.Errorf("body %+v", body)
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	w := newWorld(t)
+	followed := false
+	other := w.serve(func(http.ResponseWriter, *http.Request) { followed = true })
+	url := w.serve(func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, other, http.StatusTemporaryRedirect)
+	})
+	r := w.sender("").Send(t.Context(), Channel{Kind: Webhook, URL: url}, message())
+	if r.OK || r.Error != event.CodeRedirectBlocked || r.Code != 307 || followed {
+		t.Errorf("result %+v, followed %v", r, followed)
+	}
+}
+
+// No text of a result may hold what the settings hide.
+func TestResultsHoldNoSecret(t *testing.T) {
+	w := newWorld(t)
+	refusing := w.serve(func(rw http.ResponseWriter, r *http.Request) { http.Error(rw, r.URL.String(), http.StatusNotFound) })
+	cases := map[string]event.ErrorCode{
+		refusing + "/hush": event.CodeHTTPStatus, "https://127.0.0.1:1/hush": event.CodeConnectionRefused, "https://10.0.0.1/hush": event.CodeAddressBlocked,
+		"https://\x7f/hush": event.CodeInternal,
+	}
+	for url, want := range cases {
+		for _, kind := range []Kind{Slack, Webhook} {
+			r := w.sender("").Send(t.Context(), Channel{Kind: kind, URL: url, Secret: sign.NewSecret()}, message())
+			if r.OK || r.Error != want || r.Message == "" || strings.Contains(r.Message, "hush") {
+				t.Errorf("%q: %+v, want %s", url, r, want)
+			}
+		}
+	}
+	m := testkit.NewMail(t, w.conf, testkit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
+	r := w.sender("smtp://relay:hush@"+m.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
+	if r.OK || r.Error != CodeSMTP || strings.Contains(r.Message, "hush") || r.Refused["ops@example.com"] != true {
+		t.Errorf("wrong password: %+v", r)
+	}
+}
+
+func TestMail(t *testing.T) {
+	w := newWorld(t)
+	for scheme, o := range map[string]testkit.MailOptions{
+		"smtp://":               {},
+		"smtp://relay:secret@":  {StartTLS: true, User: "relay", Password: "secret"},
+		"smtps://relay:secret@": {Implicit: true, User: "relay", Password: "secret"},
+	} {
+		m := testkit.NewMail(t, w.conf, o)
+		s := w.sender(scheme + m.Addr + "?from=Relay+<relay@example.com>")
+		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "second@example.org"}}, message())
+		letters := m.Letters()
+		if !r.OK || len(letters) != 2 {
+			t.Fatalf("%s: %+v, %d letters", scheme, r, len(letters))
+		}
+		l := letters[1]
+		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" || l.Secured != (o != testkit.MailOptions{}) ||
+			l.Header.Get("Message-Id") != "<alrt_1@example.com>" || l.Header.Get("Auto-Submitted") != "auto-generated" ||
+			!strings.Contains(l.Body, "takes nothing") || !strings.Contains(l.Body, "Endpoint: ep_1") || !strings.Contains(l.Body, "relay.example.com/app") {
+			t.Errorf("%s: letter %+v", scheme, l)
+		}
+		if subject := l.Header.Get("Subject"); subject != message().Title {
+			t.Errorf("%s: subject %q", scheme, subject)
+		}
+	}
+}
+
+// An address that is refused keeps the message from nobody else, and is told whether it may be tried again.
+func TestRefusedAddresses(t *testing.T) {
+	w := newWorld(t)
+	m := testkit.NewMail(t, w.conf, testkit.MailOptions{})
+	m.RcptFunc = func(to string) error {
+		switch to {
+		case "gone@example.com":
+			return &smtp.SMTPError{Code: 550, Message: "no such user"}
+		case "busy@example.com":
+			return &smtp.SMTPError{Code: 450, Message: "mailbox is busy"}
+		}
+		return nil
+	}
+	r := w.sender("smtp://"+m.Addr+"?from=relay@example.com").Send(t.Context(),
+		Channel{Kind: Email, To: []string{"gone@example.com", "busy@example.com", "ops@example.com"}}, message())
+	if r.OK || r.Error != CodeSMTP || len(r.Refused) != 2 || r.Refused["gone@example.com"] || !r.Refused["busy@example.com"] || len(m.Letters()) != 1 {
+		t.Errorf("result %+v, %d letters", r, len(m.Letters()))
+	}
+}
+
+// A server that offers no TLS is not given a password.
+func TestPasswordNeedsTLS(t *testing.T) {
+	w := newWorld(t)
+	m := testkit.NewMail(t, w.conf, testkit.MailOptions{User: "relay", Password: "secret"})
+	r := w.sender("smtp://relay:secret@"+m.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
+	if r.OK || !strings.Contains(r.Message, "STARTTLS") || len(m.Letters()) != 0 {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestMailIsNotConfigured(t *testing.T) {
+	r := newWorld(t).sender("").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
+	if r.OK || r.Error != CodeNotConfigured {
+		t.Errorf("result %+v", r)
+	}
+}
+
+// A server that says nothing, of whatever kind, is given up when the caller's time is over.
+func TestHungChannels(t *testing.T) {
+	w := newWorld(t)
+	hung, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hung.Close()
+	for _, c := range []Channel{{Kind: Email, To: []string{"ops@example.com"}}, {Kind: Slack, URL: "https://" + hung.Addr().String()}} {
+
+		s := w.sender("smtp://" + hung.Addr().String() + "?from=relay@example.com")
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		start := time.Now()
+		r := s.Send(ctx, c, message())
+		cancel()
+		if r.OK || r.Error != event.CodeTimeout || time.Since(start) > 3*time.Second {
+			t.Errorf("%s: %+v after %v", c.Kind, r, time.Since(start))
+		}
+	}
+}
+
+func TestParseSMTP(t *testing.T) {
+	for _, good := range []string{"smtp://h?from=a@b.c", "smtps://u:p@h:465?from=a@b.c", "smtp://h:25?from=Relay+<a@b.c>&tls=required"} {
+		if _, err := ParseSMTP(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "h:25", "http://h?from=a@b.c", "smtp://?from=a@b.c", "smtp://h", "smtp://h?from=nobody", "smtp://h:0?from=a@b.c", "smtp://h:65536?from=a@b.c",
+		"smtp://u:hush@h?from=a@b.c&tls=none", "smtp://h?from=a@b.c&form=x", "smtp://u:hush@h:x?from=a@b.c"} {
+		if _, err := ParseSMTP(bad); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestMasks(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://hooks.slack.com/services/T000/B000/abcdef?x=secret": "https://hooks.slack.com/****cdef",
+		"https://ops.example.com:8443/hook":                          "https://ops.example.com:8443/****",
+		"https://ops.example.com/12345678901":                        "https://ops.example.com/****8901", // twelve with the slash
+		"https://ops.example.com/1234567890":                         "https://ops.example.com/****",
+		"https://ops.example.com?token=abcdefghijklmnop":             "https://ops.example.com/****",
+		"\x7f": "****",
+	} {
+		if got := MaskURL(url); got != want {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+	for address, want := range map[string]string{"ops@example.com": "o****@example.com", "ü@example.com": "ü****@example.com", "@example.com": "****@example.com"} {
+		if got := MaskAddress(address); got != want {
+			t.Errorf("%q: %q, want %q", address, got, want)
+		}
+	}
+	if got := (Channel{Kind: Email, To: []string{"a@b.c", "d@e.f"}}).Target(); got != "a****@b.c, d****@e.f" {
+		t.Errorf("target %q", got)
+	}
+}
+
+// roundTrip is a round tripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestOneTryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		nowhere := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+		s, err := New(Config{SMTPURL: "smtp://h?from=a@b.c"}, Deps{Transport: silent, Dial: nowhere, TLS: &tls.Config{}, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []Channel{{Kind: Slack, URL: "https://h"}, {Kind: Email, To: []string{"a@b.c"}}} {
+			if r := s.Send(t.Context(), c, message()); r.OK || r.Error != event.CodeTimeout || r.Duration != Timeout {
+				t.Errorf("%s: %+v", c.Kind, r)
+			}
+		}
+	})
+}
