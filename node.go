@@ -295,7 +295,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	a, err := api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify,
 		})
@@ -352,4 +352,19 @@ func (c commander) Command(ctx context.Context, w *event.Work) error {
 		return err
 	}
 	return c.producer.ProduceSync(ctx, stream.Commands, w.Event.ID.Partition(), r)
+}
+
+// receipts puts what receivers say onto the topic receipts and reads what came of it.
+type receipts struct {
+	*store.Reader
+	producer *stream.Producer
+}
+
+// Report appends the receipt to its event's partition, waits until it is durable, and asks the store.
+func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.Standing, error) {
+	record := x.Record()
+	if err := r.producer.ProduceSync(ctx, stream.Receipts, x.Event.Partition(), record); err != nil {
+		return event.Standing{}, err
+	}
+	return r.Standing(ctx, x, record.Offset)
 }

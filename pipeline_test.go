@@ -32,6 +32,7 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		{"paused, purged, unpaused", heldByHand},
 		{"list pages without gap or repeat", pagedList},
 		{"bytes stay the same", byteIdentity},
+		{"receipts never go back from processed", parallelReceipts},
 		{"reads see what was written", func(t *testing.T, write, read client) { readYourWrites(t, write, read, readRounds) }},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, write.in(t), read.in(t)) })

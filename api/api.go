@@ -24,6 +24,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -60,6 +61,7 @@ func (c Config) Validate() error {
 type API struct {
 	cfg                  Config
 	deps                 Deps
+	secrets              *secrets.Scanner
 	handler              http.Handler
 	bodies               sync.Pool     // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
 	waiting              atomic.Int64  // repeats that wait for the first call with their Idempotency-Key
@@ -71,8 +73,12 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
+	scanner, err := secrets.New()
+	if err != nil {
+		return nil, err
+	}
 	a := &API{
-		cfg: cfg, deps: deps, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		cfg: cfg, deps: deps, secrets: scanner, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}

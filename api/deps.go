@@ -25,6 +25,7 @@ type Deps struct {
 	Events   EventReader
 	Accept   Accepter
 	Commands Commander
+	Receipts Receipts
 	Limits   Limits
 	Memory   Memory
 	Notifier Notifier
@@ -49,7 +50,7 @@ func (d Deps) validate() error {
 	var errs []error
 	for name, there := range map[string]bool{
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
-		"Commands": d.Commands != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -104,6 +105,15 @@ type Accepter interface {
 // Commander puts work into the log, into its event's partition, and returns when it is durable.
 type Commander interface {
 	Command(ctx context.Context, w *event.Work) error
+}
+
+// Receipts keeps what receivers say about the processing of events.
+type Receipts interface {
+	// EventEndpoint is the endpoint that an event belongs to.
+	EventEndpoint(ctx context.Context, account string, d id.ID) (string, error)
+	// Report puts a receipt into the log and returns what became of it. The error event.ErrUnavailable says that
+	// it is in the log, but that the store is too far behind to tell.
+	Report(ctx context.Context, r *event.Receipt) (event.Standing, error)
 }
 
 // Memory is what all nodes remember together for a while. It may forget: nothing fails for that.

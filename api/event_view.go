@@ -93,10 +93,9 @@ type deliveryView struct {
 }
 
 type receiptView struct {
-	State     event.Processing `json:"state"`
-	Reference *string          `json:"reference"`
-	Details   json.RawMessage  `json:"details"`
-	UpdatedAt web.Time         `json:"updated_at"`
+	receiptFields
+	CreatedAt web.Time `json:"created_at"`
+	UpdatedAt web.Time `json:"updated_at"`
 }
 
 func (a *API) detailOf(d *event.Detail) eventDetail {
@@ -116,28 +115,13 @@ func (a *API) detailOf(d *event.Detail) eventDetail {
 		v.Data = envelopeData(e.Body)
 	}
 	if r := d.Receipt; r != nil {
-		v.Receipt = &receiptView{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details), UpdatedAt: web.Time(r.At)}
+		v.Receipt = &receiptView{receiptFieldsOf(r), web.Time(r.FirstAt), web.Time(r.At)}
 	}
 	return v
 }
 
 // expiry is when an event can no longer be read.
 func (a *API) expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, a.cfg.RetentionDays) }
-
-// details are a JSON object or text.
-func details(s string) json.RawMessage {
-	if s == "" {
-		return json.RawMessage("null")
-	}
-	if s[0] == '{' && json.Valid([]byte(s)) {
-		return json.RawMessage(s)
-	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return json.RawMessage("null") // text always encodes
-	}
-	return b
-}
 
 func deliveriesOf(d *event.Detail) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))

@@ -121,8 +121,8 @@ func parseQuery(r *http.Request) (url.Values, error) {
 
 // eventParams are the parameters of the list of events by their first names; aliases are other names.
 var (
-	eventParams  = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "source", "since", "until", "limit", "cursor"}
-	eventLists   = []string{"endpoint_id", "endpoint", "destination_id", "run_id", "status", "type", "source"} // may be sent as name[] too
+	eventParams  = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "source", "processing", "since", "until", "limit", "cursor"}
+	eventLists   = []string{"endpoint_id", "endpoint", "destination_id", "run_id", "status", "type", "source", "processing"} // may be sent as name[] too
 	eventAliases = []string{"endpoint", "from", "start", "to", "end"}
 )
 
@@ -220,6 +220,8 @@ func (a *API) eventQuery(values url.Values, account string) (event.Query, filter
 			event.Pending, event.Retrying, event.Delivered, event.Failed, event.Skipped, event.Rejected),
 		Types:   q.list("type"),
 		Sources: words(q, "source", q.list("source"), event.SourceProvider, event.SourceAPI, event.SourceTest),
+		Processing: words(q, "processing", q.list("processing"),
+			event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing),
 	}
 	for _, t := range out.Types {
 		if strings.Contains(strings.TrimSuffix(t, ".*"), "*") {
@@ -246,7 +248,7 @@ func unknownFilter(values url.Values) error {
 		switch {
 		case slices.Contains(eventParams, name), slices.Contains(eventAliases, name), array && slices.Contains(eventLists, base):
 			continue
-		case base == "processing", base == "q", strings.HasPrefix(name, "body["), strings.HasPrefix(name, "header["):
+		case base == "q", strings.HasPrefix(name, "body["), strings.HasPrefix(name, "header["):
 			return web.Invalid(name, "is not supported by this version; filter by %s", known)
 		}
 		return web.Invalid(name, "is no filter of this list%s; the filters are %s", didYouMean(base, eventParams), known)

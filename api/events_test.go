@@ -163,6 +163,8 @@ func TestEventFilters(t *testing.T) {
 	f("status=failed&status=pending,%20retrying", event.Query{Statuses: []event.Status{"failed", "pending", "retrying"}})
 	f("type=order.*,user.created", event.Query{Types: []string{"order.*", "user.created"}})
 	f("source=api&source[]=provider", event.Query{Sources: []event.Source{"api", "provider"}})
+	f("processing=missing,none&processing[]=failed", event.Query{Processing: []event.Processing{"missing", "none", "failed"}})
+	f("processing=processing,processed", event.Query{Processing: []event.Processing{"processing", "processed"}})
 	f("since=2026-08-20&until=2026-08-21T02:00:00%2B02:00", event.Query{Since: day(20), Until: day(21)})
 	f("from=2026-08-20&to=2026-08-21T02:00:00+02:00", event.Query{Since: day(20), Until: day(21)})
 	f("start=2026-08-20&end=2026-08-30", event.Query{Since: day(20)}) // until in the future means now
@@ -172,7 +174,7 @@ func TestEventFilters(t *testing.T) {
 	for query, param := range map[string]string{
 		"status=broken": "status", "status=held": "status", "status=Failed": "status", "source=web": "source", "type=*": "type", "type=a.*.b": "type",
 		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until", "start=2026-08-22&to=2026-08-21": "to",
-		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid", "processing=none": "processing", "q=text": "q",
+		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid", "processing=done": "processing", "q=text": "q",
 		"body[a]=1": "body[a]", "header[x]=1": "header[x]", "Limit=1": "Limit", "since[]=2026-08-01": "since[]", "a=%zz": "", "a;b": "",
 		"type=" + strings.Repeat("x", 257): "type", "endpoint_id=" + strings.Repeat("x,", 101): "endpoint_id",
 	} {
@@ -182,7 +184,7 @@ func TestEventFilters(t *testing.T) {
 		}
 	}
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
-	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") || !strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, since, until, limit, cursor") {
+	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") || !strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, since, until, limit, cursor") {
 		t.Errorf("%s", m)
 	}
 }
@@ -194,6 +196,9 @@ func normal(q event.Query) event.Query {
 	}
 	if len(q.Sources) == 0 {
 		q.Sources = nil
+	}
+	if len(q.Processing) == 0 {
+		q.Processing = nil
 	}
 	return q
 }
@@ -275,12 +280,13 @@ func TestSingleRead(t *testing.T) {
 		x.Deliveries = []event.Delivery{{Destination: "dst_a", Status: event.Retrying, Attempts: 1, NextAttemptAt: at, Run: "run_x"}, {Destination: "dst_b", Status: event.Pending, Reason: event.Queued}}
 		x.Attempts = attemptRows(x.Endpoint, 2, at)
 		x.AttemptsTruncated = true
-		x.Receipt = &event.Receipt{State: event.ProcessingDone, Details: `{"a":1}`, At: at}
+		x.Receipt = &event.Receipt{State: event.ProcessingDone, Details: `{"a":1}`, FirstAt: at.Add(-time.Second), At: at}
 	}
 	a := c.do("GET", "/v1/events/"+name, nil).want(200)
 	for path, want := range map[string]any{
 		"body": "//4A", "body_encoding": "base64", "content_type": "image/png", "method": "PUT", "query": "a=b", "remote_ip": "2001:db8::1",
 		"headers.X-A": "1, 2", "headers_raw.2.1": "2", "data": nil, "attempts_truncated": true, "receipt.state": "processed", "receipt.details.a": 1.0, "receipt.reference": nil,
+		"receipt.created_at": "2026-08-21T22:24:35.005Z", "receipt.updated_at": "2026-08-21T22:24:36.005Z",
 		"deliveries.0.id": id.DeliveryOf(d, "dst_a"), "deliveries.0.destination_id": "dst_a", "deliveries.0.status": "retrying", "deliveries.0.run_id": "run_x",
 		"deliveries.0.next_attempt_at": "2026-08-21T22:24:36.005Z", "deliveries.1.destination_id": "dst_b", "deliveries.1.status": "pending", "deliveries.1.reason": "queued",
 		"attempts.0.attempt_number": 1.0, "attempts.0.event_id": name, "attempts.0.delivery_id": id.DeliveryOf(d, "dst_a"), "attempts.0.status": "failed",

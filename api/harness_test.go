@@ -107,12 +107,14 @@ type fake struct {
 	details  map[id.ID]func(*event.Detail) // what became of an event
 	commands []*event.Work
 	queries  []event.Query
+	receipts map[id.ID][]*event.Receipt
 
 	HeldFunc    func(dests []string) map[string]time.Time
 	EventsFunc  func(context.Context, event.Query) (event.Page, error)
 	EventFunc   func(context.Context, string, id.ID) (*event.Detail, error)
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
+	ReportFunc  func(context.Context, *event.Receipt) (event.Standing, error)
 }
 
 func (f *fake) Held(_ context.Context, dests []string) map[string]time.Time {
@@ -173,6 +175,35 @@ func (f *fake) Command(ctx context.Context, w *event.Work) error {
 	defer f.mu.Unlock()
 	f.commands = append(f.commands, w)
 	return nil
+}
+
+func (f *fake) EventEndpoint(_ context.Context, account string, d id.ID) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.events[d]; e != nil && e.Account == account {
+		return e.Endpoint, nil
+	}
+	return "", event.ErrNotFound
+}
+
+func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.Standing, error) {
+	if f.ReportFunc != nil {
+		return f.ReportFunc(ctx, r)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	stands, first := r, r.At
+	for _, old := range f.receipts[r.Event] {
+		if old.State == event.ProcessingDone && r.State != event.ProcessingDone {
+			stands = old
+		}
+	}
+	f.receipts[r.Event] = append(f.receipts[r.Event], r)
+	s := event.Standing{Receipt: *stands, Applied: stands == r}
+	if s.FirstAt = f.receipts[r.Event][0].At; s.FirstAt.After(first) {
+		s.FirstAt = first
+	}
+	return s, nil
 }
 
 func (f *fake) detail(e *event.Event) *event.Detail {
@@ -270,12 +301,12 @@ type client struct {
 // newClient makes an API on the shared configuration; each setup may alter its dependencies.
 func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	t.Helper()
-	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){}}
+	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){}, receipts: map[id.ID][]*event.Receipt{}}
 	log := &bytes.Buffer{}
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
-		Events: f, Accept: f, Commands: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Events: f, Accept: f, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
 		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}

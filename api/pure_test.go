@@ -254,11 +254,3 @@ func FuzzParseSend(f *testing.F) {
 		}
 	})
 }
-
-func TestDetails(t *testing.T) {
-	for in, want := range map[string]string{"": "null", "text": `"text"`, `{"a":1}`: `{"a":1}`, "{broken": `"{broken"`, "[1]": `"[1]"`} {
-		if got := string(details(in)); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
-		}
-	}
-}

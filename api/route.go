@@ -44,6 +44,7 @@ func (a *API) routes() []route {
 		{"/v1/events/{event}", methods{"GET": a.readEvent}},
 		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
 		{"/v1/events/{event}/replay", methods{"POST": a.replayEvent}},
+		{"/v1/events/{event}/processing", methods{"POST": a.receiveProcessing}},
 		{"/v1/endpoints", methods{"GET": a.listEndpoints, "POST": a.createEndpoint}},
 		{"/v1/endpoints/{endpoint}", methods{"GET": a.readEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint}},
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},

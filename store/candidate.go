@@ -19,6 +19,7 @@ type candidate struct {
 	size        uint32
 	deliveries  []event.Delivery
 	summary     event.Summary // set by judge
+	received    bool          // its state of processing has been judged too
 }
 
 // any reports whether a delivery of the candidate fulfils a condition.
@@ -103,22 +104,21 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 }
 
 // complete adds to the rows of a page what only the attempts and the receipts know, and the statuses
-// unless they have been judged.
+// unless they have been judged. What a row was found by it keeps.
 func (r *Reader) complete(ctx context.Context, account string, page []candidate, judge bool) error {
 	if len(page) == 0 {
 		return nil
 	}
-	ids := make([]id.ID, len(page))
-	for i := range page {
-		ids[i] = page[i].ID
-	}
+	ids := idsOf(page)
 	attempts, receipts := map[id.ID]attemptCount{}, map[id.ID]event.Processing{}
 	g, gctx := errgroup.WithContext(ctx)
 	if judge {
 		g.Go(func() error { return r.judge(gctx, account, page) })
 	}
 	g.Go(func() error { return r.countAttempts(gctx, account, ids, attempts) })
-	g.Go(func() error { return r.findReceipts(gctx, account, ids, receipts) })
+	if !page[0].received { // then all of them are
+		g.Go(func() error { return r.findReceipts(gctx, account, ids, receipts) })
+	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -127,6 +127,29 @@ func (r *Reader) complete(ctx context.Context, account string, page []candidate,
 		s.Attempts, s.LastAttemptAt = tried.n, tried.last
 		if state, ok := receipts[page[i].ID]; ok {
 			s.Processing = state
+		}
+	}
+	return nil
+}
+
+func idsOf(cands []candidate) []id.ID {
+	ids := make([]id.ID, len(cands))
+	for i := range cands {
+		ids[i] = cands[i].ID
+	}
+	return ids
+}
+
+// judgeReceipts is judge for the states of processing.
+func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []candidate) error {
+	receipts := map[id.ID]event.Processing{}
+	if err := r.findReceipts(ctx, account, idsOf(cands), receipts); err != nil {
+		return err
+	}
+	for i := range cands {
+		cands[i].received = true
+		if state, ok := receipts[cands[i].ID]; ok {
+			cands[i].summary.Processing = state
 		}
 	}
 	return nil

@@ -196,19 +196,6 @@ func (r *Reader) deliveries(ctx context.Context, account string, d id.ID) (ds []
 	return ds, err
 }
 
-func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (x *event.Receipt, err error) {
-	q := r.one(new(query).add("SELECT state, reference, details, at FROM receipts FINAL"), account, d)
-	err = r.each(ctx, q, func(rows driver.Rows) error {
-		var state string
-		var at time.Time
-		x = &event.Receipt{Event: d, Account: account}
-		err := rows.Scan(&state, &x.Reference, &x.Details, &at)
-		x.State, x.At = event.Processing(state), instant(at)
-		return err
-	})
-	return x, err
-}
-
 // attemptCount is how often a destination was tried, and when last.
 type attemptCount struct {
 	n    int

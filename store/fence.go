@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -16,6 +17,9 @@ type Kicker interface {
 	// Progress says how far the partitions that it owns are.
 	Progress() Progress
 }
+
+// errBehind says that the writer has not come as far as a read needs it.
+var errBehind = errors.New("the writer is behind")
 
 // committedPoll is the pause between two looks at the offsets that other nodes have committed.
 const committedPoll = 50 * time.Millisecond
@@ -46,6 +50,16 @@ func (f *fence) all(ctx context.Context) (asOf time.Time, err error) {
 // one waits for the partitions of one number, which hold all about the events of an endpoint.
 func (f *fence) one(ctx context.Context, partition int32) (asOf time.Time, err error) {
 	return f.pass(ctx, func(p stream.Partition) bool { return p.Index == partition })
+}
+
+// at waits for one partition of a topic alone. The error says that it has not got there in time.
+func (f *fence) at(ctx context.Context, p stream.Partition, end int64) error {
+	limited, cancel := context.WithTimeout(ctx, f.wait)
+	defer cancel()
+	if behind := f.reach(limited, map[stream.Partition]int64{p: end}); len(behind) > 0 {
+		return errBehind
+	}
+	return nil
 }
 
 func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {

@@ -8,12 +8,14 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// bound begins the conditions with those that every table knows: the account, the current window by the
-// partition and by the primary key, and the endpoints.
-func (w *walk) bound(q *query) *query {
-	q.add(" WHERE account = ", w.q.Account).add(" AND ts >= ", w.from()).add(" AND ts < ", w.until).
+// bound begins the conditions with those that nearly every table knows: the window and the endpoints.
+func (w *walk) bound(q *query) *query { return w.endpoints(w.window(q)) }
+
+// window begins the conditions with those that every table knows: the account, and the current window by the
+// partition and by the primary key.
+func (w *walk) window(q *query) *query {
+	return q.add(" WHERE account = ", w.q.Account).add(" AND ts >= ", w.from()).add(" AND ts < ", w.until).
 		add(" AND id >= ", id.Lowest(w.from())).add(" AND id < ", w.before)
-	return w.endpoints(q)
 }
 
 // above is bound with a higher lower edge.
@@ -69,6 +71,39 @@ func (w *walk) nominate(q *query, lowest id.ID) {
 		q.add(" AND id IN (SELECT id FROM deliveries FINAL")
 		w.above(q, lowest).add(" AND run IN ", w.q.Runs).add(")")
 	}
+	if len(w.q.Processing) > 0 {
+		w.nominateProcessing(q, lowest)
+	}
+}
+
+// nominateProcessing passes an event whose receipt says one of the states, and those without a receipt when
+// they are asked for.
+func (w *walk) nominateProcessing(q *query, lowest id.ID) {
+	var states []string
+	none := false
+	for _, p := range w.q.Processing {
+		if p == event.ProcessingNone || p == event.ProcessingMissing {
+			none = true
+		} else {
+			states = append(states, string(p))
+		}
+	}
+	switch {
+	case none && states == nil:
+		q.add(" AND id NOT IN (SELECT id FROM receipts")
+	case none: // any state but these
+		q.add(" AND id NOT IN (SELECT id FROM receipts FINAL")
+	default:
+		q.add(" AND id IN (SELECT id FROM receipts FINAL")
+	}
+	w.window(q).add(" AND id >= ", lowest)
+	switch {
+	case none && states != nil:
+		q.add(" AND state NOT IN ", states)
+	case !none:
+		q.add(" AND state IN ", states)
+	}
+	q.add(")")
 }
 
 // nominateStatuses passes an event that has a delivery of such a status, and those whose status is told

@@ -113,7 +113,7 @@ func (w *walk) from() time.Time {
 
 // changing reports whether the query asks for what changes after an event was stored.
 func (w *walk) changing() bool {
-	return len(w.q.Statuses)+len(w.q.Destinations)+len(w.q.Runs) > 0
+	return len(w.q.Statuses)+len(w.q.Destinations)+len(w.q.Runs)+len(w.q.Processing) > 0
 }
 
 // next returns up to n events that match, or fewer and moves on. They have been judged when the query
@@ -134,7 +134,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.changing() {
-		if err := w.r.judge(ctx, w.q.Account, found); err != nil {
+		if err := w.judge(ctx, found); err != nil {
 			return nil, err
 		}
 		found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) })
@@ -180,6 +180,14 @@ func (w *walk) onlyTrouble() bool {
 	return len(w.q.Statuses) > 0 && !slices.ContainsFunc(w.q.Statuses, func(s event.Status) bool { return !slices.Contains(trouble, s) })
 }
 
+// judge reads what matches asks for.
+func (w *walk) judge(ctx context.Context, found []candidate) error {
+	if err := w.r.judge(ctx, w.q.Account, found); err != nil || len(w.q.Processing) == 0 {
+		return err
+	}
+	return w.r.judgeReceipts(ctx, w.q.Account, found)
+}
+
 // matches judges what can change after an event was stored. Statements only nominate.
 func (w *walk) matches(c *candidate) bool {
 	q := w.q
@@ -192,7 +200,13 @@ func (w *walk) matches(c *candidate) bool {
 		!c.any(func(d event.Delivery) bool { return slices.Contains(q.Destinations, d.Destination) }) {
 		return false
 	}
-	return len(q.Runs) == 0 || c.any(func(d event.Delivery) bool { return slices.Contains(q.Runs, d.Run) })
+	if len(q.Runs) > 0 && !c.any(func(d event.Delivery) bool { return slices.Contains(q.Runs, d.Run) }) {
+		return false
+	}
+	return len(q.Processing) == 0 || slices.ContainsFunc(q.Processing, func(p event.Processing) bool {
+		return p == c.summary.Processing ||
+			p == event.ProcessingMissing && c.summary.Processing == event.ProcessingNone && c.summary.Status == event.Delivered
+	})
 }
 
 // leaveWindow goes on to the next, longer window.

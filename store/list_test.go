@@ -35,6 +35,7 @@ type past struct {
 	*event.Event
 	states   map[string][]state // by destination
 	attempts int
+	receipts []event.Processing
 }
 
 type state struct {
@@ -74,6 +75,9 @@ func (h *history) happen(n int) {
 	}
 	for range 3 * n {
 		h.delivered(pick(h, h.events...))
+	}
+	for range n {
+		h.processed(pick(h, h.events...))
 	}
 	if err := h.producer.Flush(h.Context()); err != nil {
 		h.Fatal(err)
@@ -145,6 +149,27 @@ func (h *history) delivered(e *past) {
 	e.states[dest] = append(e.states[dest], state{o.Status, o.Reason, name, [3]int64{began, rank, h.seq}})
 }
 
+// processed lets the receiver of an event say something about it.
+func (h *history) processed(e *past) {
+	r := &event.Receipt{
+		Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, At: time.Now(),
+		State: pick(h, event.ProcessingRunning, event.ProcessingRunning, event.ProcessingFailed, event.ProcessingDone),
+	}
+	h.produce(stream.Receipts, e.ID.Partition(), r.Record())
+	e.receipts = append(e.receipts, r.State)
+}
+
+// processing is the state that the receipts come to: the last, unless one of them said processed.
+func (e *past) processing() event.Processing {
+	switch {
+	case len(e.receipts) == 0:
+		return event.ProcessingNone
+	case slices.Contains(e.receipts, event.ProcessingDone):
+		return event.ProcessingDone
+	}
+	return e.receipts[len(e.receipts)-1]
+}
+
 // newest is the state of a delivery that counts.
 func (e *past) newest(dest string) state {
 	return slices.MaxFunc(e.states[dest], func(a, b state) int { return slices.Compare(a.rank[:], b.rank[:]) })
@@ -167,7 +192,7 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 		ds := e.deliveries()
 		s := event.Summary{
 			ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, Attempts: e.attempts,
-			Processing: event.ProcessingNone, Size: len(e.Body),
+			Processing: e.processing(), Size: len(e.Body),
 		}
 		s.Status, s.Reason, s.Counts = event.Summarize(e.Event, ds)
 		dests, runs, held := slices.Clone(e.Dests), []string{}, false
@@ -181,11 +206,14 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 			prefix, ok := strings.CutSuffix(t, ".*")
 			return t == e.Type || ok && strings.HasPrefix(e.Type, prefix+".")
 		}
+		isProcessing := func(p event.Processing) bool {
+			return p == s.Processing || p == event.ProcessingMissing && s.Status == event.Delivered && len(e.receipts) == 0
+		}
 		isStatus := func(x event.Status) bool { return x == s.Status || x == event.Held && held }
 		at := e.ID.Time()
 		if overlaps(q.Endpoints, []string{e.Endpoint}) && overlaps(q.Destinations, dests) && overlaps(q.Runs, runs) &&
 			(len(q.Types) == 0 || slices.ContainsFunc(q.Types, isType)) && (len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, isStatus)) &&
-			(len(q.Sources) == 0 || slices.Contains(q.Sources, e.Source)) &&
+			(len(q.Processing) == 0 || slices.ContainsFunc(q.Processing, isProcessing)) && (len(q.Sources) == 0 || slices.Contains(q.Sources, e.Source)) &&
 			!at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until)) {
 			want = append(want, s)
 		}
@@ -209,6 +237,11 @@ func (h *history) some() event.Query {
 	})
 	maybe(func() {
 		q.Sources = pick(h, []event.Source{event.SourceAPI}, []event.Source{event.SourceTest, event.SourceProvider})
+	})
+	maybe(func() {
+		words := []event.Processing{event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing}
+		h.rnd.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		q.Processing = words[:1+h.rnd.IntN(2)]
 	})
 	maybe(func() { q.Since = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
 	maybe(func() { q.Until = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })

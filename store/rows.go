@@ -100,11 +100,14 @@ func decodeReceipt(s source) (*receiptRow, error) {
 	return &receiptRow{Receipt: x, source: s}, nil
 }
 
+// processedBit is set in the version of a receipt that says processed.
+const processedBit = 1 << 63
+
 // version lets processed win over any other state, else the later record.
 func (r *receiptRow) version() uint64 {
 	v := uint64(r.record.Offset)
 	if r.State == event.ProcessingDone {
-		v |= 1 << 63
+		v |= processedBit
 	}
 	return v
 }

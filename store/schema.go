@@ -109,7 +109,7 @@ func (m migration) apply(ctx context.Context, file string, done uint32) error {
 
 // retained are the tables whose rows live as long as their event.
 func retained() []string {
-	return []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "attempts", "receipts"}
+	return []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "attempts", "receipts", "receipt_firsts"}
 }
 
 // setRetention changes the TTL of the tables that were created with another one. Old parts keep the

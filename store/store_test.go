@@ -86,6 +86,7 @@ func TestWriteAndRead(t *testing.T) {
 	receipt := &event.Receipt{Event: e.ID, Account: account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: "r", At: time.UnixMilli(1_800_000_000_000).UTC()}
 	late := *receipt
 	late.State = event.ProcessingFailed
+	receipt.FirstAt = receipt.At
 	b.put(stream.Receipts, e.ID.Partition(), receipt.Record(), late.Record())
 	if d, err = r.Event(t.Context(), account, e.ID); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ type Query struct {
 	Statuses     []Status
 	Types        []string // exact, or a prefix followed by ".*"
 	Sources      []Source
+	Processing   []Processing
 	Since, Until time.Time // [Since, Until)
 	Before       id.ID     // only older ids: the position of a cursor; zero on the first page
 	Limit        int       // 1–100

@@ -22,6 +22,9 @@ const (
 	ProcessingFailed  Processing = "failed"
 )
 
+// ProcessingMissing asks for events that were delivered and have no receipt. It is a filter, no state.
+const ProcessingMissing Processing = "missing"
+
 // Receipt reports the processing of an event, a record of the topic receipts.
 type Receipt struct {
 	Event     id.ID
@@ -29,8 +32,18 @@ type Receipt struct {
 	Endpoint  string
 	State     Processing
 	Reference string
-	Details   string // text, or a JSON object
+	Details   string // a JSON string or object, byte for byte as it was sent; empty for none
 	At        time.Time
+	// FirstAt is when the event got its first receipt. Reads know it; it is not encoded.
+	FirstAt time.Time
+}
+
+// Standing is what became of a receipt: the state of its event right after it.
+type Standing struct {
+	Receipt
+	// Applied is false when the event had been processed before and the receipt says anything else: then the
+	// Receipt is the one that stands.
+	Applied bool
 }
 
 // Field numbers of the wire form, as in outcome.go.

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Bounds of a processing receipt.
+const (
+	maxReference     = 255     // characters
+	maxDetailsText   = 2 << 10 // bytes of text
+	maxDetailsObject = 4 << 10 // bytes of JSON, as it was sent
+	maxDetailsDepth  = 5       // containers inside each other, the object itself included
+)
+
+// reportTimeout bounds the wait for the log and the store.
+const reportTimeout = 10 * time.Second
+
+// receiptAnswer is the answer to a processing receipt: the state of the event right after it.
+type receiptAnswer struct {
+	EventID string `json:"event_id"`
+	receiptFields
+	Applied   bool      `json:"applied"`
+	CreatedAt web.Time  `json:"created_at"`
+	UpdatedAt web.Time  `json:"updated_at"`
+	Warnings  []warning `json:"warnings,omitempty"`
+}
+
+// receiptFields are what the receiver said.
+type receiptFields struct {
+	State     event.Processing `json:"state"`
+	Reference *string          `json:"reference"`
+	Details   json.RawMessage  `json:"details"`
+}
+
+func receiptFieldsOf(r *event.Receipt) receiptFields {
+	return receiptFields{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details)}
+}
+
+// details are the bytes that were sent, or null.
+func details(sent string) json.RawMessage {
+	if sent == "" {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(sent)
+}
+
+// receiveProcessing records what the receiver of an event says about its processing. Any state may follow any
+// other, but nothing follows processed; a receipt that comes after it is recorded and changes nothing.
+func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	d, err := a.eventID(r)
+	if err != nil {
+		return err
+	}
+	endpoint, err := a.deps.Receipts.EventEndpoint(r.Context(), key.Account, d)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	receipt := &event.Receipt{Event: d, Account: key.Account, Endpoint: endpoint, At: a.now()}
+	in := a.receiptInput(body, receipt)
+	if in.err != nil {
+		return in.err
+	}
+	// The caller going away does not end it: what was put into the log takes effect.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reportTimeout)
+	defer cancel()
+	s, err := a.deps.Receipts.Report(ctx, receipt)
+	if errors.Is(err, event.ErrUnavailable) {
+		return web.Away(err, "the receipt is recorded, but what it came to cannot be told at the moment; read the event, or send the receipt again")
+	}
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, receiptAnswer{
+		EventID: d.Text(id.Event), receiptFields: receiptFieldsOf(&s.Receipt), Applied: s.Applied,
+		CreatedAt: web.Time(s.FirstAt), UpdatedAt: web.Time(s.At), Warnings: in.warnings,
+	})
+	return nil
+}
+
+// receiptInput judges the body of a receipt.
+func (a *API) receiptInput(body []byte, to *event.Receipt) *input {
+	in := &input{}
+	o := in.newObject("", body)
+	var state string
+	if _, there := o.raw("state"); !there {
+		o.fail("state", "is required: one of processing, processed, failed")
+	}
+	o.word("state", &state, string(event.ProcessingRunning), string(event.ProcessingDone), string(event.ProcessingFailed))
+	to.State = event.Processing(state)
+	if !o.isNull("reference") {
+		a.referenceInput(o, to)
+	}
+	if !o.isNull("details") {
+		a.detailsInput(o, to)
+	}
+	o.readOnly("event_id", "applied", "created_at", "updated_at")
+	o.done()
+	return in
+}
+
+func (a *API) referenceInput(o *object, to *event.Receipt) {
+	raw, ok := o.take("reference", kindString)
+	if !ok {
+		return
+	}
+	s, err := web.String(raw)
+	// A half of a surrogate pair decodes to the replacement character, so that what is kept would not be what was sent.
+	unprintable := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
+	switch {
+	case err != nil || strings.ContainsFunc(s, unprintable):
+		o.fail("reference", "must be printable text")
+	case utf8.RuneCountInString(s) > maxReference:
+		o.fail("reference", "must have at most %d characters", maxReference)
+	default:
+		a.refuseSecret(o, "reference", s)
+		to.Reference = s
+	}
+}
+
+func (a *API) detailsInput(o *object, to *event.Receipt) {
+	raw, ok := o.raw("details")
+	if !ok {
+		return
+	}
+	switch kindOf(raw) {
+	case kindString:
+		if s, err := web.String(raw); err != nil || len(s) > maxDetailsText {
+			o.fail("details", "must have at most %d bytes as text", maxDetailsText)
+		}
+	case kindObject:
+		if len(raw) > maxDetailsObject {
+			o.fail("details", "must have at most %d bytes as an object", maxDetailsObject)
+		}
+		if depthOf(raw) > maxDetailsDepth {
+			o.fail("details", "must not be nested deeper than %d", maxDetailsDepth)
+		}
+	default:
+		o.fail("details", "must be a string or an object")
+	}
+	if o.in.err == nil {
+		eachString(raw, func(s string) { a.refuseSecret(o, "details", s) })
+		to.Details = string(raw)
+	}
+}
+
+// refuseSecret refuses text that holds a credential. The answer names its kind, never its text.
+func (a *API) refuseSecret(o *object, name, text string) {
+	if rule := a.secrets.Find(text); rule != nil {
+		o.fail(name, "must not hold secrets, but there seems to be one: %s", rule.Name)
+	}
+}
+
+// depthOf is how many containers of a JSON text, which has been judged, stand inside each other.
+func depthOf(raw []byte) (deepest int) {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = stringEnd(raw, i) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// eachString calls f for every string of a JSON text, which has been judged, names of members included.
+func eachString(raw []byte, f func(string)) {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '"' {
+			continue
+		}
+		end := stringEnd(raw, i)
+		if s, err := web.String(raw[i:end]); err == nil {
+			f(s)
+		}
+		i = end - 1
+	}
+}
+
+// stringEnd is where the string ends that begins at i.
+func stringEnd(raw []byte, i int) int {
+	for i++; raw[i] != '"'; i++ {
+		if raw[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}

@@ -1,0 +1,110 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+// report puts a receipt into the log and returns where it stands there.
+func (b *bench) report(e *event.Event, state event.Processing, at time.Time) (*event.Receipt, int64) {
+	b.Helper()
+	x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state, Reference: fmt.Sprint(at.UnixMilli()), At: at.UTC()}
+	r := x.Record()
+	b.put(stream.Receipts, e.ID.Partition(), r)
+	return x, r.Offset
+}
+
+// TestStanding plays every sequence of three receipts on an event of its own, and asks afterwards what became of each
+// of them: the answer follows from the order of the log, however late it is asked, and after rows were written again.
+func TestStanding(t *testing.T) {
+	b := newBench(t)
+	states := []event.Processing{event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed}
+	type sent struct {
+		receipt *event.Receipt
+		offset  int64
+		want    event.Standing
+	}
+	var all []sent
+	for n := range 27 {
+		e := b.event(n)
+		b.accept(e)
+		var done *event.Receipt // the newest that says processed
+		var mine []sent
+		first := time.UnixMilli(1_800_000_000_000).UTC()
+		for i := range 3 {
+			x, offset := b.report(e, states[n%3], first.Add(time.Duration(i)*time.Second))
+			n /= 3
+			if x.State == event.ProcessingDone {
+				done = x
+			}
+			s := sent{x, offset, event.Standing{Receipt: *x, Applied: done == nil || x == done}}
+			s.want.FirstAt = first
+			mine = append(mine, s)
+		}
+		for i := range mine {
+			if s := &mine[i]; !s.want.Applied {
+				s.want.Receipt = *done
+				s.want.FirstAt, s.want.Endpoint = first, ""
+			}
+		}
+		all = append(all, mine...)
+	}
+	check := func() {
+		t.Helper()
+		w, stop := b.writer(store.WriterConfig{FlushRows: 20})
+		defer stop()
+		r := b.reader(w)
+		for _, s := range all {
+			got, err := r.Standing(t.Context(), s.receipt, s.offset)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(s.want, got); diff != "" {
+				t.Fatalf("receipt %s at offset %d (-want +got):\n%s", s.receipt.State, s.offset, diff)
+			}
+		}
+	}
+	check()
+	b.rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
+	b.exec("OPTIMIZE TABLE receipts FINAL")
+	b.exec("OPTIMIZE TABLE receipt_firsts FINAL")
+	check()
+}
+
+func TestEventEndpoint(t *testing.T) {
+	b := newBench(t)
+	stored, logged := b.event(1), b.event(2)
+	b.accept(stored)
+	w, stop := b.writer(store.WriterConfig{})
+	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 300 * time.Millisecond}, w)
+	f := func(account string, e *event.Event, want string, wantErr error) {
+		t.Helper()
+		got, err := r.EventEndpoint(t.Context(), account, e.ID)
+		if got != want || !errors.Is(err, wantErr) {
+			t.Errorf("%q, %v; want %q, %v", got, err, want, wantErr)
+		}
+	}
+	f(account, stored, "ep_1", nil)
+	f("acc_2", stored, "", event.ErrNotFound)
+	f(account, logged, "", event.ErrNotFound)
+	old := b.event(1)
+	copy(old.ID[:6], make([]byte, 6))
+	f(account, old, "", event.ErrNotFound)
+	stop()
+	b.accept(logged) // no writer runs: it is in the log alone
+	f(account, logged, "ep_2", nil)
+	f(account, b.event(2), "", event.ErrNotFound)
+	x, offset := b.report(logged, event.ProcessingDone, time.Now())
+	if _, err := r.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("a receipt that is not in the store yet: %v", err)
+	}
+}
