@@ -63,9 +63,10 @@ type API struct {
 	deps                 Deps
 	secrets              *secrets.Scanner
 	handler              http.Handler
-	bodies               sync.Pool     // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
-	waiting              atomic.Int64  // repeats that wait for the first call with their Idempotency-Key
-	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
+	pages                func() (map[string]*page, error) // public, by path; made when the first is asked for
+	bodies               sync.Pool                        // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key
+	batchBodies, batches chan struct{}                    // one element for each batch that is in memory, or being stored
 }
 
 // New returns the stage. It dials nothing and starts nothing.
@@ -78,7 +79,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{
-		cfg: cfg, deps: deps, secrets: scanner, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		cfg: cfg, deps: deps, pages: sync.OnceValues(publicPages), secrets: scanner, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
@@ -86,5 +87,5 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return a, nil
 }
 
-// Handler serves /v1, /healthz and /readyz, and answers 404 to everything else.
+// Handler serves /v1, /healthz, /readyz and the documentation, and answers 404 to everything else.
 func (a *API) Handler() http.Handler { return a.handler }

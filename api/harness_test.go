@@ -384,6 +384,7 @@ func (c *client) serve(r *http.Request) *answer {
 			c.t.Fatalf("%s: answer is not JSON: %v\n%s", a.call, err, a.raw)
 		}
 	}
+	a.described(r.Method, r.URL.EscapedPath())
 	return a
 }
 

@@ -31,7 +31,7 @@ func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
 		web.InfoOf(r).Route = r.URL.Path
 		return writeErrorDocs(w)
 	}
-	return web.Missing("there is no such route; the API is under /v1")
+	return a.servePage(w, r)
 }
 
 type checkView struct {

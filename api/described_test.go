@@ -1,0 +1,339 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+// contract holds what the document promises of every answer. Its schemas are closed: the document lets answers
+// grow, but a member or a word that it does not know of is a gap in it.
+type contract struct {
+	operations []describedOperation
+	schemas    *jsonschema.Compiler
+	failure    *jsonschema.Schema // of any error
+	source     map[string]any     // the document
+	closed     map[string]any     // $defs of the closed schemas
+}
+
+type describedOperation struct {
+	method    string
+	template  string
+	path      *regexp.Regexp
+	responses map[string]describedResponse
+}
+
+type describedResponse struct {
+	headers map[string]describedHeader
+	bodies  map[string]*jsonschema.Schema // by media type
+}
+
+type describedHeader struct {
+	required bool
+	integer  bool
+	schema   *jsonschema.Schema
+}
+
+// theContract is read once for all tests of the package.
+var theContract = sync.OnceValues(func() (*contract, error) {
+	text, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var source map[string]any
+	if err := yaml.Unmarshal(text, &source); err != nil {
+		return nil, err
+	}
+	c := &contract{source: source, closed: map[string]any{}}
+	return c, c.read()
+})
+
+// at follows names down in the document.
+func at(v any, names ...string) any {
+	for _, name := range names {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+func members(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// deref follows a reference to a component.
+func (c *contract) deref(v any) map[string]any {
+	m := members(v)
+	if ref, ok := m["$ref"].(string); ok {
+		return c.deref(at(c.source, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+	}
+	return m
+}
+
+func (c *contract) read() error {
+	// Every schema becomes a definition first: compiling begins when all are there.
+	type place struct {
+		set  func(*jsonschema.Schema)
+		name string
+	}
+	var places []place
+	n := 0
+	compileLater := func(schema any, set func(*jsonschema.Schema)) {
+		n++
+		name := "use-" + strconv.Itoa(n)
+		c.closed[name] = c.close(schema, false)
+		places = append(places, place{set, name})
+	}
+	for template, item := range members(c.source["paths"]) {
+		for method, op := range members(item) {
+			if method == "parameters" {
+				continue
+			}
+			o := describedOperation{method: strings.ToUpper(method), template: template, responses: map[string]describedResponse{}}
+			o.path = regexp.MustCompile("^" + regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+			for status, raw := range members(at(op, "responses")) {
+				res := describedResponse{headers: map[string]describedHeader{}, bodies: map[string]*jsonschema.Schema{}}
+				for name, raw := range members(c.deref(raw)["headers"]) {
+					header := c.deref(raw)
+					required, _ := header["required"].(bool)
+					integer := c.deref(header["schema"])["type"] == "integer"
+					compileLater(header["schema"], func(s *jsonschema.Schema) {
+						res.headers[http.CanonicalHeaderKey(name)] = describedHeader{required, integer, s}
+					})
+				}
+				for kind, media := range members(c.deref(raw)["content"]) {
+					compileLater(at(media, "schema"), func(s *jsonschema.Schema) { res.bodies[kind] = s })
+				}
+				o.responses[status] = res
+			}
+			c.operations = append(c.operations, o)
+		}
+	}
+	compileLater(map[string]any{"$ref": "#/components/schemas/Error"}, func(s *jsonschema.Schema) { c.failure = s })
+	c.schemas = jsonschema.NewCompiler()
+	c.schemas.DefaultDraft(jsonschema.Draft2020)
+	if err := c.schemas.AddResource("relay:closed", plain(map[string]any{"$defs": c.closed})); err != nil {
+		return err
+	}
+	for _, p := range places {
+		schema, err := c.schemas.Compile("relay:closed#/$defs/" + p.name)
+		if err != nil {
+			return fmt.Errorf("compile a schema of the document: %w", err)
+		}
+		p.set(schema)
+	}
+	return nil
+}
+
+// plain makes of YAML's numbers those of JSON.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			out[k] = plain(x)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = plain(x)
+		}
+		return out
+	case int:
+		return float64(v)
+	}
+	return v
+}
+
+// close is the schema without room for what it does not name. A branch is a part of a schema that names the rest.
+func (c *contract) close(v any, branch bool) any {
+	schema, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := map[string]any{}
+	for key, x := range schema {
+		switch key {
+		case "$ref":
+			name := strings.TrimPrefix(x.(string), "#/components/schemas/")
+			def := name
+			if branch {
+				def = name + ".branch"
+			}
+			if _, done := c.closed[def]; !done {
+				c.closed[def] = true // for schemas that hold themselves
+				c.closed[def] = c.close(at(c.source, "components", "schemas", name), branch)
+			}
+			out[key] = "#/$defs/" + def
+		case "x-extensible-enum":
+			out["enum"] = x
+		case "properties":
+			properties := map[string]any{}
+			for name, p := range members(x) {
+				properties[name] = c.close(p, false)
+			}
+			out[key] = properties
+		case "items", "additionalProperties":
+			out[key] = c.close(x, false)
+		case "allOf", "oneOf", "anyOf":
+			parts := slices.Clone(x.([]any))
+			for i := range parts {
+				parts[i] = c.close(parts[i], branch || key == "allOf")
+			}
+			out[key] = parts
+		default:
+			out[key] = x
+		}
+	}
+	_, open := schema["additionalProperties"]
+	_, all := schema["allOf"]
+	if kind := schema["type"]; !branch && !open && (all || kind == "object") {
+		out["unevaluatedProperties"] = false
+	}
+	return out
+}
+
+// everywhere are the headers that the document leaves to HTTP.
+var everywhere = []string{"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control", "Access-Control-Allow-Origin", "Date"}
+
+// comingPaths are those that may be served before they are described.
+var comingPaths = regexp.MustCompile(`^/v1/(replays|recoveries|alerts|usage|audit|events/[^/]+/processing|endpoints/[^/]+/(events/batch|test|stream))(/|$)`)
+
+// judge reports what of an answer the document does not promise.
+func (c *contract) judge(method, path string, status int, header http.Header, body []byte) error {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	var o *describedOperation
+	for i := range c.operations {
+		if c.operations[i].method == method && c.operations[i].path.MatchString(path) && (o == nil || len(c.operations[i].template) > len(o.template)) {
+			o = &c.operations[i]
+		}
+	}
+	if o == nil {
+		if status < 400 && !comingPaths.MatchString(path) {
+			return fmt.Errorf("%s %s is answered %d and is not in the document", method, path, status)
+		}
+		return validate(c.failure, body)
+	}
+	res, ok := o.responses[strconv.Itoa(status)]
+	if !ok {
+		return fmt.Errorf("%s %s: status %d is not in the document", o.method, o.template, status)
+	}
+	for name, values := range header {
+		h, known := res.headers[name]
+		if !known && !slices.Contains(everywhere, name) {
+			return fmt.Errorf("%s %s, %d: header %s is not in the document", o.method, o.template, status, name)
+		}
+		if known {
+			if err := h.validate(values); err != nil {
+				return fmt.Errorf("%s %s, %d: header %s: %w", o.method, o.template, status, name, err)
+			}
+		}
+	}
+	for name, h := range res.headers {
+		if h.required && header.Get(name) == "" {
+			return fmt.Errorf("%s %s, %d: no header %s", o.method, o.template, status, name)
+		}
+	}
+	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	schema := res.bodies[kind]
+	switch {
+	case len(res.bodies) == 0 && len(body) == 0:
+		return nil
+	case err != nil || schema == nil:
+		return fmt.Errorf("%s %s, %d: media type %q is not in the document", o.method, o.template, status, header.Get("Content-Type"))
+	case kind != "application/json":
+		return nil
+	}
+	if err := validate(schema, body); err != nil {
+		return fmt.Errorf("%s %s, %d: %w", o.method, o.template, status, err)
+	}
+	return nil
+}
+
+func (h describedHeader) validate(values []string) error {
+	var v any = strings.Join(values, ", ")
+	if h.integer {
+		n, err := strconv.Atoi(values[0])
+		if err != nil {
+			return err
+		}
+		v = n
+	}
+	return h.schema.Validate(v)
+}
+
+func validate(schema *jsonschema.Schema, body []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(v)
+}
+
+// described fails the test when the document does not promise the answer.
+func (a *answer) described(method, path string) {
+	a.t.Helper()
+	c, err := theContract()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	body := a.raw
+	if method == http.MethodHead {
+		return
+	}
+	if err := c.judge(method, path, a.Status, a.Header, body); err != nil {
+		a.t.Errorf("the document and the API differ: %v\n%s", err, body)
+	}
+}
+
+// The judge must be able to say no.
+func TestDocumentIsHeldAgainstAnswers(t *testing.T) {
+	c, err := theContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := func() (http.Header, string) {
+		return http.Header{"X-Request-Id": {"req_1"}, "Content-Type": {"application/json"}},
+			`{"account_id":"acc_1","key_id":"key_1","key_name":"x","scope":"read","agent":false,"version":"1"}`
+	}
+	h, body := good()
+	if err := c.judge("GET", "/v1/me", 200, h, []byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(method, path string, status int, change func(http.Header), body string) {
+		t.Helper()
+		h, _ := good()
+		change(h)
+		if c.judge(method, path, status, h, []byte(body)) == nil {
+			t.Error("accepted")
+		}
+	}
+	same := func(http.Header) {}
+	refused("GET", "/v1/nope", 200, same, body)
+	refused("POST", "/v1/me", 200, same, body)
+	refused("GET", "/v1/me", 204, same, body)
+	refused("GET", "/v1/me", 404, same, `{"error":{}}`)
+	refused("GET", "/v1/me", 200, same, strings.Replace(body, `"version"`, `"versions"`, 1))
+	refused("GET", "/v1/me", 200, same, strings.Replace(body, `{`, `{"more":1,`, 1))
+	refused("GET", "/v1/me", 200, same, strings.Replace(body, `"read"`, `"write"`, 1))
+	refused("GET", "/v1/me", 200, func(h http.Header) { h.Del("X-Request-Id") }, body)
+	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("X-More", "1") }, body)
+	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("X-RateLimit-Limit", "many") }, body)
+	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("Content-Type", "text/html") }, body)
+	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("Idempotent-Replayed", "true") }, body)
+}

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// openapiYAML describes the whole API. It is written by hand; tests hold it and the API together.
+//
+//go:embed openapi.yaml
+var openapiYAML []byte
+
+// page is a public answer that changes with the program alone.
+type page struct {
+	body      []byte
+	mediaType string
+	etag      string
+}
+
+func newPage(mediaType string, body []byte) page {
+	sum := sha256.Sum256(body)
+	return page{body: body, mediaType: mediaType, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+}
+
+// serve answers with the page, or 304 when the caller has it. Pages elsewhere may read it: it is public, and tools
+// that show an OpenAPI document run in browsers.
+func (p *page) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("ETag", p.etag)
+	h.Set("Cache-Control", "no-cache") // kept, and asked for again: it changes with an update
+	h.Set("Access-Control-Allow-Origin", "*")
+	if knows(r.Header.Values("If-None-Match"), p.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", p.mediaType)
+	h.Set("Content-Length", strconv.Itoa(len(p.body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(p.body) // a client that left cannot be told
+}
+
+// knows compares as RFC 9110, 13.1.2 says: weakly, and a star is any.
+func knows(ifNoneMatch []string, etag string) bool {
+	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// publicPages are the pages outside of /v1, by path.
+func publicPages() (map[string]*page, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(openapiYAML, &root); err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+	}
+	var buf bytes.Buffer
+	if err := appendJSON(&buf, &root); err != nil {
+		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
+	}
+	asYAML, asJSON := newPage("application/yaml", openapiYAML), newPage("application/json", buf.Bytes())
+	return map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}, nil
+}
+
+// appendJSON writes a YAML value as JSON, its members in their order.
+func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return appendJSON(buf, n.Content[0])
+	case yaml.MappingNode:
+		buf.WriteByte('{')
+		for i := 0; i < len(n.Content); i += 2 {
+			if i > 0 {
+				buf.WriteByte(',')
+			}
+			if err := appendScalar(buf, n.Content[i].Value); err != nil {
+				return err
+			}
+			buf.WriteByte(':')
+			if err := appendJSON(buf, n.Content[i+1]); err != nil {
+				return err
+			}
+		}
+		buf.WriteByte('}')
+		return nil
+	case yaml.SequenceNode:
+		buf.WriteByte('[')
+		for i, element := range n.Content {
+			if i > 0 {
+				buf.WriteByte(',')
+			}
+			if err := appendJSON(buf, element); err != nil {
+				return err
+			}
+		}
+		buf.WriteByte(']')
+		return nil
+	case yaml.ScalarNode:
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return err
+		}
+		return appendScalar(buf, v)
+	default:
+		return fmt.Errorf("line %d: anchors are not read everywhere", n.Line)
+	}
+}
+
+func appendScalar(buf *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	buf.Truncate(buf.Len() - 1) // Encode ends with a new line
+	return nil
+}
+
+// servePage answers GET on a public page.
+func (a *API) servePage(w http.ResponseWriter, r *http.Request) error {
+	pages, err := a.pages()
+	if err != nil {
+		return err
+	}
+	p, ok := pages[r.URL.Path]
+	if !ok {
+		return web.Missing("there is no such route; the API is under /v1 and described by /openapi.json")
+	}
+	web.InfoOf(r).Route = r.URL.Path
+	p.serve(w, r)
+	return nil
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// described is what these tests read of the document.
+type described struct {
+	Paths map[string]map[string]json.RawMessage
+}
+
+type operation struct {
+	OperationID string
+	Parameters  []parameter
+	Responses   map[string]json.RawMessage
+	Security    []map[string][]string
+}
+
+type parameter struct {
+	Ref     string `json:"$ref"`
+	Name    string
+	In      string
+	Aliases []string `json:"x-aliases"`
+}
+
+func document(t *testing.T) described {
+	t.Helper()
+	pages, err := publicPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d described
+	if err := json.Unmarshal(pages["/openapi.json"].body, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var inBraces = regexp.MustCompile(`\{[^}]*\}`)
+
+// calls are the method and path of every operation; what stands in braces has no name here.
+func (d described) calls(t *testing.T) map[string]operation {
+	t.Helper()
+	out := map[string]operation{}
+	for path, item := range d.Paths {
+		for method, raw := range item {
+			if method == "parameters" {
+				continue
+			}
+			var op operation
+			if err := json.Unmarshal(raw, &op); err != nil {
+				t.Fatal(err)
+			}
+			call := strings.ToUpper(method) + " " + inBraces.ReplaceAllString(path, "{}")
+			if _, twice := out[call]; twice {
+				t.Errorf("%s stands twice", call)
+			}
+			out[call] = op
+		}
+	}
+	return out
+}
+
+// comingCalls are those that may be served before they are described.
+var comingCalls = regexp.MustCompile(`^[A-Z]+ /v1/(replays|recoveries|alerts|usage|audit|events/\{\}/processing|endpoints/\{\}/(events/batch|test|stream))(/|$)`)
+
+// Every route is in the document, and nothing else is.
+func TestDocumentHasTheRoutes(t *testing.T) {
+	var served []string
+	for _, x := range (&API{}).routes() {
+		for method := range x.methods {
+			served = append(served, method+" "+inBraces.ReplaceAllString(x.path, "{}"))
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/docs/errors"} {
+		served = append(served, "GET "+path)
+	}
+	calls := document(t).calls(t)
+	served = slices.DeleteFunc(served, func(call string) bool {
+		_, written := calls[call]
+		return !written && comingCalls.MatchString(call)
+	})
+	slices.Sort(served)
+	if diff := gocmp.Diff(served, slices.Sorted(maps.Keys(calls))); diff != "" {
+		t.Errorf("routes (-) and document (+):\n%s", diff)
+	}
+	ids := map[string]string{}
+	for call, op := range calls {
+		if other, twice := ids[op.OperationID]; twice || op.OperationID == "" {
+			t.Errorf("%s and %s are both called %q", call, other, op.OperationID)
+		}
+		ids[op.OperationID] = call
+		_, path, _ := strings.Cut(call, " ")
+		if open := op.Security != nil; open == strings.HasPrefix(path, "/v1/") {
+			t.Errorf("%s: needs a key: %v", call, !open)
+		}
+	}
+}
+
+// The statuses of the contract, and where each can be.
+func TestDocumentHasTheStatuses(t *testing.T) {
+	for call, op := range document(t).calls(t) {
+		method, path, _ := strings.Cut(call, " ")
+		if !strings.HasPrefix(path, "/v1/") {
+			continue
+		}
+		want := []string{"400", "401", "429", "500", "503", "504"}
+		if method != "GET" {
+			want = append(want, "403")
+		}
+		if strings.Contains(path, "{}") {
+			want = append(want, "404")
+		}
+		var got []string
+		for status := range op.Responses {
+			if status[0] != '2' {
+				got = append(got, status)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: (-want +document)\n%s", call, diff)
+		}
+	}
+}
+
+// Every filter of the list of events is in the document, with its other names.
+func TestDocumentHasTheFilters(t *testing.T) {
+	var names, aliases []string
+	for _, p := range document(t).calls(t)["GET /v1/events"].Parameters {
+		if rest, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
+			p.Name = strings.ToLower(rest)
+		}
+		names = append(names, p.Name)
+		aliases = append(aliases, p.Aliases...)
+	}
+	for _, list := range [][2][]string{{eventParams, names}, {eventAliases, aliases}} {
+		want, got := slices.Sorted(slices.Values(list[0])), slices.Sorted(slices.Values(list[1]))
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("code (-) and document (+):\n%s", diff)
+		}
+	}
+}
+
+// Every type of error that is explained is in the document, and the other way round.
+func TestDocumentHasTheErrors(t *testing.T) {
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Words []string `json:"x-extensible-enum"`
+			}
+		}
+	}
+	pages, err := publicPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var explained []string
+	for _, d := range errorDocs {
+		explained = append(explained, d.kind)
+	}
+	want, got := slices.Sorted(slices.Values(explained)), slices.Sorted(slices.Values(doc.Components.Schemas["ErrorType"].Words))
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("errors (-) and document (+):\n%s", diff)
+	}
+}

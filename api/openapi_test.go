@@ -1,0 +1,61 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"reflect"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func TestDocumentIsServed(t *testing.T) {
+	c := newClient(t).as("")
+	for target, kind := range map[string]string{"/openapi.yaml": "application/yaml", "/openapi.json": "application/json"} {
+		a := c.do("GET", target, nil).want(200)
+		etag := a.Header.Get("ETag")
+		if a.Header.Get("Content-Type") != kind || len(etag) < 10 || a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: %v", target, a.Header)
+		}
+		if again := c.do("GET", target, nil).Header.Get("ETag"); again != etag {
+			t.Errorf("%s: %s, then %s", target, etag, again)
+		}
+		for match, want := range map[string]int{etag: 304, "W/" + etag: 304, `"x", ` + etag: 304, "*": 304, `"x"`: 200, "": 200} {
+			a := c.do("GET", target, nil, "If-None-Match", match).want(want)
+			if want == http.StatusNotModified && (len(a.raw) > 0 || a.Header.Get("ETag") != etag) {
+				t.Errorf("%s: 304 with %d bytes and %v", target, len(a.raw), a.Header)
+			}
+		}
+		c.do("POST", target, nil).wantError(404, "not_found", "")
+	}
+}
+
+// Both forms say the same: that of the file.
+func TestDocumentFormsAreOne(t *testing.T) {
+	file, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got any
+	if err := yaml.Unmarshal(file, &want); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t)
+	if served := c.do("GET", "/openapi.yaml", nil).want(200).raw; string(served) != string(file) {
+		t.Error("the YAML is not that of the file")
+	}
+	if err := json.Unmarshal(c.do("GET", "/openapi.json", nil).want(200).raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Error("the JSON differs from the YAML")
+	}
+}
