@@ -19,6 +19,7 @@ type server struct {
 	listener          net.Listener
 	handler           http.Handler
 	certFile, keyFile string // both empty: plain HTTP
+	drain             func() // ends requests that would not end by themselves; nil = none
 	log               *slog.Logger
 }
 
@@ -32,6 +33,9 @@ func (s *server) Run(ctx context.Context) error {
 		// Above the 64 KB that handlers judge, so that most oversized requests get an answer in our own shape.
 		MaxHeaderBytes: 256 << 10,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	if s.drain != nil {
+		srv.RegisterOnShutdown(s.drain)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

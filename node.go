@@ -289,13 +289,17 @@ func (n *node) startHTTP(listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	watched, err := n.startFeed()
+	if err != nil {
+		return err
+	}
 	cfg := api.Config{
 		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies,
 		RateRead: n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
 	}
 	a, err := api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify,
 		})
@@ -317,7 +321,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 			apiHandler.ServeHTTP(w, r)
 		}
 	})
-	srv := &server{listener: listener, handler: handler, certFile: n.s.TLSCertFile, keyFile: n.s.TLSKeyFile, log: n.log}
+	srv := &server{listener: listener, handler: handler, certFile: n.s.TLSCertFile, keyFile: n.s.TLSKeyFile, drain: a.Drain, log: n.log}
 	n.st.start("http server", srv.Run)
 	return nil
 }

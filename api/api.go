@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -35,6 +36,7 @@ type Config struct {
 	RetentionDays  int    // how long events can be read
 	Version        string // of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
+	KeepAlive      time.Duration // the longest silence in an event stream; 0 = 15 s
 	// Requests a second and key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 }
@@ -66,7 +68,8 @@ type API struct {
 	pages                func() (map[string]*page, error) // public, by path; made when the first is asked for
 	bodies               sync.Pool                        // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
 	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key
-	batchBodies, batches chan struct{}                    // one element for each batch that is in memory, or being stored
+	streams              streams
+	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
 }
 
 // New returns the stage. It dials nothing and starts nothing.
@@ -80,12 +83,16 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a := &API{
 		cfg: cfg, deps: deps, pages: sync.OnceValues(publicPages), secrets: scanner, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		streams:     streams{draining: make(chan struct{}), open: make(map[string]int)},
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
 	a.handler = front.Wrap(a.router().serve)
 	return a, nil
 }
+
+// Drain ends the event streams: requests that would not end by themselves. For a stop.
+func (a *API) Drain() { a.streams.drain() }
 
 // Handler serves /v1, /healthz, /readyz and the documentation, and answers 404 to everything else.
 func (a *API) Handler() http.Handler { return a.handler }

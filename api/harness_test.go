@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -43,6 +44,12 @@ const (
 // configuration is a real configuration log on an embedded broker, one for all tests of the package:
 // they work on endpoints of their own.
 var configuration *control.Control
+
+// topics is where the log of the tests is; watched is the feed on it.
+var (
+	topics  stream.Config
+	watched *feed.Feed
+)
 
 func TestMain(m *testing.M) {
 	code, err := withConfiguration(m.Run)
@@ -73,8 +80,19 @@ func withConfiguration(run func() int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	reader, err := stream.NewReader(conf, "feed")
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	topics = conf
+	watched, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: reader, Store: nothingStored{}, Now: time.Now, Retention: 30 * 24 * time.Hour})
+	if err != nil {
+		return 0, err
+	}
 	var wg sync.WaitGroup
 	var failed error
+	wg.Go(func() { _ = watched.Run(ctx) })
 	wg.Go(func() { failed = configuration.Run(ctx) })
 	select {
 	case <-configuration.Ready():
@@ -88,6 +106,13 @@ func withConfiguration(run func() int) (int, error) {
 		return code, failed
 	}
 	return code, nil
+}
+
+// nothingStored is a store for a log that was never trimmed.
+type nothingStored struct{}
+
+func (nothingStored) Placed(context.Context, event.PlacedQuery) (event.PlacedPage, error) {
+	return event.PlacedPage{}, event.ErrUnavailable
 }
 
 func keyring() *control.Keyring {
@@ -306,7 +331,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
-		Events: f, Accept: f, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
 		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}

@@ -53,6 +53,7 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": a.purgeDestination}},
 		{"/v1/alerts", methods{"GET": a.readAlerts, "PATCH": a.updateAlerts}},
 		{"/v1/alerts/test", methods{"POST": a.testAlerts}},
+		{"/v1/endpoints/{endpoint}/stream", methods{"GET": a.streamEvents}},
 		{"/v1/me", methods{"GET": a.me}},
 	}
 }
@@ -138,19 +139,27 @@ func (m methods) allow() string {
 
 // authenticate finds the key of a request.
 func (a *API) authenticate(r *http.Request) (*control.Key, error) {
-	values := r.Header["Authorization"]
-	if len(values) == 0 || values[0] == "" {
+	if values := r.Header["Authorization"]; len(values) == 0 || values[0] == "" {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 			Message: "send an API key: Authorization: Bearer <API_KEY>"}
 	}
-	scheme, text, _ := strings.Cut(values[0], " ")
-	if len(values) == 1 && strings.EqualFold(scheme, "bearer") { // RFC 9110, 11.1: schemes do not distinguish case
-		key, err := a.deps.Config.Authenticate(strings.TrimSpace(text))
+	if text, ok := bearer(r); ok {
+		key, err := a.deps.Config.Authenticate(text)
 		if !errors.Is(err, control.ErrInvalidKey) {
 			return key, fault(err)
 		}
 	}
 	return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey, Message: "the API key is unknown, expired or revoked"}
+}
+
+// bearer is the API key that a request carries.
+func bearer(r *http.Request) (string, bool) {
+	values := r.Header["Authorization"]
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes do not distinguish case
 }
 
 // authorize judges the scope by the method alone, before any id is looked at.

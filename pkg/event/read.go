@@ -57,6 +57,32 @@ type Summary struct {
 // Counts are deliveries by what became of them; skipped ones count in Total alone.
 type Counts struct{ Total, Delivered, Failed, Pending int }
 
+// PlacedQuery selects events of an endpoint by where their records stood in the topic events, for those who read on
+// behind what the log has trimmed. What was rejected or repeats another event is not among them.
+type PlacedQuery struct {
+	Account, Endpoint string
+	Partition         int32
+	From, To          int64     // offsets [From, To)
+	Since             time.Time // none of them is older
+	Limit             int
+	Bytes, MaxBody    int // of all bodies together, about, and of one: longer ones are left out
+}
+
+// PlacedPage is the next of them, by offset. When there are none, it says where to read on: at an offset below To, with
+// a later Since, or at To when there are no more.
+type PlacedPage struct {
+	Rows  []Placed
+	Next  int64
+	Since time.Time
+}
+
+// Placed is an event with its place in its partition.
+type Placed struct {
+	*Event
+	Offset int64
+	Size   int // of the body
+}
+
 // Detail is the single read.
 type Detail struct {
 	Summary

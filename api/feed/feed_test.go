@@ -1,0 +1,365 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.uber.org/goleak"
+
+	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	account    = "acc_1"
+	partitions = 3
+	day        = 24 * time.Hour
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a log with a feed on it, and what stands in the log.
+type world struct {
+	testing.TB
+	feed     *feed.Feed
+	producer *stream.Producer
+	ids      *id.Generator
+	trimmed  map[int32]int64 // by partition: the offset at which the log is said to begin
+	stop     func()
+
+	mu     sync.Mutex
+	events map[int32][]event.Placed // by partition, in order
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
+	if _, err := stream.Migrate(t.Context(), conf, partitions, 1); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.Placed{}}
+	if w.producer, err = stream.NewProducer(conf, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.producer.Close)
+	reader, err := stream.NewReader(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	w.feed, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w.trimmed}, Store: w, Now: time.Now, Retention: 30 * day})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.feed.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	w.stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(w.stop)
+	return w
+}
+
+// trimmedLog is a log that is said to begin later than it does.
+type trimmedLog struct {
+	*stream.Reader
+	trimmed map[int32]int64
+}
+
+func (l trimmedLog) Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error) {
+	starts, err := l.Reader.Starts(ctx, topics...)
+	for p := range starts {
+		starts[p] = max(starts[p], l.trimmed[p.Index])
+	}
+	return starts, err
+}
+
+func (l trimmedLog) ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
+	for _, r := range ranges {
+		if r.From < l.trimmed[r.Index] {
+			return stream.ErrTrimmed
+		}
+	}
+	return l.Reader.ReadRanges(ctx, ranges, each)
+}
+
+// Placed is a store that holds everything.
+func (w *world) Placed(_ context.Context, q event.PlacedQuery) (event.PlacedPage, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	page := event.PlacedPage{Next: q.To, Since: q.Since}
+	for _, x := range w.events[q.Partition] {
+		if x.Endpoint == q.Endpoint && x.Offset >= q.From && x.Offset < q.To && !x.ReceivedAt().Before(q.Since) && len(page.Rows) < q.Limit {
+			page.Rows = append(page.Rows, x)
+		}
+	}
+	return page, nil
+}
+
+// put puts an event of an endpoint into a partition.
+func (w *world) put(endpoint string, partition int32, body []byte) {
+	w.Helper()
+	d, err := w.ids.New(partition)
+	if err != nil {
+		w.Fatal(err)
+	}
+	e := &event.Event{ID: d, Account: account, Endpoint: endpoint, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Body: body}
+	w.producer.Produce(stream.Events, partition, e.Record(), func(r *stream.Record, err error) {
+		if err != nil {
+			w.Error(err)
+		}
+		w.mu.Lock()
+		w.events[partition] = append(w.events[partition], event.Placed{Event: e, Offset: r.Offset, Size: len(body)})
+		w.mu.Unlock()
+	})
+}
+
+func (w *world) flush() {
+	w.Helper()
+	if err := w.producer.Flush(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) watch(endpoint string, from *feed.Cursor, partitions ...int32) *feed.Watcher {
+	w.Helper()
+	x, err := w.feed.Watch(w.Context(), account, endpoint, partitions, from)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(x.Close)
+	return x
+}
+
+// next takes n events; a gap is a fault.
+func (w *world) next(x *feed.Watcher, n int) (got []feed.Item) {
+	w.Helper()
+	for len(got) < n {
+		items, err := x.Next(w.Context(), 10*time.Second)
+		if err != nil || len(items) == 0 {
+			w.Fatalf("after %d events: %v", len(got), err)
+		}
+		for _, item := range items {
+			if item.Gap != nil {
+				w.Fatalf("after %d events a gap: %+v", len(got), *item.Gap)
+			}
+		}
+		got = append(got, items...)
+	}
+	return got
+}
+
+// wantAll checks that the items are all events of an endpoint from a certain one of each partition on, in the order of
+// each partition.
+func (w *world) wantAll(endpoint string, got []feed.Item, from map[int32]int64) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[int32][]string{}
+	for _, item := range got {
+		p := item.Event.ID.Partition()
+		seen[p] = append(seen[p], item.Event.ID.String())
+	}
+	for p, events := range w.events {
+		var want []string
+		for _, x := range events {
+			if x.Endpoint == endpoint && x.Offset >= from[p] {
+				want = append(want, x.ID.String())
+			}
+		}
+		if !slices.Equal(seen[p], want) {
+			w.Fatalf("partition %d: %d events, want %d, in their order", p, len(seen[p]), len(want))
+		}
+	}
+}
+
+// A watcher that takes nothing holds a bounded number of events in memory, and misses none.
+func TestWatcherThatIsBehind(t *testing.T) {
+	w := newWorld(t)
+	idle, busy := w.watch("ep_a", nil, 0), w.watch("ep_a", nil, 0)
+	const n = 4*feed.MaxBehind + 7
+	most := 0
+	for i := range n {
+		w.put("ep_a", 0, fmt.Appendf(nil, "%d", i))
+		w.put("ep_b", 0, nil)
+		if i%200 == 0 {
+			w.flush()
+			most = max(most, w.feed.Waiting())
+		}
+	}
+	w.wantAll("ep_a", w.next(busy, n), nil)
+	if limit := 2 * feed.MaxBehind * 1024; most > limit || most == 0 {
+		t.Errorf("%d bytes waited, at most %d may", most, limit)
+	}
+	w.wantAll("ep_a", w.next(idle, n), nil)
+	if held := w.feed.Waiting(); held != 0 {
+		t.Errorf("%d bytes are held for nobody", held)
+	}
+	if w.feed.Tails() != 1 {
+		t.Errorf("%d tails", w.feed.Tails())
+	}
+	idle.Close()
+	busy.Close()
+	if w.feed.Tails() != 0 {
+		t.Errorf("%d tails without watchers", w.feed.Tails())
+	}
+}
+
+// Large bodies fill memory before there are a thousand of them.
+func TestMemoryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	x := w.watch("ep_a", nil, 0)
+	body := make([]byte, feed.MaxBody)
+	for range 100 {
+		w.put("ep_a", 0, body)
+	}
+	w.put("ep_a", 0, append(body, 0))
+	w.flush()
+	last := w.watch("ep_b", nil, 0)
+	w.put("ep_b", 0, nil)
+	w.next(last, 1) // the tail has passed all of them
+	if held := w.feed.Waiting(); held > 66<<20 {
+		t.Errorf("%d bytes wait", held)
+	}
+	got := w.next(x, 101)
+	w.wantAll("ep_a", got, nil)
+	for i, item := range got {
+		if item.Event.Truncated() != (i == 100) || len(item.Event.Body) == 0 != (i == 100) {
+			t.Fatalf("event %d: size %d, %d bytes", i, item.Event.Size, len(item.Event.Body))
+		}
+	}
+}
+
+// Watchers come, leave, and go on from the cursors that they have, over partitions and a log that is trimmed behind
+// them.
+func TestEachEventOnce(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(t)
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			all := []int32{0, 1, 2}
+			x := w.watch("ep_a", nil, all[:2]...)
+			var got []feed.Item
+			last := x.Cursor()
+			total := 0
+			for range 60 {
+				for range rnd.IntN(80) {
+					p := int32(rnd.IntN(2))
+					if total > 800 { // the endpoint has moved
+						p = 2
+					}
+					if rnd.IntN(2) == 0 {
+						w.put("ep_a", p, nil)
+						total++
+					} else {
+						w.put("ep_b", p, nil)
+					}
+				}
+				w.flush()
+				if rnd.IntN(4) == 0 { // the log forgets what is older, whatever has been seen
+					p := int32(rnd.IntN(3))
+					w.mu.Lock()
+					if n := len(w.events[p]); n > 0 {
+						w.trimmed[p] = w.events[p][rnd.IntN(n)].Offset
+					}
+					w.mu.Unlock()
+				}
+				if total > 800 {
+					if err := x.Follow(t.Context(), 2); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range rnd.IntN(4) {
+					items, err := x.Next(t.Context(), time.Millisecond)
+					if err != nil {
+						t.Fatal(err)
+					}
+					items = items[:rnd.IntN(len(items)+1)] // and the client leaves
+					if got = append(got, items...); len(items) > 0 {
+						last = items[len(items)-1].Cursor
+					}
+					x.Close()
+					cursor, err := feed.ParseCursor("ep_a", last.Encode("ep_a"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					x = w.watch("ep_a", &cursor, all[:2]...)
+				}
+			}
+			if err := x.Follow(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
+			w.wantAll("ep_a", append(got, w.next(x, total-len(got))...), nil)
+		})
+	}
+}
+
+func TestGaps(t *testing.T) {
+	w := newWorld(t)
+	w.put("ep_a", 0, nil)
+	w.flush()
+	now := time.Now()
+	f := func(c feed.Cursor, reason string) {
+		t.Helper()
+		x := w.watch("ep_a", &c, 0)
+		items, err := x.Next(t.Context(), time.Second)
+		if err != nil || len(items) == 0 || items[0].Gap == nil || items[0].Gap.Reason != reason || !items[0].Gap.From.Equal(c.At) {
+			t.Errorf("%+v: %+v, %v", c, items, err)
+		}
+	}
+	f(feed.Cursor{At: now.Add(-31 * day), Next: map[int32]int64{0: 0}}, feed.GapRetention)
+	f(feed.Cursor{At: now, Next: map[int32]int64{0: 5}}, feed.GapLog)
+	x := w.watch("ep_a", &feed.Cursor{At: now.Add(-29 * day), Next: map[int32]int64{0: 0}}, 0)
+	w.wantAll("ep_a", w.next(x, 1), nil)
+}
+
+func TestFeedThatHasStopped(t *testing.T) {
+	w := newWorld(t)
+	x := w.watch("ep_a", nil, 0)
+	w.stop()
+	if _, err := x.Next(t.Context(), time.Minute); !errors.Is(err, feed.ErrStopped) {
+		t.Errorf("a watcher hears %v", err)
+	}
+	if _, err := w.feed.Watch(t.Context(), account, "ep_b", []int32{1}, nil); !errors.Is(err, feed.ErrStopped) {
+		t.Errorf("a new watcher hears %v", err)
+	}
+	x.Close()
+	if n := w.feed.Tails(); n != 0 {
+		t.Errorf("%d tails", n)
+	}
+}
+
+func TestCursor(t *testing.T) {
+	c := feed.Cursor{At: time.UnixMilli(1_700_000_000_123).UTC(), Next: map[int32]int64{0: 0, 7: 1 << 40, 4095: 3}}
+	text := c.Encode("ep_a")
+	got, err := feed.ParseCursor("ep_a", text)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(c) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "A", text + "A", text[:len(text)-1], text[1:], "é" + text, feed.Cursor{At: c.At}.Encode("ep_a"), feed.Cursor{At: c.At, Next: map[int32]int64{1 << 20: 1}}.Encode("ep_a")} {
+		if got, err := feed.ParseCursor("ep_a", bad); !errors.Is(err, feed.ErrCursor) {
+			t.Errorf("%q is %v, %v", bad, got, err)
+		}
+	}
+	if _, err := feed.ParseCursor("ep_b", text); !errors.Is(err, feed.ErrCursor) {
+		t.Errorf("the cursor of another endpoint: %v", err)
+	}
+}

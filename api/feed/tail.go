@@ -1,0 +1,214 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// tailPause is how long a tail waits after an error.
+const tailPause = time.Second
+
+// tail follows one partition. Feed.mu guards what changes.
+type tail struct {
+	feed      *Feed
+	partition int32
+	next      int64                      // offset that is read next
+	at        time.Time                  // time of the record before it
+	subs      map[string][]*subscription // by endpoint
+	refs      int
+	closed    bool
+	cancel    context.CancelFunc // set when it runs
+}
+
+// subscription is what one watcher has of a tail.
+type subscription struct {
+	tail     *tail
+	endpoint string
+	wake     chan<- struct{} // capacity 1; shared by all subscriptions of a watcher
+	// since is the offset from which on nothing is missing in what waits; what is before must be read elsewhere.
+	since   int64
+	waiting []*Event
+	bytes   int
+}
+
+// Event is one event as it is handed out.
+type Event struct {
+	*event.Event // without the body when that is larger than MaxBody
+	Offset       int64
+	Size         int // of the body
+}
+
+// Truncated reports whether the body is missing for its size.
+func (e *Event) Truncated() bool { return e.Size > MaxBody }
+
+// eventOverhead is about what an event takes besides its texts, in bytes.
+const eventOverhead = 512
+
+func (e *Event) memory() int {
+	n := eventOverhead + len(e.Body) + len(e.Query)
+	for _, h := range e.Header {
+		n += len(h.Name) + len(h.Value)
+	}
+	return n
+}
+
+// shown is the event in a record; nil when watchers are not told of it, or nobody can read it.
+func shown(r *stream.Record) *Event {
+	e, err := event.Decode(r)
+	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate || e.Only != "" {
+		return nil
+	}
+	out := &Event{Event: e, Offset: r.Offset, Size: len(e.Body)}
+	if out.Truncated() {
+		e.Body = nil
+	} else {
+		e.Body = bytes.Clone(e.Body) // the record's would keep all of what was fetched with it
+	}
+	return out
+}
+
+// subscribe adds a watcher's subscription to a tail, which is started if need be. end is where the partition ends
+// now, for a tail that begins.
+func (f *Feed) subscribe(ctx context.Context, partition int32, end int64, endpoint string, wake chan<- struct{}) (*subscription, error) {
+	f.mu.Lock()
+	t := f.tails[partition]
+	begins := t == nil
+	if begins {
+		t = &tail{feed: f, partition: partition, next: end, subs: make(map[string][]*subscription)}
+		f.tails[partition] = t
+	}
+	t.refs++
+	s := &subscription{tail: t, endpoint: endpoint, wake: wake, since: t.next}
+	t.subs[endpoint] = append(t.subs[endpoint], s)
+	f.mu.Unlock()
+	if !begins {
+		return s, nil
+	}
+	select {
+	case f.start <- t:
+		return s, nil
+	case <-f.down:
+		s.close()
+		return nil, ErrStopped
+	case <-ctx.Done():
+		s.close()
+		return nil, ctx.Err()
+	}
+}
+
+// close ends the subscription, and the tail when it was the last.
+func (s *subscription) close() {
+	t := s.tail
+	t.feed.mu.Lock()
+	defer t.feed.mu.Unlock()
+	s.drop()
+	left := slices.DeleteFunc(t.subs[s.endpoint], func(other *subscription) bool { return other == s })
+	if t.subs[s.endpoint] = left; len(left) == 0 {
+		delete(t.subs, s.endpoint)
+	}
+	if t.refs--; t.refs > 0 {
+		return
+	}
+	t.closed = true
+	if t.feed.tails[t.partition] == t {
+		delete(t.feed.tails, t.partition)
+	}
+	if t.cancel != nil {
+		t.cancel()
+	}
+}
+
+// drop forgets what waits.
+func (s *subscription) drop() {
+	s.tail.feed.waiting -= s.bytes
+	s.waiting, s.bytes = nil, 0
+}
+
+// run reads on until the last subscription is closed.
+func (t *tail) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t.feed.mu.Lock()
+	t.cancel = cancel
+	closed, next := t.closed, t.next
+	t.feed.mu.Unlock()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for !closed && ctx.Err() == nil {
+		err := t.feed.deps.Topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: t.partition}, next, func(r *stream.Record) error {
+			t.take(r)
+			next = r.Offset + 1
+			return nil
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		t.feed.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading events for watchers broke off", slog.Int("partition", int(t.partition)), slog.Any("error", err))
+		pause.Reset(tailPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take hands a record to those who watch its endpoint.
+func (t *tail) take(r *stream.Record) {
+	t.feed.mu.Lock()
+	defer t.feed.mu.Unlock()
+	if r.Offset < t.next {
+		return
+	}
+	if r.Offset > t.next { // the log has trimmed what is between
+		for _, subs := range t.subs {
+			for _, s := range subs {
+				s.restart(r.Offset)
+			}
+		}
+	}
+	t.next, t.at = r.Offset+1, r.Timestamp
+	subs := t.subs[string(r.Key)]
+	if len(subs) == 0 {
+		return
+	}
+	e := shown(r)
+	if e == nil {
+		return
+	}
+	for _, s := range subs {
+		s.push(e)
+	}
+}
+
+// push lets an event wait. A watcher that has too much waiting is behind: it reads it from the log when it comes to it.
+func (s *subscription) push(e *Event) {
+	f, size := s.tail.feed, e.memory()
+	if len(s.waiting) >= MaxBehind || len(s.waiting) > 0 && f.waiting+size > maxWaiting {
+		s.restart(e.Offset + 1)
+		return
+	}
+	s.waiting = append(s.waiting, e)
+	s.bytes += size
+	f.waiting += size
+	s.signal()
+}
+
+// restart forgets what waits: the watcher has to read up to since elsewhere.
+func (s *subscription) restart(since int64) {
+	s.drop()
+	s.since = since
+	s.signal()
+}
+
+func (s *subscription) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,338 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	// maxBatch and maxBatchBytes bound what one call of Next returns.
+	maxBatch, maxBatchBytes = 200, 4 << 20
+	// readTimeout bounds one read of a watcher that is behind. What it has come to by then counts.
+	readTimeout = 10 * time.Second
+	// Slack is by how much the records of a partition may be out of the order of their times: accepting gives up
+	// after 10 s, and the clocks of nodes differ.
+	Slack = time.Minute
+)
+
+// Why events are missing.
+const (
+	GapRetention = "retention" // they are older than the service keeps events
+	GapLog       = "log"       // the log was made anew, and does not know the place
+)
+
+// Gap says that events are missing, and from when on they may be.
+type Gap struct {
+	From   time.Time
+	Reason string
+}
+
+// Item is an event, or a gap in front of the next one. Cursor is the place after it.
+type Item struct {
+	Event  *Event
+	Gap    *Gap
+	Cursor Cursor
+}
+
+// place is where a watcher is in one partition.
+type place struct {
+	partition int32
+	next      int64
+	at        time.Time // as in Cursor, for this partition
+	sub       *subscription
+}
+
+// Watcher follows one endpoint. It is for one goroutine.
+type Watcher struct {
+	feed              *Feed
+	account, endpoint string
+	began             time.Time
+	wake              chan struct{}
+	places            []*place // by partition
+	gaps              []Gap    // to be told first
+}
+
+// Watch begins at the cursor, or with what comes from now on when it is nil. partitions are those of the endpoint's
+// events, earlier ones too.
+func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions []int32, from *Cursor) (*Watcher, error) {
+	now := f.deps.Now()
+	w := &Watcher{feed: f, account: account, endpoint: endpoint, began: now, wake: make(chan struct{}, 1)}
+	if from != nil {
+		w.began = from.At
+		if oldest := now.Add(-f.deps.Retention); w.began.Before(oldest) {
+			w.gaps = append(w.gaps, Gap{From: w.began, Reason: GapRetention})
+			w.began = oldest
+		}
+		// Also those that the endpoint has left, as far as the cursor knows.
+		partitions = append(slices.Clone(partitions), slices.Collect(maps.Keys(from.Next))...)
+	}
+	ends, err := f.deps.Topic.Ends(ctx, stream.Events)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", endpoint, err)
+	}
+	for _, p := range partitions {
+		end, ok := ends[stream.Partition{Topic: stream.Events, Index: p}]
+		if !ok {
+			continue // a cursor of another log
+		}
+		next := end
+		if from != nil {
+			if next, ok = from.Next[p]; !ok {
+				if next, err = w.firstSince(ctx, p, end); err != nil {
+					break
+				}
+			}
+		}
+		if err = w.add(ctx, p, next, end); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		w.Close()
+		return nil, fmt.Errorf("watch %s: %w", endpoint, err)
+	}
+	return w, nil
+}
+
+// firstSince is the offset from which on everything that the watcher has to see of a partition is found that its
+// cursor does not know: the endpoint came there later.
+func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (int64, error) {
+	at, err := w.feed.deps.Topic.At(ctx, stream.Events, w.began.Add(-Slack))
+	if err != nil {
+		return 0, err
+	}
+	if first, ok := at[stream.Partition{Topic: stream.Events, Index: partition}]; ok && first >= 0 {
+		return min(first, end), nil
+	}
+	return end, nil
+}
+
+// add begins to follow a partition.
+func (w *Watcher) add(ctx context.Context, partition int32, next, end int64) error {
+	if slices.ContainsFunc(w.places, func(p *place) bool { return p.partition == partition }) {
+		return nil
+	}
+	if next > end {
+		w.gaps = append(w.gaps, Gap{From: w.began, Reason: GapLog})
+		next = end
+	}
+	sub, err := w.feed.subscribe(ctx, partition, end, w.endpoint, w.wake)
+	if err != nil {
+		return err
+	}
+	w.places = append(w.places, &place{partition: partition, next: next, at: w.began, sub: sub})
+	return nil
+}
+
+// Follow adds partitions that the endpoint has come to meanwhile.
+func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
+	for _, p := range partitions {
+		if slices.ContainsFunc(w.places, func(x *place) bool { return x.partition == p }) {
+			continue
+		}
+		ends, err := w.feed.deps.Topic.Ends(ctx, stream.Events)
+		if err != nil {
+			return fmt.Errorf("follow %s: %w", w.endpoint, err)
+		}
+		end := ends[stream.Partition{Topic: stream.Events, Index: p}]
+		next, err := w.firstSince(ctx, p, end)
+		if err == nil {
+			err = w.add(ctx, p, next, end)
+		}
+		if err != nil {
+			return fmt.Errorf("follow %s: %w", w.endpoint, err)
+		}
+	}
+	return nil
+}
+
+// Close ends the watcher.
+func (w *Watcher) Close() {
+	for _, p := range w.places {
+		p.sub.close()
+	}
+	w.places = nil
+}
+
+// Cursor is the place that the watcher has come to.
+func (w *Watcher) Cursor() Cursor {
+	c := Cursor{Next: make(map[int32]int64, len(w.places))}
+	for _, p := range w.places {
+		c.Next[p.partition] = p.next
+		if c.At.IsZero() || p.at.Before(c.At) {
+			c.At = p.at
+		}
+	}
+	return c
+}
+
+// Next returns what comes next, in order, as soon as there is something; nothing when nothing has come in that time. An
+// error leaves the watcher where it was.
+func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) {
+	var items []Item
+	for _, gap := range w.gaps {
+		items = append(items, Item{Gap: &gap, Cursor: w.Cursor()})
+	}
+	w.gaps = nil
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		for _, p := range w.places {
+			found, err := w.take(ctx, p)
+			if err != nil && len(found) == 0 && len(items) == 0 {
+				return nil, err
+			}
+			for _, e := range found {
+				p.next, p.at = e.Offset+1, e.ReceivedAt()
+				items = append(items, Item{Event: e, Cursor: w.Cursor()})
+			}
+			if len(items) > 0 {
+				return items, nil
+			}
+		}
+		if len(items) > 0 {
+			return items, nil
+		}
+		select {
+		case <-w.wake:
+		case <-timer.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-w.feed.down:
+			return nil, ErrStopped
+		}
+	}
+}
+
+// take returns the next events of a partition: from memory, or from where they are when the watcher is behind that.
+func (w *Watcher) take(ctx context.Context, p *place) ([]*Event, error) {
+	for {
+		found, since := p.sub.take(p)
+		if len(found) > 0 || since <= p.next {
+			return found, nil
+		}
+		found, err := w.behind(ctx, p, since)
+		if err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
+}
+
+// take returns what waits, a batch of it, unless the place is before since; then that is what it returns.
+func (s *subscription) take(p *place) (found []*Event, since int64) {
+	f := s.tail.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.next < s.since {
+		return nil, s.since
+	}
+	size := 0
+	for len(s.waiting) > 0 && len(found) < maxBatch && (size == 0 || size < maxBatchBytes) {
+		e := s.waiting[0]
+		s.waiting[0] = nil
+		s.waiting = s.waiting[1:]
+		n := e.memory()
+		s.bytes -= n
+		f.waiting -= n
+		if e.Offset >= p.next {
+			size += n
+			found = append(found, e)
+		}
+	}
+	if len(s.waiting) == 0 {
+		s.waiting = nil // not an ever longer array
+		if len(found) == 0 && s.tail.next > p.next {
+			p.next = s.tail.next // past records of others
+			if s.tail.at.Add(-Slack).After(p.at) {
+				p.at = s.tail.at.Add(-Slack)
+			}
+		}
+	}
+	return found, p.next
+}
+
+// behind reads a batch of what is before since: from the log, or from the store as far as the log has trimmed it. It
+// moves the place over what it has seen.
+func (w *Watcher) behind(ctx context.Context, p *place, since int64) ([]*Event, error) {
+	select {
+	case w.feed.reads <- struct{}{}:
+		defer func() { <-w.feed.reads }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	found, err := w.logged(ctx, p, since)
+	if !errors.Is(err, stream.ErrTrimmed) {
+		return found, err
+	}
+	return w.stored(ctx, p, since)
+}
+
+func (w *Watcher) logged(ctx context.Context, p *place, since int64) (found []*Event, err error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	size, began, whole := 0, p.next, true
+	part := stream.Range{Partition: stream.Partition{Topic: stream.Events, Index: p.partition}, From: p.next, To: since}
+	err = w.feed.deps.Topic.ReadRanges(limited, []stream.Range{part}, func(_ stream.Partition, records []*stream.Record) error {
+		for _, r := range records {
+			if string(r.Key) == w.endpoint {
+				if e := shown(r); e != nil {
+					found = append(found, e)
+					size += e.memory()
+				}
+			}
+			if whole = len(found) < maxBatch && size < maxBatchBytes; !whole {
+				return stream.ErrStop
+			}
+			if len(found) == 0 {
+				p.next = r.Offset + 1
+			}
+		}
+		return nil
+	})
+	if err != nil && (len(found) > 0 || p.next > began) && ctx.Err() == nil {
+		return found, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read events of %s from the log: %w", w.endpoint, err)
+	}
+	if whole && len(found) == 0 {
+		p.next = since
+	}
+	return found, nil
+}
+
+// stored reads what the log has trimmed.
+func (w *Watcher) stored(ctx context.Context, p *place, since int64) ([]*Event, error) {
+	part := stream.Partition{Topic: stream.Events, Index: p.partition}
+	starts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
+	if err != nil {
+		return nil, fmt.Errorf("read events of %s: %w", w.endpoint, err)
+	}
+	end := min(max(starts[part], p.next+1), since)
+	page, err := w.feed.deps.Store.Placed(ctx, event.PlacedQuery{
+		Account: w.account, Endpoint: w.endpoint, Partition: p.partition, From: p.next, To: end,
+		Since: p.at.Add(-Slack), Limit: maxBatch, Bytes: maxBatchBytes, MaxBody: MaxBody,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events of %s from the store: %w", w.endpoint, err)
+	}
+	found := make([]*Event, len(page.Rows))
+	for i, row := range page.Rows {
+		found[i] = &Event{Event: row.Event, Offset: row.Offset, Size: row.Size}
+	}
+	if len(found) == 0 {
+		p.next = page.Next
+		if page.Since.Add(Slack).After(p.at) {
+			p.at = page.Since.Add(Slack)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,423 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// streamed is an API behind a real server, and a way into the log that it follows.
+type streamed struct {
+	*client
+	url      string
+	http     *http.Client
+	producer *stream.Producer
+	ids      *id.Generator
+}
+
+func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamed {
+	t.Helper()
+	s := &streamed{client: newClient(t, setup...), ids: id.NewGenerator(nil)}
+	srv := httptest.NewUnstartedServer(s.api.Handler())
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	s.url, s.http = srv.URL, srv.Client()
+	var err error
+	if s.producer, err = stream.NewProducer(topics, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.api.Drain()
+		s.http.CloseIdleConnections()
+		srv.Close()
+		s.producer.Close()
+	})
+	return s
+}
+
+// put puts an event into the log; alter may change it. It returns its id.
+func (s *streamed) put(ep *control.Endpoint, body []byte, alter ...func(*event.Event)) string {
+	s.t.Helper()
+	d, err := s.ids.New(ep.Partition)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	e := &event.Event{
+		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified, Method: "POST",
+		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}}, Body: body,
+	}
+	for _, f := range alter {
+		f(e)
+	}
+	s.produce(e.Record(), e.ID.Partition())
+	return d.Text(id.Event)
+}
+
+func (s *streamed) produce(r *stream.Record, partition int32) {
+	s.producer.Produce(stream.Events, partition, r, func(_ *stream.Record, err error) {
+		if err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+func (s *streamed) flush() {
+	s.t.Helper()
+	if err := s.producer.Flush(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *streamed) made(members map[string]any) *control.Endpoint {
+	s.t.Helper()
+	ep, presence := configuration.Endpoint(s.endpoint(members).text("id"))
+	if presence != control.Present {
+		s.t.Fatal("the endpoint is not there")
+	}
+	return ep
+}
+
+// frame is one event of a stream.
+type frame struct {
+	id, kind string
+	data     map[string]any
+	comment  bool
+}
+
+// watch is an open stream.
+type watch struct {
+	t      *testing.T
+	lines  *bufio.Scanner
+	resp   *http.Response
+	cancel context.CancelFunc
+}
+
+// open opens a stream; headers are name, value pairs.
+func (s *streamed) open(endpoint, key string, headers ...string) *watch {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := s.http.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	w := &watch{t: s.t.(*testing.T), resp: resp, cancel: cancel, lines: bufio.NewScanner(resp.Body)}
+	w.lines.Buffer(nil, 4<<20)
+	s.t.Cleanup(w.close)
+	return w
+}
+
+func (w *watch) close() {
+	w.cancel()
+	w.resp.Body.Close()
+}
+
+// next is the next event or comment; an empty one when the stream has ended.
+func (w *watch) next() (f frame) {
+	w.t.Helper()
+	for w.lines.Scan() {
+		name, value, _ := strings.Cut(w.lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "id":
+			f.id = value
+		case "event":
+			f.kind = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &f.data); err != nil {
+				w.t.Fatalf("%v: %.200s", err, value)
+			}
+		case "":
+			if w.lines.Text() == "" {
+				return f
+			}
+			f.comment = true
+		}
+	}
+	return f
+}
+
+func (w *watch) ready() *watch {
+	w.t.Helper()
+	if w.resp.StatusCode != 200 || w.resp.Header.Get("Content-Type") != "text/event-stream" {
+		w.t.Fatalf("%s %v", w.resp.Status, w.resp.Header)
+	}
+	if f := w.next(); f.kind != "ready" || f.id == "" {
+		w.t.Fatalf("begins with %+v", f)
+	}
+	return w
+}
+
+// want is the next event, which must have that id.
+func (w *watch) want(event string) frame {
+	w.t.Helper()
+	f := w.next()
+	if f.kind != "event" || f.data["id"] != event || f.id == "" {
+		w.t.Fatalf("got %.300v, want %s", f, event)
+	}
+	return f
+}
+
+func (w *watch) end(reason string) {
+	w.t.Helper()
+	f := w.next()
+	for f.kind == "event" {
+		f = w.next()
+	}
+	if f.kind != "end" || f.data["reason"] != reason || f.id != "" {
+		w.t.Fatalf("got %+v, want the end for %s", f, reason)
+	}
+	if rest := w.next(); rest.kind != "" || rest.comment {
+		w.t.Errorf("after the end comes %+v", rest)
+	}
+}
+
+func TestStreamShowsWhatIsAccepted(t *testing.T) {
+	s := newStreamed(t)
+	ep, other := s.made(nil), s.made(nil)
+	s.put(ep, []byte("before"))
+	s.flush()
+	w := s.open(ep.ID, readKey, "Accept", "text/event-stream").ready()
+	if h := w.resp.Header; h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" || h.Get("X-Request-Id") == "" {
+		t.Errorf("headers %v", h)
+	}
+	s.put(other, []byte("other"))
+	first := s.put(ep, []byte{0, 255, 'x'}, func(e *event.Event) { e.Query, e.Type, e.Method = "q=1&r=%20", "a.b", "PUT" })
+	s.put(ep, nil, func(e *event.Event) { e.Verdict, e.Reason = event.VerdictRejected, event.SignatureMissing })
+	s.put(ep, nil, func(e *event.Event) { e.Reason, e.DuplicateOf = event.Duplicate, first })
+	again, err := s.ids.New(ep.Partition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := (&event.Event{ID: again, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified}).Record()
+	back.Headers = append(back.Headers, stream.Header{Key: stream.OnlyGroup, Value: []byte("store")})
+	s.produce(back, ep.Partition)
+	observed := s.put(ep, nil, func(e *event.Event) { e.Verdict, e.Reason = event.VerdictObserved, event.SignatureMismatch })
+	sent := s.put(ep, []byte(`{}`), func(e *event.Event) { e.Source = event.SourceAPI })
+	test := s.put(ep, []byte(`{}`), func(e *event.Event) { e.Source = event.SourceTest })
+	f := w.want(first)
+	d, _ := id.Parse(id.Event, first)
+	want := map[string]any{
+		"id": first, "received_at": d.Time().Format("2006-01-02T15:04:05.000Z"), "type": "a.b", "method": "PUT", "path": "/?q=1&r=%20",
+		"headers": []any{[]any{"X-A", "1"}, []any{"X-A", "2"}}, "body": "AP94", "size": 3.0, "truncated": false,
+	}
+	if fmt.Sprint(f.data) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", f.data, want)
+	}
+	if f = w.want(observed); f.data["type"] != nil || f.data["path"] != "/" || f.data["body"] != "" {
+		t.Errorf("%v", f.data)
+	}
+	w.want(sent)
+	w.want(test)
+}
+
+func TestStreamOfLargeBodies(t *testing.T) {
+	s := newStreamed(t)
+	ep := s.made(nil)
+	w := s.open(ep.ID, readKey).ready()
+	whole, cut := s.put(ep, bytes.Repeat([]byte("x"), 1<<20)), s.put(ep, bytes.Repeat([]byte("x"), 1<<20+1))
+	if f := w.want(whole); f.data["truncated"] != false || len(f.data["body"].(string)) != (1<<20+2)/3*4 {
+		t.Errorf("%.200v", f)
+	}
+	if f := w.want(cut); f.data["truncated"] != true || f.data["body"] != "" || f.data["size"] != float64(1<<20+1) {
+		t.Errorf("%.200v", f)
+	}
+}
+
+// A client that leaves at random and comes back with the last id it has seen gets each event once, in order.
+func TestStreamResumesWhereTheClientWas(t *testing.T) {
+	const events = 10_000
+	s := newStreamed(t)
+	ep, noise := s.made(nil), s.made(nil)
+	w := s.open(ep.ID, readKey).ready()
+	ids := make([]string, events)
+	var putting sync.WaitGroup
+	putting.Go(func() {
+		for i := range ids {
+			ids[i] = s.put(ep, fmt.Appendf(nil, "%d", i))
+			if i%3 == 0 {
+				s.put(noise, []byte("noise"))
+			}
+			if i%500 == 0 {
+				s.flush()
+			}
+		}
+	})
+	var got []string
+	last, leave, left := "", 0, 0
+	for len(got) < events {
+		if leave == 0 {
+			if leave = 1 + rand.IntN(700); last != "" {
+				w.close()
+				w = s.open(ep.ID, readKey, "Last-Event-ID", last).ready()
+				left++
+			}
+		}
+		f := w.next()
+		switch {
+		case f.kind == "event":
+			got, last = append(got, f.data["id"].(string)), f.id
+			leave--
+		case !f.comment:
+			t.Fatalf("after %d events: %+v", len(got), f)
+		}
+	}
+	putting.Wait()
+	if !slices.Equal(got, ids) {
+		t.Fatalf("%d events, not those that were put, in their order", len(got))
+	}
+	if s.put(ep, nil); w.next().kind != "event" {
+		t.Error("the stream has ended")
+	}
+	t.Logf("left %d times", left)
+}
+
+func TestStreamRefuses(t *testing.T) {
+	s := newStreamed(t)
+	ep, other := s.made(nil), s.made(nil)
+	target := "/v1/endpoints/" + ep.ID + "/stream"
+	for _, accept := range []string{"application/json", "text/html, image/*", "text/event-stream;q=0", "text/plain"} {
+		s.do("GET", target, nil, "Accept", accept).wantError(400, "invalid_request", "accept")
+	}
+	foreign := s.open(other.ID, readKey).ready()
+	s.put(other, nil)
+	cursor := foreign.next().id
+	for _, last := range []string{"x", "evt_0", cursor, cursor + "A", strings.Repeat("A", 3000)} {
+		s.do("GET", target, nil, "Last-Event-ID", last).wantError(400, "invalid_request", "Last-Event-ID")
+	}
+	s.do("GET", "/v1/endpoints/ep_nope/stream", nil, "Accept", "application/json").wantError(404, "not_found", "")
+	s.as("").do("GET", target, nil).wantError(401, "authentication_required", "")
+	if a := s.do("POST", target, nil).wantError(404, "not_found", ""); a.Header.Get("Allow") != "GET" {
+		t.Errorf("Allow %q", a.Header.Get("Allow"))
+	}
+	s.do("HEAD", target, nil).want(200)
+	for _, accept := range []string{"*/*", "text/*;q=0.5, application/json", "application/json, text/event-stream", ""} {
+		s.open(ep.ID, readKey, "Accept", accept, "Last-Event-ID", "").ready().close()
+	}
+}
+
+func TestFiveStreamsOfAKey(t *testing.T) {
+	s := newStreamed(t)
+	ep := s.made(nil)
+	var open []*watch
+	for range 5 {
+		open = append(open, s.open(ep.ID, readKey).ready())
+	}
+	sixth := s.as(readKey).do("GET", "/v1/endpoints/"+ep.ID+"/stream", nil).wantError(429, "rate_limited", "")
+	if sixth.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	s.open(ep.ID, writeKey).ready()
+	if n := watched.Tails(); n != 1 {
+		t.Errorf("six streams have %d tails", n)
+	}
+	open[2].close()
+	for range 100 { // until the server has noticed
+		w := s.open(ep.ID, readKey)
+		if w.resp.StatusCode == 200 {
+			w.ready()
+			return
+		}
+		w.close()
+		<-time.After(20 * time.Millisecond)
+	}
+	t.Error("the place of a stream that was closed is not given to another")
+}
+
+func TestStreamEnds(t *testing.T) {
+	s := newStreamed(t)
+	ep := s.made(nil)
+	text, key, err := configuration.CreateKey(t.Context(), "watcher", control.Read, false, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief, _, err := configuration.CreateKey(t.Context(), "brief", control.Read, false, time.Now().Add(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expires := s.open(ep.ID, brief).ready()
+	revoked, stays := s.open(ep.ID, text).ready(), s.open(ep.ID, readKey).ready()
+	if err := configuration.RevokeKey(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	hidden := s.put(ep, []byte("after the revocation")) // no word of it
+	if f := revoked.next(); f.kind != "end" || f.data["reason"] != "key_revoked" {
+		t.Errorf("got %+v", f)
+	}
+	stays.want(hidden)
+	expires.end("key_revoked")
+	if err := configuration.DeleteEndpoint(t.Context(), ep.ID); err != nil {
+		t.Fatal(err)
+	}
+	stays.end("endpoint_deleted")
+	w := s.open(s.made(nil).ID, readKey).ready()
+	s.api.Drain()
+	w.end("shutdown")
+}
+
+func TestStreamKeepsAlive(t *testing.T) {
+	s := newStreamed(t, func(cfg *api.Config, _ *api.Deps) { cfg.KeepAlive = time.Millisecond })
+	ep := s.made(nil)
+	w := s.open(ep.ID, readKey).ready()
+	if f := w.next(); !f.comment || f.kind != "" {
+		t.Errorf("after a silence comes %+v", f)
+	}
+	put := s.put(ep, nil)
+	f := w.next()
+	for f.comment {
+		f = w.next()
+	}
+	if f.data["id"] != put {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestStreamFollowsAMovedEndpoint(t *testing.T) {
+	s := newStreamed(t)
+	ep := s.made(nil)
+	w := s.open(ep.ID, readKey).ready()
+	first := s.put(ep, nil)
+	last := w.want(first).id
+	moved, err := configuration.MoveEndpoint(t.Context(), ep.ID, (ep.Partition+1)%4, time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for range 3 {
+		ids = append(ids, s.put(moved, nil))
+	}
+	late := s.put(ep, nil) // of a node that did not know yet
+	s.flush()
+	for _, w := range []*watch{w, s.open(ep.ID, readKey, "Last-Event-ID", last).ready()} {
+		var got []string
+		for range 4 {
+			got = append(got, w.next().data["id"].(string))
+		}
+		if got = slices.DeleteFunc(got, func(id string) bool { return id == late }); !slices.Equal(got, ids) {
+			t.Errorf("got %v and the late one, want %v", got, ids)
+		}
+	}
+}
