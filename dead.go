@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -53,7 +54,7 @@ func (n *node) listDead(r *http.Request) (any, error) {
 
 // deadTopics are those whose records can be buried.
 func deadTopics() []string {
-	topics := []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts}
+	topics := []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog}
 	for _, t := range stream.Tiers() {
 		topics = append(topics, t.Topic)
 	}
@@ -169,6 +170,10 @@ func (n *node) retryGrave(ctx context.Context, g stream.Grave) error {
 		}
 	case topic == stream.Receipts:
 		if _, err := event.DecodeReceipt(again); err != nil {
+			return refusedError{err}
+		}
+	case topic == stream.AuditLog:
+		if _, err := audit.Decode(again); err != nil {
 			return refusedError{err}
 		}
 	case slices.Contains(deadTopics(), topic):

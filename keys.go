@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -24,10 +25,21 @@ func commandKey(k *control.Key, text string) command.Key {
 	return j
 }
 
-func (n *node) listKeys(*http.Request) (any, error) {
+// listKeys shows the keys also while the store is away, for one may have to be revoked just then.
+func (n *node) listKeys(r *http.Request) (any, error) {
+	account := n.control.Account().ID
+	uses, err := n.reader.KeyUses(r.Context(), account)
+	if err != nil {
+		n.log.LogAttrs(r.Context(), slog.LevelWarn, "read the last uses of API keys", slog.Any("error", err))
+	}
 	keys := []command.Key{}
-	for _, k := range n.control.Keys(n.control.Account().ID) {
-		keys = append(keys, commandKey(k, ""))
+	for _, k := range n.control.Keys(account) {
+		j := commandKey(k, "")
+		j.LastUseUnknown = err != nil
+		if u, used := uses[k.ID]; used {
+			j.LastUse = &command.KeyUse{At: u.At, Node: u.Node, RemoteIP: u.RemoteIP.String()}
+		}
+		keys = append(keys, j)
 	}
 	return keys, nil
 }

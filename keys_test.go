@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/control"
@@ -33,8 +37,24 @@ func TestKeysCommands(t *testing.T) {
 	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
 		t.Fatalf("list: %d %s", code, out)
 	}
+	used := regexp.MustCompile("(?m)^" + lines[0] + `\tread\tactive\t.*\tused 20\S+ from 127\.0\.0\.1\tci$`)
+	eventually(t, 10*time.Second, func() string {
+		if out, _ := relay("list", "--data-dir", dir); !used.MatchString(out) {
+			return "its use is not listed:\n" + out
+		}
+		return ""
+	})
 	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
 		t.Fatalf("revoke: %d %s", code, out)
+	}
+	// Who made, used and revoked it is in the audit log, the revocation at once.
+	var actions []string
+	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
+		row := row.(map[string]any)
+		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
+	}
+	if want := []string{"operator key.revoked", "key key.used", "operator key.created"}; !slices.Equal(actions, want) {
+		t.Errorf("%q, want %q", actions, want)
 	}
 	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {

@@ -44,7 +44,7 @@ func TestMigrate(t *testing.T) {
 }
 
 func testMigrate(t *testing.T, c *cluster) {
-	keyed := 5 + len(stream.Tiers()) // and three that are not: control, its snapshots, nodes
+	keyed := 5 + len(stream.Tiers()) // and four that are not: control, its snapshots, nodes, audit
 	n := c.node("a")
 	migrate := func(want int, flags ...string) string {
 		t.Helper()
@@ -54,10 +54,10 @@ func testMigrate(t *testing.T, c *cluster) {
 		}
 		return out
 	}
-	if out := migrate(command.ExitDone); strings.Count(out, " created ") != keyed+3 || !strings.HasPrefix(out, "TOPIC ") {
+	if out := migrate(command.ExitDone); strings.Count(out, " created ") != keyed+4 || !strings.HasPrefix(out, "TOPIC ") {
 		t.Errorf("first migrate:\n%s", out)
 	}
-	if out := migrate(command.ExitDone); strings.Count(out, " right ") != keyed+3 || strings.Contains(out, "created") {
+	if out := migrate(command.ExitDone); strings.Count(out, " right ") != keyed+4 || strings.Contains(out, "created") {
 		t.Errorf("second migrate:\n%s", out)
 	}
 

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -55,6 +56,7 @@ type node struct {
 	producer *stream.Producer
 	writer   *store.Writer
 	reader   *store.Reader
+	uses     *audit.Uses
 	ledger   *ledger.Ledger // nil when it is off
 	notifier *notify.Sender
 	url      string
@@ -96,7 +98,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startStore, n.startLedger, n.startDispatcher, n.startNotifier} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startLedger, n.startDispatcher, n.startNotifier} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err
@@ -170,6 +172,16 @@ func (n *node) startProducer() error {
 		defer n.producer.Close()
 		return n.producer.Flush(flush)
 	})
+	return nil
+}
+
+// startUses gathers which API keys are used here.
+func (n *node) startUses() error {
+	var err error
+	if n.uses, err = audit.NewUses(n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
+		return err
+	}
+	n.st.start("uses of keys", n.uses.Run)
 	return nil
 }
 
@@ -300,6 +312,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	a, err := api.New(cfg,
 		api.Deps{
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Audit: auditLog{n.reader, n.control}, Uses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify,
 		})
@@ -344,6 +357,12 @@ func (n *node) checks() []api.Check {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping})
 	}
 	return checks
+}
+
+// auditLog is what the store has of the audit log, and what it has not yet.
+type auditLog struct {
+	*store.Reader
+	*control.Control
 }
 
 // commander puts work onto the topic commands.

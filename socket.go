@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -51,7 +52,10 @@ func (n *node) startSocket() error {
 	for pattern, handler := range n.commands() {
 		mux.HandleFunc(pattern, handler)
 	}
-	n.st.start("command socket", (&server{listener: listener, handler: mux, log: n.log}).Run)
+	asOperator := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(w, r.WithContext(control.WithOrigin(r.Context(), control.Origin{Actor: audit.Operator})))
+	})
+	n.st.start("command socket", (&server{listener: listener, handler: asOperator, log: n.log}).Run)
 	return nil
 }
 

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -31,6 +33,8 @@ type Deps struct {
 	Limits   Limits
 	Memory   Memory
 	Notifier Notifier
+	Audit    AuditLog
+	Uses     Uses
 	Egress   egress.Policy
 	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
 	Resolver *net.Resolver
@@ -53,6 +57,7 @@ func (d Deps) validate() error {
 	for name, there := range map[string]bool{
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
 		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Audit": d.Audit != nil, "Uses": d.Uses != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -126,6 +131,19 @@ type Memory interface {
 	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
 	Stored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
 	Release(ctx context.Context, key string, event id.ID)
+}
+
+// AuditLog says who changed what.
+type AuditLog interface {
+	// Audit returns what the store has.
+	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
+	// Trail returns what the store may not have yet, of all accounts.
+	Trail() []audit.Entry
+}
+
+// Uses is told of every request with a key that is valid.
+type Uses interface {
+	Note(account, key, name string, from netip.Addr)
 }
 
 // Check is one thing that a node needs to serve.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -133,6 +134,8 @@ type fake struct {
 	commands []*event.Work
 	queries  []event.Query
 	receipts map[id.ID][]*event.Receipt
+	entries  []audit.Entry // of the audit log, the newest first
+	uses     []string      // ids of keys
 
 	HeldFunc    func(dests []string) map[string]time.Time
 	EventsFunc  func(context.Context, event.Query) (event.Page, error)
@@ -229,6 +232,29 @@ func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.Standing, er
 		s.FirstAt = first
 	}
 	return s, nil
+}
+
+func (f *fake) Audit(_ context.Context, q audit.Query) (page audit.Page, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.entries {
+		switch {
+		case !q.Matches(&e):
+		case len(page.Rows) == q.Limit:
+			page.More = true
+		default:
+			page.Rows = append(page.Rows, e)
+		}
+	}
+	return page, nil
+}
+
+func (f *fake) Trail() []audit.Entry { return configuration.Trail() }
+
+func (f *fake) Note(_, key, _ string, from netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uses = append(f.uses, key+" from "+from.String())
 }
 
 func (f *fake) detail(e *event.Event) *event.Detail {
@@ -332,6 +358,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Audit: f, Uses: f,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
 		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}

@@ -55,6 +55,7 @@ func (a *API) routes() []route {
 		{"/v1/alerts/test", methods{"POST": a.testAlerts}},
 		{"/v1/endpoints/{endpoint}/stream", methods{"GET": a.streamEvents}},
 		{"/v1/me", methods{"GET": a.me}},
+		{"/v1/audit", methods{"GET": a.listAudit}},
 	}
 }
 
@@ -103,6 +104,8 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	info := web.InfoOf(r)
+	rt.api.deps.Uses.Note(key.Account, key.ID, key.Name, info.Client)
 	found, vars := rt.find(r)
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body
@@ -119,7 +122,6 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", found.allow())
 		return web.Missing("%s is not allowed here; use %s", r.Method, found.allow())
 	}
-	info := web.InfoOf(r)
 	info.Route, info.Vars = found.path, vars // not before: a method of the client's choice must not become a label
 	if err := authorize(key, method); err != nil {
 		return err
@@ -128,7 +130,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		return web.Invalid("", "%v", err)
 	}
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
-		r = r.WithContext(control.WithActor(r.Context(), key.ID))
+		r = r.WithContext(control.WithOrigin(r.Context(), control.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
 	}
 	return fault(handle(w, r, key))
 }

@@ -21,6 +21,36 @@ type Key struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
+	LastUse   *KeyUse    `json:"last_use"` // null: never used, or LastUseUnknown
+	// LastUseUnknown: the store that knows when keys were used does not answer.
+	LastUseUnknown bool `json:"last_use_unknown,omitempty"`
+}
+
+// KeyUse is the last use of an API key, within a minute.
+type KeyUse struct {
+	At       time.Time `json:"at"`
+	Node     string    `json:"node"`
+	RemoteIP string    `json:"remote_ip"`
+}
+
+// scope is what the key may do, as a list shows it.
+func (k *Key) scope() string {
+	if k.Agent {
+		return k.Scope + " (agent)"
+	}
+	return k.Scope
+}
+
+// lastUse is the last use as a list shows it.
+func (k *Key) lastUse() string {
+	switch {
+	case k.LastUseUnknown:
+		return "last use unknown: the store does not answer"
+	case k.LastUse == nil:
+		return "never used"
+	default:
+		return "used " + k.LastUse.At.Format(time.RFC3339) + " from " + k.LastUse.RemoteIP
+	}
 }
 
 // CreateKey asks for a new key.
@@ -47,6 +77,7 @@ func Keys() Group {
   relay keys rewrap
 
 A key is shown once, when it is made. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
+list shows when each key was used last, at most a minute late.
 
 rewrap seals every secret of the configuration with the first master key. To change the master key:
   1. add the new one to RELAY_MASTER_KEYS of every node, behind the old one, and restart them in turn;
@@ -118,7 +149,7 @@ func listKeys(*flag.FlagSet) action {
 				case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
 					state = "expired"
 				}
-				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\n", k.ID, k.Scope, state, k.Last4, k.CreatedAt.Format(time.RFC3339), k.Name)
+				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, k.scope(), state, k.Last4, k.CreatedAt.Format(time.RFC3339), k.lastUse(), k.Name)
 			}
 		})
 	}}

@@ -91,7 +91,7 @@ var errChanged = errors.New("the destination has changed since")
 
 // disable writes that the destination is gone, unless somebody has changed it meanwhile.
 func (d *Dispatcher) disable(ctx context.Context, r retirement) {
-	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
+	ctx, cancel := context.WithTimeout(control.WithOrigin(ctx, control.Origin{Actor: "dispatcher"}), retireTimeout)
 	defer cancel()
 	_, err := d.changes.UpdateEndpoint(ctx, r.endpoint, func(ep *control.Endpoint) error {
 		dest := ep.Destination(r.dest)

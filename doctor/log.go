@@ -170,7 +170,7 @@ func acceptedAt(r *stream.Record) time.Time {
 }
 
 func (x *examination) store(ctx context.Context) command.Check {
-	backlogs, err := x.log.Backlogs(ctx, stream.StoreGroup, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts)
+	backlogs, err := x.log.Backlogs(ctx, stream.StoreGroup, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog)
 	if err != nil {
 		return unasked(err)
 	}

@@ -16,6 +16,7 @@ type batch struct {
 	deliveries []*deliveryRow
 	attempts   []*deliveryRow
 	receipts   []*receiptRow
+	audit      []*auditRow
 	dead       []deadRecord
 	marks      map[*place]mark
 	bytes      int
@@ -43,7 +44,7 @@ func newBatch() *batch {
 func (b *batch) empty() bool { return len(b.marks) == 0 }
 
 func (b *batch) rows() int {
-	return len(b.events) + len(b.deliveries) + len(b.attempts) + len(b.receipts)
+	return len(b.events) + len(b.deliveries) + len(b.attempts) + len(b.receipts) + len(b.audit)
 }
 
 // add decodes the records of one partition and notes how far they reach.
@@ -96,6 +97,12 @@ func (b *batch) decode(s source) error {
 		}
 		b.receipts = append(b.receipts, x)
 		b.touch(x.Event)
+	case stream.AuditLog:
+		x, err := decodeAudit(s)
+		if err != nil {
+			return err
+		}
+		b.audit = append(b.audit, x)
 	default:
 		return fmt.Errorf("topic %s has no table", s.place.Topic)
 	}
@@ -112,6 +119,7 @@ func (b *batch) drop(gone map[*place]bool) {
 	b.deliveries = keep(b.deliveries, gone)
 	b.attempts = keep(b.attempts, gone)
 	b.receipts = keep(b.receipts, gone)
+	b.audit = keep(b.audit, gone)
 	b.dead = keep(b.dead, gone)
 	maps.DeleteFunc(b.marks, func(p *place, m mark) bool {
 		if gone[p] {

@@ -125,7 +125,7 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 // write inserts into all tables at once, which takes as long as the slowest, and returns what cannot be
 // stored.
 func (w *Writer) write(ctx context.Context, b *batch) ([]deadRecord, error) {
-	var refused [4][]deadRecord
+	var refused [5][]deadRecord
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, w.tables.events, b.events); return err })
 	g.Go(func() (err error) {
@@ -134,10 +134,11 @@ func (w *Writer) write(ctx context.Context, b *batch) ([]deadRecord, error) {
 	})
 	g.Go(func() (err error) { refused[2], err = writeRows(gctx, w, w.tables.attempts, b.attempts); return err })
 	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, w.tables.receipts, b.receipts); return err })
+	g.Go(func() (err error) { refused[4], err = writeRows(gctx, w, w.tables.audit, b.audit); return err })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.Concat(b.dead, refused[0], refused[1], refused[2], refused[3]), nil
+	return append(b.dead, slices.Concat(refused[:]...)...), nil
 }
 
 // writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries

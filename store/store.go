@@ -1,6 +1,6 @@
 // Package store keeps what happened in ClickHouse and answers reads from it.
 //
-// In: the topics events, commands, outcomes and receipts, read by the group store. Out: rows in
+// In: the topics events, commands, outcomes, receipts and audit, read by the group store. Out: rows in
 // ClickHouse, and answers to lists and single reads. Delivery does not depend on it: while ClickHouse
 // is away the writer waits and the log grows; afterwards it catches up.
 //
@@ -16,7 +16,7 @@
 // delivered counts from the moment of its proof if that is later. All of it stands in the records, so a
 // redo comes to the same version.
 //
-// Fence. A read that must see what was acknowledged takes the end offsets of the four topics, asks the
+// Fence. A read that must see what was acknowledged takes the end offsets of its topics, asks the
 // writer to flush once it has read that far, and waits at most Config.FenceWait. When it has not got
 // there, what is there is served and marked with the time it stands for.
 //
@@ -43,7 +43,7 @@ const Group = stream.StoreGroup
 
 // Topics returns the topics that the writer reads: the ones a fence looks at.
 func Topics() []string {
-	return []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts}
+	return []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog}
 }
 
 const (

@@ -54,6 +54,7 @@ type tables struct {
 	deliveries *table[*deliveryRow]
 	attempts   *table[*deliveryRow]
 	receipts   *table[*receiptRow]
+	audit      *table[*auditRow]
 }
 
 // maxFetchWait bounds how long the first fetch after an assignment keeps partitions waiting whose offsets
@@ -78,7 +79,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	}
 	return &Writer{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
-		tables:  tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable()},
+		tables:  tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable()},
 		pos:     newPositions(),
 		filling: newBatch(),
 		wake:    make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
@@ -126,7 +127,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 
 func (w *Writer) connect() (err error) {
 	w.conn, err = open(w.cfg.URL, func(o *clickhouse.Options) {
-		o.MaxOpenConns, o.MaxIdleConns = 4, 4 // one per table
+		o.MaxOpenConns, o.MaxIdleConns = 5, 5 // one per table
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
 	})

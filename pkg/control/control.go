@@ -63,6 +63,7 @@ type Control struct {
 	timing  timing
 	codec   *codec
 	chunk   int // see chunkBytes
+	room    int // see maxTrail
 
 	boot      string                  // names this process
 	bootstrap map[[hashLen]byte]Scope // by hash: what the environment names
@@ -101,7 +102,7 @@ func New(cfg Config, deps Deps) (*Control, error) {
 	c := &Control{
 		turns: newTurns(),
 		cfg:   cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
-		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
+		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, room: maxTrail, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 		clock: brokerClock{known: make(chan struct{})},
 	}
@@ -143,6 +144,7 @@ func (c *Control) Run(ctx context.Context) error {
 	group.Go(func() error { return c.snapshots(running, from) })
 	group.Go(func() error { return c.sweep(running) })
 	group.Go(func() error { return c.begin(running) })
+	group.Go(func() error { return c.tell(running) })
 	return stopped(ctx, group.Wait())
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
@@ -18,6 +19,7 @@ const (
 	preAbsent = "absent" // no living entity has the id
 	preExists = "exists" // one has
 	preRev    = "rev"    // one has, and its revision is Rev
+	preNone   = "none"   // for what is about no entity
 )
 
 // Operations.
@@ -25,6 +27,7 @@ const (
 	opPut    = "put"    // Value becomes the value
 	opDelete = "delete" // the entity becomes a tombstone
 	opForget = "forget" // nothing of it is left: for what ends by age, and whose absence tells all
+	opTold   = "told"   // the audit log has the changes up to the sequence Rev
 )
 
 // record is one conditional change as it stands in the log, as JSON.
@@ -39,12 +42,21 @@ type record struct {
 	Rev     int64           `json:"rev,omitempty"`
 	Op      string          `json:"op"`
 	Value   json.RawMessage `json:"value,omitempty"`
-	At      time.Time       `json:"at"`           // the writer's clock
-	By      string          `json:"by,omitempty"` // who asked for it; see WithActor
+	At      time.Time       `json:"at"` // the writer's clock
+
+	// For the audit log; see WithOrigin.
+	By        string     `json:"by,omitempty"`
+	ByName    string     `json:"by_name,omitempty"` // of the key or the user at the time
+	RequestID string     `json:"request_id,omitempty"`
+	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
+	Changed   []string   `json:"changed,omitempty"` // names of members, of a put that replaces a value
+
+	before *entity // what the writer replaces
 
 	kind   kind
 	hash   [hashLen]byte // of the value's secret; zero = none
 	packed []byte        // the value of a put as it is kept
+	note   []byte        // what the audit log will say, as it is kept; nil = nothing
 	fault  error         // why the record is no valid one; it is then refused by every node alike
 }
 
@@ -67,6 +79,10 @@ func (c *codec) resolve(r *record) error {
 	if r.ID == "" {
 		return errors.New("record without an id")
 	}
+	if (r.kind == kindTrail) != (r.Op == opTold) {
+		return fmt.Errorf("no %s of a %s", r.Op, r.kind)
+	}
+	r.note = c.note(r)
 	if r.Op != opPut {
 		return nil
 	}

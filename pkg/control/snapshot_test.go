@@ -323,8 +323,9 @@ func TestSnapshotsByTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Five snapshots at 1, 2, 3, 4, 5 records: the third is the oldest kept.
-		if starts[controlLog] != 3 || starts[snapshotLog] != 6 {
+		// Five snapshots after 2, 4, 6, 8, 10 records, each change and the one that says that the audit log has it: the
+		// third is the oldest kept.
+		if starts[controlLog] != 6 || starts[snapshotLog] != 6 {
 			t.Fatalf("log begins at %v", starts)
 		}
 		want := stateText(t, n.Control)

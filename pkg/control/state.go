@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -79,18 +80,23 @@ func apply(s *state, r record) (*state, result, error) {
 	if !holds(r, old) {
 		return &next, conflict, nil
 	}
+	res := applied
 	switch r.Op {
 	case opPut:
-		return &next, set.put(r, old, next.seq), nil
+		res = set.put(r, old, next.seq)
 	case opDelete:
 		set.bury(old, next.seq, r.At)
-		return &next, applied, nil
 	case opForget:
 		set.remove(old)
-		return &next, applied, nil
+	case opTold:
+		set.told(r.Rev)
 	default:
 		return &next, invalid, nil
 	}
+	if res == applied && r.note != nil {
+		next.sets[kindTrail].insert(&entity{id: strconv.FormatInt(next.seq, 10), kind: kindTrail, seq: next.seq, rev: next.seq, packed: r.note})
+	}
+	return &next, res, nil
 }
 
 func holds(r record, old *entity) bool {
@@ -101,6 +107,8 @@ func holds(r record, old *entity) bool {
 		return old != nil
 	case preRev:
 		return old != nil && old.rev == r.Rev
+	case preNone:
+		return r.Op == opTold
 	default:
 		return false
 	}

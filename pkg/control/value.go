@@ -23,10 +23,11 @@ const (
 	kindAlertSettings
 	kindAlert
 	kindUser
+	kindTrail
 	kinds // how many there are
 )
 
-var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user"}
+var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user", "trail"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -74,6 +75,8 @@ func newValue(k kind) value {
 		return &Alert{}
 	case kindUser:
 		return &User{}
+	case kindTrail:
+		return &trail{}
 	}
 	panic("BUG: unknown kind")
 }

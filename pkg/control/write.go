@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -12,30 +13,39 @@ import (
 // maxTries bounds how often a write is made again because another writer came first.
 const maxTries = 5
 
-// actorKey is the key of a context's actor.
-type actorKey struct{}
+// originKey is the key of a context's origin.
+type originKey struct{}
 
-// WithActor names who asks for the changes that are made with the context: the id of an API key or of a user. Without
-// one it is the service itself. The audit log shows it.
-func WithActor(ctx context.Context, actor string) context.Context {
-	return context.WithValue(ctx, actorKey{}, actor)
+// Origin is who asks for a change, and by which request; the audit log shows it. Without one it is the service itself.
+type Origin struct {
+	Actor     string // id of an API key or a user, audit.Operator, or the name of a part of the service
+	RequestID string
+	RemoteIP  netip.Addr
 }
 
-func actor(ctx context.Context) string {
-	by, _ := ctx.Value(actorKey{}).(string)
-	return by
+// WithOrigin says where the changes come from that are made with the context.
+func WithOrigin(ctx context.Context, from Origin) context.Context {
+	return context.WithValue(ctx, originKey{}, from)
+}
+
+func originOf(ctx context.Context) Origin {
+	from, _ := ctx.Value(originKey{}).(Origin)
+	return from
 }
 
 // write appends one record and waits until this node has applied it and the log has it durably. Its
 // error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
 func (c *Control) write(ctx context.Context, r record, v value) (res opResult, err error) {
 	defer func() { c.countWrite(res, err) }()
-	r.By = actor(ctx)
+	if c.view.Load().sets[kindTrail].bySeq.len >= c.room && r.Op != opTold {
+		return res, fmt.Errorf("%w: %d changes wait to be written to the audit log", ErrUnavailable, c.room)
+	}
 	if v != nil {
 		if r.Value, err = json.Marshal(v); err != nil {
 			return res, fmt.Errorf("encode %s %s: %w", r.Kind, r.ID, err)
 		}
 	}
+	c.sign(ctx, &r)
 	body, err := json.Marshal(r)
 	if err != nil {
 		return res, fmt.Errorf("encode record of %s: %w", r.ID, err)
@@ -125,7 +135,7 @@ func (c *Control) change(ctx context.Context, k kind, id string, next func(old v
 			return old, old, res, err
 		}
 		r := c.newRecord(s, k, id, preRev, opPut)
-		r.Rev = old.rev
+		r.Rev, r.before = old.rev, old
 		if res, err = c.write(ctx, r, v); err != nil {
 			return nil, nil, res, err
 		}

@@ -15,6 +15,7 @@ const (
 	Control          = "control"
 	ControlSnapshots = "control.snapshots"
 	Nodes            = "nodes"
+	AuditLog         = "audit"
 )
 
 // DispatchGroup is the consumer group that delivers, without the prefix. What it has committed says what is
@@ -91,6 +92,7 @@ func specs() []topicSpec {
 		topic(Control, false, forEver),
 		topic(ControlSnapshots, false, forEver),
 		topic(Nodes, false, for1h, appendTime),
+		topic(AuditLog, false, forEver),
 	}
 	for _, t := range Tiers() {
 		all = append(all, topic(t.Topic, true, forEver, appendTime))

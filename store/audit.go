@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// auditRow is one row of audit.
+type auditRow struct {
+	*audit.Entry
+	source
+}
+
+// decodeAudit reads a record of the topic audit.
+func decodeAudit(s source) (*auditRow, error) {
+	e, err := audit.Decode(s.record)
+	if err != nil {
+		return nil, err
+	}
+	return &auditRow{Entry: e, source: s}, nil
+}
+
+func auditTable() *table[*auditRow] {
+	type r = *auditRow
+	return newTable("audit",
+		text("account", func(x r) string { return x.Account }),
+		bytes16("id", func(x r) []byte { return x.ID[:] }),
+		when("at", func(x r) time.Time { return x.At }),
+		word("actor_type", func(x r) string { return string(x.Actor.Type) }),
+		text("actor", func(x r) string { return x.Actor.ID }),
+		text("actor_name", func(x r) string { return x.Actor.Name }),
+		word("action", func(x r) string { return x.Action }),
+		word("entity_type", func(x r) string { return x.EntityType }),
+		text("entity", func(x r) string { return x.Entity }),
+		col("changes", "Array(String)", func(x r) []string { return x.Changes }),
+		text("request_id", func(x r) string { return x.RequestID }),
+		col("remote_ip", "IPv6", func(x r) [16]byte { return ip16(x.RemoteIP) }),
+		word("node", func(x r) string { return x.Node }),
+		col("count", "UInt64", func(x r) uint64 { return x.Count }),
+		when("last_at", func(x r) time.Time { return x.LastAt }),
+		// Of a use the later line knows more; of a change there is one.
+		col("ver", "UInt64", func(x r) uint64 { return uint64(millis(x.LastAt)) }),
+	)
+}
+
+// Audit returns one page of the audit log. Its first page shows whatever the topic audit held before the call, unless
+// AsOf says otherwise.
+func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	var page audit.Page
+	if q.Before.IsZero() {
+		asOf, err := r.fence.audit(ctx)
+		if err != nil {
+			return page, readError(ctx, err)
+		}
+		page.AsOf = asOf
+	}
+	s := new(query).add(`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
+		node, count, last_at FROM audit WHERE account = `, q.Account)
+	auditFilters(s, &q)
+	// Without FINAL, which would read all of it: rows of one id are neighbours, and the newest of them comes first.
+	s.add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
+	err := r.each(ctx, s, func(rows driver.Rows) error {
+		e, err := scanAudit(rows)
+		page.Rows = append(page.Rows, e)
+		return err
+	})
+	if err != nil {
+		return audit.Page{}, err
+	}
+	if len(page.Rows) > q.Limit {
+		page.Rows, page.More = page.Rows[:q.Limit], true
+	}
+	return page, nil
+}
+
+// auditFilters adds the conditions of a query; they are those of audit.Query.Matches.
+func auditFilters(s *query, q *audit.Query) {
+	if !q.Before.IsZero() {
+		s.add(" AND id < ", q.Before).add(" AND at <= ", q.Before.Time())
+	}
+	if !q.Since.IsZero() {
+		s.add(" AND id >= ", id.Lowest(ceilMilli(q.Since))).add(" AND at >= ", ceilMilli(q.Since))
+	}
+	if !q.Until.IsZero() {
+		s.add(" AND id < ", id.Lowest(ceilMilli(q.Until))).add(" AND at < ", ceilMilli(q.Until))
+	}
+	if len(q.Actors) > 0 {
+		s.add(" AND (actor IN ", q.Actors).add(" OR actor_type IN ", q.Actors).add(")")
+	}
+	if len(q.Entities) > 0 {
+		s.add(" AND entity IN ", q.Entities)
+	}
+	for i, action := range q.Actions {
+		s.add([2]string{" OR ", " AND ("}[flag(i == 0)])
+		if group, all := strings.CutSuffix(action, "*"); all {
+			s.add("startsWith(action, ", group).add(")")
+		} else {
+			s.add("action = ", action)
+		}
+	}
+	if len(q.Actions) > 0 {
+		s.add(")")
+	}
+}
+
+func scanAudit(rows driver.Rows) (audit.Entry, error) {
+	var (
+		e         audit.Entry
+		actorType string
+		ip        [16]byte
+		at, last  time.Time
+	)
+	err := rows.Scan(&e.Account, (*[16]byte)(&e.ID), &at, &actorType, &e.Actor.ID, &e.Actor.Name, &e.Action, &e.EntityType, &e.Entity, &e.Changes,
+		&e.RequestID, &ip, &e.Node, &e.Count, &last)
+	if err != nil {
+		return e, fmt.Errorf("scan audit entry: %w", err)
+	}
+	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), instant(at), instant(last), address(ip)
+	return e, nil
+}
+
+// KeyUses returns the last use of every API key that was ever used, by its id.
+func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.Use, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if _, err := r.fence.audit(ctx); err != nil { // what is there is served
+		return nil, readError(ctx, err)
+	}
+	uses := make(map[string]audit.Use)
+	q := new(query).add("SELECT key, at, node, remote_ip FROM key_uses FINAL WHERE account = ", account)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var key string
+		var u audit.Use
+		var ip [16]byte
+		err := rows.Scan(&key, &u.At, &u.Node, &ip)
+		u.RemoteIP = address(ip)
+		uses[key] = u
+		return err
+	})
+	return uses, err
+}

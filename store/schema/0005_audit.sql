@@ -1,0 +1,16 @@
+-- Who changed what, and which API key was used when: one row per change, and per key, node and hour of use, of which the
+-- row with the highest ver is the newest. Not an event's: it is kept longer than events are.
+CREATE TABLE IF NOT EXISTS {db}.audit (
+  account String, id FixedString(16) CODEC(ZSTD(1)), at DateTime64(3,'UTC') CODEC(Delta,ZSTD(1)), actor_type LowCardinality(String),
+  actor String CODEC(ZSTD(1)), actor_name String CODEC(ZSTD(1)), action LowCardinality(String), entity_type LowCardinality(String),
+  entity String CODEC(ZSTD(1)), changes Array(String) CODEC(ZSTD(1)), request_id String CODEC(ZSTD(1)), remote_ip IPv6 CODEC(ZSTD(1)),
+  node LowCardinality(String), count UInt64 CODEC(T64,ZSTD(1)), last_at DateTime64(3,'UTC') CODEC(ZSTD(1)), ver UInt64 CODEC(ZSTD(1))
+) ENGINE = ReplacingMergeTree(ver) PARTITION BY toYYYYMM(at) ORDER BY (account, id) TTL toDateTime(at) + INTERVAL 400 DAY DELETE;
+
+-- The last use of each API key; no TTL, for a key that was not used for long is the one to look at.
+CREATE TABLE IF NOT EXISTS {db}.key_uses (
+  account String, key String, at DateTime64(3,'UTC'), node LowCardinality(String), remote_ip IPv6, ver UInt64
+) ENGINE = ReplacingMergeTree(ver) ORDER BY (account, key);
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_key_uses TO {db}.key_uses AS
+SELECT account, entity AS key, last_at AS at, node, remote_ip, ver FROM {db}.audit WHERE action = 'key.used';
