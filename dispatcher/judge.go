@@ -84,11 +84,13 @@ func (d *Dispatcher) expiry(w *event.Work) time.Time {
 	return w.Event.ReceivedAt().AddDate(0, 0, d.cfg.RetentionDays)
 }
 
-// began is when the chain began: the automatic one with its event, that of a run with the run.
+// began is when the chain began: the automatic one with its event, that of a run with the run. It is asked at
+// every hop, of which almost all belong to automatic chains: what is no id must not cost an error there.
 func began(w *event.Work) time.Time {
-	kind, _, _ := strings.Cut(w.Run, "_")
-	if run, err := id.Parse(kind+"_", w.Run); err == nil {
-		return run.Time()
+	if i := strings.IndexByte(w.Run, '_'); i >= 0 {
+		if run, err := id.Parse(w.Run[:i+1], w.Run); err == nil {
+			return run.Time()
+		}
 	}
 	return w.Event.ReceivedAt()
 }

@@ -2,8 +2,10 @@ package dispatcher
 
 import (
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 func TestClassify(t *testing.T) {
@@ -39,5 +41,35 @@ func TestClassify(t *testing.T) {
 		event.CodeNetwork, event.CodeTLS, event.CodeAddressBlocked, event.CodeResponseTooLarge, event.CodeInternal,
 	} {
 		f(0, code, nil, again(code))
+	}
+}
+
+// The time of a chain costs nothing to know: every hop asks for it.
+func TestBegan(t *testing.T) {
+	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	e := &event.Event{ID: id.Lowest(at)}
+	later := at.Add(time.Hour)
+	for run, want := range map[string]time.Time{
+		"": at, id.Lowest(later).Text(id.Run): later, id.Lowest(later).Text(id.Recovery): later, "run": at, "run_": at, "run_x": at,
+	} {
+		if got := began(&event.Work{Event: e, Run: run}); !got.Equal(want) {
+			t.Errorf("run %q began %v, want %v", run, got, want)
+		}
+	}
+	w := &event.Work{Event: e}
+	if n := testing.AllocsPerRun(100, func() { began(w) }); n != 0 {
+		t.Errorf("%v allocations for an automatic chain", n)
+	}
+}
+
+func BenchmarkBegan(b *testing.B) {
+	for name, run := range map[string]string{"automatic": "", "run": id.Lowest(time.Now()).Text(id.Run)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			w := &event.Work{Event: &event.Event{ID: id.Lowest(time.Now())}, Run: run}
+			for b.Loop() {
+				began(w)
+			}
+		})
 	}
 }
