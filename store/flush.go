@@ -22,8 +22,6 @@ const (
 	smallBatch = 1_000
 	// insertTimeout bounds one insert; a batch that takes longer is tried again.
 	insertTimeout = time.Minute
-	// Pauses between tries while ClickHouse is away, halved to doubled at random.
-	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
 )
 
 // flushLoop writes a batch whenever one is due, and what is left once polled is closed.
@@ -157,8 +155,9 @@ func writeRows[R row](ctx context.Context, w *Writer, t *table[R], rows []R) ([]
 			return bisect(ctx, w, t, rows, err)
 		} else if ctx.Err() == nil {
 			w.setAway(ctx, cause)
+			err = cause
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+		if err := w.rest(ctx, pause, err); err != nil {
 			return nil, err
 		}
 	}
@@ -202,7 +201,7 @@ func insertPatiently[R row](ctx context.Context, w *Writer, t *table[R], rows []
 		}
 		w.metrics.failures.Inc()
 		w.setAway(ctx, err)
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+		if err := w.rest(ctx, pause, err); err != nil {
 			return err
 		}
 	}
@@ -250,17 +249,6 @@ func (w *Writer) buryOne(ctx context.Context, d deadRecord) error {
 		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
