@@ -160,12 +160,12 @@ func (f *underFire) recovery() (worst time.Duration) {
 	return worst
 }
 
-// repeatable counts what may be delivered again because of outages: for each, what came in the time around
-// it that may not have been committed.
+// repeatable counts what may be delivered again because of outages: for each, what was posted before it was over
+// and not committed before it began.
 func (s *tally) repeatable(outages []outage) (n int) {
 	for _, o := range joined(outages) {
 		s.each(func(_ int64, hits []hit) {
-			if h := hits[0]; h.at.After(o.from.Add(-uncommitted)) && h.at.Before(o.to.Add(rejoined)) {
+			if h := hits[0]; h.at.After(o.from.Add(-uncommitted)) && h.posted.Before(o.to.Add(rejoined)) {
 				n++
 			}
 		})

@@ -149,7 +149,7 @@ func (s *tally) duplicates(outages []outage) (all int, unexplained []string) {
 func repeated(hits []hit, outages []outage) (n int) {
 	for i, h := range hits {
 		for _, before := range hits[:i] {
-			if before.attempt == h.attempt && slices.ContainsFunc(outages, func(o outage) bool { return o.explains(before.at, h.at) }) {
+			if before.attempt == h.attempt && slices.ContainsFunc(outages, func(o outage) bool { return o.explains(h.posted, before.at, h.at) }) {
 				n++
 				break
 			}
@@ -167,15 +167,17 @@ func history(hits []hit) string {
 	return text.String()
 }
 
-// explains reports whether what was first taken may be delivered again because of the outage: the offset is
-// committed every second while there is a log to commit to and a group to do it for. The group takes its members
-// some seconds after the outage, one after the other. Repeats were seen up to seven seconds after an outage, while
-// that went on; the window is wide because it is not shown yet which of the rebalances caused them.
-func (o outage) explains(first, again time.Time) bool {
-	return again.After(o.from) && first.After(o.from.Add(-uncommitted)) && first.Before(o.to.Add(rejoined))
+// explains reports whether an attempt for an event, first made and taken then, may be made again because of the
+// outage. The offset is committed every second while there is a log to commit to and a group to do it for, which
+// takes its members some seconds after the outage. What was taken before it is covered by a commit by then. What
+// waited through it, parked or for a retry, may be there twice: the outage may fall between the record that continues
+// work and the commit of what it continues, and copies are delivered whenever their time comes. What was posted
+// after it is delivered once.
+func (o outage) explains(posted, first, again time.Time) bool {
+	return again.After(o.from) && first.After(o.from.Add(-uncommitted)) && posted.Before(o.to.Add(rejoined))
 }
 
-const uncommitted, rejoined = 3 * time.Second, 15 * time.Second
+const uncommitted, rejoined = 3 * time.Second, 5 * time.Second
 
 // joined makes one outage of those that follow each other without a commit in between for sure.
 func joined(outages []outage) []outage {

@@ -151,7 +151,7 @@ func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) re
 	o.Code, o.Attempt, o.NextAt = a.Code, a, n.due
 	d.metrics.attempt(a)
 	logAttempt(d.log, o)
-	if n.status == event.Delivered && w.Run != "" {
+	if n.status == event.Delivered && (w.Run != "" || w.Attempt > 1 || w.Parked != "") {
 		d.superseded.add(delivery{w.Event.ID, w.Dest})
 	}
 	if n.status != event.Retrying {

@@ -26,3 +26,28 @@ func TestReplayEndsParkedWork(t *testing.T) {
 		}
 	})
 }
+
+// A fault between the record that continues work and the commit makes two of one. The first copy that is delivered
+// ends the others, retries and parked work alike; the event says delivered. The retry of another event goes on.
+func TestCopiesOfWaitingWorkEnd(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		retried, parked := w.newEvent("retried"), w.newEvent("parked")
+		for i := range 4 {
+			due := time.Now().Add(time.Duration(2+i) * time.Second)
+			w.command(&event.Work{Event: retried, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due})
+			w.command(&event.Work{Event: parked, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1, Parked: event.LaneFull, Due: due})
+		}
+		w.command(&event.Work{Event: w.newEvent("other"), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 3, Due: time.Now().Add(8 * time.Second)})
+		n := map[string]int{}
+		for _, status := range statuses(w.outcomes(count(9))) {
+			n[status]++
+		}
+		if len(s.all()) != 3 || n["delivered"] != 3 || n["skipped superseded"] != 6 {
+			t.Errorf("%d requests, outcomes %v", len(s.all()), n)
+		}
+	})
+}

@@ -10,9 +10,11 @@ import (
 // their automatic retries are made after all, a duplicate that the destination can tell by its id.
 const maxSuperseded = 100_000
 
-// superseded remembers what a replay has delivered, so that an automatic retry that still waits for the
-// same delivery ends. It is memory of this node and best effort: the status of the delivery does not
-// depend on it.
+// superseded remembers what was delivered while work for the same delivery may still wait, which then ends: an
+// automatic retry beside a replay, or a copy of work that waited when a node died or partitions moved. Between the
+// record that continues work and the commit of what it continues a fault makes two of one, and a fault while
+// both wait makes four. It is memory of this node and best effort: the status of the delivery does not depend
+// on it.
 type superseded struct {
 	mu    sync.Mutex // guards the rest
 	known map[delivery]struct{}
