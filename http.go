@@ -16,11 +16,11 @@ import (
 
 // server serves a handler on a listener until it is told to stop, then lets requests finish.
 type server struct {
-	listener          net.Listener
-	handler           http.Handler
-	certFile, keyFile string // both empty: plain HTTP
-	drain             func() // ends requests that would not end by themselves; nil = none
-	log               *slog.Logger
+	listener    net.Listener
+	handler     http.Handler
+	certificate *certificate // nil: plain HTTP
+	drain       func()       // ends requests that would not end by themselves; nil = none
+	log         *slog.Logger
 }
 
 // Run serves until ctx ends and then waits for the requests in flight, at most drain.
@@ -47,8 +47,10 @@ func (s *server) Run(ctx context.Context) error {
 		stopped = srv.Shutdown(limit)
 	})
 	var err error
-	if s.certFile != "" {
-		err = srv.ServeTLS(s.listener, s.certFile, s.keyFile)
+	if s.certificate != nil {
+		wg.Go(func() { _ = s.certificate.Run(ctx) }) // it ends with ctx alone
+		srv.TLSConfig = s.certificate.config()
+		err = srv.ServeTLS(s.listener, "", "")
 	} else {
 		err = srv.Serve(s.listener)
 	}

@@ -334,7 +334,12 @@ func (n *node) startHTTP(listener net.Listener) error {
 			apiHandler.ServeHTTP(w, r)
 		}
 	})
-	srv := &server{listener: listener, handler: handler, certFile: n.s.TLSCertFile, keyFile: n.s.TLSKeyFile, drain: a.Drain, log: n.log}
+	srv := &server{listener: listener, handler: handler, drain: a.Drain, log: n.log}
+	if n.s.TLSCertFile != "" {
+		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
+			return err
+		}
+	}
 	n.st.start("http server", srv.Run)
 	return nil
 }

@@ -45,7 +45,7 @@ type Settings struct {
 	MasterKeys       string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
 	BootstrapKey     string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
 	BootstrapReadKey string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`
-	TLSCertFile      string   `flag:"tls-cert-file" help:"serve HTTPS with this certificate"`
+	TLSCertFile      string   `flag:"tls-cert-file" help:"serve HTTPS with this certificate; reloaded when the file changes"`
 	TLSKeyFile       string   `flag:"tls-key-file" help:"key of the certificate"`
 	TrustedProxies   []string `flag:"trusted-proxies" help:"networks whose X-Forwarded-For counts"`
 	DNSServer        string   `flag:"dns-server" help:"resolver for outbound names; default the system's"`
