@@ -18,6 +18,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/dispatcher"
+	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
@@ -59,6 +60,7 @@ type node struct {
 	uses     *audit.Uses
 	ledger   *ledger.Ledger // nil when it is off
 	notifier *notify.Sender
+	recovery *recovery.Runner // nil without the role dispatch
 	url      string
 	retrying sync.Mutex // held by the one command that puts buried records back
 }
@@ -240,6 +242,9 @@ func (n *node) startDispatcher() error {
 	}
 	cfg := dispatcher.DefaultConfig()
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
+	if err := n.startRecovery(); err != nil {
+		return err
+	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter,
@@ -275,6 +280,9 @@ func (n *node) owned(partitions []int32) {
 	n.control.SetOwner(slices.Contains(partitions, 0))
 	if n.ledger != nil {
 		n.ledger.SetPartitions(partitions)
+	}
+	if n.recovery != nil {
+		n.recovery.Own(partitions)
 	}
 }
 
@@ -312,7 +320,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	a, err := api.New(cfg,
 		api.Deps{
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
-			Audit: auditLog{n.reader, n.control}, Uses: n.uses,
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify,
 		})

@@ -26,6 +26,7 @@ type Deps struct {
 	Config   Configuration
 	Keyring  *control.Keyring
 	Events   EventReader
+	Recovery RecoveryReader
 	Accept   Accepter
 	Feed     *feed.Feed // for the event stream
 	Commands Commander
@@ -55,7 +56,8 @@ type Deps struct {
 func (d Deps) validate() error {
 	var errs []error
 	for name, there := range map[string]bool{
-		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
+		"Recovery": d.Recovery != nil,
+		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
 		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 		"Audit": d.Audit != nil, "Uses": d.Uses != nil,
 	} {
@@ -71,6 +73,7 @@ type Configuration interface {
 	Keys
 	Endpoints
 	AlertSettings
+	Recoveries
 }
 
 // Keys says who may call.

@@ -137,6 +137,9 @@ type fake struct {
 	entries  []audit.Entry // of the audit log, the newest first
 	uses     []string      // ids of keys
 
+	recoveries map[string]event.RecoveryCounts // what came of jobs
+	items      []event.RecoveryItem            // of any job, in their order
+
 	HeldFunc    func(dests []string) map[string]time.Time
 	EventsFunc  func(context.Context, event.Query) (event.Page, error)
 	EventFunc   func(context.Context, string, id.ID) (*event.Detail, error)
@@ -356,7 +359,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	log := &bytes.Buffer{}
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
 	deps := api.Deps{
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(),
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },

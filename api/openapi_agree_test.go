@@ -69,7 +69,7 @@ func (d described) calls(t *testing.T) map[string]operation {
 }
 
 // comingCalls are those that may be served before they are described.
-var comingCalls = regexp.MustCompile(`^[A-Z]+ /v1/(replays|recoveries|alerts|usage|events/\{\}/processing|endpoints/\{\}/(events/batch|test|stream))(/|$)`)
+var comingCalls = regexp.MustCompile(`^[A-Z]+ /v1/(replays|alerts|usage|events/\{\}/processing|endpoints/\{\}/(events/batch|test|stream))(/|$)`)
 
 // Every route is in the document, and nothing else is.
 func TestDocumentHasTheRoutes(t *testing.T) {
@@ -115,7 +115,7 @@ func TestDocumentHasTheStatuses(t *testing.T) {
 		if method != "GET" {
 			want = append(want, "403")
 		}
-		if strings.Contains(path, "{}") {
+		if strings.Contains(path, "{}") || call == "POST /v1/recoveries" { // its body names an endpoint
 			want = append(want, "404")
 		}
 		var got []string

@@ -54,6 +54,9 @@ func (a *API) routes() []route {
 		{"/v1/alerts", methods{"GET": a.readAlerts, "PATCH": a.updateAlerts}},
 		{"/v1/alerts/test", methods{"POST": a.testAlerts}},
 		{"/v1/endpoints/{endpoint}/stream", methods{"GET": a.streamEvents}},
+		{"/v1/recoveries", methods{"GET": a.listRecoveries, "POST": a.createRecovery}},
+		{"/v1/recoveries/{recovery}", methods{"GET": a.readRecovery, "POST": a.actOnRecovery}},
+		{"/v1/recoveries/{recovery}/items", methods{"GET": a.listRecoveryItems}},
 		{"/v1/me", methods{"GET": a.me}},
 		{"/v1/audit", methods{"GET": a.listAudit}},
 	}

@@ -29,6 +29,7 @@ var reasons = map[event.Reason]string{
 	event.JobCancelled:        "the recovery job was cancelled before its turn came",
 	event.RunStopped:          "the replay was stopped before its turn came",
 	event.Deadline:            "the recovery job ran out of time before its turn came",
+	event.AlreadyDelivered:    "it was delivered before its turn came",
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
 	event.NotRetryable:        "the retry policy does not retry this answer",
 	event.Gone410:             "the destination answered 410 Gone",

@@ -73,6 +73,8 @@ type View interface {
 	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created
 	// after what this node has applied.
 	Endpoint(id string) (*control.Endpoint, control.Presence)
+	// Recovery does so for a recovery job.
+	Recovery(id string) (*control.Recovery, control.Presence)
 	// Sync waits until this node has applied everything that was written before the call.
 	Sync(ctx context.Context) error
 }

@@ -131,6 +131,9 @@ func (d *Dispatcher) ended(j *job, e ending) {
 		d.lanes.disabled(j.work.Dest)
 	}
 	o := d.outcome(j.work, e.status, e.reason)
+	if e.status == event.Skipped && j.work.Run != "" {
+		o.Skipped = e.reason
+	}
 	if e.status == event.Skipped && j.work.Prior.Terminal() {
 		o.Status, o.Reason = j.work.Prior, j.work.PriorReason
 	}
@@ -140,13 +143,14 @@ func (d *Dispatcher) ended(j *job, e ending) {
 // conclude records an attempt and what follows from it.
 func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) result {
 	w := j.work
-	v := classify(a.Code, a.ErrorCode, ep.RetryPolicy.RetryOn)
+	policy := policyOf(w, ep)
+	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
 	a.OK, a.ErrorCode = v.fate == delivered, v.code
 	if !a.OK && a.Code != 0 {
 		a.ErrorMessage = statusMessage(a.Code)
 	}
 	now := d.now()
-	n := decide(w, v, ep.RetryPolicy, a.RetryAfter, now, d.expiry(w), rand.Float64())
+	n := decide(w, v, policy, a.RetryAfter, now, d.expiry(w), rand.Float64())
 	o := d.outcome(w, n.status, n.reason)
 	o.Code, o.Attempt, o.NextAt = a.Code, a, n.due
 	d.metrics.attempt(a)
@@ -180,6 +184,8 @@ type next struct {
 // uniform in [0, 1).
 func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64) next {
 	switch {
+	case ofRecovery(w):
+		return decideRecovery(w, v, now, expiry)
 	case v.fate == delivered:
 		return next{status: event.Delivered}
 	case v.fate == fail:

@@ -22,11 +22,11 @@ type ruling struct {
 	dest   *control.Destination
 	end    ending // empty: the delivery is still wanted
 	paused bool   // it is wanted later
-	known  bool   // false: this node has not heard of the endpoint, and nothing else is set
+	known  bool   // false: this node has not heard of the endpoint or of the job, and nothing else is set
 }
 
-// judge is rule for an endpoint that this node has not heard of, too: it may have been created on another
-// node a moment ago, or deleted so long ago that nobody remembers.
+// judge is rule for an endpoint or a recovery job that this node has not heard of, too: it may have been created
+// on another node a moment ago, or deleted so long ago that nobody remembers.
 func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
 	r := d.rule(w)
 	if r.known {
@@ -37,6 +37,9 @@ func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
 	}
 	if r = d.rule(w); !r.known {
 		r.end = ending{event.Skipped, event.EndpointDeleted}
+		if _, presence := d.config.Endpoint(w.Event.Endpoint); presence == control.Present {
+			r.end.reason = event.JobStopped
+		}
 	}
 	return r, nil
 }
@@ -50,8 +53,15 @@ func (d *Dispatcher) rule(w *event.Work) ruling {
 	case control.Deleted:
 		return ruling{known: true, end: ending{event.Skipped, event.EndpointDeleted}}
 	}
+	stopped, known := d.jobEnd(w)
+	if !known {
+		return ruling{}
+	}
 	r := ruling{ep: ep, dest: ep.Destination(w.Dest), known: true}
-	if r.end = d.endOf(w, r.dest); r.end.status == "" {
+	if r.end = d.endOf(w, r.dest); stopped.status != "" {
+		r.end = stopped
+	}
+	if r.end.status == "" {
 		r.paused = ep.Paused || r.dest.Paused || ep.Moving != nil && ep.Holds(w.Event.ID.Partition(), d.now())
 	}
 	return r
@@ -67,6 +77,8 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Skipped, event.DestinationDisabled}
 	case began(w).Before(dest.PurgeBefore):
 		return ending{event.Skipped, event.Purged}
+	case ofRecovery(w) && !now.Before(d.expiry(w)):
+		return ending{event.Skipped, event.PayloadExpired}
 	case !now.Before(d.expiry(w)):
 		return ending{event.Failed, event.PayloadExpired}
 	case !w.Deadline.IsZero() && !now.Before(w.Deadline):

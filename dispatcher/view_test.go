@@ -12,6 +12,7 @@ import (
 type view struct {
 	mu        sync.Mutex
 	endpoints map[string]*control.Endpoint
+	jobs      map[string]*control.Recovery
 	deleted   map[string]bool
 	onSync    func() error
 	syncs     int
@@ -20,7 +21,7 @@ type view struct {
 }
 
 func newView(eps ...*control.Endpoint) *view {
-	v := &view{endpoints: map[string]*control.Endpoint{}, deleted: map[string]bool{}}
+	v := &view{endpoints: map[string]*control.Endpoint{}, deleted: map[string]bool{}, jobs: map[string]*control.Recovery{}}
 	for _, ep := range eps {
 		v.put(ep)
 	}
@@ -62,6 +63,22 @@ func (v *view) Endpoint(id string) (*control.Endpoint, control.Presence) {
 		return nil, control.Deleted
 	}
 	return nil, control.Unknown
+}
+
+func (v *view) Recovery(id string) (*control.Recovery, control.Presence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if job := v.jobs[id]; job != nil {
+		return job, control.Present
+	}
+	return nil, control.Unknown
+}
+
+// job replaces a recovery job.
+func (v *view) job(job control.Recovery) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.jobs[job.ID] = &job
 }
 
 // during sets what happens while an update is on its way.

@@ -71,6 +71,8 @@ type ReaderConfig struct {
 	FenceWait time.Duration
 	// Timeout bounds one read as a whole, the fence included; 0 = 30 s.
 	Timeout time.Duration
+	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.
+	SelectPage int
 }
 
 func (c ReaderConfig) withDefaults() ReaderConfig {
@@ -83,6 +85,9 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	if c.Timeout == 0 {
 		c.Timeout = 30 * time.Second
 	}
+	if c.SelectPage == 0 {
+		c.SelectPage = 50_000
+	}
 	return c
 }
 
@@ -91,7 +96,7 @@ func (c ReaderConfig) Validate() error {
 	_, err := parseURL(c.URL)
 	return errors.Join(err,
 		positive("retention days", c.RetentionDays), positive("connections", c.Connections),
-		positive("fence wait", c.FenceWait), positive("timeout", c.Timeout))
+		positive("fence wait", c.FenceWait), positive("timeout", c.Timeout), positive("select page", c.SelectPage))
 }
 
 func positive[T int | time.Duration](name string, v T) error {

@@ -165,25 +165,33 @@ func (r *Reader) one(q *query, account string, d id.ID) *query {
 }
 
 func (r *Reader) event(ctx context.Context, account string, d id.ID) (*event.Event, error) {
-	q := r.one(new(query).add(`SELECT endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body FROM events`), account, d)
 	var found *event.Event
-	err := r.each(ctx, q.add(" LIMIT 1"), func(rows driver.Rows) error {
-		e := &event.Event{ID: d, Account: account}
-		var source, verdict, reason, headers string
-		var duplicate id.ID
-		var ip [16]byte
-		err := rows.Scan(&e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
-			&ip, &e.IdempotencyKey, &headers, &e.Body)
-		e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
-		e.DuplicateOf = eventText(duplicate)
-		e.RemoteIP, e.Header = address(ip), event.Lines(headers).Fields()
-		found = e
+	err := r.each(ctx, r.one(selectWhole(), account, d).add(" LIMIT 1"), func(rows driver.Rows) (err error) {
+		found, err = scanWhole(rows, account)
 		return err
 	})
 	if err == nil && found == nil {
 		err = event.ErrNotFound
 	}
 	return found, err
+}
+
+// selectWhole selects all of an event, as scanWhole reads it.
+func selectWhole() *query {
+	return new(query).add(`SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body FROM events`)
+}
+
+func scanWhole(rows driver.Rows, account string) (*event.Event, error) {
+	e := &event.Event{Account: account}
+	var source, verdict, reason, headers string
+	var duplicate id.ID
+	var ip [16]byte
+	err := rows.Scan((*[16]byte)(&e.ID), &e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
+		&ip, &e.IdempotencyKey, &headers, &e.Body)
+	e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
+	e.DuplicateOf = eventText(duplicate)
+	e.RemoteIP, e.Header = address(ip), event.Lines(headers).Fields()
+	return e, err
 }
 
 func (r *Reader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {

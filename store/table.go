@@ -208,6 +208,7 @@ func deliveriesTable() *table[*deliveryRow] {
 		word("type", func(x r) string { return x.Type }),
 		word("status", func(x r) string { return string(x.Status) }),
 		word("reason", func(x r) string { return string(x.Reason) }),
+		word("skipped", func(x r) string { return string(x.Skipped) }),
 		col("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
 		when("next_at", func(x r) time.Time { return x.NextAt }),
 		when("last_at", func(x r) time.Time { return x.At }),

@@ -65,19 +65,20 @@ type Control struct {
 	chunk   int // see chunkBytes
 	room    int // see maxTrail
 
-	boot      string                  // names this process
-	bootstrap map[[hashLen]byte]Scope // by hash: what the environment names
-	view      atomic.Pointer[view]
-	changed   signal // fired after each record
-	ready     chan struct{}
-	stopped   chan struct{} // closed when Run returns
-	ops       operations
-	turns     *turns
-	producer  *stream.Producer // set by Run before ready is closed
-	reader    *stream.Reader
-	peers     peers
-	lease     lease
-	skew      atomic.Int64 // see ClockSkew, in nanoseconds
+	boot       string                  // names this process
+	bootstrap  map[[hashLen]byte]Scope // by hash: what the environment names
+	view       atomic.Pointer[view]
+	changed    signal // fired after each record
+	recoveries signal // fired when a recovery job has changed
+	ready      chan struct{}
+	stopped    chan struct{} // closed when Run returns
+	ops        operations
+	turns      *turns
+	producer   *stream.Producer // set by Run before ready is closed
+	reader     *stream.Reader
+	peers      peers
+	lease      lease
+	skew       atomic.Int64 // see ClockSkew, in nanoseconds
 	// correction is added to this node's time, in nanoseconds; see Now.
 	correction atomic.Int64
 	clock      brokerClock

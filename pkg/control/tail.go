@@ -61,7 +61,10 @@ func (c *Control) step(rec *stream.Record) error {
 }
 
 func (c *Control) publish(s *state, next int64) {
-	c.view.Store(&view{state: s, next: next})
+	before := c.view.Swap(&view{state: s, next: next})
+	if before.sets[kindRecovery].bySeq.root != s.sets[kindRecovery].bySeq.root {
+		c.recoveries.fire()
+	}
 	c.lease.confirm(next)
 	c.changed.fire()
 }

@@ -26,7 +26,10 @@ type Outcome struct {
 	NextAt   time.Time // of the next attempt; zero = none
 	At       time.Time // when this became true
 	Run      string    // replay run or recovery job; empty for the automatic chain
-	Attempt  *Attempt  // nil when no request was made
+	// Skipped is why the run passed the delivery by; Status and Reason are then what they were before it, if that
+	// was final. Empty when the run has not.
+	Skipped Reason
+	Attempt *Attempt // nil when no request was made
 }
 
 // Attempt is one HTTP request.
@@ -64,6 +67,7 @@ const (
 	oAt
 	oRun
 	oAttempt
+	oSkipped
 )
 
 const (
@@ -106,6 +110,7 @@ func (o *Outcome) Record() *stream.Record {
 	b = appendInt(b, oAt, unixMilli(o.At))
 	b = appendString(b, oRun, o.Run)
 	b = appendBytes(b, oAttempt, attempt)
+	b = appendString(b, oSkipped, string(o.Skipped))
 	return &stream.Record{Key: []byte(o.Endpoint), Value: b}
 }
 
@@ -165,6 +170,8 @@ func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 		case oAttempt:
 			o.Attempt = &Attempt{}
 			return o.Attempt.decode(b)
+		case oSkipped:
+			o.Skipped = Reason(b)
 		}
 		return nil
 	})

@@ -44,6 +44,9 @@ const (
 	Deadline            Reason = "deadline"
 )
 
+// AlreadyDelivered is why a recovery job passes a delivery by that was made since it was selected.
+const AlreadyDelivered Reason = "already_delivered"
+
 // Reasons of failed deliveries.
 const (
 	AttemptsExhausted Reason = "attempts_exhausted"

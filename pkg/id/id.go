@@ -114,6 +114,12 @@ func DeliveryOf(event ID, destination string) string {
 	return ID(sum[:16]).Text(Delivery)
 }
 
+// ItemOf derives the id of an item of a recovery job from its number.
+func ItemOf(job string, seq int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", job, seq))
+	return ID(sum[:16]).Text(Item)
+}
+
 // Lowest is the smallest time-ordered id of the millisecond t: a bound for reads by time.
 func Lowest(t time.Time) ID {
 	ms := max(t.UnixMilli(), 0)

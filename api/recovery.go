@@ -1,0 +1,361 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	// preparationWait is how long the answer to a new job waits for it to be ready.
+	preparationWait = 2 * time.Second
+	// maxRecoveryRate is the largest rate_per_second.
+	maxRecoveryRate = 100
+	// maxIDText bounds ids in bodies, so that an answer does not repeat a megabyte.
+	maxIDText = 200
+)
+
+// RecoveryReader answers about the items of recovery jobs, from the store.
+type RecoveryReader interface {
+	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
+	RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error)
+	RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) ([]event.RecoveryItem, bool, error)
+}
+
+// Recoveries reads and changes recovery jobs.
+type Recoveries interface {
+	Recovery(id string) (*control.Recovery, control.Presence)
+	Recoveries(account string, beforeSeq int64, limit int, keep func(*control.Recovery) bool) ([]*control.Recovery, bool)
+	AddRecovery(ctx context.Context, j *control.Recovery) (*control.Recovery, error)
+	UpdateRecovery(ctx context.Context, id string, change func(*control.Recovery) error) (*control.Recovery, error)
+	RecoveriesChanged() <-chan struct{}
+}
+
+// createRecovery makes a job. It is prepared by the node that owns the endpoint's partition.
+func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	job, err := a.recoveryOf(body, key)
+	if err != nil {
+		return err
+	}
+	job, err = a.deps.Config.AddRecovery(r.Context(), job)
+	switch {
+	case errors.Is(err, control.ErrTooManyRecoveries):
+		return web.State("", "too many recovery jobs have not ended; cancel some of them")
+	case err != nil:
+		return err
+	}
+	return a.answerRecovery(w, r, http.StatusCreated, a.prepared(r.Context(), job))
+}
+
+// recoveryOf judges the body of a new job.
+func (a *API) recoveryOf(body []byte, key *control.Key) (*control.Recovery, error) {
+	in := &input{}
+	o := in.newObject("", body)
+	now := a.now()
+	job := &control.Recovery{
+		Meta: control.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: control.RecoveryPreparing, Deadline: now.Add(control.RecoveryLife), CreatedBy: key.ID,
+	}
+	var since string
+	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
+	o.text("since", 1, maxIDText, &since)
+	o.whole("rate_per_second", 1, maxRecoveryRate, &job.RatePerSecond)
+	if !o.isNull("destination_id") {
+		o.text("destination_id", 1, maxIDText, &job.Destination)
+	}
+	o.closed()
+	for _, name := range []string{"endpoint_id", "since", "rate_per_second"} {
+		if _, ok := o.raw(name); !ok {
+			o.fail(name, "is required")
+		}
+	}
+	var ok bool
+	if job.Since, ok = parseTime(since); !ok {
+		o.fail("since", "must be a time such as 2026-08-21T22:24:36Z")
+	} else if !job.Since.Before(now) {
+		o.fail("since", "must be in the past: the selection ends now")
+	}
+	if in.err != nil {
+		return nil, in.err
+	}
+	ep, presence := a.deps.Config.Endpoint(job.Endpoint)
+	if presence != control.Present || ep.Account != key.Account {
+		return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint"}
+	}
+	if job.Destination != "" {
+		if d := ep.Destination(job.Destination); d == nil {
+			return nil, web.Invalid("destination_id", "is not a destination of the endpoint")
+		} else if !d.Enabled {
+			return nil, web.Invalid("destination_id", "is disabled; enable it first")
+		}
+	}
+	d, err := a.deps.IDs.New(ep.Partition)
+	job.ID, job.Partition = d.Text(id.Recovery), ep.Partition
+	return job, err
+}
+
+// prepared waits for a new job to be ready, and returns it as it is then.
+func (a *API) prepared(ctx context.Context, job *control.Recovery) *control.Recovery {
+	enough := time.NewTimer(preparationWait)
+	defer enough.Stop()
+	for {
+		changed := a.deps.Config.RecoveriesChanged()
+		if newer, presence := a.deps.Config.Recovery(job.ID); presence == control.Present {
+			job = newer
+		}
+		if job.State != control.RecoveryPreparing {
+			return job
+		}
+		select {
+		case <-changed:
+		case <-enough.C:
+			return job
+		case <-ctx.Done():
+			return job
+		}
+	}
+}
+
+// answerRecovery answers a write with the job. What it did is done, so a store that is away does not make it fail: then
+// what was submitted counts as queued.
+func (a *API) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *control.Recovery) error {
+	p, err := a.progressOf(r.Context(), job)
+	if err != nil {
+		p = progress{asOf: job.CreatedAt}
+	}
+	setAsOf(w, p.asOf)
+	web.WriteJSON(w, status, p.view(job))
+	return nil
+}
+
+func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	job, err := a.recoveryNamed(r, key)
+	if err != nil {
+		return err
+	}
+	p, err := a.progressOf(r.Context(), job)
+	if err != nil {
+		return err
+	}
+	setAsOf(w, p.asOf)
+	web.WriteJSON(w, http.StatusOK, p.view(job))
+	return nil
+}
+
+// recoveryNamed is the job that the path names.
+func (a *API) recoveryNamed(r *http.Request, key *control.Key) (*control.Recovery, error) {
+	job, presence := a.deps.Config.Recovery(web.InfoOf(r).Vars["recovery"])
+	if presence != control.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= control.RecoveryHistory {
+		return nil, web.Missing("there is no such recovery job, or its history has ended")
+	}
+	return job, nil
+}
+
+func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	values, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	q := &query{values: values, hash: newFilterHash("recoveries " + key.Account)}
+	states := words(q, "state", q.list("state"), control.RecoveryStates()...)
+	endpoints := q.list("endpoint_id")
+	if q.err != nil {
+		return q.err
+	}
+	limit, last, err := pageOf(values, q.hash)
+	if err != nil {
+		return err
+	}
+	oldest := a.now().Add(-control.RecoveryHistory)
+	jobs, more := a.deps.Config.Recoveries(key.Account, seqOf(last), limit, func(j *control.Recovery) bool {
+		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) && (len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
+	})
+	p, err := a.progressOf(r.Context(), jobs...)
+	if err != nil {
+		return err
+	}
+	out := list[recoveryView]{Data: make([]recoveryView, len(jobs))}
+	for i, j := range jobs {
+		out.Data[i] = p.view(j)
+	}
+	if more {
+		out.NextCursor = q.hash.cursor(keyOfSeq(uint64(jobs[len(jobs)-1].Seq)))
+	}
+	setAsOf(w, p.asOf)
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// seqOf is the sequence in a cursor's key, 0 when there is none.
+func seqOf(last *[keyLen]byte) int64 {
+	if last == nil {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(last[keyLen-8:]))
+}
+
+func keyOfSeq(seq uint64) (key [keyLen]byte) {
+	binary.BigEndian.PutUint64(key[keyLen-8:], seq)
+	return key
+}
+
+// itemStates are the states of an item.
+var itemStates = []event.Status{event.Pending, event.ItemQueued, event.Delivered, event.Failed, event.Skipped}
+
+func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	job, err := a.recoveryNamed(r, key)
+	if err != nil {
+		return err
+	}
+	values, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	q := &query{values: values, hash: newFilterHash("recovery items " + job.ID)}
+	states := words(q, "state", q.list("state"), itemStates...)
+	if q.err != nil {
+		return q.err
+	}
+	limit, last, err := pageOf(values, q.hash)
+	if err != nil {
+		return err
+	}
+	before := job.Total
+	if last != nil {
+		before = int(min(seqOf(last), int64(job.Total)))
+	}
+	out := list[itemView]{Data: []itemView{}}
+	if before > 0 {
+		items, more, err := a.deps.Recovery.RecoveryItems(r.Context(), event.RecoveryJob{
+			Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved, Unsent: job.State.Unsent(),
+		}, before, limit, states)
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			out.Data = append(out.Data, itemOf(job, &items[i]))
+		}
+		if more {
+			out.NextCursor = q.hash.cursor(keyOfSeq(uint64(items[len(items)-1].Seq)))
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// Actions on a recovery job.
+const (
+	actionCanary   = "canary"
+	actionContinue = "continue"
+	actionCancel   = "cancel"
+)
+
+// actOnRecovery moves a job by an action, if the state that it is in allows it.
+func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	job, err := a.recoveryNamed(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := &input{}
+	o := in.newObject("", body)
+	var action string
+	o.word("action", &action, actionCanary, actionContinue, actionCancel)
+	o.closed()
+	if action == "" {
+		o.fail("action", "is required: one of canary, continue, cancel")
+	}
+	if in.err != nil {
+		return in.err
+	}
+	job, err = a.deps.Config.UpdateRecovery(r.Context(), job.ID, func(j *control.Recovery) error { return a.act(j, action) })
+	if err != nil {
+		return err
+	}
+	return a.answerRecovery(w, r, http.StatusOK, job)
+}
+
+// act changes a job. An action that is in effect already changes nothing.
+func (a *API) act(j *control.Recovery, action string) error {
+	if inEffect(j, action) {
+		return nil
+	}
+	if allowed := actionsOf(j.State); !slices.Contains(allowed, action) {
+		may := "none is allowed any more"
+		if len(allowed) > 0 {
+			may = "allowed now: " + strings.Join(allowed, ", ")
+		}
+		return web.State("action", "%s is not allowed while the job is %s; %s", action, j.State, may)
+	}
+	now := a.now()
+	switch action {
+	case actionCancel:
+		j.End(control.RecoveryCancelled, control.StopCancelled, now)
+		return nil
+	case actionCanary:
+		if other := a.sending(j); other != nil && j.Sendable > 0 {
+			return errOtherRuns(other)
+		}
+		j.BeginCanary(now)
+	case actionContinue:
+		if other := a.sending(j); other != nil {
+			return errOtherRuns(other)
+		}
+		j.State = control.RecoveryRunning
+	}
+	return nil
+}
+
+// inEffect reports whether the action has brought the job where it is.
+func inEffect(j *control.Recovery, action string) bool {
+	continued := j.Reserved > j.Canary.Total
+	switch action {
+	case actionCanary:
+		return j.State == control.RecoveryCanaryRunning || j.State == control.RecoveryCompleted && !continued
+	case actionContinue:
+		return j.State == control.RecoveryRunning || j.State == control.RecoveryCompleted && continued
+	default:
+		return j.State == control.RecoveryCancelled
+	}
+}
+
+// actionsOf are the actions that a state allows.
+func actionsOf(s control.RecoveryState) []string {
+	switch {
+	case s.Ended():
+		return nil
+	case s == control.RecoveryReady:
+		return []string{actionCanary, actionCancel}
+	case s == control.RecoveryAwaitingApproval:
+		return []string{actionContinue, actionCancel}
+	}
+	return []string{actionCancel}
+}
+
+// sending is another job that sends to a destination of this one, nil when there is none.
+func (a *API) sending(j *control.Recovery) *control.Recovery {
+	jobs, _ := a.deps.Config.Recoveries(j.Account, 0, 1, func(x *control.Recovery) bool { return x.ID != j.ID && x.State.Sends() && x.Overlaps(j) })
+	if len(jobs) == 0 {
+		return nil
+	}
+	return jobs[0]
+}
+
+func errOtherRuns(other *control.Recovery) error {
+	return web.State("action", "has to wait: recovery job %s sends to the same destination and is %s", other.ID, other.State)
+}

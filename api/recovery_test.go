@@ -1,0 +1,521 @@
+package api_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+func (f *fake) RecoveryCounts(_ context.Context, _ string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.recoveries == nil {
+		return nil, time.Time{}, fmt.Errorf("%w: the store is away", event.ErrUnavailable)
+	}
+	out := map[string]event.RecoveryCounts{}
+	for _, job := range jobs {
+		if c, ok := f.recoveries[job]; ok {
+			out[job] = c
+		}
+	}
+	return out, time.Time{}, nil
+}
+
+func (f *fake) RecoveryFailures(_ context.Context, _, job string) (map[string]event.RecoveryFailures, error) {
+	return map[string]event.RecoveryFailures{"dst_a": {Failed: f.recoveries[job].Failed, TopError: "timeout"}}, nil
+}
+
+func (f *fake) RecoveryItems(_ context.Context, _ event.RecoveryJob, before, limit int, states []event.Status) (page []event.RecoveryItem, more bool, err error) {
+	for _, x := range slices.Backward(f.items) {
+		switch {
+		case x.Seq >= before || len(states) > 0 && !slices.Contains(states, x.State):
+		case len(page) == limit:
+			return page, true, nil
+		default:
+			page = append(page, x)
+		}
+	}
+	return page, false, nil
+}
+
+// prepares is a configuration in which new jobs are ready at once.
+type prepares struct {
+	*control.Control
+	sendable int
+}
+
+func (p prepares) AddRecovery(ctx context.Context, j *control.Recovery) (*control.Recovery, error) {
+	if _, err := p.Control.AddRecovery(ctx, j); err != nil {
+		return nil, err
+	}
+	return p.UpdateRecovery(ctx, j.ID, func(j *control.Recovery) error {
+		j.State, j.Total, j.Sendable = control.RecoveryReady, p.sendable, p.sendable
+		j.Destinations = []control.RecoveryDestination{{ID: "dst_a", Total: p.sendable, Sendable: p.sendable}}
+		return nil
+	})
+}
+
+func withJobsOf(sendable int) func(*api.Config, *api.Deps) {
+	return withConfig(prepares{configuration, sendable})
+}
+
+// becomes changes a job as its runner would.
+func becomes(t *testing.T, job *answer, change func(*control.Recovery)) {
+	t.Helper()
+	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *control.Recovery) error { change(j); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *client) recovery(endpoint string) *answer {
+	c.t.Helper()
+	return c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": endpoint, "since": "2020-01-01", "rate_per_second": 100}).want(201)
+}
+
+func (c *client) act(job *answer, action string) *answer {
+	c.t.Helper()
+	return c.do("POST", "/v1/recoveries/"+job.text("id"), map[string]any{"action": action})
+}
+
+func TestRecoveryInput(t *testing.T) {
+	c := newClient(t, withJobsOf(3))
+	ep := c.endpoint(map[string]any{"destinations": []any{
+		map[string]any{"url": "https://example.com/on"}, map[string]any{"url": "https://example.com/off", "enabled": false},
+	}})
+	endpoint, other := ep.text("id"), c.endpoint(nil)
+	f := func(status int, kind, param, members string) {
+		t.Helper()
+		c.do("POST", "/v1/recoveries", members).wantError(status, kind, param)
+	}
+	with := func(more string) string {
+		return `{"endpoint_id":"` + endpoint + `","since":"2020-01-01T00:00:00Z","rate_per_second":5` + more + `}`
+	}
+	rate := func(raw string) string { return strings.Replace(with(""), ":5", ":"+raw, 1) }
+	for _, bad := range []string{"0", "101", "-1", "1.5", `"5"`, "1e1", "5.0", "null", "true", "[5]", "99999999999999999999"} {
+		f(400, "invalid_request", "rate_per_second", rate(bad))
+	}
+	f(400, "invalid_request", "rate_per_second", `{"endpoint_id":"`+endpoint+`","since":"2020-01-01"}`)
+	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","rate_per_second":5}`)
+	f(400, "invalid_request", "endpoint_id", `{"since":"2020-01-01","rate_per_second":5}`)
+	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"yesterday","rate_per_second":5}`)
+	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":5,"rate_per_second":5}`)
+	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"2999-01-01","rate_per_second":5}`)
+	f(404, "not_found", "endpoint_id", `{"endpoint_id":"ep_nope","since":"2020-01-01","rate_per_second":5}`)
+	f(400, "invalid_request", "endpoint_id", `{"endpoint_id":5,"since":"2020-01-01","rate_per_second":5}`)
+	f(400, "invalid_request", "endpoint_id", `{"endpoint_id":"`+strings.Repeat("x", 201)+`","since":"2020-01-01","rate_per_second":5}`)
+	for _, bad := range []string{`"dst_nope"`, `""`, "5", `"` + ep.text("destinations.1.id") + `"`, `"` + other.text("destinations.0.id") + `"`} {
+		f(400, "invalid_request", "destination_id", with(`,"destination_id":`+bad))
+	}
+	f(400, "invalid_request", "until", with(`,"until":"2021-01-01"`))
+	f(400, "invalid_request", "", `[]`)
+	if text := c.do("POST", "/v1/recoveries", with(`,"destinaton_id":"x"`)).wantError(400, "invalid_request", "destinaton_id").text("error.message"); !strings.Contains(text, "did you mean destination_id?") {
+		t.Errorf("the hint is missing: %s", text)
+	}
+	for _, good := range []string{"1", "100"} {
+		c.do("POST", "/v1/recoveries", rate(good)).want(201)
+	}
+	c.do("POST", "/v1/recoveries", with(`,"destination_id":null`)).want(201)
+	c.as(readKey).do("POST", "/v1/recoveries", with("")).wantError(403, "insufficient_scope", "")
+	if got := c.do("POST", "/v1/recoveries", with(`,"destination_id":"`+ep.text("destinations.0.id")+`"`)).want(201).get("destination_id"); got != ep.text("destinations.0.id") {
+		t.Errorf("destination_id is %v", got)
+	}
+	c.do("DELETE", "/v1/endpoints/"+endpoint, nil).want(200)
+	f(404, "not_found", "endpoint_id", with(""))
+}
+
+func TestRecoveryView(t *testing.T) {
+	c := newClient(t, withJobsOf(9))
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	ep := c.endpoint(nil).text("id")
+	job := c.recovery(ep)
+	want := map[string]any{
+		"id": job.text("id"), "object": "recovery", "endpoint_id": ep, "destination_id": nil, "since": "2020-01-01T00:00:00.000Z", "until": job.text("created_at"),
+		"rate_per_second": 100.0, "state": "ready", "total": 9.0, "pending": 9.0, "queued": 0.0, "delivered": 0.0, "failed": 0.0, "skipped": 0.0,
+		"canary":         map[string]any{"total": 0.0, "delivered": 0.0, "failed": 0.0},
+		"by_destination": []any{map[string]any{"id": "dst_a", "total": 9.0, "failed": 0.0, "top_error": nil}},
+		"eta_seconds":    1.0, "stop_reason": nil, "created_at": job.text("created_at"), "started_at": nil, "finished_at": nil,
+		"deadline_at": job.text("deadline_at"), "created_by": c.do("GET", "/v1/me", nil).text("key_id"),
+	}
+	if diff := gocmp.Diff(want, job.Body); diff != "" {
+		t.Error(diff)
+	}
+	made, err1 := time.Parse(time.RFC3339, job.text("created_at"))
+	ends, err2 := time.Parse(time.RFC3339, job.text("deadline_at"))
+	if err := errors.Join(err1, err2); err != nil || ends.Sub(made) != 24*time.Hour {
+		t.Errorf("made %v, deadline %v, %v", made, ends, err)
+	}
+
+	path := "/v1/recoveries/" + job.text("id")
+	f := func(change func(*control.Recovery), counts event.RecoveryCounts, want string) {
+		t.Helper()
+		becomes(t, job, change)
+		c.fake.recoveries[job.text("id")] = counts
+		got := c.do("GET", path, nil).want(200)
+		sum := 0.0
+		for _, name := range []string{"pending", "queued", "delivered", "failed", "skipped"} {
+			sum += got.get(name).(float64)
+		}
+		if sum != got.get("total") {
+			t.Errorf("the counters add up to %v: %s", sum, got.raw)
+		}
+		text := fmt.Sprintln(got.get("state"), got.get("pending"), got.get("queued"), got.get("delivered"), got.get("failed"), got.get("skipped"), got.get("eta_seconds"),
+			got.get("canary.delivered"), got.get("canary.failed"), got.get("by_destination.0.failed"), got.get("by_destination.0.top_error"), got.get("stop_reason"))
+		if text = strings.TrimSpace(text); text != want {
+			t.Errorf("the job is %s, want %s", text, want)
+		}
+	}
+	set := func(f func(*control.Recovery)) func(*control.Recovery) { return f }
+	f(set(func(j *control.Recovery) { j.BeginCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2}, "canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
+	f(set(func(j *control.Recovery) {
+		j.State, j.Canary.Delivered = control.RecoveryAwaitingApproval, 5
+	}), event.RecoveryCounts{Delivered: 5}, "awaiting_approval 4 0 5 0 0 1 5 0 0 <nil> <nil>")
+	// The store may know of a page whose reservation this node has not heard of.
+	f(set(func(j *control.Recovery) { j.State = control.RecoveryRunning }), event.RecoveryCounts{Delivered: 6}, "running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
+	f(set(func(j *control.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1}, "running 1 1 6 0 1 1 5 0 0 <nil> <nil>")
+	f(set(func(j *control.Recovery) { j.End(control.RecoveryStopped, control.StopDeliveryFailed, time.Now()) }),
+		event.RecoveryCounts{Delivered: 5, Failed: 1, Skipped: 1}, "stopped 0 1 5 1 2 <nil> 5 0 1 timeout delivery_failed")
+	f(set(func(j *control.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }), event.RecoveryCounts{}, "stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
+}
+
+func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
+	c := newClient(t, withJobsOf(8_640_001))
+	ep := c.endpoint(nil).text("id")
+	if got := c.recovery(ep).get("warnings.0.param"); got != "rate_per_second" {
+		t.Errorf("the warning is about %v", got)
+	}
+	if got := newClient(t, withJobsOf(8_640_000)).recovery(ep).get("warnings"); got != nil {
+		t.Errorf("a warning although the rate is enough: %v", got)
+	}
+}
+
+func TestRecoveryActions(t *testing.T) {
+	c := newClient(t, withJobsOf(6))
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	ep := c.endpoint(nil).text("id")
+	job := c.recovery(ep)
+	path := "/v1/recoveries/" + job.text("id")
+	for _, body := range []string{`{}`, `{"action":"retry"}`, `{"action":5}`, `{"action":null}`} {
+		c.do("POST", path, body).wantError(400, "invalid_request", "action")
+	}
+	c.do("POST", path, `{"action":"canary","force":true}`).wantError(400, "invalid_request", "force")
+	c.do("POST", "/v1/recoveries/rec_nope", `{"action":"canary"}`).wantError(404, "not_found", "")
+	c.as(readKey).do("POST", path, `{"action":"canary"}`).wantError(403, "insufficient_scope", "")
+
+	refused := func(action, allowed string) {
+		t.Helper()
+		text := c.act(job, action).wantError(400, "invalid_state", "action").text("error.message")
+		if !strings.Contains(text, allowed) {
+			t.Errorf("%q does not say %q", text, allowed)
+		}
+	}
+	moved := func(action, state string) *answer {
+		t.Helper()
+		got := c.act(job, action).want(200)
+		if got.get("state") != state {
+			t.Errorf("after %s the job is %v, want %s", action, got.get("state"), state)
+		}
+		return got
+	}
+	refused("continue", "allowed now: canary, cancel")
+	if got := moved("canary", "canary_running"); got.get("started_at") == nil {
+		t.Error("the canary has begun and started_at is null")
+	}
+	moved("canary", "canary_running")
+	refused("continue", "allowed now: cancel")
+	becomes(t, job, func(j *control.Recovery) { j.Reserved, j.State = 5, control.RecoveryAwaitingApproval })
+	refused("canary", "allowed now: continue, cancel")
+	moved("continue", "running")
+	moved("continue", "running")
+	refused("canary", "allowed now: cancel")
+	becomes(t, job, func(j *control.Recovery) { j.Reserved = 6; j.End(control.RecoveryCompleted, "", time.Now()) })
+	moved("continue", "completed") // the answer was lost, and it is done
+	refused("canary", "none is allowed any more")
+	refused("cancel", "none is allowed any more")
+
+	for _, state := range []control.RecoveryState{
+		control.RecoveryPreparing, control.RecoveryReady, control.RecoveryCanaryRunning, control.RecoveryAwaitingApproval, control.RecoveryRunning,
+	} {
+		job = c.recovery(ep)
+		becomes(t, job, func(j *control.Recovery) { j.State = state })
+		got := moved("cancel", "cancelled")
+		if got.get("skipped") != 6.0 || got.get("stop_reason") != "cancelled" || got.get("finished_at") == nil {
+			t.Errorf("cancelled while %s: %s", state, got.raw)
+		}
+		moved("cancel", "cancelled")
+		refused("canary", "none")
+	}
+	for _, state := range []control.RecoveryState{control.RecoveryStopped, control.RecoveryExpired, control.RecoveryFailed} {
+		job = c.recovery(ep)
+		becomes(t, job, func(j *control.Recovery) { j.End(state, "", time.Now()) })
+		refused("cancel", string(state))
+		refused("canary", string(state))
+		refused("continue", string(state))
+	}
+}
+
+// Nothing failed: the canary completes the job.
+func TestEmptyRecovery(t *testing.T) {
+	c := newClient(t, withJobsOf(0))
+	job := c.recovery(c.endpoint(nil).text("id"))
+	c.act(job, "continue").wantError(400, "invalid_state", "action")
+	for range 2 {
+		if got := c.act(job, "canary").want(200); got.get("state") != "completed" || got.get("finished_at") == nil || got.get("eta_seconds") != nil {
+			t.Errorf("the job is %s", got.raw)
+		}
+	}
+}
+
+// One job sends to a destination at a time; another one may be prepared.
+func TestSecondRecovery(t *testing.T) {
+	c := newClient(t, withJobsOf(6))
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	ep := c.endpoint(map[string]any{"destinations": []any{"https://example.com/a", "https://example.com/b"}})
+	of := func(dest string) *answer {
+		t.Helper()
+		return c.do("POST", "/v1/recoveries", map[string]any{
+			"endpoint_id": ep.get("id"), "since": "2020-01-01", "rate_per_second": 5, "destination_id": ep.text("destinations." + dest + ".id"),
+		}).want(201)
+	}
+	first, second, elsewhere, all := of("0"), of("0"), of("1"), c.recovery(ep.text("id"))
+	c.act(first, "canary").want(200)
+	for _, job := range []*answer{second, all} {
+		text := c.act(job, "canary").wantError(400, "invalid_state", "action").text("error.message")
+		if !strings.Contains(text, first.text("id")) {
+			t.Errorf("%q does not name the job that runs", text)
+		}
+	}
+	c.act(elsewhere, "canary").want(200)
+	becomes(t, first, func(j *control.Recovery) { j.Reserved, j.State = 5, control.RecoveryAwaitingApproval })
+	c.act(second, "canary").want(200)
+	c.act(first, "continue").wantError(400, "invalid_state", "action")
+	c.act(second, "cancel").want(200)
+	c.act(first, "continue").want(200)
+}
+
+// Of a continue and a cancel at the same moment one wins, and the other is told so.
+func TestContinueRacesCancel(t *testing.T) {
+	c := newClient(t, withJobsOf(6))
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	ep := c.endpoint(nil).text("id")
+	for range 10 {
+		job := c.recovery(ep)
+		becomes(t, job, func(j *control.Recovery) {
+			j.Canary.Total, j.Reserved, j.State = 5, 5, control.RecoveryAwaitingApproval
+		})
+		var both sync.WaitGroup
+		answers := make([]*answer, 2)
+		for i, action := range []string{"continue", "cancel"} {
+			both.Go(func() { answers[i] = c.act(job, action) })
+		}
+		both.Wait()
+		final := c.do("GET", "/v1/recoveries/"+job.text("id"), nil).want(200).get("state")
+		switch { // cancel is allowed after continue, not the other way round
+		case answers[1].Status == 200 && final == "cancelled" && (answers[0].Status == 200 || answers[0].Status == 400):
+		default:
+			t.Errorf("continue: %d, cancel: %d, and the job is %v", answers[0].Status, answers[1].Status, final)
+		}
+		if strings.Contains(string(answers[0].raw), `"state":"cancelled"`) && answers[0].Status == 200 {
+			t.Error("a continue was answered with a cancelled job")
+		}
+	}
+}
+
+func TestRecoveryLists(t *testing.T) {
+	c := newClient(t, withJobsOf(6))
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	one, two := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")
+	var made []string
+	for i := range 5 {
+		made = append(made, c.recovery([]string{one, two}[i%2]).text("id"))
+	}
+	cancelled := c.do("POST", "/v1/recoveries/"+made[4], `{"action":"cancel"}`).want(200)
+	ids := func(query string) (out []string) {
+		t.Helper()
+		for cursor := ""; ; {
+			page := c.do("GET", "/v1/recoveries?"+query+cursor, nil).want(200)
+			for _, row := range page.get("data").([]any) {
+				if row := row.(map[string]any); row["endpoint_id"] == one || row["endpoint_id"] == two {
+					out = append(out, row["id"].(string))
+				}
+			}
+			if page.get("next_cursor") == nil {
+				return out
+			}
+			cursor = "&cursor=" + page.text("next_cursor")
+		}
+	}
+	newest := slices.Clone(made)
+	slices.Reverse(newest)
+	f := func(query string, want ...string) {
+		t.Helper()
+		if got := ids(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	f("limit=2", newest...)
+	f("limit=1&endpoint_id="+one, made[4], made[2], made[0])
+	f("endpoint_id="+one+"&state=cancelled", made[4])
+	f("endpoint_id="+one+","+two+"&state=ready,running", made[3], made[2], made[1], made[0])
+	f("endpoint_id=ep_nope")
+	c.do("GET", "/v1/recoveries?state=lost", nil).wantError(400, "invalid_request", "state")
+	c.do("GET", "/v1/recoveries?limit=0", nil).wantError(400, "invalid_request", "limit")
+	c.do("GET", "/v1/recoveries?cursor=nope", nil).wantError(400, "invalid_request", "cursor")
+	cursor := c.do("GET", "/v1/recoveries?limit=1", nil).want(200).text("next_cursor")
+	c.do("GET", "/v1/recoveries?state=ready&cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
+	for _, path := range []string{"/v1/recoveries/rec_nope", "/v1/recoveries/" + one, "/v1/recoveries/rec_nope/items"} {
+		c.do("GET", path, nil).wantError(404, "not_found", "")
+	}
+	if got := c.as(readKey).do("GET", "/v1/recoveries/"+made[4], nil).want(200); got.get("state") != cancelled.get("state") {
+		t.Errorf("the job is %s", got.raw)
+	}
+}
+
+func TestRecoveryItems(t *testing.T) {
+	c := newClient(t, withJobsOf(4))
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	job := c.recovery(c.endpoint(nil).text("id"))
+	ids := id.NewGenerator(nil)
+	at := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
+	for i, x := range []event.RecoveryItem{
+		{State: event.Delivered, Attempts: 2, Code: 200, At: at}, {State: event.Failed, Attempts: 3, Error: event.CodeTimeout, At: at},
+		{State: event.Skipped, Skipped: event.JobStopped}, {State: event.Skipped, Skipped: event.DestinationDisabled},
+	} {
+		x.Seq, x.Event, x.Destination = i, ids.Next(0), "dst_a"
+		c.fake.items = append(c.fake.items, x)
+	}
+	becomes(t, job, func(j *control.Recovery) {
+		j.Canary.Total, j.Reserved, j.Sendable = 1, 2, 3
+		j.End(control.RecoveryStopped, control.StopDeliveryFailed, at)
+	})
+	path := "/v1/recoveries/" + job.text("id") + "/items"
+	var rows []any
+	for cursor := "?limit=1"; cursor != ""; {
+		page := c.do("GET", path+cursor, nil).want(200)
+		rows = append(rows, page.get("data").([]any)...)
+		next, _ := page.get("next_cursor").(string)
+		cursor = cmp.Or(strings.Repeat("?limit=1&cursor="+next, min(len(next), 1)), "")
+	}
+	slices.Reverse(rows)
+	if len(rows) != 4 {
+		t.Fatalf("%d items", len(rows))
+	}
+	ev := c.fake.items[0].Event
+	want := map[string]any{
+		"id": rows[0].(map[string]any)["id"], "recovery_id": job.text("id"), "event_id": ev.Text(id.Event), "destination_id": "dst_a", "delivery_id": id.DeliveryOf(ev, "dst_a"),
+		"state": "delivered", "skipped_reason": nil, "canary": true, "attempts": 2.0, "last_response_status": 200.0, "last_error_code": nil, "updated_at": "2026-11-20T01:02:03.000Z",
+	}
+	if diff := gocmp.Diff(want, rows[0]); diff != "" {
+		t.Error(diff)
+	}
+	got := ""
+	for _, row := range rows[1:] {
+		row := row.(map[string]any)
+		got += fmt.Sprintln(row["state"], row["skipped_reason"], row["canary"], row["last_error_code"], row["updated_at"] == job.text("created_at"))
+	}
+	if want := "failed <nil> false timeout false\nskipped job_stopped false <nil> false\nskipped destination_disabled false <nil> true\n"; got != want {
+		t.Errorf("the items are\n%swant\n%s", got, want)
+	}
+	if page := c.do("GET", path+"?state=failed,delivered", nil).want(200); len(page.get("data").([]any)) != 2 {
+		t.Errorf("by state: %s", page.raw)
+	}
+	c.do("GET", path+"?state=lost", nil).wantError(400, "invalid_request", "state")
+}
+
+// While the store is away a change is answered, and a read says so.
+func TestRecoveryWithoutTheStore(t *testing.T) {
+	c := newClient(t, withJobsOf(6))
+	job := c.recovery(c.endpoint(nil).text("id"))
+	c.act(job, "canary").want(200)
+	becomes(t, job, func(j *control.Recovery) { j.Reserved = 5 })
+	c.do("GET", "/v1/recoveries/"+job.text("id"), nil).wantError(503, "unavailable", "")
+	got := c.act(job, "cancel").want(200)
+	if got.get("queued") != 5.0 || got.get("skipped") != 1.0 || got.Header.Get("Relay-Data-As-Of") == "" {
+		t.Errorf("the job is %s, as of %q", got.raw, got.Header.Get("Relay-Data-As-Of"))
+	}
+}
+
+// The answer to a new job waits two seconds for it to be ready.
+func TestRecoveryWaitsForPreparation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := func(ready time.Duration, want string) {
+			t.Helper()
+			jobs := &jobsInMemory{Control: configuration, now: time.Now, ep: &control.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
+			c := newClient(t, withConfig(jobs))
+			timer := time.AfterFunc(ready, func() { jobs.set(control.RecoveryReady) })
+			defer timer.Stop()
+			began := time.Now()
+			job := c.do("POST", "/v1/recoveries", `{"endpoint_id":"ep_1","since":"1999-01-01","rate_per_second":1}`)
+			if job.want(http.StatusCreated).get("state") != want || time.Since(began) != min(ready, 2*time.Second) {
+				t.Errorf("after %v the job is %v", time.Since(began), job.get("state"))
+			}
+		}
+		f(1900*time.Millisecond, "ready")
+		f(2100*time.Millisecond, "preparing")
+	})
+}
+
+// jobsInMemory holds one job, whatever it is called.
+type jobsInMemory struct {
+	*control.Control
+	ep  *control.Endpoint
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	job     *control.Recovery
+	changed chan struct{}
+}
+
+func (m *jobsInMemory) Authenticate(string) (*control.Key, error) {
+	return &control.Key{ID: "key_1", Account: m.ep.Account, Scope: control.ReadWrite}, nil
+}
+func (m *jobsInMemory) Endpoint(string) (*control.Endpoint, control.Presence) {
+	return m.ep, control.Present
+}
+
+func (m *jobsInMemory) AddRecovery(_ context.Context, j *control.Recovery) (*control.Recovery, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.job = j
+	return j, nil
+}
+
+func (m *jobsInMemory) Recovery(string) (*control.Recovery, control.Presence) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.job, control.Present
+}
+
+func (m *jobsInMemory) RecoveriesChanged() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.changed == nil {
+		m.changed = make(chan struct{})
+	}
+	return m.changed
+}
+
+func (m *jobsInMemory) set(state control.RecoveryState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := *m.job
+	j.State = state
+	m.job = &j
+	close(m.changed)
+	m.changed = nil
+}

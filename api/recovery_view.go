@@ -1,0 +1,158 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// recoveryView is a recovery job. Its counters always add up to Total.
+type recoveryView struct {
+	ID            string                    `json:"id"`
+	Object        string                    `json:"object"`
+	EndpointID    string                    `json:"endpoint_id"`
+	DestinationID *string                   `json:"destination_id"`
+	Since         web.Time                  `json:"since"`
+	Until         web.Time                  `json:"until"`
+	RatePerSecond int                       `json:"rate_per_second"`
+	State         control.RecoveryState     `json:"state"`
+	Total         int                       `json:"total"`
+	Pending       int                       `json:"pending"`
+	Queued        int                       `json:"queued"`
+	Delivered     int                       `json:"delivered"`
+	Failed        int                       `json:"failed"`
+	Skipped       int                       `json:"skipped"`
+	Canary        control.RecoveryTest      `json:"canary"`
+	ByDestination []recoveryDestinationView `json:"by_destination"`
+	ETASeconds    *int                      `json:"eta_seconds"`
+	StopReason    *string                   `json:"stop_reason"`
+	CreatedAt     web.Time                  `json:"created_at"`
+	StartedAt     web.Time                  `json:"started_at"`
+	FinishedAt    web.Time                  `json:"finished_at"`
+	DeadlineAt    web.Time                  `json:"deadline_at"`
+	CreatedBy     string                    `json:"created_by"`
+	Warnings      []warning                 `json:"warnings,omitempty"`
+}
+
+type recoveryDestinationView struct {
+	ID       string  `json:"id"`
+	Total    int     `json:"total"`
+	Failed   int     `json:"failed"`
+	TopError *string `json:"top_error"`
+}
+
+// progress is what came of the submitted deliveries of jobs, as far as their headers do not tell.
+type progress struct {
+	counts   map[string]event.RecoveryCounts
+	failures map[string]map[string]event.RecoveryFailures // by job and destination
+	asOf     time.Time
+}
+
+// progressOf asks the store about jobs of one account.
+func (a *API) progressOf(ctx context.Context, jobs ...*control.Recovery) (progress, error) {
+	p := progress{failures: map[string]map[string]event.RecoveryFailures{}}
+	var ask []string
+	account := ""
+	for _, j := range jobs {
+		if j.Reserved > 0 && !j.Settled {
+			ask, account = append(ask, j.ID), j.Account
+		}
+	}
+	if len(ask) == 0 {
+		return p, nil
+	}
+	var err error
+	if p.counts, p.asOf, err = a.deps.Recovery.RecoveryCounts(ctx, account, ask...); err != nil {
+		return p, err
+	}
+	for job, c := range p.counts {
+		if c.Failed == 0 {
+			continue
+		}
+		if p.failures[job], err = a.deps.Recovery.RecoveryFailures(ctx, account, job); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// recoveryView shows a job. What the store says may be newer or older than the header.
+func (p progress) view(j *control.Recovery) recoveryView {
+	c := p.counts[j.ID]
+	if j.Settled {
+		c = event.RecoveryCounts{Delivered: j.Delivered, Failed: j.Failed, Skipped: j.Skipped}
+	}
+	reserved := max(j.Reserved, c.Ended())
+	unsent := max(j.Sendable-reserved, 0)
+	v := recoveryView{
+		ID: j.ID, Object: "recovery", EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Since: web.Time(j.Since), Until: web.Time(j.Until),
+		RatePerSecond: j.RatePerSecond, State: j.State, Total: j.Total, Queued: reserved - c.Ended(), Delivered: c.Delivered, Failed: c.Failed,
+		Skipped: c.Skipped + j.Total - j.Sendable, Canary: j.Canary, StopReason: orNull(j.StopReason), CreatedAt: web.Time(j.CreatedAt),
+		StartedAt: web.Time(j.StartedAt), FinishedAt: web.Time(j.FinishedAt), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy,
+		ByDestination: make([]recoveryDestinationView, len(j.Destinations)),
+	}
+	if j.State.Ended() {
+		v.Skipped += unsent
+	} else {
+		v.Pending = unsent
+	}
+	if j.Reserved <= j.Canary.Total {
+		v.Canary.Delivered, v.Canary.Failed = c.Delivered, c.Failed
+	}
+	for i, d := range j.Destinations {
+		if !j.Settled {
+			f := p.failures[j.ID][d.ID]
+			d.Failed, d.TopError = f.Failed, f.TopError
+		}
+		v.ByDestination[i] = recoveryDestinationView{d.ID, d.Total, d.Failed, orNull(d.TopError)}
+	}
+	if !j.State.Ended() && j.State != control.RecoveryPreparing {
+		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))
+		v.ETASeconds = &eta
+	}
+	if perDay := j.RatePerSecond * int(control.RecoveryLife/time.Second); perDay < j.Total {
+		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
+			"at %d a second the job sends %d deliveries until its deadline, and %d are selected; the rest will be skipped", j.RatePerSecond, perDay, j.Total)}}
+	}
+	return v
+}
+
+// itemView is one delivery of a recovery job.
+type itemView struct {
+	ID                 string           `json:"id"`
+	RecoveryID         string           `json:"recovery_id"`
+	EventID            string           `json:"event_id"`
+	DestinationID      string           `json:"destination_id"`
+	DeliveryID         string           `json:"delivery_id"`
+	State              event.Status     `json:"state"`
+	SkippedReason      *event.Reason    `json:"skipped_reason"`
+	Canary             bool             `json:"canary"`
+	Attempts           int              `json:"attempts"`
+	LastResponseStatus *int             `json:"last_response_status"`
+	LastErrorCode      *event.ErrorCode `json:"last_error_code"`
+	UpdatedAt          web.Time         `json:"updated_at"`
+}
+
+func itemOf(j *control.Recovery, x *event.RecoveryItem) itemView {
+	v := itemView{
+		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), DestinationID: x.Destination,
+		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.Skipped), Canary: x.Seq < j.Canary.Total,
+		Attempts: x.Attempts, LastErrorCode: orNull(x.Error), UpdatedAt: web.Time(x.At),
+	}
+	if x.Code != 0 {
+		v.LastResponseStatus = &x.Code
+	}
+	if x.At.IsZero() { // only the job's own times tell
+		v.UpdatedAt = web.Time(j.CreatedAt)
+		if x.State == event.Skipped && !j.FinishedAt.IsZero() && x.Seq < j.Sendable {
+			v.UpdatedAt = web.Time(j.FinishedAt)
+		}
+	}
+	return v
+}

@@ -1,0 +1,214 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+const (
+	// watch is how often the destinations of a job that waits for somebody are looked at.
+	watch = time.Second
+	// The pause between two looks at the results grows from soonest to latest while they do not change.
+	soonest, latest = 250 * time.Millisecond, 2 * time.Second
+	// settling is the longest such pause of a job that has ended.
+	settling = 30 * time.Second
+	// The pause after a failure grows from firstPause to longestPause.
+	firstPause, longestPause = 500 * time.Millisecond, 10 * time.Second
+)
+
+// errMoved means that somebody else changed the job first.
+var errMoved = errors.New("the job has changed")
+
+// follower is what one goroutine remembers of the job that it follows.
+type follower struct {
+	*Runner
+	submitted int       // items below this number were submitted, or are known to have been
+	due       time.Time // when the last of them is due
+	seen      event.RecoveryCounts
+	pause     time.Duration // before the next look at the results
+	failures  int           // in a row
+}
+
+// follow takes a job from state to state until it is settled, or this node's no longer.
+func (r *Runner) follow(ctx context.Context, id string) {
+	defer r.lookAgain() // it may be this node's again
+	defer func() {
+		r.mu.Lock()
+		delete(r.followed, id)
+		r.mu.Unlock()
+	}()
+	f := &follower{Runner: r}
+	for ctx.Err() == nil {
+		job, presence := r.Jobs.Recovery(id)
+		if presence != control.Present || job.State.Ended() && job.Settled || !r.owns(job) {
+			return
+		}
+		wait, err := f.step(ctx, job)
+		switch {
+		case errors.Is(err, errMoved):
+			wait = 0
+		case err != nil:
+			wait = f.failed(ctx, job, err)
+		default:
+			f.failures = 0
+		}
+		f.await(ctx, id, wait)
+	}
+}
+
+// failed logs the first failure of a row and returns how long to wait.
+func (f *follower) failed(ctx context.Context, job *control.Recovery, err error) time.Duration {
+	if f.failures++; f.failures == 1 && ctx.Err() == nil {
+		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID), slog.String("state", string(job.State)), slog.Any("error", err))
+	}
+	return min(firstPause<<min(f.failures-1, 8), longestPause)
+}
+
+// await waits, or until the job is changed by somebody else.
+func (f *follower) await(ctx context.Context, id string, wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	rev := f.rev(id)
+	for {
+		changed := f.Jobs.RecoveriesChanged()
+		if f.rev(id) != rev {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *follower) rev(id string) int64 {
+	if job, presence := f.Jobs.Recovery(id); presence == control.Present {
+		return job.Rev
+	}
+	return 0
+}
+
+// step does what is to be done for the job as it stands, and says how long nothing is.
+func (f *follower) step(ctx context.Context, job *control.Recovery) (time.Duration, error) {
+	now := f.Now()
+	switch {
+	case job.State.Ended():
+		return f.settle(ctx, job)
+	case !now.Before(job.Deadline):
+		return 0, f.end(ctx, job, control.RecoveryExpired, control.StopDeadline)
+	case job.State == control.RecoveryPreparing:
+		return 0, f.prepare(ctx, job)
+	case f.unavailable(job):
+		return 0, f.end(ctx, job, control.RecoveryStopped, control.StopDestinationUnavailable)
+	case job.State.Sends():
+		wait, err := f.advance(ctx, job)
+		return min(wait, job.Deadline.Sub(now)), err
+	}
+	return min(watch, job.Deadline.Sub(now)), nil
+}
+
+// move changes the job if nobody else has.
+func (f *follower) move(ctx context.Context, job *control.Recovery, change func(*control.Recovery)) (*control.Recovery, error) {
+	if !f.owns(job) {
+		return nil, errMoved
+	}
+	after, err := f.Jobs.UpdateRecovery(ctx, job.ID, func(j *control.Recovery) error {
+		if j.Rev != job.Rev {
+			return errMoved
+		}
+		change(j)
+		return nil
+	})
+	switch {
+	case errors.Is(err, control.ErrNotFound):
+		return nil, errMoved
+	case err != nil:
+		return nil, err
+	}
+	if after.State != job.State {
+		f.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job", slog.String("job", job.ID), slog.String("state", string(after.State)),
+			slog.String("was", string(job.State)), slog.String("reason", after.StopReason), slog.Int("total", after.Total), slog.Int("reserved", after.Reserved))
+	}
+	return after, nil
+}
+
+func (f *follower) end(ctx context.Context, job *control.Recovery, state control.RecoveryState, reason string) error {
+	_, err := f.move(ctx, job, func(j *control.Recovery) { j.End(state, reason, f.Now()) })
+	return err
+}
+
+// unavailable reports whether a destination that the job sends to is disabled or gone.
+func (f *follower) unavailable(job *control.Recovery) bool {
+	ep, presence := f.Endpoints.Endpoint(job.Endpoint)
+	if presence != control.Present {
+		return presence == control.Deleted
+	}
+	for _, d := range job.Destinations {
+		if dest := ep.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {
+			return true
+		}
+	}
+	return false
+}
+
+// prepare selects the items. An error that does not pass ends the job.
+func (f *follower) prepare(ctx context.Context, job *control.Recovery) error {
+	ep, _ := f.Endpoints.Endpoint(job.Endpoint)
+	name := f.Name()
+	selected, err := f.Items.SelectRecovery(ctx, event.Selection{
+		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until, Groups: groupsOf(job, ep),
+	}, name)
+	if err != nil {
+		if errors.Is(err, event.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		f.Log.LogAttrs(ctx, slog.LevelError, "prepare recovery job", slog.String("job", job.ID), slog.Any("error", err))
+		return f.end(ctx, job, control.RecoveryFailed, "")
+	}
+	_, err = f.move(ctx, job, func(j *control.Recovery) {
+		j.State, j.Selection, j.Total, j.Sendable = control.RecoveryReady, name, selected.Total, selected.Sendable
+		for _, d := range selected.Destinations {
+			j.Destinations = append(j.Destinations, control.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
+		}
+	})
+	return err
+}
+
+// groupsOf says what becomes of the deliveries to each destination of the endpoint, which is nil when it was deleted.
+func groupsOf(job *control.Recovery, ep *control.Endpoint) []event.SelectionGroup {
+	var enabled, disabled, known []string
+	gone := event.EndpointDeleted
+	if ep != nil {
+		gone = event.DestinationDeleted
+		for i := range ep.Destinations {
+			d := &ep.Destinations[i]
+			known = append(known, d.ID)
+			switch {
+			case job.Destination != "" && job.Destination != d.ID:
+			case d.Enabled:
+				enabled = append(enabled, d.ID)
+			default:
+				disabled = append(disabled, d.ID)
+			}
+		}
+	}
+	rest := event.SelectionGroup{Dests: known, Except: true, Skip: gone}
+	if job.Destination != "" {
+		rest = event.SelectionGroup{Skip: gone}
+		if len(enabled)+len(disabled) == 0 {
+			rest.Dests = []string{job.Destination}
+		}
+	}
+	return []event.SelectionGroup{{Dests: enabled}, {Dests: disabled, Skip: event.DestinationDisabled}, rest}
+}

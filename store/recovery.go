@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// selectTimeout bounds one statement of a preparation.
+const selectTimeout = 50 * time.Second
+
+// errNotCaughtUp means that what was acknowledged last is not in the store yet.
+var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
+
+// CaughtUp returns nil when the store holds what the log held when it was called, and event.ErrUnavailable when it
+// does not in the time that a read waits.
+func (r *Reader) CaughtUp(ctx context.Context) error {
+	asOf, err := r.fence.all(ctx)
+	switch {
+	case err != nil:
+		return readError(ctx, err)
+	case !asOf.IsZero():
+		return errNotCaughtUp
+	}
+	return nil
+}
+
+// SelectRecovery writes the items of a selection under a name that was never used, and returns what it came to. All
+// that was acknowledged before the call counts. After an error the name is of no use: what was written under it
+// goes with its age.
+func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.Selected, error) {
+	if err := r.CaughtUp(ctx); err != nil {
+		return event.Selected{}, err
+	}
+	if oldest := ceilMilli(r.oldest()); s.Since.Before(oldest) {
+		s.Since = oldest
+	}
+	s.Since, s.Until = ceilMilli(s.Since), ceilMilli(s.Until)
+	next := 0
+	for _, g := range s.Groups {
+		if len(g.Dests) == 0 && !g.Except {
+			continue
+		}
+		var err error
+		if next, err = r.selectGroup(ctx, s, g, name, next); err != nil {
+			return event.Selected{}, err
+		}
+	}
+	return r.selected(ctx, s.Account, name)
+}
+
+// selectGroup writes the items of one group, page by page, from the number next on. It returns the number after.
+func (r *Reader) selectGroup(ctx context.Context, s event.Selection, g event.SelectionGroup, name string, next int) (int, error) {
+	for after := (id.ID{}); s.Since.Before(s.Until); {
+		edge, more, err := r.selectEdge(ctx, s, g, after)
+		if err != nil {
+			return next, err
+		}
+		if err := r.selectPage(ctx, s, g, name, next, after, edge); err != nil {
+			return next, err
+		}
+		if next, err = r.countItems(ctx, s.Account, name); err != nil || !more {
+			return next, err
+		}
+		after = edge
+	}
+	return next, nil
+}
+
+// troubled appends the conditions on a candidate: of the selection, of the group, within (after, edge].
+func troubled(q *query, s event.Selection, g event.SelectionGroup, after, edge id.ID) *query {
+	q.add(" WHERE account = ", s.Account).add(" AND endpoint = ", s.Endpoint).add(" AND ts >= ", s.Since).add(" AND ts < ", s.Until)
+	q.add(" AND id > ", after).add(" AND id <= ", edge)
+	if g.Except {
+		return q.add(" AND dest NOT IN ", g.Dests)
+	}
+	return q.add(" AND dest IN ", g.Dests)
+}
+
+// selectEdge is the last id of the next page, and whether there are more behind it.
+func (r *Reader) selectEdge(ctx context.Context, s event.Selection, g event.SelectionGroup, after id.ID) (edge id.ID, more bool, err error) {
+	edge = id.Lowest(s.Until)
+	q := troubled(new(query).add("SELECT id FROM delivery_trouble"), s, g, after, edge)
+	err = r.each(ctx, q.add(" ORDER BY id LIMIT 1 OFFSET ", r.cfg.SelectPage-1), func(rows driver.Rows) error {
+		more = true
+		return rows.Scan((*[16]byte)(&edge))
+	})
+	return edge, more, err
+}
+
+// selectPage judges the candidates of a page and writes those that have failed for good.
+func (r *Reader) selectPage(ctx context.Context, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID) error {
+	q := new(query).add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
+	q.add(", ", next).add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, ts, ", string(g.Skip)).add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
+	q.add(" AND ts >= ", s.Since).add(" AND ts < ", s.Until).add(" AND id > ", after).add(" AND id <= ", edge)
+	q.add(" AND id IN (SELECT id FROM delivery_trouble")
+	troubled(q, s, g, after, edge).add(") AND (id, dest) IN (SELECT id, dest FROM delivery_trouble")
+	troubled(q, s, g, after, edge).add(") AND status = 'failed' AND endpoint = ", s.Endpoint)
+	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
+	defer cancel()
+	if err := r.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return readError(ctx, fmt.Errorf("select failed deliveries: %w", err))
+	}
+	return nil
+}
+
+func (r *Reader) countItems(ctx context.Context, account, name string) (int, error) {
+	var n uint64
+	q := new(query).add("SELECT count() FROM recovery_items FINAL WHERE account = ", account).add(" AND selection = ", name)
+	err := r.each(ctx, q, func(rows driver.Rows) error { return rows.Scan(&n) })
+	return int(n), err
+}
+
+func (r *Reader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
+	q := new(query).add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL WHERE account = ", account)
+	err = r.each(ctx, q.add(" AND selection = ", name).add(" GROUP BY dest ORDER BY dest"), func(rows driver.Rows) error {
+		var dest string
+		var total, sendable uint64
+		err := rows.Scan(&dest, &total, &sendable)
+		s.Total += int(total)
+		s.Sendable += int(sendable)
+		s.Destinations = append(s.Destinations, event.SelectedDestination{ID: dest, Total: int(total), Sendable: int(sendable)})
+		return err
+	})
+	return s, err
+}
+
+// RecoveryCounts returns what came of the submitted items of jobs, by job. Jobs that nothing was submitted of are not
+// among them. The time is that of Page.AsOf.
+func (r *Reader) RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	asOf, err := r.fence.all(ctx)
+	if err != nil {
+		return nil, asOf, readError(ctx, err)
+	}
+	counts := make(map[string]event.RecoveryCounts, len(jobs))
+	q := new(query).add("SELECT run, status, skipped, count() FROM run_deliveries FINAL WHERE account = ", account).add(" AND run IN ", jobs)
+	err = r.each(ctx, q.add(" GROUP BY run, status, skipped"), func(rows driver.Rows) error {
+		var run, status, skipped string
+		var n uint64
+		err := rows.Scan(&run, &status, &skipped, &n)
+		c := counts[run]
+		c.Add(event.Status(status), event.Reason(skipped), int(n))
+		counts[run] = c
+		return err
+	})
+	return counts, asOf, err
+}
+
+// RecoveryFailures returns what the failed items of a job failed of, by destination.
+func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	failed := func(q *query) *query {
+		return q.add(" FROM run_deliveries FINAL WHERE account = ", account).add(" AND run = ", job).add(" AND status = 'failed' AND skipped = ''")
+	}
+	q := new(query).add("SELECT dest, count(), topK(1)(if(error = '', reason, error))[1] FROM (SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
+	failed(q).add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, att) AS error FROM attempts WHERE account = ", account).add(" AND run = ", job)
+	q.add(" AND id IN (SELECT id")
+	failed(q).add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest")
+	out := make(map[string]event.RecoveryFailures)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var dest, top string
+		var n uint64
+		err := rows.Scan(&dest, &n, &top)
+		out[dest] = event.RecoveryFailures{Failed: int(n), TopError: top}
+		return err
+	})
+	return out, err
+}
