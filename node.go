@@ -322,7 +322,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
-			Verification: ingest.CheckVerification, Reverify: in.Reverify,
+			Verification: ingest.CheckVerification, Reverify: in.Reverify, Sample: in.Sample,
 		})
 	if err != nil {
 		return err

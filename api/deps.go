@@ -50,6 +50,9 @@ type Deps struct {
 	// Reverify judges the signature of a rejected event again, by the present secrets and without its
 	// age; an empty reason means that it is good now.
 	Reverify func(ep *control.Endpoint, e *event.Event) (event.Reason, error)
+	// Sample makes a test event as a provider would send it, signed if the endpoint has the provider's secret; the
+	// kind is the usual one when it is empty.
+	Sample func(ep *control.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
 // validate reports every dependency that is missing.
@@ -59,7 +62,7 @@ func (d Deps) validate() error {
 		"Recovery": d.Recovery != nil,
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
 		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
-		"Audit": d.Audit != nil, "Uses": d.Uses != nil,
+		"Audit": d.Audit != nil, "Uses": d.Uses != nil, "Sample": d.Sample != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))

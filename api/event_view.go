@@ -111,7 +111,7 @@ func (a *API) detailOf(d *event.Detail) eventDetail {
 	}
 	v.Body, v.BodyEncoding = bodyText(e.Body)
 	v.Attempts, v.Why = attemptsOf(d.ID, d.Attempts), eventWhy(d)
-	if e.Source != event.SourceProvider {
+	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
 	}
 	if r := d.Receipt; r != nil {

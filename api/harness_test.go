@@ -363,7 +363,13 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
-		Reverify:     func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
+		Sample: func(ep *control.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
+			return &event.Event{
+				ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified, Type: cmp.Or(kind, provider),
+				Method: "POST", Dests: ep.EnabledDestinations(), Body: []byte(`{"id":"x","data":{"a":1},"b":2}`),
+			}, nil
+		},
+		Reverify: func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}
 	for _, s := range setup {
 		s(&cfg, &deps)

@@ -53,6 +53,7 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": a.purgeDestination}},
 		{"/v1/alerts", methods{"GET": a.readAlerts, "PATCH": a.updateAlerts}},
 		{"/v1/alerts/test", methods{"POST": a.testAlerts}},
+		{"/v1/endpoints/{endpoint}/test", methods{"POST": a.testEndpoint}},
 		{"/v1/endpoints/{endpoint}/stream", methods{"GET": a.streamEvents}},
 		{"/v1/recoveries", methods{"GET": a.listRecoveries, "POST": a.createRecovery}},
 		{"/v1/recoveries/{recovery}", methods{"GET": a.readRecovery, "POST": a.actOnRecovery}},

@@ -46,6 +46,9 @@ func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamed 
 		s.api.Drain()
 		s.http.CloseIdleConnections()
 		srv.Close()
+		if err := s.producer.Flush(context.Background()); err != nil { // what was seen may not be acknowledged yet
+			t.Error(err)
+		}
 		s.producer.Close()
 	})
 	return s

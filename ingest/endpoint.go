@@ -107,17 +107,26 @@ func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, e
 	if err != nil || p.verify == nil {
 		return "", err
 	}
-	token, err := g.deps.Keyring.OpenString(ep.ID, control.FieldToken, ep.Token)
+	url, err := g.address(ep, e.Query)
 	if err != nil {
-		return "", fmt.Errorf("open token of %s: %w", ep.ID, err)
-	}
-	url := g.cfg.BaseURL + PathPrefix + token
-	if e.Query != "" {
-		url += "?" + e.Query
+		return "", err
 	}
 	header := make(http.Header, len(e.Header))
 	for _, f := range e.Header {
 		header[f.Name] = append(header[f.Name], f.Value)
 	}
 	return event.Reason(verify.CheckIgnoringAge(*p.verify, verify.Request{Method: e.Method, URL: url, Header: header, Body: e.Body})), nil
+}
+
+// address is the URL that a provider calls, as it signs it.
+func (g *Ingest) address(ep *control.Endpoint, query string) (string, error) {
+	token, err := g.deps.Keyring.OpenString(ep.ID, control.FieldToken, ep.Token)
+	if err != nil {
+		return "", fmt.Errorf("open token of %s: %w", ep.ID, err)
+	}
+	url := g.cfg.BaseURL + PathPrefix + token
+	if query != "" {
+		url += "?" + query
+	}
+	return url, nil
 }

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// testEndpoint stores an event as a provider would send it, and it goes the way of all others. Nobody pays for it.
+func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	ep, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	repeatable, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	if err := web.CheckContentType(r); err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	if err := web.ReadBody(r, &body, a.cfg.MaxBody); err != nil {
+		return err
+	}
+	in := &input{}
+	provider, kind := readSample(in, body.Bytes(), ep.Provider)
+	if in.err == nil && !ep.Enabled {
+		in.err = errDisabled()
+	}
+	if in.err != nil && repeatable == "" {
+		return in.err
+	}
+	d, err := a.deps.IDs.New(ep.Partition)
+	if err != nil {
+		return acceptFault(err)
+	}
+	accept := func() (eventRow, error) { return a.acceptSample(r, ep, d, provider, kind) }
+	var row eventRow
+	if repeatable == "" {
+		row, err = accept()
+	} else {
+		row, err = a.once(r, ep, repeatable, body.Bytes(), d).send(w, r, in.err, accept)
+	}
+	if err != nil {
+		return acceptFault(err)
+	}
+	web.WriteJSON(w, http.StatusAccepted, struct {
+		eventRow
+		Warnings []warning `json:"warnings,omitempty"`
+	}{row, in.warnings})
+	return nil
+}
+
+// readSample reads {provider?, type?}.
+func readSample(in *input, body []byte, provider string) (string, string) {
+	kind := ""
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	o := in.newObject("", body)
+	if !o.isNull("provider") {
+		o.word("provider", &provider, providers...)
+	}
+	if raw, ok := o.raw("type"); ok && kindOf(raw) != kindNull {
+		if kindOf(raw) == kindString {
+			kind, _ = web.String(raw) // an error leaves it empty, which is no type
+		}
+		if !filterType.MatchString(kind) {
+			o.fail("type", "must be a string of 1 to %d letters, digits and _ . : / -", maxType)
+		}
+	}
+	o.done()
+	return provider, kind
+}
+
+func (a *API) acceptSample(r *http.Request, ep *control.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
+	e, err := a.deps.Sample(ep, provider, kind, d)
+	if err != nil {
+		return eventRow{}, web.From(err)
+	}
+	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
+	if err := a.deps.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
+		return eventRow{}, err
+	}
+	return acceptedRow(e), nil
+}

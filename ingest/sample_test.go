@@ -1,0 +1,104 @@
+package ingest
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/ingest/verify"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// A sample passes the verification of its endpoint, as the provider's own requests do, and an endpoint without a secret
+// gets one that claims nothing.
+func TestSamplesVerify(t *testing.T) {
+	for _, custom := range []control.Verification{
+		{Type: verify.Stripe}, {Type: verify.GitHub}, {Type: verify.Shopify}, {Type: verify.Slack}, {Type: verify.Twilio}, {Type: verify.StandardWebhooks},
+		{Type: verify.HMAC}, {Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=", SignedContent: "{timestamp}.{body}"},
+		{Type: verify.HMAC, Algorithm: "sha1", Prefix: "sha1=", SignedContent: "{timestamp:X-Sent-At}:{body}!"},
+	} {
+		provider := custom.Type
+		secret := "whsec_" + strings.Repeat("MDEyMzQ1Njc4OWFi", 2)
+		w := newWorld(t, options{endpoint: func(w *world, ep *control.Endpoint) {
+			v := w.verification(provider, secret)
+			v.Header, v.Algorithm, v.Encoding, v.Prefix, v.SignedContent = custom.Header, custom.Algorithm, custom.Encoding, custom.Prefix, custom.SignedContent
+			ep.Verification, ep.Provider = v, provider
+			if source := event.DefaultTypeSource(provider); source != "" {
+				ep.TypeSource = &source
+			}
+		}})
+		ep := w.EndpointByToken(token)
+		for _, kind := range []string{"", "things/made"} {
+			e := w.sample(ep, provider, kind)
+			if e.Verdict != event.VerdictVerified || e.Source != event.SourceTest || e.Method != http.MethodPost {
+				t.Errorf("%s: %+v", provider, e)
+			}
+			if e.Type != kind && kind != "" || kind == "" && (e.Type == "") != (provider == verify.Twilio) {
+				t.Errorf("%s of %q has the type %q", provider, kind, e.Type)
+			}
+			if reason, err := w.ingest.Reverify(ep, e); reason != "" || err != nil {
+				t.Errorf("%s of %q: %s, %v", provider, kind, reason, err)
+			}
+			// As a request to the endpoint it is taken, also for its age.
+			headers := make([]string, 0, 2*len(e.Header))
+			for _, f := range e.Header {
+				headers = append(headers, f.Name, f.Value)
+			}
+			w.want(w.post(string(e.Body), headers...), 200)
+		}
+		e := w.sample(ep, "generic", "")
+		if e.Verdict != event.VerdictUnverified {
+			t.Errorf("a generic sample is %s", e.Verdict)
+		}
+	}
+}
+
+// sample makes one at the present.
+func (w *world) sample(ep *control.Endpoint, provider, kind string) *event.Event {
+	w.tb.Helper()
+	d, err := id.NewGenerator(nil).New(ep.Partition)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	e, err := w.ingest.Sample(ep, provider, kind, d)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return e
+}
+
+func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
+	w := newWorld(t, options{})
+	ep := w.EndpointByToken(token)
+	for _, provider := range []string{"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"} {
+		e := w.sample(ep, provider, "")
+		if e.Verdict != event.VerdictUnverified || e.ReceivedAt().Before(time.Now().Add(-time.Minute)) {
+			t.Errorf("%s: %+v", provider, e)
+		}
+		for _, f := range e.Header {
+			if strings.Contains(f.Name, "Signature") || strings.Contains(f.Name, "Hmac") || strings.HasPrefix(f.Name, "Webhook-") || f.Name != http.CanonicalHeaderKey(f.Name) {
+				t.Errorf("%s has the header %s", provider, f.Name)
+			}
+		}
+		if provider == "twilio" {
+			if form, err := url.ParseQuery(string(e.Body)); err != nil || form.Get("Body") == "" {
+				t.Errorf("%s: %s", provider, e.Body)
+			}
+		} else if !json.Valid(e.Body) {
+			t.Errorf("%s: %s", provider, e.Body)
+		}
+		if again := w.sample(ep, provider, ""); string(again.Body) == string(e.Body) && provider != "github" {
+			t.Errorf("two samples of %s are equal", provider)
+		}
+	}
+	d, _ := id.NewGenerator(nil).New(0)
+	if _, err := w.ingest.Sample(ep, "nobody", "", d); !errors.Is(err, ErrProvider) {
+		t.Errorf("an unknown provider is %v", err)
+	}
+}
