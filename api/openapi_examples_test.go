@@ -1,0 +1,84 @@
+package api_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Every example of a request in the document is sent, to an endpoint and an event of its own, and is answered with
+// the success that the document promises. The harness compares the answer with its schema.
+func TestExamplesOfTheDocument(t *testing.T) {
+	doc, err := theContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	for template, item := range members(doc.source["paths"]) {
+		for method, op := range members(item) {
+			if method == "parameters" {
+				continue
+			}
+			success := slices.MinFunc(slices.Collect(maps.Keys(members(at(op, "responses")))), strings.Compare)
+			want, err := strconv.Atoi(success)
+			if err != nil || want > 299 {
+				t.Fatalf("%s %s has no success", method, template)
+			}
+			content := members(at(op, "requestBody", "content"))
+			if at(op, "requestBody", "required") == true && len(content) == 0 {
+				t.Errorf("%s %s needs a body and has none", method, template)
+			}
+			for kind, media := range content {
+				examples := members(at(media, "examples"))
+				if len(examples) == 0 {
+					t.Errorf("%s %s has no example", method, template)
+				}
+				for name, example := range examples {
+					t.Run(at(op, "operationId").(string)+"/"+name, func(t *testing.T) {
+						body, isText := at(example, "value").(string)
+						if !isText {
+							text, err := json.Marshal(at(example, "value"))
+							if err != nil {
+								t.Fatal(err)
+							}
+							body = string(text)
+						}
+						c := newClient(t)
+						path, body := c.fill(template, body)
+						c.do(strings.ToUpper(method), path, body, "Content-Type", kind).want(want)
+					})
+					sent++
+				}
+			}
+		}
+	}
+	if sent < 20 {
+		t.Errorf("the document has %d examples", sent)
+	}
+}
+
+// fill makes what a path names, and puts its ids in place of the document's examples.
+func (c *client) fill(path, body string) (string, string) {
+	c.t.Helper()
+	ep := c.endpoint(map[string]any{"destinations": []any{"https://example.com/a", "https://example.com/b"}})
+	ids := map[string]string{"{endpoint_id}": ep.text("id"), "{destination_id}": ep.text("destinations.0.id")}
+	if strings.Contains(path, "{event_id}") {
+		ids["{event_id}"] = c.send(ep.text("id"))
+	}
+	for name, id := range ids {
+		path = strings.ReplaceAll(path, name, id)
+	}
+	for placeholder, id := range map[string]string{exampleEndpoint: ep.text("id"), exampleDestination: ep.text("destinations.0.id")} {
+		body = strings.ReplaceAll(body, placeholder, id)
+	}
+	return path, body
+}
+
+// The ids that stand in examples of requests.
+const (
+	exampleEndpoint    = "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d"
+	exampleDestination = "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r"
+)
