@@ -46,7 +46,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 							}
 							body = string(text)
 						}
-						c := newClient(t)
+						c := newClient(t, withJobsOf(3))
 						path, body := c.fill(template, body)
 						c.do(strings.ToUpper(method), path, body, "Content-Type", kind).want(want)
 					})
@@ -67,6 +67,9 @@ func (c *client) fill(path, body string) (string, string) {
 	ids := map[string]string{"{endpoint_id}": ep.text("id"), "{destination_id}": ep.text("destinations.0.id")}
 	if strings.Contains(path, "{event_id}") {
 		ids["{event_id}"] = c.send(ep.text("id"))
+	}
+	if strings.Contains(path, "{recovery_id}") {
+		ids["{recovery_id}"] = c.recovery(ep.text("id")).text("id")
 	}
 	for name, id := range ids {
 		path = strings.ReplaceAll(path, name, id)
