@@ -198,6 +198,7 @@ type Alert struct {
 	Rule        string    `json:"rule"`
 	Endpoint    string    `json:"endpoint,omitempty"`
 	Destination string    `json:"destination,omitempty"`
+	Subject     string    `json:"subject,omitempty"` // what it is about beside these
 	Firing      bool      `json:"firing"`
 	Since       time.Time `json:"since"`             // of the last transition
 	FiredAt     time.Time `json:"fired_at,omitzero"` // the last time it fired
@@ -289,6 +290,19 @@ func unlessUnchanged(err error) error {
 		return nil
 	}
 	return err
+}
+
+// EndedRecoveries are the recovery jobs that ended since then, other than by a request, the newest first.
+func (c *Control) EndedRecoveries(since time.Time) []*Recovery {
+	const all = 1 << 30
+	page, _ := list(c, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
+		switch r.State {
+		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
+			return r.FinishedAt.After(since)
+		}
+		return false
+	})
+	return page
 }
 
 // ForgetAlert removes an alert that has been quiet for long.

@@ -100,6 +100,7 @@ type Word struct {
 	NextAt, At        time.Time
 	Attempt           id.ID // of the request; zero when none was made
 	OK                bool  // the request succeeded
+	Trigger           Trigger
 }
 
 // DecodeWord reads a record of the topic outcomes.
@@ -159,6 +160,8 @@ func (w *Word) readAttempt(msg []byte) error {
 			return readID(&w.Attempt, b)
 		case aOK:
 			w.OK = n != 0
+		case aTrigger:
+			w.Trigger = triggerOf(b)
 		}
 		return nil
 	})

@@ -25,6 +25,9 @@ const DispatchGroup = "dispatch"
 // StoreGroup is the consumer group that copies the log into the store, without the prefix.
 const StoreGroup = "store"
 
+// AlertGroup is the consumer group that judges what alerts are about, without the prefix.
+const AlertGroup = "alerts"
+
 // Tier is a retry topic: every record in it waits the same time, so its order of arrival is its
 // order of falling due.
 type Tier struct {

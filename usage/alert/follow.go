@@ -1,0 +1,220 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// How much of the log is read again to build the picture of partitions that are new here: what the longest window of
+// a rule holds, where there is little traffic more, so that slow failures in a row are counted too.
+const (
+	lookBack     = 24 * time.Hour
+	lookRecords  = 50_000 // outcomes of all partitions together
+	leastRecords = 1000   // of one partition
+	lookEvents   = 500    // of one partition, for refused signatures
+	lookTimeout  = time.Minute
+)
+
+// tooOld is the age from which on nothing is told: it is only taken into the picture.
+const tooOld = 24 * time.Hour
+
+// stretch are records of one partition, in order.
+type stretch struct {
+	from    stream.Partition
+	records []*stream.Record
+}
+
+// follow reads, judges and commits until ctx ends. It alone uses the books.
+func (a *Alerts) follow(ctx context.Context) error {
+	marks := map[stream.Partition]stream.Mark{}
+	last := time.Now()
+	for {
+		var came []stretch
+		polling, cancel := context.WithTimeout(ctx, beat)
+		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) { came = append(came, stretch{p, records}) })
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		if err := a.adopt(ctx, marks); err != nil {
+			return err
+		}
+		for _, s := range came {
+			if err := a.take(ctx, s, marks); err != nil {
+				return err
+			}
+		}
+		if time.Since(last) >= beat {
+			last = time.Now()
+			if err := a.beat(ctx); err != nil {
+				return err
+			}
+			a.commit(ctx, marks)
+		}
+		if err := pause(ctx, pollWait); err != nil { // records gather meanwhile
+			return err
+		}
+	}
+}
+
+// adopt forgets the partitions that went and builds the books of those that came.
+func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) error {
+	a.mu.Lock()
+	arrived, left := a.arrived, a.left
+	a.arrived, a.left = map[stream.Partition]stream.Mark{}, map[stream.Partition]bool{}
+	a.mu.Unlock()
+	for p := range left {
+		delete(marks, p)
+		if p.Topic == stream.Outcomes {
+			delete(a.books, p.Index)
+		}
+	}
+	if len(arrived) == 0 {
+		return nil
+	}
+	for p, m := range arrived {
+		if a.books[p.Index] == nil || p.Topic == stream.Outcomes {
+			a.books[p.Index] = newBook(p.Index)
+		}
+		a.books[p.Index].at[p.Topic] = max(m.Offset, 0)
+	}
+	for p, m := range arrived { // a new book forgot what its other topic had
+		a.books[p.Index].at[p.Topic] = max(m.Offset, 0)
+	}
+	for {
+		err := a.lookBack(ctx, arrived)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.log.LogAttrs(ctx, slog.LevelWarn, "read the log again for alerts", slog.Any("error", err))
+		if err := pause(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// lookBack builds the books of partitions up to where they were judged.
+func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stream.Mark) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	starts, err := a.reader.Starts(ctx, stream.Outcomes, stream.Events)
+	if err != nil {
+		return err
+	}
+	now := a.now()
+	since := map[string]map[stream.Partition]int64{}
+	for topic, span := range map[string]time.Duration{stream.Outcomes: lookBack, stream.Events: rejectionWindow} {
+		if since[topic], err = a.reader.At(ctx, topic, now.Add(-span)); err != nil {
+			return err
+		}
+	}
+	budget := max(int64(lookRecords/len(arrived)), leastRecords)
+	var ranges []stream.Range
+	for p, m := range arrived {
+		limit := budget
+		if p.Topic == stream.Events {
+			limit = lookEvents
+		}
+		from := max(starts[p], min(since[p.Topic][p], m.Offset), m.Offset-limit)
+		if from >= m.Offset {
+			continue
+		}
+		ranges = append(ranges, stream.Range{Partition: p, From: from, To: m.Offset})
+		if p.Topic == stream.Outcomes && from > starts[p] && from > since[p.Topic][p] {
+			a.books[p.Index].whole = now // until the first record that is read says more
+		}
+	}
+	span := a.span()
+	seen := map[stream.Partition]bool{}
+	return a.reader.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
+		b := a.books[p.Index]
+		if p.Topic == stream.Outcomes && !seen[p] && !b.whole.IsZero() {
+			b.whole = records[0].Timestamp
+		}
+		seen[p] = true
+		for _, r := range records {
+			if p.Topic == stream.Outcomes {
+				_, _, _, err = b.outcome(r, span)
+			} else {
+				err = b.event(r, now)
+			}
+			a.passOver(r, err)
+		}
+		return nil
+	})
+}
+
+func (a *Alerts) span() time.Duration {
+	return time.Duration(a.deps.Config.AlertSettings().Rules.FailureRate.WindowSeconds) * time.Second
+}
+
+// passOver notes a record that cannot be read: whoever stores it buries it, and it says nothing to anybody.
+func (a *Alerts) passOver(r *stream.Record, err error) {
+	if err == nil {
+		return
+	}
+	a.metrics.unreadable.Inc()
+	a.log.LogAttrs(context.Background(), slog.LevelWarn, "alerts pass over a record", slog.String("topic", r.Topic),
+		slog.Int("partition", int(r.Partition)), slog.Int64("offset", r.Offset), slog.Any("error", err))
+}
+
+// take brings records into their book and judges what they may have changed.
+func (a *Alerts) take(ctx context.Context, s stretch, marks map[stream.Partition]stream.Mark) error {
+	b := a.books[s.from.Index]
+	if b == nil {
+		return nil // it went meanwhile
+	}
+	span, now := a.span(), a.now()
+	for _, r := range s.records {
+		if isCopy(r) {
+			continue
+		}
+		if s.from.Topic == stream.Events {
+			a.passOver(r, b.event(r, now))
+			continue
+		}
+		dest, k, told, err := b.outcome(r, span)
+		a.passOver(r, err)
+		b.at[s.from.Topic] = r.Offset + 1
+		if err == nil && told && now.Sub(r.Timestamp) < tooOld {
+			if err := a.judgeTrack(ctx, b, dest, k); err != nil {
+				return err
+			}
+		}
+	}
+	last := s.records[len(s.records)-1]
+	b.at[s.from.Topic] = last.Offset + 1
+	marks[s.from] = stream.Mark{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	return nil
+}
+
+// isCopy reports whether a record was put back for a group that could not read it: it was seen before.
+func isCopy(r *stream.Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.OnlyGroup })
+}
+
+// commit tells the group how far was judged. One that fails is made again with the next; what is then read twice
+// changes nothing.
+func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Mark) {
+	if len(marks) == 0 {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := a.group.Commit(limited, maps.Clone(marks)); err != nil {
+		if ctx.Err() == nil {
+			a.log.LogAttrs(ctx, slog.LevelWarn, "commit what alerts have judged", slog.Any("error", err))
+		}
+		return
+	}
+	clear(marks)
+}

@@ -1,0 +1,256 @@
+package alert
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+const (
+	// giveUp is how long a message is tried.
+	giveUp = 24 * time.Hour
+	// The pause after a try that failed doubles from the first to the longest.
+	firstPause   = 10 * time.Second
+	longestPause = time.Hour
+	// maxHeralds bounds the messages that are on their way at once.
+	maxHeralds = 8
+	// lookEvery is how often messages are looked for that other nodes left, or whose next try has come.
+	lookEvery = time.Second
+)
+
+// herald takes messages from the alerts to the channels. It goes over the alerts of the whole account: those that this
+// node claimed, and those whose claim has run out.
+type herald struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	wake    chan struct{} // capacity 1
+
+	mu   sync.Mutex                 // guards the rest
+	busy map[string]bool            // alerts whose message is on its way
+	took map[string]map[string]bool // by message: targets that took it, until the log says so
+}
+
+func newHerald(cfg Config, deps Deps, m *metrics) *herald {
+	return &herald{cfg: cfg, deps: deps, metrics: m, wake: make(chan struct{}, 1), busy: map[string]bool{}, took: map[string]map[string]bool{}}
+}
+
+// look asks for a look now.
+func (h *herald) look() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until ctx ends, and then lets the tries that are under way come to their end: a message that was taken
+// must not be sent again because nobody said so.
+func (h *herald) run(ctx context.Context) error {
+	var under errgroup.Group
+	under.SetLimit(maxHeralds)
+	defer func() { _ = under.Wait() }() // they return nil
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		for _, x := range h.due() {
+			h.begin(x.ID)
+			under.Go(func() error {
+				if written := h.carry(context.WithoutCancel(ctx), x); written {
+					defer h.look() // the next message of the same alert may be due
+				}
+				h.end(x.ID)
+				return nil
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		case <-h.wake:
+		}
+	}
+}
+
+// due are the alerts whose oldest message is this node's to send now. The next one of an alert waits for it: nobody
+// hears of an end before the beginning.
+func (h *herald) due() []*control.Alert {
+	now := h.deps.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deps.Config.Alerts(func(x *control.Alert) bool {
+		if len(x.Notices) == 0 || h.busy[x.ID] {
+			return false
+		}
+		n := x.Notices[0]
+		return !now.Before(n.NextAt) && (n.Node == h.cfg.Node || now.After(n.Until))
+	})
+}
+
+func (h *herald) begin(alert string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy[alert] = true
+}
+
+func (h *herald) end(alert string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.busy, alert)
+}
+
+// carry makes one try of an alert's oldest message and writes what came of it, if it can.
+func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
+	n, ok := h.claim(ctx, x)
+	if !ok {
+		return false
+	}
+	channels, err := notify.Open(h.deps.Keyring, h.deps.Config.AlertSettings())
+	if err != nil {
+		h.deps.Log.LogAttrs(ctx, slog.LevelError, "open the channels of alerts", slog.Any("error", err))
+	}
+	h.send(ctx, n, channels, h.message(x, n), err == nil)
+	return h.record(ctx, x.ID, n.ID)
+}
+
+// claim makes sure that no other node sends the message while this one does.
+func (h *herald) claim(ctx context.Context, x *control.Alert) (control.AlertNotice, bool) {
+	n := x.Notices[0]
+	if n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
+		return n, true
+	}
+	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *control.Alert) error {
+		now := h.deps.Now()
+		if len(x.Notices) == 0 || x.Notices[0].ID != n.ID || x.Notices[0].Node != h.cfg.Node && !now.After(x.Notices[0].Until) {
+			return control.ErrAlertUnchanged // another node was first
+		}
+		x.Notices[0].Node, x.Notices[0].Until = h.cfg.Node, now.Add(claim)
+		n = x.Notices[0]
+		return nil
+	})
+	if err != nil {
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "claim the message of an alert", slog.String("alert", x.ID), slog.Any("error", err))
+	}
+	return n, err == nil && changed != nil
+}
+
+// send goes down the message's channels at once and notes which targets took it. Those that are no longer saved, or
+// will never take it, count as if they had.
+func (h *herald) send(ctx context.Context, n control.AlertNotice, channels []notify.Saved, m notify.Message, opened bool) {
+	if !opened {
+		return
+	}
+	var all sync.WaitGroup
+	waiting := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return h.hasTaken(n.ID, to) })
+	for _, kind := range []notify.Kind{notify.Email, notify.Slack, notify.Webhook} {
+		of := slices.DeleteFunc(slices.Clone(waiting), func(to string) bool {
+			name, _, _ := strings.Cut(to, ":")
+			return name != string(kind)
+		})
+		i := slices.IndexFunc(channels, func(c notify.Saved) bool { return c.Kind == kind && c.Enabled })
+		switch {
+		case len(of) == 0:
+		case i < 0:
+			h.note(n.ID, of...)
+		default:
+			c := channels[i].Channel
+			all.Go(func() { h.sendDown(ctx, c, of, n, m) })
+		}
+	}
+	all.Wait()
+}
+
+func (h *herald) sendDown(ctx context.Context, c notify.Channel, to []string, n control.AlertNotice, m notify.Message) {
+	if c.Kind == notify.Email {
+		saved := c.To
+		c.To = nil
+		for _, target := range to {
+			if address := strings.TrimPrefix(target, mailTarget); slices.Contains(saved, address) {
+				c.To = append(c.To, address)
+			} else {
+				h.note(n.ID, target)
+			}
+		}
+		if len(c.To) == 0 {
+			return
+		}
+	}
+	r := h.deps.Notifier.Send(ctx, c, m)
+	result := "ok"
+	if !r.OK {
+		result = string(r.Error)
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "a channel did not take an alert", slog.String("channel", string(c.Kind)),
+			slog.String("target", c.Target()), slog.String("error", string(r.Error)), slog.String("message", r.Message))
+	}
+	h.metrics.messages.WithLabelValues(string(c.Kind), result).Inc()
+	switch {
+	case c.Kind != notify.Email && r.OK:
+		h.note(n.ID, to...)
+	case c.Kind == notify.Email && (r.OK || r.Refused != nil):
+		for _, address := range c.To {
+			later, refused := r.Refused[address]
+			if refused && !later {
+				h.metrics.dropped.Inc()
+			}
+			if !later {
+				h.note(n.ID, mailTarget+address)
+			}
+		}
+	}
+}
+
+func (h *herald) note(notice string, to ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.took[notice] == nil {
+		h.took[notice] = map[string]bool{}
+	}
+	for _, t := range to {
+		h.took[notice][t] = true
+	}
+}
+
+func (h *herald) hasTaken(notice, to string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.took[notice][to]
+}
+
+// record takes the targets that have the message off it, and the message off its alert when none is left or its day
+// is over. It is tried again with the next look: what was taken is remembered, and not sent again.
+func (h *herald) record(ctx context.Context, alert, notice string) bool {
+	_, err := h.deps.Config.ChangeAlert(ctx, alert, func(x *control.Alert) error {
+		i := slices.IndexFunc(x.Notices, func(n control.AlertNotice) bool { return n.ID == notice })
+		if i < 0 {
+			return control.ErrAlertUnchanged
+		}
+		n, now := &x.Notices[i], h.deps.Now().UTC()
+		n.To = slices.DeleteFunc(n.To, func(to string) bool { return h.hasTaken(notice, to) })
+		n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
+		n.Tries++
+		n.Node, n.Until = h.cfg.Node, n.NextAt.Add(claim)
+		if len(n.To) > 0 && now.Sub(n.At) >= giveUp {
+			h.metrics.dropped.Add(float64(len(n.To)))
+			n.To = nil
+		}
+		if len(n.To) == 0 {
+			x.Notices = slices.Delete(x.Notices, i, i+1)
+		}
+		return nil
+	})
+	if err != nil {
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write what became of an alert's message", slog.String("alert", alert), slog.Any("error", err))
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.took, notice)
+	return true
+}

@@ -1,0 +1,331 @@
+package alert
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// goneWatch is how long after a 410 it is looked whether the destination was disabled for it.
+const goneWatch = 10 * time.Minute
+
+// judgeTrack holds one destination to the rules.
+func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track) error {
+	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	if presence != control.Present || ep.Destination(dest) == nil {
+		return nil
+	}
+	s, own := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
+	for _, f := range k.judge(a.now(), b.whole, s.Rules, own) {
+		if err := a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, own, b.place(stream.Outcomes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beat judges what time alone changes.
+func (a *Alerts) beat(ctx context.Context) error {
+	now := a.now()
+	for _, b := range a.books {
+		for dest, k := range b.tracks {
+			if !k.troubled(now) && k.goneAt.IsZero() {
+				continue
+			}
+			if err := a.judgeTrack(ctx, b, dest, k); err != nil {
+				return err
+			}
+			if err := a.judgeGone(ctx, b, dest, k); err != nil {
+				return err
+			}
+		}
+		for endpoint, g := range b.gates {
+			ep, presence := a.deps.Config.Endpoint(endpoint)
+			if presence != control.Present {
+				continue
+			}
+			f := g.judge(now, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
+			if err := a.consider(ctx, subject{endpoint: endpoint}, f, ep.AlertsOrDefault(), b.place(stream.Events)); err != nil {
+				return err
+			}
+		}
+		b.sweep(now)
+	}
+	if err := a.reviewFiring(ctx); err != nil {
+		return err
+	}
+	return a.judgeAccount(ctx)
+}
+
+// judgeGone looks whether a destination that answered 410 was disabled for it.
+func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) error {
+	if k.goneAt.IsZero() {
+		return nil
+	}
+	if a.now().Sub(k.goneAt) > goneWatch {
+		k.goneAt = time.Time{}
+		return nil
+	}
+	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	if presence != control.Present {
+		return nil
+	}
+	d := ep.Destination(dest)
+	if d == nil || d.Enabled || d.StateReason != string(event.Gone410) {
+		return nil
+	}
+	k.goneAt = time.Time{}
+	f := finding{destinationGone, bad, string(event.Gone410), nil}
+	return a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, ep.AlertsOrDefault(), b.place(stream.Outcomes))
+}
+
+// reviewFiring looks at the alerts of this node's partitions that fire: those whose destination is enabled again, or
+// deleted, or whose rule was switched off are over although no event says so.
+func (a *Alerts) reviewFiring(ctx context.Context) error {
+	firing := a.deps.Config.Alerts(func(x *control.Alert) bool { return x.Firing && a.books[x.Partition] != nil && x.Endpoint != "" })
+	for _, x := range firing {
+		topic, _, _ := strings.Cut(x.ID, "/")
+		r, known := ruleNamed(topic)
+		b := a.books[x.Partition]
+		if !known {
+			continue
+		}
+		f, own := finding{rule: r}, control.EndpointAlerts{}
+		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
+		if presence == control.Present {
+			own = ep.AlertsOrDefault()
+			d := ep.Destination(x.Destination)
+			switch {
+			case x.Destination != "" && d == nil:
+				own = control.EndpointAlerts{} // it is gone: the alert ends without a word
+			case r == destinationGone && d.Enabled:
+				f.verdict, f.value = good, "active"
+			case r == verificationFailed:
+				b.gate(x.Endpoint, a.now())
+			}
+		}
+		s := subject{endpoint: x.Endpoint, destination: x.Destination, other: x.Subject}
+		if err := a.consider(ctx, s, f, own, place{x.Partition, x.Position}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consider makes the transition that a finding calls for, if any, and does not return before it is durable: offsets
+// are committed after it.
+func (a *Alerts) consider(ctx context.Context, about subject, f finding, own control.EndpointAlerts, at place) error {
+	name := idOf(f.rule, about)
+	if f.verdict == silent && own.Enabled && own.MutedUntil.IsZero() && f.rule.on(&a.deps.Config.AlertSettings().Rules) {
+		return nil
+	}
+	before := a.deps.Config.Alert(name)
+	if f.verdict != bad && (before == nil || !before.Firing) {
+		return nil
+	}
+	for {
+		s, now := a.deps.Config.AlertSettings(), a.now()
+		if what, _ := next(before, f, s, own, at, now); what == stay {
+			return nil
+		}
+		var what step
+		var told bool
+		changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *control.Alert) error {
+			if what, told = next(x, f, s, own, at, now); what == stay {
+				return control.ErrAlertUnchanged
+			}
+			a.apply(x, about, f, what, told, targets(s, own), at, now)
+			return nil
+		})
+		if err == nil {
+			if changed != nil {
+				a.changed(changed, f, what, told)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.log.LogAttrs(ctx, slog.LevelWarn, "write that an alert changed", slog.String("alert", name), slog.Any("error", err))
+		if err := pause(ctx, retryEvery); err != nil {
+			return err
+		}
+		before = a.deps.Config.Alert(name)
+	}
+}
+
+// claim is how long the node that wrote a message has it for itself: longer than one try takes.
+const claim = 3 * notify.Timeout
+
+// apply writes a transition into the alert.
+func (a *Alerts) apply(x *control.Alert, about subject, f finding, what step, told bool, to []string, at place, now time.Time) {
+	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.setting(), about.endpoint, about.destination, about.other
+	x.Firing, x.Since = what == fire, now
+	x.Partition, x.Position = at.partition, at.position
+	kind := "alert." + f.rule.topic()
+	if what == fire {
+		x.FiredAt = now
+	} else {
+		kind += resolved
+	}
+	if told && len(to) > 0 {
+		x.Notices = append(x.Notices, a.notice(kind, f, to, now))
+	}
+}
+
+func (a *Alerts) notice(kind string, f finding, to []string, now time.Time) control.AlertNotice {
+	return control.AlertNotice{
+		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, To: to,
+		NextAt: now, Node: a.cfg.Node, Until: now.Add(claim),
+	}
+}
+
+func (a *Alerts) changed(x *control.Alert, f finding, what step, told bool) {
+	to := "resolved"
+	if what == fire {
+		to = "firing"
+	}
+	a.metrics.transitions.WithLabelValues(x.Rule, to).Inc()
+	a.log.LogAttrs(context.Background(), slog.LevelInfo, "alert", slog.String("alert", x.ID), slog.String("to", to), slog.Bool("told", told), slog.Any("value", f.value))
+	a.herald.look()
+}
+
+// mailTarget begins the name of a target that is one mail address.
+const mailTarget = control.ChannelEmail + ":"
+
+// targets are whom a message goes to: every address is one of its own, so that one that is refused holds up nobody.
+func targets(s *control.AlertSettings, own control.EndpointAlerts) (to []string) {
+	wanted := func(channel string, enabled bool) bool {
+		return enabled && (own.Channels == nil || slices.Contains(own.Channels, channel))
+	}
+	if s.Email != nil && wanted(control.ChannelEmail, s.Email.Enabled) {
+		for _, address := range s.Email.To {
+			to = append(to, mailTarget+address)
+		}
+	}
+	if s.Slack != nil && wanted(control.ChannelSlack, s.Slack.Enabled) {
+		to = append(to, control.ChannelSlack)
+	}
+	if s.Webhook != nil && wanted(control.ChannelWebhook, s.Webhook.Enabled) {
+		to = append(to, control.ChannelWebhook)
+	}
+	return to
+}
+
+// accountEvery is how often what is no partition's is judged.
+const accountEvery = 5 * time.Second
+
+// judgeAccount judges what is no partition's, on the node that has the first one: recovery jobs and usage. It also
+// forgets alerts that have been quiet for long.
+func (a *Alerts) judgeAccount(ctx context.Context) error {
+	now := a.now()
+	if a.books[0] == nil || now.Sub(a.spoke) < accountEvery && !now.Before(a.spoke) {
+		return nil
+	}
+	a.spoke = now
+	for _, job := range a.deps.History.EndedRecoveries(now.Add(-tooOld)) {
+		if err := a.recovery(ctx, job); err != nil {
+			return err
+		}
+	}
+	if err := a.usage(ctx); err != nil {
+		return err
+	}
+	const quiet = tooOld + time.Hour // longer than any cooldown, and than a job is looked at
+	for _, x := range a.deps.Config.Alerts(func(x *control.Alert) bool { return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet }) {
+		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
+			a.log.LogAttrs(ctx, slog.LevelWarn, "forget an alert", slog.Any("error", err))
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// recovery tells once how a job ended. It has no end of its own: the alert fires and is over at once.
+func (a *Alerts) recovery(ctx context.Context, job *control.Recovery) error {
+	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
+	name := idOf(recoveryEnded, about)
+	if a.deps.Config.Alert(name) != nil {
+		return nil
+	}
+	own := control.EndpointAlerts{Enabled: true}
+	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == control.Present {
+		own = ep.AlertsOrDefault()
+	}
+	s, now := a.deps.Config.AlertSettings(), a.now()
+	f := finding{recoveryEnded, bad, string(job.State), nil}
+	_, told := next(nil, f, s, own, place{}, now)
+	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *control.Alert) error {
+		if !x.FiredAt.IsZero() {
+			return control.ErrAlertUnchanged
+		}
+		a.apply(x, about, f, resolve, false, nil, place{}, now)
+		if x.FiredAt = now; told {
+			if to := targets(s, own); len(to) > 0 {
+				x.Notices = append(x.Notices, a.notice("alert.recovery."+string(job.State), f, to, now))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "write that a recovery job is told of", slog.Any("error", err))
+		return ctx.Err() // it is still there the next time
+	}
+	if changed != nil {
+		a.changed(changed, f, fire, told)
+	}
+	return nil
+}
+
+// usage holds the share of the allowance that is used to the marks that the settings name.
+func (a *Alerts) usage(ctx context.Context) error {
+	s := a.deps.Config.AlertSettings()
+	share, known := a.share(ctx)
+	own := control.EndpointAlerts{Enabled: true}
+	for _, percent := range s.Rules.Usage.Percent {
+		f := finding{rule: usageShare, value: share, threshold: percent}
+		switch {
+		case known && share >= percent:
+			f.verdict = bad
+		case known:
+			f.verdict = good
+		}
+		if err := a.consider(ctx, subject{other: strconv.Itoa(percent)}, f, own, place{}); err != nil {
+			return err
+		}
+	}
+	// A mark that the settings no longer name is nobody's business any more.
+	left := a.deps.Config.Alerts(func(x *control.Alert) bool {
+		percent, _ := strconv.Atoi(x.Subject)
+		return x.Firing && x.Rule == usageShare.setting() && !slices.Contains(s.Rules.Usage.Percent, percent)
+	})
+	for _, x := range left {
+		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, control.EndpointAlerts{}, place{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share is how many percent of the allowance are used.
+func (a *Alerts) share(ctx context.Context) (percent int, known bool) {
+	if a.deps.Usage == nil {
+		return 0, false
+	}
+	limited, cancel := context.WithTimeout(ctx, accountEvery)
+	defer cancel()
+	used, allowance, err := a.deps.Usage.Used(limited)
+	if err != nil || allowance <= 0 {
+		return 0, false // the store is away: nothing is known, and nothing is told
+	}
+	return int(100 * used / allowance), true
+}

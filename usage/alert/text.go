@@ -1,0 +1,80 @@
+package alert
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+// message is what a notice says, in words and as data.
+func (h *herald) message(x *control.Alert, n control.AlertNotice) notify.Message {
+	over := strings.HasSuffix(n.Type, resolved)
+	topic, _, _ := strings.Cut(x.ID, "/")
+	r, _ := ruleNamed(topic)
+	where := h.link(x)
+	m := notify.Message{
+		ID: n.ID, Type: n.Type, At: n.At, Link: where,
+		Data: notify.AlertData{
+			EndpointID: orNull(x.Endpoint), DestinationID: orNull(x.Destination), Rule: x.Rule, Value: n.Value, Threshold: n.Threshold, DashboardURL: where,
+		},
+	}
+	headline, state := r.headline(over), "Alert"
+	if r == recoveryEnded {
+		headline = fmt.Sprintf("Recovery job %s: %v", x.Subject, n.Value)
+	}
+	if over {
+		state = "Resolved"
+	}
+	fact := func(name string, value any) {
+		if value != nil && value != "" {
+			m.Facts = append(m.Facts, notify.Fact{Name: name, Value: fmt.Sprint(value)})
+		}
+	}
+	name := h.facts(x, fact)
+	fact("Rule", x.Rule)
+	fact("Value", n.Value)
+	fact("Threshold", n.Threshold)
+	fact("Since", n.At.Format("2006-01-02 15:04:05 UTC"))
+	m.Title = fmt.Sprintf("[%s] %s", state, headline)
+	if name != "" {
+		m.Title += ": " + name
+	}
+	m.Text = headline + "."
+	return m
+}
+
+// facts names what an alert is about, and returns what its endpoint is called.
+func (h *herald) facts(x *control.Alert, fact func(string, any)) (name string) {
+	ep, presence := h.deps.Config.Endpoint(x.Endpoint)
+	if presence != control.Present {
+		fact("Endpoint", x.Endpoint)
+		fact("Destination", x.Destination)
+		return x.Endpoint
+	}
+	fact("Endpoint", ep.Name+" ("+ep.ID+")")
+	if d := ep.Destination(x.Destination); d != nil {
+		text := d.ID
+		if u, err := url.Parse(d.URL); err == nil { // the rest of it may be a secret
+			text = u.Host + " (" + d.ID + ")"
+		}
+		fact("Destination", text)
+	}
+	return ep.Name
+}
+
+func (h *herald) link(x *control.Alert) string {
+	if x.Endpoint == "" {
+		return h.cfg.BaseURL + "/app"
+	}
+	return h.cfg.BaseURL + "/app/endpoints/" + x.Endpoint
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
