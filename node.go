@@ -31,6 +31,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/usage/alert"
 )
 
 // flushSmall is the longest time that rows wait in the writer of a cluster, for a reader on another node
@@ -100,7 +101,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startLedger, n.startDispatcher, n.startNotifier} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startLedger, n.startDispatcher, n.startAlerts} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err
@@ -259,8 +260,8 @@ func (n *node) startDispatcher() error {
 	return nil
 }
 
-// startNotifier prepares the way of alerts to people.
-func (n *node) startNotifier() error {
+// startAlerts prepares the way to people, which the test of channels takes too, and judges what this node dispatches.
+func (n *node) startAlerts() error {
 	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
 	if err != nil {
 		return err
@@ -271,7 +272,17 @@ func (n *node) startNotifier() error {
 	}
 	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Version: version},
 		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
-	return err
+	if err != nil || !n.s.has("dispatch") {
+		return err
+	}
+	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
+		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier, Now: n.control.Now, Metrics: n.registry,
+	})
+	if err != nil {
+		return err
+	}
+	n.st.start("alerts", a.Run)
+	return nil
 }
 
 // owned hears which partitions of events this node dispatches; the owner of the first writes snapshots. The
