@@ -34,6 +34,7 @@ Usage: relay <command> [flags]
   serve     run a node on Kafka, Redis and ClickHouse
   migrate   create the topics and tables that serve needs, and check what is there
   doctor    say how the running process and its engines are, and what to do next
+  config    export the whole configuration, or import it into an empty log
   engine    run one embedded engine: kafka, redis or clickhouse
   endpoints move one to another partition
   dead      list what could not be read or stored, and do it again
@@ -74,6 +75,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		err = runEngine(ctx, args, stdout, stderr)
 	case "dead":
 		return command.Dead().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+	case "config":
+		return command.Config().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "endpoints":
 		return command.Endpoints().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "keys":

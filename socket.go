@@ -32,6 +32,8 @@ func (n *node) commands() map[string]http.HandlerFunc {
 		"POST /keys":        n.answer(n.createKey),
 		"DELETE /keys/{id}": n.answer(n.revokeKey),
 		"POST /keys/rewrap": n.follow(n.rewrapKeys),
+		"GET /config":       n.exportConfig,
+		"POST /config":      n.followLong(maxImport, n.importConfig),
 	}
 }
 
@@ -76,8 +78,13 @@ func (n *node) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 // tells, and a last one that says how it ended; what is refused before anything was told is refused as any
 // other command is. The command ends when whoever typed it does not listen any more.
 func (n *node) follow(f func(r *http.Request, tell func(any)) error) http.HandlerFunc {
+	return n.followLong(maxCommand, f)
+}
+
+// followLong is follow for a command that sends up to so many bytes.
+func (n *node) followLong(most int64, f func(r *http.Request, tell func(any)) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxCommand)
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		lines, told := json.NewEncoder(w), false
 		tell := func(v any) {
 			told = true

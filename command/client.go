@@ -114,16 +114,20 @@ func (c *Client) follow(ctx context.Context, method, path string, body any, show
 	return errors.Join(errors.New("the process did not say how it ended; run the command again, it goes on where this one stopped"), lines.Err())
 }
 
-// request makes a request and turns a refusal into an error.
+// request makes a request, with body as JSON unless it is a reader or nil, and turns a refusal into an error.
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var raw []byte
-	if body != nil {
-		var err error
-		if raw, err = json.Marshal(body); err != nil {
-			return nil, fmt.Errorf("encode command: %w", err)
+	send, whole := body.(io.Reader)
+	if !whole {
+		var raw []byte
+		if body != nil {
+			var err error
+			if raw, err = json.Marshal(body); err != nil {
+				return nil, fmt.Errorf("encode command: %w", err)
+			}
 		}
+		send = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://relay"+path, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, method, "http://relay"+path, send)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +145,7 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	var refusal struct {
 		Error struct{ Message string }
 	}
-	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil || json.Unmarshal(raw, &refusal) != nil || refusal.Error.Message == "" {
 		return nil, fmt.Errorf("refused: %s", resp.Status)
 	}

@@ -28,6 +28,7 @@ const (
 	opDelete = "delete" // the entity becomes a tombstone
 	opForget = "forget" // nothing of it is left: for what ends by age, and whose absence tells all
 	opTold   = "told"   // the audit log has the changes up to the sequence Rev
+	opAdopt  = "adopt"  // Value becomes the account, whatever the account was before
 )
 
 // record is one conditional change as it stands in the log, as JSON.
@@ -82,8 +83,11 @@ func (c *codec) resolve(r *record) error {
 	if (r.kind == kindTrail) != (r.Op == opTold) {
 		return fmt.Errorf("no %s of a %s", r.Op, r.kind)
 	}
+	if r.Op == opAdopt && r.kind != kindAccount {
+		return fmt.Errorf("no %s of a %s", r.Op, r.kind)
+	}
 	r.note = c.note(r)
-	if r.Op != opPut {
+	if r.Op != opPut && r.Op != opAdopt {
 		return nil
 	}
 	v, err := decodeValue(r.kind, r.Value)

@@ -88,6 +88,11 @@ func apply(s *state, r record) (*state, result, error) {
 		set.bury(old, next.seq, r.At)
 	case opForget:
 		set.remove(old)
+	case opAdopt:
+		if own := set.newest(); own != nil {
+			set.remove(own)
+		}
+		res = set.put(r, nil, next.seq)
 	case opTold:
 		set.told(r.Rev)
 	default:
@@ -108,7 +113,7 @@ func holds(r record, old *entity) bool {
 	case preRev:
 		return old != nil && old.rev == r.Rev
 	case preNone:
-		return r.Op == opTold
+		return r.Op == opTold || r.Op == opAdopt
 	default:
 		return false
 	}

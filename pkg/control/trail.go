@@ -124,6 +124,8 @@ func (r *record) action() string {
 		what = "deleted"
 	case r.Pre == preAbsent:
 		what = "created"
+	case r.Op == opAdopt:
+		what = "adopted"
 	case slices.Contains(r.Changed, "revoked_at"):
 		what = "revoked"
 	}

@@ -4,4 +4,6 @@ package control
 type User struct {
 	Meta
 	Email string `json:"email"`
+	// FromEnvironment marks the first one, whom a node has made at its start.
+	FromEnvironment bool `json:"from_environment,omitempty"`
 }

@@ -1,0 +1,197 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An export is one JSON document: a head, one entity a line in the order of their creation, and the SHA-256 of
+// everything before the last line. Secrets stand in it as sealed as they are in the log, keys and tokens as hashes.
+
+// Format and version of the document.
+const (
+	exportFormat  = "eventrelay.configuration"
+	exportVersion = 1
+)
+
+// exported reports whether a kind is configuration. What is remembered of requests, and what is on its way to the
+// audit log, is not.
+func (k kind) exported() bool { return k != kindAnswer && k != kindRun && k != kindTrail }
+
+// ExportHead is what an export says of itself.
+type ExportHead struct {
+	Format     string    `json:"format"`
+	Version    int       `json:"version"`
+	ExportedAt time.Time `json:"exported_at"`
+	Program    string    `json:"program"`
+	Account    string    `json:"account"`
+	Sequence   int64     `json:"sequence"` // of the state that it is
+	Partitions int32     `json:"partitions"`
+	Entities   int       `json:"count"`
+	// MasterKeys are those that open what is sealed in it, as name:fingerprint.
+	MasterKeys []string `json:"master_keys"`
+}
+
+// exportedEntity is one line.
+type exportedEntity struct {
+	Kind  string          `json:"kind"`
+	Value json.RawMessage `json:"value"`
+}
+
+// exportFoot is the last line, without the bracket before it.
+type exportFoot struct {
+	SHA256 string `json:"sha256"`
+}
+
+// Export writes the configuration as it stands when it is called. The state is immutable: changes go on meanwhile.
+func (c *Control) Export(ctx context.Context, to io.Writer) error {
+	if err := c.Sync(ctx); err != nil {
+		return err
+	}
+	s := c.view.Load().state
+	var all []*entity
+	for k := range kinds {
+		if k.exported() {
+			all = slices.AppendSeq(all, s.sets[k].bySeq.below(math.MaxUint64))
+		}
+	}
+	slices.SortFunc(all, func(a, b *entity) int { return cmp.Compare(a.seq, b.seq) })
+	keys, err := c.sealers(all)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
+	head, err := json.Marshal(ExportHead{
+		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version, Account: c.Account().ID,
+		Sequence: s.seq, Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
+	})
+	if err != nil {
+		return fmt.Errorf("encode the head of the export: %w", err)
+	}
+	fmt.Fprintf(w, "%s,\"entities\":[\n", bytes.TrimSuffix(head, []byte("}")))
+	for i, e := range all {
+		line, err := json.Marshal(exportedEntity{e.kind.String(), c.codec.unpack(e)})
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", e.kind, e.id, err)
+		}
+		w.Write(line) // its error is that of Flush
+		if i < len(all)-1 {
+			w.WriteByte(',')
+		}
+		w.WriteByte('\n')
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	if _, err := fmt.Fprintf(to, "],\"sha256\":%q}\n", hex.EncodeToString(sum.Sum(nil))); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	return nil
+}
+
+// sealers are the ids of the master keys that seal something of these entities; of one that is not here the name.
+func (c *Control) sealers(all []*entity) ([]string, error) {
+	ids := []string{}
+	for _, e := range all {
+		if !sealing(e.kind) {
+			continue
+		}
+		v, err := decodeValue(e.kind, c.codec.unpack(e)) // not through the cache, which holds what is in use
+		if err != nil {
+			return nil, err
+		}
+		eachSealed(v, func(_, _ string, s *Sealed) {
+			id := s.keyName() + ":"
+			if i := slices.IndexFunc(c.keyring.IDs(), func(known string) bool { return strings.HasPrefix(known, id) }); i >= 0 {
+				id = c.keyring.IDs()[i]
+			}
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		})
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// ErrExport means that a document is no whole export that this program can read.
+var ErrExport = errors.New("this is no whole export")
+
+// maxExportLine bounds one entity; a record of the log is smaller.
+const maxExportLine = 16 << 20
+
+// ReadExport reads a document, calls each for every entity, and judges its checksum when all were read: until it
+// returns nil nothing of what each got is to be trusted.
+func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHead, error) {
+	var head ExportHead
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxExportLine)
+	lines.Split(wholeLines)
+	if !lines.Scan() {
+		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrExport), lines.Err())
+	}
+	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
+	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
+		return head, fmt.Errorf("%w: its first line is none of relay config export; was it formatted anew?", ErrExport)
+	}
+	if head.Version != exportVersion {
+		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)
+	}
+	sum := sha256.New()
+	sum.Write(lines.Bytes())
+	for n := 0; lines.Scan(); n++ {
+		line := lines.Bytes()
+		if foot, last := bytes.CutPrefix(line, []byte("],")); last {
+			return head, checkFoot(foot, sum, n, head.Entities, lines)
+		}
+		sum.Write(line)
+		var e exportedEntity
+		if err := json.Unmarshal(bytes.TrimSuffix(line, []byte(",\n")), &e); err != nil {
+			return head, fmt.Errorf("%w: line %d: %w", ErrExport, n+2, err)
+		}
+		if err := each(e.Kind, e.Value); err != nil {
+			return head, fmt.Errorf("line %d: %w", n+2, err)
+		}
+	}
+	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrExport), lines.Err())
+}
+
+func checkFoot(line []byte, sum hash.Hash, n, want int, lines *bufio.Scanner) error {
+	var foot exportFoot
+	switch err := json.Unmarshal(append([]byte("{"), line...), &foot); {
+	case err != nil:
+		return fmt.Errorf("%w: its last line: %w", ErrExport, err)
+	case foot.SHA256 != hex.EncodeToString(sum.Sum(nil)):
+		return fmt.Errorf("%w: its checksum is another; it was changed", ErrExport)
+	case n != want:
+		return fmt.Errorf("%w: it has %d entities and speaks of %d", ErrExport, n, want)
+	case lines.Scan():
+		return fmt.Errorf("%w: something follows its end", ErrExport)
+	}
+	return nil
+}
+
+// wholeLines splits into lines with their ends.
+func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
