@@ -180,3 +180,19 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 	}
 	return Skipped, e.Reason, c
 }
+
+// Match is an event that matches a query, with what tells where it may go.
+type Match struct {
+	ID       id.ID
+	Endpoint string
+	Type     string
+	Verdict  Verdict
+	Reason   Reason // why it was rejected or skipped at accept; empty otherwise
+	Size     int    // of its body, in bytes
+}
+
+// Stored is an event as it can be sent again, and the newest state of its deliveries.
+type Stored struct {
+	*Event
+	Deliveries []Delivery // those that nothing is known of yet too, as pending
+}
