@@ -331,12 +331,16 @@ func (n *node) startHTTP(listener net.Listener) error {
 	a, err := api.New(cfg,
 		api.Deps{
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
 			Verification: ingest.CheckVerification, Reverify: in.Reverify, Sample: in.Sample,
 		})
 	if err != nil {
 		return err
+	}
+	if n.s.has("api") {
+		n.st.start("replay watch", a.Run)
 	}
 	ingestHandler := in.Handler()
 	apiHandler := a.Handler()
@@ -392,13 +396,35 @@ type auditLog struct {
 // commander puts work onto the topic commands.
 type commander struct{ producer *stream.Producer }
 
-// Command appends the work item to its event's partition and waits until it is durable.
-func (c commander) Command(ctx context.Context, w *event.Work) error {
-	r, err := w.Record()
-	if err != nil {
-		return err
+// Commands appends the work items to the partitions of their events and waits until all of them are durable; see
+// api.Commander. It waits for room in the producer's buffer: a page may be larger than what is free.
+func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {
+	results := make(chan error, len(works))
+	produced := 0
+	for _, w := range works {
+		r, recordErr := w.Record()
+		if recordErr == nil && c.producer.Room(ctx, r) != nil {
+			recordErr = fmt.Errorf("produce to %s: %w", stream.Commands, stream.ErrFull)
+		}
+		if err = recordErr; err != nil {
+			break
+		}
+		c.producer.Produce(stream.Commands, w.Event.ID.Partition(), r, func(_ *stream.Record, err error) { results <- err })
+		produced++
 	}
-	return c.producer.ProduceSync(ctx, stream.Commands, w.Event.ID.Partition(), r)
+	for range produced {
+		select {
+		case failed := <-results:
+			if failed == nil {
+				acknowledged++
+			} else if err == nil || !errors.Is(failed, stream.ErrFull) { // what is not known for sure counts
+				err = fmt.Errorf("produce to %s: %w", stream.Commands, failed)
+			}
+		case <-ctx.Done():
+			return acknowledged, fmt.Errorf("produce to %s: %w", stream.Commands, ctx.Err())
+		}
+	}
+	return acknowledged, err
 }
 
 // receipts puts what receivers say onto the topic receipts and reads what came of it.

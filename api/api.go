@@ -11,8 +11,8 @@
 // other, in no error and in no log line. The order of refusals is 401, 429, 403, 404, 400.
 //
 // Backpressure: the log that does not take an event, a store that is away and a lease that ran out are
-// answered 503 with Retry-After. Nothing is queued here but, for 5 s and within a bound, repeats of a send that
-// is running. The package starts no goroutine.
+// answered 503 with Retry-After. Nothing is queued here but, for 5 s and within a bound, repeats of a request that
+// is running and replays of one endpoint. Run watches over replay runs whose node has died.
 package api
 
 import (
@@ -67,8 +67,9 @@ type API struct {
 	handler              http.Handler
 	pages                func() (map[string]*page, error) // public, by path; made when the first is asked for
 	bodies               sync.Pool                        // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
-	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key
+	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key, and replays for their turn
 	streams              streams
+	replaying            scopes
 	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
 }
 

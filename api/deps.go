@@ -22,6 +22,7 @@ import (
 
 // Deps are what the stage works with. All but Resolver, Metrics and Ready are needed.
 type Deps struct {
+	Replays
 	Log      *slog.Logger
 	Config   Configuration
 	Keyring  *control.Keyring
@@ -113,11 +114,6 @@ type Accepter interface {
 	Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error
 	// AcceptAll does so with several at the same time and returns an error or nil for each.
 	AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error
-}
-
-// Commander puts work into the log, into its event's partition, and returns when it is durable.
-type Commander interface {
-	Command(ctx context.Context, w *event.Work) error
 }
 
 // Receipts keeps what receivers say about the processing of events.

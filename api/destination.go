@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -70,13 +71,14 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	var created string
+	created := newID(r, id.Destination)
 	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
 		o := in.newObject("", body)
-		d := in.mergeDestination(o, in.newDestination())
-		created = d.ID
+		d := in.mergeDestination(o, in.newDestination(created))
 		switch {
 		case in.err != nil:
+		case e.Destination(created) != nil: // by the first call with the Idempotency-Key
+			in.err = a.reveal(in, e)
 		case d.URL == "":
 			in.fail("url", "is required")
 		case len(e.Destinations) >= maxDestinations:
@@ -149,14 +151,39 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *control.
 		o := in.newObject("", body)
 		o.whole("overlap_seconds", 0, maxOverlap, &overlap)
 		o.done()
+		if a.rotatedBefore(r, in, &d) {
+			return d
+		}
 		before := d.Secrets[0]
 		in.setSecret(&d, sign.NewSecret())
+		if c := callOf(r); c != nil {
+			d.Secrets[0].By = c.claim.Subject
+		}
 		if overlap > 0 {
 			before.Until = a.now().Add(time.Duration(overlap) * time.Second)
 			d.Secrets = append(d.Secrets, before)
 		}
 		return d
 	})
+}
+
+// rotatedBefore reports whether an earlier call with the request's Idempotency-Key has made a secret, which the answer
+// then shows: a second rotation would end the one that receivers still know.
+func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *control.Destination) bool {
+	c := callOf(r)
+	if c == nil {
+		return false
+	}
+	i := slices.IndexFunc(d.Secrets, func(s control.SigningSecret) bool { return s.By == c.claim.Subject })
+	if i < 0 {
+		return false
+	}
+	secret, err := a.deps.Keyring.OpenString(d.ID, control.FieldSecret, d.Secrets[i].Secret)
+	if in.err == nil {
+		in.err = err
+	}
+	in.revealed[d.ID] = secret
+	return true
 }
 
 // purgeDestination ends what is still open for the destination: deliveries of events that were received, and
@@ -173,7 +200,7 @@ func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *cont
 		return err
 	}
 	after, _, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
-		before := a.purgeTime(in.newObject("", body))
+		before := a.purgeTime(in.newObject("", body), a.asOf(r))
 		i := slices.IndexFunc(e.Destinations, func(d control.Destination) bool { return d.ID == name })
 		switch {
 		case in.err != nil:
@@ -196,8 +223,8 @@ func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *cont
 
 // purgeTime reads until when to purge. Ids have whole milliseconds, so that now is the end of the present
 // one: what was acknowledged before the call is purged by it.
-func (a *API) purgeTime(o *object) time.Time {
-	before := a.now().Add(time.Millisecond)
+func (a *API) purgeTime(o *object, now time.Time) time.Time {
+	before := now.Add(time.Millisecond)
 	if raw, ok := o.take("before", kindString); ok {
 		text, err := web.String(raw)
 		t, good := parseTime(text)

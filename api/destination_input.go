@@ -120,12 +120,12 @@ func (in *endpointInput) destination(o *object, e *control.Endpoint) control.Des
 			}
 		}
 	}
-	return in.mergeDestination(o, in.newDestination())
+	return in.mergeDestination(o, in.newDestination(id.Random(id.Destination)))
 }
 
-func (in *endpointInput) newDestination() control.Destination {
+func (in *endpointInput) newDestination(name string) control.Destination {
 	d := control.Destination{
-		ID: id.Random(id.Destination), Enabled: true, TimeoutSeconds: defaultTimeout, MaxInFlight: defaultInFlight,
+		ID: name, Enabled: true, TimeoutSeconds: defaultTimeout, MaxInFlight: defaultInFlight,
 		Headers: map[string]control.Sealed{},
 	}
 	in.setSecret(&d, sign.NewSecret())

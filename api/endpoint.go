@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -15,11 +16,8 @@ import (
 
 // body reads the JSON body of a write, `{}` when there is none, and judges the headers that go with it.
 func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	switch key, err := idempotencyKey(r); {
-	case err != nil:
+	if _, err := idempotencyKey(r); err != nil {
 		return nil, err
-	case key != "":
-		notRemembered(w)
 	}
 	if err := web.CheckContentType(r); err != nil {
 		return nil, err
@@ -45,7 +43,7 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 		return err
 	}
 	e := &control.Endpoint{
-		ID: id.Random(id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: control.DefaultRetryPolicy(),
+		ID: newID(r, id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: control.DefaultRetryPolicy(),
 		Response: defaultResponse(providers[0]), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-nameTail:]
@@ -55,11 +53,31 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 		return in.err
 	}
 	created, err := a.deps.Config.CreateEndpoint(r.Context(), e)
+	if errors.Is(err, control.ErrConflict) { // the first call with the Idempotency-Key has created it
+		if created, _ = a.deps.Config.Endpoint(e.ID); created != nil {
+			err = a.reveal(in, created)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	a.warnAddresses(r.Context(), in, nil, created)
 	return a.answerEndpoint(w, r, http.StatusCreated, created, in)
+}
+
+// reveal lets the answer show the signing secrets of destinations that an earlier call under the same key has made:
+// nobody has got its answer.
+func (a *API) reveal(in *endpointInput, e *control.Endpoint) error {
+	clear(in.revealed) // of what this call has made in vain
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		secret, err := a.deps.Keyring.OpenString(d.ID, control.FieldSecret, d.Secrets[0].Secret)
+		if err != nil {
+			return err
+		}
+		in.revealed[d.ID] = secret
+	}
+	return nil
 }
 
 func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, status int, e *control.Endpoint, in *endpointInput) error {

@@ -146,6 +146,10 @@ type fake struct {
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
 	ReportFunc  func(context.Context, *event.Receipt) (event.Standing, error)
+
+	SelectFunc    func(context.Context, event.Query, func([]event.Match) error) error
+	StoredFunc    func(context.Context, string, []id.ID) ([]event.Stored, error)
+	RunCountsFunc func(runs []string) (map[string]event.RecoveryCounts, time.Time, error)
 }
 
 func (f *fake) Held(_ context.Context, dests []string) map[string]time.Time {
@@ -196,16 +200,19 @@ func (f *fake) Summaries(_ context.Context, account string, ids []id.ID) (map[id
 	return rows, nil
 }
 
-func (f *fake) Command(ctx context.Context, w *event.Work) error {
-	if f.CommandFunc != nil {
-		if err := f.CommandFunc(ctx, w); err != nil {
-			return err
+// Commands takes them one after the other, until CommandFunc refuses one.
+func (f *fake) Commands(ctx context.Context, works []*event.Work) (int, error) {
+	for i, w := range works {
+		if f.CommandFunc != nil {
+			if err := f.CommandFunc(ctx, w); err != nil {
+				return i, err
+			}
 		}
+		f.mu.Lock()
+		f.commands = append(f.commands, w)
+		f.mu.Unlock()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.commands = append(f.commands, w)
-	return nil
+	return len(works), nil
 }
 
 func (f *fake) EventEndpoint(_ context.Context, account string, d id.ID) (string, error) {
@@ -362,6 +369,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
+		Replays:      api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },
 		Sample: func(ep *control.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 			return &event.Event{

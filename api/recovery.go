@@ -50,7 +50,16 @@ func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *contro
 	if err != nil {
 		return err
 	}
+	if c := callOf(r); c != nil {
+		job.ID = c.subject.Text(id.Recovery)
+	}
+	name := job.ID
 	job, err = a.deps.Config.AddRecovery(r.Context(), job)
+	if errors.Is(err, control.ErrConflict) { // the first call with the Idempotency-Key has made it
+		if earlier, presence := a.deps.Config.Recovery(name); presence == control.Present {
+			job, err = earlier, nil
+		}
+	}
 	switch {
 	case errors.Is(err, control.ErrTooManyRecoveries):
 		return web.State("", "too many recovery jobs have not ended; cancel some of them")

@@ -1,24 +1,15 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// replayResult is the answer to a replay, whatever it selected.
-type replayResult struct {
-	Events    int       `json:"events"`
-	Queued    int       `json:"queued"`
-	RunID     string    `json:"run_id"`
-	Truncated bool      `json:"truncated"`
-	Warnings  []warning `json:"warnings,omitempty"`
-}
 
 // replayEvent queues the event again for each destination that is enabled now, or for the one that is named.
 func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
@@ -38,6 +29,9 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 	if in.err != nil {
 		return in.err
 	}
+	if answered, err := a.answerEarlierRun(w, r, false); answered || err != nil {
+		return err
+	}
 	ep, presence := a.deps.Config.Endpoint(d.Endpoint)
 	if presence != control.Present {
 		return web.State("", "the event's endpoint was deleted; there is nothing to deliver to")
@@ -55,15 +49,11 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 	if len(targets) == 0 {
 		in.warn("destination_id", "nothing was queued: the endpoint has no such enabled destination")
 	}
-	run, err := a.deps.IDs.New(ep.Partition)
+	run, err := a.queueEvent(r, d, only, targets)
 	if err != nil {
-		return err
+		return a.afterConflict(w, r, err)
 	}
-	result := replayResult{Events: 1, RunID: run.Text(id.Run), Warnings: in.warnings}
-	if err := a.queue(r, d, ep, targets, &result); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, result)
+	web.WriteJSON(w, http.StatusOK, replayResult{Events: 1, Queued: run.Queued, RunID: &run.ID, Warnings: in.warnings})
 	return nil
 }
 
@@ -82,31 +72,28 @@ func (a *API) replayable(ep *control.Endpoint, e *event.Event) error {
 	return nil
 }
 
-// queue appends one command per target. After an error half-way the answer says how far it came.
-func (a *API) queue(r *http.Request, d *event.Detail, ep *control.Endpoint, targets []string, result *replayResult) error {
+// queueEvent is a run of one event: its commands are one page.
+func (a *API) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*control.Run, error) {
+	name, err := a.runID(r)
+	if err != nil {
+		return nil, err
+	}
+	at := d.Event.ID.Text(id.Event)
+	run := &control.Run{
+		Meta: control.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
+		Filter: filterText(struct {
+			Event       string `json:"event_id"`
+			Destination string `json:"destination_id,omitempty"`
+		}{at, only}),
+		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: control.RunQueueing, Events: 1,
+	}
+	if run, err = a.deps.Runs.AddRun(r.Context(), run); err != nil {
+		return nil, err
+	}
+	q := a.newQueuer(run)
+	var works []*event.Work
 	for _, dest := range targets {
-		work := &event.Work{Event: d.Event, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: a.now(), Run: result.RunID}
-		work.Prior, work.PriorReason = prior(d, dest)
-		if err := a.deps.Commands.Command(r.Context(), work); err != nil {
-			var e *web.Error
-			if !errors.As(fault(err), &e) {
-				e = web.From(err)
-			}
-			partial := *e
-			partial.Run, partial.Queued = result.RunID, result.Queued
-			return &partial
-		}
-		result.Queued++
+		works = append(works, commandOf(d.Event, d.Deliveries, dest, run.ID, q.began))
 	}
-	return nil
-}
-
-// prior is what a skip of the replay restores; empty for a delivery that is new or not at its end.
-func prior(d *event.Detail, dest string) (event.Status, event.Reason) {
-	for i := range d.Deliveries {
-		if x := &d.Deliveries[i]; x.Destination == dest && x.Status.Terminal() {
-			return x.Status, x.Reason
-		}
-	}
-	return "", ""
+	return q.only(r.Context(), works)
 }

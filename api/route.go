@@ -45,6 +45,8 @@ func (a *API) routes() []route {
 		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
 		{"/v1/events/{event}/replay", methods{"POST": a.replayEvent}},
 		{"/v1/events/{event}/processing", methods{"POST": a.receiveProcessing}},
+		{"/v1/replays", methods{"GET": a.listRuns, "POST": a.replayEvents}},
+		{"/v1/replays/{run}", methods{"GET": a.readRun}},
 		{"/v1/endpoints", methods{"GET": a.listEndpoints, "POST": a.createEndpoint}},
 		{"/v1/endpoints/{endpoint}", methods{"GET": a.readEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint}},
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},
@@ -77,6 +79,9 @@ type router struct {
 func (a *API) router() *router {
 	rt := &router{api: a, mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{}}
 	for _, x := range a.routes() {
+		if post := x.methods["POST"]; post != nil && x.path != sendPath && x.path != batchPath {
+			x.methods["POST"] = a.remembered(x.path, post)
+		}
 		rt.mux.Path(x.path).Name(x.path)
 		rt.routes[x.path] = x
 	}
@@ -194,6 +199,8 @@ func fault(err error) error {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
 	case errors.Is(err, control.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
+	case errors.Is(err, control.ErrBusy):
+		return errBusy()
 	case errors.Is(err, control.ErrUnavailable):
 		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before you repeat it")
 	case errors.Is(err, control.ErrLease):

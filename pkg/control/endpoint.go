@@ -129,6 +129,7 @@ type SigningSecret struct {
 	Secret Sealed    `json:"secret"`
 	Last4  string    `json:"last4"`
 	Until  time.Time `json:"until,omitzero"`
+	By     string    `json:"by,omitempty"` // Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
 }
 
 // Filter lets through the events that match every part that is set.

@@ -45,24 +45,9 @@ type Run struct {
 	State     RunState        `json:"state"`
 	Events    int             `json:"events"` // that were selected
 	Queued    int             `json:"queued"` // deliveries that the log has acknowledged
-	// First and Last are the ids of the oldest and the newest event with deliveries in it; empty when there is none.
-	First string `json:"first,omitempty"`
-	Last  string `json:"last,omitempty"`
 	// Reached is the id of the newest event whose deliveries are counted in Queued. Events are queued from the oldest on.
 	Reached string `json:"reached,omitempty"`
-	// Ended is what became of the deliveries, once all of them have ended.
-	Ended *RunCounts `json:"ended,omitempty"`
 }
-
-// RunCounts are the deliveries of a run that have ended.
-type RunCounts struct {
-	Delivered int `json:"delivered"`
-	Failed    int `json:"failed"`
-	Skipped   int `json:"skipped"`
-}
-
-// Sum is how many they are.
-func (n RunCounts) Sum() int { return n.Delivered + n.Failed + n.Skipped }
 
 // shares reports whether two runs queue for one endpoint.
 func (r *Run) shares(other *Run) bool {

@@ -1,0 +1,38 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
+func RememberedAnswer(a *API, path string, answer func() []byte) func(key string) (int, error) {
+	handle := a.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *control.Key) error {
+		_, err := w.Write(answer())
+		return err
+	})
+	return func(key string) (int, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // the caller's patience
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader("{}"))
+		r.Header.Set(idempotencyHeader, key)
+		w := httptest.NewRecorder()
+		err := handle(w, r, &control.Key{Account: a.deps.Config.Account().ID})
+		if err != nil {
+			return web.From(err).Status, err
+		}
+		return w.Code, nil
+	}
+}
+
+// Remembered is RememberedAnswer for a call whose answer does not matter.
+func Remembered(a *API, path string, work func() error) func(key string) error {
+	handle := RememberedAnswer(a, path, func() []byte { _ = work(); return nil })
+	return func(key string) error { _, err := handle(key); return err }
+}

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+const (
+	// watchEvery is the pause between two looks at the runs that are queueing.
+	watchEvery = 5 * time.Second
+	// countTimeout bounds the count of what a dead run has queued.
+	countTimeout = time.Minute
+	// commandedBefore is how much earlier than a run's last note the commands of the next page may have been produced,
+	// by the clocks of node and broker.
+	commandedBefore = time.Minute
+)
+
+// Run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
+// by its own clock alone: a run that has made no progress under its eyes for control.RunSilence is dead. What its
+// last page came to is counted in the log, and one conditional record ends it, whoever writes it.
+func (a *API) Run(ctx context.Context) error {
+	w := &watch{api: a, seen: map[string]sighting{}}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// watch knows how long each queueing run has not changed.
+type watch struct {
+	api   *API
+	since time.Time // no run that was created before it is queueing
+	seen  map[string]sighting
+}
+
+type sighting struct {
+	rev int64
+	at  time.Time // when it was first seen at this revision; of the monotonic clock
+}
+
+func (w *watch) look(ctx context.Context) {
+	now := time.Now()
+	seen := map[string]sighting{}
+	oldest := w.api.now().Add(-control.LongestRun)
+	for _, run := range w.api.deps.Runs.QueueingRuns(w.since) {
+		s, known := w.seen[run.ID]
+		if !known || s.rev != run.Rev {
+			s = sighting{run.Rev, now}
+		}
+		seen[run.ID] = s
+		if run.CreatedAt.Before(oldest) {
+			oldest = run.CreatedAt
+		}
+		if now.Sub(s.at) < control.RunSilence {
+			continue
+		}
+		if err := w.api.interrupt(ctx, run); err != nil && ctx.Err() == nil {
+			w.api.deps.Log.LogAttrs(ctx, slog.LevelWarn, "end a replay run without progress", slog.String("run", run.ID), slog.Any("error", err))
+		}
+	}
+	w.since, w.seen = oldest, seen
+}
+
+// errMoved ends a change because the run has changed.
+var errMoved = errors.New("the run has changed")
+
+// interrupt ends a run with the true number of deliveries that it has queued: those that it noted, and those of its
+// last page that the log has.
+func (a *API) interrupt(ctx context.Context, run *control.Run) error {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	reached, err := id.Parse(id.Event, run.Reached)
+	if err != nil {
+		reached = id.ID{} // nothing was noted yet
+	}
+	more, err := a.deps.Selection.Commanded(ctx, run.ID, run.UpdatedAt.Add(-commandedBefore), reached)
+	if err != nil {
+		return err
+	}
+	_, err = a.deps.Runs.ChangeRun(ctx, run.ID, func(r *control.Run) error {
+		if r.Rev != run.Rev {
+			return errMoved
+		}
+		r.State, r.Queued = control.RunInterrupted, r.Queued+more
+		return nil
+	})
+	if errors.Is(err, errMoved) || errors.Is(err, control.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		a.deps.Log.LogAttrs(ctx, slog.LevelWarn, "replay run was interrupted", slog.String("run", run.ID), slog.Int("queued", run.Queued+more))
+	}
+	return err
+}

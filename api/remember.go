@@ -1,0 +1,351 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// The durable form of the Idempotency-Key, for every POST but sends of events, in the configuration log. A call
+// claims its key by a conditional record before it does anything, and writes its answer beside the claim before it
+// is sent. So of calls on all nodes one does the work, and a repeat is answered as the first one was.
+//
+// A call whose node dies leaves its claim. After claimLife a repeat takes it over, and goes on where that cannot do
+// the work twice: because what it makes has an id that both calls derive from the claim, or because doing it again
+// changes nothing. Routes of which that is true say so in the table; of the others nobody can tell what has become
+// of them, and the repeat is told so.
+
+const (
+	// claimLife is how long a call may take before it counts as dead. What a call does that comes back to life later
+	// is as conditional as what the repeat does.
+	claimLife = time.Minute
+	// maxKept bounds an answer that is remembered, compressed, in bytes. Of a larger one only the status is.
+	maxKept = 256 << 10
+	// keepTimeout bounds the wait until an answer is remembered.
+	keepTimeout = 10 * time.Second
+)
+
+// call is one call under an Idempotency-Key.
+type call struct {
+	claim   *control.Answer
+	subject id.ID // see control.Answer
+	again   bool  // it has taken over from one that ended without an answer
+}
+
+type callKey struct{}
+
+// callOf is the call of a request; nil without an Idempotency-Key.
+func callOf(r *http.Request) *call {
+	c, _ := r.Context().Value(callKey{}).(*call)
+	return c
+}
+
+// newID is the id of what the request makes: every call under its key makes the same.
+func newID(r *http.Request, prefix string) string {
+	c := callOf(r)
+	if c == nil {
+		return id.Random(prefix)
+	}
+	sum := sha256.Sum256(append([]byte(prefix), c.subject[:]...))
+	return id.ID(sum[:16]).Text(prefix)
+}
+
+// runID is newID for a run.
+func (a *API) runID(r *http.Request) (string, error) {
+	if c := callOf(r); c != nil {
+		return c.subject.Text(id.Run), nil
+	}
+	d, err := a.deps.IDs.New(0)
+	return d.Text(id.Run), err
+}
+
+// asOf is the present moment of the request: that of the first call under its key.
+func (a *API) asOf(r *http.Request) time.Time {
+	if c := callOf(r); c != nil {
+		return c.claim.CreatedAt.UTC().Truncate(time.Millisecond)
+	}
+	return a.now()
+}
+
+// repeatable says of a route whether its work may be done again under one claim, and of one whose callers lose
+// nothing when a key is not remembered that it is spare. A route that is not named here is neither.
+func repeatable(path string) (again, spare bool) {
+	switch path {
+	case "/v1/events/{event}/processing":
+		return true, true // the newest receipt counts, but for processed, which stays
+	case "/v1/recoveries/{recovery}": // an action in effect changes nothing
+		return true, false
+	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries": // what is made has an id from the claim
+		return true, false
+	case "/v1/replays", "/v1/events/{event}/replay": // so has the run, which is written first
+		return true, false
+	case pathOfDestination + "rotate_secret": // the secret knows the claim that made it
+		return true, false
+	case pathOfDestination + "purge": // the moment is that of the claim
+		return true, false
+	}
+	return false, false
+}
+
+const pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
+
+// remembered makes the handler of a route answer repeats.
+func (a *API) remembered(path string, next handlerFunc) handlerFunc {
+	again, spare := repeatable(path)
+	return func(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+		text, err := idempotencyKey(r)
+		if err != nil || text == "" {
+			return next(w, r, key) // which judges it after the path
+		}
+		if err := a.pathExists(r, key); err != nil {
+			return err
+		}
+		var body bytes.Buffer
+		if err := web.ReadBody(r, &body, a.cfg.MaxBody); err != nil {
+			return err
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes())), int64(body.Len())
+		sum := sha256.Sum256(body.Bytes())
+		c, err := a.claim(r, key, text, sum[:], again, spare)
+		switch {
+		case errors.Is(err, control.ErrFull) && spare:
+			notRemembered(w)
+			return next(w, r, key)
+		case errors.Is(err, control.ErrFull):
+			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Minute,
+				Message: "cannot be remembered: too many were sent in the last 24 hours; nothing was done"}
+		case err != nil:
+			return err
+		case c.claim.Status != 0:
+			return a.repeatAnswer(w, c.claim)
+		}
+		return a.first(w, r, key, c, again, next)
+	}
+}
+
+// pathExists judges what stands in the path, as the handler will: before the body.
+func (a *API) pathExists(r *http.Request, key *control.Key) error {
+	var err error
+	switch vars := web.InfoOf(r).Vars; {
+	case vars["destination"] != "":
+		_, _, err = a.destinationOf(r, key)
+	case vars["endpoint"] != "":
+		_, err = a.endpointOf(r, key)
+	case vars["event"] != "":
+		_, err = a.eventID(r)
+	}
+	return err
+}
+
+// claim returns the call that does the work, or the answer of an earlier one. It waits while another is running.
+func (a *API) claim(r *http.Request, key *control.Key, text string, body []byte, again, spare bool) (*call, error) {
+	subject, err := a.deps.IDs.New(0)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{key.Account, r.URL.Path, text}, "\x00")))
+	mine := &control.Answer{
+		Meta: control.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, Subject: subject.String(), Call: id.Random("call_"),
+		Until: a.now().Add(claimLife), Expires: a.now().Add(idempotencyWindow),
+	}
+	c := &call{}
+	err = a.wait(r.Context(), func() (done bool, err error) {
+		c.claim, c.again, err = a.tryClaim(r.Context(), mine, again, spare)
+		if e, ok := errors.AsType[*web.Error](err); ok {
+			return e.Status != http.StatusTooManyRequests, err
+		}
+		return true, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.subject, err = id.Parse("", c.claim.Subject)
+	return c, err
+}
+
+// tryClaim looks once who has the key.
+func (a *API) tryClaim(ctx context.Context, mine *control.Answer, again, spare bool) (claim *control.Answer, over bool, err error) {
+	// Not with the caller's context: a claim of a caller that has left would only be in the way.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	held, err := a.deps.Answers.ClaimAnswer(ctx, mine, spare)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case !bytes.Equal(held.BodyHash, mine.BodyHash):
+		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
+			Message: "was sent before with another body; a new request needs a new key"}
+	case held.Status != 0 || held.Call == mine.Call:
+		return held, false, nil
+	case a.now().Before(held.Until):
+		return nil, false, errStillRunning()
+	case !again:
+		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
+			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and send what is missing with a new key"}
+	}
+	held, err = a.deps.Answers.ChangeAnswer(ctx, mine.ID, func(x *control.Answer) error {
+		if x.Call == held.Call && x.Status == 0 {
+			x.Call, x.Until = mine.Call, mine.Until
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, control.ErrNotFound): // swept, or given free
+		return nil, false, errStillRunning()
+	case err == nil && held.Status == 0 && held.Call != mine.Call: // another repeat was first
+		return nil, false, errStillRunning()
+	}
+	return held, true, err
+}
+
+// kept is an answer as it is remembered: a body with its headers, or an error.
+type kept struct {
+	Header http.Header `json:"header,omitempty"`
+	Body   []byte      `json:"body,omitempty"` // to the byte
+	Error  *keptError  `json:"error,omitempty"`
+}
+
+// keptError is what a client sees of a web.Error but the request id: a repeat has its own.
+type keptError struct {
+	Type, Message, Param, Code, Run string
+	RetryAfter                      time.Duration
+	Queued                          int
+}
+
+// recorder takes the answer of a handler.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header { return w.header }
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(b)
+}
+
+// first does the work of a claim, remembers what it came to, and answers.
+func (a *API) first(w http.ResponseWriter, r *http.Request, key *control.Key, c *call, again bool, next handlerFunc) error {
+	rec := &recorder{header: http.Header{}}
+	err := fault(next(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
+	status, what := rec.status, kept{Header: rec.header, Body: rec.body.Bytes()}
+	if err != nil {
+		e := web.From(err)
+		status = e.Status
+		what = kept{Error: &keptError{Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter, Queued: e.Queued}}
+	}
+	if keepErr := a.keep(r, c, status, what, again); keepErr != nil {
+		// What was done is done. A repeat finds the claim.
+		a.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route), slog.Any("error", keepErr))
+		notRemembered(w)
+	}
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	for name, values := range rec.header {
+		h[name] = values
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(rec.body.Bytes()) // a client that left cannot be told
+	return nil
+}
+
+// keep remembers an answer, or gives the key free. Kept are successes, refusals, and whatever a run came to. After
+// another error of ours the work may have been done, and so it may when the call took over from another: then the
+// claim stays for the next repeat, which goes on with the same ids.
+func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keepTimeout)
+	defer cancel()
+	e := what.Error
+	switch {
+	case e == nil, e.Run != "", status == http.StatusBadRequest && e.Type != web.Conflict:
+	case status >= http.StatusInternalServerError && again, c.again:
+		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *control.Answer) error {
+			if x.Call == c.claim.Call {
+				x.Until = time.Time{}
+			}
+			return nil
+		})
+		return err
+	default:
+		return a.deps.Answers.ForgetAnswer(ctx, c.claim)
+	}
+	sealed, err := a.seal(c.claim.ID, what)
+	if err != nil {
+		return err
+	}
+	_, err = a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *control.Answer) error {
+		if x.Status == 0 { // else a repeat that took over was quicker
+			x.Status, x.Answer = status, sealed
+		}
+		return nil
+	})
+	return err
+}
+
+// seal returns what is kept of an answer; nothing of one that is too large.
+func (a *API) seal(name string, what kept) (control.Sealed, error) {
+	raw, err := json.Marshal(what)
+	if err != nil {
+		return "", fmt.Errorf("encode an answer: %w", err)
+	}
+	packed := s2.EncodeBetter(nil, raw)
+	if len(packed) > maxKept {
+		return "", nil
+	}
+	return a.deps.Keyring.SealString(name, control.FieldAnswer, string(packed)), nil
+}
+
+// repeatAnswer is the answer of an earlier call.
+func (a *API) repeatAnswer(w http.ResponseWriter, first *control.Answer) error {
+	w.Header().Set("Idempotent-Replayed", "true")
+	if first.Answer == "" {
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
+			Message: fmt.Sprintf("belongs to a request that took effect, answered %d; its answer was too large to be repeated, read what it made", first.Status)}
+	}
+	packed, err := a.deps.Keyring.OpenString(first.ID, control.FieldAnswer, first.Answer)
+	if err != nil {
+		return err
+	}
+	raw, err := s2.Decode(nil, []byte(packed))
+	if err != nil {
+		return fmt.Errorf("read a remembered answer: %w", err)
+	}
+	var what kept
+	if err := json.Unmarshal(raw, &what); err != nil {
+		return fmt.Errorf("read a remembered answer: %w", err)
+	}
+	if e := what.Error; e != nil {
+		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter, Queued: e.Queued}
+	}
+	h := w.Header()
+	for name, values := range what.Header {
+		h[name] = values
+	}
+	w.WriteHeader(first.Status)
+	_, _ = w.Write(what.Body)
+	return nil
+}

@@ -1,0 +1,404 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// endpoints counts those of the account.
+func endpoints(t testing.TB) (n int) {
+	t.Helper()
+	for before, more := int64(0), true; more; {
+		var page []*control.Endpoint
+		page, more = configuration.Endpoints(configuration.Account().ID, before, 100)
+		n += len(page)
+		if len(page) > 0 {
+			before = page[len(page)-1].Seq
+		}
+	}
+	return n
+}
+
+// TestRepeatsAreAnsweredAlike on every kind of route, secrets included, by another node and to the byte; another
+// body is refused, and another path is another request.
+func TestRepeatsAreAnsweredAlike(t *testing.T) {
+	c := newClient(t)
+	other := newClient(t)
+	other.fake.events = c.fake.events
+	ep := c.endpoint(nil)
+	name, dest := ep.text("id"), ep.text("destinations.0.id")
+	sent := c.send(name)
+	for i, x := range []struct {
+		target, body, secret string
+		status               int
+	}{
+		{"/v1/endpoints", `{"url":"https://a.example/x","name":"<&> ü","unknown":1}`, "destinations.0.signing.secret", 201},
+		{"/v1/endpoints", `{"url":"http://a.example"}`, "", 400},
+		{"/v1/endpoints", `{`, "", 400},
+		{"/v1/endpoints/" + name + "/destinations", `{"url":"https://b.example"}`, "signing.secret", 201},
+		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, "signing.secret", 200},
+		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", `{}`, "", 200},
+		{"/v1/events/" + sent + "/replay", ``, "", 200},
+		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, "", 200},
+		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `","dry_run":true}`, "", 200},
+		{"/v1/replays", `{"endpoint_id":"` + name + `"}`, "", 400},
+	} {
+		key := fmt.Sprint("alike", i)
+		first := c.sendOnce(x.target, key, x.body).want(x.status).replayed(false)
+		commands, count := len(c.fake.commands), endpoints(t)
+		again := other.sendOnce(x.target, key, x.body).want(x.status).replayed(true)
+		if x.status < 400 && string(first.raw) != string(again.raw) || again.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s:\n%sthen\n%s", x.target, first.raw, again.raw)
+		}
+		if x.status == 400 && (first.text("error.message") != again.text("error.message") || first.get("error.param") != again.get("error.param") ||
+			again.text("error.request_id") != again.Header.Get("X-Request-Id")) {
+			t.Errorf("%s:\n%sthen\n%s", x.target, first.raw, again.raw)
+		}
+		if x.secret != "" && !strings.HasPrefix(again.text(x.secret), "whsec_") {
+			t.Errorf("%s: no secret in %s", x.target, again.raw)
+		}
+		if len(c.fake.commands) != commands || len(other.fake.commands) > 0 || endpoints(t) != count {
+			t.Errorf("%s: the repeat did something", x.target)
+		}
+		c.sendOnce(x.target, key, x.body+" ").wantError(400, "idempotency_mismatch", "Idempotency-Key").replayed(false)
+	}
+	c.sendOnce("/v1/endpoints/"+name+"/destinations", "alike0", `{"url":"https://c.example"}`).want(201).replayed(false)
+	c.do("PATCH", "/v1/endpoints/"+name, `{"name":"x"}`, "Idempotency-Key", "alike0").want(200).replayed(false)
+	// Before the key come the path and the scope.
+	for _, target := range []string{"/v1/endpoints/ep_nope/destinations", "/v1/endpoints/" + name + "/destinations/dst_nope/purge", "/v1/events/evt_nope/replay"} {
+		for range 2 {
+			c.sendOnce(target, "nope", `{`).wantError(404, "not_found", "").replayed(false)
+		}
+	}
+	c.as(readKey).sendOnce("/v1/endpoints", "alike0", `{"url":"https://a.example/x"}`).wantError(403, "insufficient_scope", "")
+	c.sendOnce("/v1/endpoints", "large", `{"url":"`+strings.Repeat("x", 1<<20)+`"}`).wantError(400, "payload_too_large", "")
+	if strings.Contains(c.log.String(), "whsec_") {
+		t.Error("a secret in the log")
+	}
+}
+
+// TestParallelCallsWithOneKey: on two nodes at the same time, one endpoint comes of them, and all get the one answer.
+func TestParallelCallsWithOneKey(t *testing.T) {
+	nodes := []*client{newClient(t), newClient(t)}
+	before := endpoints(t)
+	var mu sync.Mutex
+	made := map[string]int{}
+	repeated := 0
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			a := nodes[i%2].sendOnce("/v1/endpoints", "parallel", `{"url":"https://a.example"}`).want(201)
+			mu.Lock()
+			defer mu.Unlock()
+			made[string(a.raw)]++
+			if a.Header.Get("Idempotent-Replayed") == "true" {
+				repeated++
+			}
+		})
+	}
+	all.Wait()
+	if len(made) != 1 || endpoints(t) != before+1 || repeated != 15 {
+		t.Fatalf("%d answers, %d endpoints, %d repeated", len(made), endpoints(t)-before, repeated)
+	}
+}
+
+// answers is the configuration log with faults.
+type answers struct {
+	api.Answers
+	ChangeFunc func() error
+	ClaimFunc  func() error
+}
+
+func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*control.Answer) error) (*control.Answer, error) {
+	if a.ChangeFunc != nil {
+		if err := a.ChangeFunc(); err != nil {
+			return nil, err
+		}
+	}
+	return a.Answers.ChangeAnswer(ctx, id, alter)
+}
+
+func (a *answers) ClaimAnswer(ctx context.Context, claim *control.Answer, spare bool) (*control.Answer, error) {
+	if a.ClaimFunc != nil {
+		if err := a.ClaimFunc(); err != nil {
+			return nil, err
+		}
+	}
+	return a.Answers.ClaimAnswer(ctx, claim, spare)
+}
+
+// dying is an API whose calls do their work and then die before they have remembered it, while dead says so; ahead
+// moves its clock.
+func dying(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
+	dead, ahead = new(atomic.Bool), new(atomic.Int64)
+	a := &answers{Answers: configuration}
+	a.ChangeFunc = func() error {
+		if dead.Load() {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	return newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Answers = a
+		d.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}), dead, ahead
+}
+
+// TestRepeatAfterAKill: the work was done, and nobody has remembered the answer. After the claim's life the repeat
+// finds what was made and answers with it, secrets included; nothing is made twice.
+func TestRepeatAfterAKill(t *testing.T) {
+	c, dead, ahead := dying(t)
+	ep := c.endpoint(nil)
+	name, dest := ep.text("id"), ep.text("destinations.0.id")
+	sent := c.send(name)
+	equal := func(a, b *answer, paths ...string) {
+		t.Helper()
+		for _, path := range paths {
+			if a.get(path) == nil || a.get(path) != b.get(path) {
+				t.Errorf("%s: %s is %v, then %v", a.call, path, a.get(path), b.get(path))
+			}
+		}
+	}
+	for i, x := range []struct {
+		target, body string
+		status       int
+		same         []string
+	}{
+		{"/v1/endpoints", `{"url":"https://a.example"}`, 201, []string{"id", "ingest_url", "created_at", "destinations.0.id", "destinations.0.signing.secret"}},
+		{"/v1/endpoints/" + name + "/destinations", `{"url":"https://b.example"}`, 201, []string{"id", "signing.secret"}},
+		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, 200, []string{"id", "signing.secret"}},
+		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", ``, 200, []string{"purged_before"}},
+		{"/v1/events/" + sent + "/replay", ``, 200, []string{"run_id", "queued", "events"}},
+		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, 200, []string{"run_id", "queued", "events"}},
+	} {
+		key := fmt.Sprint("killed", i)
+		dead.Store(true)
+		first := c.sendOnce(x.target, key, x.body).want(x.status)
+		if first.Header.Get("Idempotency-Status") != "unavailable" {
+			t.Errorf("%s: an answer that is not remembered does not say so", x.target)
+		}
+		dead.Store(false)
+		commands, count := len(c.fake.commands), endpoints(t)
+		ahead.Add(int64(61 * time.Second))
+		again := c.sendOnce(x.target, key, x.body).want(x.status).replayed(false)
+		equal(first, again, x.same...)
+		if len(c.fake.commands) != commands || endpoints(t) != count {
+			t.Errorf("%s: %d commands more, %d endpoints more", x.target, len(c.fake.commands)-commands, endpoints(t)-count)
+		}
+		third := c.sendOnce(x.target, key, x.body).want(x.status).replayed(true)
+		equal(first, third, x.same...)
+	}
+	e, _ := configuration.Endpoint(name)
+	if n := len(e.Destination(dest).Secrets); n != 2 {
+		t.Errorf("%d secrets after one rotation", n)
+	}
+}
+
+// TestRepeatOfAnInterruptedRun gets its number and what it has queued, and queues nothing, however often it comes.
+func TestRepeatOfAnInterruptedRun(t *testing.T) {
+	c, dead, ahead := dying(t)
+	ep := c.endpoint(nil).text("id")
+	for range 5 {
+		c.send(ep)
+	}
+	body := `{"endpoint_id":"` + ep + `","since":"` + since() + `"}`
+	// Killed: the page is in the log, and the run says nothing of it.
+	c.fake.CommandFunc = func(context.Context, *event.Work) error {
+		if len(c.fake.commands) == 3 {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	dead.Store(true)
+	run := c.sendOnce("/v1/replays", "interrupted", body).want(500).text("error.run_id")
+	dead.Store(false)
+	c.fake.CommandFunc = nil
+	ahead.Add(int64(61 * time.Second))
+	impatient, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer leave()
+	c.doCtx(impatient, "POST", "/v1/replays", body, "Idempotency-Key", "interrupted").wantError(429, "rate_limited", "Idempotency-Key").replayed(false)
+	var all sync.WaitGroup
+	all.Go(func() {
+		time.Sleep(100 * time.Millisecond) // the next repeat waits already
+		_, err := configuration.ChangeRun(t.Context(), run, func(r *control.Run) error { r.State, r.Queued = control.RunInterrupted, 3; return nil })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	defer all.Wait()
+	for i := range 3 {
+		a := c.sendOnce("/v1/replays", "interrupted", body).want(503).replayed(i > 0)
+		if a.text("error.run_id") != run || a.get("error.queued") != 3.0 || len(c.fake.commands) != 3 {
+			t.Fatalf("%s, %d commands", a.raw, len(c.fake.commands))
+		}
+	}
+	// An error half-way is an answer like any other.
+	c.fake.CommandFunc = func(context.Context, *event.Work) error { return fmt.Errorf("produce: %w", stream.ErrFull) }
+	first := c.sendOnce("/v1/replays", "half", body).want(503).replayed(false)
+	c.fake.CommandFunc = nil
+	if again := c.sendOnce("/v1/replays", "half", body).want(503).replayed(true); again.text("error.run_id") != first.text("error.run_id") ||
+		again.get("error.queued") != 0.0 || again.text("error.message") != first.text("error.message") || len(c.fake.commands) != 3 {
+		t.Errorf("%s\nthen %s", first.raw, again.raw)
+	}
+	// What has begun no run is tried again.
+	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
+	c.sendOnce("/v1/replays", "behind", body).wantError(503, "unavailable", "").replayed(false)
+	c.fake.SelectFunc = nil
+	c.sendOnce("/v1/replays", "behind", body).counted(5, 5).replayed(false)
+}
+
+// runsInMemory are replay runs in memory, for tests on fake time.
+type runsInMemory struct {
+	api.Runs
+	mu  sync.Mutex // guards all
+	all map[string]*control.Run
+}
+
+func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*control.Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.all {
+		if x.State == control.RunQueueing && !x.CreatedAt.Before(since) {
+			queueing = append(queueing, x)
+		}
+	}
+	return queueing
+}
+
+func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*control.Run) error) (*control.Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := *r.all[name]
+	if err := alter(&next); err != nil {
+		return nil, err
+	}
+	next.Rev++
+	next.UpdatedAt = time.Now()
+	r.all[name] = &next
+	return &next, nil
+}
+
+// TestDeadRunsAreEnded: a run without progress for 30 s, of whichever node, is interrupted with the number that the
+// log has; one that goes on is left alone.
+func TestDeadRunsAreEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &runsInMemory{all: map[string]*control.Run{}}
+		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
+		ids := make([]id.ID, 10)
+		for i := range ids {
+			ids[i] = id.Lowest(time.Now().Add(time.Duration(i) * time.Millisecond))
+		}
+		for _, name := range []string{"run_dead", "run_slow", "run_new"} {
+			all.all[name] = &control.Run{Meta: control.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: control.RunQueueing}
+			for _, d := range ids {
+				c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: name})
+			}
+		}
+		all.all["run_old"] = &control.Run{Meta: control.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: control.RunQueueing}
+		all.all["run_dead"].Queued, all.all["run_dead"].Reached = 6, ids[5].Text(id.Event)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 2 { // nodes
+			wg.Go(func() { _ = c.api.Run(ctx) })
+		}
+		began := time.Now()
+		f := func(after time.Duration, want map[string]int) {
+			t.Helper()
+			time.Sleep(time.Until(began.Add(after)))
+			synctest.Wait()
+			for name, run := range all.all {
+				queued, ended := want[name]
+				if (run.State == control.RunInterrupted) != ended || ended && run.Queued != queued {
+					t.Errorf("after %v %s is %s with %d", after, name, run.State, run.Queued)
+				}
+			}
+		}
+		f(29*time.Second, nil)
+		if _, err := all.ChangeRun(ctx, "run_slow", func(r *control.Run) error { r.Queued, r.Reached = 2, ids[1].Text(id.Event); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		f(36*time.Second, map[string]int{"run_dead": 10, "run_new": 10, "run_old": 0})
+		f(59*time.Second, map[string]int{"run_dead": 10, "run_new": 10, "run_old": 0})
+		f(66*time.Second, map[string]int{"run_dead": 10, "run_new": 10, "run_old": 0, "run_slow": 10})
+		stop()
+		wg.Wait()
+	})
+}
+
+// TestUnknownEnd: of a route whose work could be done twice, the repeat of a call that died is told so.
+func TestUnknownEnd(t *testing.T) {
+	c, dead, ahead := dying(t)
+	calls := 0
+	handle := api.Remembered(c.api, "/v1/some/{other}", func() error { calls++; return nil })
+	once := func() error {
+		t.Helper()
+		return handle("unknown")
+	}
+	dead.Store(true)
+	if err := once(); err != nil {
+		t.Fatal(err)
+	}
+	dead.Store(false)
+	ahead.Store(int64(30 * time.Second))
+	if err := once(); err == nil || !strings.Contains(err.Error(), "rate_limited") {
+		t.Fatalf("while it may be running: %v", err)
+	}
+	ahead.Store(int64(61 * time.Second))
+	for range 2 {
+		if err := once(); err == nil || !strings.Contains(err.Error(), "conflict Idempotency-Key") {
+			t.Fatalf("after its life: %v", err)
+		}
+	}
+	if calls != 1 {
+		t.Fatalf("%d calls", calls)
+	}
+}
+
+// TestKeyIsForgotten a day later, whether it was swept or not.
+func TestKeyIsForgotten(t *testing.T) {
+	c := newClient(t)
+	full := &answers{Answers: configuration, ClaimFunc: func() error { return control.ErrFull }}
+	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
+	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(429, "rate_limited", "Idempotency-Key")
+	gone := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Answers = &answers{Answers: configuration, ClaimFunc: func() error { return control.ErrUnavailable }}
+	})
+	gone.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).wantError(503, "unavailable", "")
+	c.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).want(201).replayed(false)
+}
+
+// TestLargeAnswer: one that is too large to be kept is known to have been given.
+func TestLargeAnswer(t *testing.T) {
+	c := newClient(t)
+	handle := api.RememberedAnswer(c.api, "/v1/endpoints", func() []byte {
+		var text []byte
+		for range 12_000 { // does not compress
+			text = append(text, id.Random("")...)
+		}
+		b, err := json.Marshal(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+	if status, err := handle("large answer"); err != nil || status != 200 {
+		t.Fatal(status, err)
+	}
+	if _, err := handle("large answer"); err == nil || !strings.Contains(err.Error(), "answered 200") {
+		t.Fatalf("%v", err)
+	}
+}

@@ -1,0 +1,293 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Bounds of the replay of a selection. What is larger is a recovery's.
+const (
+	maxReplayWindow     = 31 * 24 * time.Hour
+	maxReplayDeliveries = 100_000
+	maxReplayBytes      = 1 << 30   // of bodies, each as often as it is delivered
+	maxReplayEvents     = 1_000_000 // that match, whether they go anywhere or not
+	maxReplayRate       = 100       // deliveries a second
+	defaultReplayRate   = 50
+	// windowGrace is added to a window that ends now: a caller who counted 31 days back is not refused for the
+	// time of the request.
+	windowGrace = time.Minute
+)
+
+// selection is what one replay was asked for.
+type selection struct {
+	query event.Query // Destinations is empty: they narrow where events go, not which events
+	only  []string    // destinations; empty = all that are enabled
+	rate  int
+	dry   bool
+	asked json.RawMessage // the filter, for people
+}
+
+// selectionInput reads the body of a replay: filters stand at its top or inside filter.
+type selectionInput struct {
+	input
+	top, inner *object // inner is nil when there is none
+}
+
+func (a *API) newSelection(body []byte, account string) (*selection, *selectionInput) {
+	in := &selectionInput{}
+	in.top = in.newObject("", body)
+	in.inner = in.top.object("filter")
+	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
+	s.query.Endpoints = in.list("endpoint_id", "endpoint")
+	s.only = in.list("destination_id")
+	statuses := in.list("status")
+	s.query.Types = in.list("type")
+	in.times(a.now(), a.deps.IDs.Ahead(), &s.query)
+	in.top.whole("rate_per_second", 1, maxReplayRate, &s.rate)
+	in.top.flag("dry_run", &s.dry)
+	in.top.closed()
+	if in.inner != nil {
+		in.inner.closed()
+	}
+	s.query.Statuses = in.statuses(statuses)
+	in.types(s.query.Types)
+	if in.err == nil && len(s.query.Endpoints)+len(s.only)+len(s.query.Statuses)+len(s.query.Types) == 0 {
+		in.fail("", "name at least one of endpoint_id, destination_id, status, type: without one this would send everything again")
+	}
+	s.asked = asked(s.query.Endpoints, s.only, statuses, s.query.Types)
+	return s, in
+}
+
+// member finds a member by any of its names, at the top or inside filter.
+func (in *selectionInput) member(names ...string) (o *object, name string, raw []byte) {
+	for _, at := range []*object{in.top, in.inner} {
+		if at == nil {
+			continue
+		}
+		for _, n := range names {
+			value, ok := at.raw(n)
+			switch {
+			case !ok:
+			case o != nil:
+				at.fail(n, "stands beside %s; send one of them", o.param(name))
+			default:
+				o, name, raw = at, n, value
+			}
+		}
+	}
+	return o, name, raw
+}
+
+// list reads one value, several divided by commas, or an array of values. An empty one is refused: taken as absent,
+// as in a list, it would send what nobody meant.
+func (in *selectionInput) list(names ...string) (values []string) {
+	o, name, raw := in.member(names...)
+	if o == nil {
+		return nil
+	}
+	elements := [][]byte{raw}
+	if kindOf(raw) == kindArray {
+		elements = o.array(name, maxFilterValues)
+	}
+	for _, element := range elements {
+		text, good := stringOf(element)
+		if !good {
+			o.fail(name, "must be a string or an array of strings")
+			return nil
+		}
+		for part := range strings.SplitSeq(text, ",") {
+			if part = strings.TrimSpace(part); part == "" || len(part) > maxFilterValue {
+				o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the others", maxFilterValue)
+			}
+			values = append(values, part)
+		}
+	}
+	switch {
+	case in.err != nil:
+	case len(values) == 0:
+		o.fail(name, "must not be empty; leave it out to select by the others")
+	case len(values) > maxFilterValues:
+		o.fail(name, "may have at most %d values", maxFilterValues)
+	}
+	return values
+}
+
+// stringOf decodes a JSON string; false for anything else.
+func stringOf(raw []byte) (string, bool) {
+	if kindOf(raw) != kindString {
+		return "", false
+	}
+	text, err := web.String(raw)
+	return text, err == nil
+}
+
+// param is the name by which a member was sent, and its first one when it was not.
+func (in *selectionInput) param(names ...string) string {
+	if o, name, _ := in.member(names...); o != nil {
+		return o.param(name)
+	}
+	return names[0]
+}
+
+func (in *selectionInput) statuses(values []string) (statuses []event.Status) {
+	known := []event.Status{event.Pending, event.Retrying, event.Delivered, event.Failed, event.Skipped, event.Rejected}
+	for _, v := range values {
+		if !slices.Contains(known, event.Status(v)) {
+			in.fail(in.param("status"), "has %q, which is none of pending, retrying, delivered, failed, skipped, rejected", v)
+		}
+		statuses = append(statuses, event.Status(v))
+	}
+	return statuses
+}
+
+func (in *selectionInput) types(values []string) {
+	for _, t := range values {
+		if strings.Contains(strings.TrimSuffix(t, ".*"), "*") {
+			in.fail(in.param("type"), "has %q: a star may only end a type, as in order.*", t)
+		}
+	}
+}
+
+func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
+	o, name, raw := in.member(names...)
+	if o == nil {
+		return t, ""
+	}
+	text, _ := stringOf(raw)
+	t, good := parseTime(text)
+	if !good {
+		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z")
+	}
+	return t, o.param(name)
+}
+
+// times reads the window. Its upper edge is fixed here: the end of the present millisecond, or of the one of the
+// highest id that this node has made, for what was acknowledged before the call belongs to it.
+func (in *selectionInput) times(now time.Time, ahead time.Duration, q *event.Query) {
+	var sinceName, untilName string
+	edge := now.Add(max(ahead, 0)).Truncate(time.Millisecond).Add(time.Millisecond)
+	q.Since, sinceName = in.time("since", "from", "start")
+	q.Until, untilName = in.time("until", "to", "end")
+	longest := maxReplayWindow
+	switch {
+	case sinceName == "":
+		in.fail("since", "is required")
+	case untilName != "" && !q.Since.Before(q.Until):
+		in.fail(untilName, "must be later than since")
+	case !q.Since.Before(edge):
+		in.fail(sinceName, "must not be in the future")
+	case untilName == "" || q.Until.After(edge):
+		q.Until = edge
+		longest += windowGrace
+	}
+	if in.err == nil && q.Until.Sub(q.Since) > longest {
+		in.err = tooLarge(sinceName, "the window is longer than 31 days")
+	}
+}
+
+// tooLarge is the 400 of a selection that one call does not queue.
+func tooLarge(param, what string) error {
+	return &web.Error{Status: http.StatusBadRequest, Type: web.SelectionTooLarge, Param: param,
+		Message: what + ": narrow the selection, or recover failed deliveries with POST /v1/recoveries; nothing was queued"}
+}
+
+// asked is the filter of a run as it is shown.
+func asked(endpoints, destinations, statuses, types []string) json.RawMessage {
+	one := func(values []string) any {
+		switch len(values) {
+		case 0:
+			return nil
+		case 1:
+			return values[0]
+		}
+		return values
+	}
+	return filterText(struct {
+		Endpoint    any `json:"endpoint_id,omitempty"`
+		Destination any `json:"destination_id,omitempty"`
+		Status      any `json:"status,omitempty"`
+		Type        any `json:"type,omitempty"`
+	}{one(endpoints), one(destinations), one(statuses), one(types)})
+}
+
+func filterText(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode a filter: %v", err))
+	}
+	return text
+}
+
+// narrow finds the endpoints of the destinations that were named, and warns of endpoints that are not there.
+func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) error {
+	missing := slices.Clone(s.only)
+	belongs := func(e *control.Endpoint) bool {
+		before := len(missing)
+		missing = slices.DeleteFunc(missing, func(d string) bool { return e.Destination(d) != nil })
+		return len(missing) < before
+	}
+	for _, name := range s.query.Endpoints {
+		e := a.livingEndpoint(name, s.query.Account)
+		if e == nil {
+			in.warn(in.param("endpoint_id", "endpoint"), "there is no endpoint "+name+"; its events are delivered nowhere")
+			continue
+		}
+		belongs(e)
+	}
+	if len(s.query.Endpoints) == 0 && len(s.only) > 0 {
+		owners, err := a.owners(ctx, s.query.Account, func(e *control.Endpoint) (bool, bool) {
+			return belongs(e), len(missing) == 0
+		})
+		if err != nil {
+			return err
+		}
+		s.query.Endpoints = owners
+	}
+	if len(missing) > 0 {
+		return web.Invalid(in.param("destination_id"), "has %q, which is no destination of the endpoints that are selected", missing[0])
+	}
+	return nil
+}
+
+// ownersPage is how many endpoints are asked for at once.
+const ownersPage = 500
+
+// owners walks over the endpoints of an account until told to stop.
+func (a *API) owners(ctx context.Context, account string, is func(*control.Endpoint) (yes, enough bool)) (names []string, err error) {
+	for before, more := int64(0), true; more; {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var page []*control.Endpoint
+		page, more = a.deps.Config.Endpoints(account, before, ownersPage)
+		for _, e := range page {
+			yes, enough := is(e)
+			if yes {
+				names = append(names, e.ID)
+			}
+			if enough {
+				return names, nil
+			}
+			before = e.Seq
+		}
+	}
+	return names, nil
+}
+
+// livingEndpoint is the endpoint with that id, nil when the account has none.
+func (a *API) livingEndpoint(name, account string) *control.Endpoint {
+	e, presence := a.deps.Config.Endpoint(name)
+	if presence != control.Present || e.Account != account {
+		return nil
+	}
+	return e
+}

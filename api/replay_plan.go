@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Bounds of a page: what is read, sent and acknowledged before the next one. A single event may exceed them.
+const (
+	pageDeliveries = 500
+	pageBytes      = 16 << 20 // of bodies, each as often as it is delivered
+)
+
+// plan is a selection counted: which events go anywhere, and to how many destinations. It holds some 24 bytes for
+// each of them and no bodies.
+type plan struct {
+	picks      []pick // the oldest first
+	events     int
+	deliveries int
+	bytes      int64
+}
+
+// pick is an event that is delivered.
+type pick struct {
+	id     id.ID
+	size   uint32
+	copies uint16
+}
+
+// add counts an event that goes to n destinations.
+func (p *plan) add(e *event.Match, n int) error {
+	p.events++
+	p.deliveries += n
+	p.bytes += int64(n) * int64(e.Size)
+	switch {
+	case p.deliveries > maxReplayDeliveries:
+		return tooLarge("", fmt.Sprintf("the selection has more than %d deliveries", maxReplayDeliveries))
+	case p.bytes > maxReplayBytes:
+		return tooLarge("", "the bodies of the selection are more than 1 GiB, each counted for every delivery")
+	case p.events > maxReplayEvents:
+		return tooLarge("", fmt.Sprintf("more than %d events match", maxReplayEvents))
+	}
+	if n > 0 {
+		p.picks = append(p.picks, pick{id: e.ID, size: uint32(e.Size), copies: uint16(n)})
+	}
+	return nil
+}
+
+// nextPage cuts the first page off the picks.
+func nextPage(picks []pick) (page, rest []pick) {
+	deliveries, bytes := 0, 0
+	for i, p := range picks {
+		deliveries += int(p.copies)
+		bytes += int(p.copies) * int(p.size)
+		if i > 0 && (deliveries > pageDeliveries || bytes > pageBytes) {
+			return picks[:i], picks[i:]
+		}
+	}
+	return picks, nil
+}
+
+func idsOf(picks []pick) []id.ID {
+	ids := make([]id.ID, len(picks))
+	for i, p := range picks {
+		ids[i] = p.id
+	}
+	return ids
+}
+
+// plan counts what a selection sends. Bodies are read only where they decide: of rejected events, which are selected
+// when the present secrets accept them, and for filters on bodies. Duplicates are not selected: the event that they
+// repeat is, and each of them can be replayed by its id.
+func (a *API) plan(ctx context.Context, s *selection) (*plan, error) {
+	p := &plan{}
+	err := a.deps.Selection.Select(ctx, s.query, func(page []event.Match) error {
+		var unsure []pick
+		for i := range page {
+			if _, known := a.copies(s, &page[i]); !known {
+				unsure = append(unsure, pick{page[i].ID, uint32(page[i].Size), 1})
+			}
+		}
+		byBody, err := a.copiesByBody(ctx, s, unsure)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			n, known := a.copies(s, &page[i])
+			if !known {
+				n, known = byBody[page[i].ID]
+			}
+			if !known || page[i].Reason == event.Duplicate {
+				continue
+			}
+			if err := p.add(&page[i], n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	slices.Reverse(p.picks)
+	return p, err
+}
+
+// copies is to how many destinations an event goes, unless its body must be asked.
+func (a *API) copies(s *selection, e *event.Match) (n int, known bool) {
+	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+	switch {
+	case e.Reason == event.Duplicate: // not selected
+		return 0, true
+	case ep == nil:
+		return 0, e.Verdict != event.VerdictRejected
+	}
+	known = e.Verdict != event.VerdictRejected
+	for i := range ep.Destinations {
+		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) {
+			n++
+			known = known && !d.Filter.OnBody()
+		}
+	}
+	return n, known
+}
+
+// may reports whether a destination gets events of the selection at all.
+func (s *selection) may(d *control.Destination) bool {
+	return d.Enabled && (len(s.only) == 0 || slices.Contains(s.only, d.ID))
+}
+
+// copiesByBody is copies with the bodies. What is not selected, because it is still rejected, is not among them.
+func (a *API) copiesByBody(ctx context.Context, s *selection, unsure []pick) (map[id.ID]int, error) {
+	copies := make(map[id.ID]int, len(unsure))
+	for len(unsure) > 0 {
+		var page []pick
+		page, unsure = nextPage(unsure)
+		stored, err := a.deps.Selection.Stored(ctx, s.query.Account, idsOf(page))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range stored {
+			ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+			if ep == nil {
+				continue
+			}
+			if e.Verdict == event.VerdictRejected {
+				reason, err := a.deps.Reverify(ep, e.Event)
+				if err != nil {
+					return nil, err
+				}
+				if reason != "" {
+					continue
+				}
+			}
+			copies[e.ID] = len(s.targets(ep, e.Event))
+		}
+	}
+	return copies, nil
+}
+
+// targets are the destinations that an event goes to.
+func (s *selection) targets(ep *control.Endpoint, e *event.Event) (dests []string) {
+	for i := range ep.Destinations {
+		if d := &ep.Destinations[i]; s.may(d) && d.Filter.Matches(e.Type, e.Body) {
+			dests = append(dests, d.ID)
+		}
+	}
+	return dests
+}

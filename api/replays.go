@@ -1,0 +1,295 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	// pageTimeout bounds the wait for a page to be durable, readTimeout that for its events: together less than the
+	// silence after which a run counts as dead.
+	pageTimeout, readTimeout = 15 * time.Second, 10 * time.Second
+)
+
+// replayResult is the answer to a replay, whatever it selected.
+type replayResult struct {
+	Events    int       `json:"events"`
+	Queued    int       `json:"queued"`
+	RunID     *string   `json:"run_id"` // null when nothing was to be queued
+	Truncated bool      `json:"truncated"`
+	Warnings  []warning `json:"warnings,omitempty"`
+}
+
+// replayEvents queues a selection: first it is counted, behind a fence and without anything being queued; then its
+// run is written to the configuration log; then its deliveries are, page by page.
+func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	s, in := a.newSelection(body, key.Account)
+	if in.err != nil {
+		return in.err
+	}
+	if err := a.narrow(r.Context(), s, in); err != nil {
+		return err
+	}
+	if answered, err := a.answerEarlierRun(w, r, s.dry); answered || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), control.LongestRun)
+	defer cancel()
+	release, err := a.turn(ctx, s.query.Endpoints)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p, err := a.plan(ctx, s)
+	if err != nil {
+		return err
+	}
+	result := replayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
+	if p.events > 0 && p.deliveries == 0 {
+		result.Warnings = append(result.Warnings, warning{in.param("destination_id"), "no destination that is enabled now takes one of the events"})
+	}
+	if s.dry {
+		web.WriteJSON(w, http.StatusOK, result)
+		return nil
+	}
+	run, err := a.beginRun(ctx, r, s, p)
+	if err != nil {
+		return a.afterConflict(w, r, err)
+	}
+	if run, err = a.queuePlan(ctx, s, p, run); err != nil {
+		return err
+	}
+	result.Queued, result.RunID = run.Queued, &run.ID
+	web.WriteJSON(w, http.StatusOK, result)
+	return nil
+}
+
+// beginRun writes the run of a plan. While a run of another node is queueing for one of its endpoints it waits.
+func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*control.Run, error) {
+	name, err := a.runID(r)
+	if err != nil {
+		return nil, err
+	}
+	run := &control.Run{
+		Meta: control.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.asked,
+		Since: s.query.Since, Until: s.query.Until, State: control.RunQueueing, Events: p.events,
+	}
+	var added *control.Run
+	err = a.wait(ctx, func() (bool, error) {
+		added, err = a.deps.Runs.AddRun(ctx, run)
+		return !errors.Is(err, control.ErrBusy), err
+	})
+	return added, err
+}
+
+// queuer puts the deliveries of one run into the log.
+type queuer struct {
+	api   *API
+	s     *selection
+	run   *control.Run // its own copy, with what was acknowledged so far
+	began time.Time
+	sent  int // deliveries, for pacing
+}
+
+func (a *API) newQueuer(run *control.Run) *queuer {
+	own := *run
+	return &queuer{api: a, run: &own, began: a.now()}
+}
+
+// queuePlan queues all pages. After an error the run and the answer say how far it came.
+func (a *API) queuePlan(ctx context.Context, s *selection, p *plan, run *control.Run) (*control.Run, error) {
+	q := a.newQueuer(run)
+	q.s = s
+	for rest := p.picks; len(rest) > 0; {
+		var page []pick
+		page, rest = nextPage(rest)
+		if err := q.page(ctx, page); err != nil {
+			return nil, err
+		}
+	}
+	return q.note(ctx, func(r *control.Run) { r.State = control.RunQueued })
+}
+
+// page sends one page and notes it. The caller's going away ends the run between two pages: what was produced is
+// durable, whether somebody waits or not.
+func (q *queuer) page(ctx context.Context, page []pick) error {
+	works, err := q.works(ctx, page)
+	if err != nil {
+		return q.interrupted(ctx, err)
+	}
+	if err := q.produce(ctx, works); err != nil {
+		return err
+	}
+	reached := page[len(page)-1].id.Text(id.Event)
+	_, err = q.note(ctx, func(r *control.Run) { r.Reached = reached })
+	return err
+}
+
+// only sends the one page of a run.
+func (q *queuer) only(ctx context.Context, works []*event.Work) (*control.Run, error) {
+	if err := q.produce(ctx, works); err != nil {
+		return nil, err
+	}
+	return q.note(ctx, func(r *control.Run) { r.State = control.RunQueued })
+}
+
+// produce puts commands into the log and counts those that it has acknowledged.
+func (q *queuer) produce(ctx context.Context, works []*event.Work) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
+	defer cancel()
+	n, err := q.api.deps.Commands.Commands(ctx, works)
+	q.run.Queued += n
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stream.ErrFull): // the rest was not taken at all
+		return q.interrupted(ctx, err)
+	default:
+		// Some may be durable yet. The run is left as it is: whoever finds it without progress counts them.
+		return partial(q.run, err)
+	}
+}
+
+// works are the commands of a page.
+func (q *queuer) works(ctx context.Context, page []pick) ([]*event.Work, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	stored, err := q.api.deps.Selection.Stored(ctx, q.s.query.Account, idsOf(page))
+	if err != nil {
+		return nil, err
+	}
+	var works []*event.Work
+	for i := range stored {
+		e := &stored[i]
+		ep := q.api.livingEndpoint(e.Endpoint, q.s.query.Account)
+		if ep == nil { // deleted since it was counted
+			continue
+		}
+		for _, dest := range q.s.targets(ep, e.Event) {
+			due := q.began.Add(time.Duration(q.sent) * time.Second / time.Duration(q.s.rate))
+			works = append(works, commandOf(e.Event, e.Deliveries, dest, q.run.ID, due))
+			q.sent++
+		}
+	}
+	return works, nil
+}
+
+// errTaken means that another node took the run for dead.
+var errTaken = errors.New("the run made no progress for too long and was ended by another node")
+
+// note writes how far the run is, whether the caller is there or not; alter changes what else there is to say. An
+// error is an answer.
+func (q *queuer) note(ctx context.Context, alter func(*control.Run)) (*control.Run, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
+	defer cancel()
+	taken := false
+	run, err := q.api.deps.Runs.ChangeRun(ctx, q.run.ID, func(r *control.Run) error {
+		r.Queued = q.run.Queued // who took it for dead has counted without what came since
+		if taken = r.State != control.RunQueueing; !taken {
+			alter(r)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, partial(q.run, err)
+	case taken:
+		return nil, partial(q.run, errTaken)
+	}
+	return run, nil
+}
+
+// interrupted ends the run half-way and returns the answer that says so.
+func (q *queuer) interrupted(ctx context.Context, cause error) error {
+	if _, err := q.note(ctx, func(r *control.Run) { r.State = control.RunInterrupted }); err != nil {
+		cause = errors.Join(cause, err) // it is found without progress later
+	}
+	return partial(q.run, cause)
+}
+
+// partial is the answer of a run that ended half-way.
+func partial(run *control.Run, cause error) error {
+	var e *web.Error
+	if !errors.As(fault(cause), &e) {
+		e = web.From(cause)
+	}
+	half := *e
+	half.Run, half.Queued = run.ID, run.Queued
+	half.Message = "the replay ended half-way: what it had queued is delivered; look at the run before you select again"
+	return &half
+}
+
+// commandOf asks for one delivery of an event that may have been delivered before.
+func commandOf(e *event.Event, deliveries []event.Delivery, dest, run string, due time.Time) *event.Work {
+	w := &event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: due, Run: run}
+	w.Prior, w.PriorReason = prior(deliveries, dest)
+	return w
+}
+
+// prior is what a skip of the replay restores; empty for a delivery that is new or not at its end.
+func prior(deliveries []event.Delivery, dest string) (event.Status, event.Reason) {
+	for i := range deliveries {
+		if x := &deliveries[i]; x.Destination == dest && x.Status.Terminal() {
+			return x.Status, x.Reason
+		}
+	}
+	return "", ""
+}
+
+// answerEarlierRun answers a repeat whose first call has begun a run, in whatever state that is: nothing is queued
+// twice. A dry run has none.
+func (a *API) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool) (answered bool, err error) {
+	c := callOf(r)
+	if c == nil || !c.again || dry {
+		return false, nil
+	}
+	err = a.wait(r.Context(), func() (bool, error) {
+		run, _ := a.deps.Runs.ReplayRun(c.subject.Text(id.Run))
+		switch {
+		case run == nil:
+			return true, nil // to begin it is conditional: of two calls that do now one goes on
+		case run.State == control.RunQueueing:
+			return false, errStillRunning()
+		}
+		answered = true
+		return true, answerRun(w, run)
+	})
+	return answered, err
+}
+
+// answerRun is what the call of a run came to.
+func answerRun(w http.ResponseWriter, run *control.Run) error {
+	switch run.State {
+	case control.RunQueueing:
+		return errStillRunning()
+	case control.RunInterrupted:
+		return partial(run, web.Away(nil, ""))
+	}
+	web.WriteJSON(w, http.StatusOK, replayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
+	return nil
+}
+
+// afterConflict is the answer when the run could not be begun: another call under the key has, or another run
+// is queueing.
+func (a *API) afterConflict(w http.ResponseWriter, r *http.Request, err error) error {
+	c := callOf(r)
+	if c == nil || !errors.Is(err, control.ErrConflict) {
+		return err
+	}
+	if run, _ := a.deps.Runs.ReplayRun(c.subject.Text(id.Run)); run != nil {
+		return answerRun(w, run)
+	}
+	return err
+}

@@ -1,0 +1,485 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// since is a window that begins an hour ago.
+func since() string { return time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) }
+
+// counted checks events and queued of a replay.
+func (a *answer) counted(events, queued int) *answer {
+	a.t.Helper()
+	if a.want(200).get("events") != float64(events) || a.get("queued") != float64(queued) || a.get("truncated") != false {
+		a.t.Fatalf("want %d events, %d queued: %s", events, queued, a.raw)
+	}
+	return a
+}
+
+// TestReplaySelection: every matching event goes to each destination that is enabled now and whose filter matches.
+func TestReplaySelection(t *testing.T) {
+	c := newClient(t)
+	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
+		{"url":"https://c.example","filter":{"types":["order.*"]}},{"url":"https://d.example","filter":{"body":{"data.n":1}}}]}`).want(201)
+	ep := created.text("id")
+	first, disabled, typed, byBody := created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id"), created.text("destinations.3.id")
+	send := func(body string) string {
+		return c.do("POST", "/v1/endpoints/"+ep+"/events", body).want(202).text("id")
+	}
+	plain, order, one := send(`{"type":"a.b","data":{}}`), send(`{"type":"order.paid","data":{"n":2}}`), send(`{"type":"a.b","data":{"n":1}}`)
+	duplicate, rejected := send(`{"type":"a.b","data":{}}`), send(`{"type":"a.b","data":{"n":1}}`)
+	c.fake.events[mustID(t, duplicate)].Reason = event.Duplicate
+	c.fake.events[mustID(t, rejected)].Verdict = event.VerdictRejected
+	c.fake.details[mustID(t, one)] = func(d *event.Detail) {
+		d.Deliveries = []event.Delivery{{Destination: first, Status: event.Failed, Reason: event.AttemptsExhausted}, {Destination: byBody, Status: event.Retrying}}
+	}
+
+	body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}
+	dry := c.do("POST", "/v1/replays", body).counted(3, 5)
+	if dry.get("run_id") != nil || len(c.fake.commands) > 0 || !strings.Contains(string(dry.raw), `"run_id":null`) {
+		t.Fatalf("a dry run: %s, %d commands", dry.raw, len(c.fake.commands))
+	}
+	body["dry_run"], body["rate_per_second"] = false, 100
+	began := time.Now()
+	a := c.do("POST", "/v1/replays", body).counted(3, 5)
+	want := []struct {
+		event, dest string
+		prior       event.Status
+		reason      event.Reason
+	}{{plain, first, "", ""}, {order, first, "", ""}, {order, typed, "", ""}, {one, first, event.Failed, event.AttemptsExhausted}, {one, byBody, "", ""}}
+	for i, w := range c.fake.commands {
+		if w.Event.ID.Text(id.Event) != want[i].event || w.Dest != want[i].dest || w.Prior != want[i].prior || w.PriorReason != want[i].reason ||
+			w.Run != a.text("run_id") || w.Trigger != event.TriggerReplay || w.Attempt != 1 || len(w.Event.Body) == 0 {
+			t.Errorf("command %d: %+v, want %+v", i, w, want[i])
+		}
+		if gap := w.Due.Sub(c.fake.commands[0].Due); gap != time.Duration(i)*10*time.Millisecond {
+			t.Errorf("command %d is due %v after the first", i, gap)
+		}
+	}
+	if due := c.fake.commands[0].Due; due.Before(began.Add(-time.Millisecond)) || due.After(time.Now()) {
+		t.Errorf("the first is due at %v", due)
+	}
+	// Narrowed, also to one that was not there when the events came; its endpoint is found.
+	c.fake.commands = nil
+	c.do("POST", "/v1/replays", map[string]any{"destination_id": []string{typed, disabled}, "since": since()}).counted(3, 1)
+	if len(c.fake.commands) != 1 || c.fake.commands[0].Dest != typed {
+		t.Errorf("%+v", c.fake.commands)
+	}
+	none := c.do("POST", "/v1/replays", map[string]any{"destination_id": disabled, "since": since()}).counted(3, 0)
+	if none.text("warnings.0.param") != "destination_id" || none.text("run_id") == "" {
+		t.Errorf("%s", none.raw)
+	}
+	// The rejected event is selected when its signature passes now.
+	good := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+	})
+	good.fake.events = c.fake.events
+	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).counted(4, 7)
+	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "status": "rejected", "since": since()}).counted(1, 2)
+	// What is unknown or deleted selects nothing, or delivers nothing, and says so.
+	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).counted(0, 0)
+	if gone.text("warnings.0.param") != "endpoint_id" {
+		t.Errorf("%s", gone.raw)
+	}
+	c.do("DELETE", "/v1/endpoints/"+ep, nil).want(200)
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).counted(3, 0)
+}
+
+func mustID(t testing.TB, name string) id.ID {
+	t.Helper()
+	d, err := id.Parse(id.Event, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestReplayFilter: where a filter stands, how it is called, and what is refused.
+func TestReplayFilter(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(nil)
+	ep, dest := created.text("id"), created.text("destinations.0.id")
+	other := c.endpoint(nil).text("id")
+	asked := func(body string) event.Query {
+		t.Helper()
+		c.fake.queries = nil
+		c.do("POST", "/v1/replays", body).want(200)
+		return c.fake.queries[0]
+	}
+	from := time.Now().Add(-24 * time.Hour).UTC().Truncate(time.Second)
+	stamp := from.Format(time.RFC3339)
+	for _, body := range []string{
+		`{"endpoint_id":"%s","status":"failed","type":"order.*","since":"%s","until":"2100-01-01"}`,
+		`{"filter":{"endpoint":"%s","status":["failed"],"type":["order.*"],"from":"%s"}}`,
+		`{"filter":{"endpoint_id":["%s"],"status":"failed,failed"},"type":"order.*","start":"%s"}`,
+	} {
+		q := asked(fmt.Sprintf(body, ep, stamp))
+		if !slices.Equal(q.Endpoints, []string{ep}) || q.Statuses[0] != event.Failed || !slices.Equal(q.Types, []string{"order.*"}) || !q.Since.Equal(from) ||
+			len(q.Destinations) > 0 || time.Since(q.Until) > 5*time.Second || time.Until(q.Until) > time.Second {
+			t.Errorf("%s: %+v", body, q)
+		}
+	}
+	if q := asked(`{"endpoint_id":"` + ep + `,` + other + `","since":"` + stamp + `","to":"` + from.Add(time.Minute).Format(time.RFC3339) + `"}`); len(q.Endpoints) != 2 || !q.Until.Equal(from.Add(time.Minute)) {
+		t.Errorf("%+v", q)
+	}
+	if q := asked(`{"status":"failed","since":"` + stamp + `"}`); len(q.Endpoints) != 0 {
+		t.Errorf("%+v", q)
+	}
+	bad := func(body, kind, param string) {
+		t.Helper()
+		c.fake.queries = nil
+		c.do("POST", "/v1/replays", strings.ReplaceAll(strings.ReplaceAll(body, "EP", ep), "NOW", stamp)).wantError(400, kind, param)
+		if len(c.fake.queries) > 0 {
+			t.Errorf("%s was selected", body)
+		}
+	}
+	const invalid = "invalid_request"
+	bad(`{}`, invalid, "since")
+	bad(`[]`, invalid, "")
+	bad(`{"endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":"NOW"}`, invalid, "")
+	bad(`{"since":"NOW","filter":null}`, invalid, "")
+	bad(`{"since":"NOW","filter":"failed"}`, invalid, "filter")
+	bad(`{"since":"NOW","filter":{"status":"failed","since":"NOW"}}`, invalid, "filter.since")
+	bad(`{"since":"NOW","endpoint_id":"EP","filter":{"endpoint":"EP"}}`, invalid, "filter.endpoint")
+	bad(`{"since":"NOW","endpoint_id":"EP","endpoint":"EP"}`, invalid, "endpoint")
+	bad(`{"since":"NOW","from":"NOW","endpoint_id":"EP"}`, invalid, "from")
+	bad(`{"since":"NOW","endpont_id":"EP"}`, invalid, "endpont_id")
+	bad(`{"since":"NOW","endpoint_id":"EP","source":"api"}`, invalid, "source")
+	bad(`{"since":"NOW","endpoint_id":"EP","filter":{"run_id":"x"}}`, invalid, "filter.run_id")
+	bad(`{"since":"NOW","filter":{"endpoint_id":"EP","rate_per_second":5}}`, invalid, "filter.rate_per_second")
+	for _, empty := range []string{`""`, `[]`, `null`, `5`, `[""]`, `["EP",""]`, `"EP,"`, `[["EP"]]`, `{"id":"EP"}`, `"` + strings.Repeat("x", 257) + `"`, `["` + strings.Repeat(`x","`, 100) + `x"]`} {
+		bad(`{"since":"NOW","type":"a","endpoint_id":`+empty+`}`, invalid, "endpoint_id")
+	}
+	bad(`{"since":"NOW","status":"done"}`, invalid, "status")
+	bad(`{"since":"NOW","status":"held"}`, invalid, "status")
+	bad(`{"since":"NOW","filter":{"status":["failed","done"]}}`, invalid, "filter.status")
+	bad(`{"since":"NOW","type":"*"}`, invalid, "type")
+	bad(`{"since":"NOW","type":"or*er.*"}`, invalid, "type")
+	bad(`{"since":"yesterday","endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":5,"endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":"2100-01-01","endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":"NOW","until":"NOW","endpoint_id":"EP"}`, invalid, "until")
+	bad(`{"since":"NOW","until":"2020-01-01","endpoint_id":"EP"}`, invalid, "until")
+	bad(`{"since":"NOW","endpoint_id":"EP","dry_run":"yes"}`, invalid, "dry_run")
+	for _, rate := range []string{"0", "101", "1.5", "5e0", `"5"`, "null", "-1"} {
+		bad(`{"since":"NOW","endpoint_id":"EP","rate_per_second":`+rate+`}`, invalid, "rate_per_second")
+	}
+	for _, rate := range []string{"1", "100"} {
+		asked(strings.ReplaceAll(`{"since":"`+stamp+`","endpoint_id":"EP","rate_per_second":`+rate+`}`, "EP", ep))
+	}
+	bad(`{"since":"NOW","destination_id":"dst_nope"}`, invalid, "destination_id")
+	bad(`{"since":"NOW","endpoint_id":"`+other+`","filter":{"destination_id":"`+dest+`"}}`, invalid, "filter.destination_id")
+	hint := c.do("POST", "/v1/replays", `{"since":"`+stamp+`","statu":"failed"}`).wantError(400, invalid, "statu")
+	if !strings.Contains(hint.text("error.message"), "did you mean status?") {
+		t.Errorf("%s", hint.raw)
+	}
+}
+
+// TestReplayBounds: 31 days, 100,000 deliveries, 1 GiB of bodies, at the bound and beyond it.
+func TestReplayBounds(t *testing.T) {
+	c := newClient(t)
+	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example","https://b.example"]}`).want(201)
+	ep := created.text("id")
+	from := time.Now().UTC().Add(-40 * 24 * time.Hour).Truncate(time.Second)
+	window := func(d time.Duration) *answer {
+		return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": from.Format(time.RFC3339Nano), "until": from.Add(d).Format(time.RFC3339Nano), "dry_run": true})
+	}
+	window(31 * 24 * time.Hour).want(200)
+	window(31*24*time.Hour+time.Millisecond).wantError(400, "selection_too_large", "since")
+	now := func(ago time.Duration) *answer {
+		return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": time.Now().UTC().Add(-ago).Format(time.RFC3339Nano), "dry_run": true})
+	}
+	now(31 * 24 * time.Hour).want(200) // as a caller counts it
+	now(31*24*time.Hour+2*time.Minute).wantError(400, "selection_too_large", "since")
+
+	selecting := func(n, size int, dest string) *answer {
+		c.fake.SelectFunc = func(_ context.Context, _ event.Query, page func([]event.Match) error) error {
+			all := make([]event.Match, n)
+			for i := range all {
+				all[i] = event.Match{ID: id.Lowest(time.UnixMilli(int64(1e12 - i))), Endpoint: ep, Type: "a", Verdict: event.VerdictUnverified, Size: size}
+			}
+			for chunk := range slices.Chunk(all, 4000) {
+				if err := page(chunk); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}
+		if dest != "" {
+			body["destination_id"] = dest
+		}
+		return c.do("POST", "/v1/replays", body)
+	}
+	one := created.text("destinations.0.id")
+	selecting(50_000, 1, "").counted(50_000, 100_000)
+	selecting(50_001, 1, "").wantError(400, "selection_too_large", "")
+	selecting(100_000, 1, one).counted(100_000, 100_000)
+	over := selecting(100_001, 1, one).wantError(400, "selection_too_large", "")
+	if !strings.Contains(over.text("error.message"), "/v1/recoveries") {
+		t.Errorf("%s", over.raw)
+	}
+	selecting(1024, 512<<10, "").counted(1024, 2048) // 1 GiB
+	selecting(1024, 512<<10+1, "").wantError(400, "selection_too_large", "")
+	// Those that go nowhere are bounded as well.
+	c.do("PATCH", "/v1/endpoints/"+ep, `{"destinations":[{"url":"https://a.example","enabled":false},{"url":"https://b.example","enabled":false}]}`).want(200)
+	selecting(1_000_000, 1, "").counted(1_000_000, 0)
+	selecting(1_000_001, 1, "").wantError(400, "selection_too_large", "")
+	if len(c.fake.commands) > 0 {
+		t.Errorf("%d commands", len(c.fake.commands))
+	}
+}
+
+// TestReplayPages: pages are acknowledged one after the other, and the run says how far it is.
+func TestReplayPages(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	const events = 1203
+	for range events {
+		c.send(ep)
+	}
+	var noted []int
+	var last string
+	c.fake.CommandFunc = func(_ context.Context, w *event.Work) error {
+		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 || run.State != control.RunQueueing {
+			t.Fatalf("before command %d the run says %d, %s", len(c.fake.commands), run.Queued, run.State)
+		} else if run.Reached != last {
+			last = run.Reached
+			noted = append(noted, run.Queued)
+		}
+		return nil
+	}
+	a := c.do("POST", "/v1/replays", map[string]any{"filter": map[string]any{"endpoint_id": ep}, "since": since()}).counted(events, events)
+	if !slices.Equal(noted, []int{500, 1000}) {
+		t.Errorf("noted %v", noted)
+	}
+	c.fake.RunCountsFunc = func(runs []string) (map[string]event.RecoveryCounts, time.Time, error) {
+		return map[string]event.RecoveryCounts{a.text("run_id"): {Delivered: 200, Failed: 2, Skipped: 1}}, time.Time{}, nil
+	}
+	run := c.do("GET", "/v1/replays/"+a.text("run_id"), nil).want(200)
+	for name, want := range map[string]any{
+		"run_id": a.text("run_id"), "object": "replay_run", "state": "queued", "events": float64(events), "queued": float64(events),
+		"delivered": 200.0, "failed": 2.0, "skipped": 1.0, "filter.endpoint_id": ep,
+	} {
+		if run.get(name) != want {
+			t.Errorf("%s: %v, want %v", name, run.get(name), want)
+		}
+	}
+	if len(run.Body) != 12 || run.text("since") > run.text("until") || run.text("created_at") < run.text("until")[:19] {
+		t.Errorf("%s", run.raw)
+	}
+}
+
+// TestReplayEndsHalfWay: the answer and the run say what is queued.
+func TestReplayEndsHalfWay(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	const events = 700
+	for range events {
+		c.send(ep)
+	}
+	body := map[string]any{"endpoint_id": ep, "since": since()}
+	check := func(a *answer, status, queued int, state control.RunState) {
+		t.Helper()
+		if a.want(status).get("error.queued") != float64(queued) {
+			t.Fatalf("want %d queued: %s", queued, a.raw)
+		}
+		if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != state || state == control.RunInterrupted && run.Queued != queued {
+			t.Fatalf("want %s with %d: %+v", state, queued, run)
+		}
+	}
+	refuseAt := func(n int, err error) {
+		c.fake.commands = nil
+		c.fake.CommandFunc = func(context.Context, *event.Work) error {
+			if len(c.fake.commands) == n {
+				return err
+			}
+			return nil
+		}
+	}
+	refuseAt(600, fmt.Errorf("produce: %w", stream.ErrFull))
+	check(c.do("POST", "/v1/replays", body), 503, 600, control.RunInterrupted)
+	refuseAt(0, fmt.Errorf("produce: %w", stream.ErrFull))
+	check(c.do("POST", "/v1/replays", body), 503, 0, control.RunInterrupted)
+	c.fake.CommandFunc = nil
+	calls := 0
+	c.fake.StoredFunc = func(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error) {
+		if calls++; calls == 2 {
+			return nil, event.ErrUnavailable
+		}
+		stored := make([]event.Stored, len(ids))
+		for i, d := range ids {
+			stored[i].Event = c.fake.events[d]
+		}
+		return stored, nil
+	}
+	check(c.do("POST", "/v1/replays", body), 503, 500, control.RunInterrupted)
+	c.fake.StoredFunc = nil
+	// The caller leaves during the first page: that page is queued, the next one is not.
+	ctx, leave := context.WithCancel(t.Context())
+	c.fake.commands = nil
+	c.fake.CommandFunc = func(ctx context.Context, _ *event.Work) error {
+		if leave(); ctx.Err() != nil {
+			t.Error("the page ended with its caller")
+		}
+		return nil
+	}
+	before := len(c.fake.queries)
+	c.fake.StoredFunc = func(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		stored := make([]event.Stored, len(ids))
+		for i, d := range ids {
+			stored[i].Event = c.fake.events[d]
+		}
+		return stored, nil
+	}
+	left := c.doCtx(ctx, "POST", "/v1/replays", body)
+	check(left, left.Status, 500, control.RunInterrupted)
+	if len(c.fake.commands) != 500 || len(c.fake.queries) != before+1 {
+		t.Errorf("%d commands", len(c.fake.commands))
+	}
+	c.fake.StoredFunc = nil
+	// Nobody knows what became of a page: the run stays as it is, until it is counted.
+	refuseAt(650, errors.New("connection lost"))
+	check(c.do("POST", "/v1/replays", body), 500, 650, control.RunQueueing)
+	// A store that is behind: nothing was begun.
+	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
+	if a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": c.endpoint(nil).text("id"), "since": since()}).wantError(503, "unavailable", ""); a.get("error.run_id") != nil {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+// TestOneReplayPerEndpoint: the second waits, and is told when that takes too long; other endpoints do not wait.
+func TestOneReplayPerEndpoint(t *testing.T) {
+	c := newClient(t)
+	ep, other := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")
+	c.send(ep)
+	c.send(other)
+	var running, most atomic.Int32
+	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error {
+		most.Store(max(most.Load(), running.Add(1)))
+		time.Sleep(100 * time.Millisecond)
+		running.Add(-1)
+		return nil
+	}
+	replay := func(body map[string]any) *answer {
+		body["since"] = since()
+		return c.do("POST", "/v1/replays", body)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { replay(map[string]any{"endpoint_id": ep}).want(200) })
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d ran at once", most.Load())
+	}
+}
+
+// TestReplayWaitsFiveSeconds for another of the same endpoint, or of all, and not for those of other endpoints.
+func TestReplayWaitsFiveSeconds(t *testing.T) {
+	ep, _ := configuration.Endpoint(newClient(t).endpoint(nil).text("id"))
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, withConfig(frozen{configuration, ep}))
+		hold := make(chan struct{})
+		c.fake.SelectFunc = func(_ context.Context, q event.Query, _ func([]event.Match) error) error {
+			if len(q.Statuses) > 0 {
+				<-hold
+			}
+			return nil
+		}
+		replay := func(body map[string]any) *answer {
+			body["since"], body["dry_run"] = since(), true
+			return c.do("POST", "/v1/replays", body)
+		}
+		var all sync.WaitGroup
+		all.Go(func() { replay(map[string]any{"endpoint_id": "ep_1", "status": "failed"}).want(200) })
+		synctest.Wait()
+		replay(map[string]any{"endpoint_id": "ep_2"}).want(200)
+		began := time.Now()
+		for _, body := range []map[string]any{{"endpoint_id": []string{"ep_1", "ep_2"}}, {"type": "a.b"}} {
+			all.Go(func() {
+				a := replay(body).wantError(429, "rate_limited", "")
+				if waited := time.Since(began); waited != 5*time.Second || a.Header.Get("Retry-After") != "1" {
+					t.Errorf("%v: refused after %v, Retry-After %q", body, waited, a.Header.Get("Retry-After"))
+				}
+			})
+		}
+		time.Sleep(6 * time.Second)
+		all.Go(func() { replay(map[string]any{"endpoint_id": "ep_1"}).want(200) })
+		time.Sleep(time.Second)
+		close(hold)
+		all.Wait()
+		if waited := time.Since(began); waited > 8*time.Second {
+			t.Errorf("it went on after %v", waited)
+		}
+	})
+}
+
+// TestRunsAreListed newest first, by endpoint and state, with their counts; what has ended for good is counted once.
+func TestRunsAreListed(t *testing.T) {
+	c := newClient(t)
+	ep, other := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")
+	c.fake.RunCountsFunc = func(runs []string) (map[string]event.RecoveryCounts, time.Time, error) {
+		counts := map[string]event.RecoveryCounts{}
+		for i, run := range runs {
+			counts[run] = event.RecoveryCounts{Delivered: i}
+		}
+		return counts, time.Time{}, nil
+	}
+	var runs []string
+	for range 3 {
+		runs = append(runs, c.do("POST", "/v1/events/"+c.send(ep)+"/replay", nil).want(200).text("run_id"))
+	}
+	runs = append(runs, c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).want(200).text("run_id"))
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": other, "since": since()}).want(200)
+	page := c.do("GET", "/v1/replays?limit=3&state=queued,interrupted&endpoint_id="+ep, nil).want(200)
+	if page.text("data.0.run_id") != runs[3] || page.text("data.1.run_id") != runs[2] || page.get("data.3") != nil || page.get("data.1.delivered") != 1.0 {
+		t.Fatalf("%s", page.raw)
+	}
+	if !strings.HasPrefix(page.text("data.1.filter.event_id"), "evt_") || len(page.Body) != 2 {
+		t.Errorf("%s", page.raw)
+	}
+	rest := c.do("GET", "/v1/replays?limit=3&state=interrupted,queued&endpoint="+ep+"&cursor="+page.text("next_cursor"), nil).want(200)
+	if rest.text("data.0.run_id") != runs[0] || rest.get("data.1") != nil || rest.get("next_cursor") != nil {
+		t.Fatalf("%s", rest.raw)
+	}
+	if c.do("GET", "/v1/replays?state=queueing&endpoint_id="+ep, nil).want(200).get("data.0") != nil {
+		t.Error("a run is queueing")
+	}
+	c.do("GET", "/v1/replays?cursor="+page.text("next_cursor"), nil).wantError(400, "invalid_request", "cursor")
+	c.do("GET", "/v1/replays?state=done", nil).wantError(400, "invalid_request", "state")
+	c.do("GET", "/v1/replays?status=queued", nil).wantError(400, "invalid_request", "status")
+	c.do("GET", "/v1/replays?limit=0", nil).wantError(400, "invalid_request", "limit")
+	for _, name := range []string{"run_nope", ep, "run_01m7w6h6kk00r00w2s1cbs4f8h"} {
+		c.do("GET", "/v1/replays/"+name, nil).wantError(404, "not_found", "")
+	}
+	c.fake.RunCountsFunc = func([]string) (map[string]event.RecoveryCounts, time.Time, error) {
+		return nil, time.Unix(1e9, 0), nil
+	}
+	if c.do("GET", "/v1/replays/"+runs[3], nil).want(200).Header.Get("Relay-Data-As-Of") == "" {
+		t.Error("a store that is behind")
+	}
+	c.fake.RunCountsFunc = func([]string) (map[string]event.RecoveryCounts, time.Time, error) {
+		return nil, time.Time{}, event.ErrUnavailable
+	}
+	c.do("GET", "/v1/replays/"+runs[3], nil).wantError(503, "unavailable", "")
+}
