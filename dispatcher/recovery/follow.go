@@ -152,7 +152,7 @@ func (f *follower) end(ctx context.Context, job *control.Recovery, state control
 func (f *follower) unavailable(job *control.Recovery) bool {
 	ep, presence := f.Endpoints.Endpoint(job.Endpoint)
 	if presence != control.Present {
-		return presence == control.Deleted
+		return presence == control.Deleted && job.Sendable > 0
 	}
 	for _, d := range job.Destinations {
 		if dest := ep.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {

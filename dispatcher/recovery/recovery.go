@@ -12,6 +12,12 @@
 // heard of, and goes on. While the store is away, or behind, a job waits.
 //
 // Run owns every goroutine: one for each job that something is to be done for, a thousand at most for an account.
+//
+// Invariants, each with its test:
+//   - every way from state to state (TestLife and the tests after it);
+//   - of an action and the runner, or of two runners, one wins (TestCancelRacesReservation, TestStaleOwner; api.TestContinueRacesCancel);
+//   - nothing is submitted before its page is reserved, and all that is reserved is submitted (TestTakeover);
+//   - a failure stops the job, a deadline ends it in every state (TestFailureStops, TestDeadline).
 package recovery
 
 import (

@@ -1,0 +1,195 @@
+package recovery
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// The owner dies at every step in turn. The next one goes on: everything is submitted, and at most one page twice.
+func TestTakeover(t *testing.T) {
+	for _, step := range []string{"select", "update", "work", "submit", "counts", "caught"} {
+		for nth := int32(1); nth <= 6; nth++ {
+			bubble(t, 450, func(w *world) {
+				var calls atomic.Int32
+				died := make(chan struct{})
+				w.Before = func(s string) error {
+					if s == step && calls.Add(1) == nth {
+						close(died)
+					}
+					select {
+					case <-died: // a node that is dead does nothing more
+						return errors.New("dead")
+					default:
+						return nil
+					}
+				}
+				stop := w.runner()
+				job := w.add(func(j *control.Recovery) { j.Destination = "dst_a" })
+				live := func() {
+					for range 2000 {
+						synctest.Wait()
+						switch j, _ := w.Recovery(job); {
+						case j.State == control.RecoveryReady:
+							w.actIf(job, control.RecoveryReady, canary)
+						case j.State == control.RecoveryAwaitingApproval:
+							w.actIf(job, control.RecoveryAwaitingApproval, goOn)
+						case j.State.Ended():
+							return
+						}
+						select {
+						case <-died:
+							return
+						case <-time.After(10 * time.Millisecond):
+						}
+					}
+				}
+				live()
+				stop()
+				w.Before, died = nil, make(chan struct{})
+				if j, _ := w.Recovery(job); j.State == control.RecoveryFailed {
+					return // it died of what no store says
+				}
+				w.runner()
+				live()
+				j := w.becomes(job, control.RecoveryCompleted, 10*time.Second)
+				items, times := w.submitted(job)
+				if j.Delivered != 450 || items != 450 || times > 450+200 {
+					t.Errorf("killed at %s %d: %d items submitted %d times, %+v", step, nth, items, times, j)
+				}
+			})
+		}
+	}
+}
+
+// actIf acts as a client does: only if the job is in the state.
+func (w *world) actIf(job string, state control.RecoveryState, change func(*control.Recovery)) {
+	before := w.Before
+	w.Before = nil // the client is not dead
+	defer func() { w.Before = before }()
+	_, _ = w.UpdateRecovery(w.Context(), job, func(j *control.Recovery) error {
+		if j.State == state {
+			change(j)
+		}
+		return nil
+	})
+}
+
+// Two nodes believe that they own a job. Pages are reserved once each, and what both submit is not much.
+func TestStaleOwner(t *testing.T) {
+	bubble(t, 450, func(w *world) {
+		w.runner()
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryAwaitingApproval, 2*time.Second)
+		w.act(job, goOn)
+		w.becomes(job, control.RecoveryCompleted, 20*time.Second)
+		if items, times := w.submitted(job); items != 450 || times > 450+200 {
+			t.Errorf("%d items were submitted %d times", items, times)
+		}
+		for i := 1; i < len(w.reserved); i++ {
+			if n := w.reserved[i] - w.reserved[i-1]; n < 1 || n > 200 {
+				t.Errorf("pages end at %v", w.reserved)
+			}
+		}
+	})
+}
+
+// A cancel comes in the middle of a reservation: one of them wins. If it is the cancel, nothing is submitted.
+func TestCancelRacesReservation(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		bubble(t, 100, func(w *world) {
+			w.runner()
+			job := w.ready()
+			w.act(job, canary)
+			w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+			var once sync.Once
+			at := "submit"
+			if first {
+				at = "update"
+			}
+			w.Before = func(step string) error {
+				if step == at {
+					once.Do(func() {
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						j := *w.jobs[job]
+						cancel(&j)
+						w.put(&j)
+					})
+				}
+				return nil
+			}
+			w.actIf(job, control.RecoveryAwaitingApproval, goOn)
+			j := w.becomes(job, control.RecoveryCancelled, 20*time.Second)
+			items, _ := w.submitted(job)
+			if first && (items != 5 || j.Reserved != 5) || !first && (items != 100 || j.Skipped < 90) || j.Delivered+j.Skipped != j.Reserved {
+				t.Errorf("cancelled first: %v; %d were submitted, and the job is %+v", first, items, j)
+			}
+		})
+	}
+}
+
+// A job that begins while another one sends to the same destination waits for it.
+func TestOneJobSendsAtATime(t *testing.T) {
+	bubble(t, 6, func(w *world) {
+		w.runner()
+		one, two := w.ready(), w.ready()
+		w.act(one, func(j *control.Recovery) { canary(j); j.Canary.Total, j.RatePerSecond = 5, 1 })
+		time.Sleep(time.Millisecond)
+		w.act(two, canary)
+		time.Sleep(2 * time.Second)
+		if items, _ := w.submitted(two); items > 0 {
+			t.Errorf("the second job has submitted %d items beside the first", items)
+		}
+		w.becomes(one, control.RecoveryAwaitingApproval, 10*time.Second)
+		w.becomes(two, control.RecoveryAwaitingApproval, 10*time.Second)
+	})
+}
+
+// Jobs are run by who owns the endpoint's partition, and forgotten by it after 30 days.
+func TestOwnership(t *testing.T) {
+	bubble(t, 1, func(w *world) {
+		w.runner()
+		w.change(func(ep *control.Endpoint) { ep.Partition = 2 })
+		job := w.add()
+		time.Sleep(time.Minute)
+		if j, _ := w.Recovery(job); j.State != control.RecoveryPreparing {
+			t.Errorf("a job of another node's partition is %s", j.State)
+		}
+		w.change(func(ep *control.Endpoint) { ep.Partition = 1 }) // it was moved here
+		w.becomes(job, control.RecoveryReady, 10*time.Second)
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryCompleted, time.Second)
+		j, _ := w.Recovery(job)
+		time.Sleep(time.Until(j.CreatedAt.Add(control.RecoveryHistory - time.Minute)))
+		if len(w.forgotten) > 0 {
+			t.Error("the job was forgotten before its history was over")
+		}
+		time.Sleep(2 * time.Minute)
+		if len(w.forgotten) != 1 {
+			t.Error("the job was not forgotten after 30 days")
+		}
+	})
+}
+
+func TestNewNeedsItsDependencies(t *testing.T) {
+	if _, err := New(Deps{}); err == nil {
+		t.Error("a runner without dependencies")
+	}
+}
+
+// A page is ten seconds' worth, within bounds.
+func TestPageOf(t *testing.T) {
+	for rate, want := range map[int]int{1: 10, 2: 20, 19: 190, 20: 200, 100: 200} {
+		if got := pageOf(&control.Recovery{RatePerSecond: rate}); got != want {
+			t.Errorf("a page at %d a second has %d items, want %d", rate, got, want)
+		}
+	}
+}

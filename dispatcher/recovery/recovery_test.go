@@ -1,0 +1,321 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func bubble(t *testing.T, failed int, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t, failed)) })
+}
+
+// A job from its making to its end.
+func TestLife(t *testing.T) {
+	bubble(t, 450, func(w *world) {
+		w.runner()
+		job := w.ready()
+		if items, _ := w.submitted(job); items > 0 {
+			t.Fatalf("the preparation has submitted %d items", items)
+		}
+		w.act(job, canary)
+		j := w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		if j.Canary != (control.RecoveryTest{Total: 5, Delivered: 5}) || j.Reserved != 5 {
+			t.Fatalf("after the canary the job is %+v", j)
+		}
+		time.Sleep(time.Hour)
+		w.act(job, goOn)
+		began := time.Now()
+		j = w.becomes(job, control.RecoveryCompleted, 10*time.Second)
+		if took := time.Since(began); took < 4400*time.Millisecond || took > 7*time.Second {
+			t.Errorf("445 deliveries at 100 a second took %v", took)
+		}
+		if j.Delivered != 450 || j.Failed+j.Skipped > 0 || j.FinishedAt.IsZero() || j.StopReason != "" || j.Canary.Delivered != 5 {
+			t.Errorf("the job is %+v", j)
+		}
+		if items, times := w.submitted(job); items != 450 || times != 450 {
+			t.Errorf("%d items were submitted, %d times", items, times)
+		}
+		if !slices.Equal(w.reserved, []int{5, 205, 405, 450}) {
+			t.Errorf("pages end at %v", w.reserved)
+		}
+		w.spaced(job)
+	})
+}
+
+// spaced checks what was submitted of a job: triggers, and due times a hundredth of a second apart.
+func (w *world) spaced(job string) {
+	w.Helper()
+	var last time.Time
+	items := w.items[w.jobs[job].Selection]
+	for seq := range len(items) {
+		x := items[seq].works[0]
+		want := event.TriggerRecovery
+		if seq < 5 {
+			want = event.TriggerCanary
+		}
+		if x.Trigger != want || x.Attempt != 1 || x.Prior != event.Failed || x.PriorReason != event.AttemptsExhausted {
+			w.Errorf("item %d is submitted as %+v", seq, x)
+		}
+		if gap := x.Due.Sub(last); gap < 10*time.Millisecond {
+			w.Errorf("item %d is due %v after the one before", seq, gap)
+		}
+		last = x.Due
+	}
+}
+
+func TestSmallSelections(t *testing.T) {
+	f := func(failed int, state control.RecoveryState, delivered int) {
+		t.Helper()
+		bubble(t, failed, func(w *world) {
+			w.runner()
+			job := w.ready()
+			w.act(job, canary)
+			j := w.becomes(job, state, time.Second)
+			if items, _ := w.submitted(job); items != delivered || j.Canary.Delivered != delivered || j.Canary.Total != delivered {
+				t.Errorf("of %d, %d were submitted, and the job is %+v", failed, items, j)
+			}
+		})
+	}
+	f(0, control.RecoveryCompleted, 0)
+	f(1, control.RecoveryCompleted, 1)
+	f(5, control.RecoveryCompleted, 5)
+	f(6, control.RecoveryAwaitingApproval, 5)
+}
+
+// A failure stops the job, in the canary and later. What is on its way still counts.
+func TestFailureStops(t *testing.T) {
+	bubble(t, 20, func(w *world) {
+		w.Result = func(seq int) (event.Status, event.Reason) { return event.Failed, "" }
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		j := w.becomes(job, control.RecoveryStopped, 2*time.Second)
+		if j.StopReason != control.StopDeliveryFailed || j.Reserved != 5 || j.Delivered+j.Failed+j.Skipped != 5 || j.Canary.Failed != j.Failed ||
+			j.Destinations[0].Failed != 1 || j.Destinations[0].TopError != "timeout" {
+			t.Errorf("the job is %+v", j)
+		}
+	})
+	bubble(t, 1000, func(w *world) {
+		w.Result = func(seq int) (event.Status, event.Reason) {
+			if seq == 300 {
+				return event.Failed, ""
+			}
+			return event.Delivered, ""
+		}
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		w.act(job, goOn)
+		j := w.becomes(job, control.RecoveryStopped, 20*time.Second)
+		if j.Failed != 1 || j.Reserved != 405 || j.Delivered+j.Failed+j.Skipped != 405 || j.Skipped == 0 || j.Delivered < 300 {
+			t.Errorf("the job is %+v", j)
+		}
+	})
+}
+
+// Destinations that are disabled or gone before a job is ready are passed by.
+func TestUnavailableBefore(t *testing.T) {
+	two := func(w *world) {
+		w.ep.Destinations = []control.Destination{{ID: "dst_a", Enabled: true}, {ID: "dst_b"}}
+	}
+	f := func(setup func(w *world), destination, want string, total, sendable int) {
+		t.Helper()
+		bubble(t, 7, func(w *world) {
+			setup(w)
+			w.runner()
+			job := w.ready(func(j *control.Recovery) { j.Destination = destination })
+			j, _ := w.Recovery(job)
+			if got := fmt.Sprint(w.selection); got != want || j.Total != total || j.Sendable != sendable {
+				t.Errorf("selected %v: %d of %d, want %s: %d of %d", got, j.Sendable, j.Total, want, sendable, total)
+			}
+		})
+	}
+	f(two, "", "[{[dst_a] false } {[dst_b] false destination_disabled} {[dst_a dst_b] true destination_deleted}]", 14, 7)
+	f(two, "dst_a", "[{[dst_a] false } {[] false destination_disabled} {[] false destination_deleted}]", 7, 7)
+	f(two, "dst_b", "[{[] false } {[dst_b] false destination_disabled} {[] false destination_deleted}]", 7, 0)
+	f(two, "dst_c", "[{[] false } {[] false destination_disabled} {[dst_c] false destination_deleted}]", 7, 0)
+	f(func(w *world) { w.ep = nil }, "dst_a", "[{[] false } {[] false destination_disabled} {[dst_a] false endpoint_deleted}]", 7, 0)
+	f(func(w *world) { w.ep = nil }, "", "[{[] false } {[] false destination_disabled} {[] true endpoint_deleted}]", 0, 0)
+}
+
+// After it is ready they stop it, in whatever state it is; one that nothing is sent to does not.
+func TestUnavailableAfter(t *testing.T) {
+	disable := func(ep *control.Endpoint) { ep.Destinations[0].Enabled = false }
+	f := func(until func(w *world, job string), change func(w *world)) {
+		t.Helper()
+		bubble(t, 400, func(w *world) {
+			w.ep.Destinations = append(w.ep.Destinations, control.Destination{ID: "dst_b"})
+			w.runner()
+			job := w.ready()
+			until(w, job)
+			w.change(func(ep *control.Endpoint) { ep.Destinations = ep.Destinations[:1] })
+			time.Sleep(2 * time.Second)
+			if j, _ := w.Recovery(job); j.State.Ended() {
+				t.Fatalf("a destination that nothing is sent to has ended the job: %+v", j)
+			}
+			change(w)
+			if j := w.becomes(job, control.RecoveryStopped, 10*time.Second); j.StopReason != control.StopDestinationUnavailable {
+				t.Errorf("the job is %+v", j)
+			}
+		})
+	}
+	untilReady := func(*world, string) {}
+	untilAwaiting := func(w *world, job string) {
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+	}
+	untilRunning := func(w *world, job string) { untilAwaiting(w, job); w.act(job, goOn) }
+	f(untilReady, func(w *world) { w.change(disable) })
+	f(untilAwaiting, func(w *world) { w.change(disable) })
+	f(untilRunning, func(w *world) { w.change(disable) })
+	f(untilReady, func(w *world) { w.mu.Lock(); w.ep = nil; w.mu.Unlock() })
+}
+
+// A delivery that its destination's owner found disabled says so to the job, however short the moment was.
+func TestUnavailableDelivery(t *testing.T) {
+	bubble(t, 9, func(w *world) {
+		w.Result = func(int) (event.Status, event.Reason) { return event.Failed, event.DestinationDisabled }
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		if j := w.becomes(job, control.RecoveryStopped, time.Second); j.StopReason != control.StopDestinationUnavailable || j.Failed != 0 || j.Skipped != 5 {
+			t.Errorf("the job is %+v", j)
+		}
+	})
+}
+
+// What is expired or delivered by now is passed by, and stops nothing.
+func TestPassedBy(t *testing.T) {
+	bubble(t, 6, func(w *world) {
+		w.Prior = func(seq int) event.Status { return []event.Status{event.Delivered, event.Failed, event.Retrying}[seq%3] }
+		w.Gone = func(seq int) bool { return seq%3 == 2 }
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		w.act(job, goOn)
+		j := w.becomes(job, control.RecoveryCompleted, 5*time.Second)
+		items := w.items[j.Selection]
+		if j.Delivered != 2 || j.Skipped != 4 || items[0].skipped != event.AlreadyDelivered || items[0].status != event.Delivered ||
+			items[2].skipped != event.PayloadExpired || items[2].status != event.Skipped {
+			t.Errorf("the job is %+v, the first items %+v %+v", j, items[0], items[2])
+		}
+	})
+}
+
+// The deadline ends a job in every state, also while the store is away.
+func TestDeadline(t *testing.T) {
+	f := func(until func(w *world, job string)) {
+		t.Helper()
+		bubble(t, 9000, func(w *world) {
+			w.runner()
+			job := w.add(func(j *control.Recovery) { j.RatePerSecond = 1 })
+			until(w, job)
+			w.mu.Lock()
+			deadline := w.jobs[job].Deadline
+			w.mu.Unlock()
+			time.Sleep(time.Until(deadline) - time.Second)
+			synctest.Wait()
+			if j, _ := w.Recovery(job); j.State.Ended() {
+				t.Fatalf("a second before its deadline the job is %s", j.State)
+			}
+			w.Before = nil
+			if j := w.becomes(job, control.RecoveryExpired, 40*time.Second); j.StopReason != control.StopDeadline || j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
+				t.Errorf("the job is %+v", j)
+			}
+		})
+	}
+	f(func(w *world, job string) {
+		w.Before = func(step string) error {
+			if step == "select" {
+				return errAway
+			}
+			return nil
+		}
+	})
+	f(func(w *world, job string) { w.becomes(job, control.RecoveryReady, time.Second) })
+	f(func(w *world, job string) {
+		w.becomes(job, control.RecoveryReady, time.Second)
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryAwaitingApproval, 10*time.Second)
+	})
+	f(func(w *world, job string) {
+		w.becomes(job, control.RecoveryReady, time.Second)
+		w.Result = func(int) (event.Status, event.Reason) { return event.Retrying, "" } // for ever
+		w.act(job, canary)
+		time.Sleep(time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.jobs[job].Deadline = time.Now().Add(time.Minute)
+		time.AfterFunc(time.Minute+2*time.Second, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, x := range w.items[w.jobs[job].Selection] {
+				if x.status == event.Retrying {
+					x.status, x.skipped = event.Failed, event.Deadline
+				}
+			}
+		})
+	})
+}
+
+// A preparation that fails for good ends the job; one that the store is away for waits.
+func TestPreparationFails(t *testing.T) {
+	bubble(t, 1, func(w *world) {
+		var away atomic.Int32
+		w.Before = func(step string) error {
+			switch {
+			case step == "select" && away.Add(1) <= 3:
+				return errAway
+			case step == "select":
+				return errWrong
+			}
+			return nil
+		}
+		w.runner()
+		job := w.add()
+		if j := w.becomes(job, control.RecoveryFailed, 20*time.Second); away.Load() != 4 || j.StopReason != "" {
+			t.Errorf("after %d tries the job is %+v", away.Load(), j)
+		}
+	})
+}
+
+// While the store is away a job waits, and goes on afterwards.
+func TestStoreAway(t *testing.T) {
+	bubble(t, 300, func(w *world) {
+		var away atomic.Bool
+		w.Before = func(step string) error {
+			if away.Load() && step != "update" && step != "submit" {
+				return errAway
+			}
+			return nil
+		}
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		away.Store(true)
+		w.act(job, goOn)
+		time.Sleep(time.Minute)
+		if j, _ := w.Recovery(job); j.State != control.RecoveryRunning {
+			t.Fatalf("without the store the job is %s", j.State)
+		}
+		away.Store(false)
+		w.becomes(job, control.RecoveryCompleted, 30*time.Second)
+		if _, times := w.submitted(job); times != 300 {
+			t.Errorf("%d submissions of 300 items", times)
+		}
+	})
+}

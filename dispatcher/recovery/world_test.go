@@ -1,0 +1,365 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// world is everything around a runner: the configuration, the store, the log and the destinations. What is submitted
+// gets its result when it is due.
+type world struct {
+	*testing.T
+	ids *id.Generator
+
+	// Result is what becomes of a delivery, by the number of its item; nil: it is delivered.
+	Result func(seq int) (event.Status, event.Reason)
+	// Prior is how a delivery stands when it is submitted; nil: failed. Gone says that its payload is not kept.
+	Prior func(seq int) event.Status
+	Gone  func(seq int) bool
+	// Before is called before what it is named by is done, and may refuse it: select, counts, work, submit, update, caught.
+	Before func(step string) error
+
+	mu        sync.Mutex // guards what follows
+	rev       int64
+	jobs      map[string]*control.Recovery
+	changed   chan struct{}
+	ep        *control.Endpoint // nil: deleted
+	failed    int               // deliveries that a job selects, of each destination
+	items     map[string]map[int]*item
+	selection []event.SelectionGroup // of the last preparation
+	reserved  []int                  // every change of Reserved
+	forgotten []string
+}
+
+// item is one delivery of a job.
+type item struct {
+	dest    string
+	status  event.Status
+	skipped event.Reason
+	works   []*event.Work
+}
+
+func newWorld(t *testing.T, failed int) *world {
+	return &world{
+		T: t, ids: id.NewGenerator(nil), jobs: map[string]*control.Recovery{}, changed: make(chan struct{}), failed: failed, items: map[string]map[int]*item{},
+		ep: &control.Endpoint{ID: "ep_1", Partition: 3, Destinations: []control.Destination{{ID: "dst_a", Enabled: true}}},
+	}
+}
+
+// runner runs one until the returned function is called or the test ends.
+func (w *world) runner() (stop func()) {
+	w.Helper()
+	r, err := New(Deps{
+		Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Items: w, Submit: w, Now: time.Now, Name: func() string { return id.Random("") },
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Own([]int32{1, 3})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			w.Error(err)
+		}
+	})
+	stop = func() { cancel(); wg.Wait() }
+	w.Cleanup(stop)
+	return stop
+}
+
+// add makes a job.
+func (w *world) add(change ...func(*control.Recovery)) string {
+	w.Helper()
+	j := &control.Recovery{
+		Meta: control.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1", Partition: 3,
+		Until: time.Now(), RatePerSecond: 100, State: control.RecoveryPreparing, Deadline: time.Now().Add(control.RecoveryLife),
+	}
+	for _, f := range change {
+		f(j)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(j)
+	return j.ID
+}
+
+// put makes j the newest value of its job. w.mu is held.
+func (w *world) put(j *control.Recovery) {
+	w.rev++
+	j.Rev = w.rev
+	if before := w.jobs[j.ID]; before != nil && j.Reserved != before.Reserved {
+		w.reserved = append(w.reserved, j.Reserved)
+	}
+	w.jobs[j.ID] = j
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *world) before(step string) error {
+	if w.Before != nil {
+		return w.Before(step)
+	}
+	return nil
+}
+
+func (w *world) Recovery(id string) (*control.Recovery, control.Presence) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j := w.jobs[id]; j != nil {
+		return j, control.Present
+	}
+	return nil, control.Unknown
+}
+
+func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*control.Recovery) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.jobs)) {
+		switch j := w.jobs[name]; {
+		case !j.State.Ended() || !j.Settled:
+			unsettled = append(unsettled, j)
+		case j.CreatedAt.Before(before):
+			old = append(old, j)
+		}
+	}
+	return unsettled, old
+}
+
+func (w *world) RecoveriesChanged() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}
+
+func (w *world) UpdateRecovery(_ context.Context, id string, change func(*control.Recovery) error) (*control.Recovery, error) {
+	if err := w.before("update"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jobs[id] == nil {
+		return nil, control.ErrNotFound
+	}
+	j := *w.jobs[id]
+	j.Destinations = slices.Clone(j.Destinations)
+	if err := change(&j); err != nil {
+		return nil, err
+	}
+	w.put(&j)
+	return &j, nil
+}
+
+func (w *world) ForgetRecovery(_ context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.jobs, id)
+	w.forgotten = append(w.forgotten, id)
+	return nil
+}
+
+func (w *world) Endpoint(string) (*control.Endpoint, control.Presence) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ep == nil {
+		return nil, control.Deleted
+	}
+	return w.ep, control.Present
+}
+
+// change alters the endpoint.
+func (w *world) change(f func(*control.Endpoint)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ep := *w.ep
+	ep.Destinations = slices.Clone(ep.Destinations)
+	f(&ep)
+	w.ep = &ep
+}
+
+func (w *world) CaughtUp(context.Context) error { return w.before("caught") }
+
+func (w *world) SelectRecovery(_ context.Context, s event.Selection, name string) (event.Selected, error) {
+	if err := w.before("select"); err != nil {
+		return event.Selected{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.selection = s.Groups
+	var out event.Selected
+	items := map[int]*item{}
+	for _, g := range s.Groups {
+		if g.Except {
+			continue
+		}
+		for _, dest := range g.Dests {
+			d := event.SelectedDestination{ID: dest, Total: w.failed}
+			if g.Skip == "" {
+				d.Sendable = w.failed
+				for range w.failed {
+					items[len(items)] = &item{dest: dest}
+				}
+			}
+			out.Total += d.Total
+			out.Sendable += d.Sendable
+			out.Destinations = append(out.Destinations, d)
+		}
+	}
+	w.items[name] = items
+	return out, nil
+}
+
+func (w *world) RecoveryCounts(_ context.Context, _ string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+	if err := w.before("counts"); err != nil {
+		return nil, time.Time{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var c event.RecoveryCounts
+	for _, x := range w.items[w.jobs[jobs[0]].Selection] {
+		if x.status != "" {
+			c.Add(x.status, x.skipped, 1)
+		}
+	}
+	return map[string]event.RecoveryCounts{jobs[0]: c}, time.Time{}, nil
+}
+
+func (w *world) RecoveryFailures(context.Context, string, string) (map[string]event.RecoveryFailures, error) {
+	return map[string]event.RecoveryFailures{"dst_a": {Failed: 1, TopError: "timeout"}}, nil
+}
+
+func (w *world) RecoveryWork(_ context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error) error {
+	if err := w.before("work"); err != nil {
+		return err
+	}
+	for seq := from; seq < to; seq++ {
+		w.mu.Lock()
+		x := *w.items[job.Selection][seq]
+		w.mu.Unlock()
+		if x.status != "" {
+			continue
+		}
+		work := &event.RecoveryWork{RecoveryItem: event.RecoveryItem{Seq: seq, Event: numbered(seq), Destination: x.dest},
+			Body: &event.Event{ID: numbered(seq), Endpoint: "ep_1", Body: make([]byte, 100)}, Prior: event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
+		if w.Prior != nil {
+			work.Prior.Status = w.Prior(seq)
+		}
+		if w.Gone != nil && w.Gone(seq) {
+			work.Body = nil
+		}
+		if err := each(work); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbered is the id of the event of an item.
+func numbered(seq int) id.ID { return id.ID{14: byte(seq >> 8), 15: byte(seq)} }
+
+func numberOf(d id.ID) int { return int(d[14])<<8 | int(d[15]) }
+
+func (w *world) Submit(_ context.Context, work []*event.Work, said []*event.Outcome) error {
+	if err := w.before("submit"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range work {
+		j := w.jobs[x.Run]
+		seq := numberOf(x.Event.ID)
+		if seq >= j.Reserved {
+			w.Errorf("item %d is submitted, and %d are reserved", seq, j.Reserved)
+		}
+		it := w.items[j.Selection][seq]
+		it.works = append(it.works, x)
+		it.status = event.Pending
+		time.AfterFunc(max(time.Until(x.Due), 0)+time.Millisecond, func() { w.end(it, seq, x.Run) })
+	}
+	for _, o := range said {
+		it := w.items[w.jobs[o.Run].Selection][numberOf(o.Event)]
+		it.status, it.skipped = o.Status, o.Skipped
+	}
+	return nil
+}
+
+// end is what becomes of a delivery that is due: one of a job that has ended is passed by.
+func (w *world) end(it *item, seq int, job string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if state := w.jobs[job].State; state.Ended() {
+		it.status, it.skipped = event.Failed, state.Unsent()
+		return
+	}
+	it.status = event.Delivered
+	if w.Result != nil {
+		it.status, it.skipped = w.Result(seq)
+	}
+}
+
+// act is an action of a client.
+func (w *world) act(job string, change func(*control.Recovery)) {
+	w.Helper()
+	if _, err := w.UpdateRecovery(w.Context(), job, func(j *control.Recovery) error { change(j); return nil }); err != nil {
+		w.Error(err)
+	}
+}
+
+func canary(j *control.Recovery) { j.BeginCanary(time.Now()) }
+func goOn(j *control.Recovery)   { j.State = control.RecoveryRunning }
+func cancel(j *control.Recovery) {
+	j.End(control.RecoveryCancelled, control.StopCancelled, time.Now())
+}
+
+// becomes waits until the job has the state, and what is said of its items has been written down if it has ended.
+func (w *world) becomes(job string, state control.RecoveryState, within time.Duration) *control.Recovery {
+	w.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		synctest.Wait()
+		j, _ := w.Recovery(job)
+		if j.State == state && (!state.Ended() || j.Settled) {
+			return j
+		}
+		if !time.Now().Before(deadline) {
+			w.Fatalf("the job is %s after %v, want %s: %+v", j.State, within, state, j)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// submitted counts how often items were submitted.
+func (w *world) submitted(job string) (items, times int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.items[w.jobs[job].Selection] {
+		if times += len(x.works); len(x.works) > 0 {
+			items++
+		}
+	}
+	return items, times
+}
+
+// ready makes a job and waits until it is ready.
+func (w *world) ready(change ...func(*control.Recovery)) string {
+	w.Helper()
+	job := w.add(change...)
+	w.becomes(job, control.RecoveryReady, time.Second)
+	return job
+}
+
+var errAway = fmt.Errorf("%w: away", event.ErrUnavailable)
+
+var errWrong = errors.New("wrong")
