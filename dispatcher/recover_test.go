@@ -1,0 +1,119 @@
+package dispatcher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// The budget of a recovery delivery is its own, whatever its endpoint and the receiver say.
+func TestRecoveryBudget(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	expiry := now.Add(5 * time.Second)
+	p := control.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true, MaxRetryAfterSeconds: 86400}
+	f := func(attempt, status int, failure event.ErrorCode, want string) {
+		t.Helper()
+		w := &event.Work{Attempt: attempt, Run: "rec_1"}
+		v := classify(status, failure, policyOf(w, &control.Endpoint{RetryPolicy: p}).RetryOn)
+		n := decide(w, v, p, time.Hour, now, expiry, 0.9)
+		got := fmt.Sprint(n.status, " ", n.reason)
+		if n.status == event.Retrying {
+			got = fmt.Sprint("again after ", n.due.Sub(now))
+		}
+		if got != want {
+			t.Errorf("attempt %d, %d %s: %s, want %s", attempt, status, failure, got, want)
+		}
+	}
+	f(1, 200, "", "delivered ")
+	f(1, 503, "", "again after 2s")
+	f(2, 404, "", "again after 10s") // whether it has time for that is judged then
+	f(3, 503, "", "failed attempts_exhausted")
+	f(1, 302, "", "again after 2s")
+	f(1, 0, event.CodeTimeout, "again after 2s")
+	f(1, 410, "", "failed gone_410")
+	f(1, 0, event.CodeAddressBlocked, "failed not_retryable")
+	f(3, 204, "", "delivered ")
+}
+
+// recoveryWork is a delivery of a job that had failed before.
+func (w *world) recoveryWork(job control.Recovery) *event.Work {
+	w.view.job(job)
+	return &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerCanary, Attempt: 1, Run: job.ID, Prior: event.Failed, PriorReason: event.Gone410}
+}
+
+func recoveryJob(change ...func(*control.Recovery)) control.Recovery {
+	j := control.Recovery{Meta: control.Meta{ID: id.NewGenerator(nil).Next(0).Text(id.Recovery)}, State: control.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
+	for _, f := range change {
+		f(&j)
+	}
+	return j
+}
+
+// A delivery is passed by when its job has ended. It is then what it was, and the outcome says why.
+func TestDeliveriesOfEndedJobs(t *testing.T) {
+	f := func(job func(*control.Recovery), work func(*event.Work), want string) {
+		t.Helper()
+		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			s := &sink{}
+			url, _ := w.serve(80, s)
+			w.endpoint(url)
+			w.start(testConfig())
+			x := w.recoveryWork(recoveryJob(job))
+			work(x)
+			w.command(x)
+			o := w.outcomes(count(1))[0]
+			if got := fmt.Sprint(o.Status, " ", o.Reason, " ", o.Skipped, " ", len(s.all())); got != want {
+				t.Errorf("the outcome is %s, want %s", got, want)
+			}
+		})
+	}
+	same := func(*event.Work) {}
+	state := func(s control.RecoveryState) func(*control.Recovery) {
+		return func(j *control.Recovery) { j.State = s }
+	}
+	f(state(control.RecoveryRunning), same, "delivered   1")
+	f(state(control.RecoveryAwaitingApproval), same, "delivered   1") // a second copy of its canary
+	f(state(control.RecoveryStopped), same, "failed gone_410 job_stopped 0")
+	f(state(control.RecoveryCancelled), same, "failed gone_410 job_cancelled 0")
+	f(state(control.RecoveryExpired), same, "failed gone_410 deadline 0")
+	f(state(control.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
+	f(func(j *control.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
+	f(state(control.RecoveryRunning), func(x *event.Work) { x.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
+	f(state(control.RecoveryStopped), func(x *event.Work) { x.Prior = "" }, "skipped job_stopped job_stopped 0")
+	f(state(control.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 }, "failed gone_410 payload_expired 0") // of 1970
+}
+
+// The attempts of a chain keep their trigger; a job that is stopped between two of them ends it.
+func TestRecoveryChain(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(int, received) int { return 503 }}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		job := recoveryJob()
+		began := time.Now()
+		w.command(w.recoveryWork(job))
+		if got := fmt.Sprint(statuses(w.outcomes(count(3)))); got != "[retrying retrying failed attempts_exhausted]" {
+			t.Errorf("outcomes %s", got)
+		}
+		requests := s.all()
+		for i, after := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
+			if late := requests[i].at.Sub(began) - after; late < 0 || late > 3*time.Second || requests[i].header.Get("Relay-Trigger") != "canary" {
+				t.Errorf("attempt %d came %v after its time, as %s", i+1, late, requests[i].header.Get("Relay-Trigger"))
+			}
+		}
+		second := recoveryJob()
+		w.command(w.recoveryWork(second))
+		w.outcomes(count(4))
+		second.State = control.RecoveryStopped
+		w.view.job(second)
+		o := w.outcomes(count(5))[4]
+		if len(s.all()) != 4 || o.Skipped != event.JobStopped || o.Status != event.Failed {
+			t.Errorf("%d requests, then %+v", len(s.all()), o)
+		}
+	})
+}
