@@ -28,7 +28,7 @@ const (
 type RecoveryReader interface {
 	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
 	RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error)
-	RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) ([]event.RecoveryItem, bool, error)
+	RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (event.RecoveryItemPage, error)
 }
 
 // Recoveries reads and changes recovery jobs.
@@ -241,24 +241,21 @@ func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	before := job.Total
-	if last != nil {
-		before = int(min(seqOf(last), int64(job.Total)))
-	}
 	out := list[itemView]{Data: []itemView{}}
-	if before > 0 {
-		items, more, err := a.deps.Recovery.RecoveryItems(r.Context(), event.RecoveryJob{
-			Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved, Unsent: job.State.Unsent(),
-		}, before, limit, states)
+	if job.Total > 0 {
+		page, err := a.deps.Recovery.RecoveryItems(r.Context(), event.RecoveryJob{
+			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved, Unsent: job.State.Unsent(),
+		}, int(min(seqOf(last), int64(job.Total))), limit, states)
 		if err != nil {
 			return err
 		}
-		for i := range items {
-			out.Data = append(out.Data, itemOf(job, &items[i]))
+		for i := range page.Rows {
+			out.Data = append(out.Data, itemOf(job, &page.Rows[i]))
 		}
-		if more {
-			out.NextCursor = q.hash.cursor(keyOfSeq(uint64(items[len(items)-1].Seq)))
+		if page.More {
+			out.NextCursor = q.hash.cursor(keyOfSeq(uint64(page.Rows[len(page.Rows)-1].Seq)))
 		}
+		setAsOf(w, page.AsOf)
 	}
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil

@@ -40,17 +40,21 @@ func (f *fake) RecoveryFailures(_ context.Context, _, job string) (map[string]ev
 	return map[string]event.RecoveryFailures{"dst_a": {Failed: f.recoveries[job].Failed, TopError: "timeout"}}, nil
 }
 
-func (f *fake) RecoveryItems(_ context.Context, _ event.RecoveryJob, before, limit int, states []event.Status) (page []event.RecoveryItem, more bool, err error) {
+func (f *fake) RecoveryItems(_ context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (page event.RecoveryItemPage, err error) {
+	if before == 0 {
+		before = job.Total
+	}
 	for _, x := range slices.Backward(f.items) {
 		switch {
 		case x.Seq >= before || len(states) > 0 && !slices.Contains(states, x.State):
-		case len(page) == limit:
-			return page, true, nil
+		case len(page.Rows) == limit:
+			page.More = true
+			return page, nil
 		default:
-			page = append(page, x)
+			page.Rows = append(page.Rows, x)
 		}
 	}
-	return page, false, nil
+	return page, nil
 }
 
 // prepares is a configuration in which new jobs are ready at once.

@@ -18,46 +18,45 @@ const (
 	bodyChunk = 8 << 20
 )
 
-// RecoveryItems returns up to limit items of a job that are numbered below before, the highest number first, and
-// whether there are more. States restricts them; empty = all.
-func (r *Reader) RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (page []event.RecoveryItem, more bool, err error) {
+// RecoveryItems returns up to limit items of a job that are numbered below before; 0 is the first page, which waits as
+// Events does. States restricts them; empty = all.
+func (r *Reader) RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (page event.RecoveryItemPage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
+	if before == 0 {
+		if page.AsOf, err = r.fence.all(ctx); err != nil {
+			return page, readError(ctx, err)
+		}
+		before = job.Total
+	}
 	chunk := limit + 1
 	if len(states) > 0 {
 		chunk = itemChunk
 	}
-	for len(page) <= limit {
-		items, err := r.items(ctx, job, 0, before, chunk, true)
+	for before = min(before, job.Total); len(page.Rows) <= limit && before > 0; before -= chunk {
+		// Numbers have no gaps. With FINAL a limit alone would read all that is below.
+		items, err := r.items(ctx, job, max(before-chunk, 0), before)
 		if err != nil {
-			return nil, false, err
+			return page, err
 		}
-		for i := range items {
-			if len(states) == 0 || slices.Contains(states, items[i].State) {
-				page = append(page, items[i])
+		for _, x := range slices.Backward(items) {
+			if len(states) == 0 || slices.Contains(states, x.State) {
+				page.Rows = append(page.Rows, x)
 			}
 		}
-		if len(items) < chunk {
-			break
-		}
-		before = items[len(items)-1].Seq
 	}
-	if len(page) > limit {
-		page, more = page[:limit], true
+	if len(page.Rows) > limit {
+		page.Rows, page.More = page.Rows[:limit], true
 	}
-	return page, more, r.countItemAttempts(ctx, job, page)
+	return page, r.countItemAttempts(ctx, job, page.Rows)
 }
 
-// items reads up to limit items of a job numbered in [from, to), in their order or the other way round, with their
-// states.
-func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to, limit int, descending bool) ([]event.RecoveryItem, error) {
+// items reads the items of a job numbered in [from, to), in their order, with their states.
+func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
 	q := new(query).add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
-	q.add(" AND selection = ", job.Selection).add(" AND seq >= ", from).add(" AND seq < ", to).add(" ORDER BY seq")
-	if descending {
-		q.add(" DESC")
-	}
+	q.add(" AND selection = ", job.Selection).add(" AND seq >= ", from).add(" AND seq < ", to)
 	var items []event.RecoveryItem
-	err := r.each(ctx, q.add(" LIMIT ", limit), func(rows driver.Rows) error {
+	err := r.each(ctx, q.add(" ORDER BY seq"), func(rows driver.Rows) error {
 		var item event.RecoveryItem
 		var seq uint32
 		var skipped string
@@ -167,12 +166,11 @@ func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, i
 // RecoveryWork calls each for the items of a job numbered in [from, to) that nothing was said of within it, in their
 // order, with their events.
 func (r *Reader) RecoveryWork(ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error) error {
-	for from < to {
-		items, err := r.items(ctx, job, from, to, itemChunk, false)
-		if err != nil || len(items) == 0 {
+	for ; from < to; from += itemChunk {
+		items, err := r.items(ctx, job, from, min(from+itemChunk, to))
+		if err != nil {
 			return err
 		}
-		from = items[len(items)-1].Seq + 1
 		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.Said || x.State == event.Skipped })
 		if err := r.workOf(ctx, job, items, each); err != nil {
 			return err

@@ -199,7 +199,9 @@ func TestUnavailableDelivery(t *testing.T) {
 // What is expired or delivered by now is passed by, and stops nothing.
 func TestPassedBy(t *testing.T) {
 	bubble(t, 6, func(w *world) {
-		w.Prior = func(seq int) event.Status { return []event.Status{event.Delivered, event.Failed, event.Retrying}[seq%3] }
+		w.Prior = func(seq int) event.Status {
+			return []event.Status{event.Delivered, event.Failed, event.Retrying}[seq%3]
+		}
 		w.Gone = func(seq int) bool { return seq%3 == 2 }
 		w.runner()
 		job := w.ready()

@@ -37,6 +37,7 @@ type SelectedDestination struct {
 type RecoveryJob struct {
 	Account, ID string // rec_…
 	Selection   string // names its items
+	Total       int    // items that it has
 	Reserved    int    // items below this number may have been submitted
 	// Unsent is why the others never will be; empty while they may.
 	Unsent Reason
@@ -96,6 +97,13 @@ type RecoveryItem struct {
 	Code        int  // HTTP status of the last one
 	Error       ErrorCode
 	At          time.Time // when its state became true; zero when only the job's own times tell
+}
+
+// RecoveryItemPage is one page of the items of a job, the highest number first.
+type RecoveryItemPage struct {
+	Rows []RecoveryItem
+	More bool      // there is another row behind the last one
+	AsOf time.Time // as in Page
 }
 
 // ItemQueued is the state of an item that is reserved or submitted, and has no result.
