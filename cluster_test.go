@@ -31,6 +31,7 @@ func TestCluster(t *testing.T) {
 	}
 	run("nodes are restarted in turn", "turn", inTurn)
 	run("two nodes change one endpoint", "patches", concurrentPatches, "RELAY_API_RATE_WRITE=0")
+	run("a destination dies, and one of the nodes that tell of it", "alerts", alertsOfThreeNodes)
 	run("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
 	run("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "-1h") })
 	limiter := testkit.Redis(t)

@@ -19,8 +19,8 @@
 //
 //  1. An alert fires on transitions alone: once however often its condition is seen, again not before the cooldown,
 //     never while its endpoint is muted (TestNext, TestConsecutiveFailures…).
-//  2. Of several nodes one announces, also when one of them is killed (TestAlertsOfThreeNodes in the root).
-//  3. A restart neither repeats a transition nor loses one (TestRestart…).
+//  2. Of several nodes one announces, also when one of them is killed (TestCluster in the root).
+//  3. A restart neither repeats a transition nor loses one (TestRestart…, TestRunGoesOnAfterARestart).
 //  4. Messages survive a crash and channels that are away (TestAnnouncer…).
 //  5. Memory is bounded by the destinations of this node's partitions; of each at most 1,000 deliveries.
 //

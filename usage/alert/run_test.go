@@ -1,0 +1,135 @@
+package alert
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// TestRunGoesOnAfterARestart: what was counted before is read again by the next one, without being announced again,
+// and what came in between is judged. Rejected events are counted over the restart as well.
+func TestRunGoesOnAfterARestart(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}
+	if _, err := stream.Migrate(t.Context(), conf, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := stream.NewProducer(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	k := testKeyring(t)
+	m, o := newMemory(k), &office{}
+	writer := rigOn(t, "writer", k, m, o)
+	writer.only(func(rules *control.AlertRules) {
+		rules.ConsecutiveFailures, rules.VerificationFailed = control.AlertThresholdRule{Enabled: true, Threshold: 6}, control.AlertThresholdRule{Enabled: true, Threshold: 4}
+	})
+	say := func(ok bool) {
+		t.Helper()
+		e, err := writer.ids.New(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(), Attempt: writer.attempt(ok)}
+		if ok {
+			out.Status = event.Delivered
+		}
+		if err := producer.ProduceSync(t.Context(), stream.Outcomes, 1, out.Record()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reject := func() {
+		t.Helper()
+		e, err := writer.ids.New(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rejected := event.Event{ID: e, Endpoint: testEndpoint, Verdict: event.VerdictRejected}
+		if err := producer.ProduceSync(t.Context(), stream.Events, 1, rejected.Record()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func() (stop func()) {
+		r := rigOn(t, "a", k, m, o)
+		r.books = map[int32]*book{}
+		r.deps.Stream = conf
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := r.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		return func() {
+			cancel()
+			all.Wait()
+		}
+	}
+	reader, err := stream.NewReader(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	judged := func(n int64) {
+		t.Helper()
+		until(t, func() bool {
+			done, err := reader.Committed(t.Context(), stream.AlertGroup, stream.Outcomes)
+			return err == nil && done[stream.Partition{Topic: stream.Outcomes, Index: 1}] == n
+		})
+	}
+	told := func(types ...string) {
+		t.Helper()
+		until(t, func() bool { return len(o.types(notify.Webhook)) >= len(types) })
+		if got := o.types(notify.Webhook); !slices.Equal(got, types) {
+			t.Fatalf("told %v, want %v", got, types)
+		}
+	}
+	for range 4 {
+		say(false)
+	}
+	for range 3 {
+		reject()
+	}
+	stop := run()
+	judged(4)
+	stop()
+	say(false) // while nobody judges
+	stop = run()
+	judged(5)
+	told()
+	say(false)
+	told("alert.destination.failing")
+	reject()
+	told("alert.destination.failing", "alert.endpoint.verification_failed")
+	judged(6)
+	stop()
+	stop = run()
+	say(false)
+	judged(7)
+	say(true)
+	told("alert.destination.failing", "alert.endpoint.verification_failed", "alert.destination.failing.resolved")
+	stop()
+}
+
+func until(t *testing.T, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited too long")
+		}
+	}
+}
