@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -12,28 +13,54 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// receipt is the one that stands, nil for none.
-func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
-	x, _, err := r.receipts(ctx, account, d)
-	return x, err
+// reports are what all receipts of an event come to.
+type reports struct {
+	newest    *event.Receipt // the one that stands, nil for none
+	version   uint64         // its own
+	processed uint64         // the lowest version that said processed, if there is one
+	first     time.Time
 }
 
-// receipts is receipt and the version of the first one that said processed. That an event is stored is not asked.
-func (r *Reader) receipts(ctx context.Context, account string, d id.ID) (x *event.Receipt, processed uint64, err error) {
-	// One statement, so that both tables are read at nearly one moment; the order does not matter, for the first
-	// of all receipts is never written after a later one.
-	q := r.one(new(query).add("SELECT state, reference, details, at, first_at, processed FROM (SELECT account, id, state, reference, details, at FROM receipts FINAL"), account, d)
+// add counts one more receipt; one that is counted already changes nothing.
+func (k *reports) add(r *receiptRow) {
+	version := r.version()
+	if k.newest == nil || version > k.version {
+		k.newest, k.version = r.Receipt, version
+	}
+	if r.State == event.ProcessingDone && (k.processed == 0 || version < k.processed) {
+		k.processed = version
+	}
+	if k.first.IsZero() || r.At.Before(k.first) {
+		k.first = r.At
+	}
+}
+
+// receipt is the one that stands, nil for none.
+func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
+	k, err := r.receipts(ctx, account, d)
+	return k.newest, err
+}
+
+// receipts are those that are stored.
+func (r *Reader) receipts(ctx context.Context, account string, d id.ID) (k reports, err error) {
+	q := r.one(new(query).add("SELECT state, reference, details, at, ver, first_at, processed FROM (SELECT id, state, reference, details, at, ver FROM receipts FINAL"), account, d)
 	q = r.one(q.add(") AS newest LEFT JOIN (SELECT id, min(first_at) AS first_at, min(processed) AS processed FROM receipt_firsts"), account, d)
 	err = r.each(ctx, q.add(" GROUP BY id) AS firsts USING (id)"), func(rows driver.Rows) error {
 		var state string
 		var at, first time.Time
-		x = &event.Receipt{Event: d, Account: account}
-		err := rows.Scan(&state, &x.Reference, &x.Details, &at, &first, &processed)
+		x := &event.Receipt{Event: d, Account: account}
+		err := rows.Scan(&state, &x.Reference, &x.Details, &at, &k.version, &first, &k.processed)
 		x.State, x.At, x.FirstAt = event.Processing(state), instant(at), instant(first)
+		if k.newest, k.first = x, x.FirstAt; k.processed == never {
+			k.processed = 0
+		}
 		return err
 	})
-	return x, processed, err
+	return k, err
 }
+
+// never stands in receipt_firsts for a version that there is not.
+const never = math.MaxUint64
 
 // EventEndpoint is the endpoint that an event belongs to. Errors are event.ErrNotFound and
 // event.ErrUnavailable.
@@ -71,32 +98,103 @@ func (r *Reader) endpointOf(ctx context.Context, account string, d id.ID) (endpo
 	return endpoint, err
 }
 
-// Standing tells what became of a receipt that the log has at offset. It waits until the store has it too;
-// the error is event.ErrUnavailable when that takes too long.
+// Standing tells what became of a receipt that the log has at offset. It waits for the store; when that takes too
+// long, the log tells what the store has not got yet. The error event.ErrUnavailable says that neither could.
 func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64) (event.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
-	if err := r.fence.at(ctx, at, offset+1); err != nil {
+	var known reports
+	err := r.fence.at(ctx, at, offset+1)
+	if err == nil {
+		known, err = r.receipts(ctx, sent.Account, sent.Event)
+	}
+	if err != nil && ctx.Err() == nil {
+		known, err = r.receiptsBehind(ctx, sent, at, offset+1)
+	}
+	if err == nil && known.newest == nil {
+		err = errors.New("the receipt is in neither the store nor the log")
+	}
+	if err != nil {
 		return event.Standing{}, readError(ctx, err)
 	}
-	newest, processed, err := r.receipts(ctx, sent.Account, sent.Event)
+	return standing(sent, offset, &known), nil
+}
+
+// receiptsBehind are the receipts of an event while the writer is behind: those that are stored, and those that the
+// log has behind what is. Without a store the log has them all as long as it has the event.
+func (r *Reader) receiptsBehind(ctx context.Context, sent *event.Receipt, at stream.Partition, end int64) (reports, error) {
+	committed, err := r.topic.Committed(ctx, Group, at.Topic) // first: what is committed is stored, whatever comes later
 	if err != nil {
-		return event.Standing{}, err
+		return reports{}, err
 	}
-	if newest == nil {
-		return event.Standing{}, readError(ctx, errors.New("receipt is not in the store"))
+	from := max(committed[at], 0)
+	soon, cancel := context.WithTimeout(ctx, behindTimeout)
+	known, err := r.receipts(soon, sent.Account, sent.Event)
+	cancel()
+	if err != nil {
+		if from, err = r.firstReceipt(ctx, sent, at); err != nil {
+			return reports{}, err
+		}
+		known = reports{}
 	}
-	return standing(sent, offset, newest, processed), nil
+	return known, r.readReceipts(ctx, &known, sent.Event, at, from, end)
+}
+
+// firstReceipt is an offset below which the log has no receipt of the event, and never had one.
+func (r *Reader) firstReceipt(ctx context.Context, sent *event.Receipt, at stream.Partition) (int64, error) {
+	if _, err := r.scans.find(ctx, sent.Account, sent.Event); err != nil {
+		return 0, err
+	}
+	starts, err := r.topic.Starts(ctx, at.Topic)
+	if err != nil {
+		return 0, err
+	}
+	// Records have the time of the node that wrote them, which may be behind that of the event's.
+	since, err := r.topic.At(ctx, at.Topic, sent.Event.Time().Add(-ahead))
+	if err != nil {
+		return 0, err
+	}
+	if from, start := since[at], starts[at]; from >= 0 && (start == 0 || from > start) {
+		return from, nil
+	}
+	return 0, errors.New("the log may not have all receipts of the event any more")
+}
+
+// readReceipts adds the receipts of an event between two offsets.
+func (r *Reader) readReceipts(ctx context.Context, known *reports, d id.ID, at stream.Partition, from, end int64) error {
+	if from >= end {
+		return nil
+	}
+	release, err := r.scans.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
+	return r.topic.Read(ctx, at, from, func(rec *stream.Record) error {
+		if rec.Offset >= end {
+			return stream.ErrStop
+		}
+		// What cannot be read is none of this event's: the writer buries it.
+		if row, err := decodeReceipt(source{record: rec}); err == nil && row.Event == d {
+			known.add(row)
+		}
+		if rec.Offset == end-1 {
+			return stream.ErrStop
+		}
+		return nil
+	})
 }
 
 // standing derives what became of a receipt from the order of the log alone: whoever asks, and whatever came
 // after it, gets the same answer. Only a receipt that said processed before it can have kept it out.
-func standing(sent *event.Receipt, offset int64, newest *event.Receipt, processed uint64) event.Standing {
-	mine := *sent
-	mine.FirstAt = newest.FirstAt
-	if sent.State == event.ProcessingDone || processed > uint64(offset)|processedBit {
-		return event.Standing{Receipt: mine, Applied: true}
+func standing(sent *event.Receipt, offset int64, known *reports) event.Standing {
+	stands, applied := *sent, true
+	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < uint64(offset)|processedBit {
+		stands, applied = *known.newest, false
 	}
-	return event.Standing{Receipt: *newest}
+	stands.FirstAt, stands.Endpoint = known.first, sent.Endpoint
+	return event.Standing{Receipt: stands, Applied: applied}
 }

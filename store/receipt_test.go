@@ -53,16 +53,13 @@ func TestStanding(t *testing.T) {
 		for i := range mine {
 			if s := &mine[i]; !s.want.Applied {
 				s.want.Receipt = *done
-				s.want.FirstAt, s.want.Endpoint = first, ""
+				s.want.FirstAt = first
 			}
 		}
 		all = append(all, mine...)
 	}
-	check := func() {
+	ask := func(r *store.Reader, all []sent) {
 		t.Helper()
-		w, stop := b.writer(store.WriterConfig{FlushRows: 20})
-		defer stop()
-		r := b.reader(w)
 		for _, s := range all {
 			got, err := r.Standing(t.Context(), s.receipt, s.offset)
 			if err != nil {
@@ -73,6 +70,22 @@ func TestStanding(t *testing.T) {
 			}
 		}
 	}
+	check := func() {
+		t.Helper()
+		w, stop := b.writer(store.WriterConfig{FlushRows: 20})
+		defer stop()
+		ask(b.reader(w), all)
+	}
+	impatient := store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: time.Millisecond}
+	ask(b.readerOf(impatient, nil), all[:20]) // the log has all, the store nothing
+	w, stop := b.writer(store.WriterConfig{FlushRows: 20})
+	ask(b.reader(w), all[:1])
+	stop()
+	b.rewind(func(_ stream.Partition, committed int64) int64 { return max(committed-5, 0) })
+	ask(b.readerOf(impatient, nil), all[len(all)-20:]) // the store has all, and says that it lacks the newest
+	away := impatient
+	away.URL = "http://127.0.0.1:1/away"
+	ask(b.readerOf(away, nil), all[len(all)-20:])
 	check()
 	b.rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
 	b.exec("OPTIMIZE TABLE receipts FINAL")
@@ -104,7 +117,9 @@ func TestEventEndpoint(t *testing.T) {
 	f(account, logged, "ep_2", nil)
 	f(account, b.event(2), "", event.ErrNotFound)
 	x, offset := b.report(logged, event.ProcessingDone, time.Now())
-	if _, err := r.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
-		t.Errorf("a receipt that is not in the store yet: %v", err)
+	x.Event = b.event(2).ID // the log does not have it, so that it cannot say what it once had
+	away := b.readerOf(store.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond}, nil)
+	if _, err := away.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("receipt of an event that is nowhere to be found: %v", err)
 	}
 }

@@ -58,12 +58,11 @@ func (s *scanner) find(ctx context.Context, account string, d id.ID) (*event.Eve
 }
 
 func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: wait for a free scan: %w", event.ErrUnavailable, ctx.Err())
+	release, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	from, end, err := s.bounds(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
@@ -83,6 +82,16 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 		return nil, fmt.Errorf("read event from the log: %w", err)
 	}
 	return e, nil
+}
+
+// turn waits until one more look into the log may run; release ends it.
+func (s *scanner) turn(ctx context.Context) (release func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: wait for a free scan: %w", event.ErrUnavailable, ctx.Err())
+	}
 }
 
 // bounds are the offsets between which the event must lie.
