@@ -110,6 +110,9 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	if err := w.bury(ctx, dead); err != nil {
 		return err
 	}
+	if err := w.noteHours(ctx, b); err != nil {
+		return err
+	}
 	if err := w.group.Commit(ctx, w.pos.commitable(b.marks)); err != nil {
 		// The rows are in; at worst they are written again, which changes nothing.
 		w.metrics.commits.Inc()

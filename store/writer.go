@@ -34,10 +34,12 @@ type Writer struct {
 	metrics *writerMetrics
 	tables  tables
 	pos     *positions
+	dirty   *dirtyHours
 
 	// Set by Run before it starts anything.
-	conn  driver.Conn
-	group *stream.Group
+	conn      driver.Conn
+	group     *stream.Group
+	connected chan struct{} // closed when they are set
 
 	mu      sync.Mutex // guards filling and kicked
 	filling *batch
@@ -81,8 +83,9 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
 		tables:  tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable()},
 		pos:     newPositions(),
-		filling: newBatch(),
-		wake:    make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		dirty:   newDirtyHours(),
+		filling: newBatch(), connected: make(chan struct{}),
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -136,12 +139,19 @@ func (w *Writer) connect() (err error) {
 	}
 	w.group, err = stream.NewGroup(w.deps.Stream, stream.GroupConfig{
 		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
-		Assigned: w.pos.assign, Revoked: w.revoked, Lost: w.lost,
+		Assigned: w.assigned, Revoked: w.revoked, Lost: w.lost,
 	})
 	if err != nil {
 		return errors.Join(err, w.conn.Close())
 	}
+	close(w.connected)
 	return nil
+}
+
+// assigned takes over partitions, with what their last owner may not have counted.
+func (w *Writer) assigned(marks map[stream.Partition]stream.Mark) {
+	w.pos.assign(marks)
+	w.dirty.addAll()
 }
 
 // poll fills the batch and stops while it is full. Between two polls it lets records gather: a fetch costs

@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Usage is counted hour by hour, always from the events themselves, so that rows written again change nothing.
+//
+// Hours that are older than lazyHours when events of them are stored are counted before the offsets are committed: a
+// crash in between lets the next owner store and count them again. Younger ones, which nearly all events belong to,
+// are counted once they have ended, and reads count the events of the last liveHours themselves. What a writer had not
+// counted when it died is counted by whoever takes its partitions over; see recount.
+//
+// A count can only grow, for events are only added until their retention drops them. So the greatest count of an hour
+// is the newest: whoever counts when, and however late its row is written, and when events are gone what they
+// came to stays.
+const (
+	lazyHours = 2 * time.Hour
+	liveHours = 3 * time.Hour
+	// hourSettles is how long after its end an hour is counted: most late events are there.
+	hourSettles = 2 * time.Minute
+	// recountHours is how far before the last hour that was ever counted a new owner begins. A writer counts within
+	// hours, so a day is plenty.
+	recountHours = 26 * time.Hour
+	// countedAtOnce bounds the hours of one statement.
+	countedAtOnce = 24
+	countTimeout  = time.Minute
+)
+
+// dirtyHours are the hours whose events have changed since they were counted.
+type dirtyHours struct {
+	mu      sync.Mutex // guards the rest
+	hours   map[time.Time]bool
+	recount bool // partitions were taken over, and nobody knows what their last owner had not counted
+}
+
+func newDirtyHours() *dirtyHours { return &dirtyHours{hours: make(map[time.Time]bool)} }
+
+func (d *dirtyHours) add(hours ...time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range hours {
+		d.hours[h] = true
+	}
+}
+
+func (d *dirtyHours) addAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recount = true
+}
+
+// take returns the hours that can be counted now and forgets them.
+func (d *dirtyHours) take(now time.Time) (due []time.Time, recount bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for h := range d.hours {
+		if !now.Before(h.Add(time.Hour + hourSettles)) {
+			due = append(due, h)
+			delete(d.hours, h)
+		}
+	}
+	recount, d.recount = d.recount, false
+	return due, recount
+}
+
+// billedHours are the hours of the batch's events that count, oldest first.
+func (b *batch) billedHours() []time.Time {
+	seen := make(map[time.Time]bool)
+	for _, e := range b.events {
+		if e.billed() == 1 {
+			seen[hourOf(e.ID.Time())] = true
+		}
+	}
+	hours := make([]time.Time, 0, len(seen))
+	for h := range seen {
+		hours = append(hours, h)
+	}
+	slices.SortFunc(hours, time.Time.Compare)
+	return hours
+}
+
+func hourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
+
+// noteHours counts the old hours of a batch that was written and remembers the young ones. It returns an error only
+// when ctx ended.
+func (w *Writer) noteHours(ctx context.Context, b *batch) error {
+	hours := b.billedHours()
+	young := hourOf(time.Now()).Add(-lazyHours)
+	i, _ := slices.BinarySearchFunc(hours, young, time.Time.Compare)
+	old := hours[:i]
+	w.dirty.add(hours[i:]...)
+	for pause := firstPause; len(old) > 0; pause = min(2*pause, longestPause) {
+		left, err := w.count(ctx, old)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		case refused(err):
+			// Not worth holding up what can be stored: it is tried again with the young ones.
+			w.log.LogAttrs(ctx, slog.LevelError, "count usage", slog.Any("error", err))
+			w.dirty.add(left...)
+			return nil
+		}
+		w.setAway(ctx, err)
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return err
+		}
+		old = left
+	}
+	return nil
+}
+
+// CountUsage counts the hours that have ended and whose events have changed since they were last counted. What fails
+// is tried again by the next call. It waits for Run to begin.
+func (w *Writer) CountUsage(ctx context.Context) error {
+	select {
+	case <-w.connected:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	now := time.Now()
+	hours, recount := w.dirty.take(now)
+	if recount {
+		since, err := w.countedUpTo(ctx, now)
+		if err != nil {
+			w.dirty.addAll()
+			w.dirty.add(hours...)
+			return err
+		}
+		for h := hourOf(since); !h.After(now); h = h.Add(time.Hour) {
+			hours = append(hours, h)
+		}
+	}
+	slices.SortFunc(hours, time.Time.Compare)
+	hours = slices.Compact(hours)
+	left, err := w.count(ctx, hours)
+	w.dirty.add(left...)
+	if err != nil && recount {
+		w.dirty.addAll() // the oldest come first, so what was counted says how far this came
+	}
+	return err
+}
+
+// countedUpTo is where a recount begins: well before the last hour that was counted, or with the oldest event.
+func (w *Writer) countedUpTo(ctx context.Context, now time.Time) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	var hours, events uint64
+	var newest, oldest time.Time
+	q := new(query).add("SELECT count(), max(t) FROM usage_hour WHERE t <= ", now)
+	if err := w.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&hours, &newest); err != nil {
+		return now, fmt.Errorf("read the hours that were counted: %w", err)
+	}
+	if hours > 0 {
+		return newest.Add(-recountHours), nil
+	}
+	if err := w.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events").Scan(&events, &oldest); err != nil {
+		return now, fmt.Errorf("read the time of the oldest event: %w", err)
+	}
+	if events == 0 {
+		return now, nil
+	}
+	return oldest, nil
+}
+
+// count counts the hours, given oldest first, and returns those that it did not get to.
+func (w *Writer) count(ctx context.Context, hours []time.Time) (left []time.Time, err error) {
+	for left = hours; len(left) > 0; {
+		n := 1
+		for n < len(left) && n < countedAtOnce && left[n].Equal(left[n-1].Add(time.Hour)) {
+			n++
+		}
+		if err := w.countRange(ctx, left[0], left[n-1].Add(time.Hour)); err != nil {
+			return left, err
+		}
+		left = left[n:]
+	}
+	return nil, nil
+}
+
+// countRange counts every hour of [from, to). The version of a row is its count; see above.
+func (w *Writer) countRange(ctx context.Context, from, to time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	q := new(query).add("INSERT INTO usage_hour (account, t, endpoint, received, sent, findings, bytes, ver) SELECT account, " + hourColumns + ", count() FROM events FINAL")
+	q.add(" WHERE billed = 1 AND ts >= ", from).add(" AND ts < ", to).add(" AND id >= ", id.Lowest(from)).add(" AND id < ", id.Lowest(to))
+	q.add(" GROUP BY account, hour, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
+	if err := w.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return fmt.Errorf("count usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// hourColumns count events by hour and endpoint.
+const hourColumns = "toStartOfHour(toDateTime(ts, 'UTC')) AS hour, endpoint, countIf(source = 'provider') AS received, countIf(source != 'provider') AS sent, toUInt64(0) AS findings, toUInt64(sum(size)) AS bytes"
