@@ -26,7 +26,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-const usage = `relay receives webhooks and events, stores every one and delivers each to its destinations.
+const helpText = `relay receives webhooks and events, stores every one and delivers each to its destinations.
 
 Usage: relay <command> [flags]
 
@@ -47,7 +47,7 @@ relay <command> --help lists the flags of a command.
 // run is main without the process around it.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprint(stderr, usage)
+		fmt.Fprint(stderr, helpText)
 		return command.ExitMisused
 	}
 	name, args := args[0], args[1:]
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "version":
 		fmt.Fprintln(stdout, version)
 	case "help", "-h", "--help":
-		fmt.Fprint(stdout, usage)
+		fmt.Fprint(stdout, helpText)
 	default:
 		err = usageError{fmt.Errorf("unknown command %q; relay help lists them", name)}
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/usage"
 	"github.com/eventrelay/relay/usage/alert"
 )
 
@@ -59,6 +60,7 @@ type node struct {
 	writer   *store.Writer
 	reader   *store.Reader
 	uses     *audit.Uses
+	usage    *usage.Usage
 	ledger   *ledger.Ledger // nil when it is off
 	notifier *notify.Sender
 	recovery *recovery.Runner // nil without the role dispatch
@@ -101,7 +103,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startLedger, n.startDispatcher, n.startAlerts} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startUsage, n.startLedger, n.startDispatcher, n.startAlerts} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err
@@ -214,6 +216,25 @@ func (n *node) startStore() error {
 		<-ctx.Done()
 		return n.reader.Close()
 	})
+	return nil
+}
+
+// startUsage counts what was used where rows are written, and says it everywhere.
+func (n *node) startUsage() error {
+	cfg := usage.DefaultConfig()
+	cfg.Allowance = int64(n.s.AllowanceEvents)
+	deps := usage.Deps{
+		Log: n.log, Figures: n.reader, Now: n.now,
+		Created: func(string) time.Time { return n.control.Account().CreatedAt }, // there is one account
+	}
+	if n.writer != nil {
+		deps.Counter = n.writer
+	}
+	var err error
+	if n.usage, err = usage.New(cfg, deps); err != nil {
+		return err
+	}
+	n.st.start("usage", n.usage.Run)
 	return nil
 }
 
@@ -330,7 +351,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	a, err := api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Usage: n.usage, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),

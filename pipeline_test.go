@@ -33,6 +33,7 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		{"list pages without gap or repeat", pagedList},
 		{"bytes stay the same", byteIdentity},
 		{"receipts never go back from processed", parallelReceipts},
+		{"usage counts every event once", usageCounts},
 		{"reads see what was written", func(t *testing.T, write, read client) { readYourWrites(t, write, read, readRounds) }},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, write.in(t), read.in(t)) })

@@ -32,6 +32,7 @@ type Deps struct {
 	Feed     *feed.Feed // for the event stream
 	Commands Commander
 	Receipts Receipts
+	Usage    Usage
 	Limits   Limits
 	Memory   Memory
 	Notifier Notifier
@@ -62,7 +63,7 @@ func (d Deps) validate() error {
 	for name, there := range map[string]bool{
 		"Recovery": d.Recovery != nil,
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
-		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 		"Audit": d.Audit != nil, "Uses": d.Uses != nil, "Sample": d.Sample != nil,
 	} {
 		if !there {
@@ -123,6 +124,11 @@ type Receipts interface {
 	// Report puts a receipt into the log and returns what became of it. The error event.ErrUnavailable says that
 	// it is in the log, but that the store is too far behind to tell.
 	Report(ctx context.Context, r *event.Receipt) (event.Standing, error)
+}
+
+// Usage says what an account has used in the current period.
+type Usage interface {
+	Usage(ctx context.Context, account string) (*event.Usage, error)
 }
 
 // Memory is what all nodes remember together for a while. It may forget: nothing fails for that.

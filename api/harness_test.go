@@ -145,6 +145,7 @@ type fake struct {
 	EventFunc   func(context.Context, string, id.ID) (*event.Detail, error)
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
+	UsageFunc   func(context.Context, string) (*event.Usage, error)
 	ReportFunc  func(context.Context, *event.Receipt) (event.Standing, error)
 
 	SelectFunc    func(context.Context, event.Query, func([]event.Match) error) error
@@ -222,6 +223,14 @@ func (f *fake) EventEndpoint(_ context.Context, account string, d id.ID) (string
 		return e.Endpoint, nil
 	}
 	return "", event.ErrNotFound
+}
+
+func (f *fake) Usage(ctx context.Context, account string) (*event.Usage, error) {
+	if f.UsageFunc != nil {
+		return f.UsageFunc(ctx, account)
+	}
+	now := time.Now()
+	return &event.Usage{From: now, To: now, Figures: event.Figures{AsOf: now}}, nil
 }
 
 func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.Standing, error) {
@@ -367,7 +376,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(), Recovery: f,
-		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Usage: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
 		Replays:      api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },

@@ -60,6 +60,7 @@ func (a *API) routes() []route {
 		{"/v1/recoveries", methods{"GET": a.listRecoveries, "POST": a.createRecovery}},
 		{"/v1/recoveries/{recovery}", methods{"GET": a.readRecovery, "POST": a.actOnRecovery}},
 		{"/v1/recoveries/{recovery}/items", methods{"GET": a.listRecoveryItems}},
+		{"/v1/usage", methods{"GET": a.readUsage}},
 		{"/v1/me", methods{"GET": a.me}},
 		{"/v1/audit", methods{"GET": a.listAudit}},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -29,7 +30,9 @@ type Reader struct {
 	topic *stream.Reader
 	fence *fence
 	scans *scanner
-	now   func() time.Time
+	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
+	reported singleflight.Group
+	now      func() time.Time
 }
 
 // NewReader checks the configuration. The connections are made by the first read.

@@ -19,6 +19,7 @@ type reports struct {
 	version   uint64         // its own
 	processed uint64         // the lowest version that said processed, if there is one
 	first     time.Time
+	end       int64 // of the log: all that is below is counted; unset for those of the store alone
 }
 
 // add counts one more receipt; one that is counted already changes nothing.
@@ -110,7 +111,7 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 		known, err = r.receipts(ctx, sent.Account, sent.Event)
 	}
 	if err != nil && ctx.Err() == nil {
-		known, err = r.receiptsBehind(ctx, sent, at, offset+1)
+		known, err = r.receiptsBehind(ctx, sent, offset+1)
 	}
 	if err == nil && known.newest == nil {
 		err = errors.New("the receipt is in neither the store nor the log")
@@ -121,24 +122,52 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 	return standing(sent, offset, &known), nil
 }
 
-// receiptsBehind are the receipts of an event while the writer is behind: those that are stored, and those that the
-// log has behind what is. Without a store the log has them all as long as it has the event.
-func (r *Reader) receiptsBehind(ctx context.Context, sent *event.Receipt, at stream.Partition, end int64) (reports, error) {
+// receiptsBehind are the receipts of an event while the writer is behind, all below the offset among them. Callers who
+// ask for the same event at the same time share the work: they ask because something is slow.
+func (r *Reader) receiptsBehind(ctx context.Context, sent *event.Receipt, end int64) (known reports, err error) {
+	for known.end < end {
+		result := r.reported.DoChan(sent.Account+" "+sent.Event.String(), func() (any, error) {
+			load, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*scanTimeout)
+			defer cancel()
+			return r.loadReceipts(load, sent)
+		})
+		select {
+		case <-ctx.Done():
+			return known, ctx.Err()
+		case x := <-result:
+			if x.Err != nil {
+				return known, x.Err
+			}
+			known = x.Val.(reports) // of a load that began before this receipt was in the log, when its end is lower
+		}
+	}
+	return known, nil
+}
+
+// loadReceipts takes the receipts that are stored, and those that the log has behind what is. Without a store the log
+// has them all as long as it has the event.
+func (r *Reader) loadReceipts(ctx context.Context, sent *event.Receipt) (known reports, err error) {
+	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
 	committed, err := r.topic.Committed(ctx, Group, at.Topic) // first: what is committed is stored, whatever comes later
 	if err != nil {
-		return reports{}, err
+		return known, err
 	}
 	from := max(committed[at], 0)
 	soon, cancel := context.WithTimeout(ctx, behindTimeout)
-	known, err := r.receipts(soon, sent.Account, sent.Event)
+	known, err = r.receipts(soon, sent.Account, sent.Event)
 	cancel()
 	if err != nil {
-		if from, err = r.firstReceipt(ctx, sent, at); err != nil {
-			return reports{}, err
-		}
 		known = reports{}
+		if from, err = r.firstReceipt(ctx, sent, at); err != nil {
+			return known, err
+		}
 	}
-	return known, r.readReceipts(ctx, &known, sent.Event, at, from, end)
+	ends, err := r.topic.Ends(ctx, at.Topic)
+	if err != nil {
+		return known, err
+	}
+	known.end = ends[at]
+	return known, r.readReceipts(ctx, &known, sent.Event, at, from, known.end)
 }
 
 // firstReceipt is an offset below which the log has no receipt of the event, and never had one.

@@ -136,7 +136,7 @@ func (b *bills) agree(r *store.Reader, spans int) {
 		if since := time.Since(got.AsOf); since < 0 || since > time.Minute || got.Took <= 0 {
 			b.Fatalf("as of %v, took %v", got.AsOf, got.Took)
 		}
-		use, daily := got.Use(), int64(0)
+		use, daily := got.Sum(), int64(0)
 		for _, d := range got.Daily {
 			daily += d.Total()
 		}

@@ -30,8 +30,8 @@ type Figures struct {
 	Took       time.Duration // of counting, without the wait for the store
 }
 
-// Use is the sum of all days.
-func (f *Figures) Use() (sum Use) {
+// Sum is the use of all days.
+func (f *Figures) Sum() (sum Use) {
 	for _, d := range f.Daily {
 		sum.Received += d.Received
 		sum.Sent += d.Sent

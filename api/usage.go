@@ -1,0 +1,103 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// usageView is the answer to GET /v1/usage. Deliveries and attempts are counted at least once.
+type usageView struct {
+	PeriodStart web.Time        `json:"period_start"`
+	PeriodEnd   web.Time        `json:"period_end"`
+	AsOf        web.Time        `json:"as_of"`
+	Events      usedView        `json:"events"`
+	Deliveries  int64           `json:"deliveries"`
+	Attempts    int64           `json:"attempts"`
+	Bytes       int64           `json:"bytes"`
+	Allowance   *int64          `json:"allowance"`
+	Remaining   *int64          `json:"remaining"`
+	Overage     overageView     `json:"overage"`
+	Projection  projectionView  `json:"projection"`
+	ByEndpoint  []endpointUsage `json:"by_endpoint"`
+	Daily       []dayUsage      `json:"daily"`
+}
+
+type usedView struct {
+	Received int64 `json:"received"`
+	Sent     int64 `json:"sent"`
+	Findings int64 `json:"findings"`
+	Total    int64 `json:"total"`
+}
+
+type overageView struct {
+	Events int64 `json:"events"`
+}
+
+// projectionView has no amounts: this version knows no prices.
+type projectionView struct {
+	Events        int64   `json:"events"`
+	OverageEvents int64   `json:"overage_events"`
+	Method        string  `json:"method"`
+	Confidence    string  `json:"confidence"`
+	OverageAmount *int64  `json:"overage_amount"`
+	Currency      *string `json:"currency"`
+}
+
+type endpointUsage struct {
+	EndpointID string `json:"endpoint_id"`
+	Received   int64  `json:"received"`
+	Sent       int64  `json:"sent"`
+	Total      int64  `json:"total"`
+	Bytes      int64  `json:"bytes"`
+}
+
+type dayUsage struct {
+	Date string `json:"date"`
+	usedView
+	Bytes int64 `json:"bytes"`
+}
+
+// projectionMethod names how projections are made: what was used so far, and the rate of the last seven days for the
+// rest of the period.
+const projectionMethod = "last_7_days"
+
+func (a *API) readUsage(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	u, err := a.deps.Usage.Usage(r.Context(), key.Account)
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, usageOf(u))
+	return nil
+}
+
+func usageOf(u *event.Usage) usageView {
+	total := u.Total()
+	v := usageView{
+		PeriodStart: web.Time(u.From), PeriodEnd: web.Time(u.To), AsOf: web.Time(u.AsOf), Events: usedOf(u.Use),
+		Deliveries: u.Deliveries, Attempts: u.Attempts, Bytes: u.Bytes, Overage: overageView{u.Over(total)},
+		Projection: projectionView{
+			Events: u.Projection.Events, OverageEvents: u.Over(u.Projection.Events), Method: projectionMethod, Confidence: "low",
+		},
+		ByEndpoint: make([]endpointUsage, len(u.ByEndpoint)), Daily: make([]dayUsage, len(u.Daily)),
+	}
+	if u.Projection.Certain {
+		v.Projection.Confidence = "ok"
+	}
+	if u.Allowance > 0 {
+		remaining := max(0, u.Allowance-total)
+		v.Allowance, v.Remaining = &u.Allowance, &remaining
+	}
+	for i, e := range u.ByEndpoint {
+		v.ByEndpoint[i] = endpointUsage{e.Endpoint, e.Received, e.Sent, e.Total(), e.Bytes}
+	}
+	for i, d := range u.Daily {
+		v.Daily[i] = dayUsage{d.Day.Format(time.DateOnly), usedOf(d.Use), d.Bytes}
+	}
+	return v
+}
+
+func usedOf(u event.Use) usedView { return usedView{u.Received, u.Sent, u.Findings, u.Total()} }

@@ -1,0 +1,311 @@
+package usage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/usage"
+)
+
+// fake is a store that knows one account.
+type fake struct {
+	daily  []event.DayUse
+	recent int64
+	took   time.Duration // of a count
+	err    error
+	counts atomic.Int64
+	span   event.UsageSpan // of the last one
+}
+
+func (f *fake) Usage(_ context.Context, account string, span event.UsageSpan) (event.Figures, error) {
+	f.counts.Add(1)
+	f.span = span
+	if account != "acc_1" {
+		return event.Figures{}, f.err
+	}
+	time.Sleep(f.took)
+	return event.Figures{Daily: f.daily, Recent: f.recent, Took: f.took, AsOf: time.Now()}, f.err
+}
+
+type counter func(context.Context) error
+
+func (c counter) CountUsage(ctx context.Context) error { return c(ctx) }
+
+func newUsage(t *testing.T, f *fake, now func() time.Time, change ...func(*usage.Config, *usage.Deps)) *usage.Usage {
+	t.Helper()
+	cfg := usage.DefaultConfig()
+	deps := usage.Deps{
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Figures: f, Now: now,
+		Created: func(string) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) },
+	}
+	for _, c := range change {
+		c(&cfg, &deps)
+	}
+	u, err := usage.New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func utc(text string) time.Time {
+	t, err := time.Parse("2006-01-02T15:04:05.999999999", text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// TestPeriods: a month is one in UTC, whatever the clock's zone, from its first moment to its last.
+func TestPeriods(t *testing.T) {
+	f := func(now time.Time, from, to, recent string) {
+		t.Helper()
+		store := &fake{}
+		r, err := newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), "acc_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := event.UsageSpan{From: utc(from), To: utc(to), Recent: utc(recent)}
+		if diff := cmp.Diff(want, store.span); diff != "" || !r.From.Equal(want.From) || !r.To.Equal(want.To) {
+			t.Errorf("%v: %s", now, diff)
+		}
+		if first, last := r.Daily[0].Day, r.Daily[len(r.Daily)-1].Day; !first.Equal(want.From) || last.Format(time.DateOnly) != now.UTC().Format(time.DateOnly) {
+			t.Errorf("%v: days from %v to %v", now, first, last)
+		}
+	}
+	f(utc("2026-08-21T22:24:36"), "2026-08-01T00:00:00", "2026-09-01T00:00:00", "2026-08-14T22:00:00")
+	f(utc("2026-08-01T00:00:00"), "2026-08-01T00:00:00", "2026-09-01T00:00:00", "2026-07-25T00:00:00")
+	f(utc("2026-08-31T23:59:59.999999999"), "2026-08-01T00:00:00", "2026-09-01T00:00:00", "2026-08-24T23:00:00")
+	f(utc("2027-12-31T23:59:59"), "2027-12-01T00:00:00", "2028-01-01T00:00:00", "2027-12-24T23:00:00")
+	f(utc("2028-02-29T12:00:00"), "2028-02-01T00:00:00", "2028-03-01T00:00:00", "2028-02-22T12:00:00")
+	kiritimati := time.FixedZone("UTC+14", 14*3600)
+	f(time.Date(2026, 9, 1, 13, 0, 0, 0, kiritimati), "2026-08-01T00:00:00", "2026-09-01T00:00:00", "2026-08-24T23:00:00")
+}
+
+// TestFigures: the days add up to the whole, days without use are there, and the allowance is compared with the total.
+func TestFigures(t *testing.T) {
+	store := &fake{
+		daily: []event.DayUse{
+			{Day: utc("2026-08-02T00:00:00"), Use: event.Use{Received: 3, Sent: 1, Bytes: 10}},
+			{Day: utc("2026-08-04T00:00:00"), Use: event.Use{Findings: 2, Bytes: 5}},
+		},
+	}
+	at := utc("2026-08-04T10:00:00")
+	f := func(allowance, over int64) {
+		t.Helper()
+		u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) { c.Allowance = allowance })
+		r, err := u.Usage(t.Context(), "acc_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Use != (event.Use{Received: 3, Sent: 1, Findings: 2, Bytes: 15}) || r.Total() != 6 || r.Over(r.Total()) != over {
+			t.Errorf("%+v", r)
+		}
+		var days []string
+		for _, d := range r.Daily {
+			days = append(days, fmt.Sprint(d.Day.Format("2006-01-02"), " ", d.Total()))
+		}
+		if got := strings.Join(days, ", "); got != "2026-08-01 0, 2026-08-02 4, 2026-08-03 0, 2026-08-04 2" {
+			t.Errorf("days %s", got)
+		}
+		total, agreed, err := u.Current(t.Context(), "acc_1")
+		if total != 6 || agreed != allowance || err != nil {
+			t.Errorf("%d of %d, %v", total, agreed, err)
+		}
+	}
+	f(0, 0)
+	f(5, 1)
+	f(6, 0)
+	f(7, 0)
+	// An event whose id is a little ahead of the clock belongs to its own day.
+	store.daily = []event.DayUse{{Day: utc("2026-08-05T00:00:00"), Use: event.Use{Sent: 1}}}
+	at = utc("2026-08-04T23:59:59")
+	r, err := newUsage(t, store, func() time.Time { return at }).Usage(t.Context(), "acc_1")
+	if err != nil || len(r.Daily) != 5 || r.Daily[4].Total() != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestProjection(t *testing.T) {
+	f := func(now, created string, used, recent, want int64, certain bool) {
+		t.Helper()
+		store := &fake{daily: []event.DayUse{{Day: utc("2026-08-01T00:00:00"), Use: event.Use{Sent: used}}}, recent: recent}
+		u := newUsage(t, store, func() time.Time { return utc(now) }, func(_ *usage.Config, d *usage.Deps) {
+			d.Created = func(string) time.Time { return utc(created) }
+		})
+		r, err := u.Usage(t.Context(), "acc_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Projection != (event.Projection{Events: want, Certain: certain}) {
+			t.Errorf("%s, account of %s: %+v, want %d", now, created, r.Projection, want)
+		}
+	}
+	old := "2026-01-01T00:00:00"
+	f("2026-08-11T00:00:00", old, 1000, 700, 1000+21*100, true)                      // 100 a day, 21 days to go
+	f("2026-08-11T00:00:00", old, 1000, 0, 1000, true)                               // nothing of late
+	f("2026-08-31T23:59:59.999", old, 1000, 700, 1000, true)                         // nothing to come
+	f("2026-08-01T00:00:00", old, 0, 700, 31*100, false)                             // the rate is of last month
+	f("2026-08-01T23:59:59.999", old, 0, 0, 0, false)                                // less than a day of the period
+	f("2026-08-02T00:00:00", old, 0, 0, 0, true)                                     //
+	f("2026-08-11T00:00:00", "2026-08-09T00:00:00", 100, 100, 100+21*50, true)       // the account is two days old
+	f("2026-08-11T00:00:00", "2026-08-10T00:00:00.001", 100, 100, 100+21*100, false) // not quite a day
+	f("2026-08-11T00:00:00", "2026-08-10T23:59:59", 10, 10, 10+21*24*10, false)      // a second: counted as an hour
+	f("2026-08-11T00:00:00", "2026-08-12T00:00:00", 10, 10, 10+21*24*10, false)      // a clock that is wrong
+	f("2026-08-01T00:00:00", old, 1<<62, 1<<62, 1<<62, false)                        // it does not overflow
+}
+
+// TestCountsAreShared: a cheap count is made for every call, an expensive one is kept for five seconds, and callers who
+// come while one runs share the next.
+func TestCountsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fake{took: 50 * time.Millisecond}
+		u := newUsage(t, store, time.Now)
+		ask := func() *event.Usage {
+			r, err := u.Usage(t.Context(), "acc_1")
+			if err != nil {
+				t.Error(err)
+			}
+			return r
+		}
+		counted := func(want int64) {
+			t.Helper()
+			if got := store.counts.Swap(0); got != want {
+				t.Errorf("counted %d times, want %d", got, want)
+			}
+		}
+		ask()
+		ask()
+		counted(2)
+		var wg sync.WaitGroup
+		wg.Go(func() { ask() })
+		time.Sleep(10 * time.Millisecond)
+		for range 20 { // the one that runs began before they asked
+			wg.Go(func() {
+				asked := time.Now()
+				if r := ask(); r.AsOf.Add(-store.took).Before(asked) {
+					t.Error("the answer is older than the question")
+				}
+			})
+		}
+		wg.Wait()
+		counted(2)
+		store.took = 200 * time.Millisecond
+		ask()
+		for range 5 {
+			ask()
+		}
+		counted(1)
+		time.Sleep(5 * time.Second)
+		ask()
+		counted(1)
+
+		ctx, leave := context.WithCancel(t.Context())
+		time.Sleep(5 * time.Second)
+		wg.Go(func() { ask() })
+		synctest.Wait()
+		wg.Go(func() {
+			if _, err := u.Usage(ctx, "acc_1"); !errors.Is(err, context.Canceled) {
+				t.Errorf("a caller who left: %v", err)
+			}
+		})
+		synctest.Wait()
+		leave()
+		wg.Wait()
+	})
+}
+
+// A count that is kept does not reach into the next month.
+func TestKeptCountEndsWithItsPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // bubbles begin at midnight of 2000-01-01
+		store := &fake{took: time.Second}
+		u := newUsage(t, store, time.Now)
+		time.Sleep(31*24*time.Hour - 3*time.Second)
+		for _, want := range []time.Month{time.January, time.February} {
+			r, err := u.Usage(t.Context(), "acc_1")
+			if err != nil || r.From.Month() != want {
+				t.Errorf("%v, %v; want %s", r, err, want)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
+
+func TestErrorsAreNotKept(t *testing.T) {
+	store := &fake{err: event.ErrUnavailable}
+	u := newUsage(t, store, time.Now)
+	for range 2 {
+		if _, _, err := u.Current(t.Context(), "acc_1"); !errors.Is(err, event.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+	}
+	store.err = nil
+	if _, _, err := u.Current(t.Context(), "acc_1"); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRun: the writer counts at once, then every ten seconds, whatever fails; an outage is one line.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		var fails error
+		calls := 0
+		u := newUsage(t, &fake{}, time.Now, func(_ *usage.Config, d *usage.Deps) {
+			d.Log = slog.New(slog.NewTextHandler(&log, nil))
+			d.Counter = counter(func(context.Context) error { calls++; return fails })
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := u.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if calls != 1 {
+			t.Errorf("%d calls at the start", calls)
+		}
+		fails = errors.New("clickhouse is away")
+		time.Sleep(30*time.Second + time.Millisecond)
+		fails = nil
+		time.Sleep(10 * time.Second)
+		fails = errors.New("clickhouse is away")
+		time.Sleep(20 * time.Second)
+		stop()
+		wg.Wait()
+		if n := strings.Count(log.String(), "clickhouse is away"); calls != 7 || n != 2 {
+			t.Errorf("%d calls, %d lines\n%s", calls, n, log.String())
+		}
+		idle, stopIdle := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if err := newUsage(t, &fake{}, time.Now).Run(idle); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		stopIdle()
+		wg.Wait()
+	})
+}
+
+func TestNewNamesAllFaults(t *testing.T) {
+	_, err := usage.New(usage.Config{Allowance: -1}, usage.Deps{})
+	for _, fault := range []string{"allowance", "intervals", "dependency"} {
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%v does not name the %s", err, fault)
+		}
+	}
+}
