@@ -298,12 +298,24 @@ func (n *node) startAlerts() error {
 	}
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier, Now: n.control.Now, Metrics: n.registry,
+		Usage: allowance{n.usage, n.control},
 	})
 	if err != nil {
 		return err
 	}
 	n.st.start("alerts", a.Run)
 	return nil
+}
+
+// allowance says how much of it the one account has used.
+type allowance struct {
+	usage  *usage.Usage
+	config *control.Control
+}
+
+// Used returns the events of this month, and how many are agreed on.
+func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
+	return a.usage.Current(ctx, a.config.Account().ID)
 }
 
 // owned hears which partitions of events this node dispatches; the owner of the first writes snapshots. The
