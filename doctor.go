@@ -75,21 +75,30 @@ func examineEngines(ctx context.Context, s Settings) (command.Report, error) {
 // inspect reads the configuration log. Without master keys it does with one of its own, which opens nothing:
 // secrets need not be opened to see what sealed them.
 func inspect(ctx context.Context, s Settings) (*control.Control, *control.Keyring, error) {
+	cfg, deps, err := inspection(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	c, err := control.Inspect(ctx, cfg, deps)
+	if s.MasterKeys == "" {
+		return c, nil, err
+	}
+	return c, deps.Keyring, err
+}
+
+// inspection is what reads the configuration log without being a node.
+func inspection(s Settings) (control.Config, control.Deps, error) {
 	spec := s.MasterKeys
 	if spec == "" {
 		spec = control.GenerateMasterKey("doctor")
 	}
 	keyring, err := control.NewKeyring(spec)
 	if err != nil {
-		return nil, nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
+		return control.Config{}, control.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, inspectTime)
-	defer cancel()
-	c, err := control.Inspect(ctx, control.Config{Node: "doctor", Partitions: 1}, control.Deps{Stream: s.stream(), Keyring: keyring, Now: clock()})
-	if s.MasterKeys == "" {
-		keyring = nil
-	}
-	return c, keyring, err
+	return control.Config{Node: "doctor", Partitions: 1}, control.Deps{Stream: s.stream(), Keyring: keyring, Now: clock()}, nil
 }
 
 func (s Settings) pingRedis() func(context.Context) (time.Duration, error) {

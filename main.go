@@ -62,10 +62,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			return runServe(ctx, s, log, stdout)
 		})
 	case "migrate":
-		var fix, asJSON bool
+		var fix, finalize, asJSON bool
 		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
-			return runMigrate(ctx, s, fix, asJSON, stdout)
-		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix}, jsonToggle(&asJSON))
+			return runMigrate(ctx, s, fix, finalize, asJSON, stdout)
+		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix},
+			toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs", &finalize}, jsonToggle(&asJSON))
 	case "doctor":
 		var asJSON bool
 		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 )
@@ -32,7 +33,12 @@ func (s Settings) copies() int {
 type migration struct {
 	Topics []migratedTopic `json:"topics"`
 	Tables string          `json:"tables"` // ready, or untouched
+	Level  int             `json:"level"`  // of the configuration log; 0: it is empty
+	Newest int             `json:"newest"` // the level that this version knows
 }
+
+// tablesReady is what Tables says once they are.
+const tablesReady = "ready"
 
 // States of a topic after relay migrate.
 const (
@@ -59,8 +65,11 @@ type wrongConfig struct {
 }
 
 // runMigrate creates what serve needs and checks what is there.
-func runMigrate(ctx context.Context, s Settings, fix, asJSON bool, stdout io.Writer) error {
+func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, stdout io.Writer) error {
 	m, err := migrate(ctx, s, fix)
+	if err == nil {
+		err = m.finalize(ctx, s, finalize)
+	}
 	if asJSON {
 		if printErr := json.NewEncoder(stdout).Encode(m); printErr != nil {
 			return printErr
@@ -68,10 +77,37 @@ func runMigrate(ctx context.Context, s Settings, fix, asJSON bool, stdout io.Wri
 		return err
 	}
 	m.print(stdout)
-	if err == nil {
+	if m.Tables == tablesReady {
 		fmt.Fprintln(stdout, "topics and tables are ready")
 	}
+	if err == nil && m.Level != 0 && m.Level < m.Newest {
+		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d\n", m.Level, m.Newest)
+	}
 	return err
+}
+
+// finalize finds the level of the configuration log, or raises it.
+func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
+	c, _, err := inspect(ctx, s)
+	if err != nil {
+		return fmt.Errorf("read the configuration log: %w", err)
+	}
+	m.Level, m.Newest = c.Level()
+	c.Close()
+	if !raise || m.Level == 0 {
+		return nil
+	}
+	cfg, deps, err := inspection(s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	if _, err := control.Finalize(ctx, cfg, deps); err != nil {
+		return err
+	}
+	m.Level = m.Newest
+	return nil
 }
 
 // migrate brings topics and tables to what this program needs. What is wrong and not fixed is an error, and
@@ -112,7 +148,7 @@ func migrate(ctx context.Context, s Settings, fix bool) (migration, error) {
 	if err := store.Migrate(ctx, s.ClickHouseURL, s.RetentionDays); err != nil {
 		return m, fmt.Errorf("migrate tables: %w", err)
 	}
-	m.Tables = "ready"
+	m.Tables = tablesReady
 	return m, nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -84,7 +85,27 @@ func testMigrate(t *testing.T, c *cluster) {
 		t.Errorf("fixed: %+v", answer)
 	}
 
+	c.beginOld()
+	if out := migrate(command.ExitDone); !strings.Contains(out, "is at level 1; when every node runs this version, relay migrate --finalize raises it to 2") {
+		t.Errorf("migrate on a log of an older version:\n%s", out)
+	}
 	n.start()
+	waits := func() string {
+		_, answer, _ := n.in(t).call("PATCH", "/v1/alerts", map[string]any{"enabled": true})
+		return fmt.Sprint(answer)
+	}
+	if answer := waits(); !strings.Contains(answer, "run relay migrate --finalize") || !strings.Contains(answer, "unavailable") {
+		t.Errorf("alerts on a log of an older version: %s", answer)
+	}
+	if out := migrate(command.ExitDone, "--finalize"); strings.Contains(out, "level 1") {
+		t.Errorf("migrate --finalize:\n%s", out)
+	}
+	eventually(t, arrival, func() string {
+		if answer := waits(); strings.Contains(answer, "finalize") {
+			return answer
+		}
+		return ""
+	})
 	dest := newSink(t, nil)
 	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
 	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
@@ -123,6 +144,19 @@ func (c *cluster) admin() *kadm.Client {
 	}
 	c.t.Cleanup(cl.Close)
 	return kadm.NewClient(cl)
+}
+
+// beginOld writes the first record of the configuration log as a version of level 1 does.
+func (c *cluster) beginOld() {
+	p, err := stream.NewProducer(stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}, "old")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer p.Close()
+	text := `{"v":1,"op_id":"op_1","node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1"},"at":"2026-01-01T00:00:00Z"}`
+	if err := p.ProduceSync(c.t.Context(), stream.Control, 0, &stream.Record{Key: []byte("acc_1"), Value: []byte(text)}); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // alter sets a setting of a topic.

@@ -124,6 +124,7 @@ func (n *node) startControl() error {
 	}
 	n.control, err = control.New(control.Config{
 		Node: n.s.NodeName, Version: version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
+		Alone: n.s.embedded,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return err

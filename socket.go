@@ -105,6 +105,9 @@ func (n *node) followLong(most int64, f func(r *http.Request, tell func(any)) er
 
 // commandError makes errors that are nobody's fault speak to the operator.
 func commandError(err error) error {
+	if errors.Is(err, control.ErrLevel) {
+		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay migrate --finalize")
+	}
 	if errors.Is(err, control.ErrUnavailable) {
 		return web.Away(err, "the configuration log is away at the moment; look whether it was done before you repeat it")
 	}

@@ -202,6 +202,8 @@ func fault(err error) error {
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
 	case errors.Is(err, control.ErrBusy):
 		return errBusy()
+	case errors.Is(err, control.ErrLevel):
+		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay migrate --finalize")
 	case errors.Is(err, control.ErrUnavailable):
 		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before you repeat it")
 	case errors.Is(err, control.ErrLease):

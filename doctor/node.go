@@ -58,6 +58,9 @@ func (x *examination) nodes(context.Context) command.Check {
 	if len(versions) > 1 {
 		c = warn("bring all nodes to one version", "%s running, of %d versions", count(len(nodes), "node"), len(versions))
 	}
+	if level, newest := x.Config.Level(); len(versions) == 1 && level > 0 && level < newest {
+		c = warn("relay migrate --finalize", "%s running; the configuration log is at level %d, this version knows %d", count(len(nodes), "node"), level, newest)
+	}
 	c.Details = details
 	return c
 }

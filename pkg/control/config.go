@@ -25,6 +25,8 @@ type Config struct {
 	// BootstrapKey and BootstrapReadKey are API keys, read-write and read, that are valid on this node
 	// while they are set here: printable, at least 16 characters; empty = none.
 	BootstrapKey, BootstrapReadKey string
+	// Alone says that no other node uses the log, so that it may be raised to what this program knows.
+	Alone bool
 	// SnapshotEvery is after how many records the owner writes a snapshot; 0 = DefaultSnapshotEvery.
 	SnapshotEvery int
 }

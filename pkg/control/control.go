@@ -19,6 +19,7 @@
 //   - a revoked key is refused everywhere once the revocation is answered, by a node that hangs too
 //     (TestRevocation…);
 //   - a log with missing records is refused (TestGap…);
+//   - nodes of two versions come to the same state, and one that is too old stops (TestLevel…);
 //   - no secret stands in clear in a record, a snapshot or a log line (TestNoSecretInClear);
 //   - 200,000 endpoints are ready in 5 s and take less than 300 MB (TestCeiling).
 package control
@@ -161,6 +162,9 @@ func stopped(ctx context.Context, err error) error {
 // keys are in, the lease holds.
 func (c *Control) begin(ctx context.Context) error {
 	err := c.retry(ctx, "read the configuration log", c.sync)
+	if err == nil {
+		err = c.retry(ctx, "raise the level of the configuration log", c.ensureLevel)
+	}
 	if err == nil {
 		err = c.retry(ctx, "create the account", c.ensureAccount)
 	}

@@ -63,14 +63,16 @@ func Inspect(ctx context.Context, cfg Config, deps Deps) (c *Control, err error)
 		return nil, err
 	}
 	close(c.stopped)
-	if c.reader, err = stream.NewReader(c.stream, "inspect"); err != nil {
+	reader, err := stream.NewReader(c.stream, "inspect")
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			c.reader.Close()
+			reader.Close()
 		}
 	}()
+	c.reader = reader
 	s, next, _, err := c.load(ctx)
 	if err != nil {
 		return nil, err

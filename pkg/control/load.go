@@ -46,6 +46,9 @@ func (c *Control) load(ctx context.Context) (s *state, next int64, from snapshot
 		}
 		for _, f := range slices.Backward(feet) {
 			s, head, err := c.loadSnapshot(ctx, f)
+			if head.Level > newestLevel {
+				return nil, 0, from, fmt.Errorf("the configuration log is at level %d, this program knows %d: it is for a newer one", head.Level, newestLevel)
+			}
 			if err == nil {
 				err = usable(head, cluster, logStart, logEnd)
 			}
@@ -161,7 +164,7 @@ func (c *Control) loadSnapshot(ctx context.Context, f foundFoot) (*state, snapsh
 	if sum != f.CRC {
 		return nil, head, fmt.Errorf("%w: CRC %08x of %d chunks instead of %08x", errTorn, sum, len(chunks), f.CRC)
 	}
-	s := &state{seq: head.Seq}
+	s := &state{seq: head.Seq, level: max(head.Level, baseLevel)}
 	for _, entities := range chunks {
 		for _, e := range *entities {
 			s.add(e)

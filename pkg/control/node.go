@@ -22,6 +22,7 @@ type heartbeat struct {
 	Version string    `json:"version"` // of the program
 	Keys    []string  `json:"keys"`    // see Keyring.IDs
 	SkewMS  int64     `json:"skew_ms"` // see Control.ClockSkew
+	Level   int       `json:"level"`   // the newest that the program knows
 }
 
 // lease says until when this node may take API keys.
@@ -135,6 +136,7 @@ func (c *Control) beat(ctx context.Context) error {
 func (c *Control) announce(ctx context.Context, h heartbeat) error {
 	h.Node, h.Boot, h.Next, h.At = c.cfg.Node, c.boot, c.view.Load().next, c.now().UTC()
 	h.Version, h.Keys, h.SkewMS = c.cfg.Version, c.keyring.IDs(), c.ClockSkew().Milliseconds()
+	h.Level = newestLevel
 	value, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)

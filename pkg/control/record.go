@@ -29,6 +29,7 @@ const (
 	opForget = "forget" // nothing of it is left: for what ends by age, and whose absence tells all
 	opTold   = "told"   // the audit log has the changes up to the sequence Rev
 	opAdopt  = "adopt"  // Value becomes the account, whatever the account was before
+	opLevel  = "level"  // the log is at Level from here on
 )
 
 // record is one conditional change as it stands in the log, as JSON.
@@ -43,7 +44,8 @@ type record struct {
 	Rev     int64           `json:"rev,omitempty"`
 	Op      string          `json:"op"`
 	Value   json.RawMessage `json:"value,omitempty"`
-	At      time.Time       `json:"at"` // the writer's clock
+	At      time.Time       `json:"at"`              // the writer's clock
+	Level   int             `json:"level,omitempty"` // of the log, in its first record and those that raise it
 
 	// For the audit log; see WithOrigin.
 	By        string     `json:"by,omitempty"`
@@ -80,6 +82,9 @@ func (c *codec) resolve(r *record) error {
 	if r.ID == "" {
 		return errors.New("record without an id")
 	}
+	if r.Op == opLevel {
+		return nil
+	}
 	if (r.kind == kindTrail) != (r.Op == opTold) {
 		return fmt.Errorf("no %s of a %s", r.Op, r.kind)
 	}
@@ -108,8 +113,12 @@ func (c *codec) resolve(r *record) error {
 
 // newRecord starts a record for what the writer saw.
 func (c *Control) newRecord(s *state, k kind, entity, pre, op string) record {
-	return record{
+	r := record{
 		V: recordVersion, OpID: id.Random("op_"), SeqSeen: s.seq, Node: c.cfg.Node,
 		Kind: k.String(), ID: entity, Pre: pre, Op: op, At: c.now().UTC(),
 	}
+	if s.seq == 0 {
+		r.Level = newestLevel
+	}
+	return r
 }

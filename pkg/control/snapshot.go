@@ -42,7 +42,8 @@ type snapshotHead struct {
 	Node    string    `json:"node"`
 	Cluster string    `json:"cluster"` // whose offsets Next is one of
 	Seq     int64     `json:"sequence"`
-	Next    int64     `json:"next"` // offset in control of the first record that is not in it
+	Level   int       `json:"level"` // of the log
+	Next    int64     `json:"next"`  // offset in control of the first record that is not in it
 	At      time.Time `json:"at"`
 }
 
@@ -142,7 +143,7 @@ func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, er
 		return nil
 	}
 	head, err := json.Marshal(snapshotHead{
-		Node: c.cfg.Node, Cluster: cluster, Seq: v.seq, Next: v.next, At: at,
+		Node: c.cfg.Node, Cluster: cluster, Seq: v.seq, Level: v.level, Next: v.next, At: at,
 	})
 	if err != nil {
 		return snapshotPlace{}, fmt.Errorf("encode the head: %w", err)

@@ -16,8 +16,9 @@ var errGap = errors.New("records of the configuration log are missing")
 // state is the whole configuration after some record. It is immutable; a change is a new state that
 // shares what did not change.
 type state struct {
-	seq  int64 // how many records led here, applied or refused; kept in snapshots, unlike offsets it survives a re-created topic
-	sets [kinds]set
+	seq   int64 // how many records led here, applied or refused; kept in snapshots, unlike offsets it survives a re-created topic
+	level int   // see level.go; 0 before the first record
+	sets  [kinds]set
 }
 
 // set holds the entities of one kind.
@@ -54,10 +55,11 @@ const (
 	conflict        // its condition did not hold
 	taken           // another entity has its hash, or the one account exists already
 	invalid         // no valid record
+	early           // of a kind above the level of the log
 )
 
 func (r result) String() string {
-	return [...]string{"applied", "conflict", "taken", "invalid"}[r]
+	return [...]string{"applied", "conflict", "taken", "invalid", "early"}[r]
 }
 
 // apply is the only way from one state to the next. It depends on nothing but its arguments, so every
@@ -67,13 +69,24 @@ func apply(s *state, r record) (*state, result, error) {
 	if r.V > recordVersion {
 		return s, invalid, fmt.Errorf("record of version %d, this program knows %d: a newer one wrote it", r.V, recordVersion)
 	}
+	if (s.seq == 0 || r.Op == opLevel) && r.Level > newestLevel {
+		return s, invalid, fmt.Errorf("the configuration log is at level %d, this program knows %d: it is for a newer one", r.Level, newestLevel)
+	}
 	if r.SeqSeen > s.seq {
 		return s, invalid, fmt.Errorf("%w: a writer had seen %d, here are %d", errGap, r.SeqSeen, s.seq)
 	}
 	next := *s
 	next.seq++
-	if r.fault != nil {
+	if s.seq == 0 {
+		next.level = max(r.Level, baseLevel)
+	}
+	switch {
+	case r.fault != nil:
 		return &next, invalid, nil
+	case r.Op == opLevel:
+		return &next, next.raise(r.Level), nil
+	case r.kind.level() > next.level:
+		return &next, early, nil
 	}
 	set := &next.sets[r.kind]
 	old := set.living(r.ID)
@@ -98,7 +111,7 @@ func apply(s *state, r record) (*state, result, error) {
 	default:
 		return &next, invalid, nil
 	}
-	if res == applied && r.note != nil {
+	if res == applied && r.note != nil && next.level >= kindTrail.level() {
 		next.sets[kindTrail].insert(&entity{id: strconv.FormatInt(next.seq, 10), kind: kindTrail, seq: next.seq, rev: next.seq, packed: r.note})
 	}
 	return &next, res, nil

@@ -37,6 +37,10 @@ func originOf(ctx context.Context) Origin {
 // error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
 func (c *Control) write(ctx context.Context, r record, v value) (res opResult, err error) {
 	defer func() { c.countWrite(res, err) }()
+	of, _ := kindNamed(r.Kind) // newRecord took it from a kind
+	if err := c.view.Load().allows(of); err != nil {
+		return res, err
+	}
 	if c.view.Load().sets[kindTrail].bySeq.len >= c.room && r.Op != opTold {
 		return res, fmt.Errorf("%w: %d changes wait to be written to the audit log", ErrUnavailable, c.room)
 	}
@@ -72,6 +76,9 @@ func (c *Control) write(ctx context.Context, r record, v value) (res opResult, e
 		case <-ctx.Done():
 			return res, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
+	}
+	if res.result == early {
+		return res, errEarly(of, c.view.Load().level) // an older node wrote the first record of the log meanwhile
 	}
 	return res, nil
 }
