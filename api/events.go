@@ -29,6 +29,9 @@ func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *control.Ke
 	if err != nil {
 		return err
 	}
+	if q.Search != nil {
+		return a.searchEvents(w, r, query, q, hash)
+	}
 	limit, last, err := pageOf(query, hash)
 	if err != nil {
 		return err
@@ -119,9 +122,10 @@ func parseQuery(r *http.Request) (url.Values, error) {
 	return q, nil
 }
 
-// eventParams are the parameters of the list of events by their first names; aliases are other names.
+// eventParams are the parameters of the list of events by their first names; aliases are other names. body and header are
+// sent as body[<path>] and header[<name>].
 var (
-	eventParams  = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "source", "processing", "since", "until", "limit", "cursor"}
+	eventParams  = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "source", "processing", "since", "until", "q", "body", "header", "limit", "cursor"}
 	eventLists   = []string{"endpoint_id", "endpoint", "destination_id", "run_id", "status", "type", "source", "processing"} // may be sent as name[] too
 	eventAliases = []string{"endpoint", "from", "start", "to", "end"}
 )
@@ -228,14 +232,17 @@ func (a *API) eventQuery(values url.Values, account string) (event.Query, filter
 			q.fail("type", "has %q: a star may only end a type, as in order.*", t)
 		}
 	}
-	var untilName string
-	out.Since, _ = q.time("since", "from", "start")
+	var sinceName, untilName string
+	out.Since, sinceName = q.time("since", "from", "start")
 	out.Until, untilName = q.time("until", "to", "end")
 	if untilName != "" && !out.Since.Before(out.Until) {
 		q.fail(untilName, "must be later than since")
 	}
 	if out.Until.After(a.now()) {
 		out.Until = time.Time{} // now: nothing is newer
+	}
+	if out.Search = q.search(); out.Search != nil {
+		a.searchTime(q, &out, sinceName)
 	}
 	return out, q.hash, q.err
 }
@@ -246,10 +253,13 @@ func unknownFilter(values url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		base, array := strings.CutSuffix(name, "[]")
 		switch {
+		case base == "body", base == "header":
+			return web.Invalid(name, "needs what to compare: body[<path>]=value, header[<name>]=value")
 		case slices.Contains(eventParams, name), slices.Contains(eventAliases, name), array && slices.Contains(eventLists, base):
 			continue
-		case base == "q", strings.HasPrefix(name, "body["), strings.HasPrefix(name, "header["):
-			return web.Invalid(name, "is not supported by this version; filter by %s", known)
+		}
+		if _, of, ok := searchTerm(name); ok && of != "" {
+			continue
 		}
 		return web.Invalid(name, "is no filter of this list%s; the filters are %s", didYouMean(base, eventParams), known)
 	}

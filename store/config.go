@@ -71,6 +71,10 @@ type ReaderConfig struct {
 	FenceWait time.Duration
 	// Timeout bounds one read as a whole, the fence included; 0 = 30 s.
 	Timeout time.Duration
+	// SearchRows is how many rows a search looks at first; how many then, their time tells. 0 = 10,000.
+	SearchRows int
+	// SearchBudget is after how long a search answers with what it has found; 0 = 2 s.
+	SearchBudget time.Duration
 	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.
 	SelectPage int
 }
@@ -84,6 +88,12 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 30 * time.Second
+	}
+	if c.SearchRows == 0 {
+		c.SearchRows = firstSearch
+	}
+	if c.SearchBudget == 0 {
+		c.SearchBudget = searchBudget
 	}
 	if c.SelectPage == 0 {
 		c.SelectPage = 50_000

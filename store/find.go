@@ -100,6 +100,7 @@ func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
 		w.immutable(w.above(q, lowest)).add(")")
 	}
 	w.nominate(q, lowest)
+	w.searched(q)
 	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY id DESC LIMIT ", limit))
 	if err != nil {
 		return nil, err
@@ -125,5 +126,12 @@ func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
 		cut = true
 		return rows.Scan((*[16]byte)(&lowest))
 	})
-	return lowest, cut, err
+	if err != nil || w.q.Search == nil {
+		return lowest, cut, err
+	}
+	if !cut {
+		return lowest, cut, w.count(ctx)
+	}
+	w.scanned += w.chunk
+	return lowest, cut, nil
 }

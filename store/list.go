@@ -37,6 +37,8 @@ type walk struct {
 	width  time.Duration
 	fresh  bool // nothing of the current window has been looked at
 	chunk  int
+	// scanned counts the rows that a search has looked at.
+	scanned int
 }
 
 // Events returns one page of a list. Its first page (Before is zero) shows whatever was acknowledged
@@ -52,15 +54,29 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		}
 		page.AsOf = asOf
 	}
+	if q.Search != nil {
+		leave, err := r.searches.enter(ctx, q.Account)
+		if err != nil {
+			return page, err
+		}
+		defer leave()
+	}
 	w := r.newWalk(q)
 	var found []candidate
+	began, took := time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
+		if w.spent(began, took) {
+			page.Partial, page.Edge = true, w.before
+			break
+		}
+		stretch := time.Now()
 		more, err := w.next(ctx, q.Limit+1-len(found))
 		if err != nil {
 			return event.Page{}, err
 		}
-		found = append(found, more...)
+		found, took = append(found, more...), time.Since(stretch)
 	}
+	page.Scanned = w.scanned
 	if len(found) > q.Limit {
 		found, page.More = found[:q.Limit], true
 	}
@@ -81,6 +97,9 @@ func (r *Reader) newWalk(q event.Query) *walk {
 	}
 	if w.onlyTrouble() {
 		w.chunk = firstNominated
+	}
+	if q.Search != nil {
+		w.chunk = r.cfg.SearchRows
 	}
 	if q.Since.After(w.since) {
 		w.since = q.Since
@@ -121,6 +140,8 @@ func (w *walk) changing() bool {
 func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 	find := w.plain
 	switch {
+	case w.q.Search != nil:
+		find = w.filtered
 	case w.onlyTrouble():
 		find = w.trouble
 	case w.changing():
@@ -139,7 +160,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		}
 		found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) })
 	}
-	if len(found) < n {
+	if len(found) < n && w.q.Search == nil {
 		w.chunk = min(w.chunk*windowGrowth, largestChunk)
 	}
 	if len(found) == 0 && w.fresh {

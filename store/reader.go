@@ -24,12 +24,13 @@ type ReaderDeps struct {
 
 // Reader answers reads. It starts no goroutines of its own; Close ends its connections.
 type Reader struct {
-	cfg   ReaderConfig
-	log   *slog.Logger
-	conn  driver.Conn
-	topic *stream.Reader
-	fence *fence
-	scans *scanner
+	cfg      ReaderConfig
+	log      *slog.Logger
+	conn     driver.Conn
+	topic    *stream.Reader
+	fence    *fence
+	scans    *scanner
+	searches searches
 	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
 	reported singleflight.Group
 	now      func() time.Time

@@ -11,6 +11,7 @@ import (
 var (
 	ErrNotFound    = errors.New("event not found")
 	ErrUnavailable = errors.New("store is unavailable")
+	ErrBusy        = errors.New("store has too much to do")
 )
 
 // Query selects events for a list, newest first. Empty members do not restrict; several values of one
@@ -25,15 +26,36 @@ type Query struct {
 	Sources      []Source
 	Processing   []Processing
 	Since, Until time.Time // [Since, Until)
+	Search       *Search   // nil = none
 	Before       id.ID     // only older ids: the position of a cursor; zero on the first page
 	Limit        int       // 1–100
+}
+
+// Search selects events by what they carry. Its members that are set all have to match; of the values of one, any.
+type Search struct {
+	Text   string // in body, headers or id, in any case
+	Body   []BodyMatch
+	Header []HeaderMatch
+}
+
+// BodyMatch compares the scalar at a path of a JSON body with texts, by its own text; numbers also by their value.
+type BodyMatch struct{ Members, Values []string }
+
+// HeaderMatch compares the values of a header; names do not distinguish case.
+type HeaderMatch struct {
+	Name   string
+	Values []string
 }
 
 // Page is one page of a list.
 type Page struct {
 	Rows []Summary
-	More bool      // another row was seen behind the last one
-	AsOf time.Time // set when the store is behind: what was acknowledged later may be missing
+	More bool // another row was seen behind the last one
+	// Partial says that a search ended before it came to the end or filled the page; it goes on below Edge.
+	Partial bool
+	Edge    id.ID
+	Scanned int       // rows that a search has looked at
+	AsOf    time.Time // set when the store is behind: what was acknowledged later may be missing
 }
 
 // Summary is one row of a list, its status derived from the deliveries.
