@@ -16,8 +16,9 @@ import (
 
 func TestDevPipeline(t *testing.T) {
 	t.Parallel()
-	p := startDevProcess(t, t.TempDir())
+	p := startDevProcess(t, t.TempDir(), "RELAY_ALLOWANCE_EVENTS=5")
 	testPipeline(t, p, p, 10) // TestReadYourWrites has more of them
+	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.in(t)) })
 	t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, p.in(t), p.in(t)) })
 }
 

@@ -75,7 +75,7 @@ func newProcess(t *testing.T, dir string, args []string, env ...string) *process
 	t.Helper()
 	p := &process{client: client{t: t, key: testKey, logs: &tail{}}, binary: os.Args[0], dir: dir, args: args}
 	p.env = append([]string{
-		"RELAY_CHDB_LIB=" + testkit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_ALLOWANCE_EVENTS=5", "RELAY_EGRESS_CA_FILE=" + sinkCA(t),
+		"RELAY_CHDB_LIB=" + testkit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA(t),
 		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
 	}, env...)
 	t.Cleanup(func() {

@@ -122,9 +122,16 @@ func (u *Usage) Run(ctx context.Context) error {
 	}
 }
 
-// Current is what the account has used of its allowance in this month; an allowance of 0 is none.
+// currentAge is how old what Current says may be: it is asked again and again, and a count has its price.
+const currentAge = 30 * time.Second
+
+// Current is what the account has used of its allowance in this month, half a minute ago at most. Without an allowance
+// nothing is counted, and both are 0.
 func (u *Usage) Current(ctx context.Context, accountID string) (total, allowance int64, err error) {
-	report, err := u.Usage(ctx, accountID)
+	if u.cfg.Allowance == 0 {
+		return 0, 0, nil
+	}
+	report, err := u.report(ctx, accountID, currentAge)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -134,7 +141,12 @@ func (u *Usage) Current(ctx context.Context, accountID string) (total, allowance
 // Usage is what the account has used in this month. Whatever was acknowledged before AsOf is in it. The answer is
 // shared: it must not be changed.
 func (u *Usage) Usage(ctx context.Context, accountID string) (*event.Usage, error) {
-	asked := u.deps.Now()
+	return u.report(ctx, accountID, 0)
+}
+
+// report is Usage, from a count that was made within age if there is one.
+func (u *Usage) report(ctx context.Context, accountID string, age time.Duration) (*event.Usage, error) {
+	asked := u.deps.Now().Add(-age)
 	u.mu.Lock()
 	a := u.accounts[accountID]
 	if a == nil { // there are as many as accounts that have keys

@@ -121,7 +121,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("days %s", got)
 		}
 		total, agreed, err := u.Current(t.Context(), "acc_1")
-		if total != 6 || agreed != allowance || err != nil {
+		if agreed != allowance || (total == 6) != (allowance > 0) || err != nil {
 			t.Errorf("%d of %d, %v", total, agreed, err)
 		}
 	}
@@ -243,9 +243,36 @@ func TestKeptCountEndsWithItsPeriod(t *testing.T) {
 	})
 }
 
+// TestCurrent: who asks all the time is told what was counted within half a minute; without an allowance nobody counts.
+func TestCurrent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fake{}
+		agreed := newUsage(t, store, time.Now, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
+		free := newUsage(t, store, time.Now)
+		f := func(u *usage.Usage, want int64) {
+			t.Helper()
+			if _, _, err := u.Current(t.Context(), "acc_1"); err != nil {
+				t.Error(err)
+			}
+			if got := store.counts.Swap(0); got != want {
+				t.Errorf("counted %d times, want %d", got, want)
+			}
+		}
+		f(free, 0)
+		f(agreed, 1)
+		time.Sleep(30*time.Second - time.Millisecond)
+		f(agreed, 0)
+		time.Sleep(time.Millisecond)
+		f(agreed, 1)
+		if _, err := agreed.Usage(t.Context(), "acc_1"); err != nil || store.counts.Swap(0) != 1 {
+			t.Error("who reads usage is told an old count")
+		}
+	})
+}
+
 func TestErrorsAreNotKept(t *testing.T) {
 	store := &fake{err: event.ErrUnavailable}
-	u := newUsage(t, store, time.Now)
+	u := newUsage(t, store, time.Now, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
 	for range 2 {
 		if _, _, err := u.Current(t.Context(), "acc_1"); !errors.Is(err, event.ErrUnavailable) {
 			t.Errorf("%v", err)
