@@ -299,7 +299,7 @@ func (n *node) startAlerts() error {
 	}
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier, Now: n.control.Now, Metrics: n.registry,
-		Usage: allowance{n.usage, n.control},
+		Usage: allowance{n.usage, n.control}, Events: n.reader,
 	})
 	if err != nil {
 		return err

@@ -33,12 +33,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -71,12 +73,17 @@ type Usage interface {
 	Used(ctx context.Context) (events, allowance int64, err error)
 }
 
+// Events lists what the store has.
+type Events interface {
+	Events(ctx context.Context, q event.Query) (event.Page, error)
+}
+
 // Notifier makes one try to send a message, within a bounded time.
 type Notifier interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 }
 
-// Deps are what the stage works with. All but Usage are needed.
+// Deps are what the stage works with. All but Usage and Events are needed.
 type Deps struct {
 	Log      *slog.Logger
 	Stream   stream.Config
@@ -84,7 +91,8 @@ type Deps struct {
 	History  History
 	Keyring  *control.Keyring
 	Notifier Notifier
-	Usage    Usage // nil = there is no allowance
+	Usage    Usage  // nil = there is no allowance
+	Events   Events // nil = it is not asked which were processed
 	Now      func() time.Time
 	Metrics  prometheus.Registerer
 }
@@ -112,8 +120,9 @@ type Alerts struct {
 	arrived map[stream.Partition]stream.Mark
 	left    map[stream.Partition]bool
 
-	books map[int32]*book // of the goroutine that judges alone
-	spoke time.Time       // when that goroutine last looked at what is no partition's
+	first atomic.Bool     // this node has the first partition, and with it what is no partition's
+	books map[int32]*book // of the goroutine that follows the log
+	asked time.Time       // of the goroutine of the account: when it last asked what was processed
 }
 
 // New validates and starts nothing.
@@ -164,6 +173,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 	defer a.group.Close()
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.follow(running) })
+	group.Go(func() error { return a.account(running) })
 	group.Go(func() error { return a.herald.run(running) })
 	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("alerts: %w", err)

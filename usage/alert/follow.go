@@ -79,6 +79,7 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 		}
 	}
 	if len(arrived) == 0 {
+		a.first.Store(a.books[0] != nil)
 		return nil
 	}
 	for p, m := range arrived {
@@ -90,6 +91,7 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 	for p, m := range arrived { // a new book forgot what its other topic had
 		a.books[p.Index].at[p.Topic] = max(m.Offset, 0)
 	}
+	a.first.Store(a.books[0] != nil)
 	for {
 		err := a.lookBack(ctx, arrived)
 		if err == nil || ctx.Err() != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,10 +59,7 @@ func (a *Alerts) beat(ctx context.Context) error {
 		}
 		b.sweep(now)
 	}
-	if err := a.reviewFiring(ctx); err != nil {
-		return err
-	}
-	return a.judgeAccount(ctx)
+	return a.reviewFiring(ctx)
 }
 
 // judgeGone looks whether a destination that answered 410 was disabled for it.
@@ -219,113 +215,4 @@ func targets(s *control.AlertSettings, own control.EndpointAlerts) (to []string)
 		to = append(to, control.ChannelWebhook)
 	}
 	return to
-}
-
-// accountEvery is how often what is no partition's is judged.
-const accountEvery = 5 * time.Second
-
-// judgeAccount judges what is no partition's, on the node that has the first one: recovery jobs and usage. It also
-// forgets alerts that have been quiet for long.
-func (a *Alerts) judgeAccount(ctx context.Context) error {
-	now := a.now()
-	if a.books[0] == nil || now.Sub(a.spoke) < accountEvery && !now.Before(a.spoke) {
-		return nil
-	}
-	a.spoke = now
-	for _, job := range a.deps.History.EndedRecoveries(now.Add(-tooOld)) {
-		if err := a.recovery(ctx, job); err != nil {
-			return err
-		}
-	}
-	if err := a.usage(ctx); err != nil {
-		return err
-	}
-	const quiet = tooOld + time.Hour // longer than any cooldown, and than a job is looked at
-	for _, x := range a.deps.Config.Alerts(func(x *control.Alert) bool { return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet }) {
-		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
-			a.log.LogAttrs(ctx, slog.LevelWarn, "forget an alert", slog.Any("error", err))
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// recovery tells once how a job ended. It has no end of its own: the alert fires and is over at once.
-func (a *Alerts) recovery(ctx context.Context, job *control.Recovery) error {
-	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
-	name := idOf(recoveryEnded, about)
-	if a.deps.Config.Alert(name) != nil {
-		return nil
-	}
-	own := control.EndpointAlerts{Enabled: true}
-	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == control.Present {
-		own = ep.AlertsOrDefault()
-	}
-	s, now := a.deps.Config.AlertSettings(), a.now()
-	f := finding{recoveryEnded, bad, string(job.State), nil}
-	_, told := next(nil, f, s, own, place{}, now)
-	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *control.Alert) error {
-		if !x.FiredAt.IsZero() {
-			return control.ErrAlertUnchanged
-		}
-		a.apply(x, about, f, resolve, false, nil, place{}, now)
-		if x.FiredAt = now; told {
-			if to := targets(s, own); len(to) > 0 {
-				x.Notices = append(x.Notices, a.notice("alert.recovery."+string(job.State), f, to, now))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "write that a recovery job is told of", slog.Any("error", err))
-		return ctx.Err() // it is still there the next time
-	}
-	if changed != nil {
-		a.changed(changed, f, fire, told)
-	}
-	return nil
-}
-
-// usage holds the share of the allowance that is used to the marks that the settings name.
-func (a *Alerts) usage(ctx context.Context) error {
-	s := a.deps.Config.AlertSettings()
-	share, known := a.share(ctx)
-	own := control.EndpointAlerts{Enabled: true}
-	for _, percent := range s.Rules.Usage.Percent {
-		f := finding{rule: usageShare, value: share, threshold: percent}
-		switch {
-		case known && share >= percent:
-			f.verdict = bad
-		case known:
-			f.verdict = good
-		}
-		if err := a.consider(ctx, subject{other: strconv.Itoa(percent)}, f, own, place{}); err != nil {
-			return err
-		}
-	}
-	// A mark that the settings no longer name is nobody's business any more.
-	left := a.deps.Config.Alerts(func(x *control.Alert) bool {
-		percent, _ := strconv.Atoi(x.Subject)
-		return x.Firing && x.Rule == usageShare.setting() && !slices.Contains(s.Rules.Usage.Percent, percent)
-	})
-	for _, x := range left {
-		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, control.EndpointAlerts{}, place{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// share is how many percent of the allowance are used.
-func (a *Alerts) share(ctx context.Context) (percent int, known bool) {
-	if a.deps.Usage == nil {
-		return 0, false
-	}
-	limited, cancel := context.WithTimeout(ctx, accountEvery)
-	defer cancel()
-	used, allowance, err := a.deps.Usage.Used(limited)
-	if err != nil || allowance <= 0 {
-		return 0, false // the store is away: nothing is known, and nothing is told
-	}
-	return int(100 * used / allowance), true
 }

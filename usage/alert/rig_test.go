@@ -45,7 +45,7 @@ func newMemory(k *control.Keyring) *memory {
 		endpoint: &control.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []control.Destination{
 			{ID: testDest, Enabled: true, URL: "https://example.com/hush"}, {ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
 		}},
-		settings: control.AlertSettings{Meta: control.Meta{ID: testAccount}, Rules: control.DefaultAlertRules(), CooldownSeconds: control.DefaultAlertCooldown},
+		settings: control.AlertSettings{Meta: control.Meta{ID: testAccount, Account: testAccount}, Rules: control.DefaultAlertRules(), CooldownSeconds: control.DefaultAlertCooldown},
 		alerts:   map[string]*control.Alert{},
 	}
 	m.settings.Slack = &control.AlertSlack{Enabled: true, URL: k.SealString(testAccount, control.FieldAlertSlack, "https://hooks.slack.com/services/x")}
@@ -198,6 +198,8 @@ type rig struct {
 	ids    *id.Generator
 	offset int64
 	events int64
+
+	account time.Time // when what is no partition's was judged last
 }
 
 func testKeyring(t *testing.T) *control.Keyring {
@@ -272,6 +274,13 @@ func (r *rig) passes(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(beat, time.Until(end)))
 		if err := r.beat(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+		if time.Since(r.account) < accountEvery {
+			continue
+		}
+		r.account = time.Now()
+		if err := r.judgeAccount(r.t.Context()); err != nil {
 			r.t.Fatal(err)
 		}
 	}

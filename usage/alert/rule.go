@@ -93,13 +93,17 @@ const (
 	resolve
 )
 
+// readAgain is for how long after a change records from before it may be read again. The bound is there for a log
+// that was made anew, whose positions begin at the beginning.
+const readAgain = time.Hour
+
 // next is the rule of all alerts: they change on transitions only, fire again no sooner than the cooldown allows,
 // never for something that stood in the log before the last change, and never while the endpoint is muted or the
 // rule is off; then an alert that fires ends without a word. a is nil when it has never changed.
 func next(a *control.Alert, f finding, s *control.AlertSettings, own control.EndpointAlerts, at place, now time.Time) (_ step, told bool) {
 	firing := a != nil && a.Firing
 	heard := f.rule.on(&s.Rules) && own.Enabled && !now.Before(own.MutedUntil)
-	if a != nil && a.Partition == at.partition && at.position < a.Position {
+	if a != nil && a.Partition == at.partition && at.position < a.Position && now.Sub(a.Since) < readAgain {
 		return stay, false
 	}
 	switch {

@@ -24,9 +24,9 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: %v, told %v", name, got, told)
 		}
 	}
-	firing := &control.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Partition: 1, Position: 90}
+	firing := &control.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1, Position: 90}
 	over := func(ago time.Duration) *control.Alert {
-		return &control.Alert{FiredAt: now.Add(-ago), Partition: 1, Position: 90}
+		return &control.Alert{FiredAt: now.Add(-ago), Since: now.Add(-readAgain + 1), Partition: 1, Position: 90}
 	}
 	f("the first time", nil, bad, all, here, fire, true)
 	f("nothing to say", nil, silent, all, here, stay, false)
@@ -38,6 +38,9 @@ func TestNext(t *testing.T) {
 	f("bad again after it", over(60*time.Second), bad, all, here, fire, true)
 	f("read a second time", over(time.Hour), bad, all, place{1, 89}, stay, false)
 	f("read a second time, the end", firing, good, all, place{1, 89}, stay, false)
+	old := *over(time.Hour)
+	old.Since = now.Add(-readAgain)
+	f("in a log that was made anew", &old, bad, all, place{1, 5}, fire, true)
 	f("at the same place later", over(time.Hour), bad, all, place{1, 90}, fire, true)
 	f("in another partition", over(time.Hour), bad, all, place{2, 5}, fire, true)
 	f("muted", nil, bad, control.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, stay, false)
@@ -343,6 +346,43 @@ func TestUsage(t *testing.T) {
 		if got := r.memory.Alert(idOf(usageShare, subject{other: "100"})); got != nil && len(got.Notices) == 0 {
 			t.Errorf("an alert that was quiet for a day is kept: %+v", got)
 		}
+	})
+}
+
+// eventsFunc lists events.
+type eventsFunc func(event.Query) (event.Page, error)
+
+func (f eventsFunc) Events(_ context.Context, q event.Query) (event.Page, error) { return f(q) }
+
+func TestProcessingMissing(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.only(func(rules *control.AlertRules) {
+			rules.ProcessingMissing = control.AlertProcessingRule{Enabled: true, Minutes: 30}
+		})
+		var page event.Page
+		var away error
+		r.deps.Events = eventsFunc(func(q event.Query) (event.Page, error) {
+			if now := time.Now(); q.Account != testAccount || len(q.Processing) != 1 || q.Processing[0] != event.ProcessingMissing || !q.Until.Equal(now.Add(-30*time.Minute)) || q.Limit != 100 {
+				t.Errorf("asked for %+v", q)
+			}
+			return page, away
+		})
+		row := func(delivered time.Time) event.Summary {
+			return event.Summary{Endpoint: testEndpoint, LastAttemptAt: delivered}
+		}
+		page.Rows = []event.Summary{row(time.Now().Add(-10 * time.Minute))} // received long ago, delivered lately
+		r.passes(5 * time.Minute)
+		r.wants(processingMissing)
+		r.passes(20 * time.Minute)
+		r.wants(processingMissing, "alert.processing.missing")
+		page.Rows, page.More = nil, true
+		r.passes(5 * time.Minute)
+		page.More, away = false, event.ErrUnavailable
+		r.passes(5 * time.Minute)
+		r.wants(processingMissing, "alert.processing.missing") // nothing is known
+		away = nil
+		r.passes(2 * time.Minute)
+		r.wants(processingMissing, "alert.processing.missing", "alert.processing.missing.resolved")
 	})
 }
 
