@@ -112,10 +112,15 @@ func (r *Reader) complete(ctx context.Context, account string, page []candidate,
 	ids := idsOf(page)
 	attempts, receipts := map[id.ID]attemptCount{}, map[id.ID]event.Processing{}
 	g, gctx := errgroup.WithContext(ctx)
-	if judge {
-		g.Go(func() error { return r.judge(gctx, account, page) })
-	}
-	g.Go(func() error { return r.countAttempts(gctx, account, ids, attempts) })
+	g.Go(func() error {
+		// The attempts after the deliveries, for they are written before them.
+		if judge {
+			if err := r.judge(gctx, account, page); err != nil {
+				return err
+			}
+		}
+		return r.countAttempts(gctx, account, ids, attempts)
+	})
 	if !page[0].received { // then all of them are
 		g.Go(func() error { return r.findReceipts(gctx, account, ids, receipts) })
 	}

@@ -97,10 +97,10 @@ func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.De
 		return err
 	})
 	g.Go(func() (err error) {
-		detail.Deliveries, err = r.deliveries(gctx, account, d)
-		return err
-	})
-	g.Go(func() (err error) {
+		// The attempts after the deliveries, for they are written before them.
+		if detail.Deliveries, err = r.deliveries(gctx, account, d); err != nil {
+			return err
+		}
 		detail.Attempts, detail.AttemptsTruncated, err = r.attempts(gctx, account, d, id.ID{}, detailAttempts, detailBody)
 		slices.Reverse(detail.Attempts)
 		if err == nil && len(detail.Attempts) > 0 {

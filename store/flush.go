@@ -124,16 +124,18 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 }
 
 // write inserts into all tables at once, which takes as long as the slowest, and returns what cannot be
-// stored.
+// stored. Only deliveries come after attempts: no reader may see a delivery without the attempt that brought it
+// about.
 func (w *Writer) write(ctx context.Context, b *batch) ([]deadRecord, error) {
 	var refused [5][]deadRecord
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, w.tables.events, b.events); return err })
 	g.Go(func() (err error) {
-		refused[1], err = writeRows(gctx, w, w.tables.deliveries, b.deliveries)
+		if refused[1], err = writeRows(gctx, w, w.tables.attempts, b.attempts); err == nil {
+			refused[2], err = writeRows(gctx, w, w.tables.deliveries, b.deliveries)
+		}
 		return err
 	})
-	g.Go(func() (err error) { refused[2], err = writeRows(gctx, w, w.tables.attempts, b.attempts); return err })
 	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, w.tables.receipts, b.receipts); return err })
 	g.Go(func() (err error) { refused[4], err = writeRows(gctx, w, w.tables.audit, b.audit); return err })
 	if err := g.Wait(); err != nil {

@@ -396,3 +396,32 @@ func TestWritersShareTheLog(t *testing.T) {
 		t.Fatalf("%d of %d events are stored", got, n)
 	}
 }
+
+// TestNoDeliveryWithoutItsAttempt: while attempts cannot be written, nobody sees a delivery that one of them brought
+// about.
+func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
+	b := newBench(t)
+	reg := prometheus.NewRegistry()
+	b.exec("RENAME TABLE attempts TO attempts_elsewhere")
+	b.writerOf(store.WriterConfig{}, reg)
+	e := b.event(1)
+	b.record(b.outcome(e, "dst_a", event.Delivered))
+	eventually(t, func() bool { return gauge(t, reg, "relay_store_away") == 1 })
+	if n := b.query("SELECT count() FROM deliveries"); n != 0 {
+		t.Errorf("%d deliveries without an attempt", n)
+	}
+	b.exec("RENAME TABLE attempts_elsewhere TO attempts")
+	eventually(t, func() bool { return b.query("SELECT count() FROM deliveries") == 1 })
+	if n := b.query("SELECT count() FROM attempts"); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+}
+
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come true within 30 s")
+		}
+	}
+}
