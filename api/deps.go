@@ -79,6 +79,8 @@ type Configuration interface {
 	Endpoints
 	AlertSettings
 	Recoveries
+	// Sync waits until this node has applied everything that is in the log now.
+	Sync(ctx context.Context) error
 }
 
 // Keys says who may call.

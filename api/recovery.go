@@ -289,6 +289,10 @@ func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control
 	if in.err != nil {
 		return in.err
 	}
+	// Another node may have shown the caller a state that this one has not heard of yet.
+	if err := a.deps.Config.Sync(r.Context()); err != nil {
+		return err
+	}
 	job, err = a.deps.Config.UpdateRecovery(r.Context(), job.ID, func(j *control.Recovery) error { return a.act(j, action) })
 	if err != nil {
 		return err
