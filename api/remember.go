@@ -30,9 +30,9 @@ import (
 // of them, and the repeat is told so.
 
 const (
-	// claimLife is how long a call may take before it counts as dead. What a call does that comes back to life later
-	// is as conditional as what the repeat does.
-	claimLife = time.Minute
+	// claimLife is how long a call may take before it counts as dead: longer than any but a replay, whose run tells
+	// whether it lives. What a call does that comes back to life later is as conditional as what the repeat does.
+	claimLife = 30 * time.Second
 	// maxKept bounds an answer that is remembered, compressed, in bytes. Of a larger one only the status is.
 	maxKept = 256 << 10
 	// keepTimeout bounds the wait until an answer is remembered.

@@ -193,7 +193,7 @@ func TestRepeatAfterAKill(t *testing.T) {
 		}
 		dead.Store(false)
 		commands, count := len(c.fake.commands), endpoints(t)
-		ahead.Add(int64(61 * time.Second))
+		ahead.Add(int64(31 * time.Second))
 		again := c.sendOnce(x.target, key, x.body).want(x.status).replayed(false)
 		equal(first, again, x.same...)
 		if len(c.fake.commands) != commands || endpoints(t) != count {
@@ -227,7 +227,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	run := c.sendOnce("/v1/replays", "interrupted", body).want(500).text("error.run_id")
 	dead.Store(false)
 	c.fake.CommandFunc = nil
-	ahead.Add(int64(61 * time.Second))
+	ahead.Add(int64(31 * time.Second))
 	impatient, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer leave()
 	c.doCtx(impatient, "POST", "/v1/replays", body, "Idempotency-Key", "interrupted").wantError(429, "rate_limited", "Idempotency-Key").replayed(false)
@@ -353,11 +353,11 @@ func TestUnknownEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.Store(false)
-	ahead.Store(int64(30 * time.Second))
+	ahead.Store(int64(20 * time.Second))
 	if err := once(); err == nil || !strings.Contains(err.Error(), "rate_limited") {
 		t.Fatalf("while it may be running: %v", err)
 	}
-	ahead.Store(int64(61 * time.Second))
+	ahead.Store(int64(31 * time.Second))
 	for range 2 {
 		if err := once(); err == nil || !strings.Contains(err.Error(), "conflict Idempotency-Key") {
 			t.Fatalf("after its life: %v", err)
