@@ -19,7 +19,8 @@ import (
 func TestKeysCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := startDevProcess(t, dir)
+	p := startDevProcess(t, dir, "RELAY_ADMIN_EMAIL=Admin@example.com", "RELAY_ADMIN_PASSWORD=planted-password")
+	usersCommands(t, p)
 	relay := func(args ...string) (string, int) {
 		t.Helper()
 		var out, errs bytes.Buffer

@@ -39,6 +39,7 @@ Usage: relay <command> [flags]
   endpoints move one to another partition
   dead      list what could not be read or stored, and do it again
   keys      create, list or revoke API keys, seal secrets with a new master key
+  users     add, list, reset or remove people who sign in to the dashboard
   version   print the version
 
 relay <command> --help lists the flags of a command.
@@ -82,6 +83,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return command.Endpoints().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "keys":
 		return command.Keys().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+	case "users":
+		return command.Users().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "version":
 		fmt.Fprintln(stdout, version)
 	case "help", "-h", "--help":

@@ -124,7 +124,8 @@ func (n *node) startControl() error {
 	}
 	n.control, err = control.New(control.Config{
 		Node: n.s.NodeName, Version: version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
-		Alone: n.s.embedded,
+		Alone:      n.s.embedded,
+		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -45,6 +46,8 @@ type Settings struct {
 	MasterKeys       string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
 	BootstrapKey     string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
 	BootstrapReadKey string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`
+	AdminEmail       string   `flag:"admin-email" help:"first user of the dashboard, entered when there is none"`
+	AdminPassword    string   `flag:"admin-password" secret:"yes" help:"the first user's password, 12 to 1000 bytes"`
 	TLSCertFile      string   `flag:"tls-cert-file" help:"serve HTTPS with this certificate; reloaded when the file changes"`
 	TLSKeyFile       string   `flag:"tls-key-file" help:"key of the certificate"`
 	TrustedProxies   []string `flag:"trusted-proxies" help:"networks whose X-Forwarded-For counts"`
@@ -239,6 +242,7 @@ func (s Settings) Validate(name string) error {
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")
 	}
+	s.validateAdmin(fault)
 	for env, key := range map[string]string{"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			fault(env, "must be at least 16 printable characters")
@@ -268,6 +272,21 @@ func (s Settings) Validate(name string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateAdmin judges the first user.
+func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
+	if (s.AdminEmail == "") != (s.AdminPassword == "") {
+		fault("RELAY_ADMIN_EMAIL", "and RELAY_ADMIN_PASSWORD go together")
+	}
+	if s.AdminEmail != "" {
+		if _, err := control.NormalizeEmail(s.AdminEmail); err != nil {
+			fault("RELAY_ADMIN_EMAIL", "%w", err)
+		}
+	}
+	if n := len(s.AdminPassword); n > 0 && (n < control.MinPassword || n > control.MaxPassword) {
+		fault("RELAY_ADMIN_PASSWORD", "must have %d to %d bytes", control.MinPassword, control.MaxPassword)
+	}
 }
 
 // validateNumbers reports those that are out of their range.

@@ -24,16 +24,20 @@ const maxCommand = 1 << 20
 // commands are the routes of the socket.
 func (n *node) commands() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /dead":         n.answer(n.listDead),
-		"POST /dead/retry":  n.follow(n.retryDead),
-		"GET /doctor":       n.answer(n.doctor),
-		"POST /move":        n.follow(n.moveEndpoint),
-		"GET /keys":         n.answer(n.listKeys),
-		"POST /keys":        n.answer(n.createKey),
-		"DELETE /keys/{id}": n.answer(n.revokeKey),
-		"POST /keys/rewrap": n.follow(n.rewrapKeys),
-		"GET /config":       n.exportConfig,
-		"POST /config":      n.followLong(maxImport, n.importConfig),
+		"GET /dead":          n.answer(n.listDead),
+		"POST /dead/retry":   n.follow(n.retryDead),
+		"GET /doctor":        n.answer(n.doctor),
+		"POST /move":         n.follow(n.moveEndpoint),
+		"GET /keys":          n.answer(n.listKeys),
+		"POST /keys":         n.answer(n.createKey),
+		"DELETE /keys/{id}":  n.answer(n.revokeKey),
+		"POST /keys/rewrap":  n.follow(n.rewrapKeys),
+		"GET /users":         n.answer(n.listUsers),
+		"POST /users":        n.linkUser(n.control.AddUser),
+		"POST /users/reset":  n.linkUser(n.control.ResetUser),
+		"POST /users/remove": n.answer(n.removeUser),
+		"GET /config":        n.exportConfig,
+		"POST /config":       n.followLong(maxImport, n.importConfig),
 	}
 }
 

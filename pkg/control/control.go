@@ -172,6 +172,9 @@ func (c *Control) begin(ctx context.Context) error {
 		err = c.retry(ctx, "enter the bootstrap keys", c.ensureBootstrapKeys)
 	}
 	if err == nil {
+		err = c.retry(ctx, "enter the first user", c.ensureAdmin)
+	}
+	if err == nil {
 		err = c.changed.await(ctx, func() bool { _, ok := c.Lease(); return ok })
 	}
 	if err != nil {

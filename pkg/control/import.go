@@ -60,6 +60,9 @@ func (c *Control) Import(ctx context.Context, from io.Reader, replace bool, tell
 	if err := c.Sync(ctx); err != nil {
 		return Imported{}, err
 	}
+	if err := c.view.Load().allows(kindTrail); err != nil { // the level that adopting an account came with
+		return Imported{}, err
+	}
 	im := &importing{Control: c, place: make(map[string]int), tell: tell}
 	if err := im.read(from); err != nil {
 		return im.done, err

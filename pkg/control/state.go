@@ -85,7 +85,7 @@ func apply(s *state, r record) (*state, result, error) {
 		return &next, invalid, nil
 	case r.Op == opLevel:
 		return &next, next.raise(r.Level), nil
-	case r.kind.level() > next.level:
+	case r.kind.level() > next.level, r.Op == opAdopt && kindTrail.level() > next.level: // one level has brought both
 		return &next, early, nil
 	}
 	set := &next.sets[r.kind]
