@@ -24,8 +24,8 @@ import (
 // is the newest: whoever counts when, and however late its row is written, and when events are gone what they
 // came to stays.
 const (
-	lazyHours = 2 * time.Hour
-	liveHours = 3 * time.Hour
+	lazyHours = time.Hour
+	liveHours = 2 * time.Hour
 	// hourSettles is how long after its end an hour is counted: most late events are there.
 	hourSettles = 2 * time.Minute
 	// recountHours is how far before the last hour that was ever counted a new owner begins. A writer counts within
