@@ -20,6 +20,7 @@ func TestDevPipeline(t *testing.T) {
 	testPipeline(t, p, p, 10) // TestReadYourWrites has more of them
 	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.in(t)) })
 	t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, p.in(t), p.in(t)) })
+	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
 }
 
 // Ctrl-C ends with 0, and a second start continues where the first stopped.

@@ -201,7 +201,7 @@ func words[T ~string](q *query, name string, values []string, known ...T) []T {
 			for i, k := range known {
 				all[i] = string(k)
 			}
-			q.fail(name, "has %q, which is none of %s", v, strings.Join(all, ", "))
+			q.fail(name, "has %q, which is none of %s%s", v, strings.Join(all, ", "), didYouMean(v, all))
 		}
 		out = append(out, T(v))
 	}

@@ -182,7 +182,7 @@ func (o *object) word(name string, dst *string, words ...string) {
 	}
 	s, err := web.String(raw)
 	if err != nil || !slices.Contains(words, s) {
-		o.fail(name, "must be one of %s", strings.Join(words, ", "))
+		o.fail(name, "must be one of %s%s", strings.Join(words, ", "), didYouMean(s, words))
 		return
 	}
 	*dst = s

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,4 +254,34 @@ func FuzzParseSend(f *testing.F) {
 			t.Fatalf("%q gave type %q and data %q", body, s.kind, s.data)
 		}
 	})
+}
+
+// Every reason of the contract is explained in words, and nothing else is.
+func TestEveryReasonIsExplained(t *testing.T) {
+	all := strings.Fields(`signature_missing signature_malformed signature_mismatch timestamp_outside_tolerance
+		no_destination filtered duplicate destination_disabled destination_deleted endpoint_deleted superseded purged job_stopped job_cancelled run_stopped deadline
+		attempts_exhausted not_retryable gone_410 payload_expired transform_failed undecodable paced lane_full manual breaker_open`)
+	for _, r := range all {
+		if text := reasons[event.Reason(r)]; text == "" {
+			t.Errorf("%s is not explained", r)
+		}
+	}
+	for r := range reasons {
+		if !slices.Contains(all, string(r)) && r != event.AlreadyDelivered {
+			t.Errorf("%s is no reason of the contract", r)
+		}
+	}
+}
+
+func TestNearWordsAreSuggested(t *testing.T) {
+	in := &input{}
+	o := in.newObject("", []byte(`{"action":"cancle"}`))
+	var action string
+	if o.word("action", &action, "canary", "continue", "cancel"); in.err == nil || !strings.Contains(in.err.Error(), "did you mean cancel?") {
+		t.Errorf("%v", in.err)
+	}
+	q := &query{}
+	if words(q, "status", []string{"deliverd"}, event.Delivered, event.Failed); q.err == nil || !strings.Contains(q.err.Error(), "did you mean delivered?") {
+		t.Errorf("%v", q.err)
+	}
 }

@@ -34,6 +34,7 @@ var reasons = map[event.Reason]string{
 	event.NotRetryable:        "the retry policy does not retry this answer",
 	event.Gone410:             "the destination answered 410 Gone",
 	event.PayloadExpired:      "the payload's retention ended before a delivery succeeded",
+	event.TransformFailed:     "the endpoint's transformation could not be applied",
 	event.Undecodable:         "the stored event could not be read",
 	event.LaneFull:            "the destination has too much in flight",
 	event.Paced:               "the destination's rate limit sets the pace",

@@ -53,6 +53,7 @@ const (
 	NotRetryable      Reason = "not_retryable"
 	Gone410           Reason = "gone_410"
 	PayloadExpired    Reason = "payload_expired"
+	TransformFailed   Reason = "transform_failed"
 	Undecodable       Reason = "undecodable"
 )
 
