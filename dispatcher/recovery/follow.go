@@ -1,9 +1,11 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -178,11 +180,26 @@ func (f *follower) prepare(ctx context.Context, job *control.Recovery) error {
 	}
 	_, err = f.move(ctx, job, func(j *control.Recovery) {
 		j.State, j.Selection, j.Total, j.Sendable = control.RecoveryReady, name, selected.Total, selected.Sendable
-		for _, d := range selected.Destinations {
+		for _, d := range largest(selected.Destinations) {
 			j.Destinations = append(j.Destinations, control.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
 		}
 	})
 	return err
+}
+
+// maxDestinations bounds the destinations that a header names. An endpoint has 50 at most; the others were deleted.
+const maxDestinations = 100
+
+// largest are the destinations that something is sent to, and the largest of the others, as many as a header names.
+func largest(all []event.SelectedDestination) []event.SelectedDestination {
+	if len(all) <= maxDestinations {
+		return all
+	}
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b event.SelectedDestination) int {
+		return cmp.Or(cmp.Compare(b.Sendable, a.Sendable), cmp.Compare(b.Total, a.Total))
+	})
+	return sorted[:maxDestinations]
 }
 
 // groupsOf says what becomes of the deliveries to each destination of the endpoint, which is nil when it was deleted.

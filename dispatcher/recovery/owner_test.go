@@ -2,6 +2,8 @@ package recovery
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // The owner dies at every step in turn. The next one goes on: everything is submitted, and at most one page twice.
@@ -182,6 +185,25 @@ func TestOwnership(t *testing.T) {
 func TestNewNeedsItsDependencies(t *testing.T) {
 	if _, err := New(Deps{}); err == nil {
 		t.Error("a runner without dependencies")
+	}
+}
+
+// A header names a bounded number of destinations, and all that something is sent to.
+func TestLargest(t *testing.T) {
+	var all []event.SelectedDestination
+	for i := range 150 {
+		d := event.SelectedDestination{ID: fmt.Sprint("dst_", i), Total: i}
+		if i < 40 {
+			d.Sendable = 1
+		}
+		all = append(all, d)
+	}
+	if got := largest(all[:100]); !slices.Equal(got, all[:100]) {
+		t.Errorf("100 destinations became %v", got)
+	}
+	got := largest(all)
+	if len(got) != 100 || got[0].ID != "dst_39" || got[39].ID != "dst_0" || got[40].ID != "dst_149" || got[99].ID != "dst_90" {
+		t.Errorf("150 destinations became %v", got)
 	}
 }
 

@@ -10,8 +10,11 @@ CREATE TABLE IF NOT EXISTS {db}.run_deliveries (
 ) ENGINE = ReplacingMergeTree(ver) PARTITION BY toYYYYMM(ts) ORDER BY (account, run, id, dest)
 TTL toDateTime(last_at) + INTERVAL 32 DAY DELETE;
 
+-- A second copy of work that failed may be passed by because the failure has stopped its job: the failure counts.
 CREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_run_deliveries TO {db}.run_deliveries AS
-SELECT account, run, id, dest, ts, status, reason, skipped, code, last_at, ver FROM {db}.deliveries WHERE run != '';
+SELECT account, run, id, dest, ts, status, reason, skipped, code, last_at,
+       ver + if(status = 'failed' AND skipped = '', bitShiftLeft(toUInt128(1), 63), toUInt128(0)) AS ver
+FROM {db}.deliveries WHERE run != '';
 
 -- What recovery jobs have selected; a selection is written once and never changes. The state of an item is the newest
 -- outcome of its delivery within the job.
