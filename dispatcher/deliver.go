@@ -156,7 +156,10 @@ func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) re
 	d.metrics.attempt(a)
 	logAttempt(d.log, o)
 	if n.status == event.Delivered && (w.Run != "" || w.Attempt > 1 || w.Parked != "") {
-		d.superseded.add(delivery{w.Event.ID, w.Dest})
+		d.superseded.add(delivery{event: w.Event.ID, dest: w.Dest})
+	}
+	if n.status == event.Delivered && ofRecovery(w) {
+		d.superseded.add(delivery{w.Event.ID, w.Dest, w.Run})
 	}
 	if n.status != event.Retrying {
 		d.finish(j, o)

@@ -83,8 +83,10 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Failed, event.PayloadExpired}
 	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
 		return ending{event.Failed, event.AttemptsExhausted}
-	case w.Run == "" && (w.Attempt > 1 || w.Parked != "") && d.superseded.has(delivery{w.Event.ID, w.Dest}):
+	case w.Run == "" && (w.Attempt > 1 || w.Parked != "") && d.superseded.has(delivery{event: w.Event.ID, dest: w.Dest}):
 		return ending{event.Skipped, event.Superseded}
+	case ofRecovery(w) && d.superseded.has(delivery{w.Event.ID, w.Dest, w.Run}):
+		return ending{event.Skipped, event.AlreadyDelivered}
 	case !dest.Filter.Matches(w.Event.Type, w.Event.Body):
 		return ending{event.Skipped, event.Filtered}
 	}

@@ -87,6 +87,31 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 	f(state(control.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 }, "failed gone_410 payload_expired 0") // of 1970
 }
 
+// Work of a job of which a fault has made two is sent once, once one copy is delivered; that of another job is its own.
+func TestCopiesOfRecoveryWorkEnd(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		x, other := w.recoveryWork(recoveryJob()), recoveryJob()
+		w.view.job(other)
+		w.command(x)
+		w.outcomes(count(1))
+		w.command(x)
+		again := *x
+		again.Run = other.ID
+		w.command(&again)
+		got := map[string]int{}
+		for _, o := range w.outcomes(count(3)) {
+			got[fmt.Sprint(o.Status, " ", o.Skipped)]++
+		}
+		if len(s.all()) != 2 || got["delivered "] != 2 || got["failed already_delivered"] != 1 {
+			t.Errorf("%d requests, outcomes %v", len(s.all()), got)
+		}
+	})
+}
+
 // The attempts of a chain keep their trigger; a job that is stopped between two of them ends it.
 func TestRecoveryChain(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {

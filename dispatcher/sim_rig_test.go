@@ -130,7 +130,7 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.requests++
 	s.flying++
 	s.most = max(s.most, s.flying)
-	if now.Before(s.due[delivery{eventID, dest}]) {
+	if now.Before(s.due[delivery{event: eventID, dest: dest}]) {
 		s.early++
 	}
 	s.seen.Unlock()
@@ -167,7 +167,7 @@ func (s *sim) note(topic string, r *stream.Record) time.Duration {
 		s.t.Error(err)
 		return 0
 	}
-	k := delivery{o.Event, o.Dest}
+	k := delivery{event: o.Event, dest: o.Dest}
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	if o.Status == event.Delivered {

@@ -14,7 +14,7 @@ const maxSuperseded = 100_000
 // automatic retry beside a replay, or a copy of work that waited when a node died or partitions moved. Between the
 // record that continues work and the commit of what it continues a fault makes two of one, and a fault while
 // both wait makes four. It is memory of this node and best effort: the status of the delivery does not depend
-// on it.
+// on it. Deliveries of a recovery job are remembered by the job as well: it sends again what was delivered before.
 type superseded struct {
 	mu    sync.Mutex // guards the rest
 	known map[delivery]struct{}
@@ -22,10 +22,11 @@ type superseded struct {
 	next  int
 }
 
-// delivery names one event at one destination.
+// delivery names one event at one destination, and the recovery job that delivered it; empty: whoever did.
 type delivery struct {
 	event id.ID
 	dest  string
+	job   string
 }
 
 func (s *superseded) add(d delivery) {

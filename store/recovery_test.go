@@ -167,7 +167,7 @@ func TestRecoveryStates(t *testing.T) {
 		b.outcome(es[3], "dst_a", event.Failed, in(job.ID, event.JobStopped)),
 		b.outcome(es[4], "dst_a", event.Delivered, in(job.ID, event.AlreadyDelivered)),
 		b.outcome(es[5], "dst_a", event.Failed, in(job.ID, event.DestinationDisabled)),
-		b.outcome(es[1], "dst_a", event.Failed, in(job.ID, event.JobStopped)), // a second copy
+		b.outcome(es[1], "dst_a", event.Failed, in(job.ID, event.JobStopped)),          // a second copy
 		b.outcome(es[1], "dst_a", event.Delivered, in(b.ids.Next(0).Text(id.Run), "")), // a replay afterwards
 	)
 	counts, _, err := r.RecoveryCounts(t.Context(), account, job.ID, "rec_other")
