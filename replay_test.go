@@ -132,3 +132,48 @@ func TestReplayIsKilled(t *testing.T) {
 		t.Errorf("%v deliveries after the repeat", have)
 	}
 }
+
+// The largest selection that one call takes: how long that is, and how much more memory the relay and its engines
+// hold meanwhile than before. Only the torture form.
+func TestReplayOfMany(t *testing.T) {
+	n := rounds(0, 0, 100_000)
+	if n == 0 {
+		t.Skip("needs RELAY_TORTURE=1")
+	}
+	dest := newSink(t, nil)
+	p := startDevProcess(t, t.TempDir())
+	endpoint := p.stored(dest, n)
+	time.Sleep(5 * time.Second) // what was sent is stored
+	before := p.rss()
+	ended, most := make(chan struct{}), 0
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(50 * time.Millisecond):
+				most = max(most, p.rss())
+			}
+		}
+	})
+	began := time.Now()
+	dry := p.must(http.StatusOK, "POST", "/v1/replays", map[string]any{"endpoint_id": endpoint, "since": anHourAgo(), "dry_run": true})
+	counted := time.Since(began)
+	began = time.Now()
+	status, answer, err := p.replay("many", endpoint, anHourAgo(), 100)
+	took := time.Since(began)
+	close(ended)
+	wg.Wait()
+	if err != nil || status != http.StatusOK || answer["queued"] != float64(n) || dry["queued"] != float64(n) {
+		t.Fatalf("%d %v, %v; dry %v", status, answer, err, dry)
+	}
+	t.Logf("%d deliveries: counted in %v, queued in %v; RSS %d MB before, %d MB at most", n, counted.Round(time.Millisecond), took.Round(time.Millisecond), before>>20, most>>20)
+	if more := most - before; more > 300<<20 {
+		t.Errorf("%d MB more while queueing", more>>20)
+	}
+	p.send(endpoint, n)
+	if status, _, _ := p.replay("too many", endpoint, anHourAgo(), 100); status != http.StatusBadRequest {
+		t.Errorf("%d deliveries are answered %d", n+1, status)
+	}
+}

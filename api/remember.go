@@ -122,7 +122,7 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 		sum := sha256.Sum256(body.Bytes())
 		c, err := a.claim(r, key, text, sum[:], again, spare)
 		switch {
-		case errors.Is(err, control.ErrFull) && spare:
+		case errors.Is(err, control.ErrFull) && spare, errors.Is(err, control.ErrLevel): // an upgrade is not at its end
 			notRemembered(w)
 			return next(w, r, key)
 		case errors.Is(err, control.ErrFull):
