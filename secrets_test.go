@@ -59,6 +59,10 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	provider := hex.EncodeToString(secrets.plant("verification secret", 16))
 	second := hex.EncodeToString(secrets.plant("second verification secret", 16))
 	answer := hex.EncodeToString(secrets.plant("cookie of an answer", 16))
+	slack := hex.EncodeToString(secrets.plant("URL of a Slack channel", 16))
+	hook := hex.EncodeToString(secrets.plant("URL of an alert webhook", 16))
+	hookSecret := "whsec_" + base64.StdEncoding.EncodeToString(secrets.plant("secret of an alert webhook", 32))
+	mailPassword := hex.EncodeToString(secrets.plant("password of the mail server", 16))
 
 	dest := newSink(t, nil)
 	dest.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +73,8 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	})
 	log, store := startEngine(t, "kafka"), startEngine(t, "clickhouse")
 	c := newCluster(t, engines{log.url, startEngine(t, "redis").url, store.url}, "secrets",
-		"RELAY_MASTER_KEYS=planted:"+base64.StdEncoding.EncodeToString(master), "RELAY_BOOTSTRAP_KEY="+apiKey, "RELAY_ADMIN_LISTEN=127.0.0.1:0")
+		"RELAY_MASTER_KEYS=planted:"+base64.StdEncoding.EncodeToString(master), "RELAY_BOOTSTRAP_KEY="+apiKey, "RELAY_ADMIN_LISTEN=127.0.0.1:0",
+		"RELAY_SMTP_URL=smtp://relay:"+mailPassword+"@127.0.0.1:1?from=relay@example.com")
 	c.migrate()
 	n := c.node("a")
 	n.key = apiKey
@@ -78,6 +83,12 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	destination := func(url string) map[string]any {
 		return map[string]any{"url": url, "headers": map[string]any{"Authorization": header}, "signing": map[string]any{"secret": signing}}
 	}
+	// Alerts of the failures below go down these, which nobody answers, but for the last.
+	n.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{
+		"email": "ops@example.com", "slack_webhook_url": "https://127.0.0.1:1/services/" + slack,
+		"channels": map[string]any{"webhook": map[string]any{"url": dest.URL + "/hook?token=" + hook, "secret": hookSecret}},
+		"rules":    map[string]any{"consecutive_failures": map[string]any{"threshold": 1}},
+	})
 	made := n.must(http.StatusCreated, "POST", "/v1/endpoints", map[string]any{
 		"provider":     "hmac",
 		"verification": map[string]any{"type": "hmac", "secrets": []any{provider, second}, "header": "X-Signature", "mode": "enforce"},
@@ -107,6 +118,11 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		return ""
 	})
 
+	tested := n.must(http.StatusOK, "POST", "/v1/alerts/test", nil)
+	if tested["failed"] != 3.0 { // the last answers 404 by now
+		t.Errorf("%v", tested)
+	}
+
 	seen := map[string]bool{}
 	check := func(where, text string) {
 		t.Helper()
@@ -117,7 +133,8 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 			t.Errorf("the %s stands in %s", what, where)
 		}
 	}
-	for _, path := range []string{"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/me", "/v1/nope"} {
+	check("the test of the alert channels", fmt.Sprint(tested))
+	for _, path := range []string{"/v1/alerts", "/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/me", "/v1/nope"} {
 		_, got, h := n.call("GET", path, nil)
 		check("GET "+path, fmt.Sprint(got, h))
 	}

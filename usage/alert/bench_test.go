@@ -1,0 +1,33 @@
+package alert
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// BenchmarkOutcome is what an outcome of a healthy destination costs, with an attempt of usual size in it.
+func BenchmarkOutcome(b *testing.B) {
+	ids := id.NewGenerator(nil)
+	records := make([]*stream.Record, 1000)
+	for i := range records {
+		e, err := ids.New(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		o := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: fmt.Sprint("dst_", i%50), Status: event.Delivered, At: time.Now(),
+			Attempt: &event.Attempt{ID: ids.Next(0), Trigger: event.TriggerInitial, OK: true, Code: 200, ResponseBody: make([]byte, 500), RequestHeader: event.Lines(make([]byte, 600))}}
+		records[i] = o.Record()
+	}
+	k := newBook(0)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, _, _, err := k.outcome(records[i%len(records)], 5*time.Minute); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
