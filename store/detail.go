@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 const (
@@ -36,16 +37,40 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 		return nil, readError(ctx, err)
 	}
 	detail, err := r.storedSoon(ctx, account, d, !asOf.IsZero())
-	if errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable) {
+	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
+	if fromLog {
 		detail, err = r.logged(ctx, account, d, asOf, err)
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
 		detail, err = r.stored(ctx, account, d) // too old for the log: whatever time the store takes
 	}
-	if err == nil && detail.AsOf.IsZero() {
+	if err != nil {
+		return nil, err
+	}
+	if detail.AsOf.IsZero() {
 		detail.AsOf = asOf
 	}
-	return detail, err
+	if !detail.AsOf.IsZero() {
+		r.addReported(ctx, detail, fromLog)
+	}
+	return detail, nil
+}
+
+// addReported shows the receipt that stands by the log, where the store is behind: whoever sent it was told that it
+// does. What cannot be read soon is left out.
+func (r *Reader) addReported(ctx context.Context, detail *event.Detail, fromLog bool) {
+	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
+	defer cancel()
+	ends, err := r.topic.Ends(ctx, stream.Receipts)
+	if err != nil {
+		return
+	}
+	e := detail.Event
+	end := ends[stream.Partition{Topic: stream.Receipts, Index: e.ID.Partition()}]
+	if known, err := r.receiptsBehind(ctx, e.Account, e.ID, end, fromLog); err == nil && known.newest != nil {
+		detail.Receipt, detail.Processing = known.newest, known.newest.State
+		detail.Receipt.FirstAt, detail.Receipt.Endpoint = known.first, e.Endpoint
+	}
 }
 
 // Logged reports whether the log holds an event. It is for events of the last minutes: older ones may have

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -111,7 +112,7 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 		known, err = r.receipts(ctx, sent.Account, sent.Event)
 	}
 	if err != nil && ctx.Err() == nil {
-		known, err = r.receiptsBehind(ctx, sent, offset+1)
+		known, err = r.receiptsBehind(ctx, sent.Account, sent.Event, offset+1, false)
 	}
 	if err == nil && known.newest == nil {
 		err = errors.New("the receipt is in neither the store nor the log")
@@ -122,14 +123,16 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 	return standing(sent, offset, &known), nil
 }
 
-// receiptsBehind are the receipts of an event while the writer is behind, all below the offset among them. Callers who
-// ask for the same event at the same time share the work: they ask because something is slow.
-func (r *Reader) receiptsBehind(ctx context.Context, sent *event.Receipt, end int64) (known reports, err error) {
+// receiptsBehind are the receipts of an event while the writer is behind, all below the offset among them. Without the
+// store the log has to have them all. Callers who ask for the same event at the same time share the work: they ask
+// because something is slow. The answer is the caller's own.
+func (r *Reader) receiptsBehind(ctx context.Context, account string, d id.ID, end int64, withoutStore bool) (known reports, err error) {
+	flight := account + " " + d.String() + " " + strconv.FormatBool(withoutStore)
 	for known.end < end {
-		result := r.reported.DoChan(sent.Account+" "+sent.Event.String(), func() (any, error) {
+		result := r.reported.DoChan(flight, func() (any, error) {
 			load, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*scanTimeout)
 			defer cancel()
-			return r.loadReceipts(load, sent)
+			return r.loadReceipts(load, account, d, withoutStore)
 		})
 		select {
 		case <-ctx.Done():
@@ -141,24 +144,30 @@ func (r *Reader) receiptsBehind(ctx context.Context, sent *event.Receipt, end in
 			known = x.Val.(reports) // of a load that began before this receipt was in the log, when its end is lower
 		}
 	}
+	if known.newest != nil {
+		mine := *known.newest
+		known.newest = &mine
+	}
 	return known, nil
 }
 
-// loadReceipts takes the receipts that are stored, and those that the log has behind what is. Without a store the log
-// has them all as long as it has the event.
-func (r *Reader) loadReceipts(ctx context.Context, sent *event.Receipt) (known reports, err error) {
-	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
+// loadReceipts takes the receipts that are stored, and those that the log has behind what is. When the store is away
+// the log has them all as long as it has the event.
+func (r *Reader) loadReceipts(ctx context.Context, account string, d id.ID, withoutStore bool) (known reports, err error) {
+	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
 	committed, err := r.topic.Committed(ctx, Group, at.Topic) // first: what is committed is stored, whatever comes later
 	if err != nil {
 		return known, err
 	}
 	from := max(committed[at], 0)
-	soon, cancel := context.WithTimeout(ctx, behindTimeout)
-	known, err = r.receipts(soon, sent.Account, sent.Event)
-	cancel()
-	if err != nil {
+	if !withoutStore {
+		soon, cancel := context.WithTimeout(ctx, behindTimeout)
+		known, err = r.receipts(soon, account, d)
+		cancel()
+	}
+	if withoutStore || err != nil {
 		known = reports{}
-		if from, err = r.firstReceipt(ctx, sent, at); err != nil {
+		if from, err = r.firstReceipt(ctx, account, d); err != nil {
 			return known, err
 		}
 	}
@@ -167,20 +176,21 @@ func (r *Reader) loadReceipts(ctx context.Context, sent *event.Receipt) (known r
 		return known, err
 	}
 	known.end = ends[at]
-	return known, r.readReceipts(ctx, &known, sent.Event, at, from, known.end)
+	return known, r.readReceipts(ctx, &known, d, from)
 }
 
 // firstReceipt is an offset below which the log has no receipt of the event, and never had one.
-func (r *Reader) firstReceipt(ctx context.Context, sent *event.Receipt, at stream.Partition) (int64, error) {
-	if _, err := r.scans.find(ctx, sent.Account, sent.Event); err != nil {
+func (r *Reader) firstReceipt(ctx context.Context, account string, d id.ID) (int64, error) {
+	if _, err := r.scans.find(ctx, account, d); err != nil {
 		return 0, err
 	}
+	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
 	starts, err := r.topic.Starts(ctx, at.Topic)
 	if err != nil {
 		return 0, err
 	}
 	// Records have the time of the node that wrote them, which may be behind that of the event's.
-	since, err := r.topic.At(ctx, at.Topic, sent.Event.Time().Add(-ahead))
+	since, err := r.topic.At(ctx, at.Topic, d.Time().Add(-ahead))
 	if err != nil {
 		return 0, err
 	}
@@ -190,8 +200,9 @@ func (r *Reader) firstReceipt(ctx context.Context, sent *event.Receipt, at strea
 	return 0, errors.New("the log may not have all receipts of the event any more")
 }
 
-// readReceipts adds the receipts of an event between two offsets.
-func (r *Reader) readReceipts(ctx context.Context, known *reports, d id.ID, at stream.Partition, from, end int64) error {
+// readReceipts adds the receipts of an event between an offset and the end.
+func (r *Reader) readReceipts(ctx context.Context, known *reports, d id.ID, from int64) error {
+	at, end := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}, known.end
 	if from >= end {
 		return nil
 	}

@@ -94,6 +94,16 @@ func TestStanding(t *testing.T) {
 	away := impatient
 	away.URL = "http://127.0.0.1:1/away"
 	ask(b.readerOf(away, nil), all[len(all)-20:])
+	for _, r := range []*store.Reader{b.readerOf(impatient, nil), b.readerOf(away, nil)} { // a read of the event agrees
+		last := all[len(all)-1]
+		d, err := r.Event(t.Context(), account, last.receipt.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&last.want.Receipt, d.Receipt); diff != "" || d.Processing != last.want.State || d.AsOf.IsZero() {
+			t.Errorf("as of %v the event is %s (-want +got):\n%s", d.AsOf, d.Processing, diff)
+		}
+	}
 	check()
 	b.rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
 	b.exec("OPTIMIZE TABLE receipts FINAL")
