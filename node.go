@@ -360,7 +360,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 		return err
 	}
 	cfg := api.Config{
-		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies,
+		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
 		RateRead: n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
 	}
 	a, err := api.New(cfg,

@@ -50,6 +50,7 @@ type Settings struct {
 	AdminPassword    string   `flag:"admin-password" secret:"yes" help:"the first user's password, 12 to 1000 bytes"`
 	TLSCertFile      string   `flag:"tls-cert-file" help:"serve HTTPS with this certificate; reloaded when the file changes"`
 	TLSKeyFile       string   `flag:"tls-key-file" help:"key of the certificate"`
+	AllowedHosts     []string `flag:"allowed-hosts" help:"host names under which /v1 answers besides the base URL's, localhost and addresses"`
 	TrustedProxies   []string `flag:"trusted-proxies" help:"networks whose X-Forwarded-For counts"`
 	DNSServer        string   `flag:"dns-server" help:"resolver for outbound names; default the system's"`
 	EgressAllow      []string `flag:"egress-allow" help:"networks that deliveries may reach although they are not public"`
@@ -227,6 +228,11 @@ func (s Settings) Validate(name string) error {
 	}
 	if _, err := prefixes(s.TrustedProxies); err != nil {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
+	}
+	for _, h := range s.AllowedHosts {
+		if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
+			fault("RELAY_ALLOWED_HOSTS", "%q is no host name", h)
+		}
 	}
 	if err := s.limit().Validate(); err != nil {
 		fault("RELAY_REDIS_URL", "%w", err)

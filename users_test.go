@@ -107,3 +107,23 @@ func TestAdminSettings(t *testing.T) {
 	f("", strings.Repeat("x", 12), "go together")
 	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
 }
+
+func TestAllowedHostsSetting(t *testing.T) {
+	f := func(hosts string, ok bool) {
+		t.Helper()
+		s, err := loadSettings("dev", nil, func(name string) string { return map[string]string{"RELAY_ALLOWED_HOSTS": hosts}[name] }, &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "RELAY_ALLOWED_HOSTS") {
+			t.Errorf("%q: %v", hosts, err)
+		}
+	}
+	f("", true)
+	f("relay.example.com, inside", true)
+	f("relay.example.com:8080", false)
+	f("relay.example.com:", false)
+	f("https://relay.example.com", false)
+	f("relay.example.com/x", false)
+	f("me@relay.example.com", false)
+}

@@ -36,6 +36,7 @@ type Config struct {
 	RetentionDays  int    // how long events can be read
 	Version        string // of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
+	AllowedHosts   []string      // host names under which it answers besides the base URL's
 	KeepAlive      time.Duration // the longest silence in an event stream; 0 = 15 s
 	// Requests a second and key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
@@ -65,6 +66,7 @@ type API struct {
 	deps                 Deps
 	secrets              *secrets.Scanner
 	handler              http.Handler
+	hosts                map[string]bool                  // see checkHost
 	pages                func() (map[string]*page, error) // public, by path; made when the first is asked for
 	bodies               sync.Pool                        // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
 	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key, and replays for their turn
@@ -87,6 +89,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		streams:     streams{draining: make(chan struct{}), open: make(map[string]int)},
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
+	a.hosts = hostsOf(cfg)
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
 	a.handler = front.Wrap(a.router().serve)
 	return a, nil

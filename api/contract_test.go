@@ -265,6 +265,7 @@ func TestHeaderBlockBounds(t *testing.T) {
 	c := newClient(t)
 	r := func(lines int) int {
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", "/v1/me", nil)
+		req.Host = "localhost"
 		req.Header.Set("Authorization", "Bearer "+writeKey)
 		for range lines - 1 {
 			req.Header.Add("X-Filler", "x")

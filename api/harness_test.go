@@ -373,7 +373,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	t.Helper()
 	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){}, receipts: map[id.ID][]*event.Receipt{}}
 	log := &bytes.Buffer{}
-	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test"}
+	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test", AllowedHosts: []string{"Example.com"}}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Usage: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,

@@ -139,6 +139,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
 	}
+	if err := rt.api.checkHost(r.Host); err != nil {
+		return err
+	}
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
 		r = r.WithContext(control.WithOrigin(r.Context(), control.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
 	}

@@ -1,0 +1,104 @@
+package api_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// makeKey makes a key of the shared configuration.
+func makeKey(t *testing.T, scope control.Scope, agent bool, expires time.Time) (text string, k *control.Key) {
+	t.Helper()
+	text, k, err := configuration.CreateKey(t.Context(), t.Name(), scope, agent, expires)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, k
+}
+
+// The key of an agent reads and changes nothing, whatever its scope, whatever the body, the id or the route.
+func TestAgentsChangeNothing(t *testing.T) {
+	c := newClient(t)
+	text, k := makeKey(t, control.ReadWrite, true, time.Time{})
+	agent := c.as(text)
+	me := agent.do("GET", "/v1/me", nil).want(200)
+	if me.get("agent") != true || me.text("scope") != "read_write" || me.text("key_id") != k.ID || me.text("key_name") != t.Name() || me.text("account_id") != k.Account || me.text("version") != "test" {
+		t.Errorf("%s", me.raw)
+	}
+	ep := c.endpoint(nil).text("id")
+	agent.do("GET", "/v1/endpoints/"+ep, nil).want(200)
+	for _, call := range []string{
+		"POST /v1/endpoints", "PATCH /v1/endpoints/" + ep, "DELETE /v1/endpoints/" + ep, "POST /v1/endpoints/" + ep + "/events", "POST /v1/endpoints/ep_nope/events",
+		"PATCH /v1/alerts", "POST /v1/alerts/test", "POST /v1/events/evt_nope/replay", "POST /v1/events/evt_nope/processing",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		agent.do(method, path, "{").wantError(403, "insufficient_scope", "")
+	}
+}
+
+// A key is taken until it expires, and not from then on, and not when it is revoked.
+func TestKeysEnd(t *testing.T) {
+	c := newClient(t)
+	end := time.Now().Add(300 * time.Millisecond)
+	text, _ := makeKey(t, control.Read, false, end)
+	if c.as(text).do("GET", "/v1/me", nil).Status != 200 && time.Now().Before(end) {
+		t.Error("it is refused before its end")
+	}
+	time.Sleep(time.Until(end))
+	c.as(text).do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
+	text, k := makeKey(t, control.Read, false, time.Now().Add(time.Hour))
+	other, _ := makeKey(t, control.Read, false, time.Time{})
+	c.as(text).do("GET", "/v1/me", nil).want(200)
+	if err := configuration.RevokeKey(t.Context(), k.ID); err != nil {
+		t.Fatal(err)
+	}
+	c.as(text).do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
+	c.as(other).do("GET", "/v1/me", nil).want(200)
+}
+
+// Each class of requests has a bucket of its own for each key, of a second's worth, and its headers on every answer; a
+// 429 comes before the scope, the id and the body are judged.
+func TestRatesByClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, x := range []struct {
+			method, path string
+			rate         int
+		}{{"GET", "/v1/nope", 3}, {"DELETE", "/v1/endpoints/ep_nope", 2}, {"POST", "/v1/endpoints/ep_nope/events", 4}, {"POST", "/v1/endpoints/ep_nope/events/batch", 4}} {
+			c := newClient(t, withRates(3, 2, 4), withConfig(fixedKeys{}))
+			for i := range x.rate {
+				h := c.do(x.method, x.path, "{}").want(404).Header
+				if h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) || h.Get("X-RateLimit-Remaining") != strconv.Itoa(x.rate-1-i) || h.Get("X-RateLimit-Reset") != "1" || h.Get("Retry-After") != "" {
+					t.Errorf("%s %s, request %d: %v", x.method, x.path, i+1, h)
+				}
+			}
+			h := c.do(x.method, x.path, "{").wantError(429, "rate_limited", "").Header
+			if h.Get("Retry-After") != "1" || h.Get("X-RateLimit-Remaining") != "0" || h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) {
+				t.Errorf("%s %s, one too many: %v", x.method, x.path, h)
+			}
+			c.as("another-key").do(x.method, x.path, "{}").want(404) // a bucket of its own
+			if x.method != "GET" {
+				c.do("GET", "/v1/nope", nil).want(404) // and so has each class
+			}
+			time.Sleep(time.Second)
+			c.do(x.method, x.path, "{}").want(404)
+		}
+		off := newClient(t, withConfig(fixedKeys{}))
+		if h := off.do("GET", "/v1/nope", nil).want(404).Header; h.Get("X-RateLimit-Limit") != "" {
+			t.Errorf("%v", h)
+		}
+	})
+}
+
+// fixedKeys takes every text for a key that may change everything, of an account with nothing in it.
+type fixedKeys struct{ api.Configuration }
+
+func (fixedKeys) Authenticate(text string) (*control.Key, error) {
+	return &control.Key{ID: "key_" + text, Account: "acc_1", Scope: control.ReadWrite}, nil
+}
+
+func (fixedKeys) Endpoint(string) (*control.Endpoint, control.Presence) { return nil, control.Unknown }
