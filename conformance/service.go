@@ -1,0 +1,190 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// serviceCases are the sentences of "What the service does" and of "Events". One function because it is one table.
+func serviceCases() []testCase {
+	return []testCase{
+		{"Service 1", "an endpoint receives events from a provider", func(c *C) {
+			ep := c.endpoint(nil)
+			if a := c.provider(ep, `{"a":1}`); a.status != http.StatusOK || string(a.raw) != `{"received":true}` {
+				c.Fatalf("the provider is answered %d %s", a.status, a.raw)
+			}
+			all := c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)
+			if len(all) != 1 || all[0]["source"] != "provider" {
+				c.Fatalf("listed: %v", all)
+			}
+		}},
+		{"Service 2", "each endpoint has destinations, a retry policy and alert settings", func(c *C) {
+			ep := c.endpoint(nil)
+			c.has("endpoint", c.must(200, "GET", "/v1/endpoints/"+text(ep, "id"), nil), "destinations", "retry_policy", "alerts")
+		}},
+		{"Service 3", "every event is stored with its headers and body, byte for byte", storedAsReceived},
+		{"Service 4", "an event goes to the enabled destinations, and to no other", func(c *C) {
+			one, two, off := c.receiver(nil), c.receiver(nil), c.receiver(nil)
+			ep := c.endpoint(object{"destinations": []object{{"url": one.URL}, {"url": two.URL}, {"url": off.URL, "enabled": false}}})
+			e := c.becomes(c.send(ep, "a.b", object{"n": 1}), "delivered")
+			c.equal("destinations", e["destinations"], object{"total": 2, "delivered": 2, "failed": 0, "pending": 0})
+			if len(one.deliveries()) != 1 || len(two.deliveries()) != 1 || len(off.deliveries()) != 0 {
+				c.Errorf("%d, %d and %d requests", len(one.deliveries()), len(two.deliveries()), len(off.deliveries()))
+			}
+		}},
+		{"Service 5", "attempts are recorded, failed ones are made again by themselves", attemptsAreRecorded},
+		{"Service 6", "delivery is at least once: a retry has the same event id and the next attempt", func(c *C) {
+			r := c.receiver(failing(1))
+			id := c.send(c.endpoint(nil, r), "a.b", object{})
+			got := r.wait(c, 2)
+			for i, d := range got[:2] {
+				if d.Header.Get("Webhook-Id") != id || d.Header.Get("Relay-Attempt") != []string{"1", "2"}[i] {
+					c.Errorf("request %d: id %s, attempt %s", i, d.Header.Get("Webhook-Id"), d.Header.Get("Relay-Attempt"))
+				}
+			}
+		}},
+		{"Service 7", "a stored event can be replayed", func(c *C) {
+			r := c.receiver(nil)
+			id := c.send(c.endpoint(nil, r), "a.b", object{"x": []int{1, 2}})
+			first := r.wait(c, 1)[0]
+			c.must(200, "POST", "/v1/events/"+id+"/replay", nil)
+			again := r.wait(c, 2)[1]
+			if !bytes.Equal(first.Body, again.Body) || again.Header.Get("Webhook-Id") != id || again.Header.Get("Relay-Trigger") != "replay" {
+				c.Errorf("replayed as %v %s", again.Header, again.Body)
+			}
+		}},
+		{"Service 8", "a sent event is stored, signed, retried and replayed like one received", sentLikeReceived},
+		{"Service 9", "delivery and processing are separate outcomes", func(c *C) {
+			r := c.receiver(nil)
+			id := c.send(c.endpoint(nil, r), "a.b", object{})
+			c.becomes(id, "delivered")
+			c.must(200, "POST", "/v1/events/"+id+"/processing", object{"state": "failed"})
+			e := c.event(id)
+			c.equal("status", e["status"], "delivered")
+			c.equal("processing", e["processing"], "failed")
+		}},
+		{"Events 1", "a retry or replay is another attempt of the same event, no new event", func(c *C) {
+			r := c.receiver(failing(1))
+			ep := c.endpoint(nil, r)
+			id := c.send(ep, "a.b", object{})
+			c.becomes(id, "delivered")
+			c.must(200, "POST", "/v1/events/"+id+"/replay", object{})
+			r.wait(c, 3)
+			if all := c.list("/v1/events?endpoint_id="+text(ep, "id"), 10); len(all) != 1 {
+				c.Errorf("%d events", len(all))
+			}
+			c.eventually(patience, func() string {
+				if e := c.event(id); len(rows(e, "attempts")) != 3 {
+					return "the event has " + string(mustJSON(path(e, "attempts")))
+				}
+				return ""
+			})
+		}},
+	}
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return b
+}
+
+// storedAsReceived sends what has no JSON, no UTF-8 and a repeated header.
+func storedAsReceived(c *C) {
+	r := c.receiver(nil)
+	ep := c.endpoint(nil, r)
+	body := "\x00\xff\xfe binary \r\n"
+	req, err := http.NewRequestWithContext(c.Context(), "POST", c.URL+"/in/"+strings.SplitN(text(ep, "ingest_url"), "/in/", 2)[1]+"?a=1&a=2", strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	req.Header["X-Twice"] = []string{"one", "two, three"}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.Fatal(err)
+	}
+	resp.Body.Close()
+	all := c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)
+	if len(all) != 1 {
+		c.Fatalf("%d events", len(all))
+	}
+	e := c.event(text(all[0], "id"))
+	stored, err := base64.StdEncoding.DecodeString(text(e, "body"))
+	if err != nil || string(stored) != body || e["body_encoding"] != "base64" {
+		c.Errorf("body %q (%v), stored as %v", stored, err, e["body_encoding"])
+	}
+	c.equal("X-Twice", lines(e["headers_raw"], "X-Twice"), []string{"one", "two, three"})
+	c.equal("X-Twice joined", path(e, "headers", "X-Twice"), "one, two, three")
+	c.equal("query", e["query"], "a=1&a=2")
+	c.equal("method", e["method"], "POST")
+	c.equal("content type", e["content_type"], "application/octet-stream")
+	if got := r.wait(c, 1)[0]; string(got.Body) != body || len(got.Header["X-Twice"]) != 2 {
+		c.Errorf("delivered as %q with %v", got.Body, got.Header["X-Twice"])
+	}
+}
+
+func attemptsAreRecorded(c *C) {
+	r := c.receiver(failing(1))
+	id := c.send(c.endpoint(nil, r), "a.b", object{})
+	e := c.becomes(id, "delivered")
+	all := rows(e, "attempts")
+	if len(all) != 2 {
+		c.Fatalf("%d attempts: %v", len(all), all)
+	}
+	for i, want := range []object{
+		{"attempt_number": 1, "trigger": "initial", "status": "failed", "response_status": 500, "error_code": "http_status"},
+		{"attempt_number": 2, "trigger": "retry", "status": "succeeded", "response_status": 200, "error_code": nil},
+	} {
+		for name, value := range want {
+			c.equal(name, all[i][name], value)
+		}
+		c.has("attempt", all[i], "id", "event_id", "endpoint_id", "destination_id", "delivery_id", "run_id", "recovery_id", "error_message",
+			"started_at", "duration_ms", "ttfb_ms", "request", "response", "remote_ip", "next_attempt_at", "retry_after_seconds")
+		c.equal("the event of an attempt", all[i]["event_id"], id)
+	}
+	if all[0]["next_attempt_at"] == nil || all[1]["next_attempt_at"] != nil {
+		c.Errorf("next attempts: %v, %v", all[0]["next_attempt_at"], all[1]["next_attempt_at"])
+	}
+}
+
+// sentLikeReceived checks the signature by the standard's own words: HMAC-SHA256 of id.timestamp.body under the
+// base64 part of whsec_….
+func sentLikeReceived(c *C) {
+	r := c.receiver(failing(1))
+	ep := c.endpoint(nil, r)
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text(ep, "destinations", 0, "signing", "secret"), "whsec_"))
+	if err != nil {
+		c.Fatalf("the signing secret: %v", err)
+	}
+	id := c.send(ep, "order.paid", object{"n": 1})
+	c.becomes(id, "delivered")
+	c.must(200, "POST", "/v1/events/"+id+"/replay", nil)
+	stored := text(c.event(id), "body")
+	for i, d := range r.wait(c, 3) {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(d.Header.Get("Webhook-Id") + "." + d.Header.Get("Webhook-Timestamp") + "."))
+		mac.Write(d.Body)
+		want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		if d.Header.Get("Webhook-Signature") != want || d.Header.Get("Relay-Webhook-Signature") != want {
+			c.Errorf("request %d is signed %s", i, d.Header.Get("Webhook-Signature"))
+		}
+		if string(d.Body) != stored {
+			c.Errorf("request %d has the body %s, stored is %s", i, d.Body, stored)
+		}
+	}
+	var envelope object
+	if err := json.Unmarshal([]byte(stored), &envelope); err != nil {
+		c.Fatal(err)
+	}
+	c.equal("id of the envelope", envelope["id"], id)
+	c.equal("type of the envelope", envelope["type"], "order.paid")
+	c.equal("data of the envelope", envelope["data"], object{"n": 1})
+}
