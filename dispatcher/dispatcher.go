@@ -45,7 +45,8 @@
 //     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded,
 //     TestStuckLanesGiveRoomBack, TestHungDestinationGetsFewRequests).
 //  6. Memory is bounded, however much is pending (TestIntakeStopsWhenNothingCanBeRecorded,
-//     TestPartitionPausesWhenTooMuchIsUndone, TestTierPausesAtItsShare, TestLaneBytesAreBounded).
+//     TestPartitionPausesWhenTooMuchIsUndone, TestTierPausesAtItsShare, TestLaneBytesAreBounded,
+//     TestAMillionPendingInLittleMemory).
 //  7. The body arrives byte for byte, and what is signed is what is sent (TestBodyArrivesByteForByte,
 //     TestTwoSecretsTwoSignatures).
 //  8. An attempt is one request, and no redirect is followed (TestOneAttemptIsOneRequest, TestRecordedResponse).

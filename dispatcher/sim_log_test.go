@@ -32,6 +32,8 @@ type simTopic struct {
 	queue  queue[*stream.Record]
 	next   int64
 	paused bool
+	deep   func(int) *stream.Record // makes the records below end as they are fetched: nothing holds them before
+	end    int64
 }
 
 func newSimLog() *simLog {
@@ -78,6 +80,17 @@ func (l *simLog) append(topic string, r *stream.Record) {
 	l.tell()
 }
 
+// deepen says that a topic, empty so far, has so many records, and what they are. Of what else is produced
+// nothing is noted: it would be more than is measured.
+func (l *simLog) deepen(topic string, records int, make func(int) *stream.Record) {
+	l.mu.Lock()
+	l.produced = func(string, *stream.Record) time.Duration { return 0 }
+	t := l.topics[topic]
+	t.deep, t.end = make, int64(records)
+	l.mu.Unlock()
+	l.tell()
+}
+
 func (l *simLog) tell() {
 	select {
 	case l.more <- struct{}{}:
@@ -120,6 +133,11 @@ func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
 	for range l.order {
 		l.turn = (l.turn + 1) % len(l.order)
 		t := l.order[l.turn]
+		for ; !t.paused && t.next < t.end && t.queue.len() < maxPoll; t.next++ {
+			r := t.deep(int(t.next))
+			r.Offset = t.next
+			t.queue.push(r)
+		}
 		if t.paused || t.queue.len() == 0 {
 			continue
 		}
@@ -160,7 +178,7 @@ func (l *simLog) open() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.order {
-		n += t.next - l.marks[t.id].Offset
+		n += max(t.next, t.end) - l.marks[t.id].Offset
 	}
 	return n
 }
