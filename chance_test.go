@@ -99,6 +99,7 @@ func flushRedis(t *testing.T, addr string) {
 // refuses, all at random and at once, under load. Nothing that was accepted is lost, every status is right at
 // the end, and what was delivered twice is explained by a fault.
 func TestRandomFaults(t *testing.T) {
+	t.Parallel()
 	long(t)
 	seed := faultSeed(t)
 	log, limiter, store := startEngine(t, "kafka"), startEngine(t, "redis"), startEngine(t, "clickhouse")

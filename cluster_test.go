@@ -15,30 +15,35 @@ import (
 )
 
 // TestCluster breaks nodes of a relay, and the brokers under it, while traffic flows: on an Apache Kafka of
-// three brokers, where every partition has three copies. One case after the other, for they share the
-// brokers. Short forms; RELAY_TORTURE=1 repeats the faults.
+// three brokers, where every partition has three copies. The cases share the brokers: those that break them come
+// last, one after the other. Short forms; RELAY_TORTURE=1 repeats the faults.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	long(t)
 	seed := faultSeed(t)
 	brokers := testkit.KafkaCluster(t, 3)
 	on := engines{brokers.Addr, testkit.Redis(t).Addr, startEngine(t, "clickhouse").url}
-	run := func(name, prefix string, test func(*testing.T, *cluster, uint64), env ...string) {
+	run := func(t *testing.T, on engines, name, prefix string, test func(*testing.T, *cluster, uint64), env ...string) {
 		t.Run(name, func(t *testing.T) {
 			env = append([]string{"RELAY_REPLICATION_FACTOR=3", "RELAY_TAKEOVER_SECONDS=6", allowHTTP}, env...)
 			test(t, newCluster(t, on, prefix, env...), seed)
 		})
 	}
-	run("nodes are restarted in turn", "turn", inTurn)
-	run("two nodes change one endpoint", "patches", concurrentPatches, "RELAY_API_RATE_WRITE=0")
-	run("a destination dies, and one of the nodes that tell of it", "alerts", alertsOfThreeNodes)
-	run("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
-	run("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "-1h") })
+	t.Run("nodes break", func(t *testing.T) {
+		beside := func(name, prefix string, test func(*testing.T, *cluster, uint64), env ...string) {
+			run(t, on, name, prefix, func(t *testing.T, c *cluster, seed uint64) { t.Parallel(); test(t, c, seed) }, env...)
+		}
+		beside("nodes are restarted in turn", "turn", inTurn)
+		beside("two nodes change one endpoint", "patches", concurrentPatches, "RELAY_API_RATE_WRITE=0")
+		beside("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
+		beside("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "-1h") })
+	})
+	run(t, on, "a destination dies, and one of the nodes that tell of it", "alerts", alertsOfThreeNodes)
 	limiter := testkit.Redis(t)
 	on.redis = limiter.Addr
-	run("key is revoked, one node hangs, Redis is away", "revoked", func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
-	run("leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) { leaderKilled(t, c, brokers, seed) })
-	run("all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) { brokersRestarted(t, c, brokers, seed) })
+	run(t, on, "key is revoked, one node hangs, Redis is away", "revoked", func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
+	run(t, on, "leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) { leaderKilled(t, c, brokers, seed) })
+	run(t, on, "all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) { brokersRestarted(t, c, brokers, seed) })
 }
 
 // underFire is a cluster with load on it and a destination that counts what arrives.

@@ -20,6 +20,7 @@ func startEngine(t *testing.T, name string) *process {
 
 // Each engine alone: it prints its address, answers there, keeps a second one off, and ends with 0.
 func TestEngine(t *testing.T) {
+	t.Parallel()
 	for name, refusal := range map[string]string{
 		"kafka":      "is used by another process",
 		"redis":      "address already in use", // it keeps no data; the address is all there is to share

@@ -211,6 +211,7 @@ func rounds(short, normal, torture int) int {
 // Every event that was answered 2xx reaches the destination and ends delivered, however often the
 // whole process tree is killed in the middle of things.
 func TestKillEverything(t *testing.T) {
+	t.Parallel()
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir(), "RELAY_LEDGER_SECONDS=10")
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})

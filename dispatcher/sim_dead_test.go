@@ -142,6 +142,9 @@ func (n *deadNode) tick() {
 // budget of hops, each at least once an hour, and hardly a request is made.
 func TestManyDeadDestinations(t *testing.T) {
 	dests, each, perSecond := 500, 2_000, 2_000
+	if testing.Short() {
+		each = 500
+	}
 	if full() {
 		each, perSecond = 10_000, 5_000
 	}

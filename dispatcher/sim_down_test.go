@@ -48,6 +48,9 @@ func TestDownForAnHour(t *testing.T) {
 		looks: []time.Duration{5 * time.Minute, 30 * time.Minute, 50 * time.Minute},
 		down:  func() (time.Duration, int) { return time.Hour, 0 },
 	}
+	if testing.Short() {
+		o.every = 400 * time.Millisecond
+	}
 	if full() {
 		o.every, o.drain = 10*time.Millisecond, 10*time.Minute
 	}
