@@ -424,3 +424,33 @@ func TestStreamFollowsAMovedEndpoint(t *testing.T) {
 		}
 	}
 }
+
+// A client that reads nothing for a while, over HTTP/1.1, holds little of this node's memory and misses nothing.
+func TestStreamOfASlowClient(t *testing.T) {
+	s := newStreamed(t)
+	ep := s.made(nil)
+	transport := s.http.Transport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2, transport.TLSClientConfig.NextProtos = false, nil
+	slow := *s
+	slow.http = &http.Client{Transport: transport}
+	t.Cleanup(transport.CloseIdleConnections)
+	w, quick := slow.open(ep.ID, readKey).ready(), s.open(ep.ID, readKey).ready()
+	if w.resp.ProtoMajor != 1 || quick.resp.ProtoMajor != 2 {
+		t.Fatalf("HTTP/%d and HTTP/%d", w.resp.ProtoMajor, quick.resp.ProtoMajor)
+	}
+	body := bytes.Repeat([]byte("x"), 16<<10)
+	ids := make([]string, 2000) // more than what connections hold, and than what waits in memory
+	for i := range ids {
+		ids[i] = s.put(ep, body)
+	}
+	s.flush()
+	for _, id := range ids {
+		quick.want(id)
+	}
+	if held := watched.Waiting(); held > 20<<20 {
+		t.Errorf("%d bytes wait for a client that reads nothing", held)
+	}
+	for _, id := range ids {
+		w.want(id)
+	}
+}

@@ -8,4 +8,5 @@ for fsync in true false; do
 	bin/bench --posters 32 --fsync=$fsync
 	bin/bench --posters 128 --fsync=$fsync
 	bin/bench --rate 500 --fsync=$fsync
+	bin/bench --posters 2 --batch 1000 --fsync=$fsync
 done
