@@ -102,5 +102,5 @@ func (n *node) rewrapKeys(r *http.Request, tell func(any)) error {
 }
 
 func commandRewrap(r control.Rewrap) command.Rewrap {
-	return command.Rewrap{Endpoints: r.Entities, Rewrapped: r.Done, Secrets: r.Secrets}
+	return command.Rewrap{Entities: r.Entities, Rewrapped: r.Done, Secrets: r.Secrets}
 }

@@ -140,11 +140,11 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	restart(young, old)
 	deliver(2)
 	// Token, provider's secret, signing secret, header.
-	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "4 secrets of 1 endpoints were sealed with the first master key; none is left under another\n") {
+	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "4 secrets of 1 entities were sealed with the first master key; none is left under another\n") {
 		t.Errorf("%s", out)
 	}
 	deliver(3)
-	if out := rewrap(command.ExitDone, "--json"); out != "{\"endpoints\":0,\"rewrapped\":0,\"secrets\":0}\n{\"finished\":true}\n" {
+	if out := rewrap(command.ExitDone, "--json"); out != "{\"entities\":0,\"rewrapped\":0,\"secrets\":0}\n{\"finished\":true}\n" {
 		t.Errorf("%s", out)
 	}
 	restart(young)

@@ -268,6 +268,10 @@ type runsInMemory struct {
 	all map[string]*control.Run
 }
 
+func (r *runsInMemory) AddRun(context.Context, *control.Run) (*control.Run, error) {
+	return nil, fmt.Errorf("add: %w", control.ErrLevel)
+}
+
 func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*control.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -379,6 +383,24 @@ func TestKeyIsForgotten(t *testing.T) {
 	})
 	gone.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).wantError(503, "unavailable", "")
 	c.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).want(201).replayed(false)
+}
+
+// TestBeforeTheEndOfAnUpgrade neither runs nor keys can be written down: one event is replayed all the same, a selection
+// waits, and a key is said not to be remembered.
+func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
+	early := fmt.Errorf("claim: %w", control.ErrLevel)
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Runs, d.Answers = &runsInMemory{}, &answers{Answers: configuration, ClaimFunc: func() error { return early }}
+	})
+	ep := c.endpoint(nil).text("id")
+	a := c.sendOnce("/v1/events/"+c.send(ep)+"/replay", "early", "").want(200)
+	if a.get("queued") != 1.0 || len(c.fake.commands) != 1 || a.Header.Get("Idempotency-Status") != "unavailable" {
+		t.Errorf("%s, %d commands, %v", a.raw, len(c.fake.commands), a.Header)
+	}
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantError(503, "unavailable", "")
+	if len(c.fake.commands) != 1 {
+		t.Errorf("%d commands", len(c.fake.commands))
+	}
 }
 
 // TestLargeAnswer: one that is too large to be kept is known to have been given.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -87,10 +88,13 @@ func (a *API) queueEvent(r *http.Request, d *event.Detail, only string, targets 
 		}{at, only}),
 		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: control.RunQueueing, Events: 1,
 	}
-	if run, err = a.deps.Runs.AddRun(r.Context(), run); err != nil {
+	q := a.newQueuer(run)
+	switch _, err = a.deps.Runs.AddRun(r.Context(), run); {
+	case errors.Is(err, control.ErrLevel): // an upgrade is not at its end; the event can be replayed all the same
+		q.unknown = true
+	case err != nil:
 		return nil, err
 	}
-	q := a.newQueuer(run)
 	var works []*event.Work
 	for _, dest := range targets {
 		works = append(works, commandOf(d.Event, d.Deliveries, dest, run.ID, q.began))

@@ -101,6 +101,8 @@ type queuer struct {
 	run   *control.Run // its own copy, with what was acknowledged so far
 	began time.Time
 	sent  int // deliveries, for pacing
+	// unknown: the configuration log has no such run.
+	unknown bool
 }
 
 func (a *API) newQueuer(run *control.Run) *queuer {
@@ -192,6 +194,9 @@ var errTaken = errors.New("the run made no progress for too long and was ended b
 // note writes how far the run is, whether the caller is there or not; alter changes what else there is to say. An
 // error is an answer.
 func (q *queuer) note(ctx context.Context, alter func(*control.Run)) (*control.Run, error) {
+	if q.unknown {
+		return q.run, nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
 	taken := false

@@ -180,6 +180,10 @@ func TestReplayFilter(t *testing.T) {
 	for _, rate := range []string{"0", "101", "1.5", "5e0", `"5"`, "null", "-1"} {
 		bad(`{"since":"NOW","endpoint_id":"EP","rate_per_second":`+rate+`}`, invalid, "rate_per_second")
 	}
+	hundred := `"` + strings.Repeat(`x`, 256) + `"` + strings.Repeat(`,"x"`, 99)
+	if q := asked(`{"since":"` + stamp + `","type":[` + hundred + `]}`); len(q.Types) != 100 {
+		t.Errorf("%d types", len(q.Types))
+	}
 	for _, rate := range []string{"1", "100"} {
 		asked(strings.ReplaceAll(`{"since":"`+stamp+`","endpoint_id":"EP","rate_per_second":`+rate+`}`, "EP", ep))
 	}

@@ -63,7 +63,7 @@ type CreateKey struct {
 
 // Rewrap is how far keys rewrap has come.
 type Rewrap struct {
-	Endpoints int `json:"endpoints"` // that have secrets under another master key than the first
+	Entities  int `json:"entities"`  // endpoints and others that have secrets under another master key than the first
 	Rewrapped int `json:"rewrapped"` // of them
 	Secrets   int `json:"secrets"`   // that were sealed anew
 }
@@ -94,15 +94,15 @@ func rewrapKeys(*flag.FlagSet) action {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
 			}
-			if r.Rewrapped < r.Endpoints {
-				fmt.Fprintf(c.out, "%d of %d endpoints\n", r.Rewrapped, r.Endpoints)
+			if r.Rewrapped < r.Entities {
+				fmt.Fprintf(c.out, "%d of %d entities\n", r.Rewrapped, r.Entities)
 			}
 			return nil
 		})
 		if err != nil || c.asJSON {
 			return err
 		}
-		fmt.Fprintf(c.out, "%d secrets of %d endpoints were sealed with the first master key; none is left under another\n", r.Secrets, r.Rewrapped)
+		fmt.Fprintf(c.out, "%d secrets of %d entities were sealed with the first master key; none is left under another\n", r.Secrets, r.Rewrapped)
 		return nil
 	}}
 }
