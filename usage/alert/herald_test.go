@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,10 +52,10 @@ func TestAnnouncerTellsEveryChannel(t *testing.T) {
 				t.Errorf("%s got %v", kind, got)
 			}
 		}
-		if p := r.office.posts; p[0].m.ID != p[1].m.ID || p[0].m.ID != p[2].m.ID || p[0].m.ID == p[3].m.ID {
+		if p := r.office.all(); p[0].m.ID != p[1].m.ID || p[0].m.ID != p[2].m.ID || p[0].m.ID == p[3].m.ID {
 			t.Error("ids differ between channels, or not between messages")
 		}
-		m := r.office.posts[0].m
+		m := r.office.all()[0].m
 		data := m.Data.(notify.AlertData)
 		if *data.EndpointID != testEndpoint || *data.DestinationID != testDest || data.Rule != "delivery_failed" || data.Value != "not_retryable" || data.Threshold != nil ||
 			data.DashboardURL != "https://relay.example.com/app/endpoints/ep_1" {
@@ -73,12 +74,13 @@ func TestAnnouncerTellsEveryChannel(t *testing.T) {
 func TestAnnouncerRepeatsWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		r.office.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
 			switch {
-			case c.Kind == notify.Slack && away:
+			case c.Kind == notify.Slack && away.Load():
 				return notify.Result{Error: event.CodeTimeout}
-			case c.Kind == notify.Email && away && slices.Contains(c.To, "b@example.com"):
+			case c.Kind == notify.Email && away.Load() && slices.Contains(c.To, "b@example.com"):
 				return notify.Result{Error: notify.CodeSMTP, Refused: map[string]bool{"b@example.com": true}}
 			}
 			return notify.Result{OK: true}
@@ -94,15 +96,13 @@ func TestAnnouncerRepeatsWhatFailed(t *testing.T) {
 		if tries := len(r.office.types(notify.Slack)); tries < 6 || tries > 9 {
 			t.Errorf("%d tries in 20 minutes", tries)
 		}
-		r.office.mu.Lock()
-		away = false
-		r.office.mu.Unlock()
+		away.Store(false)
 		time.Sleep(time.Hour)
 		if got := r.office.types(notify.Webhook); !slices.Equal(got, []string{"alert.delivery.failed", "alert.delivery.failed.resolved"}) {
 			t.Errorf("the webhook got %v", got)
 		}
 		toA, toB := 0, 0
-		for _, p := range r.office.posts {
+		for _, p := range r.office.all() {
 			if p.kind == notify.Email && slices.Contains(p.to, "a@example.com") {
 				toA++
 			}
@@ -148,7 +148,7 @@ func TestAnnouncerIsTakenOver(t *testing.T) {
 		b, c := rigOn(t, "b", r.deps.Keyring, r.memory, r.office), rigOn(t, "c", r.deps.Keyring, r.memory, r.office)
 		announces(t, b, c)
 		time.Sleep(claim - time.Second)
-		if n := len(r.office.posts); n > 0 {
+		if n := len(r.office.all()); n > 0 {
 			t.Errorf("%d messages while the claim held", n)
 		}
 		time.Sleep(time.Minute)
@@ -176,8 +176,8 @@ func TestAnnouncerRemembersWhatItSent(t *testing.T) {
 		r.office.mu.Unlock()
 		time.Sleep(time.Minute)
 		a := r.memory.Alert(idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest}))
-		if len(r.office.posts) != 3 || len(a.Notices) > 0 {
-			t.Errorf("%d messages, left over %+v", len(r.office.posts), a.Notices)
+		if len(r.office.all()) != 3 || len(a.Notices) > 0 {
+			t.Errorf("%d messages, left over %+v", len(r.office.all()), a.Notices)
 		}
 	})
 }
@@ -195,8 +195,8 @@ func TestAnnouncerStopsCleanly(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 		a := r.memory.Alert(idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest}))
-		if len(a.Notices) > 0 || len(r.office.posts) != 3 {
-			t.Errorf("%d messages, left over %+v", len(r.office.posts), a.Notices)
+		if len(a.Notices) > 0 || len(r.office.all()) != 3 {
+			t.Errorf("%d messages, left over %+v", len(r.office.all()), a.Notices)
 		}
 	})
 }
@@ -212,8 +212,8 @@ func TestAnnouncerAsksForPresentChannels(t *testing.T) {
 		})
 		announces(t, r)
 		time.Sleep(time.Minute)
-		if len(r.office.posts) != 1 || !slices.Equal(r.office.posts[0].to, []string{"b@example.com"}) {
-			t.Errorf("%+v", r.office.posts)
+		if len(r.office.all()) != 1 || !slices.Equal(r.office.all()[0].to, []string{"b@example.com"}) {
+			t.Errorf("%+v", r.office.all())
 		}
 	})
 }

@@ -23,6 +23,9 @@ func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track)
 	if presence != control.Present || ep.Destination(dest) == nil {
 		return nil
 	}
+	if ep.Partition != b.partition && len(k.open) == 0 {
+		return nil // the endpoint was moved, and what is told of it is told elsewhere
+	}
 	s, own := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
 	for _, f := range k.judge(a.now(), b.whole, s.Rules, own) {
 		if err := a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, own, b.place(stream.Outcomes)); err != nil {

@@ -177,6 +177,13 @@ func (o *office) Send(_ context.Context, c notify.Channel, m notify.Message) not
 	return notify.Result{OK: true}
 }
 
+// all is what was sent so far.
+func (o *office) all() []post {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.posts)
+}
+
 // types are the types of what one kind of channel was given, in order.
 func (o *office) types(kind notify.Kind) (all []string) {
 	o.mu.Lock()

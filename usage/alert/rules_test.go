@@ -171,6 +171,26 @@ func TestFailureRate(t *testing.T) {
 	})
 }
 
+// What an endpoint left behind in another partition when it was moved says nothing more.
+func TestMovedEndpoint(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.only(func(rules *control.AlertRules) {
+			rules.ConsecutiveFailures = control.AlertThresholdRule{Enabled: true, Threshold: 3}
+		})
+		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
+		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
+		open := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
+		r.memory.set(func(m *memory) { m.endpoint.Partition = 1 })
+		delete(r.memory.alerts, idOf(consecutiveFailures, subject{endpoint: testEndpoint, destination: testDest}))
+		r.passes(time.Second)
+		r.wants(consecutiveFailures, "alert.destination.failing") // work is left there
+		r.outcome(open, event.Failed, event.AttemptsExhausted, r.attempt(false))
+		delete(r.memory.alerts, idOf(consecutiveFailures, subject{endpoint: testEndpoint, destination: testDest}))
+		r.passes(time.Minute)
+		r.wants(consecutiveFailures)
+	})
+}
+
 // A new owner that has seen a part of the window only says nothing of the rate.
 func TestFailureRateNeedsTheWholeWindow(t *testing.T) {
 	bubble(t, func(r *rig) {

@@ -34,6 +34,7 @@ func TestRunGoesOnAfterARestart(t *testing.T) {
 	t.Cleanup(producer.Close)
 	k := testKeyring(t)
 	m, o := newMemory(k), &office{}
+	m.endpoint.Partition = 1
 	writer := rigOn(t, "writer", k, m, o)
 	writer.only(func(rules *control.AlertRules) {
 		rules.Recovery.Enabled = true
