@@ -288,11 +288,18 @@ func TestErrorsAreNotKept(t *testing.T) {
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		var fails error
-		calls := 0
+		away := errors.New("clickhouse is away")
+		var failing atomic.Bool
+		var calls atomic.Int64
 		u := newUsage(t, &fake{}, time.Now, func(_ *usage.Config, d *usage.Deps) {
 			d.Log = slog.New(slog.NewTextHandler(&log, nil))
-			d.Counter = counter(func(context.Context) error { calls++; return fails })
+			d.Counter = counter(func(context.Context) error {
+				calls.Add(1)
+				if failing.Load() {
+					return away
+				}
+				return nil
+			})
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -302,19 +309,19 @@ func TestRun(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if calls != 1 {
-			t.Errorf("%d calls at the start", calls)
+		if calls.Load() != 1 {
+			t.Errorf("%d calls at the start", calls.Load())
 		}
-		fails = errors.New("clickhouse is away")
+		failing.Store(true)
 		time.Sleep(30*time.Second + time.Millisecond)
-		fails = nil
+		failing.Store(false)
 		time.Sleep(10 * time.Second)
-		fails = errors.New("clickhouse is away")
+		failing.Store(true)
 		time.Sleep(20 * time.Second)
 		stop()
 		wg.Wait()
-		if n := strings.Count(log.String(), "clickhouse is away"); calls != 7 || n != 2 {
-			t.Errorf("%d calls, %d lines\n%s", calls, n, log.String())
+		if n := strings.Count(log.String(), "clickhouse is away"); calls.Load() != 7 || n != 2 {
+			t.Errorf("%d calls, %d lines\n%s", calls.Load(), n, log.String())
 		}
 		idle, stopIdle := context.WithCancel(t.Context())
 		wg.Go(func() {
