@@ -21,7 +21,7 @@ func TestTakeover(t *testing.T) {
 			bubble(t, 450, func(w *world) {
 				var calls atomic.Int32
 				died := make(chan struct{})
-				w.Before = func(s string) error {
+				w.on(func(s string) error {
 					if s == step && calls.Add(1) == nth {
 						close(died)
 					}
@@ -31,10 +31,10 @@ func TestTakeover(t *testing.T) {
 					default:
 						return nil
 					}
-				}
+				})
 				stop := w.runner()
 				job := w.add(func(j *control.Recovery) { j.Destination = "dst_a" })
-				live := func() {
+				live := func(died <-chan struct{}) {
 					for range 2000 {
 						synctest.Wait()
 						switch j, _ := w.Recovery(job); {
@@ -52,14 +52,11 @@ func TestTakeover(t *testing.T) {
 						}
 					}
 				}
-				live()
+				live(died)
 				stop()
-				w.Before, died = nil, make(chan struct{})
-				if j, _ := w.Recovery(job); j.State == control.RecoveryFailed {
-					return // it died of what no store says
-				}
+				w.on(nil)
 				w.runner()
-				live()
+				live(nil)
 				j := w.becomes(job, control.RecoveryCompleted, 10*time.Second)
 				items, times := w.submitted(job)
 				if j.Delivered != 450 || items != 450 || times > 450+200 {
@@ -72,10 +69,7 @@ func TestTakeover(t *testing.T) {
 
 // actIf acts as a client does: only if the job is in the state.
 func (w *world) actIf(job string, state control.RecoveryState, change func(*control.Recovery)) {
-	before := w.Before
-	w.Before = nil // the client is not dead
-	defer func() { w.Before = before }()
-	_, _ = w.UpdateRecovery(w.Context(), job, func(j *control.Recovery) error {
+	_, _ = w.write(job, func(j *control.Recovery) error {
 		if j.State == state {
 			change(j)
 		}
@@ -117,7 +111,7 @@ func TestCancelRacesReservation(t *testing.T) {
 			if first {
 				at = "update"
 			}
-			w.Before = func(step string) error {
+			w.on(func(step string) error {
 				if step == at {
 					once.Do(func() {
 						w.mu.Lock()
@@ -128,7 +122,7 @@ func TestCancelRacesReservation(t *testing.T) {
 					})
 				}
 				return nil
-			}
+			})
 			w.actIf(job, control.RecoveryAwaitingApproval, goOn)
 			j := w.becomes(job, control.RecoveryCancelled, 20*time.Second)
 			items, _ := w.submitted(job)
@@ -172,11 +166,16 @@ func TestOwnership(t *testing.T) {
 		w.becomes(job, control.RecoveryCompleted, time.Second)
 		j, _ := w.Recovery(job)
 		time.Sleep(time.Until(j.CreatedAt.Add(control.RecoveryHistory - time.Minute)))
-		if len(w.forgotten) > 0 {
+		forgotten := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return len(w.forgotten)
+		}
+		if forgotten() > 0 {
 			t.Error("the job was forgotten before its history was over")
 		}
 		time.Sleep(2 * time.Minute)
-		if len(w.forgotten) != 1 {
+		if forgotten() != 1 {
 			t.Error("the job was not forgotten after 30 days")
 		}
 	})

@@ -233,19 +233,19 @@ func TestDeadline(t *testing.T) {
 			if j, _ := w.Recovery(job); j.State.Ended() {
 				t.Fatalf("a second before its deadline the job is %s", j.State)
 			}
-			w.Before = nil
+			w.on(nil)
 			if j := w.becomes(job, control.RecoveryExpired, 40*time.Second); j.StopReason != control.StopDeadline || j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
 				t.Errorf("the job is %+v", j)
 			}
 		})
 	}
 	f(func(w *world, job string) {
-		w.Before = func(step string) error {
+		w.on(func(step string) error {
 			if step == "select" {
 				return errAway
 			}
 			return nil
-		}
+		})
 	})
 	f(func(w *world, job string) { w.becomes(job, control.RecoveryReady, time.Second) })
 	f(func(w *world, job string) {
@@ -277,7 +277,7 @@ func TestDeadline(t *testing.T) {
 func TestPreparationFails(t *testing.T) {
 	bubble(t, 1, func(w *world) {
 		var away atomic.Int32
-		w.Before = func(step string) error {
+		w.on(func(step string) error {
 			switch {
 			case step == "select" && away.Add(1) <= 3:
 				return errAway
@@ -285,7 +285,7 @@ func TestPreparationFails(t *testing.T) {
 				return errWrong
 			}
 			return nil
-		}
+		})
 		w.runner()
 		job := w.add()
 		if j := w.becomes(job, control.RecoveryFailed, 20*time.Second); away.Load() != 4 || j.StopReason != "" {
@@ -298,12 +298,12 @@ func TestPreparationFails(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	bubble(t, 300, func(w *world) {
 		var away atomic.Bool
-		w.Before = func(step string) error {
+		w.on(func(step string) error {
 			if away.Load() && step != "update" && step != "submit" {
 				return errAway
 			}
 			return nil
-		}
+		})
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)

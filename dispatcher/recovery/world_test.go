@@ -28,10 +28,9 @@ type world struct {
 	// Prior is how a delivery stands when it is submitted; nil: failed. Gone says that its payload is not kept.
 	Prior func(seq int) event.Status
 	Gone  func(seq int) bool
-	// Before is called before what it is named by is done, and may refuse it: select, counts, work, submit, update, caught.
-	Before func(step string) error
 
 	mu        sync.Mutex // guards what follows
+	refuse    func(step string) error
 	rev       int64
 	jobs      map[string]*control.Recovery
 	changed   chan struct{}
@@ -108,9 +107,20 @@ func (w *world) put(j *control.Recovery) {
 	w.changed = make(chan struct{})
 }
 
+// on sets what is called before a step of a runner is done, and may refuse it: select, counts, work, submit, update,
+// caught.
+func (w *world) on(refuse func(step string) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = refuse
+}
+
 func (w *world) before(step string) error {
-	if w.Before != nil {
-		return w.Before(step)
+	w.mu.Lock()
+	refuse := w.refuse
+	w.mu.Unlock()
+	if refuse != nil {
+		return refuse(step)
 	}
 	return nil
 }
@@ -148,6 +158,10 @@ func (w *world) UpdateRecovery(_ context.Context, id string, change func(*contro
 	if err := w.before("update"); err != nil {
 		return nil, err
 	}
+	return w.write(id, change)
+}
+
+func (w *world) write(id string, change func(*control.Recovery) error) (*control.Recovery, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs[id] == nil {
@@ -312,7 +326,7 @@ func (w *world) end(it *item, seq int, job string) {
 // act is an action of a client.
 func (w *world) act(job string, change func(*control.Recovery)) {
 	w.Helper()
-	if _, err := w.UpdateRecovery(w.Context(), job, func(j *control.Recovery) error { change(j); return nil }); err != nil {
+	if _, err := w.write(job, func(j *control.Recovery) error { change(j); return nil }); err != nil {
 		w.Error(err)
 	}
 }
