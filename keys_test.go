@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -160,4 +161,62 @@ func TestMasterKeyIsChanged(t *testing.T) {
 			t.Errorf("%s is in the log", planted)
 		}
 	}
+}
+
+// What one node did is known to the other when it is killed: the use of a key, and a change that was just answered.
+func TestAuditSurvivesItsNode(t *testing.T) {
+	t.Parallel()
+	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
+	nodes := newCluster(t, on, "audited", "RELAY_TAKEOVER_SECONDS=6", "RELAY_ADMIN_LISTEN=127.0.0.1:0").start("a", "b")
+	a, b := nodes[0], nodes[1]
+	out, code := ran(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
+	key := strings.Fields(out)
+	if code != command.ExitDone || len(key) != 3 {
+		t.Fatalf("%d %s", code, out)
+	}
+	app := a.with(key[2])
+	began := time.Now().Add(-time.Second)
+	app.must(http.StatusOK, "GET", "/v1/me", nil)
+	eventually(t, 30*time.Second, func() string {
+		out, _ := ran(t, b.command("keys", "list", "--json", "--data-dir", b.dir))
+		var keys []command.Key
+		if err := json.Unmarshal([]byte(out), &keys); err != nil {
+			return out
+		}
+		for _, k := range keys {
+			if k.ID == key[0] && k.LastUse != nil && k.LastUse.Node == "a" && k.LastUse.RemoteIP == "127.0.0.1" && k.LastUse.At.After(began) {
+				return ""
+			}
+		}
+		return "the other node does not list the use: " + out
+	})
+	ep, _, _ := app.endpoint(map[string]any{"destinations": []any{"https://example.com/hook"}})
+	a.kill()
+	actions := func() string {
+		var words []string
+		for _, id := range []string{ep, key[0]} {
+			for _, row := range b.must(http.StatusOK, "GET", "/v1/audit?entity_id="+id, nil)["data"].([]any) {
+				row := row.(map[string]any)
+				words = append(words, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
+			}
+		}
+		return strings.Join(words, ", ")
+	}
+	const want = "key endpoint.created, key key.used, operator key.created"
+	eventually(t, 10*time.Second, func() string { // a node under load applies a change a moment later
+		if got := actions(); got != want {
+			return got
+		}
+		return ""
+	})
+	// The one that is left tells the audit log, and writes the store when it has taken the partition over.
+	eventually(t, time.Minute, func() string {
+		if waiting := b.metric("relay_audit_trail"); waiting != 0 {
+			return fmt.Sprintf("%v entries wait", waiting)
+		}
+		if got := actions(); got != want {
+			return got
+		}
+		return ""
+	})
 }

@@ -39,6 +39,8 @@ func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
 			func() float64 { return c.ClockSkew().Seconds() }),
 		gauge("relay_control_nodes", "Nodes heard of in the last 5 s, this one included.",
 			func() float64 { return float64(c.peers.living(c.now(), c.timing.lease)) }),
+		gauge("relay_audit_trail", "Changes that are applied and wait to be written to the audit log; at 100,000 nothing is changed any more.",
+			func() float64 { return float64(c.view.Load().sets[kindTrail].bySeq.len) }),
 		gauge("relay_control_endpoints", "Endpoints that exist.",
 			func() float64 { return float64(c.view.Load().sets[kindEndpoint].bySeq.len) }),
 	)
