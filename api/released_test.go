@@ -101,7 +101,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	f("a word of an answer is gone", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api]")
 	f("a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, retrying, delivered, failed, skipped]")
 	f("a word of a request is gone", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear]")
-	f("a bound of a request is smaller", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, default: 15}", "timeout_seconds: {type: integer, minimum: 1, maximum: 30, default: 15}")
+	f("a bound of a request is smaller", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 30, d")
 	f("a request needs more", "        name: {type: [string, \"null\"], maxLength: 100}\n        url: {$ref: \"#/components/schemas/DestinationURL\"}\n",
 		"        name: {type: string, maxLength: 100}\n        url: {$ref: \"#/components/schemas/DestinationURL\"}\n")
 	f("a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "")

@@ -31,6 +31,7 @@ setup() {
 	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
 	images
 	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
+	try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
 	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
 }
 
@@ -84,6 +85,8 @@ lint() {
 step "set-up" setup
 step "formatting, vet, linters" lint
 step "tests" unit
+step "a client generated from the API's document" deploy/contract/client.sh
+[ -x bin/contract/schemathesis/bin/schemathesis ] && step "schemathesis" deploy/contract/schemathesis.sh
 step "crash points" faults
 step "tests under the race detector" race
 
