@@ -324,6 +324,8 @@ func TestDeadRunsAreEnded(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Until(began.Add(after)))
 			synctest.Wait()
+			all.mu.Lock()
+			defer all.mu.Unlock()
 			for name, run := range all.all {
 				queued, ended := want[name]
 				if (run.State == control.RunInterrupted) != ended || ended && run.Queued != queued {
