@@ -35,6 +35,8 @@ type world struct {
 	producer *stream.Producer
 	ids      *id.Generator
 	trimmed  map[int32]int64 // by partition: the offset at which the log is said to begin
+	forgets  bool            // the log does not know that
+	asked    int             // of the store
 	stop     func()
 
 	mu     sync.Mutex
@@ -62,7 +64,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(reader.Close)
-	w.feed, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w.trimmed}, Store: w, Now: time.Now, Retention: 30 * day})
+	w.feed, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w}, Store: w, Now: time.Now, Retention: 30 * day})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,20 +83,31 @@ func newWorld(t testing.TB) *world {
 // trimmedLog is a log that is said to begin later than it does.
 type trimmedLog struct {
 	*stream.Reader
-	trimmed map[int32]int64
+	w *world
+}
+
+// At is where the log begins: all that is trimmed is old.
+func (l trimmedLog) At(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error) {
+	at, err := l.Reader.At(ctx, topic, t)
+	for p := range at {
+		at[p] = max(at[p], l.w.trimmed[p.Index])
+	}
+	return at, err
 }
 
 func (l trimmedLog) Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error) {
 	starts, err := l.Reader.Starts(ctx, topics...)
 	for p := range starts {
-		starts[p] = max(starts[p], l.trimmed[p.Index])
+		if !l.w.forgets {
+			starts[p] = max(starts[p], l.w.trimmed[p.Index])
+		}
 	}
 	return starts, err
 }
 
 func (l trimmedLog) ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
 	for _, r := range ranges {
-		if r.From < l.trimmed[r.Index] {
+		if r.From < l.w.trimmed[r.Index] {
 			return stream.ErrTrimmed
 		}
 	}
@@ -105,6 +118,7 @@ func (l trimmedLog) ReadRanges(ctx context.Context, ranges []stream.Range, each 
 func (w *world) Placed(_ context.Context, q event.PlacedQuery) (event.PlacedPage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked++
 	page := event.PlacedPage{Next: q.To, Since: q.Since}
 	for _, x := range w.events[q.Partition] {
 		if x.Endpoint == q.Endpoint && x.Offset >= q.From && x.Offset < q.To && !x.ReceivedAt().Before(q.Since) && len(page.Rows) < q.Limit {
@@ -329,6 +343,24 @@ func TestGaps(t *testing.T) {
 	f(feed.Cursor{At: now, Next: map[int32]int64{0: 5}}, feed.GapLog)
 	x := w.watch("ep_a", &feed.Cursor{At: now.Add(-29 * day), Next: map[int32]int64{0: 0}}, 0)
 	w.wantAll("ep_a", w.next(x, 1), nil)
+}
+
+// The embedded log forgets at a restart where it begins.
+func TestLogThatForgetsItsBeginning(t *testing.T) {
+	w := newWorld(t)
+	x := w.watch("ep_a", nil, 0)
+	begin := x.Cursor()
+	for i := range 500 {
+		w.put([]string{"ep_a", "ep_b"}[i%2], 0, nil)
+	}
+	w.flush()
+	w.next(x, 250) // the tail has passed them, so that memory has none for those who come later
+	w.trimmed[0], w.forgets = 400, true
+	again := w.watch("ep_a", &begin, 0)
+	w.wantAll("ep_a", w.next(again, 250), nil)
+	if w.asked == 0 || w.asked > 3 {
+		t.Errorf("the store was asked %d times", w.asked)
+	}
 }
 
 func TestFeedThatHasStopped(t *testing.T) {

@@ -20,6 +20,8 @@ const (
 	// Slack is by how much the records of a partition may be out of the order of their times: accepting gives up
 	// after 10 s, and the clocks of nodes differ.
 	Slack = time.Minute
+	// settled is the age from which on events are in the store: less than that of anything that is trimmed.
+	settled = 5 * time.Minute
 )
 
 // Why events are missing.
@@ -312,11 +314,14 @@ func (w *Watcher) logged(ctx context.Context, p *place, since int64) (found []*E
 // stored reads what the log has trimmed.
 func (w *Watcher) stored(ctx context.Context, p *place, since int64) ([]*Event, error) {
 	part := stream.Partition{Topic: stream.Events, Index: p.partition}
-	starts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
+	firsts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
+	if err == nil && firsts[part] <= p.next { // the embedded log does not remember where it begins
+		firsts, err = w.feed.deps.Topic.At(ctx, stream.Events, w.feed.deps.Now().Add(-settled))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s: %w", w.endpoint, err)
 	}
-	end := min(max(starts[part], p.next+1), since)
+	end := min(max(firsts[part], p.next+1), since)
 	page, err := w.feed.deps.Store.Placed(ctx, event.PlacedQuery{
 		Account: w.account, Endpoint: w.endpoint, Partition: p.partition, From: p.next, To: end,
 		Since: p.at.Add(-Slack), Limit: maxBatch, Bytes: maxBatchBytes, MaxBody: MaxBody,
