@@ -133,12 +133,12 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 	}
 	repeats := 0
 	for m, n := range counts {
-		// Killed between a message and its word in the log: it comes again, as the same.
-		if repeats += n - 1; len(ids[m]) != 1 || !endpoints[m.endpoint] {
+		// Killed between a message and its word in the log: it comes again, as the same, from the node that took it over.
+		if repeats += n - 1; n > 2 || len(ids[m]) != 1 || !endpoints[m.endpoint] {
 			t.Errorf("%+v came %d times, as %v", m, n, ids[m])
 		}
 	}
-	if want := 2 * 3 * len(endpoints); len(counts) != want || repeats > 3 { // a message has three channels
+	if want := 2 * 3 * len(endpoints); len(counts) != want {
 		t.Errorf("%d different messages, want %d; %d came again", len(counts), want, repeats)
 	}
 	t.Logf("%d messages, %d came again after the kill", len(counts)+repeats, repeats)
