@@ -101,7 +101,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	g.Go(func() error {
 		q := selectDeliveries().add(" FINAL WHERE account = ", account)
 		boundIDs(q, newestFirst)
-		return r.each(gctx, q, func(rows driver.Rows) error {
+		return r.each(gctx, q.add(" ORDER BY id, dest"), func(rows driver.Rows) error {
 			d, of, err := scanDelivery(rows)
 			deliveries[of] = append(deliveries[of], d)
 			return err
