@@ -163,8 +163,17 @@ func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *control.
 	return nil
 }
 
+// upToDate lets this node catch up with the others: jobs move by themselves, and what one node has shown the next must not
+// take back. While the log is away what is known is shown.
+func (a *API) upToDate(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, preparationWait)
+	defer cancel()
+	_ = a.deps.Config.Sync(ctx)
+}
+
 // recoveryNamed is the job that the path names.
 func (a *API) recoveryNamed(r *http.Request, key *control.Key) (*control.Recovery, error) {
+	a.upToDate(r.Context())
 	job, presence := a.deps.Config.Recovery(web.InfoOf(r).Vars["recovery"])
 	if presence != control.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= control.RecoveryHistory {
 		return nil, web.Missing("there is no such recovery job, or its history has ended")
@@ -186,6 +195,9 @@ func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *contro
 	limit, last, err := pageOf(values, q.hash)
 	if err != nil {
 		return err
+	}
+	if last == nil {
+		a.upToDate(r.Context())
 	}
 	oldest := a.now().Add(-control.RecoveryHistory)
 	jobs, more := a.deps.Config.Recoveries(key.Account, seqOf(last), limit, func(j *control.Recovery) bool {
