@@ -42,6 +42,7 @@ torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'DownFor|ManyDead|AMillion' -v ./dispatcher
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'MinuteOfTraffic' -v ./pkg/limit
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
+	RELAY_SECONDS=900 deploy/contract/schemathesis.sh
 
 bench: build
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
