@@ -88,16 +88,27 @@ func TestOneCallHasTheClaim(t *testing.T) {
 	checkIndexes(t, b.codec, b.view.Load().state)
 }
 
+// inject changes the state as no log did. A record that is applied meanwhile stays applied.
+func (n *testNode) inject(change func(*state)) {
+	for {
+		v := n.view.Load()
+		s := *v.state
+		change(&s)
+		if n.view.CompareAndSwap(v, &view{state: &s, next: v.next}) {
+			return
+		}
+	}
+}
+
 // TestAnswersAreBounded fills the state as a log would have.
 func TestAnswersAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	fillTo := func(want int) {
-		v := n.view.Load()
-		s := *v.state
-		for i := s.sets[kindAnswer].bySeq.len; i < want; i++ {
-			s.add(&entity{id: fmt.Sprint("ans_full", i), kind: kindAnswer, seq: int64(1_000_000 + i), packed: []byte{0}})
-		}
-		n.view.Store(&view{state: &s, next: v.next})
+		n.inject(func(s *state) {
+			for i := s.sets[kindAnswer].bySeq.len; i < want; i++ {
+				s.add(&entity{id: fmt.Sprint("ans_full", i), kind: kindAnswer, seq: int64(1_000_000 + i), packed: []byte{0}})
+			}
+		})
 	}
 	try := func(name string, spare bool, want error) {
 		t.Helper()

@@ -103,12 +103,11 @@ func TestRunsAreForgotten(t *testing.T) {
 		t.Fatalf("forgotten: %v %v %v", gone("0"), gone("1"), gone("2"))
 	}
 	n.SetOwner(false)
-	v := n.view.Load()
-	s := *v.state
-	for i := range maxRuns - 1 {
-		s.add(&entity{id: fmt.Sprint("run_full", i), kind: kindRun, seq: int64(1_000_000 + i), packed: n.codec.pack([]byte(`{}`))})
-	}
-	n.view.Store(&view{state: &s, next: v.next})
+	n.inject(func(s *state) {
+		for i := range maxRuns - 1 {
+			s.add(&entity{id: fmt.Sprint("run_full", i), kind: kindRun, seq: int64(1_000_000 + i), packed: n.codec.pack([]byte(`{}`))})
+		}
+	})
 	if _, err := n.AddRun(t.Context(), queueing("new", "ep_new")); err != nil {
 		t.Fatal(err)
 	}
