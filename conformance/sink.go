@@ -111,16 +111,6 @@ func (r *Receiver) wait(c *C, n int) (got []Delivery) {
 	return got
 }
 
-// of are the requests for an event.
-func (r *Receiver) of(event string) (got []Delivery) {
-	for _, d := range r.deliveries() {
-		if d.Header.Get("Relay-Webhook-Id") == event {
-			got = append(got, d)
-		}
-	}
-	return got
-}
-
 // lines are the values of a header of a raw list [[name, value], …].
 func lines(raw any, name string) (values []string) {
 	list, _ := raw.([]any)
