@@ -9,6 +9,7 @@ LDFLAGS := -X main.version=$(VERSION)
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
+	@deploy/viewer/fetch.sh
 	@echo "relay: building bin/relay (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
 	@echo "relay: built bin/relay $(VERSION)"

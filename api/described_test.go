@@ -221,6 +221,9 @@ func (c *contract) judge(method, path string, status int, header http.Header, bo
 		}
 	}
 	if o == nil {
+		if strings.HasPrefix(path, "/docs") && status == http.StatusOK {
+			return nil // the reference page, which is made of the document
+		}
 		if status < 400 {
 			return fmt.Errorf("%s %s is answered %d and is not in the document", method, path, status)
 		}

@@ -26,6 +26,7 @@ type page struct {
 	body      []byte
 	mediaType string
 	etag      string
+	policy    string // what it may load, if it is not the one of all answers
 }
 
 func newPage(mediaType string, body []byte) page {
@@ -43,6 +44,9 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	if knows(r.Header.Values("If-None-Match"), p.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
+	}
+	if p.policy != "" {
+		h.Set("Content-Security-Policy", p.policy)
 	}
 	h.Set("Content-Type", p.mediaType)
 	h.Set("Content-Length", strconv.Itoa(len(p.body)))
@@ -71,7 +75,8 @@ func publicPages() (map[string]*page, error) {
 		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
 	}
 	asYAML, asJSON := newPage("application/yaml", openapiYAML), newPage("application/json", buf.Bytes())
-	return map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}, nil
+	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}
+	return pages, addReference(pages)
 }
 
 // appendJSON writes a YAML value as JSON, its members in their order.
@@ -136,7 +141,7 @@ func (a *API) servePage(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, ok := pages[r.URL.Path]
 	if !ok {
-		return web.Missing("there is no such route; the API is under /v1 and described by /openapi.json")
+		return web.Missing("there is no such route; the API is under /v1 and described at /docs")
 	}
 	web.InfoOf(r).Route = r.URL.Path
 	p.serve(w, r)

@@ -1,0 +1,46 @@
+package api
+
+import (
+	"embed"
+	"fmt"
+	"mime"
+	"path"
+)
+
+// viewerFiles are the reference page and what draws it. The files of the viewer itself are put there by make build; a
+// program that was built without them has the page, which says so.
+//
+//go:embed viewer
+var viewerFiles embed.FS
+
+// referencePath is the page that shows the OpenAPI document to people; its files lie below it.
+const referencePath = "/docs"
+
+// referencePolicy lets the page load its own files and the document, and nothing from anywhere else. The viewer sets
+// styles from its script.
+const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// addReference adds the page and its files to the public pages.
+func addReference(pages map[string]*page) error {
+	files, err := viewerFiles.ReadDir("viewer")
+	if err != nil {
+		return fmt.Errorf("read the reference page: %w", err)
+	}
+	for _, f := range files {
+		kind := mime.TypeByExtension(path.Ext(f.Name()))
+		if kind == "" {
+			continue // licence and stamp
+		}
+		body, err := viewerFiles.ReadFile("viewer/" + f.Name())
+		if err != nil {
+			return fmt.Errorf("read the reference page: %w", err)
+		}
+		p, at := newPage(kind, body), referencePath+"/"+f.Name()
+		if f.Name() == "index.html" {
+			p.policy, at = referencePolicy, referencePath
+		}
+		pages[at] = &p
+	}
+	return nil
+}

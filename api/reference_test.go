@@ -1,0 +1,49 @@
+package api_test
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var linked = regexp.MustCompile(`(?:src|href)="([^"]+)"`)
+
+// TestReference: the page names nothing outside of the service, its policy lets it load nothing from there, and
+// what it names is there.
+func TestReference(t *testing.T) {
+	c := newClient(t).as("")
+	a := c.do("GET", "/docs", nil).want(200)
+	policy := a.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; ") ||
+		strings.Contains(policy, "http") || strings.Contains(policy, "unsafe-eval") || strings.Contains(policy, "script-src 'self' 'unsafe-inline'") {
+		t.Errorf("served with %v", a.Header)
+	}
+	names := linked.FindAllStringSubmatch(string(a.raw), -1)
+	if len(names) < 4 {
+		t.Fatalf("the page names %v", names)
+	}
+	_, err := os.Stat("viewer/swagger-ui-bundle.js")
+	viewer := err == nil
+	if !viewer && os.Getenv("RELAY_TEST_ENGINES") == "required" {
+		t.Error("the viewer is not there: make build fetches it")
+	}
+	for _, name := range names {
+		if fetched := strings.Contains(name[1], "swagger-ui"); fetched && !viewer {
+			continue
+		}
+		if !strings.HasPrefix(name[1], "/") || strings.HasPrefix(name[1], "//") {
+			t.Errorf("the page names %s", name[1])
+		}
+		file := c.do("GET", name[1], nil).want(200)
+		if strings.HasSuffix(name[1], ".js") && !strings.HasPrefix(file.Header.Get("Content-Type"), "text/javascript") {
+			t.Errorf("%s is %s", name[1], file.Header.Get("Content-Type"))
+		}
+	}
+	if strings.Contains(string(a.raw), "<script>") {
+		t.Error("the page has a script of its own, which its policy forbids")
+	}
+	c.do("GET", "/docs/swagger-ui.LICENSE", nil).want(http.StatusNotFound)
+	c.do("GET", "/docs/", nil).want(http.StatusNotFound)
+}
