@@ -121,7 +121,7 @@ func (h *hostile) wantAPI(status int, param, method, path, body string, headers 
 
 // request is the text of a request with the key and a length.
 func (h *hostile) request(method, path, body string, headers ...string) []byte {
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: relay\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n%s\r\n%s",
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n%s\r\n%s",
 		method, path, h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
 }
 
@@ -242,7 +242,7 @@ func startSlow(h *hostile, path string) (wait func()) {
 	for _, beginning := range []string{
 		"POST " + path + " HTTP/1.1\r\nHost: a\r\nX-A: ", "G",
 		"POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n{",
-		"POST /v1/endpoints HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{", // without a key: nobody reads it
+		"POST /v1/endpoints HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", // without a key: nobody reads it
 	} {
 		for range slowClients {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
@@ -330,7 +330,7 @@ func (h *hostile) attackAPI(ep string) {
 		h.wantAPI(400, param, "POST", send, body)
 	}
 	h.wantAPI(202, "", "POST", send, `{"type":"a.b","data":{"text":"\u0000 \ud800 <script>","a":1,"a":2}}`)
-	h.want(202, "chunked", []byte("POST "+send+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer "+h.key+"\r\nTransfer-Encoding: chunked\r\n\r\n19\r\n{\"type\":\"a.b\",\"data\":{}} \r\n0\r\n\r\n"))
+	h.want(202, "chunked", []byte("POST "+send+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+h.key+"\r\nTransfer-Encoding: chunked\r\n\r\n19\r\n{\"type\":\"a.b\",\"data\":{}} \r\n0\r\n\r\n"))
 	h.wantAPI(400, "", "POST", send, "{}", slices.Repeat([]string{"a: b"}, 10_000)...)
 	for _, id := range []string{"evt_nope", "evt_", "ep_1", ep, "%00", "..", "%2e%2e", strings.Repeat("x", 5000), "evt_01jd0000000000000000000000", "evt_8zzzzzzzzzzzzzzzzzzzzzzzzz"} {
 		for _, route := range []string{"GET /v1/events/%s", "GET /v1/events/%s/attempts", "GET /v1/endpoints/x%s", "DELETE /v1/endpoints/x%s", "PATCH /v1/endpoints/x%s", "POST /v1/endpoints/x%s/events", "GET /v1/%s/x"} {
