@@ -170,11 +170,21 @@ func acceptedAt(r *stream.Record) time.Time {
 }
 
 func (x *examination) store(ctx context.Context) command.Check {
-	backlogs, err := x.log.Backlogs(ctx, stream.StoreGroup, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog)
+	return x.readers(ctx, stream.StoreGroup, "there to write", "write", stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog)
+}
+
+// alerts looks at those who judge what is worth an alert: nobody hears of trouble while they are behind.
+func (x *examination) alerts(ctx context.Context) command.Check {
+	return x.readers(ctx, stream.AlertGroup, "there to judge", "dispatch", stream.Events, stream.Outcomes)
+}
+
+// readers looks at a group that reads all of its topics in order.
+func (x *examination) readers(ctx context.Context, group, verb, role string, topics ...string) command.Check {
+	backlogs, err := x.log.Backlogs(ctx, group, topics...)
 	if err != nil {
 		return unasked(err)
 	}
-	members, err := x.log.Members(ctx, stream.StoreGroup)
+	members, err := x.log.Members(ctx, group)
 	if err != nil {
 		return unasked(err)
 	}
@@ -182,7 +192,7 @@ func (x *examination) store(ctx context.Context) command.Check {
 	for _, b := range backlogs {
 		w.add(b, timeOf(b.Head))
 	}
-	return x.group(stream.StoreGroup, "there to write", "write", members, w)
+	return x.group(group, verb, role, members, w)
 }
 
 func (x *examination) dead(ctx context.Context) command.Check {
