@@ -189,6 +189,13 @@ func TestHostileClients(t *testing.T) {
 		t.Errorf("resident memory grew by %d MB", grown>>20)
 	}
 	grown := h.inUse() - inUse
+	for range 10 { // what is on its way to the store and to those who judge alerts is gone in a moment
+		if grown <= maxInUse || testing.Short() {
+			break
+		}
+		time.Sleep(time.Second)
+		grown = h.inUse() - inUse
+	}
 	if t.Logf("memory in use grew by %d MB", grown>>20); grown > maxInUse && !testing.Short() {
 		t.Errorf("memory in use grew by %d MB", grown>>20)
 	}
