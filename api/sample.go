@@ -35,25 +35,8 @@ func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *control.
 	if in.err != nil && repeatable == "" {
 		return in.err
 	}
-	d, err := a.deps.IDs.New(ep.Partition)
-	if err != nil {
-		return acceptFault(err)
-	}
-	accept := func() (eventRow, error) { return a.acceptSample(r, ep, d, provider, kind) }
-	var row eventRow
-	if repeatable == "" {
-		row, err = accept()
-	} else {
-		row, err = a.once(r, ep, repeatable, body.Bytes(), d).send(w, r, in.err, accept)
-	}
-	if err != nil {
-		return acceptFault(err)
-	}
-	web.WriteJSON(w, http.StatusAccepted, struct {
-		eventRow
-		Warnings []warning `json:"warnings,omitempty"`
-	}{row, in.warnings})
-	return nil
+	judged := sending{warnings: in.warnings, fault: in.err}
+	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &judged, func(d id.ID) (eventRow, error) { return a.acceptSample(r, ep, d, provider, kind) })
 }
 
 // readSample reads {provider?, type?}.

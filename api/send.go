@@ -60,16 +60,20 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 	if s.fault != nil && repeatable == "" {
 		return s.fault
 	}
+	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (eventRow, error) { return a.acceptSent(r, ep, d, &s) })
+}
+
+// answerSend stores what accept makes under a new id, once for an Idempotency-Key, and answers with its row.
+func (a *API) answerSend(w http.ResponseWriter, r *http.Request, ep *control.Endpoint, key string, body []byte, s *sending, accept func(id.ID) (eventRow, error)) error {
 	d, err := a.deps.IDs.New(ep.Partition)
 	if err != nil {
-		return err
+		return acceptFault(err)
 	}
-	accept := func() (eventRow, error) { return a.acceptSent(r, ep, d, &s) }
 	var row eventRow
-	if repeatable == "" {
-		row, err = accept()
+	if key == "" {
+		row, err = accept(d)
 	} else {
-		row, err = a.once(r, ep, repeatable, buf.Bytes(), d).send(w, r, s.fault, accept)
+		row, err = a.once(r, ep, key, body, d).send(w, r, s.fault, func() (eventRow, error) { return accept(d) })
 	}
 	if err != nil {
 		return acceptFault(err)
