@@ -40,6 +40,7 @@ Usage: relay <command> [flags]
   dead      list what could not be read or stored, and do it again
   keys      create, list or revoke API keys, seal secrets with a new master key
   users     add, list, reset or remove people who sign in to the dashboard
+  bench     measure a relay on this machine
   version   print the version
 
 relay <command> --help lists the flags of a command.
@@ -75,6 +76,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		}, jsonToggle(&asJSON))
 	case "engine":
 		err = runEngine(ctx, args, stdout, stderr)
+	case "bench":
+		err = runBench(ctx, args, stdout, stderr)
 	case "dead":
 		return command.Dead().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "config":

@@ -16,7 +16,7 @@ import (
 const module = "github.com/eventrelay/relay"
 
 // stages are the folders that never import each other and that pkg never imports.
-var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor", "conformance"}
+var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor", "conformance", "bench"}
 
 // homes names, for each library that belongs into one room, where it may be imported, and why.
 var homes = map[string]struct {

@@ -1,10 +1,10 @@
-// Command bench measures a relay on this machine: it starts `relay dev`, posts numbered events to the
-// send route, receives them at a destination of its own, and prints what it cost.
+// Package bench measures a relay on this machine. A scenario starts what it needs, posts numbered
+// events, receives them at a destination of its own, and prints what it cost.
 //
-// The load generator and the destination run in this process, on the same cores as the relay; CPU
-// figures count the relay's processes only, its engines included. Every event is numbered, so losses
-// and duplicates are counted in every run.
-package main
+// The load generator and the destination run on the same cores as the relay; CPU figures count the
+// relay's processes only, its engines included. Every event is numbered, so losses and duplicates are
+// counted in every run.
+package bench
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +21,25 @@ import (
 
 	"golang.org/x/sync/errgroup"
 )
+
+// Scenario is one thing to measure.
+type Scenario struct {
+	Name, Summary string
+	// Run parses its own flags and prints its figures; an error of the command line is a [MisuseError].
+	Run func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+}
+
+// Scenarios are all that this package knows, in the order in which help lists them.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{"flat", "events as fast as some connections can post them, or at a rate; what one costs", flat},
+	}
+}
+
+// MisuseError is an error of whoever typed the command.
+type MisuseError struct{ error }
+
+func (e MisuseError) Unwrap() error { return e.error }
 
 type options struct {
 	relay    string
@@ -34,26 +54,31 @@ type options struct {
 	profile  string
 }
 
-func main() {
-	var o options
-	flag.StringVar(&o.relay, "relay", "bin/relay", "binary under test")
-	flag.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
-	flag.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
-	flag.IntVar(&o.rate, "rate", 0, "events a second, sent on time whatever the answers do; 0 = as fast as the posters can")
-	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
-	flag.IntVar(&o.size, "size", 1024, "bytes of an event's data")
-	flag.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
-	flag.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
-	flag.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
-	flag.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
-	flag.Parse()
-	if err := run(context.Background(), o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+func flat(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
 	}
+	var o options
+	flags := flag.NewFlagSet("relay bench flat", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.relay, "relay", own, "binary under test")
+	flags.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
+	flags.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
+	flags.IntVar(&o.rate, "rate", 0, "events a second, sent on time whatever the answers do; 0 = as fast as the posters can")
+	flags.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
+	flags.IntVar(&o.size, "size", 1024, "bytes of an event's data")
+	flags.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
+	flags.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
+	flags.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
+	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
+	if err := flags.Parse(args); err != nil {
+		return MisuseError{err}
+	}
+	return run(ctx, o, stdout)
 }
 
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o options, stdout io.Writer) (err error) {
 	if o.dir == "" {
 		if o.dir, err = os.MkdirTemp("", "relay-bench"); err != nil {
 			return err
@@ -100,7 +125,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := errors.Join(err, profile.Wait()); err != nil {
 		return err
 	}
-	report(o, l, dest, figures{
+	report(stdout, o, l, dest, figures{
 		accepted: accepted, delivered: delivered, cost: after.since(before), rest: rest, lost: lost,
 		ready: r.ready, idle: idle, loaded: r.rss(), disk: diskUse(o.dir),
 	})
@@ -118,7 +143,7 @@ type figures struct {
 	idle, loaded, disk  int64
 }
 
-func report(o options, l *load, dest *sink, f figures) {
+func report(w io.Writer, o options, l *load, dest *sink, f figures) {
 	n := l.accepted.Load()
 	mode := fmt.Sprintf("%d posters", o.posters)
 	if o.batch > 0 {
@@ -127,17 +152,17 @@ func report(o options, l *load, dest *sink, f figures) {
 	if o.rate > 0 {
 		mode = fmt.Sprintf("%d/s", o.rate)
 	}
-	fmt.Printf("%s, %d B, fsync %t: %d accepted, %d refused, %d lost, %d duplicates\n", mode, o.size, o.fsync, n, l.refused.Load(), f.lost, dest.duplicates.Load())
+	fmt.Fprintf(w, "%s, %d B, fsync %t: %d accepted, %d refused, %d lost, %d duplicates\n", mode, o.size, o.fsync, n, l.refused.Load(), f.lost, dest.duplicates.Load())
 	each := func(total float64) float64 { return total / float64(max(n, 1)) }
 	micros := func(d time.Duration) float64 { return each(float64(d.Microseconds())) }
-	fmt.Printf("  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f (relay %.0f, engines %.0f)   mallocs/event %.0f   B/event %.0f\n",
+	fmt.Fprintf(w, "  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f (relay %.0f, engines %.0f)   mallocs/event %.0f   B/event %.0f\n",
 		float64(n)/f.accepted.Seconds(), float64(n)/f.delivered.Seconds(), micros(f.cost.own+f.cost.engines),
 		micros(f.cost.own), micros(f.cost.engines), each(f.cost.mallocs), each(f.cost.bytes))
-	fmt.Printf("  accept       p50 %v  p99 %v  max %v\n", l.latency.quantile(0.5), l.latency.quantile(0.99), l.latency.quantile(1))
-	fmt.Printf("  post→arrival p50 %v  p99 %v  max %v\n", dest.latency.quantile(0.5), dest.latency.quantile(0.99), dest.latency.quantile(1))
-	fmt.Printf("  ready in %v   RSS idle %d MB, loaded %d MB   disk %d B/event\n", f.ready.Round(time.Millisecond), f.idle>>20, f.loaded>>20, f.disk/max(n, 1))
+	fmt.Fprintf(w, "  accept       p50 %v  p99 %v  max %v\n", l.latency.quantile(0.5), l.latency.quantile(0.99), l.latency.quantile(1))
+	fmt.Fprintf(w, "  post→arrival p50 %v  p99 %v  max %v\n", dest.latency.quantile(0.5), dest.latency.quantile(0.99), dest.latency.quantile(1))
+	fmt.Fprintf(w, "  ready in %v   RSS idle %d MB, loaded %d MB   disk %d B/event\n", f.ready.Round(time.Millisecond), f.idle>>20, f.loaded>>20, f.disk/max(n, 1))
 	if o.idle > 0 {
-		fmt.Printf("  idle: relay %.2f %%, engines %.2f %% of a core\n", 100*f.rest.own.Seconds()/o.idle.Seconds(), 100*f.rest.engines.Seconds()/o.idle.Seconds())
+		fmt.Fprintf(w, "  idle: relay %.2f %%, engines %.2f %% of a core\n", 100*f.rest.own.Seconds()/o.idle.Seconds(), 100*f.rest.engines.Seconds()/o.idle.Seconds())
 	}
 }
 
