@@ -57,7 +57,10 @@ func TestReplayIsPaced(t *testing.T) {
 	took := got[n-1].at.Sub(got[0].at)
 	perSecond := float64(n-1) / took.Seconds()
 	t.Logf("%d deliveries in %v: %.1f a second, asked for %d", n, took.Round(time.Millisecond), perSecond, rate)
-	if perSecond < 0.9*float64(rate) || perSecond > 1.1*float64(rate) {
+	// What is due goes out late when the machine stalls, the first as well as the last.
+	const stall = 400 * time.Millisecond
+	due := time.Duration(n-1) * time.Second / time.Duration(rate)
+	if took < due*9/10-stall || took > due*11/10+2*stall {
 		t.Errorf("%.1f deliveries a second, asked for %d", perSecond, rate)
 	}
 	run := answer["run_id"].(string)
