@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -21,13 +22,23 @@ type WriterConfig struct {
 	FlushSmall time.Duration
 	// PollEvery is how long records gather in the log between two polls while no reader waits for them.
 	PollEvery time.Duration
+	// InsertTimeout bounds one insert; one that takes longer is tried again, and changes nothing if it had succeeded.
+	InsertTimeout time.Duration
+	// CrowdedParts is the number of parts in one partition of a table from which on ClickHouse counts as behind with
+	// merging them; see crowd.go. It slows inserts down from 1,000 on, and refuses them from 3,000 on.
+	CrowdedParts int
+	// LookEvery is how often the parts are counted, halved to doubled at random.
+	LookEvery time.Duration
 	// Drain is how long a stop waits for the last flush.
 	Drain time.Duration
 }
 
 // DefaultWriterConfig is everything but the URL.
 func DefaultWriterConfig() WriterConfig {
-	return WriterConfig{FlushRows: 20_000, FlushBytes: 8 << 20, FlushEvery: time.Second, PollEvery: 20 * time.Millisecond, Drain: 5 * time.Second}
+	return WriterConfig{
+		FlushRows: 20_000, FlushBytes: 8 << 20, FlushEvery: time.Second, PollEvery: 20 * time.Millisecond, Drain: 5 * time.Second,
+		InsertTimeout: time.Minute, CrowdedParts: 300, LookEvery: 15 * time.Second,
+	}
 }
 
 // withDefaults fills in what is zero.
@@ -48,6 +59,9 @@ func (c WriterConfig) withDefaults() WriterConfig {
 	if c.Drain == 0 {
 		c.Drain = d.Drain
 	}
+	c.InsertTimeout = cmp.Or(c.InsertTimeout, d.InsertTimeout)
+	c.CrowdedParts = cmp.Or(c.CrowdedParts, d.CrowdedParts)
+	c.LookEvery = cmp.Or(c.LookEvery, d.LookEvery)
 	return c
 }
 
@@ -56,7 +70,8 @@ func (c WriterConfig) Validate() error {
 	_, err := parseURL(c.URL)
 	return errors.Join(err,
 		positive("flush rows", c.FlushRows), positive("flush bytes", c.FlushBytes),
-		positive("flush interval", c.FlushEvery), positive("poll interval", c.PollEvery), positive("drain time", c.Drain))
+		positive("flush interval", c.FlushEvery), positive("poll interval", c.PollEvery), positive("drain time", c.Drain),
+		positive("insert timeout", c.InsertTimeout), positive("crowded parts", c.CrowdedParts), positive("look interval", c.LookEvery))
 }
 
 // ReaderConfig says where to read and how far back.

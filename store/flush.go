@@ -20,8 +20,6 @@ const (
 	spreadWait = 5 * time.Second
 	// smallBatch is the number of rows below which WriterConfig.FlushSmall counts.
 	smallBatch = 1_000
-	// insertTimeout bounds one insert; a batch that takes longer is tried again.
-	insertTimeout = time.Minute
 )
 
 // flushLoop writes a batch whenever one is due, and what is left once polled is closed.
@@ -61,7 +59,11 @@ func (w *Writer) due(now time.Time, kicks *kickBudget) (*batch, time.Duration) {
 		wait = 0
 	}
 	if w.kicked && wait > 0 {
-		wait = min(wait, kicks.take(now, 1+len(b.days)/manyDays))
+		cost := 1 + len(b.days)/manyDays
+		if w.crowd.crowded() {
+			cost *= crowdedKick
+		}
+		wait = min(wait, kicks.take(now, cost))
 	}
 	if wait > 0 {
 		return nil, wait
@@ -72,7 +74,7 @@ func (w *Writer) due(now time.Time, kicks *kickBudget) (*batch, time.Duration) {
 // patience is how long the rows of a batch may wait.
 func (w *Writer) patience(b *batch) time.Duration {
 	switch {
-	case len(b.days) > manyDays:
+	case len(b.days) > manyDays, w.crowd.crowded():
 		return max(w.cfg.FlushEvery, spreadWait)
 	case w.cfg.FlushSmall > 0 && b.rows() < smallBatch:
 		return min(w.cfg.FlushEvery, w.cfg.FlushSmall)
@@ -156,7 +158,7 @@ func writeRows[R row](ctx context.Context, w *Writer, t *table[R], rows []R) ([]
 		if err == nil || !refused(err) {
 			return nil, err
 		}
-		if cause := t.probe(ctx, w.conn); cause == nil {
+		if cause := t.probe(ctx, w.conn, w.cfg.InsertTimeout); cause == nil {
 			return bisect(ctx, w, t, rows, err)
 		} else if ctx.Err() == nil {
 			w.setAway(ctx, cause)
@@ -191,7 +193,7 @@ func bisect[R row](ctx context.Context, w *Writer, t *table[R], rows []R, cause 
 // insertPatiently returns nil, an error about the rows themselves, or that of ctx.
 func insertPatiently[R row](ctx context.Context, w *Writer, t *table[R], rows []R) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		insert, cancel := context.WithTimeout(ctx, insertTimeout)
+		insert, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
 		err := t.write(insert, w.conn, rows)
 		cancel()
 		if err == nil || refused(err) {
@@ -206,6 +208,10 @@ func insertPatiently[R row](ctx context.Context, w *Writer, t *table[R], rows []
 		}
 		w.metrics.failures.Inc()
 		w.setAway(ctx, err)
+		if refusedForParts(err) {
+			w.setCrowded(ctx, true, slog.String("table", t.name))
+			pause = max(pause, crowdedPause)
+		}
 		if err := w.rest(ctx, pause, err); err != nil {
 			return err
 		}

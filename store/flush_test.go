@@ -64,6 +64,9 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	kicked := func(fill func(*Writer, *place)) func(*Writer, *place) {
 		return func(w *Writer, p *place) { fill(w, p); w.kicked = true }
 	}
+	crowded := func(fill func(*Writer, *place)) func(*Writer, *place) {
+		return func(w *Writer, p *place) { fill(w, p); w.crowd.set(true) }
+	}
 	small := cfg
 	small.FlushSmall = 100 * time.Millisecond
 	f("nothing", cfg, add(0, 0, 1), time.Hour, false)
@@ -78,6 +81,26 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("spread over 9 days, 5 s old", cfg, add(20, 10, 9), 5*time.Second, true)
 	f("small", small, add(10, 10, 1), 100*time.Millisecond, true)
 	f("small, not yet", small, add(10, 10, 1), 50*time.Millisecond, false)
+	f("crowded", cfg, crowded(add(10, 10, 1)), 4*time.Second, false)
+	f("crowded, small", small, crowded(add(10, 10, 1)), 4*time.Second, false)
+	f("crowded for 5 s", cfg, crowded(add(10, 10, 1)), 5*time.Second, true)
+	f("crowded, many rows", cfg, crowded(add(399, 10, 1)), time.Second, false)
+	f("crowded, very many rows", cfg, crowded(add(400, 10, 1)), 0, true)
+	f("crowded, very many bytes", cfg, crowded(add(20, 2_000, 1)), 0, true)
+	f("crowded, kicked", cfg, kicked(crowded(add(10, 10, 1))), 0, true)
+
+	w := &Writer{cfg: cfg, pos: newPositions(), filling: newBatch(), room: make(chan struct{}, 1)}
+	k := newKickBudget(now)
+	flushes := 0
+	for range kickReserve {
+		kicked(crowded(add(1, 10, 1)))(w, &place{Partition: stream.Partition{Topic: stream.Events}})
+		if b, _ := w.due(now, k); b != nil {
+			flushes++
+		}
+	}
+	if flushes != kickReserve/crowdedKick {
+		t.Errorf("%d kicks are heard while there are too many parts, want %d", flushes, kickReserve/crowdedKick)
+	}
 }
 
 func TestRefused(t *testing.T) {

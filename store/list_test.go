@@ -3,9 +3,7 @@ package store_test
 import (
 	"cmp"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -278,14 +276,7 @@ func pages(t testing.TB, r *store.Reader, q event.Query, most int) (rows []event
 
 // TestListsAgreeWithModel compares lists with the plain model, over random histories and filters.
 func TestListsAgreeWithModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("RELAY_TEST_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("RELAY_TEST_SEED=%d", seed)
+	seed := testSeed(t)
 	b := newBench(t)
 	w, _ := b.writer(store.WriterConfig{})
 	r := b.reader(w)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +78,31 @@ func withKafka(run func() int) int {
 	return run()
 }
 
+// rounds is how often a test does something, by how thorough it is meant to be.
+func rounds(short, normal, torture int) int {
+	switch {
+	case os.Getenv("RELAY_TORTURE") != "":
+		return torture
+	case testing.Short():
+		return short
+	}
+	return normal
+}
+
+// testSeed is that of a test of chance: RELAY_SEED, or a new one, which is printed.
+func testSeed(t testing.TB) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("RELAY_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("RELAY_SEED: %v", err)
+		}
+	}
+	t.Logf("RELAY_SEED=%d", seed)
+	return seed
+}
+
 // ipComparer lets cmp compare addresses.
 var ipComparer = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
@@ -87,6 +113,7 @@ type bench struct {
 	stream   stream.Config
 	producer *stream.Producer
 	ids      *id.Generator
+	log      *slog.Logger // of writers and readers
 }
 
 func newBench(t testing.TB) *bench {
@@ -95,7 +122,7 @@ func newBench(t testing.TB) *bench {
 	b := &bench{
 		TB: t, url: "http://" + engines.clickhouse + "/" + name,
 		stream: stream.Config{Brokers: []string{engines.kafka}, Prefix: name + ".", Log: testLog(t)},
-		ids:    id.NewGenerator(nil),
+		ids:    id.NewGenerator(nil), log: testLog(t),
 	}
 	if _, err := stream.Migrate(t.Context(), b.stream, partitions, 1); err != nil {
 		t.Fatal(err)
@@ -126,7 +153,7 @@ func (b *bench) writerOf(cfg store.WriterConfig, reg prometheus.Registerer) (*st
 	if cfg.URL == "" {
 		cfg.URL = b.url
 	}
-	w, err := store.NewWriter(cfg, store.WriterDeps{Log: testLog(b), Stream: b.stream, Producer: b.producer, Metrics: reg})
+	w, err := store.NewWriter(cfg, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer, Metrics: reg})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +177,7 @@ func (b *bench) reader(w store.Kicker) *store.Reader {
 
 func (b *bench) readerOf(cfg store.ReaderConfig, w store.Kicker) *store.Reader {
 	b.Helper()
-	r, err := store.NewReader(cfg, store.ReaderDeps{Log: testLog(b), Stream: b.stream, Writer: w})
+	r, err := store.NewReader(cfg, store.ReaderDeps{Log: b.log, Stream: b.stream, Writer: w})
 	if err != nil {
 		b.Fatal(err)
 	}

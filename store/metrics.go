@@ -9,6 +9,8 @@ type writerMetrics struct {
 	commits  prometheus.Counter
 	dead     *prometheus.CounterVec // by source topic
 	away     prometheus.Gauge
+	parts    prometheus.Gauge
+	crowded  prometheus.Gauge
 	buffered prometheus.Gauge
 }
 
@@ -27,11 +29,15 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 			Name: "relay_store_dead_total", Help: "Records that were sent to the topic dead."}, []string{"topic"}),
 		away: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_away", Help: "1 while ClickHouse does not take rows."}),
+		parts: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_parts", Help: "Parts of the partition that has most of them, as counted last; inserts are refused at some 3,000."}),
+		crowded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_crowded", Help: "1 while rows are written less often because ClickHouse has too many parts to merge."}),
 		buffered: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_buffered_rows", Help: "Rows that wait for the next flush."}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.rows, m.flushes, m.failures, m.commits, m.dead, m.away, m.buffered)
+		reg.MustRegister(m.rows, m.flushes, m.failures, m.commits, m.dead, m.away, m.parts, m.crowded, m.buffered)
 	}
 	return m
 }

@@ -18,6 +18,7 @@ type awayConn struct {
 	reachable, takes time.Time
 	inserts, pings   int
 	taken            time.Time
+	code             int32 // of its refusals
 }
 
 func (c *awayConn) Ping(context.Context) error {
@@ -33,7 +34,7 @@ func (c *awayConn) PrepareBatch(context.Context, string, ...driver.PrepareBatchO
 	case time.Now().Before(c.reachable):
 		return nil, errors.New("connection refused")
 	case time.Now().Before(c.takes):
-		return nil, &clickhouse.Exception{Code: 241} // MEMORY_LIMIT_EXCEEDED
+		return nil, &clickhouse.Exception{Code: c.code}
 	}
 	c.taken = time.Now()
 	return nil, errRefused // ends the tries as a success would
@@ -47,18 +48,20 @@ func TestReturnIsNoticed(t *testing.T) {
 		gone, full        time.Duration
 		late              time.Duration
 		inserts, askLeast int
+		code              int32
 	}{
-		{"blink", 50 * time.Millisecond, 0, 200 * time.Millisecond, 3, 0},
-		{"half a minute", 30 * time.Second, 0, askEvery, 16, 20},
-		{"a day", 24 * time.Hour, 0, askEvery, 20_000, 50_000},
-		{"out of memory for a minute", 0, time.Minute, longestPause * 3 / 2, 30, 0},
-		{"gone, then out of memory", time.Minute, 2 * time.Minute, longestPause * 3 / 2, 60, 40},
+		{"blink", 50 * time.Millisecond, 0, 200 * time.Millisecond, 3, 0, 0},
+		{"half a minute", 30 * time.Second, 0, askEvery, 16, 20, 0},
+		{"a day", 24 * time.Hour, 0, askEvery, 20_000, 50_000, 0},
+		{"out of memory for a minute", 0, time.Minute, longestPause * 3 / 2, 30, 0, 241},
+		{"gone, then out of memory", time.Minute, 2 * time.Minute, longestPause * 3 / 2, 60, 40, 241},
+		{"too many parts", 0, 1400 * time.Millisecond, longestPause * 3 / 2, 3, 0, codeTooManyParts},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full))}
-				w := &Writer{conn: conn, log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
+				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full)), code: c.code}
+				w := &Writer{cfg: DefaultWriterConfig(), conn: conn, log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
 				if err := insertPatiently(t.Context(), w, eventsTable(), []*eventRow{}); !errors.Is(err, errRefused) {
 					t.Fatal(err)
 				}

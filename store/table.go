@@ -161,8 +161,8 @@ func (t *table[R]) reserve(to block, size int) error {
 
 // probe writes one row of the table again, which changes nothing: every table collapses by its key. An
 // error says that the table takes no rows at all. An empty table takes the probe.
-func (t *table[R]) probe(ctx context.Context, conn driver.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
+func (t *table[R]) probe(ctx context.Context, conn driver.Conn, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := conn.Exec(ctx, "INSERT INTO "+t.name+" SELECT * FROM "+t.name+" LIMIT 1"); err != nil {
 		return fmt.Errorf("write a row of %s again: %w", t.name, err)

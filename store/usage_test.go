@@ -3,7 +3,6 @@ package store_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -159,15 +158,8 @@ func (b *bills) agree(r *store.Reader, spans int) {
 // TestUsageSurvivesKills stores events of ten days, again and again from random places on, as writers that die between
 // any two steps do. After every one of them each event counts once.
 func TestUsageSurvivesKills(t *testing.T) {
-	kills := 3
-	switch {
-	case os.Getenv("RELAY_TORTURE") != "":
-		kills = 50
-	case testing.Short():
-		kills = 2
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	kills := rounds(2, 3, 50)
+	seed := testSeed(t)
 	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
 	for range kills {
 		b.happen(60)

@@ -35,6 +35,7 @@ type Writer struct {
 	tables  tables
 	pos     *positions
 	dirty   *dirtyHours
+	crowd   crowd
 
 	// Set by Run before it starts anything.
 	conn      driver.Conn
@@ -111,6 +112,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		defer close(stopped)
 		return w.flushLoop(work, polled)
 	})
+	g.Go(func() error { return w.watchParts(gctx) })
 	g.Go(func() error {
 		<-gctx.Done()
 		drain := time.NewTimer(w.cfg.Drain)
@@ -130,7 +132,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 
 func (w *Writer) connect() (err error) {
 	w.conn, err = open(w.cfg.URL, func(o *clickhouse.Options) {
-		o.MaxOpenConns, o.MaxIdleConns = 5, 5 // one per table
+		o.MaxOpenConns, o.MaxIdleConns = 6, 6 // one per table, and one to look at them
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
 	})
@@ -191,7 +193,11 @@ func (w *Writer) full() bool {
 }
 
 func (w *Writer) fullLocked() bool {
-	return w.filling.rows() >= w.cfg.FlushRows || w.filling.bytes >= w.cfg.FlushBytes
+	growth := 1
+	if w.crowd.crowded() {
+		growth = crowdedGrowth
+	}
+	return w.filling.rows() >= growth*w.cfg.FlushRows || w.filling.bytes >= growth*w.cfg.FlushBytes
 }
 
 // take adds the records of one partition to the batch and returns their size.
