@@ -70,7 +70,7 @@ func devDefaults(s *Settings) error {
 // startDev starts the engines, prepares topics and tables and starts the node.
 func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
-	broker, err := newEngine("kafka", "127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), "", s.Fsync, log, registry)
+	broker, err := newKafka("127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), s.Fsync, log, registry)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 			return err
 		}
 	}
-	s.KafkaBrokers = []string{broker.Addr()}
+	s.KafkaBrokers, s.dialKafka = []string{broker.Addr()}, broker.DialContext
 	s.RedisURL = "redis://" + limiter.Addr()
 	s.ClickHouseURL = "http://" + tables.Addr() + "/relay"
 	// Whatever an older version left of the topics, they are nobody else's to set.

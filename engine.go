@@ -57,9 +57,7 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 func newEngine(name, listen, data, library string, fsync bool, log *slog.Logger, metrics prometheus.Registerer) (embeddedEngine, error) {
 	switch name {
 	case "kafka":
-		cfg := kafka.DefaultConfig()
-		cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = listen, data, fsync, stream.MaxMessageBytes
-		return kafka.New(cfg, kafka.Deps{Log: log, Metrics: metrics})
+		return newKafka(listen, data, fsync, log, metrics)
 	case "redis":
 		return redis.New(redis.Config{Listen: listen}, redis.Deps{Log: log})
 	case "clickhouse":
@@ -68,4 +66,10 @@ func newEngine(name, listen, data, library string, fsync bool, log *slog.Logger,
 		return clickhouse.New(cfg, clickhouse.Deps{Log: log})
 	}
 	return nil, fmt.Errorf("unknown engine %q: kafka, redis or clickhouse", name)
+}
+
+func newKafka(listen, data string, fsync bool, log *slog.Logger, metrics prometheus.Registerer) (*kafka.Server, error) {
+	cfg := kafka.DefaultConfig()
+	cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = listen, data, fsync, stream.MaxMessageBytes
+	return kafka.New(cfg, kafka.Deps{Log: log, Metrics: metrics})
 }

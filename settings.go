@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -68,7 +69,9 @@ type Settings struct {
 	SMTPURL          string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required where a password is; empty = no mail"`
 	LogLevel         string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
-	embedded bool // the engines are embedded: decided by the command, not by a setting
+	// Decided by the command, not by a setting.
+	embedded  bool                                                              // the engines are embedded
+	dialKafka func(ctx context.Context, network, addr string) (net.Conn, error) // past the network where that can be; nil = TCP
 }
 
 // maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on
@@ -349,7 +352,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 func (s Settings) stream() stream.Config {
 	return stream.Config{
 		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
-		Session: time.Duration(s.TakeoverSeconds) * time.Second,
+		Session: time.Duration(s.TakeoverSeconds) * time.Second, DialFunc: s.dialKafka,
 	}
 }
 

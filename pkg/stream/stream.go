@@ -40,7 +40,7 @@ type Config struct {
 	Session time.Duration
 	// ProducerBytes bounds what a producer holds until it is acknowledged; 0 = 256 MiB.
 	ProducerBytes int
-	// DialFunc replaces the dialer, for tests; nil dials TCP.
+	// DialFunc replaces the dialer, for an engine in the same process and for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
 	Log      *slog.Logger
 }

@@ -68,6 +68,35 @@ func benchProduce(b *testing.B, cl *kgo.Client, producers int) {
 	b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
 }
 
+// BenchmarkPass measures records of 1 KB from a producer to a consumer in the same process, through the network
+// and past it.
+func BenchmarkPass(b *testing.B) {
+	for _, way := range []string{"tcp", "inside"} {
+		b.Run(way, func(b *testing.B) {
+			cfg := testConfig(b)
+			cfg.Fsync = false
+			s := serve(b, cfg)
+			createTopics(b, s.Addr(), 4, nil, "relay.events")
+			var dial []kgo.Opt
+			if way == "inside" {
+				dial = append(dial, kgo.Dialer(s.DialContext))
+			}
+			cl := client(b, s.Addr(), append(dial, kgo.ProducerLinger(0))...)
+			reader := client(b, s.Addr(), append(dial, kgo.ConsumeTopics("relay.events"))...)
+			ctx, stop := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					reader.PollFetches(ctx)
+				}
+			})
+			benchProduce(b, cl, 32)
+			stop()
+			wg.Wait()
+		})
+	}
+}
+
 // BenchmarkPaced measures the time to the acknowledgement of one producer that sends 500 records a second.
 func BenchmarkPaced(b *testing.B) {
 	for _, fsync := range []bool{true, false} {

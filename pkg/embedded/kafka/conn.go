@@ -137,6 +137,7 @@ func (c *conn) nextRequest() error {
 	if kmsg.NameForKey(h.key) == "Unknown" { // kfake would panic
 		return fmt.Errorf("request of unknown kind %d", h.key)
 	}
+	c.gate.count(kmsg.Key(h.key))
 	for _, r := range c.gate.admit(h.key) {
 		select {
 		case <-r.done:

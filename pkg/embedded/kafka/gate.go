@@ -12,6 +12,7 @@ type gate struct {
 	disk      *disk
 	isDurable func(topic string) bool
 	on        bool // off: everything passes
+	count     func(kmsg.Key)
 
 	durable *barrier // partitions of durable topics, before their acknowledgements
 	lazy    *barrier // the others and the broker's state, around offset commits
@@ -25,7 +26,7 @@ type gate struct {
 }
 
 func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
-	g := &gate{disk: d, isDurable: isDurable, on: on, broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
+	g := &gate{disk: d, isDurable: isDurable, on: on, count: m.counter(), broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
 	g.durable = newBarrier(g.fail, m.observer("durable"))
 	g.lazy = newBarrier(g.fail, m.observer("other"))
 	return g

@@ -1,6 +1,6 @@
 // Package kafka is an embedded Kafka broker: franz-go's kfake as one node with a data directory.
 //
-// Any Kafka client in, over TCP; log files out, under the data directory. With Fsync on, the answer to
+// Any Kafka client in, over TCP, or past the network from the same process; log files out, under the data directory. With Fsync on, the answer to
 // a produce request for a durable topic leaves only after an fdatasync that started after the records
 // were written has finished, and an offset commit reaches the broker only after everything that was
 // acknowledged before it is on disk, so that no committed offset ever lies beyond the end of a log.
@@ -27,7 +27,7 @@
 // goroutine, compaction too, so there should be no compacted topics. Retention by time or size may empty a
 // partition, which then starts again at offset 0: it is for topics that no group consumes.
 //
-// Backpressure: a client that sends on without reading answers is blocked by TCP.
+// Backpressure: a client that sends on without reading answers is blocked by its connection.
 //
 // Invariants:
 //   - no acknowledgement before its sync: TestAckWaitsForSync, TestSyncErrorIsFinal
@@ -36,6 +36,7 @@
 //   - SIGKILL loses nothing that was acknowledged: TestSIGKILL, TestRepairedOffsets
 //   - a log never ends before an offset that was given out: TestRestart
 //   - one sync serves all that wait: TestGroupCommit
+//   - a client in the same process is a client like any other: TestDialFromWithin
 package kafka
 
 import (
@@ -68,7 +69,9 @@ type Server struct {
 	disk  *disk
 	probe func(ctx context.Context, root string) error // probeLayout
 	ready chan struct{}
-	addr  string // set before ready is closed
+
+	addr     string    // set before ready is closed
+	entrance *entrance // likewise
 }
 
 // New checks the configuration. It starts nothing and touches no file.
@@ -207,7 +210,10 @@ func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
 		}),
 		kfake.ListenFn(func(string, string) (net.Listener, error) {
 			l, err := net.Listen("tcp", s.cfg.Listen)
-			ln.Listener = l
+			if err == nil {
+				s.entrance = newEntrance(l)
+				ln.Listener = s.entrance
+			}
 			return ln, err
 		}),
 	}

@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 type metrics struct {
 	barrier *prometheus.HistogramVec // by topics
 	files   *prometheus.CounterVec   // by topics
+	asked   *prometheus.CounterVec   // by kind of request
 }
 
 // newMetrics registers on reg unless it is nil.
@@ -23,9 +25,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "relay_embedded_kafka_synced_total",
 			Help: "Partitions and state files that barriers of the embedded broker brought to the disk.",
 		}, []string{"topics"}),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_embedded_kafka_requests_total",
+			Help: "Requests that the embedded broker took, by kind: produce, fetch and all others.",
+		}, []string{"kind"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.barrier, m.files)
+		reg.MustRegister(m.barrier, m.files, m.asked)
 	}
 	return m
 }
@@ -36,5 +42,20 @@ func (m *metrics) observer(topics string) func(files int, took time.Duration) {
 	return func(n int, took time.Duration) {
 		barrier.Observe(took.Seconds())
 		files.Add(float64(n))
+	}
+}
+
+// counter returns what counts the requests of a connection by their kind.
+func (m *metrics) counter() func(kmsg.Key) {
+	produce, fetch, other := m.asked.WithLabelValues("produce"), m.asked.WithLabelValues("fetch"), m.asked.WithLabelValues("other")
+	return func(k kmsg.Key) {
+		switch k {
+		case kmsg.Produce:
+			produce.Inc()
+		case kmsg.Fetch:
+			fetch.Inc()
+		default:
+			other.Inc()
+		}
 	}
 }
