@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/eventrelay/relay/bench"
 )
@@ -23,6 +24,9 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		}
 		fmt.Fprint(stdout, "\nrelay bench <scenario> --help lists the flags of a scenario.\n")
 		return nil
+	}
+	if known, err := bench.Helper(ctx, name, args[1:], os.Stdin, stdout, stderr); known {
+		return err
 	}
 	for _, s := range bench.Scenarios() {
 		if s.Name != name {

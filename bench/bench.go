@@ -1,25 +1,27 @@
 // Package bench measures a relay on this machine. A scenario starts what it needs, posts numbered
 // events, receives them at a destination of its own, and prints what it cost.
 //
-// The load generator and the destination run on the same cores as the relay; CPU figures count the
-// relay's processes only, its engines included. Every event is numbered, so losses and duplicates are
-// counted in every run.
+// Load and destination are processes of their own (bench/load, bench/sink), for they share the cores with
+// what is measured: CPU is read from the kernel for each process apart, and what the benchmark itself
+// costs is always told. Every event has a number of its own, so losses and duplicates are counted in
+// every run, and memory is bounded however long one lasts.
 package bench
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
+	"net"
 	"os"
-	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/eventrelay/relay/bench/load"
+	"github.com/eventrelay/relay/bench/sink"
 )
 
 // Scenario is one thing to measure.
@@ -31,9 +33,22 @@ type Scenario struct {
 
 // Scenarios are all that this package knows, in the order in which help lists them.
 func Scenarios() []Scenario {
-	return []Scenario{
-		{"flat", "events as fast as some connections can post them, or at a rate; what one costs", flat},
+	var out []Scenario
+	for _, d := range definitions() {
+		out = append(out, Scenario{d.name, d.summary, d.command})
 	}
+	return out
+}
+
+// Helper runs the process that a scenario starts besides the relay; false = there is none of this name.
+func Helper(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer) (known bool, err error) {
+	switch name {
+	case "load":
+		return true, load.Main(ctx, stdin, stdout)
+	case "sink":
+		return true, sink.Main(ctx, args, stdin, stdout, stderr)
+	}
+	return false, nil
 }
 
 // MisuseError is an error of whoever typed the command.
@@ -41,7 +56,19 @@ type MisuseError struct{ error }
 
 func (e MisuseError) Unwrap() error { return e.error }
 
+// definition is a scenario that measures a bed.
+type definition struct {
+	name, summary string
+	// defaults changes what the flags say when they are not given, and adds flags of its own.
+	defaults func(*options, *flag.FlagSet)
+	run      func(context.Context, *bed) error
+	start    func(context.Context, options) (*relay, error) // nil = startRelay
+	// peers says that it can run against any webhook service.
+	peers bool
+}
+
 type options struct {
+	self     string // this binary, for helpers
 	relay    string
 	dir      string
 	posters  int
@@ -49,177 +76,184 @@ type options struct {
 	duration time.Duration
 	size     int
 	batch    int
+	events   int
 	fsync    bool
 	idle     time.Duration
 	profile  string
+	json     bool
+	quiet    bool
+	tls      bool
+	http2    bool
+
+	target, key, admin string
+	pids               []int
+	peer               *peer
+	sinkListen         string
+	sinkURL            string
+	sinkHTTP           bool
 }
 
-func flat(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	own, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	var o options
-	flags := flag.NewFlagSet("relay bench flat", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&o.relay, "relay", own, "binary under test")
-	flags.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
-	flags.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
-	flags.IntVar(&o.rate, "rate", 0, "events a second, sent on time whatever the answers do; 0 = as fast as the posters can")
-	flags.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
-	flags.IntVar(&o.size, "size", 1024, "bytes of an event's data")
-	flags.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
-	flags.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
-	flags.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
-	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
-	if err := flags.Parse(args); err != nil {
-		return MisuseError{err}
-	}
-	return run(ctx, o, stdout)
+// flags declares what all scenarios understand.
+func (o *options) flags(fs *flag.FlagSet) {
+	fs.StringVar(&o.relay, "relay", o.self, "binary under test")
+	fs.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
+	fs.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
+	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches), sent on time whatever the answers do; 0 = as fast as the posters can")
+	fs.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
+	fs.IntVar(&o.size, "size", 1024, "bytes of an event's data")
+	fs.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
+	fs.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
+	fs.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
+	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
+	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
+	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
+	fs.StringVar(&o.target, "target", "", "URL of a relay, or a balancer before several, that runs already; none is started")
+	fs.StringVar(&o.key, "key", "", "with --target: an API key that may write")
+	fs.StringVar(&o.admin, "admin", "", "with --target: host:port of its metrics and pprof")
+	fs.Func("pids", "with --target or --peer: process ids whose CPU and memory count, with commas between", o.parsePids)
+	fs.StringVar(&o.sinkListen, "sink-listen", "127.0.0.1:0", "where the destination listens")
+	fs.StringVar(&o.sinkURL, "sink-url", "", "how the destination is reached from the relay; empty = where it listens")
+	fs.BoolVar(&o.sinkHTTP, "sink-net-http", false, "serve the destination with net/http: dearer, but it takes bodies of unknown length")
 }
 
-func run(ctx context.Context, o options, stdout io.Writer) (err error) {
-	if o.dir == "" {
-		if o.dir, err = os.MkdirTemp("", "relay-bench"); err != nil {
-			return err
+func (o *options) parsePids(s string) error {
+	for _, text := range strings.Split(s, ",") {
+		pid, err := strconv.Atoi(text)
+		if err != nil || pid <= 0 {
+			return fmt.Errorf("%q is no process id", text)
 		}
-		defer os.RemoveAll(o.dir)
-	}
-	dest, err := newSink()
-	if err != nil {
-		return err
-	}
-	defer dest.close()
-	r, err := startRelay(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer r.stop()
-	endpoint, err := r.createEndpoint(ctx, dest.url())
-	if err != nil {
-		return err
-	}
-	rest, err := r.rest(ctx, o.idle)
-	if err != nil {
-		return err
-	}
-	idle := r.rss()
-	l := newLoad(o, r.url+"/v1/endpoints/"+endpoint+"/events", r.key, dest)
-	if err := l.warm(ctx); err != nil {
-		return err
-	}
-	before, err := r.cost(ctx)
-	if err != nil {
-		return err
-	}
-	started := time.Now()
-	var profile errgroup.Group
-	if o.profile != "" {
-		profile.Go(func() error { return r.profile(ctx, o.profile, o.duration) })
-	}
-	l.run(ctx)
-	accepted := time.Since(started)
-	lost := dest.drain(l.accepted.Load(), 30*time.Second)
-	delivered := dest.last.Sub(started)
-	after, err := r.cost(ctx)
-	if err := errors.Join(err, profile.Wait()); err != nil {
-		return err
-	}
-	report(stdout, o, l, dest, figures{
-		accepted: accepted, delivered: delivered, cost: after.since(before), rest: rest, lost: lost,
-		ready: r.ready, idle: idle, loaded: r.rss(), disk: diskUse(o.dir),
-	})
-	if lost > 0 {
-		return errors.New("events were lost")
+		o.pids = append(o.pids, pid)
 	}
 	return nil
 }
 
-type figures struct {
-	accepted, delivered time.Duration
-	cost, rest          cost
-	lost                int64
-	ready               time.Duration
-	idle, loaded, disk  int64
+// validate names every fault at once.
+func (o *options) validate() error {
+	var errs []error
+	bound := func(name string, n, least, most int) {
+		if n < least || n > most {
+			errs = append(errs, fmt.Errorf("--%s: %d is not from %d to %d", name, n, least, most))
+		}
+	}
+	bound("posters", o.posters, 1, 4096)
+	bound("rate", o.rate, 0, 1_000_000)
+	bound("size", o.size, 0, 1<<20)
+	bound("batch", o.batch, 0, 1000)
+	bound("events", o.events, 0, 10_000_000)
+	if o.duration < time.Second || o.duration > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("--duration: %v is not from 1s to 24h", o.duration))
+	}
+	if o.target != "" && o.peer != nil {
+		errs = append(errs, errors.New("--target and --peer: give one of them"))
+	}
+	if o.target != "" && o.key == "" {
+		errs = append(errs, errors.New("--target: --key is missing"))
+	}
+	if o.target == "" && (o.key != "" || o.admin != "") {
+		errs = append(errs, errors.New("--key, --admin: they belong to --target"))
+	}
+	if len(o.pids) > 0 && o.target == "" && o.peer == nil {
+		errs = append(errs, errors.New("--pids: it belongs to --target or --peer"))
+	}
+	if _, _, err := net.SplitHostPort(o.sinkListen); err != nil {
+		errs = append(errs, fmt.Errorf("--sink-listen: %w", err))
+	}
+	if o.profile != "" && o.target != "" && o.admin == "" {
+		errs = append(errs, errors.New("--profile: --admin is missing, it comes from there"))
+	}
+	return errors.Join(errs...)
 }
 
-func report(w io.Writer, o options, l *load, dest *sink, f figures) {
-	n := l.accepted.Load()
-	mode := fmt.Sprintf("%d posters", o.posters)
+// settings is what the first line of a table says.
+func (o *options) settings() string {
+	s := fmt.Sprintf("%d posters", o.posters)
 	if o.batch > 0 {
-		mode += fmt.Sprintf(", batches of %d", o.batch)
+		s += fmt.Sprintf(", batches of %d", o.batch)
 	}
 	if o.rate > 0 {
-		mode = fmt.Sprintf("%d/s", o.rate)
+		s = fmt.Sprintf("%d/s", o.rate)
 	}
-	fmt.Fprintf(w, "%s, %d B, fsync %t: %d accepted, %d refused, %d lost, %d duplicates\n", mode, o.size, o.fsync, n, l.refused.Load(), f.lost, dest.duplicates.Load())
-	each := func(total float64) float64 { return total / float64(max(n, 1)) }
-	micros := func(d time.Duration) float64 { return each(float64(d.Microseconds())) }
-	fmt.Fprintf(w, "  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f (relay %.0f, engines %.0f)   mallocs/event %.0f   B/event %.0f\n",
-		float64(n)/f.accepted.Seconds(), float64(n)/f.delivered.Seconds(), micros(f.cost.own+f.cost.engines),
-		micros(f.cost.own), micros(f.cost.engines), each(f.cost.mallocs), each(f.cost.bytes))
-	fmt.Fprintf(w, "  accept       p50 %v  p99 %v  max %v\n", l.latency.quantile(0.5), l.latency.quantile(0.99), l.latency.quantile(1))
-	fmt.Fprintf(w, "  post→arrival p50 %v  p99 %v  max %v\n", dest.latency.quantile(0.5), dest.latency.quantile(0.99), dest.latency.quantile(1))
-	fmt.Fprintf(w, "  ready in %v   RSS idle %d MB, loaded %d MB   disk %d B/event\n", f.ready.Round(time.Millisecond), f.idle>>20, f.loaded>>20, f.disk/max(n, 1))
-	if o.idle > 0 {
-		fmt.Fprintf(w, "  idle: relay %.2f %%, engines %.2f %% of a core\n", 100*f.rest.own.Seconds()/o.idle.Seconds(), 100*f.rest.engines.Seconds()/o.idle.Seconds())
+	s += fmt.Sprintf(", %d B", o.size)
+	switch {
+	case o.target != "":
+		return s + ", " + o.target
+	case o.peer != nil:
+		return s + ", " + o.peer.Name
 	}
+	return s + fmt.Sprintf(", fsync %t", o.fsync)
 }
 
-func diskUse(dir string) int64 {
-	var total int64
-	_ = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
-		if err == nil && info.Mode().IsRegular() {
-			total += info.Size()
-		}
-		return nil
-	})
-	return total
+// command is a scenario's [Scenario.Run].
+func (d definition) command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o := options{self: own}
+	fs := flag.NewFlagSet("relay bench "+d.name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	o.flags(fs)
+	if d.peers {
+		fs.Func("peer", "a file that describes another webhook service, see deploy/bench/README.md; none is started", func(file string) (err error) {
+			o.peer, err = readPeer(file)
+			return err
+		})
+	}
+	if d.defaults != nil {
+		d.defaults(&o, fs)
+	}
+	if err := fs.Parse(args); err != nil {
+		return MisuseError{err}
+	}
+	if fs.NArg() > 0 {
+		return MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
+	}
+	if err := o.validate(); err != nil {
+		return MisuseError{err}
+	}
+	r, err := d.measure(ctx, o, stderr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.print(r, stdout), r.verdict())
 }
 
-// createEndpoint makes an endpoint with one destination and returns its id.
-func (r *relay) createEndpoint(ctx context.Context, url string) (string, error) {
-	body, err := json.Marshal(map[string]any{"destinations": []any{map[string]any{"url": url, "max_in_flight": 256}}})
+// measure runs a scenario.
+func (d definition) measure(ctx context.Context, o options, stderr io.Writer) (*Result, error) {
+	start := d.start
+	switch {
+	case o.peer != nil:
+		start = o.peer.start
+	case start == nil || o.target != "":
+		start = startRelay
+	}
+	b, err := openBed(ctx, o, d.name, stderr, start)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/endpoints", bytes.NewReader(body))
-	if err != nil {
-		return "", err
+	defer b.close()
+	if o.target == "" && o.peer == nil {
+		b.result.Version = versionOf(ctx, o.relay)
 	}
-	req.Header.Set("Authorization", "Bearer "+r.key)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
+	if err := d.run(ctx, b); err != nil {
+		return nil, err
 	}
-	defer resp.Body.Close()
-	var made struct{ ID string }
-	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil {
-		return "", fmt.Errorf("create endpoint: %w", err)
-	}
-	if made.ID == "" {
-		return "", fmt.Errorf("create endpoint: %s", resp.Status)
-	}
-	return made.ID, nil
+	return &b.result, nil
 }
 
-// rest is what the relay costs in a time without work; nothing is measured when it is 0.
-func (r *relay) rest(ctx context.Context, d time.Duration) (cost, error) {
-	if d <= 0 {
-		return cost{}, nil
+// print writes what was asked for.
+func (o *options) print(r *Result, stdout io.Writer) error {
+	if o.json {
+		return json.NewEncoder(stdout).Encode(r)
 	}
-	settle := time.NewTimer(idleSettle)
-	defer settle.Stop()
-	<-settle.C
-	before, err := r.cost(ctx)
-	if err != nil {
-		return cost{}, err
-	}
-	settle.Reset(d)
-	<-settle.C
-	after, err := r.cost(ctx)
-	return after.since(before), err
+	table(stdout, r)
+	return nil
 }
 
-// idleSettle is how long what the start has set going may take before the idle time is measured.
-const idleSettle = 3 * time.Second
+// verdict is an error when events were lost: whatever a run cost then says nothing.
+func (r *Result) verdict() error {
+	if r.Lost > 0 {
+		return fmt.Errorf("%d events were lost", r.Lost)
+	}
+	return nil
+}

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,98 +20,134 @@ import (
 	"time"
 )
 
-// relay is the process under test.
+// relay is what is measured: a process that was started for it, or a service that runs already.
 type relay struct {
-	cmd   *exec.Cmd
+	cmd   *exec.Cmd // nil when it runs already
+	pids  []int     // its processes; none when it runs elsewhere
 	url   string
 	key   string
-	admin string        // address of metrics and pprof
+	admin string        // address of metrics and pprof; empty = unknown
 	ready time.Duration // from the start of the process to its ready line
 }
 
 var readyLine = regexp.MustCompile(`is ready at (\S+)`)
 
+// startRelay starts what o says: `relay dev` of a binary, or nothing where a target is given.
 func startRelay(ctx context.Context, o options) (*relay, error) {
+	if o.target != "" {
+		return &relay{url: strings.TrimSuffix(o.target, "/"), key: o.key, pids: o.pids, admin: o.admin}, nil
+	}
 	admin, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := &relay{key: "bench-key-0123456789", admin: admin}
-	r.cmd = exec.CommandContext(ctx, o.relay, "dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync), "--log-level", "warn")
-	r.cmd.Env = append(os.Environ(), "RELAY_BOOTSTRAP_KEY="+r.key, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true", "RELAY_ADMIN_LISTEN="+admin)
+	env := []string{"RELAY_BOOTSTRAP_KEY=" + r.key, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true", "RELAY_ADMIN_LISTEN=" + admin}
+	if o.tls {
+		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
+	}
+	args := []string{"dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync), "--log-level", "warn"}
+	return r, r.start(ctx, o.relay, args, env)
+}
+
+// start starts the process and waits until it says that it is ready.
+func (r *relay) start(ctx context.Context, binary string, args, env []string) error {
+	r.cmd = exec.CommandContext(ctx, binary, args...)
+	r.cmd.Env = append(os.Environ(), env...)
 	r.cmd.Stderr = os.Stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	started := time.Now()
 	if err := r.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
+	r.pids = []int{r.cmd.Process.Pid}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
 			r.url, r.ready = m[1], time.Since(started)
-			return r, nil
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("relay ended before it was ready: %w", r.cmd.Wait())
+	return fmt.Errorf("%s %s ended before it was ready: %w", filepath.Base(binary), args[0], r.cmd.Wait())
 }
 
 func (r *relay) stop() {
+	if r.cmd == nil {
+		return
+	}
 	_ = r.cmd.Process.Signal(os.Interrupt)
 	_ = r.cmd.Wait()
 }
 
-// processes are the ids of the relay and all it started.
-func (r *relay) processes() []int {
-	pids := []int{r.cmd.Process.Pid}
-	for i := 0; i < len(pids); i++ {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
-		for _, f := range files {
-			b, _ := os.ReadFile(f)
-			for _, field := range strings.Fields(string(b)) {
-				if pid, err := strconv.Atoi(field); err == nil {
-					pids = append(pids, pid)
-				}
-			}
-		}
-	}
-	return pids
-}
-
 // cost is what the relay has used so far.
 type cost struct {
-	own, engines   time.Duration // CPU of its own process, and of those that it started
-	mallocs, bytes float64       // allocations of its own process
+	own, engines   time.Duration // CPU of its own processes, and of its engines'
+	byKind         map[string]time.Duration
+	mallocs, bytes float64            // allocations of its own process
+	metrics        map[string]float64 // sums over labels
 }
 
 func (c cost) since(before cost) cost {
-	return cost{c.own - before.own, c.engines - before.engines, c.mallocs - before.mallocs, c.bytes - before.bytes}
+	d := cost{
+		own: c.own - before.own, engines: c.engines - before.engines, byKind: map[string]time.Duration{},
+		mallocs: c.mallocs - before.mallocs, bytes: c.bytes - before.bytes, metrics: map[string]float64{},
+	}
+	for k, v := range c.byKind {
+		d.byKind[k] = v - before.byKind[k]
+	}
+	for k, v := range c.metrics {
+		d.metrics[k] = v - before.metrics[k]
+	}
+	return d
 }
 
-// cost reads CPU from the kernel (10 ms steps) and allocations from the metrics.
+// cost reads CPU from the kernel and all else from the metrics, where there are any.
 func (r *relay) cost(ctx context.Context) (cost, error) {
-	pids := r.processes()
-	c := cost{own: cpu(pids[:1]), engines: cpu(pids[1:])}
+	c := r.used()
+	if r.admin == "" {
+		return c, nil
+	}
 	resp, err := r.get(ctx, "/metrics")
 	if err != nil {
 		return c, err
 	}
 	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		n, _ := strconv.ParseFloat(value, 64)
-		switch name {
-		case "go_memstats_mallocs_total":
-			c.mallocs = n
-		case "go_memstats_alloc_bytes_total":
-			c.bytes = n
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		at := strings.LastIndexByte(lines.Text(), ' ')
+		if at < 0 || strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		name, _, _ := strings.Cut(lines.Text()[:at], "{")
+		n, _ := strconv.ParseFloat(lines.Text()[at+1:], 64)
+		c.metrics[name] += n
+	}
+	c.mallocs, c.bytes = c.metrics["go_memstats_mallocs_total"], c.metrics["go_memstats_alloc_bytes_total"]
+	return c, lines.Err()
+}
+
+// used is the CPU of all processes so far.
+func (r *relay) used() cost {
+	c := cost{byKind: map[string]time.Duration{}, metrics: map[string]float64{}}
+	for _, pid := range withChildren(r.pids...) {
+		name, used := kind(pid), cpu([]int{pid})
+		c.byKind[name] += used
+		if name == "relay" {
+			c.own += used
+		} else {
+			c.engines += used
 		}
 	}
-	return c, nil
+	return c
 }
+
+// rss is the resident memory of all processes, in bytes.
+func (r *relay) rss() int64 { return rss(withChildren(r.pids...)) }
 
 // get asks the admin server.
 func (r *relay) get(ctx context.Context, path string) (*http.Response, error) {
@@ -127,6 +165,9 @@ func (r *relay) profile(ctx context.Context, file string, d time.Duration) error
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("take profile: %s", resp.Status)
+	}
 	out, err := os.Create(file)
 	if err != nil {
 		return err
@@ -145,33 +186,88 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// cpu is the user and system time of processes.
-func cpu(pids []int) time.Duration {
-	var ticks int64
-	for _, pid := range pids {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(b), ") ")
-		fields := strings.Fields(rest)
-		if len(fields) < 13 {
-			continue
-		}
-		for _, f := range fields[11:13] {
-			n, _ := strconv.ParseInt(f, 10, 64)
-			ticks += n
-		}
+// call makes an API request, and reads its answer into out unless that is nil.
+func (r *relay) call(ctx context.Context, method, path string, body, out any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	req, err := http.NewRequestWithContext(ctx, method, r.url+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s %s", method, path, resp.Status, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
 }
 
-// rss is the resident memory of all processes, in bytes.
-func (r *relay) rss() int64 {
-	var pages int64
-	for _, pid := range r.processes() {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		if fields := strings.Fields(string(b)); len(fields) > 1 {
-			n, _ := strconv.ParseInt(fields[1], 10, 64)
-			pages += n
-		}
+// object is the body of an API request.
+type object = map[string]any
+
+// endpoint is one that was made, with the ids of its destinations.
+type endpoint struct {
+	ID           string
+	Destinations []struct{ ID string }
+}
+
+// makeEndpoint makes an endpoint.
+func (r *relay) makeEndpoint(ctx context.Context, body object) (e endpoint, err error) {
+	if err = r.call(ctx, http.MethodPost, "/v1/endpoints", body, &e); err == nil && e.ID == "" {
+		err = errors.New("the answer has no id")
 	}
-	return pages * int64(os.Getpagesize())
+	if err != nil {
+		return e, fmt.Errorf("create endpoint: %w", err)
+	}
+	return e, nil
+}
+
+// createEndpoint makes an endpoint with one destination and returns its id.
+func (r *relay) createEndpoint(ctx context.Context, url string) (string, error) {
+	e, err := r.makeEndpoint(ctx, object{"destinations": []object{{"url": url, "max_in_flight": 256}}})
+	return e.ID, err
+}
+
+// rest is what the relay costs in a time without work; nothing is measured when it is 0.
+func (r *relay) rest(ctx context.Context, d time.Duration) (cost, error) {
+	if d <= 0 {
+		return cost{}, nil
+	}
+	if err := pause(ctx, idleSettle); err != nil {
+		return cost{}, err
+	}
+	before := r.used()
+	if err := pause(ctx, d); err != nil {
+		return cost{}, err
+	}
+	return r.used().since(before), nil
+}
+
+// idleSettle is how long what the start has set going may take before the idle time is measured.
+const idleSettle = 3 * time.Second
+
+// pause waits, or until ctx ends: then it returns its error.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

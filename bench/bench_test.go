@@ -1,0 +1,295 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/bench/count"
+)
+
+// TestMain is also the binary that scenarios start as their helpers.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "bench" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		if _, err := Helper(ctx, os.Args[2], os.Args[3:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// fakeRelay accepts events and delivers them as its function says.
+type fakeRelay struct {
+	*httptest.Server
+	// deliver returns how often the event of a mark is delivered.
+	deliver func(count.Mark) int
+	// answer is the status for the event of a mark; nil = 202.
+	answer func(count.Mark) int
+
+	mu  sync.Mutex // guards urls
+	url []string   // of the destinations
+	wg  sync.WaitGroup
+}
+
+func newFakeRelay(t *testing.T, deliver func(count.Mark) int) *fakeRelay {
+	f := &fakeRelay{deliver: deliver, answer: func(count.Mark) int { return 202 }}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/endpoints", f.create)
+	mux.HandleFunc("POST /v1/endpoints/{id}/events", f.accept)
+	mux.HandleFunc("POST /peer", f.accept)
+	f.Server = httptest.NewServer(mux)
+	t.Cleanup(func() { f.Close(); f.wg.Wait() })
+	return f
+}
+
+func (f *fakeRelay) create(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Destinations []struct{ URL string } }
+	if json.NewDecoder(r.Body).Decode(&body) != nil || r.Header.Get("Authorization") != "Bearer secret" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range body.Destinations {
+		f.url = append(f.url, d.URL)
+	}
+	fmt.Fprint(w, `{"id":"ep_1"}`)
+}
+
+func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	mark, ok := count.Find(body)
+	if !ok {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	status := f.answer(mark)
+	w.WriteHeader(status)
+	f.mu.Lock()
+	urls := slices.Clone(f.url)
+	f.mu.Unlock()
+	f.wg.Go(func() {
+		for range f.deliver(mark) {
+			for _, url := range urls {
+				if resp, err := http.Post(url, "application/json", bytes.NewReader(body)); err == nil {
+					resp.Body.Close()
+				}
+			}
+		}
+	})
+}
+
+// figures runs a scenario and returns its line of JSON.
+func figures(t *testing.T, name string, args ...string) (Result, string, error) {
+	t.Helper()
+	for _, s := range Scenarios() {
+		if s.Name != name {
+			continue
+		}
+		var out bytes.Buffer
+		var fault text
+		err := s.Run(t.Context(), append([]string{"--json", "--duration", "1s"}, args...), &out, &fault)
+		var r Result
+		if out.Len() > 0 {
+			if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+				t.Fatalf("%v: %s", err, out.String())
+			}
+		}
+		return r, fault.String(), err
+	}
+	t.Fatalf("no scenario %q", name)
+	return Result{}, "", nil
+}
+
+// text is what several write to.
+type text struct {
+	mu sync.Mutex // guards b
+	b  strings.Builder
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+func once(count.Mark) int { return 1 }
+
+func TestCountsAddUp(t *testing.T) {
+	t.Parallel()
+	f := newFakeRelay(t, once)
+	r, progress, err := figures(t, "flat", "--target", f.URL, "--key", "secret", "--posters", "4", "--pids", fmt.Sprint(os.Getpid()))
+	if err != nil {
+		t.Fatal(err, progress)
+	}
+	s := r.Streams[0]
+	if r.Accepted == 0 || r.Refused+r.Lost+r.Duplicates != 0 || r.Delivered != r.Accepted || s.Accept.All.N() != r.Accepted || s.Arrivals[0].Latency.All.N() != r.Accepted {
+		t.Errorf("accepted %d, refused %d, lost %d, duplicates %d, delivered %d, %d and %d latencies", r.Accepted, r.Refused, r.Lost, r.Duplicates, r.Delivered,
+			s.Accept.All.N(), s.Arrivals[0].Latency.All.N())
+	}
+	if s.Answers[202] != r.Accepted {
+		t.Errorf("answers %v, accepted %d", s.Answers, r.Accepted)
+	}
+	if len(r.CPU) != 3 || r.CPU[0].Name != "relay" || r.CPU[1].Name != "load" || r.CPU[2].Name != "sink" || r.CPU[0].Seconds == 0 || r.RSSMax == 0 {
+		t.Errorf("CPU %+v, memory %d", r.CPU, r.RSSMax)
+	}
+	if !strings.Contains(progress, "accepted") || len(r.Series) == 0 {
+		t.Errorf("no progress was told: %q, %d samples", progress, len(r.Series))
+	}
+	var said bytes.Buffer
+	table(&said, &r)
+	if want := fmt.Sprintf("%d accepted, 0 refused, 0 lost, 0 duplicates", r.Accepted); !strings.Contains(said.String(), want) {
+		t.Errorf("table lacks %q:\n%s", want, said.String())
+	}
+}
+
+// What a relay loses and doubles is found, though as many arrive as were accepted.
+func TestPlantedLossAndDuplicateAreFound(t *testing.T) {
+	t.Parallel()
+	f := newFakeRelay(t, func(m count.Mark) int {
+		switch m.Number {
+		case 5:
+			return 0
+		case 7:
+			return 2
+		}
+		return 1
+	})
+	b := runBed(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
+	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Duplicates != 1 || r.Delivered != 99 || r.verdict() == nil {
+		t.Errorf("accepted %d, lost %d, duplicates %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Duplicates, r.Delivered, r.verdict())
+	}
+}
+
+// An event that was refused and arrived all the same makes up for none that was lost.
+func TestRefusedEventHidesNoLoss(t *testing.T) {
+	t.Parallel()
+	f := newFakeRelay(t, func(m count.Mark) int {
+		if m.Number == 5 {
+			return 0
+		}
+		return 1
+	})
+	f.answer = func(m count.Mark) int {
+		if m.Number == 7 {
+			return 503
+		}
+		return 202
+	}
+	b := runBed(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
+	if r := b.result; r.Accepted != 99 || r.Refused != 1 || r.Lost != 1 || r.Delivered != 99 || r.Streams[0].Answers[503] != 1 {
+		t.Errorf("accepted %d, refused %d, lost %d, delivered %d, answers %v", r.Accepted, r.Refused, r.Lost, r.Delivered, r.Streams[0].Answers)
+	}
+}
+
+// runBed measures one stream to a fake relay, waiting so long for the last event.
+func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait time.Duration) *bed {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: time.Second, sinkListen: "127.0.0.1:0", quiet: true}
+	set(&o)
+	b, err := openBed(t.Context(), o, name, io.Discard, startRelay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.close)
+	url, err := b.source(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.measure(t.Context(), []post{b.post("events", url, 0)}, wait, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestPeer(t *testing.T) {
+	t.Parallel()
+	f := newFakeRelay(t, once)
+	file := filepath.Join(t.TempDir(), "peer.json")
+	description := fmt.Sprintf(`{"name":"other","url":"%s/peer","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`, f.URL)
+	if err := os.WriteFile(file, []byte(description), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Its set-up is the person's: here it delivers to where the sink will listen.
+	addr, err := freeAddress(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.url = []string{"http://" + addr + "/any"}
+	r, said, err := figures(t, "steady", "--peer", file, "--rate", "50", "--sink-listen", addr)
+	if err != nil || r.Accepted != 50 || r.Delivered != 50 || r.Lost != 0 || !strings.Contains(r.Settings, "other") {
+		t.Errorf("%v: %+v\n%s", err, r, said)
+	}
+}
+
+func TestPeerFaultsAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{`: "unexpected EOF",
+		`{"url":"http://h/","body":"{{mark}}","colour":1}`:                                        `unknown field "colour"`,
+		`{"url":"https://h/","body":"{{mark}}"}`:                                                  `url: "https://h/" is no http:// URL`,
+		`{"url":"http://h/","body":"x"}`:                                                          "body: {{mark}} stands nowhere",
+		`{"url":"http://h/","body":"{{mark}}","expect":[20]}`:                                     "expect: 20 is no status",
+		`{"url":"http://h/","body":"{{mark}}","expect":[]}`:                                       "expect: no status",
+		`{"url":"http://h/","body":"{{mark}}","method":"post"}`:                                   `method: "post" is none`,
+		`{"url":"http://h/","body":"{{mark}}","headers":{"a b":"c"}}`:                             `headers: "a b" cannot be sent`,
+		`{"url":"http://h/","body":"{{mark}}","headers":{"content-length":"1"}}`:                  "content-length is set by the benchmark",
+		`{"url":"http://h/","body":"{{mark}}","headers":{"A":"b\r\nC: d"}}`:                       `headers: "A" cannot be sent`,
+		`{"url":"http://h/","body":"{{mark}}","expect":[200],"method":"PUT","headers":{"A":"b"}}`: "",
+	} {
+		_, err := parsePeer([]byte(text))
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) && want != "" {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestMisuseIsNamed(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--posters 0":                           "--posters: 0 is not from 1 to 4096",
+		"--duration 1ms":                        "--duration: 1ms is not from 1s",
+		"--batch 1001":                          "--batch: 1001",
+		"--target http://127.0.0.1:1":           "--key is missing",
+		"--key x":                               "belong to --target",
+		"--pids 1":                              "--pids: it belongs to",
+		"--target http://x --key k --pids x":    `"x" is no process id`,
+		"--sink-listen nowhere":                 "--sink-listen",
+		"--peer /nowhere.json":                  "no such file",
+		"--target http://x --key k --profile f": "--admin is missing",
+		"more":                                  `no argument "more"`,
+	} {
+		_, said, err := figures(t, "flat", strings.Fields(args)...)
+		var misuse MisuseError
+		if !errors.As(err, &misuse) || !strings.Contains(err.Error()+said, want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

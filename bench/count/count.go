@@ -1,0 +1,87 @@
+// Package count counts events and how long they took, in memory that is bounded whatever a run does.
+//
+// Each posted event carries a mark: the run it belongs to, its number in that run, and when it was due.
+// The text of a mark has a fixed width, so a load generator overwrites it in a request that it made once,
+// and it survives whoever encodes the body anew.
+package count
+
+import (
+	"bytes"
+	"time"
+)
+
+// Bounds of a mark; numbers beyond are no marks.
+const (
+	MaxRuns   = 256
+	MaxNumber = 1 << 30 // events of a run
+)
+
+const (
+	prefix     = "relaybench."
+	runWidth   = 3
+	numWidth   = 10
+	timeWidth  = 19
+	numOffset  = len(prefix) + runWidth + 1
+	timeOffset = numOffset + numWidth + 1
+)
+
+// MarkWidth is the length of a mark's text, in bytes.
+const MarkWidth = timeOffset + timeWidth
+
+// Mark is what an event says of itself.
+type Mark struct {
+	Run    int
+	Number int64
+	Due    time.Time // when the event was due to be posted
+}
+
+// Put writes a mark into the first MarkWidth bytes of b.
+func (m Mark) Put(b []byte) {
+	_ = b[MarkWidth-1]
+	copy(b, prefix)
+	digits(b[len(prefix):len(prefix)+runWidth], int64(m.Run))
+	b[numOffset-1] = '.'
+	digits(b[numOffset:numOffset+numWidth], m.Number)
+	b[timeOffset-1] = '.'
+	digits(b[timeOffset:timeOffset+timeWidth], m.Due.UnixNano())
+}
+
+func digits(b []byte, n int64) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+}
+
+// Find returns the first mark in b; false when there is none.
+func Find(b []byte) (Mark, bool) {
+	i := bytes.Index(b, []byte(prefix))
+	if i < 0 || len(b) < i+MarkWidth {
+		return Mark{}, false
+	}
+	b = b[i : i+MarkWidth]
+	run, ok1 := number(b[len(prefix) : len(prefix)+runWidth])
+	n, ok2 := number(b[numOffset : numOffset+numWidth])
+	at, ok3 := number(b[timeOffset:])
+	if !ok1 || !ok2 || !ok3 || run >= MaxRuns || n >= MaxNumber {
+		return Mark{}, false
+	}
+	return Mark{Run: int(run), Number: n, Due: time.Unix(0, at)}, true
+}
+
+func number(b []byte) (n int64, ok bool) {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
+}
+
+// String is the mark's text.
+func (m Mark) String() string {
+	var b [MarkWidth]byte
+	m.Put(b[:])
+	return string(b[:])
+}

@@ -1,0 +1,225 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/bench/count"
+)
+
+// received is what a server got.
+type received struct {
+	mu      sync.Mutex // guards the rest
+	numbers []int64
+	bodies  []string
+	heads   []http.Header
+}
+
+func (r *received) take(req *http.Request) (marks []count.Mark) {
+	body, _ := io.ReadAll(req.Body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bodies, r.heads = append(r.bodies, string(body)), append(r.heads, req.Header)
+	for line := range bytes.Lines(body) {
+		if m, ok := count.Find(line); ok {
+			marks = append(marks, m)
+			r.numbers = append(r.numbers, m.Number)
+		}
+	}
+	return marks
+}
+
+func (r *received) sorted() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(slices.Values(r.numbers))
+}
+
+// post runs one stream against a server and returns the last report.
+func post(t *testing.T, handler http.HandlerFunc, s Stream) Tally {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	s.URL = server.URL + s.URL
+	if s.Expect == nil {
+		s.Expect = []int{202}
+	}
+	var out bytes.Buffer
+	if err := Run(t.Context(), Plan{Streams: []Stream{s}}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	for in := json.NewDecoder(&out); !r.Done; {
+		r = Report{}
+		if err := in.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r.Streams[0]
+}
+
+func upTo(n int64) (out []int64) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
+
+func TestEachNumberIsPostedOnce(t *testing.T) {
+	t.Parallel()
+	var got received
+	tally := post(t, func(w http.ResponseWriter, r *http.Request) { got.take(r); w.WriteHeader(202) },
+		Stream{URL: "/a?b=c", Header: map[string]string{"X-N": "n{{n}}"}, Body: `{"m":"{{mark}}","n":"{{n}}"}`, Conns: 8, Events: 500})
+	if !slices.Equal(got.sorted(), upTo(500)) || tally.Accepted != 500 || tally.Refused != 0 || tally.Answers[202] != 500 || tally.Latency.N() != 500 {
+		t.Errorf("%d numbers, %+v", len(got.numbers), tally)
+	}
+	for i, body := range got.bodies {
+		m, _ := count.Find([]byte(body))
+		n := fmt.Sprintf("%010d", m.Number)
+		if !strings.HasSuffix(body, `"n":"`+n+`"}`) || got.heads[i].Get("X-N") != "n"+n {
+			t.Fatalf("%s, X-N %s", body, got.heads[i].Get("X-N"))
+		}
+	}
+}
+
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	var got received
+	tally := post(t, func(w http.ResponseWriter, r *http.Request) {
+		marks := got.take(r)
+		var data []string
+		for i, m := range marks {
+			if m.Number == 13 {
+				data = append(data, fmt.Sprintf(`{"index":%d,"error":{"type":"internal"}}`, i))
+			} else {
+				data = append(data, fmt.Sprintf(`{"index":%d,"id":"evt_%s"}`, i, strings.Repeat("x", 2000)))
+			}
+		}
+		w.WriteHeader(202)
+		for _, part := range strings.SplitAfter(`{"data":[`+strings.Join(data, ",")+`]}`, ",") {
+			fmt.Fprint(w, part) // longer than net/http buffers, so it goes out in chunks
+			_ = http.NewResponseController(w).Flush()
+		}
+	}, Stream{URL: "/", Body: "{{mark}}", Batch: 10, Conns: 2, Events: 25})
+	if !slices.Equal(got.sorted(), upTo(25)) || tally.Accepted != 24 || !slices.Equal(tally.RefusedNumbers, []int64{13}) {
+		t.Errorf("%v, %+v", got.sorted(), tally)
+	}
+}
+
+// At a rate, what is late counts from when it was due: a server that stalls once slows many events.
+func TestOpenLoopCountsFromWhenDue(t *testing.T) {
+	t.Parallel()
+	var first atomic.Bool
+	tally := post(t, func(w http.ResponseWriter, _ *http.Request) {
+		if first.CompareAndSwap(false, true) {
+			time.Sleep(500 * time.Millisecond)
+		}
+		w.WriteHeader(202)
+	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Rate: 100, For: time.Second})
+	if tally.Accepted != 100 {
+		t.Errorf("%d events in a second at 100/s", tally.Accepted)
+	}
+	if slow := tally.Latency.Quantile(0.75); slow < 200*time.Millisecond || tally.Late < 40 {
+		t.Errorf("a stall of 0.5 s: third quartile %v, %d late", slow, tally.Late)
+	}
+}
+
+func TestRefusalsAndBrokenConnections(t *testing.T) {
+	t.Parallel()
+	tally := post(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch m, _ := count.Find(body); m.Number % 4 {
+		case 1:
+			w.WriteHeader(503)
+		case 2:
+			panic(http.ErrAbortHandler)
+		case 3:
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(202)
+		default:
+			w.WriteHeader(202)
+		}
+	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Events: 8})
+	if tally.Accepted != 4 || tally.Refused != 4 || !slices.Equal(tally.RefusedNumbers, []int64{1, 2, 5, 6}) || tally.Answers[0] != 2 || tally.Answers[503] != 2 {
+		t.Errorf("%+v", tally)
+	}
+}
+
+func TestAnswersOtherThanHTTP(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"SSH-2.0-x\r\n\r\n":                                               "no HTTP/1",
+		"HTTP/1.1 abc\r\n\r\n":                                            "no status",
+		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n":                    "content length",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n": "chunk",
+	} {
+		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	whole := "HTTP/1.1 204 No Content\r\ntransfer-encoding: Chunked\r\nConnection: Close\r\n\r\n3;x=y\r\nabc\r\n0\r\n\r\n"
+	for i := range whole {
+		if r, err := parse([]byte(whole[:i])); err != nil || r.size != 0 {
+			t.Fatalf("%q: %+v %v", whole[:i], r, err)
+		}
+	}
+	if r, err := parse([]byte(whole + "HTTP")); err != nil || r.size != len(whole) || string(r.body) != "abc" || r.status != 204 || !r.last {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestPlanFaultsAreNamed(t *testing.T) {
+	t.Parallel()
+	ok := Stream{URL: "http://h/", Body: "{{mark}}", Conns: 1, Events: 1, Expect: []int{200}}
+	for want, change := range map[string]func(*Stream){
+		"url":    func(s *Stream) { s.URL = "https://h/" },
+		"run":    func(s *Stream) { s.Run = count.MaxRuns },
+		"conns":  func(s *Stream) { s.Conns = 0 },
+		"batch":  func(s *Stream) { s.Batch = -1 },
+		"rate":   func(s *Stream) { s.Rate = -1 },
+		"for":    func(s *Stream) { s.Events = 0 },
+		"expect": func(s *Stream) { s.Expect = nil },
+		"body":   func(s *Stream) { s.Body = "nothing" },
+		"header": func(s *Stream) { s.Header = map[string]string{"a": "b\r\nc: d"} },
+		"status": func(s *Stream) { s.Expect = []int{5} },
+	} {
+		s := ok
+		change(&s)
+		if err := Run(t.Context(), Plan{Streams: []Stream{s}}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := Run(t.Context(), Plan{}, io.Discard); err == nil {
+		t.Error("an empty plan was run")
+	}
+}
+
+// A load whose starter is gone does not go on.
+func TestEndsWithItsInput(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
+	defer server.Close()
+	in, hold := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- Main(context.Background(), in, io.Discard) }()
+	if err := json.NewEncoder(hold).Encode(Plan{Streams: []Stream{{URL: server.URL, Body: "{{mark}}", Conns: 2, For: time.Hour, Expect: []int{202}}}}); err != nil {
+		t.Fatal(err)
+	}
+	hold.Close()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on")
+	}
+}

@@ -1,0 +1,334 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/bench/load"
+	"github.com/eventrelay/relay/bench/sink"
+)
+
+// post is a stream of events and the destinations that are to get all of it.
+type post struct {
+	load.Stream
+	name string
+	to   []int
+}
+
+// bed is what a scenario runs on: a relay, a sink, and the figures so far.
+type bed struct {
+	o      options
+	r      *relay
+	sink   *destination
+	stderr io.Writer
+	result Result
+
+	runs   int  // of marks, given out so far
+	remove bool // the data directory, when closed
+}
+
+// openBed starts sink and relay. The sink is first, for a relay must know its certificate.
+func openBed(ctx context.Context, o options, name string, stderr io.Writer, start func(context.Context, options) (*relay, error)) (*bed, error) {
+	b := &bed{o: o, stderr: stderr}
+	b.result = Result{Scenario: name, Settings: o.settings(), Began: time.Now(), Machine: thisMachine()}
+	var err error
+	if o.dir == "" {
+		if b.o.dir, err = os.MkdirTemp("", "relay-bench"); err != nil {
+			return nil, err
+		}
+		b.remove = true
+	}
+	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {
+		b.r, err = start(ctx, b.o)
+	}
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	b.result.ReadyMS = b.r.ready.Milliseconds()
+	return b, nil
+}
+
+// close ends all processes: the sink first, or deliveries that hang would hold the relay up.
+func (b *bed) close() {
+	if b.sink != nil {
+		_ = b.sink.close()
+	}
+	if b.r != nil {
+		b.r.stop()
+	}
+	if b.remove {
+		_ = os.RemoveAll(b.o.dir)
+	}
+}
+
+// post completes a stream: its own run of marks, and what the command line says.
+func (b *bed) post(name, url string, to ...int) post {
+	p := post{name: name, to: to}
+	p.Run, p.URL, p.Conns, p.Rate, p.Batch = b.runs, url, b.o.posters, float64(b.o.rate), b.o.batch
+	b.runs++
+	p.Header = map[string]string{"Authorization": "Bearer " + b.r.key, "Content-Type": "application/json"}
+	if p.Batch > 0 {
+		p.URL += "/batch"
+		p.Header["Content-Type"] = "application/x-ndjson"
+	}
+	if p.Rate > 0 {
+		p.Conns = max(p.Conns, 256) // an open loop must not wait for answers
+	}
+	p.For, p.Expect, p.Body = b.o.duration, []int{202}, eventBody(b.o.size)
+	return p
+}
+
+// warm sends one request of a post through the whole path, so that connections and tables exist.
+func (b *bed) warm(ctx context.Context, p post) error {
+	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, 1, 0, 0, int64(max(p.Batch, 1))
+	b.runs++
+	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, nil)
+	if err != nil {
+		return err
+	}
+	if t := r.Streams[0]; t.Accepted != p.Events {
+		return fmt.Errorf("%s: the first event was refused; answers by status: %v", p.name, t.Answers)
+	}
+	arrived, err := b.arrive(ctx, []post{p}, r, 15*time.Second, nil)
+	if err == nil && !arrived {
+		err = fmt.Errorf("%s: the first event did not arrive at %s", p.name, b.sink.base)
+	}
+	return err
+}
+
+// rest measures the relay before the load.
+func (b *bed) rest(ctx context.Context) error {
+	c, err := b.r.rest(ctx, b.o.idle)
+	if err != nil {
+		return err
+	}
+	if b.o.idle > 0 {
+		b.result.Idle = processes(c.byKind, b.o.idle, 0)
+	}
+	b.result.RSSIdle = b.r.rss()
+	return nil
+}
+
+// measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
+// if there is one, is called once the posts are done.
+func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, meanwhile func(context.Context) error) error {
+	before, err := b.r.cost(ctx)
+	if err != nil {
+		return err
+	}
+	first, err := b.sink.report(sink.Query{})
+	if err != nil {
+		return err
+	}
+	sinkBefore, began := b.sink.cpu(), time.Now()
+	w := newWatch(b, posts, began, first)
+	var profile errgroup.Group
+	if file := b.profileFile(); file != "" {
+		profile.Go(func() error { return b.r.profile(ctx, file, b.profiled(posts)) })
+	}
+	plan := load.Plan{}
+	for _, p := range posts {
+		plan.Streams = append(plan.Streams, p.Stream)
+	}
+	done, loadCPU, err := generate(ctx, b.o, b.stderr, plan, w.second)
+	if err == nil && meanwhile != nil {
+		err = meanwhile(ctx)
+	}
+	if err == nil {
+		_, err = b.arrive(ctx, posts, done, wait, w)
+	}
+	if err = errors.Join(err, profile.Wait()); err != nil {
+		return err
+	}
+	after, err := b.r.cost(ctx)
+	if err != nil {
+		return err
+	}
+	spent := after.since(before)
+	spent.byKind["load"], spent.byKind["sink"] = loadCPU, b.sink.cpu()-sinkBefore
+	if err := b.tally(posts, done, began); err != nil {
+		return err
+	}
+	b.account(spent, w, time.Since(began))
+	return nil
+}
+
+// profileFile is where a profile goes; empty = none is taken.
+func (b *bed) profileFile() string {
+	switch {
+	case b.r.admin == "":
+		return ""
+	case b.o.profile != "":
+		return b.o.profile
+	}
+	return ""
+}
+
+// profiled is for how long.
+func (b *bed) profiled(posts []post) time.Duration {
+	longest := time.Second
+	for _, p := range posts {
+		longest = max(longest, p.For)
+	}
+	return longest
+}
+
+// arrive waits until all that was accepted has arrived, and reports whether it has.
+func (b *bed) arrive(ctx context.Context, posts []post, done load.Report, wait time.Duration, w *watch) (bool, error) {
+	deadline, next := time.Now().Add(wait), time.Now()
+	for {
+		r, err := b.sink.report(query(done))
+		if err != nil {
+			return false, err
+		}
+		missing := int64(0)
+		for i, p := range posts {
+			for _, to := range p.to {
+				t := arrived(r, p.Run, to)
+				missing += max(done.Streams[i].Accepted-(t.Arrived-t.Refused), 0)
+			}
+		}
+		if missing == 0 || time.Now().After(deadline) {
+			return missing == 0, nil
+		}
+		if w != nil && time.Now().After(next) {
+			next = time.Now().Add(time.Second)
+			if err := w.second(done, 0); err != nil {
+				return false, err
+			}
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+}
+
+func query(done load.Report) sink.Query {
+	q := sink.Query{Refused: map[int][]int64{}}
+	for _, s := range done.Streams {
+		q.Refused[s.Run] = s.RefusedNumbers
+	}
+	return q
+}
+
+func arrived(r sink.Report, run, to int) sink.Tally {
+	i := slices.IndexFunc(r.Tallies, func(t sink.Tally) bool { return t.Run == run && t.Destination == to })
+	if i < 0 {
+		return sink.Tally{Run: run, Destination: to}
+	}
+	return r.Tallies[i]
+}
+
+// tally adds what became of the posts to the result.
+func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
+	r, err := b.sink.report(query(done))
+	if err != nil {
+		return err
+	}
+	res := &b.result
+	ended, last := began, began
+	for i, p := range posts {
+		l := done.Streams[i]
+		s := Stream{Name: p.name, Accepted: l.Accepted, Refused: l.Refused, Late: l.Late, Answers: l.Answers, Accept: newLatency(l.Latency)}
+		for _, to := range p.to {
+			t := arrived(r, p.Run, to)
+			a := Arrival{
+				Destination: to, Arrived: t.Arrived, Duplicates: t.Duplicates, Requests: t.Requests, Latency: newLatency(t.Latency),
+				Lost: max(l.Accepted-(t.Arrived-t.Refused), 0),
+			}
+			s.Arrivals = append(s.Arrivals, a)
+			res.Delivered += a.Arrived
+			res.Lost += a.Lost
+			res.Duplicates += a.Duplicates
+			if t.Last.After(last) {
+				last = t.Last
+			}
+		}
+		res.Accepted += s.Accepted
+		res.Refused += s.Refused
+		res.Streams = append(res.Streams, s)
+		if l.Ended.After(ended) {
+			ended = l.Ended
+		}
+	}
+	res.PostSeconds += ended.Sub(began).Seconds()
+	res.AllSeconds += max(last.Sub(began), ended.Sub(began)).Seconds()
+	return nil
+}
+
+// account adds what was spent.
+func (b *bed) account(spent cost, w *watch, took time.Duration) {
+	res := &b.result
+	n := max(res.Accepted, 1)
+	res.CPU = processes(spent.byKind, took, n)
+	res.Mallocs, res.Bytes = spent.mallocs/float64(n), spent.bytes/float64(n)
+	res.RSSLoaded, res.RSSMax = w.rss(res.RSSIdle)
+	if b.r.cmd != nil {
+		res.Disk = diskUse(b.o.dir) / n
+	}
+	res.Batches = batches(spent.metrics, n)
+	res.Series = w.series
+	res.Machine.LoadAfter = loadAverage()
+}
+
+// processes makes a table of CPU times, the relay first, then its engines, then the benchmark's own.
+func processes(byKind map[string]time.Duration, took time.Duration, events int64) []Process {
+	var out []Process
+	for _, name := range []string{"relay", "clickhouse", "kafka", "redis", "load", "sink"} {
+		if used, ok := byKind[name]; ok {
+			p := Process{Name: name, Seconds: used.Seconds(), Cores: used.Seconds() / took.Seconds()}
+			if events > 0 {
+				p.PerEvent = float64(used.Microseconds()) / float64(events)
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// ratios of metrics that say how many things went together.
+var ratios = []struct{ name, over, under string }{
+	{"rows a store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
+	{"records a produce request", "relay_stream_produced_records_total", "relay_stream_produce_requests_total"},
+	{"records a fetch", "relay_stream_fetched_records_total", "relay_stream_fetches_total"},
+	{"files synced a barrier", "relay_embedded_kafka_synced_total", "relay_embedded_kafka_barrier_seconds_count"},
+}
+
+func batches(metrics map[string]float64, events int64) []Batch {
+	var out []Batch
+	for _, r := range ratios {
+		if metrics[r.under] > 0 {
+			out = append(out, Batch{r.name, metrics[r.over] / metrics[r.under]})
+		}
+	}
+	if n := metrics["relay_embedded_kafka_barrier_seconds_count"]; n > 0 {
+		out = append(out, Batch{"events a barrier", float64(events) / n})
+	}
+	return out
+}
+
+// eventBody is one event with so many bytes of data besides its mark; all of a run have the same.
+func eventBody(size int) string {
+	return `{"type":"bench.event","data":{"mark":"{{mark}}","filler":"` + filler(size) + `"}}`
+}
+
+// filler is text that does not repeat itself, so that compression says little about it.
+func filler(size int) string {
+	var b strings.Builder
+	for x := uint32(2463534242); b.Len() < size; {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		fmt.Fprintf(&b, "%08x", x)
+	}
+	return b.String()[:max(size, 0)]
+}

@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/bench/load"
+	"github.com/eventrelay/relay/bench/sink"
+)
+
+// child is a process of the benchmark's own, spoken to in lines of JSON.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+	enc *json.Encoder
+}
+
+func startChild(ctx context.Context, o options, stderr io.Writer, args ...string) (*child, error) {
+	c := &child{cmd: exec.CommandContext(ctx, o.self, append([]string{"bench"}, args...)...)}
+	c.cmd.Stderr = stderr
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.in, c.out, c.enc = in, json.NewDecoder(out), json.NewEncoder(in)
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", args[0], err)
+	}
+	return c, nil
+}
+
+// close ends the process by ending its input.
+func (c *child) close() error {
+	return errors.Join(c.in.Close(), c.cmd.Wait())
+}
+
+// cpu is what the process has used so far.
+func (c *child) cpu() time.Duration { return cpu([]int{c.cmd.Process.Pid}) }
+
+// destination is the sink's process.
+type destination struct {
+	*child
+	base string // URL without a path
+}
+
+func startSink(ctx context.Context, o options, stderr io.Writer) (*destination, error) {
+	args := []string{"sink", "--listen", o.sinkListen}
+	if o.tls {
+		args = append(args, "--tls", filepath.Join(o.dir, "sink.pem"), fmt.Sprintf("--http2=%t", o.http2))
+	}
+	if o.sinkHTTP {
+		args = append(args, "--net-http")
+	}
+	c, err := startChild(ctx, o, stderr, args...)
+	if err != nil {
+		return nil, err
+	}
+	var hello sink.Hello
+	if err := c.out.Decode(&hello); err != nil {
+		return nil, errors.Join(fmt.Errorf("start sink on %s: %w", o.sinkListen, err), c.close())
+	}
+	d := &destination{child: c, base: hello.URL}
+	if o.sinkURL != "" {
+		d.base = strings.TrimSuffix(o.sinkURL, "/")
+	}
+	return d, nil
+}
+
+// url is a destination's address; behaviour is what [sink] documents.
+func (d *destination) url(n int, behaviour string) string {
+	return fmt.Sprintf("%s/%d/%s", d.base, n, behaviour)
+}
+
+// report asks what has arrived.
+func (d *destination) report(q sink.Query) (r sink.Report, err error) {
+	if err := d.enc.Encode(q); err != nil {
+		return r, fmt.Errorf("ask sink: %w", err)
+	}
+	if err := d.out.Decode(&r); err != nil {
+		return r, fmt.Errorf("read sink's report: %w", err)
+	}
+	return r, nil
+}
+
+// generate runs a plan in a process of its own. each is told every report; the last one is returned with
+// the CPU that the process used.
+func generate(ctx context.Context, o options, stderr io.Writer, p load.Plan, each func(load.Report, time.Duration) error) (load.Report, time.Duration, error) {
+	var r load.Report
+	if err := p.Validate(); err != nil {
+		return r, 0, fmt.Errorf("load: %w", err)
+	}
+	c, err := startChild(ctx, o, stderr, "load")
+	if err != nil {
+		return r, 0, err
+	}
+	err = c.enc.Encode(p)
+	for err == nil && !r.Done {
+		r = load.Report{}
+		if err = c.out.Decode(&r); err == nil && each != nil {
+			err = each(r, c.cpu())
+		}
+	}
+	used := c.cpu()
+	if err = errors.Join(err, c.close()); err != nil {
+		return r, 0, fmt.Errorf("load: %w", err)
+	}
+	return r, used, nil
+}
+
+// withChildren are processes and all that they started.
+func withChildren(pids ...int) []int {
+	for i := 0; i < len(pids); i++ {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
+		for _, f := range files {
+			b, _ := os.ReadFile(f)
+			for _, field := range strings.Fields(string(b)) {
+				if pid, err := strconv.Atoi(field); err == nil {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	}
+	return pids
+}
+
+// engines are how the command lines of engines are recognised.
+var engines = []struct{ in, name string }{
+	{"engine clickhouse", "clickhouse"}, {"clickhouse-server", "clickhouse"}, {"engine kafka", "kafka"}, {"kafka.Kafka", "kafka"},
+	{"engine redis", "redis"}, {"redis-server", "redis"},
+}
+
+// kind names what a process is, for the table: the relay unless its command line says an engine.
+func kind(pid int) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	line := strings.ReplaceAll(string(b), "\x00", " ")
+	for _, e := range engines {
+		if strings.Contains(line, e.in) {
+			return e.name
+		}
+	}
+	return "relay"
+}
+
+// cpu is the user and system time of processes, in steps of 10 ms.
+func cpu(pids []int) time.Duration {
+	var ticks int64
+	for _, pid := range pids {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, rest, _ := strings.Cut(string(b), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 13 {
+			continue
+		}
+		for _, f := range fields[11:13] {
+			n, _ := strconv.ParseInt(f, 10, 64)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// rss is the resident memory of processes, in bytes.
+func rss(pids []int) int64 {
+	var pages int64
+	for _, pid := range pids {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		if fields := strings.Fields(string(b)); len(fields) > 1 {
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
+			pages += n
+		}
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// loadAverage is the machine's, of the last minute.
+func loadAverage() float64 {
+	b, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(b), " ")
+	n, _ := strconv.ParseFloat(first, 64)
+	return n
+}
+
+// diskUse is the size of all files of a directory, in bytes.
+func diskUse(dir string) int64 {
+	var total int64
+	_ = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"bufio"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/bench/count"
+)
+
+// Result is a run's figures: the line of --json, and what the table and the report show.
+type Result struct {
+	Scenario string    `json:"scenario"`
+	Settings string    `json:"settings"` // of the scenario, as the table's first line says them
+	Version  string    `json:"version"`  // of the binary under test; empty when it is not one of ours
+	Began    time.Time `json:"began"`
+	Machine  Machine   `json:"machine"`
+	// PostSeconds is how long events were posted, AllSeconds until the last one had arrived; costs are of AllSeconds.
+	PostSeconds float64 `json:"post_seconds"`
+	AllSeconds  float64 `json:"all_seconds"`
+
+	Accepted   int64    `json:"accepted"`
+	Refused    int64    `json:"refused"`
+	Delivered  int64    `json:"delivered"` // different events, per destination
+	Lost       int64    `json:"lost"`
+	Duplicates int64    `json:"duplicates"`
+	Streams    []Stream `json:"streams"`
+
+	CPU []Process `json:"cpu"`
+	// Mallocs and Bytes are allocations an event of the relay's own process.
+	Mallocs float64 `json:"mallocs_per_event"`
+	Bytes   float64 `json:"bytes_per_event"`
+	// Resident memory in bytes, engines included: before the load, its mean under load, and the most.
+	RSSIdle   int64 `json:"rss_idle"`
+	RSSLoaded int64 `json:"rss_loaded"`
+	RSSMax    int64 `json:"rss_max"`
+	Disk      int64 `json:"disk_per_event"` // bytes
+	// ReadyMS is from the start of the process to its ready line; 0 = it ran already.
+	ReadyMS int64 `json:"ready_ms"`
+	// Idle is the share of a core that a relay without work takes, by process; only with --idle.
+	Idle    []Process `json:"idle,omitempty"`
+	Batches []Batch   `json:"batches,omitempty"`
+	Stages  []Stage   `json:"stages,omitempty"`
+	Series  []Sample  `json:"series,omitempty"`
+	// Figures are what a scenario measures besides.
+	Figures []Figure `json:"figures,omitempty"`
+}
+
+// Machine is where it ran, and how busy that was.
+type Machine struct {
+	Cores      int     `json:"cores"`
+	CPU        string  `json:"cpu"`
+	System     string  `json:"system"`
+	LoadBefore float64 `json:"load_before"` // average of a minute
+	LoadAfter  float64 `json:"load_after"`
+}
+
+// Stream is what became of one kind of post.
+type Stream struct {
+	Name     string        `json:"name"`
+	Accepted int64         `json:"accepted"`
+	Refused  int64         `json:"refused"`
+	Late     int64         `json:"late"` // posted more than 10 ms after they were due
+	Answers  map[int]int64 `json:"answers"`
+	Accept   Latency       `json:"accept"` // from due to the answer
+	// Arrivals are of each destination that is to get all of it, in order.
+	Arrivals []Arrival `json:"arrivals"`
+}
+
+// Arrival is what arrived at one destination.
+type Arrival struct {
+	Destination int     `json:"destination"`
+	Arrived     int64   `json:"arrived"`
+	Lost        int64   `json:"lost"` // accepted and did not arrive in time
+	Duplicates  int64   `json:"duplicates"`
+	Requests    int64   `json:"requests"`
+	Latency     Latency `json:"latency"` // from due to arrival
+}
+
+// Latency is a distribution with its quantiles, in milliseconds.
+type Latency struct {
+	P50  float64            `json:"p50_ms"`
+	P90  float64            `json:"p90_ms"`
+	P99  float64            `json:"p99_ms"`
+	P999 float64            `json:"p999_ms"`
+	Max  float64            `json:"max_ms"`
+	All  count.Distribution `json:"all"`
+}
+
+func newLatency(d count.Distribution) Latency {
+	ms := func(q float64) float64 { return float64(d.Quantile(q).Microseconds()) / 1000 }
+	return Latency{ms(0.5), ms(0.9), ms(0.99), ms(0.999), ms(1), d}
+}
+
+// Process is what one kind of process cost.
+type Process struct {
+	Name     string  `json:"name"`
+	Seconds  float64 `json:"seconds"`
+	PerEvent float64 `json:"us_per_event"`
+	Cores    float64 `json:"cores"` // mean, 1 = one core
+}
+
+// Batch is how many things went together, on the average.
+type Batch struct {
+	Name string  `json:"name"`
+	Mean float64 `json:"mean"`
+}
+
+// Stage is a part of the relay's own CPU, from a profile.
+type Stage struct {
+	Name     string  `json:"name"`
+	Share    float64 `json:"share"`        // of the relay's CPU
+	PerEvent float64 `json:"us_per_event"` //
+	Syscalls float64 `json:"syscalls"`     // share of the stage
+}
+
+// Figure is one more number.
+type Figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// Sample is one second of a run.
+type Sample struct {
+	At         float64            `json:"at"` // seconds since the load began
+	Accepted   float64            `json:"accepted_per_second"`
+	Arrived    float64            `json:"arrived_per_second"`
+	AcceptP99  float64            `json:"accept_p99_ms"` // of what was answered in this second
+	ArrivalP50 float64            `json:"arrival_p50_ms"`
+	ArrivalP99 float64            `json:"arrival_p99_ms"`
+	CPU        map[string]float64 `json:"cores"` // by process
+	RSS        int64              `json:"rss"`   // bytes
+}
+
+// thisMachine describes where the benchmark runs.
+func thisMachine() Machine {
+	m := Machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, LoadBefore: loadAverage()}
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return m
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			m.CPU = strings.TrimSpace(value)
+			break
+		}
+	}
+	return m
+}

@@ -1,0 +1,198 @@
+package sink
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/bench/count"
+)
+
+// run runs a sink as its command does, and returns its URL and a way to ask it.
+func run(t *testing.T, args ...string) (url string, ask func(Query) Report) {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := Main(context.Background(), args, inR, outW, io.Discard)
+		outW.CloseWithError(err)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		inW.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("sink: %v", err)
+		}
+	})
+	out, in := json.NewDecoder(outR), json.NewEncoder(inW)
+	var hello Hello
+	if err := out.Decode(&hello); err != nil {
+		t.Fatal(err)
+	}
+	return hello.URL, func(q Query) (r Report) {
+		t.Helper()
+		if err := in.Encode(q); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+}
+
+func mark(run int, n int64) string {
+	return count.Mark{Run: run, Number: n, Due: time.Now()}.String()
+}
+
+// talk writes text to the sink in pieces and returns the statuses of so many answers.
+func talk(t *testing.T, url string, answers int, pieces ...string) (statuses []string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	for _, piece := range pieces {
+		if _, err := io.WriteString(c, piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range answers {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("after %v: %v", statuses, err)
+		}
+		statuses = append(statuses, fmt.Sprint(resp.StatusCode))
+	}
+	return statuses
+}
+
+func TestRequestsAreReadWhole(t *testing.T) {
+	t.Parallel()
+	url, ask := run(t)
+	large := mark(1, 2) + strings.Repeat("x", 100_000)
+	got := talk(t, url, 5,
+		"POST /3/ok HTTP/1.1\r\nHost: h\r\nContent-Length: ", fmt.Sprint(count.MarkWidth), "\r\n", "\r\n", mark(1, 0)[:20], mark(1, 0)[20:],
+		// two at once, and a third whose name of the length is written in another way
+		fmt.Sprintf("POST /3/ok HTTP/1.1\r\nContent-Length:%d\r\n\r\n%sPOST /3/ok HTTP/1.1\r\ncontent-length: %[1]d\r\n\r\n%[2]s", count.MarkWidth, mark(1, 1)),
+		fmt.Sprintf("POST /0/ok HTTP/1.1\r\nX: y\r\nCONTENT-LENGTH: %d \r\n\r\n%s", len(large), large),
+		"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+	if strings.Join(got, " ") != "200 200 200 200 200" {
+		t.Errorf("answers %v", got)
+	}
+	for _, wrong := range []string{
+		"POST /\r\n\r\n", "nonsense\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+	} {
+		if got := talk(t, url, 1, wrong); got[0] != "400" {
+			t.Errorf("%q: %v", wrong, got)
+		}
+	}
+	if got := talk(t, url, 1, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"); got[0] != "411" {
+		t.Errorf("chunks: %v", got)
+	}
+	r := ask(Query{Refused: map[int][]int64{1: {1, 7}}})
+	if len(r.Tallies) != 2 || r.Unmarked != 1 || r.Malformed != 5 {
+		t.Fatalf("%+v", r)
+	}
+	third := r.Tallies[1]
+	if third.Destination != 3 || third.Arrived != 2 || third.Duplicates != 1 || third.Requests != 3 || third.Refused != 1 || third.Latency.N() != 2 || third.Last.IsZero() {
+		t.Errorf("%+v", third)
+	}
+}
+
+func TestBehaviours(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]behaviour{
+		"/0/ok": {}, "/15/hang": {destination: 15, hang: true}, "/1/fail50": {destination: 1, fail: 50}, "/2/slow20": {destination: 2, slow: 20 * time.Millisecond},
+		"/16/ok": {}, "/hook": {}, "/": {}, "": {}, "/-1/ok": {},
+	} {
+		if got := parsePath(path); got != want {
+			t.Errorf("%q: %+v, want %+v", path, got, want)
+		}
+	}
+	url, ask := run(t)
+	post := func(path string, n int64) int {
+		resp, err := http.Post(url+path, "text/plain", strings.NewReader(mark(0, n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := post("/1/fail100", 0); got != 500 {
+		t.Errorf("fail100: %d", got)
+	}
+	if began := time.Now(); post("/2/slow50", 0) != 200 || time.Since(began) < 50*time.Millisecond {
+		t.Errorf("slow50 took %v", time.Since(began))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/3/hang", strings.NewReader(mark(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hung := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		hung <- err
+	}()
+	deadline := time.Now().Add(time.Minute)
+	for len(ask(Query{}).Tallies) < 3 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-hung; err == nil {
+		t.Error("hang answered")
+	}
+	for _, tally := range ask(Query{}).Tallies {
+		if arrived := int64(0); tally.Requests != 1 || tally.Destination == 2 && tally.Arrived != 1 || tally.Destination != 2 && tally.Arrived != arrived {
+			t.Errorf("%+v", tally)
+		}
+	}
+}
+
+// The forms that net/http serves: bodies of unknown length, TLS, HTTP/2.
+func TestLibraryForms(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	for _, c := range []struct {
+		args  []string
+		major int
+	}{{[]string{"--net-http"}, 1}, {[]string{"--tls", file}, 1}, {[]string{"--tls", file, "--http2"}, 2}} {
+		url, ask := run(t, c.args...)
+		pool := x509.NewCertPool()
+		if pem, err := os.ReadFile(file); err == nil {
+			pool.AppendCertsFromPEM(pem)
+		}
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}
+		// A reader of no known type makes the client send chunks.
+		resp, err := (&http.Client{Transport: transport}).Post(url+"/1/ok", "text/plain", io.MultiReader(strings.NewReader(mark(9, 9))))
+		if err != nil {
+			t.Fatalf("%v: %v", c.args, err)
+		}
+		resp.Body.Close()
+		if r := ask(Query{}); resp.ProtoMajor != c.major || len(r.Tallies) != 1 || r.Tallies[0].Run != 9 || r.Tallies[0].Arrived != 1 {
+			t.Errorf("%v: HTTP/%d, %+v", c.args, resp.ProtoMajor, r)
+		}
+		transport.CloseIdleConnections()
+	}
+}

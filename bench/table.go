@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table prints a result for people.
+func table(w io.Writer, r *Result) {
+	fmt.Fprintf(w, "%s, %s: %d accepted, %d refused, %d lost, %d duplicates\n", r.Scenario, r.Settings, r.Accepted, r.Refused, r.Lost, r.Duplicates)
+	relay := r.relayCost()
+	fmt.Fprintf(w, "  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f (%s)   mallocs/event %.0f   B/event %.0f\n",
+		rate(r.Accepted, r.PostSeconds), rate(r.Delivered, r.AllSeconds), relay, r.costs(), r.Mallocs, r.Bytes)
+	for _, s := range r.Streams {
+		name := ""
+		if len(r.Streams) > 1 {
+			name = s.Name + ": "
+			fmt.Fprintf(w, "  %s%d accepted, %d refused\n", name, s.Accepted, s.Refused)
+		}
+		fmt.Fprintf(w, "  %-22s %s\n", name+"accept", s.Accept)
+		for _, a := range s.Arrivals {
+			to := name + "post→arrival"
+			if len(s.Arrivals) > 1 {
+				to += fmt.Sprintf(" %d", a.Destination)
+			}
+			fmt.Fprintf(w, "  %-22s %s%s\n", to, a.Latency, a.trouble())
+		}
+		if s.Late > 0 {
+			fmt.Fprintf(w, "  %s%d events were posted more than 10 ms late, for want of a connection or of CPU; their latency counts from when they were due\n", name, s.Late)
+		}
+		if s.Refused > 0 {
+			fmt.Fprintf(w, "  %sanswers by status (0 = none): %s\n", name, answers(s.Answers))
+		}
+	}
+	ready := ""
+	if r.ReadyMS > 0 {
+		ready = fmt.Sprintf("ready in %v   ", time.Duration(r.ReadyMS)*time.Millisecond)
+	}
+	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, most %d MB   disk %d B/event   load average %.1f → %.1f\n",
+		ready, r.RSSIdle>>20, r.RSSLoaded>>20, r.RSSMax>>20, r.Disk, r.Machine.LoadBefore, r.Machine.LoadAfter)
+	for _, f := range r.Figures {
+		fmt.Fprintf(w, "  %s: %s %s\n", f.Name, number(f.Value), f.Unit)
+	}
+	if len(r.Batches) > 0 {
+		parts := make([]string, len(r.Batches))
+		for i, b := range r.Batches {
+			parts[i] = fmt.Sprintf("%s %s", b.Name, number(b.Mean))
+		}
+		fmt.Fprintf(w, "  batches: %s\n", strings.Join(parts, ", "))
+	}
+	if len(r.Idle) > 0 {
+		parts := make([]string, len(r.Idle))
+		for i, p := range r.Idle {
+			parts[i] = fmt.Sprintf("%s %.2f %%", p.Name, 100*p.Cores)
+		}
+		fmt.Fprintf(w, "  idle: %s of a core\n", strings.Join(parts, ", "))
+	}
+	for _, s := range r.Stages {
+		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  of which system calls %3.0f %%\n", s.Name, 100*s.Share, s.PerEvent, 100*s.Syscalls)
+	}
+}
+
+// relayCost is the CPU of the relay and its engines, in microseconds an event.
+func (r *Result) relayCost() (sum float64) {
+	for _, p := range r.CPU {
+		if p.Name != "load" && p.Name != "sink" {
+			sum += p.PerEvent
+		}
+	}
+	return sum
+}
+
+func (r *Result) costs() string {
+	parts := make([]string, len(r.CPU))
+	for i, p := range r.CPU {
+		parts[i] = fmt.Sprintf("%s %.1f", p.Name, p.PerEvent)
+		if p.Name == "load" {
+			parts[i] = "besides: " + parts[i]
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String is the quantiles, for a table.
+func (l Latency) String() string {
+	ms := func(v float64) time.Duration { return time.Duration(v*1000) * time.Microsecond }
+	return fmt.Sprintf("p50 %v  p99 %v  p99.9 %v  max %v", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
+}
+
+func (a Arrival) trouble() string {
+	var s string
+	if a.Lost > 0 {
+		s += fmt.Sprintf("  %d lost", a.Lost)
+	}
+	if a.Duplicates > 0 {
+		s += fmt.Sprintf("  %d duplicates", a.Duplicates)
+	}
+	if a.Requests > a.Arrived+a.Duplicates {
+		s += fmt.Sprintf("  %d requests", a.Requests)
+	}
+	return s
+}
+
+func answers(m map[int]int64) string {
+	var parts []string
+	for status, n := range m {
+		parts = append(parts, fmt.Sprintf("%d × %d", status, n))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+func rate(n int64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
+// number prints three digits that matter.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
