@@ -77,6 +77,7 @@ func newProcess(t *testing.T, dir string, args []string, env ...string) *process
 	p.env = append([]string{
 		"RELAY_CHDB_LIB=" + testkit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA(t),
 		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
+		"RELAY_LOG_KEEP_MINUTES=1440", // the ledger counts what was done from the log, in tests all of it
 	}, env...)
 	t.Cleanup(func() {
 		p.kill()

@@ -64,6 +64,7 @@ type node struct {
 	ledger   *ledger.Ledger // nil when it is off
 	notifier *notify.Sender
 	recovery *recovery.Runner // nil without the role dispatch
+	trimmer  *stream.Trimmer  // as well
 	url      string
 	retrying sync.Mutex // held by the one command that puts buried records back
 }
@@ -266,7 +267,7 @@ func (n *node) startDispatcher() error {
 	}
 	cfg := dispatcher.DefaultConfig()
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
-	if err := n.startRecovery(); err != nil {
+	if err := errors.Join(n.startRecovery(), n.startTrimmer()); err != nil {
 		return err
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
@@ -320,10 +321,11 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 	return a.usage.Current(ctx, a.config.Account().ID)
 }
 
-// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots. The
-// ledger follows what is dispatched here.
+// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots and trims
+// the log. The ledger follows what is dispatched here.
 func (n *node) owned(partitions []int32) {
 	n.control.SetOwner(slices.Contains(partitions, 0))
+	n.trimmer.SetOwner(slices.Contains(partitions, 0))
 	if n.ledger != nil {
 		n.ledger.SetPartitions(partitions)
 	}

@@ -60,6 +60,7 @@ type Settings struct {
 	Fsync            bool     `flag:"fsync" default:"true" help:"embedded engines: acknowledge only what is on disk"`
 	MaxBody          int      `flag:"max-body" default:"1048576" help:"largest event body in bytes, at most 10 MiB"`
 	RetentionDays    int      `flag:"retention-days" default:"30" help:"how long events can be read, 1 to 3650"`
+	LogKeepMinutes   int      `flag:"log-keep-minutes" default:"15" help:"how long the log keeps what every group has done, for other consumers of its topics, 15 to 43200; the embedded log keeps a gigabyte at most"`
 	AllowanceEvents  int      `flag:"allowance-events" default:"0" help:"events a month that are agreed on, for GET /v1/usage; more are not refused; 0 = none"`
 	APIRateRead      int      `flag:"api-rate-read" help:"GET requests a second that each API key may make, 0 = no limit; serve 500, dev no limit"`
 	APIRateWrite     int      `flag:"api-rate-write" help:"the same for changes; serve 200, dev no limit"`
@@ -307,6 +308,7 @@ func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 	}{
 		{"RELAY_MAX_BODY", s.MaxBody, 1 << 10, stream.MaxBody, fmt.Sprintf("from 1024 to %d bytes", stream.MaxBody)},
 		{"RELAY_RETENTION_DAYS", s.RetentionDays, 1, 3650, "from 1 to 3650"},
+		{"RELAY_LOG_KEEP_MINUTES", s.LogKeepMinutes, 15, 43200, "from 15 to 43200"},
 		{"RELAY_ALLOWANCE_EVENTS", s.AllowanceEvents, 0, maxAllowance, fmt.Sprintf("from 0 to %d", maxAllowance)},
 		{"RELAY_PARTITIONS", s.Partitions, 0, 4096, "from 1 to 4096"},
 		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},

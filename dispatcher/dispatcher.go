@@ -196,13 +196,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	sending, cut := context.WithCancel(background) // ends when requests in flight must be cut short
 	defer cut()
 	d.lanes.start = func(l *lane) { workers.Go(func() { d.worker(sending, l) }) }
-	topics := []string{stream.Events, stream.Commands}
-	for _, t := range d.tiers {
-		topics = append(topics, t.Topic)
-	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := d.join(stream.GroupConfig{
-		Name: stream.DispatchGroup, Topics: topics, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
+		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
 		MaxPartitionBytes: maxFetch,
 		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
 		Revoked:           func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },

@@ -54,10 +54,7 @@ func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey 
 // Look finds what is open now. The first look reads all that the group has not done in these partitions, the
 // next ones only what has come since.
 func (s *Survey) Look(ctx context.Context) (Open, error) {
-	topics := []string{stream.Events, stream.Commands}
-	for _, t := range stream.Tiers() {
-		topics = append(topics, t.Topic)
-	}
+	topics := stream.ReadBy(stream.DispatchGroup)
 	// The marks before the ends: what continues a record is in the log before that is marked as done.
 	marks, err := s.log.Marks(ctx, stream.DispatchGroup, topics...)
 	if err != nil {

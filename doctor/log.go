@@ -78,12 +78,8 @@ func (w *waiting) age(now time.Time) time.Duration {
 // dispatch looks at what the dispatchers have still to do: what they should be doing now, and what waits in
 // the retry topics.
 func (x *examination) dispatch(ctx context.Context) []command.Check {
-	topics := []string{stream.Events, stream.Commands}
 	tiers := stream.Tiers()
-	for _, t := range tiers {
-		topics = append(topics, t.Topic)
-	}
-	backlogs, err := x.log.Backlogs(ctx, stream.DispatchGroup, topics...)
+	backlogs, err := x.log.Backlogs(ctx, stream.DispatchGroup, stream.ReadBy(stream.DispatchGroup)...)
 	if err != nil {
 		return []command.Check{unasked(err)}
 	}
@@ -170,17 +166,17 @@ func acceptedAt(r *stream.Record) time.Time {
 }
 
 func (x *examination) store(ctx context.Context) command.Check {
-	return x.readers(ctx, stream.StoreGroup, "there to write", "write", stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog)
+	return x.readers(ctx, stream.StoreGroup, "there to write", "write")
 }
 
 // alerts looks at those who judge what is worth an alert: nobody hears of trouble while they are behind.
 func (x *examination) alerts(ctx context.Context) command.Check {
-	return x.readers(ctx, stream.AlertGroup, "there to judge", "dispatch", stream.Events, stream.Outcomes)
+	return x.readers(ctx, stream.AlertGroup, "there to judge", "dispatch")
 }
 
 // readers looks at a group that reads all of its topics in order.
-func (x *examination) readers(ctx context.Context, group, verb, role string, topics ...string) command.Check {
-	backlogs, err := x.log.Backlogs(ctx, group, topics...)
+func (x *examination) readers(ctx context.Context, group, verb, role string) command.Check {
+	backlogs, err := x.log.Backlogs(ctx, group, stream.ReadBy(group)...)
 	if err != nil {
 		return unasked(err)
 	}

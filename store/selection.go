@@ -122,8 +122,14 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 // parallelReads bounds the partitions of which the commands are read at once.
 const parallelReads = 4
 
-// Commanded counts the deliveries that a run has put into the log since a moment, of events newer than one. It
-// asks the log, where what is acknowledged stands, and reads to its end.
+// delivery is an event on its way to one destination.
+type delivery struct {
+	event id.ID
+	dest  string
+}
+
+// Commanded counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
+// log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
 func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
 	from, err := r.topic.At(ctx, stream.Commands, since)
 	if err != nil {
@@ -133,40 +139,54 @@ func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, new
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	counts := make([]int, len(ends))
+	starts, err := r.topic.Starts(ctx, stream.Commands)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+	}
+	seen := make(map[int32]map[delivery]bool, len(ends))
+	trimmed := false
+	for p := range ends {
+		seen[p.Index] = make(map[delivery]bool)
+		trimmed = trimmed || starts[p] > 0 && from[p] <= starts[p]
+	}
+	if trimmed {
+		if err := r.storedOf(ctx, run, newer, seen); err != nil {
+			return 0, err
+		}
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
-	at := 0
 	for p, end := range ends {
-		n := &counts[at]
-		at++
-		start := from[p]
-		if start < 0 || start >= end {
-			continue
+		if start := from[p]; start >= 0 && start < end {
+			g.Go(func() error { return r.commandedIn(gctx, p, start, end, run, newer, seen[p.Index]) })
 		}
-		g.Go(func() (err error) {
-			*n, err = r.commandedIn(gctx, p, start, end, run, newer)
-			return err
-		})
 	}
 	if err := g.Wait(); err != nil {
 		return 0, fmt.Errorf("%w: count the commands of a run: %w", event.ErrUnavailable, err)
 	}
 	sum := 0
-	for _, n := range counts {
-		sum += n
+	for _, deliveries := range seen {
+		sum += len(deliveries)
 	}
 	return sum, nil
 }
 
-// commandedIn counts in one partition; a delivery that is commanded twice counts once.
-func (r *Reader) commandedIn(ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID) (int, error) {
-	type delivery struct {
-		event id.ID
-		dest  string
-	}
-	seen := make(map[delivery]bool)
-	err := r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
+// storedOf adds the deliveries of a run that are stored to those of their partitions.
+func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map[int32]map[delivery]bool) error {
+	q := new(query).add("SELECT id, dest FROM run_deliveries WHERE run = ", run).add(" AND id > ", newer)
+	return r.each(ctx, q.add(" GROUP BY id, dest"), func(rows driver.Rows) error {
+		var d delivery
+		err := rows.Scan((*[16]byte)(&d.event), &d.dest)
+		if of := seen[d.event.Partition()]; of != nil {
+			of[d] = true
+		}
+		return err
+	})
+}
+
+// commandedIn adds those of one partition; a delivery that is commanded twice counts once.
+func (r *Reader) commandedIn(ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[delivery]bool) error {
+	return r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
 		if rec.Offset >= end {
 			return stream.ErrStop
 		}
@@ -179,5 +199,4 @@ func (r *Reader) commandedIn(ctx context.Context, p stream.Partition, from, end 
 		}
 		return nil
 	})
-	return len(seen), err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 )
 
@@ -151,4 +152,27 @@ func TestCommandsAreCounted(t *testing.T) {
 	f("newest", mine, hour, events[9].ID, 0)
 	f("no run", fmt.Sprint(mine, "x"), hour, id.ID{}, 0)
 	f("later", mine, time.Now().Add(time.Hour), id.ID{}, 0)
+
+	w, _ := b.writer(store.WriterConfig{})
+	if _, err := b.reader(w).Events(t.Context(), event.Query{Account: account, Limit: 1}); err != nil { // they are stored then
+		t.Fatal(err)
+	}
+	log, err := stream.NewReader(b.stream, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	ends, err := log.Ends(t.Context(), stream.Commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, end := range ends {
+		if end > 1 {
+			if err := log.Trim(t.Context(), p, end-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f("all, after the log was trimmed", mine, hour, id.ID{}, 20)
+	f("newer, after the log was trimmed", mine, hour, events[6].ID, 6)
 }

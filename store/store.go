@@ -42,9 +42,7 @@ import (
 const Group = stream.StoreGroup
 
 // Topics returns the topics that the writer reads: the ones a fence looks at.
-func Topics() []string {
-	return []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog}
-}
+func Topics() []string { return stream.ReadBy(Group) }
 
 const (
 	defaultDatabase = "relay"

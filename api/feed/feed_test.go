@@ -345,6 +345,20 @@ func TestGaps(t *testing.T) {
 	w.wantAll("ep_a", w.next(x, 1), nil)
 }
 
+// An endpoint came to another partition while its client was away, and that partition was trimmed since.
+func TestPartitionThatTheCursorDoesNotKnow(t *testing.T) {
+	w := newWorld(t)
+	x := w.watch("ep_a", nil, 0)
+	begin := x.Cursor()
+	for i := range 20 {
+		w.put([]string{"ep_a", "ep_b"}[i%2], 1, nil)
+	}
+	w.flush()
+	w.trimmed[1] = 12
+	again := w.watch("ep_a", &begin, 0, 1)
+	w.wantAll("ep_a", w.next(again, 10), nil)
+}
+
 // The embedded log forgets at a restart where it begins.
 func TestLogThatForgetsItsBeginning(t *testing.T) {
 	w := newWorld(t)

@@ -110,10 +110,19 @@ func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (i
 	if err != nil {
 		return 0, err
 	}
-	if first, ok := at[stream.Partition{Topic: stream.Events, Index: partition}]; ok && first >= 0 {
+	starts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
+	if err != nil {
+		return 0, err
+	}
+	part := stream.Partition{Topic: stream.Events, Index: partition}
+	switch first, ok := at[part]; {
+	case !ok || first < 0:
+		return end, nil
+	case starts[part] > 0 && first <= starts[part]:
+		return 0, nil // what the log has deleted may be as young: the store has it
+	default:
 		return min(first, end), nil
 	}
-	return end, nil
 }
 
 // add begins to follow a partition.

@@ -2,9 +2,12 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // ClusterID names the cluster, so that offsets kept elsewhere can be told from another cluster's.
@@ -19,14 +22,39 @@ func (r *Reader) ClusterID(ctx context.Context) (string, error) {
 // Trim deletes the records of a partition before an offset. The brokers keep the last of them for a
 // while, and the embedded engine forgets the new start when it is killed: nothing may rely on it.
 func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
+	return r.trim(ctx, map[Partition]int64{p: before})
+}
+
+// trim is Trim of several partitions at once. What another has deleted meanwhile is no error.
+func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
 	offsets := make(kadm.Offsets)
-	offsets.AddOffset(r.cfg.Prefix+p.Topic, p.Index, before, -1)
+	for p, at := range before {
+		offsets.AddOffset(r.cfg.Prefix+p.Topic, p.Index, at, -1)
+	}
 	resp, err := r.adm.DeleteRecords(ctx, offsets)
-	if err == nil {
-		err = resp.Error()
-	}
 	if err != nil {
-		return fmt.Errorf("delete records of %s before %d: %w", p.Topic, before, err)
+		return fmt.Errorf("delete records: %w", err)
 	}
-	return nil
+	var errs []error
+	resp.Each(func(d kadm.DeleteRecordsResponse) {
+		if d.Err != nil && !errors.Is(d.Err, kerr.OffsetOutOfRange) {
+			errs = append(errs, fmt.Errorf("delete records of %s[%d], which takes the right Delete on it: %w", d.Topic, d.Partition, d.Err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// sizes is how many bytes the brokers hold of each partition, all copies together.
+func (r *Reader) sizes(ctx context.Context) (map[Partition]int64, error) {
+	dirs, err := r.adm.DescribeAllLogDirs(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the size of the log: %w", err)
+	}
+	all := make(map[Partition]int64)
+	dirs.Each(func(d kadm.DescribedLogDir) {
+		d.Topics.Each(func(p kadm.DescribedLogDirPartition) {
+			all[Partition{strings.TrimPrefix(p.Topic, r.cfg.Prefix), p.Partition}] += p.Size
+		})
+	})
+	return all, nil
 }

@@ -28,6 +28,27 @@ const StoreGroup = "store"
 // AlertGroup is the consumer group that judges what alerts are about, without the prefix.
 const AlertGroup = "alerts"
 
+// Groups returns the consumer groups that do something with every record of the topics that they read. What one of
+// them has not done is never deleted.
+func Groups() []string { return []string{DispatchGroup, StoreGroup, AlertGroup} }
+
+// ReadBy returns the topics that a group reads. Groups subscribe by it, and trimming waits for them by it.
+func ReadBy(group string) []string {
+	switch group {
+	case DispatchGroup:
+		topics := []string{Events, Commands}
+		for _, t := range Tiers() {
+			topics = append(topics, t.Topic)
+		}
+		return topics
+	case StoreGroup:
+		return []string{Events, Commands, Outcomes, Receipts, AuditLog}
+	case AlertGroup:
+		return []string{Outcomes, Events}
+	}
+	panic("BUG: no group " + group)
+}
+
 // Tier is a retry topic: every record in it waits the same time, so its order of arrival is its
 // order of falling due.
 type Tier struct {

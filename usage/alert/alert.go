@@ -163,7 +163,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 	}
 	defer a.reader.Close()
 	a.group, err = stream.NewGroup(a.deps.Stream, stream.GroupConfig{
-		Name: stream.AlertGroup, Topics: []string{stream.Outcomes, stream.Events}, InstanceID: a.cfg.InstanceID,
+		Name: stream.AlertGroup, Topics: stream.ReadBy(stream.AlertGroup), InstanceID: a.cfg.InstanceID,
 		MaxPoll: maxPoll, MaxWait: pollWait, MaxPartitionBytes: maxFetch, Assigned: a.assigned,
 		Revoked: func(_ context.Context, ps []stream.Partition) { a.lost(ps) }, Lost: a.lost,
 	})

@@ -131,7 +131,8 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 			continue
 		}
 		ranges = append(ranges, stream.Range{Partition: p, From: from, To: m.Offset})
-		if p.Topic == stream.Outcomes && from > starts[p] && from > since[p.Topic][p] {
+		// What the log has deleted was done long ago, but not seen here.
+		if p.Topic == stream.Outcomes && from > 0 && (from > since[p.Topic][p] || from == starts[p]) {
 			a.books[p.Index].whole = now // until the first record that is read says more
 		}
 	}

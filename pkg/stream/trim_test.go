@@ -1,0 +1,242 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+func refuse(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
+
+func trimmer(t *testing.T, c Config, cfg TrimConfig) *Trimmer {
+	t.Helper()
+	tr, err := NewTrimmer(cfg, TrimDeps{
+		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(),
+		Now: func() time.Time { return time.Now().Add(defaultKeep + time.Minute) }, // whatever was just written is old
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// commitAs commits an offset of a topic's only partition for a group.
+func commitAs(t *testing.T, c Config, group, topic string, at int64) {
+	t.Helper()
+	r := reader(t, c)
+	offsets := make(kadm.Offsets)
+	offsets.AddOffset(c.Prefix+topic, 0, at, -1)
+	if err := r.adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The log is deleted up to what every group has committed, whatever else reads it, and its last record stays.
+func TestTrimGoesByCommits(t *testing.T) {
+	_, c, p := broker(t)
+	trimGoesByCommits(t, c, p)
+}
+
+func TestTrimOnApacheKafka(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts an Apache Kafka")
+	}
+	c := Config{Brokers: []string{testkit.Kafka(t).Addr}, Prefix: "trim."}
+	if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewProducer(c, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	trimGoesByCommits(t, c, p)
+}
+
+func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
+	for range 10 {
+		for _, topic := range []string{Events, Receipts, Dead, Tiers()[0].Topic} {
+			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tr, r := trimmer(t, c, DefaultTrimConfig()), reader(t, c)
+	begins := func(topic string) int64 {
+		t.Helper()
+		if err := tr.look(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		starts, err := r.Starts(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return starts[Partition{Topic: topic}]
+	}
+	commitAs(t, c, DispatchGroup, Events, 8)
+	commitAs(t, c, StoreGroup, Events, 5)
+	commitAs(t, c, "leaks", Events, 1)
+	if at := begins(Events); at != 0 {
+		t.Errorf("begins at %d though a group has committed nothing", at)
+	}
+	commitAs(t, c, AlertGroup, Events, 9)
+	if at := begins(Events); at != 5 {
+		t.Errorf("begins at %d, want 5: what is committed last counts", at)
+	}
+	commitAs(t, c, StoreGroup, Events, 10)
+	commitAs(t, c, StoreGroup, Receipts, 10)
+	commitAs(t, c, DispatchGroup, Dead, 10)
+	for topic, want := range map[string]int64{Events: 8, Receipts: 9, Dead: 0} {
+		for range 2 { // again changes nothing
+			if at := begins(topic); at != want {
+				t.Errorf("%s begins at %d, want %d", topic, at, want)
+			}
+		}
+	}
+	if n := testutil.ToFloat64(tr.trimmed.WithLabelValues(Events)); n != 8 {
+		t.Errorf("%v records of events counted", n)
+	}
+	if at := testutil.ToFloat64(tr.last); at < float64(time.Now().Unix()) {
+		t.Errorf("the last look was at %v", at)
+	}
+	tr.deps.Now = func() time.Time { return time.Now().Add(2 * time.Minute) }
+	commitAs(t, c, DispatchGroup, Events, 10)
+	if at := begins(Events); at != 8 {
+		t.Errorf("begins at %d: young records were deleted", at)
+	}
+	tier := Tiers()[0].Topic
+	commitAs(t, c, DispatchGroup, tier, 10)
+	if at := begins(tier); at != 9 {
+		t.Errorf("%s begins at %d: it keeps a minute", tier, at)
+	}
+}
+
+// What is cut off by the rules for age, for the last outcomes, and for an engine that reads its log at start.
+func TestCut(t *testing.T) {
+	at := func(topic string, n int64) map[Partition]int64 { return map[Partition]int64{{Topic: topic}: n} }
+	for _, c := range []struct {
+		name                      string
+		topic                     string
+		done, start, end, young   int64
+		size, bound, want         int64
+		nobody, nothingCutForThis bool
+	}{
+		{name: "young records stay", topic: Events, done: 90, end: 100, young: 40, want: 40},
+		{name: "what is not done stays", topic: Events, done: 30, end: 100, young: 100, want: 30},
+		{name: "the last record stays", topic: Events, done: 100, end: 100, young: 100, want: 99},
+		{name: "no commit", topic: Events, nobody: true, end: 100, young: 100, nothingCutForThis: true},
+		{name: "a commit beyond the end", topic: Events, done: 101, end: 100, young: 100, nothingCutForThis: true},
+		{name: "deleted already", topic: Events, done: 50, start: 50, end: 100, young: 100, nothingCutForThis: true},
+		{name: "the last outcomes stay", topic: Outcomes, done: 2 * keptOutcomes, end: 2 * keptOutcomes, young: 2 * keptOutcomes, want: keptOutcomes},
+		{name: "few outcomes stay", topic: Outcomes, done: 100, end: 100, young: 100, nothingCutForThis: true},
+		{name: "no time was found", topic: Events, done: 100, end: 100, young: trimNotFound, want: 99},
+		{name: "bytes count before age", topic: Events, done: 100, end: 100, young: 0, size: 1000, bound: 250, want: 75},
+		{name: "few bytes", topic: Events, done: 100, end: 100, young: 40, size: 1000, bound: 1 << 30, want: 40},
+		{name: "bytes that are not done", topic: Events, done: 60, end: 100, young: 0, size: 1000, bound: 250, want: 60},
+		{name: "next to no bytes", topic: Events, done: 100, end: 100, young: 0, size: 1000, bound: 1, want: 99},
+	} {
+		tr := &Trimmer{cfg: TrimConfig{MaxBytes: c.bound}}
+		done := at(c.topic, c.done)
+		if c.nobody {
+			done = nil
+		}
+		got := tr.cut(done, at(c.topic, c.start), at(c.topic, c.end), at(c.topic, c.young), at(c.topic, c.size))
+		want := at(c.topic, c.want)
+		if c.nothingCutForThis {
+			want = map[Partition]int64{}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// The bound on bytes is one for all partitions together, by what the engine says that they take.
+func TestTrimKnowsSizes(t *testing.T) {
+	_, c, p := broker(t)
+	for range 100 {
+		for _, topic := range []string{Events, Receipts} {
+			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: make([]byte, 1000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, group := range Groups() {
+		commitAs(t, c, group, Events, 100)
+	}
+	commitAs(t, c, StoreGroup, Receipts, 100)
+	tr, r := trimmer(t, c, TrimConfig{Every: time.Minute, Keep: time.Hour, MaxBytes: 100 * 1000}), reader(t, c)
+	tr.deps.Now = time.Now
+	if err := tr.look(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	starts, err := r.Starts(t.Context(), Events, Receipts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, at := range starts {
+		if at < 50 || at > 60 {
+			t.Errorf("%s begins at %d, want a little over the half", p.Topic, at)
+		}
+	}
+}
+
+// Every topic that a group reads is trimmed, and none that has a time of its own or is the configuration.
+func TestWhatIsTrimmed(t *testing.T) {
+	forEver := map[string]bool{}
+	for _, s := range specs() {
+		for _, r := range s.rules {
+			if r.name == retentionMS && r.want == "-1" {
+				forEver[s.name] = true
+			}
+		}
+	}
+	delete(forEver, Control)
+	delete(forEver, ControlSnapshots)
+	if d := cmp.Diff(slices.Sorted(maps.Keys(forEver)), readTopics()); d != "" {
+		t.Errorf("topics without a limit of time, and what is trimmed: %s", d)
+	}
+}
+
+// One node deletes: the owner, at once when it becomes that and then at every beat.
+func TestTrimmerFollowsItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := trimmer(t, Config{Brokers: []string{"nowhere:1"}, DialFunc: refuse}, DefaultTrimConfig())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- tr.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		looks := func() float64 { synctest.Wait(); return testutil.ToFloat64(tr.failures) }
+		time.Sleep(10 * time.Minute)
+		if n := looks(); n != 0 {
+			t.Errorf("%v looks of a node that is no owner", n)
+		}
+		tr.SetOwner(true)
+		time.Sleep(trimTimeout + time.Second)
+		if n := looks(); n != 1 {
+			t.Errorf("%v looks at once", n)
+		}
+		time.Sleep(3 * time.Minute)
+		if n := looks(); n < 3 {
+			t.Errorf("%v looks of the owner", n)
+		}
+	})
+}
