@@ -24,6 +24,8 @@ func (c client) recoverable(t *testing.T, n int) (endpoint string, dest *sink, m
 		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
 	})
 	c.sendMany(endpoint, n)
+	// A destination that only fails is asked by few at a time.
+	dest.wait(t, n, time.Minute+time.Duration(n)*20*time.Millisecond)
 	eventually(t, time.Minute, func() string {
 		if failed := len(c.list("&status=failed&endpoint_id="+endpoint, 100)); failed < n {
 			return fmt.Sprintf("%d of %d events have failed", failed, n)
