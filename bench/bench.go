@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/bench/floor"
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
 )
@@ -47,6 +48,8 @@ func Helper(ctx context.Context, name string, args []string, stdin io.Reader, st
 		return true, load.Main(ctx, stdin, stdout)
 	case "sink":
 		return true, sink.Main(ctx, args, stdin, stdout, stderr)
+	case "floor-pipe":
+		return true, floor.Main(ctx, args, stdout, stderr)
 	}
 	return false, nil
 }
@@ -63,8 +66,7 @@ type definition struct {
 	defaults func(*options, *flag.FlagSet)
 	run      func(context.Context, *bed) error
 	start    func(context.Context, options) (*relay, error) // nil = startRelay
-	// peers says that it can run against any webhook service.
-	peers bool
+	peers    bool                                           // it can run against any webhook service
 }
 
 type options struct {
@@ -85,6 +87,7 @@ type options struct {
 	tls      bool
 	http2    bool
 
+	deliver            string // URL of the first destination, for what is told by its command line
 	target, key, admin string
 	pids               []int
 	peer               *peer
@@ -208,7 +211,11 @@ func (d definition) command(ctx context.Context, args []string, stdout, stderr i
 	if fs.NArg() > 0 {
 		return MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
 	}
-	if err := o.validate(); err != nil {
+	err = o.validate()
+	if d.start != nil && o.target != "" {
+		err = errors.Join(err, fmt.Errorf("--target: %s measures what it starts itself", d.name))
+	}
+	if err != nil {
 		return MisuseError{err}
 	}
 	r, err := d.measure(ctx, o, stderr)

@@ -47,6 +47,7 @@ func openBed(ctx context.Context, o options, name string, stderr io.Writer, star
 		b.remove = true
 	}
 	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {
+		b.o.deliver = b.sink.url(0, "ok")
 		b.r, err = start(ctx, b.o)
 	}
 	if err != nil {
@@ -298,9 +299,14 @@ func processes(byKind map[string]time.Duration, took time.Duration, events int64
 // ratios of metrics that say how many things went together.
 var ratios = []struct{ name, over, under string }{
 	{"rows a store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
-	{"records a produce request", "relay_stream_produced_records_total", "relay_stream_produce_requests_total"},
-	{"records a fetch", "relay_stream_fetched_records_total", "relay_stream_fetches_total"},
 	{"files synced a barrier", "relay_embedded_kafka_synced_total", "relay_embedded_kafka_barrier_seconds_count"},
+}
+
+// perEvent are metrics of which an event takes a share.
+var perEvent = []struct{ name, under string }{
+	{"events a barrier of events", `relay_embedded_kafka_barrier_seconds_count{topics="durable"}`},
+	{"events a produce request", `relay_embedded_kafka_requests_total{kind="produce"}`},
+	{"events a fetch", `relay_embedded_kafka_requests_total{kind="fetch"}`},
 }
 
 func batches(metrics map[string]float64, events int64) []Batch {
@@ -310,8 +316,10 @@ func batches(metrics map[string]float64, events int64) []Batch {
 			out = append(out, Batch{r.name, metrics[r.over] / metrics[r.under]})
 		}
 	}
-	if n := metrics["relay_embedded_kafka_barrier_seconds_count"]; n > 0 {
-		out = append(out, Batch{"events a barrier", float64(events) / n})
+	for _, r := range perEvent {
+		if metrics[r.under] > 0 {
+			out = append(out, Batch{r.name, float64(events) / metrics[r.under]})
+		}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os/exec"
 	"strings"
 	"time"
@@ -15,7 +16,19 @@ func definitions() []definition {
 		{name: "steady", summary: "events at a rate: how long they take", run: flat, peers: true, defaults: func(o *options, fs *flag.FlagSet) {
 			preset(fs, "rate", "500")
 		}},
+		{name: "floor", summary: "flat on a bare pipeline of the same libraries, in place of the relay: how cheap an event could be", run: bare, start: startFloor},
 	}
+}
+
+// startFloor starts the bare pipeline.
+func startFloor(ctx context.Context, o options) (*relay, error) {
+	admin, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{admin: admin}
+	args := []string{"bench", "floor-pipe", "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync)}
+	return r, r.start(ctx, o.self, args, nil)
 }
 
 // preset is another default for a flag.
@@ -43,6 +56,18 @@ func flat(ctx context.Context, b *bed) error {
 	if b.o.peer != nil {
 		b.o.peer.apply(&p, b.o.size)
 	}
+	if err := b.warm(ctx, p); err != nil {
+		return err
+	}
+	return b.measure(ctx, []post{p}, arriveWithin, nil)
+}
+
+// bare posts to the pipeline of [floor].
+func bare(ctx context.Context, b *bed) error {
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	p := b.post("events", b.r.url+"/in", 0)
 	if err := b.warm(ctx, p); err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ type cost struct {
 	own, engines   time.Duration // CPU of its own processes, and of its engines'
 	byKind         map[string]time.Duration
 	mallocs, bytes float64            // allocations of its own process
-	metrics        map[string]float64 // sums over labels
+	metrics        map[string]float64 // by name and labels, and the sums by name
 }
 
 func (c cost) since(before cost) cost {
@@ -123,9 +123,12 @@ func (r *relay) cost(ctx context.Context) (cost, error) {
 		if at < 0 || strings.HasPrefix(lines.Text(), "#") {
 			continue
 		}
-		name, _, _ := strings.Cut(lines.Text()[:at], "{")
+		full := lines.Text()[:at]
+		name, _, labelled := strings.Cut(full, "{")
 		n, _ := strconv.ParseFloat(lines.Text()[at+1:], 64)
-		c.metrics[name] += n
+		if c.metrics[name] += n; labelled {
+			c.metrics[full] = n
+		}
 	}
 	c.mallocs, c.bytes = c.metrics["go_memstats_mallocs_total"], c.metrics["go_memstats_alloc_bytes_total"]
 	return c, lines.Err()

@@ -1,0 +1,251 @@
+// Package floor is the bare pipeline that a relay cannot beat on the same libraries: net/http in, a record
+// to the embedded broker with its barrier, a consumer, net/http out, one outcome record. There is no
+// store, no configuration, no signature, no lane, no limit, and no retry: an event that the destination does
+// not answer with 2xx is counted as lost by the benchmark.
+//
+// It speaks to the log through pkg/stream, as all of the relay does, so it is the floor of our own wrapper.
+package floor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/eventrelay/relay/pkg/embedded/kafka"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// The shape of the pipeline, as near to the relay's as a figure can be.
+const (
+	partition   = 0   // one endpoint has one partition
+	inFlight    = 256 // requests to the destination at the same time
+	maxBody     = 1 << 20
+	commitEvery = time.Second
+	prefix      = "floor."
+	group       = "floor"
+)
+
+// pipe is the pipeline at work.
+type pipe struct {
+	deliver  string // URL
+	producer *stream.Producer
+	group    *stream.Group
+	client   *http.Client
+	work     chan *stream.Record // unbuffered: what is not delivered yet is not read either
+	log      *slog.Logger
+
+	mu   sync.Mutex // guards what follows
+	base int64      // lowest offset that is not done
+	done map[int64]bool
+}
+
+// Main is the command `relay bench floor-pipe`: it serves until ctx ends.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("relay bench floor-pipe", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	data := flags.String("data", "", "data directory of the broker")
+	deliver := flags.String("deliver", "", "URL of the destination")
+	admin := flags.String("admin", "127.0.0.1:0", "address of metrics and pprof")
+	fsync := flags.Bool("fsync", true, "acknowledge only what is on disk")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector())
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg := kafka.DefaultConfig()
+	cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = *data, *fsync, stream.MaxMessageBytes
+	broker, err := kafka.New(cfg, kafka.Deps{Log: log, Metrics: registry})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var ended error
+	run, stop := context.WithCancel(context.WithoutCancel(ctx)) // the broker goes last
+	wg.Go(func() { ended = broker.Run(run); cancel() })
+	defer stop()
+	select {
+	case <-broker.Ready():
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), ended)
+	}
+	if err := serveAdmin(ctx, *admin, registry, &wg); err != nil {
+		return err
+	}
+	return serve(ctx, broker, *deliver, log, stdout)
+}
+
+// serve runs the pipeline on a broker that is ready.
+func serve(ctx context.Context, broker *kafka.Server, deliver string, log *slog.Logger, stdout io.Writer) error {
+	cfg := stream.Config{Brokers: []string{broker.Addr()}, Prefix: prefix, DialFunc: broker.DialContext, Log: log}
+	if _, err := stream.Migrate(ctx, cfg, 1, 1); err != nil {
+		return err
+	}
+	producer, err := stream.NewProducer(cfg, "floor")
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	g, err := stream.NewGroup(cfg, stream.GroupConfig{Name: group, Topics: []string{stream.Events}})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	transport := &http.Transport{MaxIdleConns: inFlight, MaxIdleConnsPerHost: inFlight, MaxConnsPerHost: inFlight, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	p := &pipe{
+		deliver: deliver, producer: producer, group: g, client: &http.Client{Transport: transport, Timeout: 15 * time.Second},
+		work: make(chan *stream.Record), log: log, done: map[int64]bool{},
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(p.accept), ReadHeaderTimeout: time.Minute}
+	closing := context.AfterFunc(ctx, func() { server.Close() })
+	defer closing()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range inFlight {
+		wg.Go(func() { p.deliverAll(ctx) })
+	}
+	wg.Go(func() { p.consume(ctx) })
+	wg.Go(func() { p.commit(ctx) })
+	fmt.Fprintf(stdout, "floor is ready at http://%s\n", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// accept answers when the event is durable.
+func (p *pipe) accept(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	durable := make(chan error, 1)
+	p.producer.Produce(stream.Events, partition, &stream.Record{Value: body}, func(_ *stream.Record, err error) { durable <- err })
+	if err := <-durable; err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func (p *pipe) consume(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := p.group.Poll(ctx, func(_ stream.Partition, records []*stream.Record) {
+			for _, r := range records {
+				select {
+				case p.work <- r:
+				case <-ctx.Done():
+				}
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("poll", "error", err)
+		}
+	}
+}
+
+// deliverAll is one of the workers.
+func (p *pipe) deliverAll(ctx context.Context) {
+	for {
+		select {
+		case r := <-p.work:
+			p.attempt(ctx, r)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *pipe) attempt(ctx context.Context, r *stream.Record) {
+	status := 0
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.deliver, bytes.NewReader(r.Value))
+	if err == nil {
+		req.Header.Set("Content-Type", "application/json")
+		var resp *http.Response
+		if resp, err = p.client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+			resp.Body.Close()
+			status = resp.StatusCode
+		}
+	}
+	outcome := &stream.Record{Value: fmt.Appendf(nil, `{"offset":%d,"status":%d,"at":%d}`, r.Offset, status, time.Now().UnixNano())}
+	p.producer.Produce(stream.Outcomes, partition, outcome, func(_ *stream.Record, err error) {
+		if err == nil {
+			p.finish(r.Offset)
+		}
+	})
+}
+
+// finish moves the lowest offset that is not done.
+func (p *pipe) finish(offset int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done[offset] = true
+	for p.done[p.base] {
+		delete(p.done, p.base)
+		p.base++
+	}
+}
+
+func (p *pipe) commit(ctx context.Context) {
+	tick := time.NewTicker(commitEvery)
+	defer tick.Stop()
+	for last := int64(0); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		p.mu.Lock()
+		base := p.base
+		p.mu.Unlock()
+		if base == last {
+			continue
+		}
+		mark := map[stream.Partition]stream.Mark{{Topic: stream.Events, Index: partition}: {Offset: base, LeaderEpoch: -1}}
+		if err := p.group.Commit(ctx, mark); err == nil {
+			last = base
+		} else if ctx.Err() == nil {
+			p.log.Warn("commit", "error", err)
+		}
+	}
+}
+
+// serveAdmin serves what the benchmark reads: metrics and CPU profiles.
+func serveAdmin(ctx context.Context, address string, registry *prometheus.Registry, wg *sync.WaitGroup) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	context.AfterFunc(ctx, func() { server.Close() })
+	wg.Go(func() { _ = server.Serve(l) })
+	return nil
+}
