@@ -19,7 +19,7 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	name := args[0]
 	if name == "help" || name == "-h" || name == "--help" {
 		fmt.Fprint(stdout, "relay bench measures a relay on this machine.\n\nUsage: relay bench <scenario> [flags]\n\n")
-		for _, s := range bench.Scenarios() {
+		for _, s := range scenarios() {
 			fmt.Fprintf(stdout, "  %-10s %s\n", s.Name, s.Summary)
 		}
 		fmt.Fprint(stdout, "\nrelay bench <scenario> --help lists the flags of a scenario.\n")
@@ -28,7 +28,7 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if known, err := bench.Helper(ctx, name, args[1:], os.Stdin, stdout, stderr); known {
 		return err
 	}
-	for _, s := range bench.Scenarios() {
+	for _, s := range scenarios() {
 		if s.Name != name {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/bench"
 	"github.com/eventrelay/relay/command"
 )
 
@@ -16,7 +15,7 @@ func TestBenchCommand(t *testing.T) {
 		code = run(t.Context(), append([]string{"bench"}, args...), func(string) string { return "" }, &o, &e)
 		return o.String(), e.String(), code
 	}
-	if out, _, code := run("help"); code != command.ExitDone || strings.Count(out, "\n  ") != len(bench.Scenarios()) {
+	if out, _, code := run("help"); code != command.ExitDone || strings.Count(out, "\n  ") != len(scenarios()) {
 		t.Errorf("help: %d\n%s", code, out)
 	}
 	if _, fault, code := run(); code != command.ExitMisused || !strings.Contains(fault, "which scenario?") {
@@ -25,7 +24,7 @@ func TestBenchCommand(t *testing.T) {
 	if _, fault, code := run("nothing"); code != command.ExitMisused || !strings.Contains(fault, `unknown scenario "nothing"`) {
 		t.Errorf("unknown scenario: %d\n%s", code, fault)
 	}
-	for _, s := range bench.Scenarios() {
+	for _, s := range scenarios() {
 		if _, fault, code := run(s.Name, "--help"); code != command.ExitDone || !strings.Contains(fault, "Usage of relay bench "+s.Name) {
 			t.Errorf("%s --help: %d\n%s", s.Name, code, fault)
 		}

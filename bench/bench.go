@@ -38,7 +38,7 @@ func Scenarios() []Scenario {
 	for _, d := range definitions() {
 		out = append(out, Scenario{d.name, d.summary, d.command})
 	}
-	return out
+	return append(out, Scenario{"read", "lists, single reads and usage on a store that fill has filled", read})
 }
 
 // Helper runs the process that a scenario starts besides the relay; false = there is none of this name.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -181,7 +183,7 @@ func (w *Writer) count(ctx context.Context, hours []time.Time) (left []time.Time
 		for n < len(left) && n < countedAtOnce && left[n].Equal(left[n-1].Add(time.Hour)) {
 			n++
 		}
-		if err := w.countRange(ctx, left[0], left[n-1].Add(time.Hour)); err != nil {
+		if err := countRange(ctx, w.conn, left[0], left[n-1].Add(time.Hour)); err != nil {
 			return left, err
 		}
 		left = left[n:]
@@ -190,13 +192,13 @@ func (w *Writer) count(ctx context.Context, hours []time.Time) (left []time.Time
 }
 
 // countRange counts every hour of [from, to). The version of a row is its count; see above.
-func (w *Writer) countRange(ctx context.Context, from, to time.Time) error {
+func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	q := new(query).add("INSERT INTO usage_hour (account, t, endpoint, received, sent, findings, bytes, ver) SELECT account, " + hourColumns + ", count() FROM events FINAL")
 	q.add(" WHERE billed = 1 AND ts >= ", from).add(" AND ts < ", to).add(" AND id >= ", id.Lowest(from)).add(" AND id < ", id.Lowest(to))
 	q.add(" GROUP BY account, hour, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
-	if err := w.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
 		return fmt.Errorf("count usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
 	}
 	return nil

@@ -60,6 +60,10 @@ type tables struct {
 	audit      *table[*auditRow]
 }
 
+func newTables() tables {
+	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable()}
+}
+
 // maxFetchWait bounds how long the first fetch after an assignment keeps partitions waiting whose offsets
 // were known a moment later: until it is over nothing of them is read.
 const maxFetchWait = 250 * time.Millisecond
@@ -82,7 +86,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	}
 	return &Writer{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
-		tables:  tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable()},
+		tables:  newTables(),
 		pos:     newPositions(),
 		dirty:   newDirtyHours(),
 		filling: newBatch(), connected: make(chan struct{}),

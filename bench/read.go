@@ -1,0 +1,311 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// readOptions are those of the scenario read.
+type readOptions struct {
+	dir      string
+	requests int
+	limit    time.Duration
+	write    int
+	deep     int
+	only     string
+}
+
+// read measures reads of a store that relay bench fill has filled.
+func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var o readOptions
+	flags := flag.NewFlagSet("relay bench read", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.dir, "data-dir", "", "data directory that relay bench fill has filled")
+	flags.IntVar(&o.requests, "requests", 100, "requests of each kind, one after the other")
+	flags.DurationVar(&o.limit, "limit", 20*time.Second, "longest time for the requests of one kind; those that were made count")
+	flags.IntVar(&o.write, "write", 1_000, "events a second that are sent meanwhile, through the batch route; 0 = none")
+	flags.IntVar(&o.deep, "deep", 500, "the page that is meant by deep")
+	flags.StringVar(&o.only, "only", "", "measure only kinds whose name contains this")
+	if err := flags.Parse(args); err != nil {
+		return MisuseError{err}
+	}
+	switch {
+	case o.dir == "":
+		return MisuseError{errors.New("relay bench read: give --data-dir, which relay bench fill has filled")}
+	case o.requests < 1 || o.write < 0 || o.deep < 1:
+		return MisuseError{errors.New("relay bench read: --requests and --deep must be positive, --write not negative")}
+	}
+	if _, err := os.Stat(o.dir); err != nil {
+		return MisuseError{fmt.Errorf("relay bench read: %w", err)}
+	}
+	r, err := startRelay(ctx, options{relay: own, dir: o.dir, fsync: true})
+	if err != nil {
+		return err
+	}
+	defer r.stop()
+	m := &reading{o: o, relay: r, stdout: stdout}
+	return m.run(ctx)
+}
+
+// reading is one run of the scenario.
+type reading struct {
+	o      readOptions
+	relay  *relay
+	stdout io.Writer
+
+	endpoints []FillEndpoint
+	events    int64     // of this month
+	old       []string  // ids of events of any age
+	ago       time.Time // far back
+	results   []kindResult
+}
+
+// request is one kind of read.
+type request struct {
+	name   string
+	budget time.Duration
+	// path is that of the nth request.
+	path func(n int) string
+}
+
+// kindResult is what one kind took. Times are in milliseconds.
+type kindResult struct {
+	Name     string  `json:"name"`
+	Requests int     `json:"requests"`
+	P50      float64 `json:"p50_ms"`
+	P99      float64 `json:"p99_ms"`
+	Max      float64 `json:"max_ms"`
+	Budget   float64 `json:"budget_ms"`
+	CPU      float64 `json:"cpu_ms"` // of the relay and its engines, a request; what is written meanwhile included
+	Rows     int     `json:"rows"`   // of the last answer
+}
+
+// Budgets of kinds of reads, for the 99th percentile.
+const (
+	pageBudget      = 60 * time.Millisecond
+	singleBudget    = 30 * time.Millisecond
+	usageBudget     = 50 * time.Millisecond
+	selectionBudget = 2 * time.Second
+)
+
+func (m *reading) run(ctx context.Context) (err error) {
+	if err := m.lookAround(ctx); err != nil {
+		return err
+	}
+	writes, err := m.startWrites(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, writes.stop()) }()
+	fmt.Fprintf(m.stdout, "%d events this month; %d events a second are written meanwhile; %d requests of each kind\n", m.events, m.o.write, m.o.requests)
+	fmt.Fprintf(m.stdout, "%-42s %8s %9s %9s %9s %9s %9s\n", "", "requests", "p50 ms", "p99 ms", "max ms", "CPU ms", "budget")
+	for _, k := range m.kinds() {
+		if !strings.Contains(k.name, m.o.only) {
+			continue
+		}
+		if err := m.measure(ctx, k); err != nil {
+			return fmt.Errorf("%s: %w", k.name, err)
+		}
+	}
+	if err := m.measureDeep(ctx); err != nil {
+		return fmt.Errorf("deep paging: %w", err)
+	}
+	if err := m.measureRecovery(ctx); err != nil {
+		return fmt.Errorf("recovery: %w", err)
+	}
+	sent, late := writes.figures()
+	fmt.Fprintf(m.stdout, "%.0f events a second were written (%d refused)\n", sent, late)
+	line, err := json.Marshal(object{"scenario": "read", "events_this_month": m.events, "write": m.o.write, "written": sent, "kinds": m.results})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(m.stdout, "%s\n", line)
+	return nil
+}
+
+// lookAround finds out what there is to read.
+func (m *reading) lookAround(ctx context.Context) (err error) {
+	if m.endpoints, err = m.relay.filled(ctx); err != nil {
+		return err
+	}
+	if len(m.endpoints) < 2 {
+		return errors.New("there are no endpoints of a fill; run relay bench fill on this data directory first")
+	}
+	var use struct {
+		Events struct{ Total int64 }
+	}
+	if err := m.relay.call(ctx, http.MethodGet, "/v1/usage", nil, &use); err != nil {
+		return err
+	}
+	m.events = use.Events.Total
+	for days := range 25 {
+		until := time.Now().AddDate(0, 0, -days)
+		rows, _, err := m.page(ctx, "limit=100&until="+url.QueryEscape(until.UTC().Format(time.RFC3339)))
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			m.old, m.ago = append(m.old, rows...), until.AddDate(0, 0, -1)
+		}
+	}
+	if len(m.old) == 0 {
+		return errors.New("the store has no events; run relay bench fill on this data directory first")
+	}
+	return nil
+}
+
+// page reads a page of the list of events and returns the ids of its rows.
+func (m *reading) page(ctx context.Context, query string) (ids []string, next string, err error) {
+	var page struct {
+		Data []struct{ ID string }
+		Next string `json:"next_cursor"`
+	}
+	err = m.relay.call(ctx, http.MethodGet, "/v1/events?"+query, nil, &page)
+	for _, x := range page.Data {
+		ids = append(ids, x.ID)
+	}
+	return ids, page.Next, err
+}
+
+// kinds are all reads whose requests do not depend on each other.
+func (m *reading) kinds() []request {
+	busy, rare := m.endpoints[0], m.endpoints[len(m.endpoints)-1]
+	ago := url.QueryEscape(m.ago.UTC().Format(time.RFC3339))
+	list := func(name, query string) request {
+		return request{name, pageBudget, func(int) string { return "/v1/events?" + query }}
+	}
+	all := []request{
+		list("newest", ""),
+		list("endpoint, busy", "endpoint_id="+busy.ID),
+		list("endpoint, rare", "endpoint_id="+rare.ID),
+		list("endpoints, two rare", "endpoint_id="+rare.ID+","+m.endpoints[len(m.endpoints)-2].ID),
+	}
+	for _, status := range []string{"delivered", "failed", "retrying", "pending", "skipped", "rejected"} {
+		all = append(all, list("status "+status, "status="+status))
+	}
+	return append(all,
+		list("type, common", "type=order.paid"), list("type, by prefix", "type=invoice.*"), list("type, rare", "type=account.closed"),
+		list("source api", "source=api"), list("processing failed", "processing=failed"), list("processing missing", "processing=missing"),
+		list("destination, rare", "destination_id="+rare.Destinations[0]),
+		list("far back", "until="+ago), list("far back, endpoint rare", "until="+ago+"&endpoint_id="+rare.ID),
+		list("far back, failed", "until="+ago+"&status=failed"), list("far back, pending", "until="+ago+"&status=pending"),
+		list("endpoint busy, failed", "status=failed&endpoint_id="+busy.ID), list("endpoint rare, failed", "status=failed&endpoint_id="+rare.ID),
+		list("endpoint rare, pending", "status=pending&endpoint_id="+rare.ID), list("endpoint busy, delivered", "status=delivered&endpoint_id="+busy.ID),
+		list("endpoint busy, type rare", "type=account.closed&endpoint_id="+busy.ID), list("failed, type rare", "status=failed&type=account.closed"),
+		request{"single event", singleBudget, func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] }},
+		request{"attempts of an event", singleBudget, func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] + "/attempts" }},
+		request{"usage", usageBudget, func(int) string { return "/v1/usage" }},
+	)
+}
+
+// warmUps are the requests of a kind that do not count.
+const warmUps = 3
+
+// measure makes the requests of one kind.
+func (m *reading) measure(ctx context.Context, k request) error {
+	var took []time.Duration
+	rows := 0
+	began, before := time.Now(), m.relay.spent()
+	for n := -warmUps; n < m.o.requests && (time.Since(began) < m.o.limit || len(took) == 0); n++ {
+		if n == 0 {
+			before = m.relay.spent()
+		}
+		var answer struct{ Data []json.RawMessage }
+		start := time.Now()
+		if err := m.relay.call(ctx, http.MethodGet, k.path(n+warmUps), nil, &answer); err != nil {
+			return err
+		}
+		if rows = len(answer.Data); n >= 0 || time.Since(began) > m.o.limit {
+			took = append(took, time.Since(start))
+		}
+	}
+	m.add(k.name, k.budget, took, rows, m.relay.spent()-before)
+	return nil
+}
+
+func (m *reading) add(name string, budget time.Duration, took []time.Duration, rows int, cpu time.Duration) {
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Round(100*time.Microsecond).Microseconds()) / 1000 }
+	at := func(q float64) float64 { return ms(took[min(int(q*float64(len(took))), len(took)-1)]) }
+	r := kindResult{name, len(took), at(0.5), at(0.99), at(1), ms(budget), ms(cpu / time.Duration(len(took))), rows}
+	m.results = append(m.results, r)
+	mark := ""
+	if r.P99 > r.Budget {
+		mark = "  over"
+	}
+	fmt.Fprintf(m.stdout, "%-42s %8d %9.1f %9.1f %9.1f %9.1f %9.0f%s\n", fmt.Sprintf("%s (%d rows)", name, rows), r.Requests, r.P50, r.P99, r.Max, r.CPU, r.Budget, mark)
+}
+
+// spent is the CPU that the relay and its engines have used so far, in steps of 10 ms.
+func (r *relay) spent() time.Duration { return cpu(withChildren(r.pids...)) }
+
+// measureDeep goes through the newest pages one by one, then reads the last of them again and again.
+func (m *reading) measureDeep(ctx context.Context) error {
+	if !strings.Contains("deep paging", m.o.only) {
+		return nil
+	}
+	var took []time.Duration
+	cursor, rows, before := "", 0, m.relay.spent()
+	for range m.o.deep {
+		start := time.Now()
+		ids, next, err := m.page(ctx, "cursor="+url.QueryEscape(cursor))
+		if err != nil {
+			return err
+		}
+		took, rows = append(took, time.Since(start)), len(ids)
+		if next == "" {
+			break
+		}
+		cursor = next
+	}
+	m.add(fmt.Sprintf("deep paging, pages 1 to %d", len(took)), pageBudget, took, rows, m.relay.spent()-before)
+	return m.measure(ctx, request{fmt.Sprintf("deep paging, page %d", len(took)+1), pageBudget, func(int) string { return "/v1/events?cursor=" + url.QueryEscape(cursor) }})
+}
+
+// recoveries is how often a recovery job is prepared.
+const recoveries = 5
+
+// measureRecovery prepares recovery jobs for the endpoint that had an outage, and cancels them.
+func (m *reading) measureRecovery(ctx context.Context) error {
+	if !strings.Contains("recovery selection", m.o.only) {
+		return nil
+	}
+	var took []time.Duration
+	total, before := 0, m.relay.spent()
+	for range recoveries {
+		var job struct {
+			ID, State string
+			Total     int
+		}
+		since := time.Now().AddDate(0, 0, -29).UTC().Format(time.RFC3339)
+		start := time.Now()
+		err := m.relay.call(ctx, http.MethodPost, "/v1/recoveries", object{"endpoint_id": m.endpoints[1].ID, "since": since, "rate_per_second": 1}, &job)
+		for poll := time.NewTicker(20 * time.Millisecond); err == nil && job.State == "preparing"; {
+			<-poll.C
+			err = m.relay.call(ctx, http.MethodGet, "/v1/recoveries/"+job.ID, nil, &job)
+		}
+		if err != nil {
+			return err
+		}
+		took, total = append(took, time.Since(start)), job.Total
+		if err := m.relay.call(ctx, http.MethodPost, "/v1/recoveries/"+job.ID, object{"action": "cancel"}, nil); err != nil {
+			return err
+		}
+	}
+	m.add("recovery selection", selectionBudget, took, total, m.relay.spent()-before)
+	return nil
+}

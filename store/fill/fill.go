@@ -1,0 +1,200 @@
+// Package fill fills the store with events that look like those of a busy service, many millions of them, so that
+// reads can be measured at their size.
+//
+// In: a number of events, days and endpoints. Out: rows in ClickHouse, written through store.Bulk, which has the
+// columns of the writer, day after day from the oldest on. The same configuration and seed give the same events but
+// for the random part of their ids. It knows nothing of the log: what it wrote cannot be delivered again by a
+// retry, only by a replay or a recovery job.
+//
+// Run makes the rows of the next insert while the last one is written; it holds the rows of two inserts.
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/store"
+)
+
+// Config says what to fill the store with.
+type Config struct {
+	// Account is the account that all events belong to.
+	Account string
+	// Endpoints are named from the busiest to the rarest: the nth gets about 1/n of the events of the first.
+	Endpoints []Endpoint
+	// Events is the number of events.
+	Events int
+	// Days is how far back they go; the newest is a few seconds old.
+	Days int
+	// Batch is the number of events of one insert; 0 = 50,000.
+	Batch int
+	// Partitions is the number of partitions of the topics; 0 = 4, as in dev.
+	Partitions int
+	// Outage is the number of events of the second endpoint, one after the other, that failed for good a few days ago:
+	// what a recovery job selects. They are among Events, of which they may be half.
+	Outage int
+	// Merge merges the parts of every partition when all is written.
+	Merge bool
+	// Seed changes what happens to the events.
+	Seed uint64
+}
+
+// Endpoint is one that events come to.
+type Endpoint struct {
+	ID    string
+	Dests []Destination
+}
+
+// Destination is where an endpoint delivers to.
+type Destination struct{ ID, URL string }
+
+// Limits of a configuration.
+const (
+	defaultBatch, mostBatch = 50_000, 100_000
+	defaultPartitions       = 4
+	mostEvents, mostDays    = 1_000_000_000, 366
+)
+
+func (c Config) withDefaults() Config {
+	if c.Batch == 0 {
+		c.Batch = defaultBatch
+	}
+	if c.Partitions == 0 {
+		c.Partitions = defaultPartitions
+	}
+	return c
+}
+
+// Validate reports all faults at once.
+func (c Config) Validate() error {
+	between := func(name string, n, most int) error {
+		if n < 1 || n > most {
+			return fmt.Errorf("fill: %s must be 1 to %d, not %d", name, most, n)
+		}
+		return nil
+	}
+	err := errors.Join(between("events", c.Events, mostEvents), between("days", c.Days, mostDays), between("batch", c.Batch, mostBatch),
+		between("partitions", c.Partitions, 4096), between("endpoints", len(c.Endpoints), 1_000_000))
+	if c.Outage < 0 || c.Outage > c.Events/2 {
+		err = errors.Join(err, fmt.Errorf("fill: outage must be 0 to half of the events, not %d", c.Outage))
+	}
+	if c.Account == "" {
+		err = errors.Join(err, errors.New("fill: account is missing"))
+	}
+	for _, e := range c.Endpoints {
+		if e.ID == "" || len(e.Dests) == 0 {
+			return errors.Join(err, fmt.Errorf("fill: endpoint %q has no id or no destination", e.ID))
+		}
+	}
+	return err
+}
+
+// Progress is how far Run is.
+type Progress struct {
+	Events, Of int
+	Took       time.Duration
+	Step       string // what it does now
+}
+
+// Left is how long writing the rest will take at the speed so far.
+func (p Progress) Left() time.Duration {
+	if p.Events == 0 {
+		return 0
+	}
+	return time.Duration(float64(p.Took) * float64(p.Of-p.Events) / float64(p.Events))
+}
+
+// Result is what Run has written.
+type Result struct {
+	Events, Deliveries, Attempts, Receipts int
+	From, To                               time.Time
+	Wrote, Counted, Merged                 time.Duration // of writing, of counting the usage, of merging
+	Tables                                 []store.TableSize
+}
+
+// Run writes the events into the store of a URL, whose tables exist. told hears of every insert.
+func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Result, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return r, err
+	}
+	bulk, err := store.NewBulk(url)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, bulk.Close()) }()
+	began := time.Now()
+	w := newWorld(cfg, began.UTC())
+	r.From, r.To = w.from, w.to
+	if err := write(ctx, bulk, w, cfg, &r, told); err != nil {
+		return r, err
+	}
+	r.Wrote = time.Since(began)
+	said := func(step string) {
+		told(Progress{Events: r.Events, Of: cfg.Events, Took: time.Since(began), Step: step})
+	}
+	said("counting the usage of each hour")
+	counting := time.Now()
+	if err := bulk.CountHours(ctx, w.from, w.to); err != nil {
+		return r, err
+	}
+	r.Counted = time.Since(counting)
+	if cfg.Merge {
+		said("merging")
+		merging := time.Now()
+		if err := bulk.Merge(ctx); err != nil {
+			return r, err
+		}
+		r.Merged = time.Since(merging)
+	}
+	r.Tables, err = bulk.Sizes(ctx)
+	return r, err
+}
+
+// write makes one batch while the last one is inserted.
+func write(ctx context.Context, bulk *store.Bulk, w *world, cfg Config, r *Result, told func(Progress)) error {
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	made := make(chan *rows) // the one that waits, and the one that is made
+	free := make(chan *rows, 2)
+	free <- new(rows)
+	free <- new(rows)
+	g.Go(func() error {
+		defer close(made)
+		for {
+			var b *rows
+			select {
+			case b = <-free:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if !w.next(b, cfg.Batch) {
+				return nil
+			}
+			select {
+			case made <- b:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	g.Go(func() error {
+		for b := range made {
+			if err := bulk.Insert(ctx, b.BulkRows); err != nil {
+				return err
+			}
+			r.Events += len(b.Events)
+			r.Deliveries += len(b.Outcomes)
+			r.Attempts += b.attempts
+			r.Receipts += len(b.Receipts)
+			told(Progress{Events: r.Events, Of: cfg.Events, Took: time.Since(began), Step: "writing"})
+			free <- b
+		}
+		return ctx.Err()
+	})
+	return g.Wait()
+}

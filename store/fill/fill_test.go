@@ -1,0 +1,191 @@
+package fill_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/fill"
+)
+
+var address string // of the engine; set once by TestMain
+
+func TestMain(m *testing.M) {
+	os.Exit(testkit.ClickHouse(func(a string) int {
+		address = a
+		return m.Run()
+	}))
+}
+
+const events, outage, days = 20_000, 1_000, 4
+
+// filled is a database of a test's own with a fill in it.
+func filled(t *testing.T) (driver.Conn, fill.Result) {
+	t.Helper()
+	url := "http://" + address + "/f" + strings.ToLower(id.Random("")[:16])
+	if err := store.Migrate(t.Context(), url, 30); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	r, err := fill.Run(t.Context(), url, config(), func(p fill.Progress) { told = max(told, p.Events) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told != events || r.Events != events {
+		t.Errorf("told of %d events, wrote %d, want %d", told, r.Events, events)
+	}
+	opts, err := clickhouse.ParseDSN(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn, r
+}
+
+func config() fill.Config {
+	cfg := fill.Config{Account: "acc_1", Events: events, Days: days, Outage: outage, Batch: 3_000, Merge: true}
+	for i := range 50 {
+		e := fill.Endpoint{ID: fmt.Sprintf("ep_%d", i), Dests: []fill.Destination{{ID: fmt.Sprintf("dst_%d", i), URL: "https://example.com/h"}}}
+		if i%5 == 1 {
+			e.Dests = append(e.Dests, fill.Destination{ID: fmt.Sprintf("dst_%d_b", i), URL: "https://example.com/b"})
+		}
+		cfg.Endpoints = append(cfg.Endpoints, e)
+	}
+	return cfg
+}
+
+// TestFill looks at what a fill has left in the store: as much of everything as a busy service would have.
+func TestFill(t *testing.T) {
+	conn, r := filled(t)
+	number := func(statement string) (n float64) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), "SELECT toFloat64("+statement+")").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	between := func(what, statement string, least, most float64) {
+		t.Helper()
+		if n := number(statement); n < least || n > most {
+			t.Errorf("%s: %v, want %v to %v", what, n, least, most)
+		}
+	}
+	exactly := func(what, statement string, want float64) {
+		t.Helper()
+		between(what, statement, want, want)
+	}
+	exactly("events", "(SELECT uniqExact(id) FROM events)", events)
+	exactly("events by endpoint", "(SELECT count() FROM events_by_endpoint FINAL)", events)
+	exactly("attempts", "(SELECT count() FROM attempts FINAL)", float64(r.Attempts))
+	between("mean size", "(SELECT avg(size) FROM events)", 1_150, 1_500)
+	between("smallest", "(SELECT min(size) FROM events)", 200, 400)
+	between("largest", "(SELECT max(size) FROM events)", 20_000, 64<<10)
+	between("rows an event", fmt.Sprintf("%d", (2*r.Events+r.Deliveries+r.Attempts+r.Receipts)/(r.Events/10)), 35, 60)
+	share := func(status string) string {
+		return fmt.Sprintf("(SELECT 100 * uniqExactIf(id, status = '%s' AND endpoint != 'ep_1') / %d FROM deliveries FINAL)", status, events-outage)
+	}
+	between("failed, %", share("failed"), 0.6, 1.4)
+	between("retrying, %", share("retrying"), 0.1, 0.6)
+	between("delivered, %", share("delivered"), 70, 99)
+	between("rejected, %", fmt.Sprintf("(SELECT 100 * count() / %d FROM events WHERE verdict = 'rejected')", events), 0.4, 1.2)
+	between("outage", "(SELECT uniqExact(id) FROM deliveries FINAL WHERE status = 'failed' AND endpoint = 'ep_1')", outage*0.95, outage*1.1)
+	between("troubled", "(SELECT count() FROM delivery_trouble FINAL WHERE (id, dest) NOT IN (SELECT id, dest FROM deliveries FINAL WHERE status != 'delivered'))", 100, 1_000)
+	between("receipts", "(SELECT count() FROM receipts FINAL)", 500, 2_000)
+	between("replayed", "(SELECT count() FROM run_deliveries FINAL)", 10, 200)
+	between("at work", "(SELECT countIf(notEmpty(dests) AND id NOT IN (SELECT id FROM deliveries)) FROM events)", 30, 50)
+	exactly("hours", "(SELECT sum(received + sent) FROM usage_hour FINAL)", number("(SELECT count() FROM events WHERE billed = 1)"))
+	between("busiest / tenth", "(SELECT countIf(endpoint = 'ep_0') / countIf(endpoint = 'ep_9') FROM events)", 6, 15)
+	exactly("endpoints", "(SELECT uniqExact(endpoint) FROM events)", 50)
+	between("seconds since the newest", "(SELECT dateDiff('second', max(ts), now64(3)) FROM events)", 0, 300)
+	exactly("whole days", "(SELECT uniqExact(toDate(ts)) FROM events)", days+1)
+	exactly("parts a day", "(SELECT max(c) FROM (SELECT count() AS c FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' GROUP BY partition))", 1)
+}
+
+// TestBodies reads every body as JSON.
+func TestBodies(t *testing.T) {
+	conn, _ := filled(t)
+	rows, err := conn.Query(t.Context(), "SELECT type, body, headers FROM events ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	seen := 0
+	for rows.Next() {
+		var kind, body, headers string
+		var is struct {
+			ID, Type string
+			Number   *int
+		}
+		if err := rows.Scan(&kind, &body, &headers); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(body), &is); err != nil || is.Type != kind || is.Number == nil || *is.Number != seen || len(is.ID) != 12 {
+			t.Fatalf("event %d of type %s: %v\n%.400s", seen, kind, err, body)
+		}
+		if want := fmt.Sprintf("Content-Length: %d\n", len(body)); !strings.Contains(headers, want) {
+			t.Fatalf("headers without %q:\n%s", want, headers)
+		}
+		seen++
+	}
+	if err := rows.Err(); err != nil || seen != events {
+		t.Fatalf("%d events: %v", seen, err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*fill.Config){
+		"events must be":          func(c *fill.Config) { c.Events = 0 },
+		"days must be":            func(c *fill.Config) { c.Days = 400 },
+		"batch must be":           func(c *fill.Config) { c.Batch = 1_000_000 },
+		"partitions must be":      func(c *fill.Config) { c.Partitions = -1 },
+		"endpoints must be":       func(c *fill.Config) { c.Endpoints = nil },
+		"outage must be":          func(c *fill.Config) { c.Outage = c.Events },
+		"account is missing":      func(c *fill.Config) { c.Account = "" },
+		"has no id or no destina": func(c *fill.Config) { c.Endpoints[0].Dests = nil },
+	} {
+		cfg := config()
+		change(&cfg)
+		if _, err := fill.Run(t.Context(), "http://127.0.0.1:1/relay", cfg, func(fill.Progress) {}); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestStop ends a fill in the middle.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	url := "http://" + address + "/s" + strings.ToLower(id.Random("")[:16])
+	if err := store.Migrate(t.Context(), url, 30); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := fill.Run(ctx, url, config(), func(fill.Progress) { cancel() }); err == nil {
+		t.Error("it went on to its end")
+	}
+}
+
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	if left := (fill.Progress{Events: 25, Of: 100, Took: time.Second}).Left(); left != 3*time.Second {
+		t.Error(left)
+	}
+	if left := (fill.Progress{Of: 100}).Left(); left != 0 {
+		t.Error(left)
+	}
+}
