@@ -43,7 +43,7 @@ type Settings struct {
 	KafkaSASL        string   `flag:"kafka-sasl" secret:"yes" help:"mechanism:user:password (plain, scram-sha-256, scram-sha-512)"`
 	KafkaTLS         string   `flag:"kafka-tls" help:"system, or the path of a CA file; empty = no TLS"`
 	RedisURL         string   `flag:"redis-url" secret:"yes" help:"redis://, rediss:// or unix:// of the limiter store; empty = each node limits for itself, and nothing is deduplicated"`
-	ClickHouseURL    string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database; required by serve"`
+	ClickHouseURL    string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database, one for each shard by commas; required by serve"`
 	MasterKeys       string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
 	BootstrapKey     string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
 	BootstrapReadKey string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`

@@ -68,12 +68,8 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	auditFilters(s, &q)
 	// Without FINAL, which would read all of it: rows of one id are neighbours, and the newest of them comes first.
 	s.add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
-	err := r.each(ctx, s, func(rows driver.Rows) error {
-		e, err := scanAudit(rows)
-		page.Rows = append(page.Rows, e)
-		return err
-	})
-	if err != nil {
+	var err error
+	if page.Rows, err = merged(ctx, r, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
 		return audit.Page{}, err
 	}
 	if len(page.Rows) > q.Limit {
@@ -143,7 +139,9 @@ func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.
 		var ip [16]byte
 		err := rows.Scan(&key, &u.At, &u.Node, &ip)
 		u.RemoteIP = address(ip)
-		uses[key] = u
+		if u.At.After(uses[key].At) { // every shard has its own last use
+			uses[key] = u
+		}
 		return err
 	})
 	return uses, err

@@ -129,7 +129,31 @@ func (b *batch) drop(gone map[*place]bool) {
 	})
 }
 
-func keep[R row](rows []R, gone map[*place]bool) []R {
+// split gives each shard its part of the rows. The parts know nothing of offsets.
+func (b *batch) split(shards int) []*batch {
+	if shards == 1 {
+		return []*batch{b}
+	}
+	parts := make([]*batch, shards)
+	for i := range parts {
+		parts[i] = &batch{
+			events: part(b.events, i, shards), deliveries: part(b.deliveries, i, shards), attempts: part(b.attempts, i, shards),
+			receipts: part(b.receipts, i, shards), audit: part(b.audit, i, shards),
+		}
+	}
+	return parts
+}
+
+func part[R row](rows []R, shard, shards int) (mine []R) {
+	for _, r := range rows {
+		if shardOf(r.about(), shards) == shard {
+			mine = append(mine, r)
+		}
+	}
+	return mine
+}
+
+func keep[R interface{ origin() source }](rows []R, gone map[*place]bool) []R {
 	return slices.DeleteFunc(rows, func(r R) bool { return gone[r.origin().place] })
 }
 

@@ -25,9 +25,9 @@ type Bulk struct {
 	tables tables
 }
 
-// NewBulk checks the URL, which is that of a Writer. It connects to nothing.
+// NewBulk checks the URL, which is that of a Writer, of one shard. It connects to nothing.
 func NewBulk(url string) (*Bulk, error) {
-	conn, err := open(url, func(o *clickhouse.Options) {
+	conns, err := openShards(url, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = 4, 4 // one per table
 		o.Settings["async_insert"] = 0
 		o.ReadTimeout = settleTimeout
@@ -35,7 +35,10 @@ func NewBulk(url string) (*Bulk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bulk{conn: conn, tables: newTables()}, nil
+	if len(conns) > 1 {
+		return nil, errors.Join(errors.New("bulk: only one shard can be filled"), closeShards(conns))
+	}
+	return &Bulk{conn: conns[0], tables: newTables()}, nil
 }
 
 // Close ends the connections.

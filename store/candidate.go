@@ -31,24 +31,19 @@ const selectEventsText = "SELECT id, endpoint, type, source, verdict, reason, du
 
 func selectEvents() *query { return new(query).add(selectEventsText) }
 
-// candidates runs a statement of selectEvents, newest first, and skips rows that were written twice.
-// It also returns how many rows there were before that.
-func (r *Reader) candidates(ctx context.Context, account string, q *query) (cands []candidate, seen int, err error) {
-	err = r.each(ctx, q, func(rows driver.Rows) error {
-		var c candidate
+// candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
+// written twice. It also returns how many rows there were before that.
+func (r *Reader) candidates(ctx context.Context, account string, q *query, limit int) (cands []candidate, seen int, err error) {
+	cands, err = newest(ctx, r, q, limit, func(c *candidate) id.ID { return c.ID }, func(rows driver.Rows) (c candidate, err error) {
 		var source, verdict, reason string
 		var duplicate id.ID
-		err := rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size)
-		seen++
-		if err != nil || len(cands) > 0 && cands[len(cands)-1].ID == c.ID {
-			return err
-		}
+		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size)
 		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
 		c.DuplicateOf = eventText(duplicate)
-		cands = append(cands, c)
-		return nil
+		return c, err
 	})
-	return cands, seen, err
+	seen = len(cands)
+	return slices.CompactFunc(cands, func(a, b candidate) bool { return a.ID == b.ID }), seen, err
 }
 
 // judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
@@ -86,7 +81,7 @@ func (r *Reader) judge(ctx context.Context, account string, cands []candidate) e
 
 // boundIDs limits a statement to ids, given newest first, and to their time.
 func boundIDs(q *query, ids []id.ID) {
-	q.add(" AND ts >= ", ids[len(ids)-1].Time()).add(" AND ts <= ", ids[0].Time()).add(" AND id IN ", ids)
+	q.about(ids...).add(" AND ts >= ", ids[len(ids)-1].Time()).add(" AND ts <= ", ids[0].Time()).add(" AND id IN ", ids)
 }
 
 func selectDeliveries() *query {

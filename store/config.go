@@ -9,7 +9,8 @@ import (
 
 // WriterConfig says when the writer flushes. A zero value takes the default of DefaultWriterConfig.
 type WriterConfig struct {
-	// URL of ClickHouse; see parseURL for its forms. It may hold a password and is never logged.
+	// URL of ClickHouse, or of its shards in their order, by commas; see parseURL for its forms. It may hold a
+	// password and is never logged.
 	URL string
 	// FlushRows is the number of buffered rows, of all tables together, that makes a flush.
 	FlushRows int
@@ -67,7 +68,7 @@ func (c WriterConfig) withDefaults() WriterConfig {
 
 // Validate reports all faults at once.
 func (c WriterConfig) Validate() error {
-	_, err := parseURL(c.URL)
+	_, err := parseURLs(c.URL)
 	return errors.Join(err,
 		positive("flush rows", c.FlushRows), positive("flush bytes", c.FlushBytes),
 		positive("flush interval", c.FlushEvery), positive("poll interval", c.PollEvery), positive("drain time", c.Drain),
@@ -118,7 +119,7 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 
 // Validate reports all faults at once.
 func (c ReaderConfig) Validate() error {
-	_, err := parseURL(c.URL)
+	_, err := parseURLs(c.URL)
 	return errors.Join(err,
 		positive("retention days", c.RetentionDays), positive("connections", c.Connections),
 		positive("fence wait", c.FenceWait), positive("timeout", c.Timeout), positive("select page", c.SelectPage))

@@ -71,12 +71,23 @@ func (w *Writer) watchParts(ctx context.Context) error {
 	}
 }
 
-// countParts returns the number of parts of the partition that has most of them.
-func (w *Writer) countParts(ctx context.Context) (int, error) {
+// countParts returns the number of parts of the partition that has most of them, on any shard.
+func (w *Writer) countParts(ctx context.Context) (most int, err error) {
+	for _, s := range w.shards {
+		n, err := s.countParts(ctx)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, n)
+	}
+	return most, nil
+}
+
+func (s *shard) countParts(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	var n uint64
-	err := w.conn.QueryRow(ctx, "SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND active GROUP BY table, partition_id)").Scan(&n)
+	err := s.conn.QueryRow(ctx, "SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND active GROUP BY table, partition_id)").Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count parts: %w", err)
 	}

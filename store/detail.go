@@ -186,7 +186,7 @@ func summarize(e *event.Event, ds []event.Delivery) event.Summary {
 }
 
 func (r *Reader) one(q *query, account string, d id.ID) *query {
-	return q.add(" WHERE account = ", account).add(" AND ts = ", d.Time()).add(" AND id = ", d)
+	return q.about(d).add(" WHERE account = ", account).add(" AND ts = ", d.Time()).add(" AND id = ", d)
 }
 
 func (r *Reader) event(ctx context.Context, account string, d id.ID) (*event.Event, error) {

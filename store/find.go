@@ -16,7 +16,7 @@ import (
 func (w *walk) plain(ctx context.Context, n int) ([]candidate, error) {
 	limit := roomFor(n)
 	q := w.immutable(w.bound(selectEvents()))
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY id DESC LIMIT ", limit))
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +56,7 @@ func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
 
 // nominated runs a statement that selects ids and reads the events behind them.
 func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candidate, error) {
-	var ids []id.ID
-	err := w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT ", limit), func(rows driver.Rows) error {
-		var d id.ID
-		err := rows.Scan((*[16]byte)(&d))
-		ids = append(ids, d)
-		return err
-	})
+	ids, err := newest(ctx, w.r, q, limit, itself, scanID)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +68,7 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 	if len(ids) > 0 {
 		q := selectEvents().add(" WHERE account = ", w.q.Account)
 		boundIDs(q, ids)
-		if cands, _, err = w.r.candidates(ctx, w.q.Account, w.immutable(q).add(" ORDER BY id DESC")); err != nil {
+		if cands, _, err = w.r.candidates(ctx, w.q.Account, w.immutable(q), 0); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +95,7 @@ func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
 	}
 	w.nominate(q, lowest)
 	w.searched(q)
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q.add(" ORDER BY id DESC LIMIT ", limit))
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -122,15 +116,20 @@ func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
 	}
 	q := w.immutable(w.bound(new(query).add("SELECT id FROM " + table)))
 	lowest = id.Lowest(w.from())
-	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.chunk-1), func(rows driver.Rows) error {
-		cut = true
-		return rows.Scan((*[16]byte)(&lowest))
+	// Each shard has its share of the chunk; above the highest of their edges there is no more than that on any.
+	share := max(w.chunk/len(w.r.conns), 1)
+	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", share-1), func(rows driver.Rows) error {
+		d, err := scanID(rows)
+		if !cut || slices.Compare(d[:], lowest[:]) > 0 {
+			lowest, cut = d, true
+		}
+		return err
 	})
 	if err != nil || w.q.Search == nil {
 		return lowest, cut, err
 	}
-	if !cut {
-		return lowest, cut, w.count(ctx)
+	if !cut || len(w.r.conns) > 1 {
+		return lowest, cut, w.count(ctx, lowest)
 	}
 	w.scanned += w.chunk
 	return lowest, cut, nil

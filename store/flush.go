@@ -105,14 +105,11 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	w.busy <- struct{}{}
 	defer func() { <-w.busy }()
 	began := time.Now()
-	dead, err := w.write(ctx, b)
+	dead, err := w.writeAll(ctx, b)
 	if err != nil {
 		return err
 	}
 	if err := w.bury(ctx, dead); err != nil {
-		return err
-	}
-	if err := w.noteHours(ctx, b); err != nil {
 		return err
 	}
 	if err := w.group.Commit(ctx, w.pos.commitable(b.marks)); err != nil {
@@ -125,62 +122,82 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// write inserts into all tables at once, which takes as long as the slowest, and returns what cannot be
-// stored. Only deliveries come after attempts: no reader may see a delivery without the attempt that brought it
-// about.
-func (w *Writer) write(ctx context.Context, b *batch) ([]deadRecord, error) {
-	var refused [5][]deadRecord
+// writeAll writes every shard's part of a batch and returns what cannot be stored. The batch is written when all of it
+// is: while one shard is away the others wait, for the offsets of a partition say nothing of shards.
+func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
+	parts := b.split(len(w.shards))
+	refused := make([][]deadRecord, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, w.tables.events, b.events); return err })
-	g.Go(func() (err error) {
-		if refused[1], err = writeRows(gctx, w, w.tables.attempts, b.attempts); err == nil {
-			refused[2], err = writeRows(gctx, w, w.tables.deliveries, b.deliveries)
-		}
-		return err
-	})
-	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, w.tables.receipts, b.receipts); return err })
-	g.Go(func() (err error) { refused[4], err = writeRows(gctx, w, w.tables.audit, b.audit); return err })
+	for i, part := range parts {
+		g.Go(func() (err error) {
+			if refused[i], err = w.write(gctx, w.shards[i], part); err == nil {
+				err = w.noteHours(gctx, w.shards[i], part)
+			}
+			return err
+		})
+	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return append(b.dead, slices.Concat(refused[:]...)...), nil
+	return append(b.dead, slices.Concat(refused...)...), nil
+}
+
+// write inserts into all tables of a shard at once, which takes as long as the slowest, and returns what cannot be
+// stored. Only deliveries come after attempts: no reader may see a delivery without the attempt that brought it
+// about.
+func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, error) {
+	var refused [5][]deadRecord
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, s, s.tables.events, b.events); return err })
+	g.Go(func() (err error) {
+		if refused[1], err = writeRows(gctx, w, s, s.tables.attempts, b.attempts); err == nil {
+			refused[2], err = writeRows(gctx, w, s, s.tables.deliveries, b.deliveries)
+		}
+		return err
+	})
+	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, s, s.tables.receipts, b.receipts); return err })
+	g.Go(func() (err error) { refused[4], err = writeRows(gctx, w, s, s.tables.audit, b.audit); return err })
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(refused[:]...), nil
 }
 
 // writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries
 // again until ctx ends. A table that does not even take a row again that it holds already is the
 // server's fault, whatever the error says, and nothing is buried for that.
-func writeRows[R row](ctx context.Context, w *Writer, t *table[R], rows []R) ([]deadRecord, error) {
+func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) ([]deadRecord, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := insertPatiently(ctx, w, t, rows)
+		err := insertPatiently(ctx, w, s, t, rows)
 		if err == nil || !refused(err) {
 			return nil, err
 		}
-		if cause := t.probe(ctx, w.conn, w.cfg.InsertTimeout); cause == nil {
-			return bisect(ctx, w, t, rows, err)
+		if cause := t.probe(ctx, s.conn, w.cfg.InsertTimeout); cause == nil {
+			return bisect(ctx, w, s, t, rows, err)
 		} else if ctx.Err() == nil {
-			w.setAway(ctx, cause)
+			w.setAway(ctx, s, cause)
 			err = cause
 		}
-		if err := w.rest(ctx, pause, err); err != nil {
+		if err := w.rest(ctx, s, pause, err); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // bisect finds the refused rows of a batch that was refused as a whole, and inserts the others.
-func bisect[R row](ctx context.Context, w *Writer, t *table[R], rows []R, cause error) ([]deadRecord, error) {
+func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R, cause error) ([]deadRecord, error) {
 	if len(rows) == 1 {
 		return []deadRecord{{rows[0].origin(), cause}}, nil
 	}
 	var dead []deadRecord
 	for _, half := range [][]R{rows[:len(rows)/2], rows[len(rows)/2:]} {
-		err := insertPatiently(ctx, w, t, half)
+		err := insertPatiently(ctx, w, s, t, half)
 		if refused(err) {
 			var more []deadRecord
-			more, err = bisect(ctx, w, t, half, err)
+			more, err = bisect(ctx, w, s, t, half, err)
 			dead = append(dead, more...)
 		}
 		if err != nil {
@@ -191,13 +208,13 @@ func bisect[R row](ctx context.Context, w *Writer, t *table[R], rows []R, cause 
 }
 
 // insertPatiently returns nil, an error about the rows themselves, or that of ctx.
-func insertPatiently[R row](ctx context.Context, w *Writer, t *table[R], rows []R) error {
+func insertPatiently[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		insert, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
-		err := t.write(insert, w.conn, rows)
+		err := t.write(insert, s.conn, rows)
 		cancel()
 		if err == nil || refused(err) {
-			w.setAway(ctx, nil)
+			w.setAway(ctx, s, nil)
 			if err == nil {
 				w.metrics.rows.WithLabelValues(t.name).Add(float64(len(rows)))
 			}
@@ -207,29 +224,29 @@ func insertPatiently[R row](ctx context.Context, w *Writer, t *table[R], rows []
 			return errors.Join(ctx.Err(), err)
 		}
 		w.metrics.failures.Inc()
-		w.setAway(ctx, err)
+		w.setAway(ctx, s, err)
 		if refusedForParts(err) {
 			w.setCrowded(ctx, true, slog.String("table", t.name))
 			pause = max(pause, crowdedPause)
 		}
-		if err := w.rest(ctx, pause, err); err != nil {
+		if err := w.rest(ctx, s, pause, err); err != nil {
 			return err
 		}
 	}
 }
 
 // setAway logs that ClickHouse went away or came back, once each.
-func (w *Writer) setAway(ctx context.Context, cause error) {
-	if !w.pos.setFailing(cause != nil) {
+func (w *Writer) setAway(ctx context.Context, s *shard, cause error) {
+	news, away := w.pos.setFailing(s.number, cause != nil)
+	if !news {
 		return
 	}
+	w.metrics.away.Set(float64(away))
 	if cause == nil {
-		w.metrics.away.Set(0)
-		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse takes rows again")
+		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse takes rows again", slog.Int("shard", s.number))
 		return
 	}
-	w.metrics.away.Set(1)
-	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse takes no rows, the log keeps them", slog.Any("error", cause))
+	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse takes no rows, the log keeps them", slog.Int("shard", s.number), slog.Any("error", cause))
 }
 
 // bury sends records to the topic dead and waits until they are durable there.

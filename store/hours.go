@@ -95,14 +95,14 @@ func hourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
 
 // noteHours counts the old hours of a batch that was written and remembers the young ones. It returns an error only
 // when ctx ended.
-func (w *Writer) noteHours(ctx context.Context, b *batch) error {
+func (w *Writer) noteHours(ctx context.Context, s *shard, b *batch) error {
 	hours := b.billedHours()
 	young := hourOf(time.Now()).Add(-lazyHours)
 	i, _ := slices.BinarySearchFunc(hours, young, time.Time.Compare)
 	old := hours[:i]
-	w.dirty.add(hours[i:]...)
+	s.dirty.add(hours[i:]...)
 	for pause := firstPause; len(old) > 0; pause = min(2*pause, longestPause) {
-		left, err := w.count(ctx, old)
+		left, err := s.count(ctx, old)
 		switch {
 		case err == nil:
 			return nil
@@ -111,10 +111,10 @@ func (w *Writer) noteHours(ctx context.Context, b *batch) error {
 		case refused(err):
 			// Not worth holding up what can be stored: it is tried again with the young ones.
 			w.log.LogAttrs(ctx, slog.LevelError, "count usage", slog.Any("error", err))
-			w.dirty.add(left...)
+			s.dirty.add(left...)
 			return nil
 		}
-		w.setAway(ctx, err)
+		w.setAway(ctx, s, err)
 		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
 			return err
 		}
@@ -131,13 +131,20 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	now := time.Now()
-	hours, recount := w.dirty.take(now)
+	var failed error
+	for _, s := range w.shards { // one after the other: they are counted in the background
+		failed = errors.Join(failed, s.countUsage(ctx, time.Now()))
+	}
+	return failed
+}
+
+func (s *shard) countUsage(ctx context.Context, now time.Time) error {
+	hours, recount := s.dirty.take(now)
 	if recount {
-		since, err := w.countedUpTo(ctx, now)
+		since, err := s.countedUpTo(ctx, now)
 		if err != nil {
-			w.dirty.addAll()
-			w.dirty.add(hours...)
+			s.dirty.addAll()
+			s.dirty.add(hours...)
 			return err
 		}
 		for h := hourOf(since); !h.After(now); h = h.Add(time.Hour) {
@@ -146,28 +153,28 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 	}
 	slices.SortFunc(hours, time.Time.Compare)
 	hours = slices.Compact(hours)
-	left, err := w.count(ctx, hours)
-	w.dirty.add(left...)
+	left, err := s.count(ctx, hours)
+	s.dirty.add(left...)
 	if err != nil && recount {
-		w.dirty.addAll() // the oldest come first, so what was counted says how far this came
+		s.dirty.addAll() // the oldest come first, so what was counted says how far this came
 	}
 	return err
 }
 
 // countedUpTo is where a recount begins: well before the last hour that was counted, or with the oldest event.
-func (w *Writer) countedUpTo(ctx context.Context, now time.Time) (time.Time, error) {
+func (s *shard) countedUpTo(ctx context.Context, now time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	var hours, events uint64
 	var newest, oldest time.Time
 	q := new(query).add("SELECT count(), max(t) FROM usage_hour WHERE t <= ", now)
-	if err := w.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&hours, &newest); err != nil {
+	if err := s.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&hours, &newest); err != nil {
 		return now, fmt.Errorf("read the hours that were counted: %w", err)
 	}
 	if hours > 0 {
 		return newest.Add(-recountHours), nil
 	}
-	if err := w.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events").Scan(&events, &oldest); err != nil {
+	if err := s.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events").Scan(&events, &oldest); err != nil {
 		return now, fmt.Errorf("read the time of the oldest event: %w", err)
 	}
 	if events == 0 {
@@ -177,13 +184,13 @@ func (w *Writer) countedUpTo(ctx context.Context, now time.Time) (time.Time, err
 }
 
 // count counts the hours, given oldest first, and returns those that it did not get to.
-func (w *Writer) count(ctx context.Context, hours []time.Time) (left []time.Time, err error) {
+func (s *shard) count(ctx context.Context, hours []time.Time) (left []time.Time, err error) {
 	for left = hours; len(left) > 0; {
 		n := 1
 		for n < len(left) && n < countedAtOnce && left[n].Equal(left[n-1].Add(time.Hour)) {
 			n++
 		}
-		if err := countRange(ctx, w.conn, left[0], left[n-1].Add(time.Hour)); err != nil {
+		if err := countRange(ctx, s.conn, left[0], left[n-1].Add(time.Hour)); err != nil {
 			return left, err
 		}
 		left = left[n:]

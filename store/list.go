@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -184,14 +182,10 @@ func (w *walk) jump(ctx context.Context) error {
 	}
 	q := w.endpoints(new(query).add("SELECT id FROM "+table+" WHERE account = ", w.q.Account))
 	q.add(" AND ts >= ", w.since).add(" AND id >= ", id.Lowest(w.since)).add(" AND id < ", w.before)
-	newest := w.since // the end of the walk, when there is nothing more
-	err := w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1"), func(rows driver.Rows) error {
-		var d id.ID
-		err := rows.Scan((*[16]byte)(&d))
-		newest = d.Time().Add(time.Millisecond)
-		return err
-	})
-	w.until = newest
+	next, err := newest(ctx, w.r, q, 1, itself, scanID)
+	if w.until = w.since; len(next) > 0 { // else the walk ends: there is nothing more
+		w.until = next[0].Time().Add(time.Millisecond)
+	}
 	return err
 }
 

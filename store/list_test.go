@@ -281,7 +281,11 @@ func TestListsAgreeWithModel(t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	r := b.reader(w)
 	h := newHistory(b, seed)
-	for range 3 {
+	times := 3
+	if twoShards(t) {
+		times = rounds(1, 1, 3)
+	}
+	for range times {
 		h.happen(150)
 		for i := range 25 {
 			q := h.some()

@@ -120,7 +120,7 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	name := "t" + strings.ToLower(id.Random("")[:16])
 	b := &bench{
-		TB: t, url: "http://" + engines.clickhouse + "/" + name,
+		TB: t, url: urlOf(t, name),
 		stream: stream.Config{Brokers: []string{engines.kafka}, Prefix: name + ".", Log: testLog(t)},
 		ids:    id.NewGenerator(nil), log: testLog(t),
 	}
@@ -231,11 +231,16 @@ func (b *bench) outcome(e *event.Event, dest string, status event.Status, change
 	return o
 }
 
-// query asks ClickHouse for one number.
-func (b *bench) query(statement string) (n uint64) {
+// query asks ClickHouse for one number, the sum of those of all shards.
+func (b *bench) query(statement string) (sum uint64) {
 	b.Helper()
-	b.sql(func(conn driver.Conn) error { return conn.QueryRow(b.Context(), statement).Scan(&n) })
-	return n
+	b.sql(func(conn driver.Conn) error {
+		var n uint64
+		err := conn.QueryRow(b.Context(), statement).Scan(&n)
+		sum += n
+		return err
+	})
+	return sum
 }
 
 func (b *bench) exec(statement string) {
@@ -245,16 +250,18 @@ func (b *bench) exec(statement string) {
 
 func (b *bench) sql(f func(driver.Conn) error) {
 	b.Helper()
-	opts, err := clickhouse.ParseDSN(b.url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := errors.Join(f(conn), conn.Close()); err != nil {
-		b.Fatal(err)
+	for url := range strings.SplitSeq(b.url, ",") {
+		opts, err := clickhouse.ParseDSN(url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		conn, err := clickhouse.Open(opts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := errors.Join(f(conn), conn.Close()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -311,7 +318,7 @@ func newProxy(t testing.TB) *proxy {
 }
 
 // url is that of the bench's database behind the proxy.
-func (p *proxy) url(b *bench) string { return strings.Replace(b.url, engines.clickhouse, p.address, 1) }
+func (p *proxy) url(b *bench) string { return strings.ReplaceAll(b.url, engines.clickhouse, p.address) }
 
 func (p *proxy) up() {
 	p.Helper()

@@ -28,7 +28,7 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_store_dead_total", Help: "Records that were sent to the topic dead."}, []string{"topic"}),
 		away: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_away", Help: "1 while ClickHouse does not take rows."}),
+			Name: "relay_store_away", Help: "Shards of ClickHouse that do not take rows at the moment."}),
 		parts: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_parts", Help: "Parts of the partition that has most of them, as counted last; inserts are refused at some 3,000."}),
 		crowded: prometheus.NewGauge(prometheus.GaugeOpts{

@@ -21,7 +21,7 @@ func TestPagingWhileRowsArrive(t *testing.T) {
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
 		seven, one = n, n
-	case testing.Short():
+	case testing.Short() || twoShards(t):
 		n, seven, one = 2_000, 210, 50
 	}
 	b := newBench(t)

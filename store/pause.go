@@ -19,7 +19,7 @@ const (
 // rest pauses after an insert that failed with cause. A whole batch that is sent in vain costs much, the question
 // whether anybody is there next to nothing: so it is asked every second, and the rest ends when ClickHouse is back.
 // A server that is there and takes no rows, for want of memory perhaps, gets its rest.
-func (w *Writer) rest(ctx context.Context, pause time.Duration, cause error) error {
+func (w *Writer) rest(ctx context.Context, s *shard, pause time.Duration, cause error) error {
 	end := time.Now().Add(pause/2 + rand.N(pause))
 	gone := !answered(cause)
 	for {
@@ -31,7 +31,7 @@ func (w *Writer) rest(ctx context.Context, pause time.Duration, cause error) err
 			return nil
 		}
 		ask, cancel := context.WithTimeout(ctx, askEvery)
-		err := w.conn.Ping(ask)
+		err := s.conn.Ping(ask)
 		cancel()
 		if err == nil && gone {
 			return nil

@@ -61,8 +61,8 @@ func TestReturnIsNoticed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full)), code: c.code}
-				w := &Writer{cfg: DefaultWriterConfig(), conn: conn, log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
-				if err := insertPatiently(t.Context(), w, eventsTable(), []*eventRow{}); !errors.Is(err, errRefused) {
+				w := &Writer{cfg: DefaultWriterConfig(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
+				if err := insertPatiently(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(err, errRefused) {
 					t.Fatal(err)
 				}
 				if late := conn.taken.Sub(conn.takes); late > c.late {
@@ -77,8 +77,9 @@ func TestReturnIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		w := &Writer{conn: &awayConn{reachable: time.Now().Add(time.Hour)}, metrics: newWriterMetrics(nil)}
-		if err := w.rest(ctx, time.Minute, errors.New("connection refused")); !errors.Is(err, context.DeadlineExceeded) {
+		w := &Writer{metrics: newWriterMetrics(nil)}
+		s := &shard{conn: &awayConn{reachable: time.Now().Add(time.Hour)}}
+		if err := w.rest(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a stop ends the rest with %v", err)
 		}
 	})

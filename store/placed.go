@@ -61,7 +61,7 @@ func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until t
 		return s.add(" WHERE account = ", q.Account).add(" AND endpoint = ", q.Endpoint).add(" AND ts >= ", since).add(" AND ts < ", edge).
 			add(" AND id >= ", id.Lowest(since)).add(" AND id < ", id.Lowest(edge))
 	}
-	s := bound(new(query).add("SELECT id, ko, size FROM events"))
+	s := bound(new(query).within(q.Partition).add("SELECT id, ko, size FROM events"))
 	bound(s.add(" AND id IN (SELECT id FROM events_by_endpoint")).add(")")
 	s.add(" AND kp = ", int(q.Partition)).add(" AND ko >= ", int(q.From)).add(" AND ko < ", int(q.To))
 	s.add(" AND verdict != 'rejected' AND reason != 'duplicate' AND duplicate_of = ", id.ID{})

@@ -22,7 +22,7 @@ type positions struct {
 	mu      sync.Mutex // guards all below and the places
 	owned   map[stream.Partition]*place
 	wanted  map[stream.Partition]int64 // readers wait until these offsets are stored
-	failing bool                       // the last insert failed: waiting is in vain
+	failing map[int]bool               // shards whose last insert failed: waiting is in vain
 	changed chan struct{}              // closed when stored or failing changes
 }
 
@@ -41,7 +41,7 @@ type Progress struct {
 
 func newPositions() *positions {
 	return &positions{
-		owned: make(map[stream.Partition]*place), wanted: make(map[stream.Partition]int64), changed: make(chan struct{}),
+		owned: make(map[stream.Partition]*place), wanted: make(map[stream.Partition]int64), failing: make(map[int]bool), changed: make(chan struct{}),
 	}
 }
 
@@ -143,16 +143,20 @@ func (s *positions) store(marks map[*place]mark) {
 	s.announceLocked()
 }
 
-// setFailing reports whether that is news.
-func (s *positions) setFailing(failing bool) bool {
+// setFailing reports whether that is news, and how many shards are failing now.
+func (s *positions) setFailing(shard int, failing bool) (news bool, now int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failing == failing {
-		return false
+	if s.failing[shard] == failing {
+		return false, len(s.failing)
 	}
-	s.failing = failing
+	if failing {
+		s.failing[shard] = true
+	} else {
+		delete(s.failing, shard)
+	}
 	s.announceLocked()
-	return true
+	return true, len(s.failing)
 }
 
 // commitable are the marks of partitions that this member still owns.
@@ -171,7 +175,7 @@ func (s *positions) commitable(marks map[*place]mark) map[stream.Partition]strea
 func (s *positions) progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := Progress{Owned: make(map[stream.Partition]Position, len(s.owned)), Failing: s.failing, Changed: s.changed}
+	p := Progress{Owned: make(map[stream.Partition]Position, len(s.owned)), Failing: len(s.failing) > 0, Changed: s.changed}
 	for name, at := range s.owned {
 		p.Owned[name] = Position{at.stored, at.storedAt}
 	}

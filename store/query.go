@@ -15,6 +15,23 @@ import (
 type query struct {
 	text strings.Builder
 	args []any
+	// of, when set, are the partitions of the events that all its rows are about: no other shard need be asked.
+	of map[int32]bool
+}
+
+// about notes that every row which a statement reads is about one of these events.
+func (q *query) about(ids ...id.ID) *query {
+	q.of = make(map[int32]bool)
+	for _, d := range ids {
+		q.of[d.Partition()] = true
+	}
+	return q
+}
+
+// within notes that every row which a statement reads is about an event of this partition.
+func (q *query) within(partition int32) *query {
+	q.of = map[int32]bool{partition: true}
+	return q
 }
 
 // add appends text, which must be constant, and after it a placeholder for every value but the last

@@ -26,7 +26,7 @@ type ReaderDeps struct {
 type Reader struct {
 	cfg      ReaderConfig
 	log      *slog.Logger
-	conn     driver.Conn
+	conns    []driver.Conn // one per shard
 	topic    *stream.Reader
 	fence    *fence
 	scans    *scanner
@@ -42,7 +42,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	if err := errors.Join(cfg.Validate(), deps.Stream.Validate()); err != nil {
 		return nil, err
 	}
-	conn, err := open(cfg.URL, func(o *clickhouse.Options) {
+	conns, err := openShards(cfg.URL, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = cfg.Connections, cfg.Connections
 		// All rows of an event share its day, so FINAL has nothing to merge across partitions.
 		o.Settings["do_not_merge_across_partitions_select_final"] = 1
@@ -52,10 +52,10 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	}
 	topic, err := stream.NewReader(deps.Stream, "store-reader")
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, errors.Join(err, closeShards(conns))
 	}
 	return &Reader{
-		cfg: cfg, log: deps.Log, conn: conn, topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
+		cfg: cfg, log: deps.Log, conns: conns, topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
 		scans: newScanner(topic), now: time.Now,
 	}, nil
 }
@@ -63,25 +63,27 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 // Close ends the connections.
 func (r *Reader) Close() error {
 	r.topic.Close()
-	return r.conn.Close()
+	return closeShards(r.conns)
 }
 
-// Ping reports whether ClickHouse answers.
+// Ping reports whether ClickHouse answers, every shard of it.
 func (r *Reader) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	if err := r.conn.Ping(ctx); err != nil {
-		return readError(ctx, fmt.Errorf("ping clickhouse: %w", err))
-	}
-	return nil
+	return r.parallel(ctx, r.shards(new(query)), func(ctx context.Context, shard int) error {
+		if err := r.conns[shard].Ping(ctx); err != nil {
+			return readError(ctx, fmt.Errorf("ping clickhouse: %w", err))
+		}
+		return nil
+	})
 }
 
 // oldest is the beginning of what can be read.
 func (r *Reader) oldest() time.Time { return r.now().AddDate(0, 0, -r.cfg.RetentionDays) }
 
-// each runs a statement and calls scan for every row.
-func (r *Reader) each(ctx context.Context, q *query, scan func(driver.Rows) error) (err error) {
-	rows, err := r.conn.Query(ctx, q.text.String(), q.args...)
+// eachOn runs a statement on one shard and calls scan for every row.
+func (r *Reader) eachOn(ctx context.Context, shard int, q *query, scan func(driver.Rows) error) (err error) {
+	rows, err := r.conns[shard].Query(ctx, q.text.String(), q.args...)
 	if err != nil {
 		return readError(ctx, fmt.Errorf("query clickhouse: %w", err))
 	}

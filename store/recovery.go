@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -47,21 +49,25 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 			continue
 		}
 		var err error
-		if next, err = r.selectGroup(ctx, s, g, name, next); err != nil {
-			return event.Selected{}, err
+		// An endpoint that was never moved has its events on one shard; the others find nothing.
+		for shard := range r.conns {
+			if next, err = r.selectGroup(ctx, shard, s, g, name, next); err != nil {
+				return event.Selected{}, r.onShard(shard, err)
+			}
 		}
 	}
 	return r.selected(ctx, s.Account, name)
 }
 
-// selectGroup writes the items of one group, page by page, from the number next on. It returns the number after.
-func (r *Reader) selectGroup(ctx context.Context, s event.Selection, g event.SelectionGroup, name string, next int) (int, error) {
+// selectGroup writes the items of one group that one shard has, page by page, from the number next on; they stay on
+// that shard, with their deliveries. It returns the number after.
+func (r *Reader) selectGroup(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int) (int, error) {
 	for after := (id.ID{}); s.Since.Before(s.Until); {
-		edge, more, err := r.selectEdge(ctx, s, g, after)
+		edge, more, err := r.selectEdge(ctx, shard, s, g, after)
 		if err != nil {
 			return next, err
 		}
-		if err := r.selectPage(ctx, s, g, name, next, after, edge); err != nil {
+		if err := r.selectPage(ctx, shard, s, g, name, next, after, edge); err != nil {
 			return next, err
 		}
 		if next, err = r.countItems(ctx, s.Account, name); err != nil || !more {
@@ -83,10 +89,10 @@ func troubled(q *query, s event.Selection, g event.SelectionGroup, after, edge i
 }
 
 // selectEdge is the last id of the next page, and whether there are more behind it.
-func (r *Reader) selectEdge(ctx context.Context, s event.Selection, g event.SelectionGroup, after id.ID) (edge id.ID, more bool, err error) {
+func (r *Reader) selectEdge(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after id.ID) (edge id.ID, more bool, err error) {
 	edge = id.Lowest(s.Until)
 	q := troubled(new(query).add("SELECT id FROM delivery_trouble"), s, g, after, edge)
-	err = r.each(ctx, q.add(" ORDER BY id LIMIT 1 OFFSET ", r.cfg.SelectPage-1), func(rows driver.Rows) error {
+	err = r.eachOn(ctx, shard, q.add(" ORDER BY id LIMIT 1 OFFSET ", r.cfg.SelectPage-1), func(rows driver.Rows) error {
 		more = true
 		return rows.Scan((*[16]byte)(&edge))
 	})
@@ -94,7 +100,7 @@ func (r *Reader) selectEdge(ctx context.Context, s event.Selection, g event.Sele
 }
 
 // selectPage judges the candidates of a page and writes those that have failed for good.
-func (r *Reader) selectPage(ctx context.Context, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID) error {
+func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID) error {
 	q := new(query).add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
 	q.add(", ", next).add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, ts, ", string(g.Skip)).add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
 	q.add(" AND ts >= ", s.Since).add(" AND ts < ", s.Until).add(" AND id > ", after).add(" AND id <= ", edge)
@@ -103,7 +109,7 @@ func (r *Reader) selectPage(ctx context.Context, s event.Selection, g event.Sele
 	troubled(q, s, g, after, edge).add(") AND status = 'failed' AND endpoint = ", s.Endpoint)
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
 	defer cancel()
-	if err := r.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+	if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
 		return readError(ctx, fmt.Errorf("select failed deliveries: %w", err))
 	}
 	return nil
@@ -112,21 +118,31 @@ func (r *Reader) selectPage(ctx context.Context, s event.Selection, g event.Sele
 func (r *Reader) countItems(ctx context.Context, account, name string) (int, error) {
 	var n uint64
 	q := new(query).add("SELECT count() FROM recovery_items FINAL WHERE account = ", account).add(" AND selection = ", name)
-	err := r.each(ctx, q, func(rows driver.Rows) error { return rows.Scan(&n) })
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var here uint64
+		err := rows.Scan(&here)
+		n += here
+		return err
+	})
 	return int(n), err
 }
 
 func (r *Reader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
 	q := new(query).add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL WHERE account = ", account)
-	err = r.each(ctx, q.add(" AND selection = ", name).add(" GROUP BY dest ORDER BY dest"), func(rows driver.Rows) error {
+	dests := make(map[string]event.SelectedDestination)
+	err = r.each(ctx, q.add(" AND selection = ", name).add(" GROUP BY dest"), func(rows driver.Rows) error {
 		var dest string
 		var total, sendable uint64
 		err := rows.Scan(&dest, &total, &sendable)
 		s.Total += int(total)
 		s.Sendable += int(sendable)
-		s.Destinations = append(s.Destinations, event.SelectedDestination{ID: dest, Total: int(total), Sendable: int(sendable)})
+		was := dests[dest]
+		dests[dest] = event.SelectedDestination{ID: dest, Total: was.Total + int(total), Sendable: was.Sendable + int(sendable)}
 		return err
 	})
+	for _, dest := range slices.Sorted(maps.Keys(dests)) {
+		s.Destinations = append(s.Destinations, dests[dest])
+	}
 	return s, err
 }
 
@@ -160,17 +176,31 @@ func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map
 	failed := func(q *query) *query {
 		return q.add(" FROM run_deliveries FINAL WHERE account = ", account).add(" AND run = ", job).add(" AND status = 'failed' AND skipped = ''")
 	}
-	q := new(query).add("SELECT dest, count(), topK(1)(if(error = '', reason, error))[1] FROM (SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
+	q := new(query).add("SELECT dest, if(error = '', reason, error) AS why, count() FROM (SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
 	failed(q).add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, att) AS error FROM attempts WHERE account = ", account).add(" AND run = ", job)
 	q.add(" AND id IN (SELECT id")
-	failed(q).add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest")
-	out := make(map[string]event.RecoveryFailures)
+	failed(q).add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest, why")
+	of := make(map[string]map[string]int)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
-		var dest, top string
+		var dest, why string
 		var n uint64
-		err := rows.Scan(&dest, &n, &top)
-		out[dest] = event.RecoveryFailures{Failed: int(n), TopError: top}
+		err := rows.Scan(&dest, &why, &n)
+		if of[dest] == nil {
+			of[dest] = make(map[string]int)
+		}
+		of[dest][why] += int(n)
 		return err
 	})
+	out := make(map[string]event.RecoveryFailures, len(of))
+	for dest, counts := range of {
+		f := event.RecoveryFailures{}
+		most := 0
+		for _, why := range slices.Sorted(maps.Keys(counts)) {
+			if f.Failed += counts[why]; counts[why] > most {
+				most, f.TopError = counts[why], why
+			}
+		}
+		out[dest] = f
+	}
 	return out, err
 }

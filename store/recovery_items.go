@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -56,7 +57,7 @@ func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to int)
 	q := new(query).add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
 	q.add(" AND selection = ", job.Selection).add(" AND seq >= ", from).add(" AND seq < ", to)
 	var items []event.RecoveryItem
-	err := r.each(ctx, q.add(" ORDER BY seq"), func(rows driver.Rows) error {
+	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var item event.RecoveryItem
 		var seq uint32
 		var skipped string
@@ -68,6 +69,7 @@ func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to int)
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
+	slices.SortFunc(items, func(a, b event.RecoveryItem) int { return cmp.Compare(a.Seq, b.Seq) })
 	said, err := r.saidOf(ctx, job, items)
 	if err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Sta
 func (r *Reader) saidOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[pair]said, error) {
 	out := make(map[pair]said, len(items))
 	q := new(query).add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL WHERE account = ", job.Account).add(" AND run = ", job.ID)
-	q.add(" AND id IN ", eventsOf(items))
+	q.about(eventsOf(items)...).add(" AND id IN ", eventsOf(items))
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var of pair
 		var status, skipped string

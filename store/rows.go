@@ -21,7 +21,15 @@ type source struct {
 func (s source) origin() source { return s }
 
 // row is what every kind of row has in common.
-type row interface{ origin() source }
+type row interface {
+	origin() source
+	about() id.ID // whose shard it goes to
+}
+
+func (r *eventRow) about() id.ID    { return r.ID }
+func (r *deliveryRow) about() id.ID { return r.Outcome.Event }
+func (r *receiptRow) about() id.ID  { return r.Event }
+func (r *auditRow) about() id.ID    { return r.Entry.ID }
 
 // eventRow is one row of events.
 type eventRow struct {

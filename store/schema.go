@@ -23,20 +23,21 @@ func Migrate(ctx context.Context, rawURL string, days int) (err error) {
 	if days < 1 {
 		return fmt.Errorf("migrate: retention of %d days", days)
 	}
-	opts, err := parseURL(rawURL)
+	var databases []string
+	// The databases may not exist yet, so the connections start in the one that always does.
+	conns, err := openShards(rawURL, func(o *clickhouse.Options) {
+		databases = append(databases, o.Auth.Database)
+		o.Auth.Database = "default"
+	})
 	if err != nil {
 		return err
 	}
-	db := opts.Auth.Database
-	// The database may not exist yet, so the connection starts in the one that always does.
-	conn, err := open(rawURL, func(o *clickhouse.Options) { o.Auth.Database = "default" })
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	m := migration{conn: conn, db: db, days: days}
-	if err := m.run(ctx); err != nil {
-		return fmt.Errorf("migrate database %s: %w", db, err)
+	defer func() { err = errors.Join(err, closeShards(conns)) }()
+	for i, conn := range conns {
+		m := migration{conn: conn, db: databases[i], days: days}
+		if err := m.run(ctx); err != nil {
+			return fmt.Errorf("migrate database %s: %w", databases[i], err)
+		}
 	}
 	return nil
 }

@@ -70,9 +70,9 @@ func (w *walk) spent(began time.Time, took time.Duration) bool {
 	return time.Since(began) >= w.r.cfg.SearchBudget
 }
 
-// count adds the rows of a stretch that goes to the end of the window to those that were looked at.
-func (w *walk) count(ctx context.Context) error {
-	q := w.immutable(w.bound(new(query).add("SELECT count() FROM events")))
+// count adds the rows of a stretch, from its lowest id on, to those that were looked at.
+func (w *walk) count(ctx context.Context, lowest id.ID) error {
+	q := w.immutable(w.above(new(query).add("SELECT count() FROM events"), lowest))
 	return w.r.each(ctx, q, func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)

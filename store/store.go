@@ -20,6 +20,9 @@
 // writer to flush once it has read that far, and waits at most Config.FenceWait. When it has not got
 // there, what is there is served and marked with the time it stands for.
 //
+// Shards. With several servers all rows about an event are on one of them, see shards.go; reads ask those that may have
+// an answer and put the parts together.
+//
 // Reads are bounded by time windows and by the retention; values reach ClickHouse as query parameters
 // only. The event of the last minutes is also found in the log, when ClickHouse is behind or away.
 package store
@@ -30,10 +33,10 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -53,10 +56,27 @@ const (
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// splitHosts takes all hosts but the first out of an address, for net/url knows one only.
+func splitHosts(raw string) (first string, others []string) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return raw, nil
+	}
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		end = i
+	}
+	begin := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[begin:end], ",")
+	return scheme + "://" + rest[:begin] + hosts[0] + rest[end:], hosts[1:]
+}
+
 // parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https://
-// are HTTP; the path names the database.
+// are HTTP; the path names the database. Further hosts after commas are replicas, asked when those before them cannot be
+// reached.
 func parseURL(raw string) (*clickhouse.Options, error) {
-	u, err := url.Parse(raw)
+	first, replicas := splitHosts(raw)
+	u, err := url.Parse(first)
 	if err != nil {
 		return nil, errors.New("clickhouse URL: cannot be parsed") // the cause would repeat the password
 	}
@@ -79,6 +99,7 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	if !databaseName.MatchString(opts.Auth.Database) {
 		return nil, fmt.Errorf("clickhouse URL: database %q is not a plain name", opts.Auth.Database)
 	}
+	opts.Addr = append(opts.Addr, replicas...)
 	opts.DialTimeout = dialTimeout
 	opts.ReadTimeout = readTimeout
 	opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{"eventrelay", "1"})
@@ -87,18 +108,4 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 		return t, nil
 	}
 	return opts, nil
-}
-
-// open makes a pool of connections; nothing is dialled yet.
-func open(raw string, change func(*clickhouse.Options)) (driver.Conn, error) {
-	opts, err := parseURL(raw)
-	if err != nil {
-		return nil, err
-	}
-	change(opts)
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %w", err)
-	}
-	return conn, nil
 }

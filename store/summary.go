@@ -24,7 +24,7 @@ func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (ma
 	newest = slices.Compact(newest)
 	q := selectEvents().add(" WHERE account = ", account)
 	boundIDs(q, newest)
-	found, _, err := r.candidates(ctx, account, q.add(" ORDER BY id DESC"))
+	found, _, err := r.candidates(ctx, account, q, 0)
 	if err != nil {
 		return nil, err
 	}

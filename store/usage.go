@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -14,6 +15,10 @@ import (
 
 // busiestEndpoints is how many endpoints Usage names.
 const busiestEndpoints = 20
+
+// shardEndpoints is how many endpoints each of several shards names: the sums of the busiest are exact in an account
+// that has no more, and else unless one that was moved is beyond them on one shard.
+const shardEndpoints = 10_000
 
 // longestSpan bounds the groups of one answer: a month, and the days before it that are recent.
 const longestSpan = 50 * 24 * time.Hour
@@ -64,7 +69,8 @@ func (r *Reader) countUse(ctx context.Context, account string, span event.UsageS
 	}
 	q.add(" AND ts < ", span.To).add(" AND id < ", id.Lowest(span.To))
 	q.add(" GROUP BY hour, endpoint) GROUP BY GROUPING SETS ((day), (endpoint))")
-	q.add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).add(") DESC, endpoint LIMIT ", int(longestSpan/(24*time.Hour))).add(" BY by_day")
+	q.add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).add(") DESC, endpoint LIMIT ", r.usageGroups()).add(" BY by_day")
+	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var byDay uint8
 		var day time.Time
@@ -80,19 +86,47 @@ func (r *Reader) countUse(ctx context.Context, account string, span event.UsageS
 		switch {
 		case use.Total() == 0:
 		case byDay == 1:
-			f.Daily = append(f.Daily, event.DayUse{Day: day.UTC(), Use: use})
-		case endpoint != "" && len(f.ByEndpoint) < busiestEndpoints: // findings belong to none
-			f.ByEndpoint = append(f.ByEndpoint, event.EndpointUse{Endpoint: endpoint, Use: use})
+			days[day.UTC()] = plus(days[day.UTC()], use)
+		case endpoint != "": // findings belong to none
+			endpoints[endpoint] = plus(endpoints[endpoint], use)
 		}
 		return nil
 	})
+	for day, use := range days {
+		f.Daily = append(f.Daily, event.DayUse{Day: day, Use: use})
+	}
 	slices.SortFunc(f.Daily, func(a, b event.DayUse) int { return a.Day.Compare(b.Day) })
+	for endpoint, use := range endpoints {
+		f.ByEndpoint = append(f.ByEndpoint, event.EndpointUse{Endpoint: endpoint, Use: use})
+	}
+	slices.SortFunc(f.ByEndpoint, func(a, b event.EndpointUse) int {
+		return cmp.Or(cmp.Compare(b.Total(), a.Total()), cmp.Compare(a.Endpoint, b.Endpoint))
+	})
+	f.ByEndpoint = f.ByEndpoint[:min(len(f.ByEndpoint), busiestEndpoints)]
 	return err
+}
+
+func plus(a, b event.Use) event.Use {
+	return event.Use{Received: a.Received + b.Received, Sent: a.Sent + b.Sent, Findings: a.Findings + b.Findings, Bytes: a.Bytes + b.Bytes}
+}
+
+// usageGroups bounds the days, and the endpoints, that one shard counts. An endpoint that was moved counts on two, so
+// that more of them are added up than are named.
+func (r *Reader) usageGroups() int {
+	if len(r.conns) == 1 {
+		return int(longestSpan / (24 * time.Hour))
+	}
+	return shardEndpoints
 }
 
 // countRequests fills in the requests to destinations. A redo of the writer counts them again.
 func (r *Reader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM usage_minute WHERE account = ", account)
 	q.add(" AND t >= ", span.From).add(" AND t < ", span.To)
-	return r.each(ctx, q, func(rows driver.Rows) error { return rows.Scan(&f.Attempts, &f.Deliveries) })
+	return r.each(ctx, q, func(rows driver.Rows) error {
+		var attempts, deliveries int64
+		err := rows.Scan(&attempts, &deliveries)
+		f.Attempts, f.Deliveries = f.Attempts+attempts, f.Deliveries+deliveries
+		return err
+	})
 }

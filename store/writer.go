@@ -32,13 +32,11 @@ type Writer struct {
 	deps    WriterDeps
 	log     *slog.Logger
 	metrics *writerMetrics
-	tables  tables
+	shards  []*shard
 	pos     *positions
-	dirty   *dirtyHours
 	crowd   crowd
 
-	// Set by Run before it starts anything.
-	conn      driver.Conn
+	// Set by Run before it starts anything, with the connections of the shards.
 	group     *stream.Group
 	connected chan struct{} // closed when they are set
 
@@ -50,6 +48,14 @@ type Writer struct {
 	room chan struct{} // 1: the batch was taken, the poller may go on
 	soon chan struct{} // 1: a reader waits for records that were not read yet
 	busy chan struct{} // 1: held while a flush runs
+}
+
+// shard is one of those that the rows are spread over.
+type shard struct {
+	number int
+	conn   driver.Conn // set by Run before it starts anything
+	tables tables
+	dirty  *dirtyHours
 }
 
 type tables struct {
@@ -84,11 +90,14 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	if deps.Producer == nil {
 		return nil, errors.New("store: writer without a producer for the topic dead")
 	}
+	var shards []*shard
+	for i := range splitURLs(cfg.URL) {
+		shards = append(shards, &shard{number: i + 1, tables: newTables(), dirty: newDirtyHours()})
+	}
 	return &Writer{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
-		tables:  newTables(),
+		shards:  shards,
 		pos:     newPositions(),
-		dirty:   newDirtyHours(),
 		filling: newBatch(), connected: make(chan struct{}),
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 	}, nil
@@ -100,7 +109,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 	if err := w.connect(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.conn.Close()) }()
+	defer func() { err = errors.Join(err, w.disconnect()) }()
 	defer w.group.Close()
 
 	// work outlives ctx by the drain time, so that a stop does not tear an insert apart.
@@ -135,7 +144,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 }
 
 func (w *Writer) connect() (err error) {
-	w.conn, err = open(w.cfg.URL, func(o *clickhouse.Options) {
+	conns, err := openShards(w.cfg.URL, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = 6, 6 // one per table, and one to look at them
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
@@ -143,21 +152,33 @@ func (w *Writer) connect() (err error) {
 	if err != nil {
 		return err
 	}
+	for i, s := range w.shards {
+		s.conn = conns[i]
+	}
 	w.group, err = stream.NewGroup(w.deps.Stream, stream.GroupConfig{
 		Name: Group, Topics: Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
 		Assigned: w.assigned, Revoked: w.revoked, Lost: w.lost,
 	})
 	if err != nil {
-		return errors.Join(err, w.conn.Close())
+		return errors.Join(err, w.disconnect())
 	}
 	close(w.connected)
 	return nil
 }
 
+func (w *Writer) disconnect() (err error) {
+	for _, s := range w.shards {
+		err = errors.Join(err, s.conn.Close())
+	}
+	return err
+}
+
 // assigned takes over partitions, with what their last owner may not have counted.
 func (w *Writer) assigned(marks map[stream.Partition]stream.Mark) {
 	w.pos.assign(marks)
-	w.dirty.addAll()
+	for _, s := range w.shards {
+		s.dirty.addAll()
+	}
 }
 
 // poll fills the batch and stops while it is full. Between two polls it lets records gather: a fetch costs
