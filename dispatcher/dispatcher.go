@@ -196,15 +196,19 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	sending, cut := context.WithCancel(background) // ends when requests in flight must be cut short
 	defer cut()
 	d.lanes.start = func(l *lane) { workers.Go(func() { d.worker(sending, l) }) }
+	tiers := make([]string, len(d.tiers)) // what comes in them waits for a second at least
+	for i, t := range d.tiers {
+		tiers[i] = t.Topic
+	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := d.join(stream.GroupConfig{
-		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait,
-		MaxPartitionBytes: maxFetch,
-		Assigned:          func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
-		Revoked:           func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
-		Lost:              func(ids []stream.Partition) { d.lost(d.named(ids)) },
-		Cut:               d.forget,
-		Stripped:          d.stripped,
+		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), Patient: tiers, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll,
+		MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
+		Assigned: func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
+		Revoked:  func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
+		Lost:     func(ids []stream.Partition) { d.lost(d.named(ids)) },
+		Cut:      d.forget,
+		Stripped: d.stripped,
 	})
 	if err != nil {
 		return err

@@ -30,10 +30,13 @@ type Mark struct {
 
 // GroupConfig describes one member of a consumer group. Offsets are committed only through Commit.
 type GroupConfig struct {
-	Name       string   // of the group, without the prefix
-	Topics     []string // without the prefix
-	InstanceID string   // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
-	MaxPoll    int      // most records a Poll returns; 0 = 10,000
+	Name   string   // of the group, without the prefix
+	Topics []string // without the prefix
+	// Patient are those of Topics whose records may be read half a second late; while the group is busy with
+	// others they are left out of most fetches.
+	Patient    []string
+	InstanceID string // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
+	MaxPoll    int    // most records a Poll returns; 0 = 10,000
 	// MaxWait is how long a broker holds a fetch that finds nothing; 0 = 5 s. A partition that is
 	// resumed is fetched when the fetch on its way returns, so this bounds how late Resume works.
 	MaxWait time.Duration
@@ -60,6 +63,8 @@ type Group struct {
 	cfg GroupConfig
 	pre string
 	log *slog.Logger
+
+	rest *rest
 
 	said   string    // the last trouble that was logged; used by Poll alone
 	saidAt time.Time // and when
@@ -90,6 +95,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
+	m.rest = newRest(c.Prefix, g.Patient, g.MaxPoll)
 	topics := make([]string, len(g.Topics))
 	for i, t := range g.Topics {
 		topics[i] = c.Prefix + t
@@ -111,6 +117,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(16 << 20),
 		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
+		kgo.WithHooks(m.rest),
 		kgo.OnOffsetsFetched(m.onFetched),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 			if g.Revoked != nil {
@@ -130,7 +137,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.cl = cl
+	m.cl, m.rest.cl = cl, cl
 	return m, nil
 }
 
@@ -168,7 +175,8 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 }
 
 // Poll waits for records, at most MaxPoll, and calls each once per partition that has some, in
-// offset order. It returns when ctx ends (with its error) or after one batch.
+// offset order. It returns when ctx ends (with its error), after one batch, or with nothing when patient topics
+// have rested.
 //
 // Trouble is logged and the client goes on trying: one partition that cannot be read, or a group that cannot
 // be joined for a while, must not end a process that serves others. Only what a new client could mend, or
@@ -178,14 +186,20 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 // rebalance of the whole group. While Revoked runs, Poll waits.
 func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error {
 	defer m.cl.AllowRebalance()
-	fs := m.cl.PollRecords(ctx, m.cfg.MaxPoll)
+	polling := ctx
+	if end := m.rest.next(time.Now()); !end.IsZero() {
+		var stop context.CancelFunc
+		polling, stop = context.WithDeadline(ctx, end)
+		defer stop()
+	}
+	fs := m.cl.PollRecords(polling, m.cfg.MaxPoll)
 	if fs.IsClientClosed() {
 		return errors.New("consumer is closed")
 	}
 	var fatal []error
 	fs.EachError(func(topic string, p int32, err error) {
 		switch {
-		case ctx.Err() != nil:
+		case polling.Err() != nil:
 		case errors.Is(err, kerr.FencedInstanceID):
 			fatal = append(fatal, fmt.Errorf("join group %s as %s: another process has this node's name: %w", m.cfg.Name, m.cfg.InstanceID, err))
 		case errors.Is(err, kerr.UnknownTopicID):
@@ -194,13 +208,18 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 			m.trouble(ctx, topic, p, err)
 		}
 	})
+	all, patient := 0, 0
 	fs.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
 			part := Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}
+			if all += len(p.Records); m.rest.isIn[part.Topic] {
+				patient += len(p.Records)
+			}
 			m.advance(ctx, part, p.Records, p.HighWatermark)
 			each(part, p.Records)
 		}
 	})
+	m.rest.polled(time.Now(), all, patient)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -326,10 +345,16 @@ func metadataRefused(err error) bool {
 }
 
 // Pause stops fetching these partitions; records already fetched may still come from the next Poll.
-func (m *Group) Pause(ps ...Partition) { m.cl.PauseFetchPartitions(m.byTopic(ps)) }
+func (m *Group) Pause(ps ...Partition) {
+	m.rest.hold(ps, true)
+	m.cl.PauseFetchPartitions(m.byTopic(ps))
+}
 
 // Resume ends Pause.
-func (m *Group) Resume(ps ...Partition) { m.cl.ResumeFetchPartitions(m.byTopic(ps)) }
+func (m *Group) Resume(ps ...Partition) {
+	m.rest.hold(ps, false)
+	m.cl.ResumeFetchPartitions(m.byTopic(ps))
+}
 
 // Close leaves the group (a static member stays in it until its session ends). Revoked runs first.
 func (m *Group) Close() { m.cl.Close() }

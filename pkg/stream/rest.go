@@ -1,0 +1,142 @@
+package stream
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// restFor is how long patient topics are left out between two looks at them.
+const restFor = 250 * time.Millisecond
+
+// A rest leaves a group's patient topics out of most of its fetches. Each partition in a fetch costs broker and
+// client some microseconds, empty or not, and a busy group fetches hundreds of times a second.
+//
+// The topics rest together: a while left out, then awake until every broker has been asked for them and had
+// nothing. While they have records, or while the caller has paused one of their partitions and will want it back
+// at once, they stay awake. A group that nothing comes to waits in its fetches and needs no rest.
+type rest struct {
+	cl     pauser
+	topics []string
+	isIn   map[string]bool // topics
+	limit  int             // of records a poll: when it is reached, more may be at hand
+
+	mu      sync.Mutex // guards the two below, which hooks and callers touch
+	fetches map[int32]int
+	held    map[Partition]bool // partitions of these topics that the caller has paused
+
+	// Used by Poll alone.
+	until  time.Time     // of the rest; zero while awake
+	before map[int32]int // fetches when the topics woke, or last had records
+	asked  bool          // every broker has answered a fetch with them, which the poll that follows will show
+}
+
+// pauser is what a rest does to its client.
+type pauser interface {
+	PauseFetchTopics(topics ...string) []string
+	ResumeFetchTopics(topics ...string)
+}
+
+func newRest(prefix string, topics []string, limit int) *rest {
+	r := &rest{isIn: make(map[string]bool), limit: limit, fetches: make(map[int32]int), held: make(map[Partition]bool)}
+	for _, t := range topics {
+		r.topics = append(r.topics, prefix+t)
+		r.isIn[t] = true
+	}
+	return r
+}
+
+// OnBrokerE2E counts the fetches that each broker has answered.
+func (r *rest) OnBrokerE2E(b kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
+	if kmsg.Key(key) != kmsg.Fetch || e.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	r.fetches[b.NodeID]++
+	r.mu.Unlock()
+}
+
+// hold notes what the caller pauses and resumes.
+func (r *rest) hold(ps []Partition, paused bool) {
+	if len(r.topics) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range ps {
+		switch {
+		case !r.isIn[p.Topic]:
+		case paused:
+			r.held[p] = true
+		default:
+			delete(r.held, p)
+		}
+	}
+}
+
+// next is called before a poll. It returns when the poll must be over, zero for no limit.
+func (r *rest) next(now time.Time) time.Time {
+	if len(r.topics) == 0 {
+		return time.Time{}
+	}
+	if !r.until.IsZero() {
+		if now.Before(r.until) {
+			return r.until
+		}
+		r.cl.ResumeFetchTopics(r.topics...)
+		r.until = time.Time{}
+		r.forget()
+		r.awake()
+	}
+	return time.Time{}
+}
+
+// forget drops brokers that have answered nothing since the topics last woke: they may be gone. One that is not
+// counts again from its next answer on.
+func (r *rest) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.fetches, func(broker int32, n int) bool {
+		before, known := r.before[broker]
+		return known && n == before
+	})
+}
+
+// awake begins to wait for fetches that bring the topics' records.
+func (r *rest) awake() {
+	r.mu.Lock()
+	r.before = maps.Clone(r.fetches)
+	r.mu.Unlock()
+	r.asked = false
+}
+
+// polled is told after a poll how many records came, and how many of the patient topics.
+func (r *rest) polled(now time.Time, all, patient int) {
+	switch {
+	case len(r.topics) == 0 || !r.until.IsZero():
+	case patient > 0 || all >= r.limit:
+		r.awake()
+	case !r.answered():
+	case !r.asked:
+		r.asked = true // what came with those fetches may still be at hand
+	default:
+		r.cl.PauseFetchTopics(r.topics...)
+		r.until = now.Add(restFor)
+	}
+}
+
+// answered reports whether every broker that this group fetches from has answered two fetches since the topics woke:
+// the first may have been on its way before.
+func (r *rest) answered() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for broker, n := range r.fetches {
+		if n < r.before[broker]+2 {
+			return false
+		}
+	}
+	return len(r.held) == 0 && len(r.fetches) > 0
+}

@@ -1,0 +1,214 @@
+package stream
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// asks counts the fetches of a cluster, and those that ask for a partition of the retry topics. Without sessions a
+// fetch names all that it asks for.
+type asks struct {
+	mu         sync.Mutex
+	all, tiers int
+}
+
+func (a *asks) watch(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		req := kreq.(*kmsg.FetchRequest)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.all++
+		for _, t := range req.Topics {
+			if info := cluster.TopicInfo("t.retry.1s"); t.Topic == "t.retry.1s" || info != nil && t.TopicID == info.TopicID {
+				a.tiers++
+			}
+		}
+		return nil, nil, false
+	})
+}
+
+func (a *asks) count() (all, tiers int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all, a.tiers
+}
+
+// While others keep a group busy, patient topics are left out of most fetches, and what comes in them is read all
+// the same, soon, whichever broker has it.
+func TestPatientTopicsRest(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.BrokerConfigs(map[string]string{"max.incremental.fetch.session.cache.slots": "0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
+	if _, err := Migrate(t.Context(), c, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(3) { // broker 2 has nothing but a part of the patient topic
+		if err := cluster.MoveTopicPartition("t.events", p, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cluster.MoveTopicPartition("t.retry.1s", 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	var seen asks
+	seen.watch(cluster)
+	p, err := NewProducer(c, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	m := patientGroup(t, c)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var writers sync.WaitGroup
+	busy, rest := context.WithCancel(ctx)
+	writers.Go(func() { // what keeps the group busy
+		for busy.Err() == nil {
+			_ = p.ProduceSync(busy, Events, 0, &Record{Value: []byte("x")})
+		}
+	})
+	const rounds, apart = 6, 200 // polls between two records of the patient topic
+	late := make([]time.Duration, 0, rounds)
+	var sent time.Time
+	for polls := 0; len(late) < rounds; polls++ {
+		if sent.IsZero() && polls >= apart {
+			sent, polls = time.Now(), 0
+			if err := p.ProduceSync(ctx, "retry.1s", int32(len(late)%3), &Record{Value: []byte{byte(len(late))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Poll(ctx, func(from Partition, rs []*Record) {
+			if from.Topic == "retry.1s" {
+				if len(rs) != 1 || int(rs[0].Value[0]) != len(late) {
+					t.Errorf("%d records, the first %v, want number %d", len(rs), rs[0].Value, len(late))
+				}
+				late, sent = append(late, time.Since(sent)), time.Time{}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest()
+	writers.Wait()
+	all, tiers := seen.count()
+	t.Logf("%d of %d fetches asked for the patient topic; its records were read after %v", tiers, all, late)
+	if tiers > all/2 {
+		t.Errorf("%d of %d fetches asked for the patient topic", tiers, all)
+	}
+}
+
+func patientGroup(t *testing.T, c Config) *Group {
+	t.Helper()
+	m, err := NewGroup(c, GroupConfig{Name: "group", Topics: []string{Events, "retry.1s"}, Patient: []string{"retry.1s"}, MaxWait: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// fakePauser remembers whether its topics are paused.
+type fakePauser struct{ paused bool }
+
+func (f *fakePauser) PauseFetchTopics(...string) []string { f.paused = true; return nil }
+func (f *fakePauser) ResumeFetchTopics(...string)         { f.paused = false }
+
+func TestWhenToRest(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	client := &fakePauser{}
+	r := newRest("t.", []string{"slow"}, 100)
+	r.cl = client
+	fetched := func(broker int32, n int) {
+		for range n {
+			r.OnBrokerE2E(kgo.BrokerMetadata{NodeID: broker}, int16(kmsg.Fetch), kgo.BrokerE2E{})
+		}
+	}
+	poll := func(all, patient int) (resting bool) {
+		r.next(now)
+		r.polled(now, all, patient)
+		return client.paused
+	}
+	steps := []struct {
+		name          string
+		before        func()
+		all, patient  int
+		after         time.Duration
+		resting, done bool
+	}{
+		{name: "nothing was asked", all: 1},
+		{name: "one fetch may have been on its way", before: func() { fetched(1, 1) }, all: 1},
+		{name: "the second was asked for them", before: func() { fetched(1, 1) }, all: 1},
+		{name: "and had nothing", all: 1, resting: true},
+		{name: "rests", all: 1, after: restFor - 1, resting: true},
+		{name: "wakes", all: 1, after: 1},
+		{name: "answered", before: func() { fetched(1, 2) }, all: 1},
+		{name: "has records", all: 1, patient: 1},
+		{name: "asked again", before: func() { fetched(1, 2) }, all: 1},
+		{name: "more is at hand", all: 100},
+		{name: "answered after that", before: func() { fetched(1, 2) }, all: 1},
+		{name: "nothing any more", all: 1, resting: true},
+		{name: "a second broker comes", before: func() { fetched(2, 1) }, all: 1, after: restFor},
+		{name: "the first alone is not enough", before: func() { fetched(1, 5) }, all: 1},
+		{name: "nor later", all: 1},
+		{name: "both", before: func() { fetched(2, 2) }, all: 1},
+		{name: "both had nothing", all: 1, resting: true},
+		{name: "wakes once more", all: 1, after: restFor},
+		{name: "a partition is held", before: func() { fetched(1, 2); fetched(2, 2); r.hold([]Partition{{"slow", 1}, {"fast", 1}}, true) }, all: 1},
+		{name: "still held", all: 1},
+		{name: "no more", before: func() { r.hold([]Partition{{"slow", 1}}, false) }, all: 1},
+		{name: "rests again", all: 1, resting: true},
+		{name: "broker 2 is silent", before: func() {}, all: 1, after: restFor},
+		{name: "for all of this waking", before: func() { fetched(1, 5); fetched(2, 2) }, all: 1},
+		{name: "rest", all: 1, resting: true},
+	}
+	for _, s := range steps {
+		now = now.Add(s.after)
+		if s.before != nil {
+			s.before()
+		}
+		if got := poll(s.all, s.patient); got != s.resting {
+			t.Fatalf("%s: resting %t, want %t", s.name, got, s.resting)
+		}
+	}
+	// A broker that is gone does not keep the topics awake for ever.
+	now = now.Add(restFor)
+	poll(1, 0) // wakes; both are known
+	fetched(1, 2)
+	r.polled(now, 1, 0)
+	if poll(1, 0) {
+		t.Fatal("rests although broker 2 has answered nothing")
+	}
+	r.until = now // as if they had rested
+	poll(1, 0)
+	fetched(1, 2)
+	poll(1, 0)
+	if !poll(1, 0) {
+		t.Error("a broker that has not answered since the topics last woke keeps them awake")
+	}
+}
+
+// Without patient topics a group polls as before.
+func TestNoRest(t *testing.T) {
+	t.Parallel()
+	r := newRest("t.", nil, 100)
+	r.OnBrokerE2E(kgo.BrokerMetadata{NodeID: 1}, int16(kmsg.Fetch), kgo.BrokerE2E{})
+	for range 5 {
+		if end := r.next(time.Now()); !end.IsZero() {
+			t.Error("a poll has an end")
+		}
+		r.polled(time.Now(), 1, 0)
+	}
+}
