@@ -82,6 +82,8 @@ type options struct {
 	fsync    bool
 	idle     time.Duration
 	profile  string
+	stages   bool
+	report   string
 	json     bool
 	quiet    bool
 	tls      bool
@@ -108,6 +110,8 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
 	fs.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
 	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
+	fs.BoolVar(&o.stages, "stages", false, "take a CPU profile and say which stage costs how much; --profile and --report do so too")
+	fs.StringVar(&o.report, "report", "", "write an HTML page with all figures to this file")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
 	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
 	fs.StringVar(&o.target, "target", "", "URL of a relay, or a balancer before several, that runs already; none is started")
@@ -250,6 +254,11 @@ func (d definition) measure(ctx context.Context, o options, stderr io.Writer) (*
 
 // print writes what was asked for.
 func (o *options) print(r *Result, stdout io.Writer) error {
+	if o.report != "" {
+		if err := writeReport(o.report, r); err != nil {
+			return err
+		}
+	}
 	if o.json {
 		return json.NewEncoder(stdout).Encode(r)
 	}

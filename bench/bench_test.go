@@ -232,12 +232,20 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 // The bare pipeline delivers what it accepts, and its metrics and processes are read as the relay's are.
 func TestFloor(t *testing.T) {
 	t.Parallel()
-	r, said, err := figures(t, "floor", "--posters", "4", "--relay", "none")
+	file := filepath.Join(t.TempDir(), "r.html")
+	r, said, err := figures(t, "floor", "--posters", "4", "--relay", "none", "--report", file)
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
 		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost, r.Duplicates, said)
 	}
 	if r.Mallocs == 0 || len(r.Batches) == 0 || r.Disk < 1000 || r.RSSMax < 1<<20 || r.CPU[0].Seconds == 0 {
 		t.Errorf("%v mallocs, batches %v, %d B on disk, %d B of memory, CPU %v", r.Mallocs, r.Batches, r.Disk, r.RSSMax, r.CPU)
+	}
+	var shares float64
+	for _, s := range r.Stages {
+		shares += s.Share
+	}
+	if page, err := os.ReadFile(file); err != nil || !bytes.Contains(page, []byte("CPU of the relay by stage")) || shares < 0.999 || shares > 1.001 {
+		t.Errorf("%v: page of %d B, stages %v", err, len(page), r.Stages)
 	}
 	if _, _, err := figures(t, "floor", "--target", "http://127.0.0.1:1", "--key", "k"); err == nil || !strings.Contains(err.Error(), "measures what it starts itself") {
 		t.Errorf("floor of a target: %v", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -160,7 +161,7 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 		return err
 	}
 	b.account(spent, w, time.Since(began))
-	return nil
+	return b.classify()
 }
 
 // profileFile is where a profile goes; empty = none is taken.
@@ -170,6 +171,8 @@ func (b *bed) profileFile() string {
 		return ""
 	case b.o.profile != "":
 		return b.o.profile
+	case b.o.stages || b.o.report != "":
+		return filepath.Join(b.o.dir, "cpu.pprof")
 	}
 	return ""
 }

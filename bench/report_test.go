@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/eventrelay/relay/bench/count"
+)
+
+// example has a bit of everything, and names that a page must escape.
+func example() *Result {
+	var h count.Histogram
+	for i := range 20_000 {
+		h.Add(time.Duration(i) * time.Microsecond)
+	}
+	r := &Result{
+		Scenario: "mixed", Settings: "<b>500/s</b>", Version: "v1", Began: time.Now(), Machine: thisMachine(), PostSeconds: 2, AllSeconds: 3, Accepted: 20_000, Refused: 3, Delivered: 19_999, Lost: 1, Duplicates: 2,
+		CPU: processes(map[string]time.Duration{"relay": time.Second, "clickhouse": time.Second, "load": time.Second}, time.Second, 1000), RSSIdle: 1 << 20, RSSMax: 2 << 20,
+		Idle: processes(map[string]time.Duration{"relay": time.Millisecond}, time.Second, 0), Batches: []Batch{{"rows", 12}}, Figures: []Figure{{"drained", 12345, "a second"}},
+		Stages: []Stage{{"broker", 0.5, 10, 0.2}, {"GC", 0.25, 5, 0}},
+	}
+	for _, name := range []string{"single & alone", "fan-out"} {
+		r.Streams = append(r.Streams, Stream{
+			Name: name, Accepted: 10_000, Refused: 3, Late: 5, Answers: map[int]int64{202: 1, 503: 3}, Accept: newLatency(h.Read()),
+			Arrivals: []Arrival{{Destination: 0, Arrived: 10_000, Lost: 1, Duplicates: 2, Requests: 20_000, Latency: newLatency(h.Read())}, {Destination: 1, Latency: newLatency(h.Read())}},
+		})
+	}
+	for i := range 5 {
+		r.Series = append(r.Series, Sample{At: float64(i + 1), Accepted: 100, Arrived: float64(90 + i), AcceptP99: 3, ArrivalP50: 1, ArrivalP99: 20, CPU: map[string]float64{"relay": 0.5}, RSS: 1 << 28})
+	}
+	return r
+}
+
+// The page is well-formed, holds every chart, and loads nothing.
+func TestReportParses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "r.html")
+	if err := writeReport(file, example()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := xml.NewDecoder(bytes.NewReader(raw))
+	in.Strict, in.AutoClose, in.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	var open []string
+	seen := map[string]int{}
+	for {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			seen[e.Name.Local]++
+			open = append(open, e.Name.Local)
+			for _, a := range e.Attr {
+				if a.Name.Local == "src" || a.Name.Local == "href" || strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+					t.Errorf("<%s %s=%q>", e.Name.Local, a.Name.Local, a.Value)
+				}
+			}
+		case xml.EndElement:
+			if len(open) == 0 || open[len(open)-1] != e.Name.Local {
+				t.Fatalf("</%s> closes %v", e.Name.Local, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 || seen["svg"] != 5 || seen["polyline"] != 6+2+3+3+1 || seen["section"] != 9 {
+		t.Errorf("left open %v, elements %v", open, seen)
+	}
+	page := string(raw)
+	for _, want := range []string{"&lt;b&gt;500/s", "single &amp; alone", "broker", "prefers-color-scheme: dark", "503 × 3", "drained", "without work"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "<b>500/s") || strings.Contains(page, "@import") || strings.Contains(page, "url(") {
+		t.Error("the page holds what it should not")
+	}
+	if err := writeReport(filepath.Join(t.TempDir(), "no", "r.html"), example()); err == nil {
+		t.Error("a page was written into nowhere")
+	}
+	// A run that ended before its first second has no curve over time.
+	if err := writeReport(file, &Result{Scenario: "flat"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTableSaysWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	table(&b, example())
+	for _, want := range []string{
+		"20000 accepted, 3 refused, 1 lost, 2 duplicates", "CPU µs/event 2000 (relay 1000.0, clickhouse 1000.0, besides: load 1000.0)", "1 lost  2 duplicates  20000 requests",
+		"posted more than 10 ms late", "202 × 1, 503 × 3", "drained: 12345 a second", "rows 12.0", "relay 0.10 %", "broker          50.0 %    10.0 µs/event  of which system calls  20 %",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, b.String())
+		}
+	}
+}
+
+func TestTicksAreRoundAndAroundAll(t *testing.T) {
+	t.Parallel()
+	for _, most := range []float64{0.003, 0.4, 1, 7, 99, 100, 4321, 1e6} {
+		ticks := linearTicks(most)
+		if last := ticks[len(ticks)-1]; last < most || last > 2*most || len(ticks) < 3 || len(ticks) > 7 {
+			t.Errorf("up to %v: %v", most, ticks)
+		}
+		for _, spread := range []float64{1, 3, 50, 1e4} {
+			ticks := logTicks(most/spread, most)
+			if ticks[0] > most/spread || ticks[len(ticks)-1] < most || len(ticks) < 2 || len(ticks) > 12 {
+				t.Errorf("from %v to %v: %v", most/spread, most, ticks)
+			}
+		}
+	}
+}
+
+func TestStagesOfStacks(t *testing.T) {
+	t.Parallel()
+	for want, stack := range map[string]string{
+		"broker":         "runtime.memmove < github.com/twmb/franz-go/pkg/kfake.(*Cluster).pushBatch < sync.(*WaitGroup).Go.func1",
+		"barrier":        "internal/runtime/syscall/linux.Syscall6 < syscall.Syscall < golang.org/x/sys/unix.Fdatasync < github.com/eventrelay/relay/pkg/embedded/kafka.fdatasync < github.com/eventrelay/relay/pkg/embedded/kafka.(*barrier).run",
+		"HTTP server":    "syscall.Syscall < internal/poll.(*FD).Write < net.(*conn).Write < net/http.checkConnErrorWriter.Write < bufio.(*Writer).Flush < net/http.(*conn).serve",
+		"HTTP client":    "syscall.Syscall < net.(*conn).Write < net/http.persistConnWriter.Write < net/http.(*persistConn).writeLoop",
+		"accept":         "runtime.mallocgc < encoding/json.Unmarshal < github.com/eventrelay/relay/api.parseSend < net/http.HandlerFunc.ServeHTTP < net/http.(*conn).serve",
+		"sign":           "crypto/sha256.block < crypto/hmac.(*hmac).Write < github.com/eventrelay/relay/pkg/sign.Sign < github.com/eventrelay/relay/dispatcher.(*Dispatcher).attempt",
+		"lanes, deliver": "runtime.mapaccess1 < github.com/eventrelay/relay/pkg/event.(*Event).Record < github.com/eventrelay/relay/dispatcher.(*Dispatcher).deliver",
+		"GC":             "runtime.scanobject < runtime.gcDrain < runtime.gcAssistAlloc < runtime.mallocgc < github.com/eventrelay/relay/api.parseSend",
+		"scheduler":      "runtime.futex < runtime.findRunnable < runtime.schedule < runtime.mcall",
+		"produce":        "github.com/twmb/franz-go/pkg/kgo.(*sink).drain",
+		"consume":        "github.com/twmb/franz-go/pkg/kgo.(*source).fetch",
+		"log client":     "github.com/twmb/franz-go/pkg/kgo.(*brokerCxn).handleResps",
+		"store rows":     "github.com/ClickHouse/ch-go/proto.(*ColStr).Append < github.com/eventrelay/relay/store.(*Writer).add",
+		"others":         "runtime.memmove < main.main",
+	} {
+		if got := stageOf(strings.Split(stack, " < ")); got != want {
+			t.Errorf("%s is %s, want %s", stack, got, want)
+		}
+	}
+}
+
+func TestStagesOfAProfile(t *testing.T) {
+	t.Parallel()
+	p := &profile.Profile{}
+	sample := func(value int64, stack ...string) {
+		s := &profile.Sample{Value: []int64{1, value}}
+		for _, name := range stack {
+			f := &profile.Function{ID: uint64(len(p.Function) + 1), Name: name}
+			p.Function = append(p.Function, f)
+			s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: f}}})
+		}
+		p.Sample = append(p.Sample, s)
+	}
+	sample(30, "runtime.memmove", "github.com/twmb/franz-go/pkg/kfake.x")
+	sample(10, "syscall.Syscall", "github.com/twmb/franz-go/pkg/kfake.x")
+	sample(60, "runtime.gcBgMarkWorker")
+	got := stages(p, 200)
+	want := []Stage{{"GC", 0.6, 120, 0}, {"broker", 0.4, 80, 0.25}}
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := stages(&profile.Profile{}, 1); len(got) != 0 {
+		t.Errorf("an empty profile has stages %v", got)
+	}
+	var sum float64
+	for _, s := range got {
+		sum += s.Share
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("shares add up to %v", sum)
+	}
+}
