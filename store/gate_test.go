@@ -37,7 +37,8 @@ type gate struct {
 	engine string
 	client *http.Client
 	freed  chan struct{}
-	free   func() // lets every statement that is stuck go on
+	caught chan struct{} // 1: a statement is stuck
+	free   func()        // lets every statement that is stuck go on
 
 	mu    sync.Mutex                            // guards what follows
 	rule  func(nth int, statement string) fault // nil = all are sound
@@ -47,7 +48,7 @@ type gate struct {
 }
 
 func newGate(b *bench) *gate {
-	g := &gate{TB: b, engine: engines.clickhouse, client: &http.Client{Transport: &http.Transport{}}, freed: make(chan struct{}), code: 243}
+	g := &gate{TB: b, engine: engines.clickhouse, client: &http.Client{Transport: &http.Transport{}}, freed: make(chan struct{}), caught: make(chan struct{}, 1), code: 243}
 	g.free = sync.OnceFunc(func() { close(g.freed) })
 	server := httptest.NewServer(g)
 	g.url = strings.Replace(b.url, engines.clickhouse, server.Listener.Addr().String(), 1)
@@ -126,6 +127,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if f == stuck {
+		select {
+		case g.caught <- struct{}{}:
+		default:
+		}
 		select {
 		case <-r.Context().Done():
 		case <-g.freed:

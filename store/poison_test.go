@@ -1,0 +1,182 @@
+package store_test
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+// poisoned has tables that each refuse a row that says poison, and makes such rows and others.
+type poisoned struct {
+	*bench
+	rows map[string]int  // good ones, by table
+	dead map[string]bool // topic and offset of the others
+}
+
+func newPoisoned(b *bench) *poisoned {
+	for table, column := range map[string]string{"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name"} {
+		b.exec("ALTER TABLE " + table + " ADD CONSTRAINT clean CHECK " + column + " != 'poison'")
+	}
+	return &poisoned{b, map[string]int{}, map[string]bool{}}
+}
+
+// add produces a record for each table, of which the one for the named table is refused; "all" names them all.
+func (p *poisoned) add(refusing string) {
+	p.Helper()
+	word := func(table string) string {
+		if table == refusing || refusing == "all" {
+			return "poison"
+		}
+		p.rows[table]++
+		return "fine"
+	}
+	note := func(table, topic string, offset int64) {
+		if table == refusing || refusing == "all" {
+			p.dead[fmt.Sprint(topic, " ", offset)] = true
+		}
+	}
+	e := p.event(1, func(e *event.Event) { e.Type = word("events") })
+	r := e.Record()
+	p.put(stream.Events, 1, r)
+	note("events", stream.Events, r.Offset)
+
+	o := p.outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
+		o.Reason, o.Attempt.ErrorMessage = event.Reason(word("deliveries")), word("attempts")
+	})
+	r = o.Record()
+	p.put(stream.Outcomes, 1, r)
+	note("deliveries", stream.Outcomes, r.Offset)
+	note("attempts", stream.Outcomes, r.Offset)
+
+	x := event.Receipt{Event: e.ID, Account: account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: word("receipts"), At: time.Now()}
+	r = x.Record()
+	p.put(stream.Receipts, 1, r)
+	note("receipts", stream.Receipts, r.Offset)
+
+	at := time.Now().UTC()
+	a := audit.Entry{ID: audit.NewID(at, uint32(len(p.dead)+p.rows["events"]), "p"), Account: account, At: at, Actor: audit.ActorOf("key_1", word("audit")), Action: "endpoint.updated"}
+	r, err := a.Record()
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.put(stream.AuditLog, 0, r)
+	note("audit", stream.AuditLog, r.Offset)
+}
+
+// check waits for a writer to have come to the end, and compares tables and dead.
+func (p *poisoned) check(w *store.Writer) {
+	p.Helper()
+	p.caughtUp(p.reader(w))
+	rows, dead := map[string]int{}, map[string]bool{}
+	for table := range p.rows {
+		rows[table] = int(p.query("SELECT count() FROM " + table + " FINAL"))
+	}
+	if diff := gocmp.Diff(p.rows, rows); diff != "" {
+		p.Errorf("rows (-want +got):\n%s", diff)
+	}
+	for _, d := range slices.Concat(p.bench.dead(0), p.bench.dead(1)) {
+		head := map[string]string{}
+		for _, h := range d.Headers {
+			head[h.Key] = string(h.Value)
+		}
+		at := head[stream.DeadTopic] + " " + head[stream.DeadOffset]
+		if dead[at] {
+			p.Errorf("%s is in dead twice", at)
+		}
+		dead[at] = true
+	}
+	if diff := gocmp.Diff(p.dead, dead); diff != "" {
+		p.Errorf("dead (-want +got):\n%s", diff)
+	}
+}
+
+// TestPoisonInEveryTable: one row that ClickHouse refuses, several, and nothing else, in each table. Each is in dead once
+// and everything else is stored, also the other rows of a record that one table refused.
+func TestPoisonInEveryTable(t *testing.T) {
+	b := newBench(t)
+	p := newPoisoned(b)
+	tables := []string{"events", "deliveries", "attempts", "receipts", "audit"}
+	p.add("")
+	w, stop := b.writer(store.WriterConfig{})
+	p.check(w) // an empty table would take a probe whatever it refuses
+	stop()
+	for _, poison := range [][]int{{7}, {0, 1, 6, 11}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}} {
+		for i := range 12 {
+			switch {
+			case len(poison) == 12: // a batch of nothing else
+				p.add("all")
+			case slices.Contains(poison, i):
+				for _, table := range tables {
+					p.add(table)
+				}
+			default:
+				p.add("")
+			}
+		}
+		w, stop := b.writer(store.WriterConfig{FlushEvery: 300 * time.Millisecond})
+		p.check(w)
+		stop()
+	}
+	if n := len(p.dead); n != 5*len(tables)+12*4 {
+		t.Errorf("the test made %d refused records: %v", n, slices.Sorted(maps.Keys(p.dead)))
+	}
+}
+
+// caughtUp waits until the store has what the log has.
+func (b *bench) caughtUp(r *store.Reader) {
+	b.Helper()
+	for began := time.Now(); ; {
+		err := r.CaughtUp(b.Context())
+		if err == nil {
+			var page audit.Page
+			if page, err = r.Audit(b.Context(), audit.Query{Account: account, Limit: 1}); err == nil && page.AsOf.IsZero() { // its fence is another
+				return
+			}
+		}
+		if time.Since(began) > 2*time.Minute {
+			b.Fatalf("the store is behind after 2 minutes: %v", err)
+		}
+	}
+}
+
+// TestPoisonIsFoundByHalves: one refused row among thousands costs a few inserts, not thousands.
+func TestPoisonIsFoundByHalves(t *testing.T) {
+	b := newBench(t)
+	g := newGate(b)
+	b.exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
+	const n = 2_000
+	for i := range n {
+		e := b.event(1)
+		if i == 1_234 {
+			e.Type = "poison"
+		}
+		b.producer.Produce(stream.Events, 1, e.Record(), func(_ *stream.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := b.producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inserts := g.inserts("events")
+	w, _ := b.writer(g.through(store.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
+	b.caughtUp(b.reader(w))
+	// The whole batch, the probe, and two halves at each step; the same again if the batch came in two pieces.
+	if got, most := inserts(), 2*(2+2*bits.Len(n)); got > most || got < bits.Len(n) {
+		t.Errorf("%d inserts for one refused row of %d, want %d at most", got, n, most)
+	}
+	if got := b.query("SELECT uniqExact(id) FROM events"); got != n-1 {
+		t.Errorf("%d of %d events are stored", got, n-1)
+	}
+}
