@@ -147,8 +147,8 @@ func (o *options) validate() error {
 	bound("size", o.size, 0, 1<<20)
 	bound("batch", o.batch, 0, 1000)
 	bound("events", o.events, 0, 10_000_000)
-	if o.duration < time.Second || o.duration > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("--duration: %v is not from 1s to 24h", o.duration))
+	if o.duration < 100*time.Millisecond || o.duration > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("--duration: %v is not from 100ms to 24h", o.duration))
 	}
 	if o.target != "" && o.peer != nil {
 		errs = append(errs, errors.New("--target and --peer: give one of them"))
@@ -180,7 +180,16 @@ func (o *options) settings() string {
 	if o.rate > 0 {
 		s = fmt.Sprintf("%d/s", o.rate)
 	}
+	if o.events > 0 {
+		s += fmt.Sprintf(", %d events", o.events)
+	}
 	s += fmt.Sprintf(", %d B", o.size)
+	switch {
+	case o.http2:
+		s += ", HTTP/2"
+	case o.tls:
+		s += ", TLS"
+	}
 	switch {
 	case o.target != "":
 		return s + ", " + o.target

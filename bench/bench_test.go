@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,27 +36,41 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeRelay accepts events and delivers them as its function says.
+// fakeRelay accepts events and delivers them as its function says, again and again while it is answered with an error.
 type fakeRelay struct {
 	*httptest.Server
 	// deliver returns how often the event of a mark is delivered.
 	deliver func(count.Mark) int
 	// answer is the status for the event of a mark; nil = 202.
 	answer func(count.Mark) int
+	client http.Client
 
-	mu  sync.Mutex // guards urls
-	url []string   // of the destinations
-	wg  sync.WaitGroup
+	mu        sync.Mutex // guards what follows
+	endpoints []*fakeEndpoint
+	wg        sync.WaitGroup
+}
+
+type fakeEndpoint struct {
+	urls   []string
+	paused bool
+	held   []string
 }
 
 func newFakeRelay(t *testing.T, deliver func(count.Mark) int) *fakeRelay {
 	f := &fakeRelay{deliver: deliver, answer: func(count.Mark) int { return 202 }}
+	f.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 50}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/endpoints", f.create)
+	mux.HandleFunc("PATCH /v1/endpoints/{id}", f.change)
 	mux.HandleFunc("POST /v1/endpoints/{id}/events", f.accept)
-	mux.HandleFunc("POST /peer", f.accept)
+	mux.HandleFunc("POST /v1/endpoints/{id}/events/batch", f.accept)
+	mux.HandleFunc("POST /peer/{id}", f.accept)
 	f.Server = httptest.NewServer(mux)
-	t.Cleanup(func() { f.Close(); f.wg.Wait() })
+	t.Cleanup(func() {
+		f.Close()
+		f.wg.Wait()
+		f.client.CloseIdleConnections()
+	})
 	return f
 }
 
@@ -65,35 +80,73 @@ func (f *fakeRelay) create(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
+	e := &fakeEndpoint{}
+	for _, d := range body.Destinations {
+		e.urls = append(e.urls, d.URL)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, d := range body.Destinations {
-		f.url = append(f.url, d.URL)
+	fmt.Fprintf(w, `{"id":"%d"}`, len(f.endpoints))
+	f.endpoints = append(f.endpoints, e)
+}
+
+func (f *fakeRelay) endpoint(r *http.Request) *fakeEndpoint {
+	n, _ := strconv.Atoi(r.PathValue("id"))
+	return f.endpoints[n]
+}
+
+func (f *fakeRelay) change(_ http.ResponseWriter, r *http.Request) {
+	var body struct{ Paused bool }
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.endpoint(r)
+	if e.paused = body.Paused; !e.paused {
+		for _, event := range e.held {
+			f.send(e, event)
+		}
+		e.held = nil
 	}
-	fmt.Fprint(w, `{"id":"ep_1"}`)
 }
 
 func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	mark, ok := count.Find(body)
-	if !ok {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	status := f.answer(mark)
-	w.WriteHeader(status)
 	f.mu.Lock()
-	urls := slices.Clone(f.url)
-	f.mu.Unlock()
-	f.wg.Go(func() {
+	defer f.mu.Unlock()
+	e, status := f.endpoint(r), 202
+	for event := range strings.Lines(string(body)) {
+		mark, ok := count.Find([]byte(event))
+		if !ok {
+			status = http.StatusBadRequest
+			break
+		}
+		status = f.answer(mark)
 		for range f.deliver(mark) {
-			for _, url := range urls {
-				if resp, err := http.Post(url, "application/json", bytes.NewReader(body)); err == nil {
-					resp.Body.Close()
-				}
+			if e.paused {
+				e.held = append(e.held, event)
+			} else {
+				f.send(e, event)
 			}
 		}
-	})
+	}
+	w.WriteHeader(status)
+}
+
+func (f *fakeRelay) send(e *fakeEndpoint, event string) {
+	for _, url := range e.urls {
+		f.wg.Go(func() {
+			for {
+				resp, err := f.client.Post(url, "application/json", strings.NewReader(event))
+				if err != nil {
+					return // the benchmark is over
+				}
+				resp.Body.Close()
+				if resp.StatusCode == http.StatusOK {
+					return
+				}
+			}
+		})
+	}
 }
 
 // figures runs a scenario and returns its line of JSON.
@@ -105,7 +158,7 @@ func figures(t *testing.T, name string, args ...string) (Result, string, error) 
 		}
 		var out bytes.Buffer
 		var fault text
-		err := s.Run(t.Context(), append([]string{"--json", "--duration", "1s"}, args...), &out, &fault)
+		err := s.Run(t.Context(), append([]string{"--json", "--duration", "500ms"}, args...), &out, &fault)
 		var r Result
 		if out.Len() > 0 {
 			if err := json.Unmarshal(out.Bytes(), &r); err != nil {
@@ -178,7 +231,7 @@ func TestPlantedLossAndDuplicateAreFound(t *testing.T) {
 		}
 		return 1
 	})
-	b := runBed(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
+	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Duplicates != 1 || r.Delivered != 99 || r.verdict() == nil {
 		t.Errorf("accepted %d, lost %d, duplicates %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Duplicates, r.Delivered, r.verdict())
 	}
@@ -199,7 +252,7 @@ func TestRefusedEventHidesNoLoss(t *testing.T) {
 		}
 		return 202
 	}
-	b := runBed(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
+	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 99 || r.Refused != 1 || r.Lost != 1 || r.Delivered != 99 || r.Streams[0].Answers[503] != 1 {
 		t.Errorf("accepted %d, refused %d, lost %d, delivered %d, answers %v", r.Accepted, r.Refused, r.Lost, r.Delivered, r.Streams[0].Answers)
 	}
@@ -212,7 +265,7 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: time.Second, sinkListen: "127.0.0.1:0", quiet: true}
+	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: 500 * time.Millisecond, sinkListen: "127.0.0.1:0", quiet: true}
 	set(&o)
 	b, err := openBed(t.Context(), o, name, io.Discard, startRelay)
 	if err != nil {
@@ -227,6 +280,57 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 		t.Fatal(err)
 	}
 	return b
+}
+
+// Every scenario counts what is to arrive, and no more.
+func TestScenariosAddUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, args       string
+		streams, perPost int
+	}{
+		{"fanout", "--rate 50", 1, 5},
+		{"hung", "--rate 20", 3, 1},
+		{"retrystorm", "--events 50 --batch 10", 1, 1},
+		{"batch", "--batch 20 --posters 1", 1, 1},
+		{"tls", "--posters 2", 1, 1},
+		{"tls", "--posters 2 --http2", 1, 1},
+		{"drain", "--events 50 --batch 10", 1, 1},
+		{"mixed", "--rate 40", 5, 1},
+	} {
+		if testing.Short() && c.name != "hung" {
+			continue // all of them take the same way
+		}
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeRelay(t, once)
+			r, said, err := figures(t, c.name, append(strings.Fields(c.args), "--target", f.URL, "--key", "secret", "--quiet")...)
+			if err != nil {
+				t.Fatal(err, said)
+			}
+			if said != "" {
+				t.Errorf("it was to be quiet: %s", said)
+			}
+			var want int64
+			for _, s := range r.Streams {
+				want += s.Accepted * int64(len(s.Arrivals))
+				for _, a := range s.Arrivals {
+					if a.Arrived != s.Accepted || a.Latency.All.N() != s.Accepted {
+						t.Errorf("%s: %d accepted, %d arrived at %d", s.Name, s.Accepted, a.Arrived, a.Destination)
+					}
+				}
+			}
+			if len(r.Streams) != c.streams || len(r.Streams[0].Arrivals) != c.perPost || r.Accepted == 0 || r.Lost+r.Duplicates+r.Refused != 0 {
+				t.Errorf("%d streams, %d accepted, %d delivered of %d, %d lost, %d duplicates, %d refused", len(r.Streams), r.Accepted, r.Delivered, want, r.Lost, r.Duplicates, r.Refused)
+			}
+			if a := r.Streams[0].Arrivals[0]; c.name == "retrystorm" && a.Requests <= a.Arrived {
+				t.Errorf("half of all requests fail, and %d were enough for %d events", a.Requests, a.Arrived)
+			}
+			if events := r.Accepted; strings.Contains(c.args, "--events") && events != 50 {
+				t.Errorf("%d events, want 50", events)
+			}
+		})
+	}
 }
 
 // The bare pipeline delivers what it accepts, and its metrics and processes are read as the relay's are.
@@ -256,7 +360,7 @@ func TestPeer(t *testing.T) {
 	t.Parallel()
 	f := newFakeRelay(t, once)
 	file := filepath.Join(t.TempDir(), "peer.json")
-	description := fmt.Sprintf(`{"name":"other","url":"%s/peer","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`, f.URL)
+	description := fmt.Sprintf(`{"name":"other","url":"%s/peer/0","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`, f.URL)
 	if err := os.WriteFile(file, []byte(description), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +369,8 @@ func TestPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.url = []string{"http://" + addr + "/any"}
-	r, said, err := figures(t, "steady", "--peer", file, "--rate", "50", "--sink-listen", addr)
+	f.endpoints = []*fakeEndpoint{{urls: []string{"http://" + addr + "/any"}}}
+	r, said, err := figures(t, "steady", "--peer", file, "--rate", "100", "--sink-listen", addr)
 	if err != nil || r.Accepted != 50 || r.Delivered != 50 || r.Lost != 0 || !strings.Contains(r.Settings, "other") {
 		t.Errorf("%v: %+v\n%s", err, r, said)
 	}
@@ -298,7 +402,7 @@ func TestMisuseIsNamed(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--posters 0":                           "--posters: 0 is not from 1 to 4096",
-		"--duration 1ms":                        "--duration: 1ms is not from 1s",
+		"--duration 1ms":                        "--duration: 1ms is not from 100ms",
 		"--batch 1001":                          "--batch: 1001",
 		"--target http://127.0.0.1:1":           "--key is missing",
 		"--key x":                               "belong to --target",

@@ -91,7 +91,7 @@ func (b *bed) post(name, url string, to ...int) post {
 
 // warm sends one request of a post through the whole path, so that connections and tables exist.
 func (b *bed) warm(ctx context.Context, p post) error {
-	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, 1, 0, 0, int64(max(p.Batch, 1))
+	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, 1, 0, 0, 1
 	b.runs++
 	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, nil)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *bed) warm(ctx context.Context, p post) error {
 	if t := r.Streams[0]; t.Accepted != p.Events {
 		return fmt.Errorf("%s: the first event was refused; answers by status: %v", p.name, t.Answers)
 	}
-	arrived, err := b.arrive(ctx, []post{p}, r, 15*time.Second, nil)
+	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
 	if err == nil && !arrived {
 		err = fmt.Errorf("%s: the first event did not arrive at %s", p.name, b.sink.base)
 	}

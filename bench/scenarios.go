@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"time"
@@ -15,6 +16,33 @@ func definitions() []definition {
 		{name: "flat", summary: "events as fast as some connections can post them, or at a rate; what one costs", run: flat, peers: true},
 		{name: "steady", summary: "events at a rate: how long they take", run: flat, peers: true, defaults: func(o *options, fs *flag.FlagSet) {
 			preset(fs, "rate", "500")
+		}},
+		{name: "fanout", summary: "each event to five destinations, at a rate", run: fanout, defaults: func(o *options, fs *flag.FlagSet) {
+			preset(fs, "rate", "200")
+		}},
+		{name: "hung", summary: "a destination beside one that never answers, both at a rate: what the healthy one notices", run: hung, defaults: func(o *options, fs *flag.FlagSet) {
+			preset(fs, "rate", "50")
+		}},
+		{name: "retrystorm", summary: "events to a destination that fails half of all requests, until all are delivered", run: retryStorm, defaults: func(o *options, fs *flag.FlagSet) {
+			eventsFlag(o, fs, 10_000)
+			preset(fs, "batch", "500")
+			preset(fs, "posters", "2")
+		}},
+		{name: "batch", summary: "flat in batches, as NDJSON", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
+			preset(fs, "batch", "1000")
+			preset(fs, "posters", "2")
+		}},
+		{name: "tls", summary: "flat to a destination that speaks TLS, on kept-alive connections", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
+			o.tls = true
+			fs.BoolVar(&o.http2, "http2", false, "the destination speaks HTTP/2")
+		}},
+		{name: "drain", summary: "events posted while the endpoint's destination is paused, then delivered: how fast a backlog goes", run: drain, defaults: func(o *options, fs *flag.FlagSet) {
+			eventsFlag(o, fs, 20_000)
+			preset(fs, "batch", "1000")
+			preset(fs, "posters", "2")
+		}},
+		{name: "mixed", summary: "single events, batches, a fan-out, a failing and a slow destination at the same time", run: mixed, defaults: func(o *options, fs *flag.FlagSet) {
+			preset(fs, "rate", "200")
 		}},
 		{name: "floor", summary: "flat on a bare pipeline of the same libraries, in place of the relay: how cheap an event could be", run: bare, start: startFloor},
 	}
@@ -72,6 +100,187 @@ func bare(ctx context.Context, b *bed) error {
 		return err
 	}
 	return b.measure(ctx, []post{p}, arriveWithin, nil)
+}
+
+// eventsFlag adds --events.
+func eventsFlag(o *options, fs *flag.FlagSet, n int) {
+	fs.IntVar(&o.events, "events", n, "how many to post")
+}
+
+// to describes an endpoint's destinations by what the sink does at each.
+func (b *bed) to(behaviours ...string) []object {
+	out := make([]object, len(behaviours))
+	for i, what := range behaviours {
+		out[i] = object{"url": b.sink.url(i, what), "max_in_flight": 256}
+	}
+	return out
+}
+
+// one is a single destination with a number of its own.
+func (b *bed) one(n int, behaviour string) []object {
+	return []object{{"url": b.sink.url(n, behaviour), "max_in_flight": 256}}
+}
+
+// quickRetries waits a second after each failure; a chain ends after so many that it never does by chance.
+var quickRetries = object{"strategy": "schedule", "schedule_seconds": []int{1}, "max_attempts": 50, "jitter": 0.1}
+
+// fanout posts to one endpoint with five destinations.
+func fanout(ctx context.Context, b *bed) error {
+	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok", "ok", "ok", "ok", "ok")})
+	if err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	p := b.post("events", b.r.events(e.ID), 0, 1, 2, 3, 4)
+	if err := b.warm(ctx, p); err != nil {
+		return err
+	}
+	return b.measure(ctx, []post{p}, arriveWithin, nil)
+}
+
+// hung measures a healthy destination alone, then beside one that hangs. Costs are of the second part.
+func hung(ctx context.Context, b *bed) error {
+	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "ok")})
+	if err != nil {
+		return err
+	}
+	sick, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(1, "hang")})
+	if err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	alone := b.post("alone", b.r.events(healthy.ID), 0)
+	if err := b.warm(ctx, alone); err != nil {
+		return err
+	}
+	if err := b.measure(ctx, []post{alone}, arriveWithin, nil); err != nil {
+		return err
+	}
+	first := b.result
+	b.result = first.again()
+	beside, neighbour := b.post("beside a hung one", b.r.events(healthy.ID), 0), b.post("hung", b.r.events(sick.ID))
+	if err := b.measure(ctx, []post{beside, neighbour}, arriveWithin, nil); err != nil {
+		return err
+	}
+	b.result.Streams = append(first.Streams, b.result.Streams...)
+	b.result.Lost += first.Lost
+	b.result.Duplicates += first.Duplicates
+	a, c := first.Streams[0].Arrivals[0].Latency, b.result.Streams[1].Arrivals[0].Latency
+	b.result.Figures = append(b.result.Figures,
+		Figure{"arrival p50 beside the hung one", c.P50 / max(a.P50, 0.001), "times that alone"},
+		Figure{"arrival p99 beside the hung one", c.P99 / max(a.P99, 0.001), "times that alone"})
+	return nil
+}
+
+// again is a result for another part of the same run.
+func (r *Result) again() Result {
+	return Result{
+		Scenario: r.Scenario, Settings: r.Settings, Version: r.Version, Began: r.Began, Machine: r.Machine,
+		RSSIdle: r.RSSIdle, ReadyMS: r.ReadyMS, Idle: r.Idle,
+	}
+}
+
+// count makes a post one of so many events, however long they take.
+func (p post) count(n int) post {
+	p.Events, p.For = int64(n), 0
+	return p
+}
+
+// retryStorm posts a number of events and waits until the last one has passed.
+func retryStorm(ctx context.Context, b *bed) error {
+	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "fail50"), "retry_policy": quickRetries})
+	if err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	p := b.post("events", b.r.events(e.ID), 0).count(b.o.events)
+	if err := b.warm(ctx, p); err != nil {
+		return err
+	}
+	if err := b.measure(ctx, []post{p}, stormWithin, nil); err != nil {
+		return err
+	}
+	a := b.result.Streams[0].Arrivals[0]
+	b.result.Figures = append(b.result.Figures,
+		Figure{"requests an event", float64(a.Requests) / float64(max(a.Arrived, 1)), ""},
+		Figure{"requests a second", rate(a.Requests, b.result.AllSeconds), ""})
+	return nil
+}
+
+// stormWithin is how long retries, or a backlog, may take.
+const stormWithin = 5 * time.Minute
+
+// drain posts a number of events to a paused destination, then lets them go.
+func drain(ctx context.Context, b *bed) error {
+	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
+	if err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	p := b.post("events", b.r.events(e.ID), 0).count(b.o.events)
+	if err := b.warm(ctx, p); err != nil {
+		return err
+	}
+	path := "/v1/endpoints/" + e.ID
+	if err := b.r.call(ctx, http.MethodPatch, path, object{"paused": true}, nil); err != nil {
+		return err
+	}
+	var released time.Time
+	release := func(ctx context.Context) error {
+		released = time.Now()
+		return b.r.call(ctx, http.MethodPatch, path, object{"paused": false}, nil)
+	}
+	began := time.Now()
+	if err := b.measure(ctx, []post{p}, stormWithin, release); err != nil {
+		return err
+	}
+	took := b.result.AllSeconds - released.Sub(began).Seconds()
+	b.result.Figures = append(b.result.Figures, Figure{"drained after", took, "s"}, Figure{"drained", rate(b.result.Delivered, took), "a second"})
+	return nil
+}
+
+// mixed is several kinds of traffic at the same time; --rate is that of the single events.
+func mixed(ctx context.Context, b *bed) error {
+	kinds := []struct {
+		name         string
+		destinations []object
+		rate, batch  int
+		to           []int
+	}{
+		{"single", b.one(0, "ok"), b.o.rate, 0, []int{0}},
+		{"batches of 100", b.one(1, "ok"), 2 * b.o.rate, 100, []int{1}},
+		{"fan-out to 3", []object{b.one(2, "ok")[0], b.one(3, "ok")[0], b.one(4, "ok")[0]}, b.o.rate / 4, 0, []int{2, 3, 4}},
+		{"a fifth fails", b.one(5, "fail20"), b.o.rate / 4, 0, []int{5}},
+		{"slow, 200 ms", b.one(6, "slow200"), b.o.rate / 4, 0, []int{6}},
+	}
+	var posts []post
+	for _, k := range kinds {
+		e, err := b.r.makeEndpoint(ctx, object{"destinations": k.destinations, "retry_policy": quickRetries})
+		if err != nil {
+			return err
+		}
+		o := b.o
+		b.o.rate, b.o.batch = max(k.rate, 1), k.batch
+		posts = append(posts, b.post(k.name, b.r.events(e.ID), k.to...))
+		b.o = o
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	for _, p := range posts {
+		if err := b.warm(ctx, p); err != nil {
+			return err
+		}
+	}
+	return b.measure(ctx, posts, 2*arriveWithin, nil)
 }
 
 // source is where to post for one destination that answers at once.
