@@ -64,11 +64,15 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			return runServe(ctx, s, log, stdout)
 		})
 	case "migrate":
-		var fix, finalize, asJSON bool
+		var fix, finalize, asJSON, ddl bool
 		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
+			if ddl {
+				return printTables(s, stdout)
+			}
 			return runMigrate(ctx, s, fix, finalize, asJSON, stdout)
 		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix},
-			toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs", &finalize}, jsonToggle(&asJSON))
+			toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs", &finalize},
+			toggle{"print", "print the statements that make the tables, with those of --cluster, and do nothing", &ddl}, jsonToggle(&asJSON))
 	case "doctor":
 		var asJSON bool
 		err = withSettings(name, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {

@@ -33,6 +33,8 @@ func (s Settings) copies() int {
 type migration struct {
 	Topics []migratedTopic `json:"topics"`
 	Tables string          `json:"tables"` // ready, or untouched
+	Schema uint32          `json:"schema"` // number of the tables' last migration; 0: untouched
+	Ran    []string        `json:"ran"`    // their migrations that ran now
 	Level  int             `json:"level"`  // of the configuration log; 0: it is empty
 	Newest int             `json:"newest"` // the level that this version knows
 }
@@ -78,7 +80,10 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 	}
 	m.print(stdout)
 	if m.Tables == tablesReady {
-		fmt.Fprintln(stdout, "topics and tables are ready")
+		for _, name := range m.Ran {
+			fmt.Fprintf(stdout, "tables: ran %s\n", name)
+		}
+		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
 	}
 	if err == nil && m.Level != 0 && m.Level < m.Newest {
 		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d\n", m.Level, m.Newest)
@@ -110,10 +115,27 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 	return nil
 }
 
+// tables is where the tables are.
+func (s Settings) tables() store.MigrateConfig {
+	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, Program: version}
+}
+
+// printTables writes the statements that would make the tables, and touches nothing.
+func printTables(s Settings, stdout io.Writer) error {
+	statements, err := store.DDL(s.tables())
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		fmt.Fprintf(stdout, "%s;\n\n", statement)
+	}
+	return nil
+}
+
 // migrate brings topics and tables to what this program needs. What is wrong and not fixed is an error, and
 // the tables are left alone then.
 func migrate(ctx context.Context, s Settings, fix bool) (migration, error) {
-	m := migration{Topics: []migratedTopic{}, Tables: "untouched"}
+	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
 	done, audit, err := migrateTopics(ctx, s, fix)
 	for _, t := range audit.Topics {
 		if t.Missing {
@@ -145,10 +167,12 @@ func migrate(ctx context.Context, s Settings, fix bool) (migration, error) {
 	if err != nil {
 		return m, err
 	}
-	if err := store.Migrate(ctx, s.ClickHouseURL, s.RetentionDays); err != nil {
+	tables, err := store.MigrateTables(ctx, s.tables())
+	m.Ran = append(m.Ran, tables.Ran...)
+	if err != nil {
 		return m, fmt.Errorf("migrate tables: %w", err)
 	}
-	m.Tables = tablesReady
+	m.Tables, m.Schema = tablesReady, tables.Schema
 	return m, nil
 }
 

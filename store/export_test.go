@@ -1,6 +1,20 @@
 package store
 
-import "context"
+import (
+	"context"
+	"slices"
+)
+
+// MigrateUpTo is the migration of a version that knew fewer files.
+func MigrateUpTo(ctx context.Context, url string, last uint32) error {
+	steps, err := schemaSteps()
+	if err != nil {
+		return err
+	}
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.number > last })
+	_, err = migrateTo(ctx, MigrateConfig{URL: url, RetentionDays: 30}, steps)
+	return err
+}
 
 // HoldSearches takes all turns of an account until the returned function is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {

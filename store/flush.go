@@ -97,7 +97,8 @@ func (w *Writer) swapLocked() *batch {
 }
 
 // flush writes a batch, tells the topic dead what could not be written, and commits. It returns an
-// error only when ctx ended: then nothing is committed and the rows are written again by the next owner.
+// error only when ctx ended, or a shard is not what it is taken for: then nothing is committed and the rows are written
+// again by the next owner.
 func (w *Writer) flush(ctx context.Context, b *batch) error {
 	if b.empty() {
 		return nil
@@ -125,6 +126,11 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 // writeAll writes every shard's part of a batch and returns what cannot be stored. The batch is written when all of it
 // is: while one shard is away the others wait, for the offsets of a partition say nothing of shards.
 func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
+	for _, s := range w.shards {
+		if err := w.verify(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	parts := b.split(len(w.shards))
 	refused := make([][]deadRecord, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
@@ -140,6 +146,30 @@ func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
 		return nil, err
 	}
 	return append(b.dead, slices.Concat(refused...)...), nil
+}
+
+// verify sees once, before anything is written, that a shard is the one that it is taken for. While it cannot be asked, or
+// has not been set up, the writer waits; one that is another must not get these rows.
+func (w *Writer) verify(ctx context.Context, s *shard) error {
+	for pause := firstPause; !s.known; pause = min(2*pause, longestPause) {
+		ask, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
+		err := checkShard(ask, s.conn, "shard", s.number, len(w.shards))
+		cancel()
+		switch {
+		case err == nil:
+			s.known = true
+			return nil
+		case errors.Is(err, errWrongShard):
+			return err
+		case ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		}
+		w.setAway(ctx, s, err)
+		if err := w.rest(ctx, s, pause, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write inserts into all tables of a shard at once, which takes as long as the slowest, and returns what cannot be

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -27,6 +28,7 @@ type Reader struct {
 	cfg      ReaderConfig
 	log      *slog.Logger
 	conns    []driver.Conn // one per shard
+	verified []atomic.Bool // by shard: it is the one that its address is meant to be
 	topic    *stream.Reader
 	fence    *fence
 	scans    *scanner
@@ -55,7 +57,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 		return nil, errors.Join(err, closeShards(conns))
 	}
 	return &Reader{
-		cfg: cfg, log: deps.Log, conns: conns, topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
+		cfg: cfg, log: deps.Log, conns: conns, verified: make([]atomic.Bool, len(conns)), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
 		scans: newScanner(topic), now: time.Now,
 	}, nil
 }
@@ -66,13 +68,16 @@ func (r *Reader) Close() error {
 	return closeShards(r.conns)
 }
 
-// Ping reports whether ClickHouse answers, every shard of it.
+// Ping reports whether ClickHouse answers, every shard of it, and whether they are those that they are taken for.
 func (r *Reader) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	return r.parallel(ctx, r.shards(new(query)), func(ctx context.Context, shard int) error {
 		if err := r.conns[shard].Ping(ctx); err != nil {
 			return readError(ctx, fmt.Errorf("ping clickhouse: %w", err))
+		}
+		if err := r.verify(ctx, shard); err != nil {
+			return readError(ctx, err)
 		}
 		return nil
 	})
@@ -81,8 +86,23 @@ func (r *Reader) Ping(ctx context.Context) error {
 // oldest is the beginning of what can be read.
 func (r *Reader) oldest() time.Time { return r.now().AddDate(0, 0, -r.cfg.RetentionDays) }
 
+// verify sees once that a shard is the one that it is taken for.
+func (r *Reader) verify(ctx context.Context, shard int) error {
+	if r.verified[shard].Load() {
+		return nil
+	}
+	if err := checkShard(ctx, r.conns[shard], "shard", shard+1, len(r.conns)); err != nil {
+		return err
+	}
+	r.verified[shard].Store(true)
+	return nil
+}
+
 // eachOn runs a statement on one shard and calls scan for every row.
 func (r *Reader) eachOn(ctx context.Context, shard int, q *query, scan func(driver.Rows) error) (err error) {
+	if err := r.verify(ctx, shard); err != nil {
+		return readError(ctx, err)
+	}
 	rows, err := r.conns[shard].Query(ctx, q.text.String(), q.args...)
 	if err != nil {
 		return readError(ctx, fmt.Errorf("query clickhouse: %w", err))

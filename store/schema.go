@@ -1,11 +1,16 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,99 +18,287 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
+// The schema is a row of numbered files. A file that has run anywhere never changes: what comes later is another file,
+// and adds columns with defaults, or tables, so that a node of the version before goes on writing and reading. There
+// are no transactions: a file counts as run when its row is in schema_version, and every statement may run twice.
+
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-// Migrate brings the database of the URL up to the schema of this program: it creates the database,
-// runs the files that it has not run yet, in order, and sets the retention of every table that follows
-// it to days. It is safe to run again, and after it was interrupted at any place.
-func Migrate(ctx context.Context, rawURL string, days int) (err error) {
-	if days < 1 {
-		return fmt.Errorf("migrate: retention of %d days", days)
+// MigrateConfig says where the tables are and how long rows stay.
+type MigrateConfig struct {
+	// URL of ClickHouse, or of its shards in their order, as for the writer.
+	URL string
+	// RetentionDays is how long rows live that belong to an event.
+	RetentionDays int
+	// Cluster is the name of the cluster that the shards are; empty = servers that know nothing of each other.
+	Cluster string
+	// Program is the version of this program, to be noted.
+	Program string
+}
+
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// Validate reports all faults at once.
+func (c MigrateConfig) Validate() error {
+	all, err := parseURLs(c.URL)
+	if c.Cluster != "" && !clusterName.MatchString(c.Cluster) {
+		err = errors.Join(err, fmt.Errorf("clickhouse cluster: %q is not a plain name", c.Cluster))
+	}
+	for i, opts := range all {
+		if c.Cluster != "" && opts.Auth.Database != all[0].Auth.Database {
+			err = errors.Join(err, fmt.Errorf("clickhouse URL: shard %d has database %s and shard 1 %s; in a cluster they are the same", i+1, opts.Auth.Database, all[0].Auth.Database))
+		}
+	}
+	return errors.Join(err, positive("retention days", c.RetentionDays))
+}
+
+// Migrated is what a migration came to.
+type Migrated struct {
+	Schema uint32   // number of the last file
+	Ran    []string // the files that ran now, in their order; on several shards those that ran on any
+}
+
+// Migrate is MigrateTables for servers that are no cluster.
+func Migrate(ctx context.Context, rawURL string, days int) error {
+	_, err := MigrateTables(ctx, MigrateConfig{URL: rawURL, RetentionDays: days})
+	return err
+}
+
+// MigrateTables brings the databases up to the schema of this program: it creates them, runs the files that have not
+// run yet, in order, sets the retention of every table that follows it, and notes which shard each is. It is safe to
+// run again, after it was interrupted at any place, and beside another one. It refuses a database of a newer program,
+// one whose files were others, and one that is another shard.
+func MigrateTables(ctx context.Context, cfg MigrateConfig) (Migrated, error) {
+	steps, err := schemaSteps()
+	if err != nil {
+		return Migrated{}, err
+	}
+	return migrateTo(ctx, cfg, steps)
+}
+
+func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step) (done Migrated, err error) {
+	if err := cfg.Validate(); err != nil {
+		return done, err
 	}
 	var databases []string
 	// The databases may not exist yet, so the connections start in the one that always does.
-	conns, err := openShards(rawURL, func(o *clickhouse.Options) {
+	conns, err := openShards(cfg.URL, func(o *clickhouse.Options) {
 		databases = append(databases, o.Auth.Database)
 		o.Auth.Database = "default"
 	})
 	if err != nil {
-		return err
+		return done, err
 	}
 	defer func() { err = errors.Join(err, closeShards(conns)) }()
+	if cfg.Cluster != "" {
+		if err := checkCluster(ctx, cfg.Cluster, conns); err != nil {
+			return done, err
+		}
+	}
 	for i, conn := range conns {
-		m := migration{conn: conn, db: databases[i], days: days}
-		if err := m.run(ctx); err != nil {
-			return fmt.Errorf("migrate database %s: %w", databases[i], err)
+		m := migration{conn: conn, cfg: cfg, dialect: dialect{databases[i], cfg.RetentionDays, cfg.Cluster}, shard: i + 1, shards: len(conns)}
+		ran, err := m.run(ctx, steps)
+		done.Ran = append(done.Ran, ran...)
+		if err != nil {
+			return done, fmt.Errorf("migrate database %s of shard %d: %w", databases[i], i+1, err)
+		}
+	}
+	slices.Sort(done.Ran)
+	done.Ran, done.Schema = slices.Compact(done.Ran), steps[len(steps)-1].number
+	return done, nil
+}
+
+// DDL returns the statements that MigrateTables runs on an empty server, or on a cluster, in their order.
+func DDL(cfg MigrateConfig) ([]string, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	all, err := parseURLs(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := schemaSteps()
+	if err != nil {
+		return nil, err
+	}
+	d := dialect{all[0].Auth.Database, cfg.RetentionDays, cfg.Cluster}
+	statements := d.own()
+	for _, s := range steps {
+		rendered, err := s.render(d)
+		if err != nil {
+			return nil, err
+		}
+		statements = append(statements, rendered...)
+	}
+	return statements, nil
+}
+
+// step is one file of the schema.
+type step struct {
+	number     uint32
+	name       string // without .sql
+	checksum   string // of its text
+	statements []string
+}
+
+// schemaSteps are the files in the order of their numbers.
+func schemaSteps() ([]step, error) {
+	files, err := fs.Glob(schemaFiles, "schema/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list schema files: %w", err)
+	}
+	var steps []step
+	for _, file := range files {
+		text, err := schemaFiles.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		s := step{name: strings.TrimSuffix(strings.TrimPrefix(file, "schema/"), ".sql")}
+		digits, _, _ := strings.Cut(s.name, "_")
+		number, err := strconv.ParseUint(digits, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("read the number of %s: %w", file, err)
+		}
+		sum := sha256.Sum256(text)
+		s.number, s.checksum = uint32(number), hex.EncodeToString(sum[:8])
+		for statement := range strings.SplitSeq(string(text), ";\n") {
+			if strings.TrimSpace(uncommented(statement)) != "" {
+				s.statements = append(s.statements, statement)
+			}
+		}
+		steps = append(steps, s)
+	}
+	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.number, b.number) })
+	return steps, nil
+}
+
+func (s step) render(d dialect) (out []string, err error) {
+	for _, statement := range s.statements {
+		rendered, err := d.render(statement)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", s.name, err)
+		}
+		out = append(out, rendered...)
+	}
+	return out, nil
+}
+
+// migration is that of one shard.
+type migration struct {
+	dialect
+	conn          driver.Conn
+	cfg           MigrateConfig
+	shard, shards int
+}
+
+// applied is a file that has run.
+type applied struct {
+	name, program, checksum string
+}
+
+func (m migration) run(ctx context.Context, steps []step) (ran []string, err error) {
+	var engine string
+	q := new(query).add("SELECT any(engine) FROM system.tables WHERE name = 'schema_version' AND database = ", m.db)
+	if err := m.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&engine); err != nil {
+		return nil, fmt.Errorf("read what the tables are: %w", err)
+	}
+	if err := fitsEngine(engine, m.cluster); err != nil {
+		return nil, err
+	}
+	for _, statement := range m.own() {
+		if err := m.exec(ctx, statement); err != nil {
+			return nil, err
+		}
+	}
+	done, err := m.applied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(done, steps); err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		was, ok := done[s.number]
+		if ok && was.checksum != "" {
+			continue
+		}
+		if !ok {
+			if err := m.apply(ctx, s); err != nil {
+				return ran, fmt.Errorf("apply %s: %w", s.name, err)
+			}
+			ran = append(ran, s.name)
+		}
+		if err := m.note(ctx, s); err != nil {
+			return ran, err
+		}
+	}
+	if err := m.setRetention(ctx); err != nil {
+		return ran, err
+	}
+	return ran, m.claim(ctx)
+}
+
+// applied are the files that have run, by their numbers.
+func (m migration) applied(ctx context.Context) (out map[uint32]applied, err error) {
+	rows, err := m.conn.Query(ctx, m.fill("SELECT version, argMax(name, at), argMax(program, at), argMax(checksum, at) FROM {db}.schema_version GROUP BY version"))
+	if err != nil {
+		return nil, fmt.Errorf("read which migrations ran: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	out = make(map[uint32]applied)
+	for rows.Next() {
+		var version uint32
+		var a applied
+		if err := rows.Scan(&version, &a.name, &a.program, &a.checksum); err != nil {
+			return nil, fmt.Errorf("read which migrations ran: %w", err)
+		}
+		out[version] = a
+	}
+	return out, rows.Err()
+}
+
+// fits refuses a database that this program does not know.
+func fits(done map[uint32]applied, steps []step) error {
+	known := make(map[uint32]step, len(steps))
+	newest := uint32(0)
+	for _, s := range steps {
+		known[s.number] = s
+		newest = max(newest, s.number)
+	}
+	for number, was := range done {
+		s, ok := known[number]
+		switch {
+		case number > newest:
+			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one", was.name, cmp.Or(was.program, "unknown"), newest)
+		case !ok || was.checksum != "" && was.checksum != s.checksum:
+			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: a migration must not change once it has run", was.name, cmp.Or(was.program, "unknown"))
 		}
 	}
 	return nil
 }
 
-type migration struct {
-	conn driver.Conn
-	db   string
-	days int
-}
-
-func (m migration) run(ctx context.Context) error {
-	for _, statement := range []string{
-		"CREATE DATABASE IF NOT EXISTS {db}",
-		"CREATE TABLE IF NOT EXISTS {db}.schema_version (version UInt32, name String, at DateTime('UTC')) ENGINE = ReplacingMergeTree ORDER BY version",
-	} {
+func (m migration) apply(ctx context.Context, s step) error {
+	statements, err := s.render(m.dialect)
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
 		if err := m.exec(ctx, statement); err != nil {
 			return err
 		}
 	}
-	done, err := m.version(ctx)
-	if err != nil {
-		return err
-	}
-	files, err := fs.Glob(schemaFiles, "schema/*.sql")
-	if err != nil {
-		return fmt.Errorf("list schema files: %w", err)
-	}
-	for _, file := range files {
-		if err := m.apply(ctx, file, done); err != nil {
-			return fmt.Errorf("apply %s: %w", file, err)
-		}
-	}
-	return m.setRetention(ctx)
+	return nil
 }
 
-func (m migration) version(ctx context.Context) (uint32, error) {
-	var v uint32
-	if err := m.conn.QueryRow(ctx, m.fill("SELECT max(version) FROM {db}.schema_version")).Scan(&v); err != nil {
-		return 0, fmt.Errorf("read schema version: %w", err)
+// note writes that a file has run. One of a program that noted no checksums gets its own.
+func (m migration) note(ctx context.Context, s step) error {
+	q := new(query).add(m.fill("INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT "), int(s.number), s.name)
+	q.add(", now(), ", m.cfg.Program, s.checksum)
+	if err := m.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return fmt.Errorf("note that %s has run: %w", s.name, err)
 	}
-	return v, nil
-}
-
-// apply runs a file whose number is above done and notes it. Its statements are written so that they
-// may run twice, since there are no transactions.
-func (m migration) apply(ctx context.Context, file string, done uint32) error {
-	name := strings.TrimSuffix(strings.TrimPrefix(file, "schema/"), ".sql")
-	digits, _, _ := strings.Cut(name, "_")
-	number, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil {
-		return fmt.Errorf("read its number: %w", err)
-	}
-	if uint32(number) <= done {
-		return nil
-	}
-	text, err := schemaFiles.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	for statement := range strings.SplitSeq(string(text), ";\n") {
-		if strings.TrimSpace(statement) == "" {
-			continue
-		}
-		if err := m.exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return m.exec(ctx, fmt.Sprintf("INSERT INTO {db}.schema_version SELECT %d, '%s', now()", number, name))
+	return nil
 }
 
 // retained are the tables whose rows live as long as their event.
@@ -118,38 +311,35 @@ func retained() []string {
 func (m migration) setRetention(ctx context.Context) error {
 	for _, table := range retained() {
 		var engine string
-		row := m.conn.QueryRow(ctx, "SELECT engine_full FROM system.tables WHERE database = '"+m.db+"' AND name = '"+table+"'")
-		if err := row.Scan(&engine); err != nil {
+		q := new(query).add("SELECT engine_full FROM system.tables WHERE database = ", m.db).add(" AND name = ", table)
+		if err := m.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&engine); err != nil {
 			return fmt.Errorf("read the retention of %s: %w", table, err)
 		}
 		if strings.Contains(engine, fmt.Sprintf("toIntervalDay(%d)", m.days)) {
 			continue
 		}
-		statement := "ALTER TABLE {db}." + table + " MODIFY TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS materialize_ttl_after_modify = 0"
-		if err := m.exec(ctx, statement); err != nil {
+		if err := m.exec(ctx, m.retention(table)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m migration) fill(statement string) string {
-	return strings.NewReplacer("{db}", m.db, "{days}", strconv.Itoa(m.days)).Replace(statement)
-}
-
-func (m migration) exec(ctx context.Context, statement string) error {
-	if err := m.conn.Exec(ctx, m.fill(statement)); err != nil {
-		return fmt.Errorf("run %q: %w", firstLine(statement), err)
+// claim notes which shard this is, unless that is known; then it must be so.
+func (m migration) claim(ctx context.Context) error {
+	if err := checkShard(ctx, m.conn, m.fill("{db}.shard"), m.shard, m.shards); !errors.Is(err, errNoShard) {
+		return err
+	}
+	q := new(query).add(m.fill("INSERT INTO {db}.shard (number, of, at) SELECT "), m.shard, m.shards).add(", now()")
+	if err := m.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return fmt.Errorf("note the number of the shard: %w", err)
 	}
 	return nil
 }
 
-// firstLine shortens a statement for an error text, comments left out.
-func firstLine(statement string) string {
-	for line := range strings.Lines(statement) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
-			return line
-		}
+func (m migration) exec(ctx context.Context, statement string) error {
+	if err := m.conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("run %q: %w", firstLine(statement), err)
 	}
-	return ""
+	return nil
 }

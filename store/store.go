@@ -28,10 +28,12 @@
 package store
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -56,6 +58,22 @@ const (
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// rootsOf reads the certificates that a server's is to be signed by; without a file those of the system count.
+func rootsOf(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("clickhouse URL: ca_file: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("clickhouse URL: ca_file %s holds no certificate", file)
+	}
+	return roots, nil
+}
+
 // splitHosts takes all hosts but the first out of an address, for net/url knows one only.
 func splitHosts(raw string) (first string, others []string) {
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -73,25 +91,36 @@ func splitHosts(raw string) (first string, others []string) {
 
 // parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https://
 // are HTTP; the path names the database. Further hosts after commas are replicas, asked when those before them cannot be
-// reached.
+// reached. The parameter ca_file names a file with root certificates; all others are the driver's, or settings.
 func parseURL(raw string) (*clickhouse.Options, error) {
 	first, replicas := splitHosts(raw)
 	u, err := url.Parse(first)
 	if err != nil {
 		return nil, errors.New("clickhouse URL: cannot be parsed") // the cause would repeat the password
 	}
+	params := u.Query()
+	roots, err := rootsOf(params.Get("ca_file"))
+	if err != nil {
+		return nil, err
+	}
+	params.Del("ca_file") // the driver takes what it does not know for settings of every statement
 	switch u.Scheme {
 	case "clickhouse", "http":
 	case "https":
-		q := u.Query()
-		q.Set("secure", "true") // the driver asks for it beside the scheme
-		u.RawQuery = q.Encode()
+		params.Set("secure", "true") // the driver asks for it beside the scheme
 	default:
 		return nil, fmt.Errorf("clickhouse URL: scheme %q is none of clickhouse, http, https", u.Scheme)
 	}
+	u.RawQuery = params.Encode()
 	opts, err := clickhouse.ParseDSN(u.String())
 	if err != nil {
 		return nil, fmt.Errorf("clickhouse URL: %w", err)
+	}
+	switch {
+	case roots != nil && opts.TLS == nil:
+		return nil, errors.New("clickhouse URL: ca_file is for https:// or secure=true")
+	case roots != nil:
+		opts.TLS.RootCAs = roots
 	}
 	if opts.Auth.Database == "" {
 		opts.Auth.Database = defaultDatabase

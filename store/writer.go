@@ -56,6 +56,7 @@ type shard struct {
 	conn   driver.Conn // set by Run before it starts anything
 	tables tables
 	dirty  *dirtyHours
+	known  bool // it is the shard that its address is meant to be; for flush alone
 }
 
 type tables struct {

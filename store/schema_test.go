@@ -1,0 +1,373 @@
+package store_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/store"
+)
+
+var update = flag.Bool("update", false, "write the DDL of a cluster to testdata")
+
+const goldenDDL = "testdata/cluster.sql"
+
+func clusterConfig() store.MigrateConfig {
+	return store.MigrateConfig{URL: "http://ch1:8123,http://ch2:8123", RetentionDays: 30, Cluster: "relay"}
+}
+
+// The tables of a cluster are what they were when somebody last looked at them.
+func TestClusterDDL(t *testing.T) {
+	statements, err := store.DDL(clusterConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(statements, ";\n\n") + ";\n"
+	if *update {
+		if err := os.WriteFile(goldenDDL, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(goldenDDL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("look at it, then go test ./store -run ClusterDDL -update (-want +got):\n%s", diff)
+	}
+}
+
+// Every statement runs on the whole cluster, every table is replicated and has its twin, with the same columns, and no
+// table of one server is left out.
+func TestClusterDDLRules(t *testing.T) {
+	b := newBench(t)
+	cfg := clusterConfig()
+	cfg.URL = "http://ch1:8123/" + b.database() + ",http://ch2:8123/" + b.database()
+	statements, err := store.DDL(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, twins := map[string]string{}, map[string]bool{}
+	for _, s := range statements {
+		first, _, _ := strings.Cut(s, "\n")
+		if strings.Count(s, "ON CLUSTER 'relay'") != 1 {
+			t.Errorf("not on the cluster, once: %s", first)
+		}
+		if strings.Contains(s, "{db}") || strings.Contains(s, "{days}") {
+			t.Errorf("not filled in: %s", first)
+		}
+		// The engine takes it apart and then finds that it knows no cluster, or changes none: nothing is wrong with the text.
+		b.sql(func(conn driver.Conn) error {
+			if err := conn.Exec(t.Context(), s); err == nil || !(strings.Contains(err.Error(), "code: 701") || strings.Contains(err.Error(), "code: 392")) {
+				t.Errorf("%s: %v", first, err)
+			}
+			return nil
+		})
+		name := strings.TrimPrefix(strings.TrimPrefix(first, "CREATE TABLE IF NOT EXISTS "+b.database()+"."), "ALTER TABLE "+b.database()+".")
+		name, _, _ = strings.Cut(name, " ")
+		switch {
+		case strings.HasPrefix(first, "CREATE TABLE") && strings.HasSuffix(name, store.TwinSuffix):
+			base := strings.TrimSuffix(name, store.TwinSuffix)
+			twins[base] = true
+			want := fmt.Sprintf("AS %s.%s ENGINE = Distributed('relay', '%s', '%s'", b.database(), base, b.database(), base)
+			if local[base] == "" || !strings.Contains(s, want) {
+				t.Errorf("a twin of nothing, or before it: %s", first)
+			}
+			if keyed := strings.Contains(s, "substring(id, 7, 2)"); keyed != strings.Contains(local[base], "id FixedString(16)") {
+				t.Errorf("%s has a sharding key: %v", name, keyed)
+			}
+		case strings.HasPrefix(first, "CREATE TABLE"):
+			path := "MergeTree('/clickhouse/tables/{shard}/" + b.database() + "/" + name + "', '{replica}'"
+			if name == "schema_version" {
+				path = "MergeTree('/clickhouse/tables/all/" + b.database() + "/" + name + "', '{shard}-{replica}'"
+			}
+			if !strings.Contains(s, "ENGINE = Replicated") || !strings.Contains(s, path) {
+				t.Errorf("%s is not replicated", name)
+			}
+			local[name] = s
+		}
+	}
+	b.sql(func(conn driver.Conn) error {
+		rows, err := conn.Query(t.Context(), "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name, engine, full string
+			if err := rows.Scan(&name, &engine, &full); err != nil {
+				return err
+			}
+			s := local[name]
+			if version, ok := strings.CutPrefix(full, engine+"("); ok { // as in ReplacingMergeTree(ver)
+				version, _, _ = strings.Cut(version, ")")
+				engine += "('/clickhouse/tables/{shard}/" + b.database() + "/" + name + "', '{replica}', " + version + ")"
+			}
+			if !strings.Contains(s, "ENGINE = Replicated"+engine) {
+				t.Errorf("table %s of one server is not one of a cluster with engine Replicated%s", name, engine)
+			}
+			if name != "schema_version" && name != "shard" && !twins[name] {
+				t.Errorf("table %s has no twin", name)
+			}
+		}
+		return rows.Err()
+	})
+	for _, s := range statements {
+		if rest, ok := strings.CutPrefix(s, "ALTER TABLE "+b.database()+"."); ok && strings.Contains(s, " COLUMN ") {
+			name, change, _ := strings.Cut(rest, " ")
+			if !strings.HasSuffix(name, store.TwinSuffix) && name != "schema_version" && !slices.Contains(statements, "ALTER TABLE "+b.database()+"."+name+store.TwinSuffix+" "+change) {
+				t.Errorf("the twin of %s does not follow it", name)
+			}
+		}
+	}
+}
+
+// The sharding key of the twins is the partition that the id names, by which the relay chooses a shard.
+func TestShardingKeyIsThePartition(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.reader(w)
+	for endpoint := range 9 {
+		b.accept(b.event(endpoint))
+	}
+	if _, err := r.Events(t.Context(), event.Query{Account: account, Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	statements, err := store.DDL(clusterConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statements {
+		if _, key, ok := strings.Cut(s, "'relay', 'events', "); ok {
+			key = strings.TrimSuffix(key, ")")
+			if n := b.query("SELECT count() FROM events WHERE " + key + " = kp"); n != 9 {
+				t.Errorf("%d of 9 events are where %s says", n, key)
+			}
+			if n := b.query("SELECT uniqExact(" + key + ") FROM events"); n != partitions {
+				t.Errorf("%d partitions", n)
+			}
+			return
+		}
+	}
+	t.Error("events have no twin with a sharding key")
+}
+
+// database is the name of the bench's database.
+func (b *bench) database() string { return b.url[strings.LastIndexByte(b.url, '/')+1:] }
+
+// anew is a database in which nothing is.
+func (b *bench) anew() string {
+	b.exec("DROP DATABASE " + b.database())
+	return b.url
+}
+
+// tables are the definitions of all tables of the bench's database, without its name.
+func (b *bench) tables() (out []string) {
+	b.Helper()
+	b.sql(func(conn driver.Conn) error {
+		rows, err := conn.Query(b.Context(), "SELECT create_table_query FROM system.tables WHERE database = '"+b.database()+"' ORDER BY name")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s string
+			if err := rows.Scan(&s); err != nil {
+				return err
+			}
+			out = append(out, strings.ReplaceAll(s, b.database(), "db"))
+		}
+		return rows.Err()
+	})
+	return out
+}
+
+// A migration that is broken off at any statement, before it or behind it, is completed by the next.
+func TestMigrateIsBrokenOff(t *testing.T) {
+	b := newBench(t)
+	whole := b.tables()
+	g := newGate(b)
+	for _, f := range []fault{cut, lost} {
+		b.anew()
+		broken := 0
+		for n := 0; ; n++ {
+			g.set(func(nth int, _ string) fault {
+				if nth == n {
+					return f
+				}
+				return sound
+			})
+			if err := store.Migrate(t.Context(), g.url, 30); err == nil {
+				break
+			}
+			broken++
+		}
+		if broken < 10 {
+			t.Errorf("only %d runs were broken off", broken)
+		}
+		if diff := gocmp.Diff(whole, b.tables()); diff != "" {
+			t.Errorf("statements that are %v leave (-want +got):\n%s", f, diff)
+		}
+		if n := b.query("SELECT uniqExact(version) FROM schema_version WHERE checksum != ''"); n != b.query("SELECT toUInt64(max(version)) FROM schema_version") {
+			t.Errorf("%d migrations are noted", n)
+		}
+	}
+}
+
+// Migrations that run at once leave what one leaves.
+func TestMigrateAtOnce(t *testing.T) {
+	b := newBench(t)
+	whole := b.tables()
+	url := b.anew()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := store.Migrate(t.Context(), url, 30); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if diff := gocmp.Diff(whole, b.tables()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What ran is noted, with who ran it; what this version does not know is refused.
+func TestMigrateKnowsWhatRan(t *testing.T) {
+	b := newBench(t)
+	cfg := store.MigrateConfig{URL: b.anew(), RetentionDays: 30, Program: "v9"}
+	first, err := store.MigrateTables(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Ran) == 0 || uint64(first.Schema) != b.query("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
+		t.Errorf("a first run did %+v", first)
+	}
+	if again, err := store.MigrateTables(t.Context(), cfg); err != nil || len(again.Ran) != 0 || again.Schema != first.Schema {
+		t.Errorf("a second run did %+v, %v", again, err)
+	}
+	// One of a version that noted no checksums.
+	b.exec("ALTER TABLE schema_version UPDATE checksum = '', program = '' WHERE version = 2 SETTINGS mutations_sync = 1")
+	if again, err := store.MigrateTables(t.Context(), cfg); err != nil || len(again.Ran) != 0 {
+		t.Errorf("a run after one without checksums did %+v, %v", again, err)
+	}
+	refused := func(change, want string) {
+		t.Helper()
+		b.exec("INSERT INTO schema_version SELECT " + change)
+		_, err := store.MigrateTables(t.Context(), cfg)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", change, err, want)
+		}
+		b.exec("ALTER TABLE schema_version DELETE WHERE program = 'v10' SETTINGS mutations_sync = 1")
+	}
+	refused("77, '0077_more', now() + 5, 'v10', 'x'", "migration 0077_more was run by version v10: this version knows")
+	refused("2, '0002_deliveries', now() + 5, 'v10', 'another'", "migration 0002_deliveries, run by version v10, is not the one of this version")
+}
+
+// Addresses in another order than the rows were spread by are refused, by the migration, by readers and by writers.
+func TestShardsKeepTheirOrder(t *testing.T) {
+	b := newBench(t)
+	cfg := store.MigrateConfig{URL: b.url + "_1," + b.url + "_2", RetentionDays: 30}
+	if _, err := store.MigrateTables(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	b.accept(b.event(0))
+	for url, want := range map[string]string{
+		b.url + "_2," + b.url + "_1": "of 2 was set up as number",
+		b.url + "_1":                 "number 1 of 1 was set up as number 1 of 2",
+		b.url + "," + b.url + "_2":   "number 1 of 2 was set up as number 1 of 1",
+	} {
+		check := func(who string, err error) {
+			t.Helper()
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %s: %v, want %q in it", who, url, err, want)
+			}
+		}
+		check("migration", store.Migrate(t.Context(), url, 30))
+		r := b.readerOf(store.ReaderConfig{URL: url, RetentionDays: 30, FenceWait: 1}, nil)
+		_, err := r.Events(t.Context(), event.Query{Account: account, Limit: 1})
+		check("reader", err)
+		check("ping", r.Ping(t.Context()))
+		w, err := store.NewWriter(store.WriterConfig{URL: url}, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("writer", w.Run(t.Context()))
+	}
+	b.url = cfg.URL
+	if n := b.query("SELECT count() FROM events"); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+}
+
+// A node of the version before writes and reads on while the tables get new columns, and after.
+func TestMigrateBesideTheVersionBefore(t *testing.T) {
+	b := newBench(t)
+	if err := store.MigrateUpTo(t.Context(), b.anew(), 5); err != nil {
+		t.Fatal(err)
+	}
+	b.exec("ALTER TABLE schema_version DROP COLUMN program, DROP COLUMN checksum") // as it was
+	events := make([]*event.Event, 300)
+	for i := range events {
+		events[i] = b.event(1)
+	}
+	// As 0002_deliveries has them.
+	const insert = "INSERT INTO deliveries (account, id, ts, dest, endpoint, type, status, reason, code, next_at, last_at, run, ver) " +
+		"SELECT 'acc_1', unhex('%x'), fromUnixTimestamp64Milli(%d, 'UTC'), 'dst_a', 'ep_1', 'order.created', 'failed', '', 500, 0, 0, '', 1"
+	written := 0
+	old := func() {
+		e := events[written]
+		b.exec(fmt.Sprintf(insert, e.ID[:], e.ID.UnixMilli()))
+		written++
+		if n := b.query("SELECT count() FROM (SELECT account, id, ts, dest, endpoint, type, status, reason, code, next_at, last_at, run, ver FROM deliveries FINAL)"); n != uint64(written) {
+			t.Errorf("the version before reads %d of %d rows", n, written)
+		}
+	}
+	old()
+	done := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { done <- store.Migrate(t.Context(), b.url, 30) })
+	for len(done) == 0 && written < len(events)-1 {
+		old()
+	}
+	wg.Wait()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	old()
+	b.accept(events[:written]...)
+	w, _ := b.writer(store.WriterConfig{})
+	rows := pages(t, b.reader(w), event.Query{Account: account, Statuses: []event.Status{event.Failed}, Limit: 400}, 1)
+	if len(rows) != written {
+		t.Errorf("%d of %d deliveries are read after the migration", len(rows), written)
+	}
+}
+
+func TestMigrateConfig(t *testing.T) {
+	for _, c := range []struct{ url, cluster, want string }{
+		{"http://a/x,http://b/y", "relay", "shard 2 has database y and shard 1 x"},
+		{"http://a/x", "relay'", "is not a plain name"},
+		{"ftp://a/x", "", "scheme"},
+	} {
+		cfg := store.MigrateConfig{URL: c.url, RetentionDays: 30, Cluster: c.cluster}
+		_, err := store.DDL(cfg)
+		_, runErr := store.MigrateTables(t.Context(), cfg)
+		if err == nil || runErr == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, %v", c, err, runErr)
+		}
+	}
+	b := newBench(t)
+	cfg := store.MigrateConfig{URL: b.url, RetentionDays: 30, Cluster: "nowhere"}
+	if _, err := store.MigrateTables(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "knows no cluster nowhere") {
+		t.Errorf("a cluster that is not there: %v", err)
+	}
+}
