@@ -130,11 +130,10 @@ func movedEndpoint(t *testing.T) {
 func TestShardAway(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t)
-	second := b.url + "_2"
-	if err := store.Migrate(t.Context(), second, 30); err != nil {
+	b.url = b.url + "_1," + p.url(b) + "_2"
+	if err := store.Migrate(t.Context(), b.url, 30); err != nil {
 		t.Fatal(err)
 	}
-	b.url += "," + strings.Replace(second, engines.clickhouse, p.address, 1)
 	reg := prometheus.NewRegistry()
 	w, _ := b.writerOf(store.WriterConfig{}, reg)
 	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
