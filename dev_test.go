@@ -21,6 +21,7 @@ func TestDevPipeline(t *testing.T) {
 	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.in(t)) })
 	t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, p.in(t), p.in(t)) })
 	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
+	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.in(t)) })
 	t.Run("the log is trimmed", func(t *testing.T) {
 		eventually(t, time.Minute, func() string {
 			if p.metric("relay_log_trim_last_timestamp_seconds") == 0 {

@@ -17,6 +17,7 @@ func (n *node) startFeed() (*feed.Feed, error) {
 	}
 	f, err := feed.New(feed.Deps{
 		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: time.Duration(n.s.RetentionDays) * 24 * time.Hour,
+		Erased: n.control.Erased,
 	})
 	if err != nil {
 		topic.Close()

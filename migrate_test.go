@@ -86,7 +86,7 @@ func testMigrate(t *testing.T, c *cluster) {
 	}
 
 	c.beginOld()
-	if out := migrate(command.ExitDone); !strings.Contains(out, "is at level 1; when every node runs this version, relay migrate --finalize raises it to 2") {
+	if out := migrate(command.ExitDone); !strings.Contains(out, "is at level 1; when every node runs this version, relay migrate --finalize raises it to 3") {
 		t.Errorf("migrate on a log of an older version:\n%s", out)
 	}
 	n.start()

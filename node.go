@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,6 +66,7 @@ type node struct {
 	notifier *notify.Sender
 	recovery *recovery.Runner // nil without the role dispatch
 	trimmer  *stream.Trimmer  // as well
+	first    atomic.Bool      // this node owns the first partition
 	url      string
 	retrying sync.Mutex // held by the one command that puts buried records back
 }
@@ -125,7 +127,7 @@ func (n *node) startControl() error {
 	}
 	n.control, err = control.New(control.Config{
 		Node: n.s.NodeName, Version: version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
-		Alone:      n.s.embedded,
+		Alone: n.s.embedded, RetentionDays: n.s.RetentionDays,
 		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
@@ -201,13 +203,13 @@ func (n *node) startStore() error {
 			cfg.FlushSmall = flushSmall
 		}
 		n.writer, err = store.NewWriter(cfg,
-			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID()})
+			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(), Erased: n.control.Erased})
 		if err != nil {
 			return err
 		}
 		n.st.start("store writer", n.writer.Run)
 	}
-	deps := store.ReaderDeps{Log: n.log, Stream: n.stream}
+	deps := store.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
 	if n.writer != nil {
 		deps.Writer = n.writer
 	}
@@ -267,12 +269,12 @@ func (n *node) startDispatcher() error {
 	}
 	cfg := dispatcher.DefaultConfig()
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
-	if err := errors.Join(n.startRecovery(), n.startTrimmer()); err != nil {
+	if err := errors.Join(n.startRecovery(), n.startTrimmer(), n.startEraser()); err != nil {
 		return err
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter,
+		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter, Erased: n.control.Erased,
 	})
 	if err != nil {
 		return err
@@ -321,11 +323,12 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 	return a.usage.Current(ctx, a.config.Account().ID)
 }
 
-// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots and trims
-// the log. The ledger follows what is dispatched here.
+// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots, trims
+// the log and erases payloads. The ledger follows what is dispatched here.
 func (n *node) owned(partitions []int32) {
-	n.control.SetOwner(slices.Contains(partitions, 0))
-	n.trimmer.SetOwner(slices.Contains(partitions, 0))
+	n.first.Store(slices.Contains(partitions, 0))
+	n.control.SetOwner(n.first.Load())
+	n.trimmer.SetOwner(n.first.Load())
 	if n.ledger != nil {
 		n.ledger.SetPartitions(partitions)
 	}
@@ -367,7 +370,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	a, err := api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Usage: n.usage, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
 )
 
 // embeddedKept is how much of the embedded log is kept although it was done, in bytes: the engine reads all of it
@@ -23,4 +27,33 @@ func (n *node) startTrimmer() error {
 	}
 	n.st.start("trimming of the log", n.trimmer.Run)
 	return nil
+}
+
+// startEraser takes the payloads that were erased out of the store.
+func (n *node) startEraser() error {
+	e, err := store.NewEraser(store.DefaultEraserConfig(), store.EraserDeps{
+		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now, Metrics: n.registry,
+	})
+	if err != nil {
+		return err
+	}
+	n.st.start("eraser of payloads", e.Run)
+	return nil
+}
+
+// erasures is the list of what was erased, as the store asks for it.
+type erasures struct{ config *control.Control }
+
+func (e erasures) Unfinished() (account string, erased map[id.ID]time.Time) {
+	erased = make(map[id.ID]time.Time)
+	for _, x := range e.config.UnfinishedErasures() {
+		if d, err := id.Parse(id.Event, x.ID); err == nil { // ErasePayload took it from one
+			account, erased[d] = x.Account, x.CreatedAt
+		}
+	}
+	return account, erased
+}
+
+func (e erasures) Finish(ctx context.Context, d id.ID) error {
+	return e.config.FinishErasure(ctx, d.Text(id.Event))
 }

@@ -32,6 +32,7 @@ type Deps struct {
 	Feed     *feed.Feed // for the event stream
 	Commands Commander
 	Receipts Receipts
+	Erasures Erasures
 	Usage    Usage
 	Limits   Limits
 	Memory   Memory
@@ -63,7 +64,7 @@ func (d Deps) validate() error {
 	for name, there := range map[string]bool{
 		"Recovery": d.Recovery != nil,
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil, "Accept": d.Accept != nil,
-		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
+		"Feed": d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil, "Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil, "IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
 		"Audit": d.Audit != nil, "Uses": d.Uses != nil, "Sample": d.Sample != nil,
 	} {
 		if !there {
@@ -126,6 +127,15 @@ type Receipts interface {
 	// Report puts a receipt into the log and returns what became of it. The error event.ErrUnavailable says that
 	// it is in the log, but that the store is too far behind to tell.
 	Report(ctx context.Context, r *event.Receipt) (event.Standing, error)
+}
+
+// Erasures are the payloads that were erased on request.
+type Erasures interface {
+	// ErasePayload erases the payload of an event and returns when that was done first. From then on no node shows it,
+	// sends it, or stores it again.
+	ErasePayload(ctx context.Context, d id.ID) (time.Time, error)
+	// ErasedAt is when the payload of an event was erased; zero when it was not.
+	ErasedAt(d id.ID) time.Time
 }
 
 // Usage says what an account has used in the current period.

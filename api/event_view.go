@@ -31,6 +31,8 @@ type eventRow struct {
 	NextAttemptAt web.Time         `json:"next_attempt_at"`
 	Reason        *event.Reason    `json:"reason"`
 	Why           string           `json:"why"`
+	// PayloadErasedAt is when body and headers were erased on request.
+	PayloadErasedAt web.Time `json:"payload_erased_at"`
 }
 
 type countsView struct {
@@ -110,6 +112,7 @@ func (a *API) detailOf(d *event.Detail) eventDetail {
 		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
 	}
 	v.Body, v.BodyEncoding = bodyText(e.Body)
+	v.PayloadErasedAt = web.Time(a.deps.Erasures.ErasedAt(e.ID))
 	v.Attempts, v.Why = attemptsOf(d.ID, d.Attempts), eventWhy(d)
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)

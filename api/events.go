@@ -45,7 +45,7 @@ func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *control.Ke
 	}
 	out := list[eventRow]{Data: make([]eventRow, len(page.Rows))}
 	for i := range page.Rows {
-		out.Data[i] = rowOf(&page.Rows[i])
+		out.Data[i] = a.listed(&page.Rows[i])
 	}
 	if page.More && len(page.Rows) > 0 {
 		out.NextCursor = hash.cursor(page.Rows[len(page.Rows)-1].ID)
@@ -53,6 +53,13 @@ func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *control.Ke
 	setAsOf(w, page.AsOf)
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
+}
+
+// listed is a row of a list.
+func (a *API) listed(s *event.Summary) eventRow {
+	row := rowOf(s)
+	row.PayloadErasedAt = web.Time(a.deps.Erasures.ErasedAt(s.ID))
+	return row
 }
 
 // setAsOf says up to when the answer is complete, when that is not now.

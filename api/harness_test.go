@@ -376,7 +376,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test", AllowedHosts: []string{"Example.com"}}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(), Recovery: f,
-		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Usage: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
 		Replays:      api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		Verification: func(control.Verification, []string) (string, string) { return "", "" },

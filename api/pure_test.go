@@ -41,7 +41,7 @@ func TestWhy(t *testing.T) {
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
 	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this answer")
 	f(event.Failed, event.Gone410, never, "failed: the destination answered 410 Gone")
-	f(event.Failed, event.PayloadExpired, never, "failed: the payload's retention ended before a delivery succeeded")
+	f(event.Failed, event.PayloadExpired, never, "failed: the payload is no longer kept: its retention ended, or it was erased")
 	f(event.Failed, event.Undecodable, never, "failed: the stored event could not be read")
 	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
 	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not let it through")

@@ -37,6 +37,9 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 	if presence != control.Present {
 		return web.State("", "the event's endpoint was deleted; there is nothing to deliver to")
 	}
+	if !a.deps.Erasures.ErasedAt(d.ID).IsZero() {
+		return web.State("", "the event's payload was erased; there is nothing to deliver")
+	}
 	if only != "" && ep.Destination(only) == nil {
 		return web.Invalid("destination_id", "is not a destination of the event's endpoint")
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -43,6 +44,7 @@ func (a *API) routes() []route {
 		{"/v1/events", methods{"GET": a.listEvents}},
 		{"/v1/events/{event}", methods{"GET": a.readEvent}},
 		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
+		{"/v1/events/{event}/payload", methods{"DELETE": a.erasePayload}},
 		{"/v1/events/{event}/replay", methods{"POST": a.replayEvent}},
 		{"/v1/events/{event}/processing", methods{"POST": a.receiveProcessing}},
 		{"/v1/replays", methods{"GET": a.listRuns, "POST": a.replayEvents}},
@@ -205,6 +207,8 @@ func fault(err error) error {
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
 	case errors.Is(err, control.ErrBusy):
 		return errBusy()
+	case errors.Is(err, control.ErrErasures):
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the oldest events make room when they end", control.MaxErasures), Err: err}
 	case errors.Is(err, control.ErrLevel):
 		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay migrate --finalize")
 	case errors.Is(err, control.ErrUnavailable):

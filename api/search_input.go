@@ -145,7 +145,7 @@ func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, values url.Va
 	}
 	out := searchPage{list: list[eventRow]{Data: make([]eventRow, len(page.Rows))}, Partial: page.Partial, Scanned: page.Scanned}
 	for i := range page.Rows {
-		out.Data[i] = rowOf(&page.Rows[i])
+		out.Data[i] = a.listed(&page.Rows[i])
 	}
 	switch {
 	case page.Partial:

@@ -33,7 +33,7 @@ var reasons = map[event.Reason]string{
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
 	event.NotRetryable:        "the retry policy does not retry this answer",
 	event.Gone410:             "the destination answered 410 Gone",
-	event.PayloadExpired:      "the payload's retention ended before a delivery succeeded",
+	event.PayloadExpired:      "the payload is no longer kept: its retention ended, or it was erased",
 	event.TransformFailed:     "the endpoint's transformation could not be applied",
 	event.Undecodable:         "the stored event could not be read",
 	event.LaneFull:            "the destination has too much in flight",

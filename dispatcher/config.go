@@ -111,6 +111,8 @@ type Deps struct {
 	Pacer Pacer
 	// Held is told of breakers; nil: nobody is.
 	Held HeldMarker
+	// Erased says whether the payload of an event was erased: it is not sent any more. Nil: none was.
+	Erased func(id.ID) bool
 }
 
 func (d Deps) validate() error {

@@ -117,6 +117,7 @@ type Dispatcher struct {
 	ids     *id.Generator
 	now     func() time.Time
 	owned   func([]int32)
+	erased  func(id.ID) bool
 	tiers   []stream.Tier
 
 	metrics    *metrics
@@ -158,7 +159,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, pacer: deps.Pacer, keyring: deps.Keyring, ids: deps.IDs,
-		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), faults: newFaults(),
+		now: deps.Now, owned: deps.Owned, erased: deps.Erased, tiers: stream.Tiers(), faults: newFaults(),
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),

@@ -77,9 +77,9 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Skipped, event.DestinationDisabled}
 	case began(w).Before(dest.PurgeBefore):
 		return ending{event.Skipped, event.Purged}
-	case ofRecovery(w) && !now.Before(d.expiry(w)):
+	case ofRecovery(w) && d.gonePayload(w, now):
 		return ending{event.Skipped, event.PayloadExpired}
-	case !now.Before(d.expiry(w)):
+	case d.gonePayload(w, now):
 		return ending{event.Failed, event.PayloadExpired}
 	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
 		return ending{event.Failed, event.AttemptsExhausted}
@@ -91,6 +91,11 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Skipped, event.Filtered}
 	}
 	return ending{}
+}
+
+// gonePayload reports whether the payload is no longer kept, or was erased.
+func (d *Dispatcher) gonePayload(w *event.Work, now time.Time) bool {
+	return !now.Before(d.expiry(w)) || d.erased != nil && d.erased(w.Event.ID)
 }
 
 // expiry is when the payload is no longer kept.

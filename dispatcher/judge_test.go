@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -41,6 +42,30 @@ func TestClassify(t *testing.T) {
 		event.CodeNetwork, event.CodeTLS, event.CodeAddressBlocked, event.CodeResponseTooLarge, event.CodeInternal,
 	} {
 		f(0, code, nil, again(code))
+	}
+}
+
+// What was erased is not sent any more, nor what is too old.
+func TestGonePayload(t *testing.T) {
+	now := time.Now()
+	erased, kept, old := &event.Event{ID: id.Lowest(now)}, &event.Event{ID: id.Lowest(now.Add(-time.Hour))}, &event.Event{ID: id.Lowest(now.AddDate(0, 0, -31))}
+	d := &Dispatcher{cfg: Config{RetentionDays: 30}, now: func() time.Time { return now }, erased: func(e id.ID) bool { return e == erased.ID }}
+	dest := &control.Destination{Enabled: true}
+	job := id.Lowest(now).Text(id.Recovery)
+	for _, c := range []struct {
+		e    *event.Event
+		run  string
+		want ending
+	}{
+		{erased, "", ending{event.Failed, event.PayloadExpired}},
+		{erased, job, ending{event.Skipped, event.PayloadExpired}},
+		{old, "", ending{event.Failed, event.PayloadExpired}},
+		{old, job, ending{event.Skipped, event.PayloadExpired}},
+		{kept, "", ending{}},
+	} {
+		if got := d.endOf(&event.Work{Event: c.e, Run: c.run, Attempt: 1}, dest); got != c.want {
+			t.Errorf("%s in run %q: %+v, want %+v", c.e.ID, c.run, got, c.want)
+		}
 	}
 }
 

@@ -57,8 +57,12 @@ func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, 
 	if !before.IsZero() {
 		q.add(" WHERE att < ", before)
 	}
+	erased := r.erased(d)
 	err = r.each(ctx, q.add(" ORDER BY att DESC LIMIT ", limit+1), func(rows driver.Rows) error {
 		a, err := scanAttempt(rows)
+		if erased {
+			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
+		}
 		list = append(list, a)
 		return err
 	})

@@ -73,8 +73,7 @@ func (r *Reader) judge(ctx context.Context, account string, cands []candidate) e
 		c := &cands[i]
 		// The first delivery of the deciding status gives the reason: always the same one.
 		slices.SortFunc(c.deliveries, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
-		c.summary = summarize(&c.Event, c.deliveries)
-		c.summary.Size = int(c.size)
+		c.summary = summarize(&c.Event, c.deliveries, int(c.size))
 	}
 	return nil
 }

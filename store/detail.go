@@ -108,7 +108,10 @@ func (r *Reader) logged(ctx context.Context, account string, d id.ID, asOf time.
 		asOf = r.fence.lastMet()
 	}
 	detail := &event.Detail{Event: e, Deliveries: withPending(e, nil), AsOf: asOf}
-	detail.Summary = summarize(e, detail.Deliveries)
+	detail.Summary = summarize(e, detail.Deliveries, len(e.Body))
+	if r.erased(d) {
+		detail.Event = withoutPayload(e)
+	}
 	return detail, nil
 }
 
@@ -116,9 +119,10 @@ func (r *Reader) logged(ctx context.Context, account string, d id.ID, asOf time.
 func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	detail := new(event.Detail)
 	var counts map[string]attemptCount
+	size := 0
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		detail.Event, err = r.event(gctx, account, d)
+		detail.Event, size, err = r.event(gctx, account, d)
 		return err
 	})
 	g.Go(func() (err error) {
@@ -141,7 +145,7 @@ func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.De
 		return nil, err
 	}
 	detail.Deliveries = withPending(detail.Event, detail.Deliveries)
-	detail.Summary = summarize(detail.Event, detail.Deliveries)
+	detail.Summary = summarize(detail.Event, detail.Deliveries, size)
 	for i := range detail.Deliveries {
 		c := counts[detail.Deliveries[i].Destination]
 		detail.Deliveries[i].Attempts = c.n
@@ -170,11 +174,11 @@ func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 	return ds
 }
 
-// summarize derives the list row of an event; attempts and receipts are not in it.
-func summarize(e *event.Event, ds []event.Delivery) event.Summary {
+// summarize derives the list row of an event, whose body came with that size; attempts and receipts are not in it.
+func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	s := event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, DuplicateOf: e.DuplicateOf,
-		Processing: event.ProcessingNone, Size: len(e.Body),
+		Processing: event.ProcessingNone, Size: size,
 	}
 	s.Status, s.Reason, s.Counts = event.Summarize(e, ds)
 	for _, d := range ds {
@@ -189,34 +193,38 @@ func (r *Reader) one(q *query, account string, d id.ID) *query {
 	return q.about(d).add(" WHERE account = ", account).add(" AND ts = ", d.Time()).add(" AND id = ", d)
 }
 
-func (r *Reader) event(ctx context.Context, account string, d id.ID) (*event.Event, error) {
-	var found *event.Event
-	err := r.each(ctx, r.one(selectWhole(), account, d).add(" LIMIT 1"), func(rows driver.Rows) (err error) {
-		found, err = scanWhole(rows, account)
+// event reads an event, and the size of its body as it came.
+func (r *Reader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
+	err = r.each(ctx, r.one(selectWhole(), account, d).add(" LIMIT 1"), func(rows driver.Rows) (err error) {
+		found, size, err = scanWhole(rows, account)
 		return err
 	})
 	if err == nil && found == nil {
 		err = event.ErrNotFound
 	}
-	return found, err
+	if err == nil && r.erased(d) {
+		found = withoutPayload(found)
+	}
+	return found, size, err
 }
 
 // selectWhole selects all of an event, as scanWhole reads it.
 func selectWhole() *query {
-	return new(query).add(`SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body FROM events`)
+	return new(query).add(`SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body, size FROM events`)
 }
 
-func scanWhole(rows driver.Rows, account string) (*event.Event, error) {
-	e := &event.Event{Account: account}
+func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err error) {
+	e = &event.Event{Account: account}
 	var source, verdict, reason, headers string
 	var duplicate id.ID
 	var ip [16]byte
-	err := rows.Scan((*[16]byte)(&e.ID), &e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
-		&ip, &e.IdempotencyKey, &headers, &e.Body)
+	var came uint32
+	err = rows.Scan((*[16]byte)(&e.ID), &e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
+		&ip, &e.IdempotencyKey, &headers, &e.Body, &came)
 	e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
 	e.DuplicateOf = eventText(duplicate)
 	e.RemoteIP, e.Header = address(ip), event.Lines(headers).Fields()
-	return e, err
+	return e, int(came), err
 }
 
 func (r *Reader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {

@@ -106,6 +106,7 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	w.busy <- struct{}{}
 	defer func() { <-w.busy }()
 	began := time.Now()
+	b.erase(w.deps.Erased)
 	dead, err := w.writeAll(ctx, b)
 	if err != nil {
 		return err

@@ -158,6 +158,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		}
 		found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) })
 	}
+	found = slices.DeleteFunc(found, func(c candidate) bool { return !w.findable(&c) })
 	if len(found) < n && w.q.Search == nil {
 		w.chunk = min(w.chunk*windowGrowth, largestChunk)
 	}

@@ -114,6 +114,7 @@ type bench struct {
 	producer *stream.Producer
 	ids      *id.Generator
 	log      *slog.Logger // of writers and readers
+	erased   func(id.ID) bool
 }
 
 func newBench(t testing.TB) *bench {
@@ -153,7 +154,7 @@ func (b *bench) writerOf(cfg store.WriterConfig, reg prometheus.Registerer) (*st
 	if cfg.URL == "" {
 		cfg.URL = b.url
 	}
-	w, err := store.NewWriter(cfg, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer, Metrics: reg})
+	w, err := store.NewWriter(cfg, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer, Metrics: reg, Erased: b.erased})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func (b *bench) reader(w store.Kicker) *store.Reader {
 
 func (b *bench) readerOf(cfg store.ReaderConfig, w store.Kicker) *store.Reader {
 	b.Helper()
-	r, err := store.NewReader(cfg, store.ReaderDeps{Log: b.log, Stream: b.stream, Writer: w})
+	r, err := store.NewReader(cfg, store.ReaderDeps{Log: b.log, Stream: b.stream, Writer: w, Erased: b.erased})
 	if err != nil {
 		b.Fatal(err)
 	}

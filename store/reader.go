@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -21,6 +22,8 @@ type ReaderDeps struct {
 	Log    *slog.Logger
 	Stream stream.Config
 	Writer Kicker // nil on a node without a writer
+	// Erased says whether the payload of an event was erased: it is then never shown, nor found. Nil: none was.
+	Erased func(id.ID) bool
 }
 
 // Reader answers reads. It starts no goroutines of its own; Close ends its connections.
@@ -36,6 +39,7 @@ type Reader struct {
 	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
 	reported singleflight.Group
 	now      func() time.Time
+	erased   func(id.ID) bool
 }
 
 // NewReader checks the configuration. The connections are made by the first read.
@@ -56,8 +60,11 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeShards(conns))
 	}
+	if deps.Erased == nil {
+		deps.Erased = func(id.ID) bool { return false }
+	}
 	return &Reader{
-		cfg: cfg, log: deps.Log, conns: conns, verified: make([]atomic.Bool, len(conns)), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
+		erased: deps.Erased, cfg: cfg, log: deps.Log, conns: conns, verified: make([]atomic.Bool, len(conns)), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
 		scans: newScanner(topic), now: time.Now,
 	}, nil
 }

@@ -243,14 +243,14 @@ func (r *Reader) sizesOf(ctx context.Context, job event.RecoveryJob, items []eve
 // whole reads the events of items that can still be read.
 func (r *Reader) whole(ctx context.Context, account string, items []event.RecoveryItem) (map[id.ID]*event.Event, error) {
 	out := make(map[id.ID]*event.Event, len(items))
-	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.oldest()) })
+	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.oldest()) || r.erased(d) })
 	if len(ids) == 0 {
 		return out, nil
 	}
 	q := selectWhole().add(" WHERE account = ", account)
 	boundIDs(q, ids)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
-		e, err := scanWhole(rows, account)
+		e, _, err := scanWhole(rows, account)
 		if err == nil {
 			out[e.ID] = e
 		}

@@ -36,6 +36,7 @@ type eventRow struct {
 	*event.Event
 	source
 	duplicate id.ID
+	size      uint32 // of the body as it came
 }
 
 // deliveryRow is one row of deliveries and, when it has an attempt, one of attempts.
@@ -57,7 +58,7 @@ func decodeEvent(s source) (*eventRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := &eventRow{Event: e, source: s}
+	row := &eventRow{Event: e, source: s, size: uint32(len(e.Body))}
 	if e.DuplicateOf != "" {
 		if row.duplicate, err = id.Parse(id.Event, e.DuplicateOf); err != nil {
 			return nil, fmt.Errorf("read duplicate_of: %w", err)

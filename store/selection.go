@@ -44,6 +44,9 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 		selected = selected[:0]
 		for i := range found {
 			c := &found[i]
+			if r.erased(c.ID) {
+				continue // there is nothing left to send
+			}
 			selected = append(selected, event.Match{
 				ID: c.ID, Endpoint: c.Endpoint, Type: c.Type, Verdict: c.Verdict, Reason: c.Reason, Size: int(c.size),
 			})
@@ -93,7 +96,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 		q := selectWhole().add(" WHERE account = ", account)
 		boundIDs(q, newestFirst)
 		return r.each(gctx, q, func(rows driver.Rows) error {
-			e, err := scanWhole(rows, account)
+			e, _, err := scanWhole(rows, account)
 			events[e.ID] = e
 			return err
 		})
@@ -112,7 +115,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	}
 	stored := make([]event.Stored, 0, len(ids))
 	for _, d := range ids {
-		if e := events[d]; e != nil && !d.Time().Before(r.oldest()) {
+		if e := events[d]; e != nil && !d.Time().Before(r.oldest()) && !r.erased(d) {
 			stored = append(stored, event.Stored{Event: e, Deliveries: withPending(e, deliveries[d])})
 		}
 	}

@@ -188,7 +188,7 @@ func eventsTable() *table[*eventRow] {
 		word("content_type", r.mediaType),
 		col("remote_ip", "IPv6", func(x r) [16]byte { return ip16(x.RemoteIP) }),
 		text("idempotency_key", func(x r) string { return x.IdempotencyKey }),
-		col("size", "UInt32", func(x r) uint32 { return uint32(len(x.Body)) }),
+		col("size", "UInt32", func(x r) uint32 { return x.size }),
 		text("headers", func(x r) string { return string(event.LinesOf(x.Header)) }),
 		blob("body", func(x r) []byte { return x.Body }),
 		col("billed", "UInt8", r.billed),

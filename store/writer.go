@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -24,6 +25,8 @@ type WriterDeps struct {
 	Metrics  prometheus.Registerer // nil = none
 	// InstanceID is this node's static membership; empty = dynamic, which the embedded engine needs.
 	InstanceID string
+	// Erased says whether the payload of an event was erased: its rows are written without it. Nil: none was.
+	Erased func(id.ID) bool
 }
 
 // Writer copies the log into ClickHouse.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -51,13 +52,15 @@ type Store interface {
 	Placed(ctx context.Context, q event.PlacedQuery) (event.PlacedPage, error)
 }
 
-// Deps are what a Feed works with; all are needed.
+// Deps are what a Feed works with; all but Erased are needed.
 type Deps struct {
 	Log       *slog.Logger
 	Topic     Log
 	Store     Store
 	Now       func() time.Time
 	Retention time.Duration // how long events can be read
+	// Erased says whether the payload of an event was erased: such an event is passed over. Nil: none was.
+	Erased func(id.ID) bool
 }
 
 // Feed is the tails of this node.

@@ -37,6 +37,7 @@ type world struct {
 	trimmed  map[int32]int64 // by partition: the offset at which the log is said to begin
 	forgets  bool            // the log does not know that
 	asked    int             // of the store
+	erased   map[id.ID]bool
 	stop     func()
 
 	mu     sync.Mutex
@@ -64,7 +65,8 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(reader.Close)
-	w.feed, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w}, Store: w, Now: time.Now, Retention: 30 * day})
+	w.feed, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w}, Store: w, Now: time.Now, Retention: 30 * day,
+		Erased: func(d id.ID) bool { return w.erased[d] }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,6 +359,27 @@ func TestPartitionThatTheCursorDoesNotKnow(t *testing.T) {
 	w.trimmed[1] = 12
 	again := w.watch("ep_a", &begin, 0, 1)
 	w.wantAll("ep_a", w.next(again, 10), nil)
+}
+
+// Nobody is given an event whose payload was erased, wherever it is read.
+func TestErasedIsPassedOver(t *testing.T) {
+	w := newWorld(t)
+	x := w.watch("ep_a", nil, 0)
+	begin := x.Cursor()
+	for range 10 {
+		w.put("ep_a", 0, nil)
+	}
+	w.flush()
+	w.erased = map[id.ID]bool{w.events[0][3].ID: true, w.events[0][9].ID: true}
+	w.events[0] = slices.DeleteFunc(slices.Clone(w.events[0]), func(x event.Placed) bool { return w.erased[x.ID] })
+	w.wantAll("ep_a", w.next(x, 8), nil)
+	again := w.watch("ep_a", &begin, 0)
+	w.wantAll("ep_a", w.next(again, 8), nil)
+	w.put("ep_a", 0, nil)
+	w.flush()
+	if got := w.next(again, 1); got[0].Event.Offset != 10 {
+		t.Errorf("after an erased one: offset %d", got[0].Event.Offset)
+	}
 }
 
 // The embedded log forgets at a restart where it begins.

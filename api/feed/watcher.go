@@ -202,6 +202,9 @@ func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) 
 			}
 			for _, e := range found {
 				p.next, p.at = e.Offset+1, e.ReceivedAt()
+				if erased := w.feed.deps.Erased; erased != nil && erased(e.ID) {
+					continue // nobody can be given a copy of it any more
+				}
 				items = append(items, Item{Event: e, Cursor: w.Cursor()})
 			}
 			if len(items) > 0 {

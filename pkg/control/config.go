@@ -31,6 +31,8 @@ type Config struct {
 	AdminEmail, AdminPassword string
 	// SnapshotEvery is after how many records the owner writes a snapshot; 0 = DefaultSnapshotEvery.
 	SnapshotEvery int
+	// RetentionDays is how long events can be read: what is remembered of one is forgotten then; 0 = 3650.
+	RetentionDays int
 }
 
 // Deps are what Control works with.

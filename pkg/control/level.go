@@ -22,7 +22,7 @@ const (
 	// baseLevel is that of a log whose records tell none.
 	baseLevel = 1
 	// newestLevel is the highest that this program knows. A new kind comes with a new one.
-	newestLevel = 2
+	newestLevel = 3
 )
 
 // ErrLevel means that the configuration log is not yet at the level that a write needs, or that a node is not.
@@ -35,6 +35,8 @@ func (k kind) level() int {
 		return 1
 	case kindRun, kindAnswer, kindRecovery, kindAlertSettings, kindAlert, kindUser, kindTrail:
 		return 2
+	case kindErasure:
+		return 3
 	}
 	panic("BUG: kind without a level")
 }

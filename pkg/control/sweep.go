@@ -9,8 +9,8 @@ import (
 // maxSwept bounds what one pass forgets of a kind: a record for each.
 const maxSwept = 2000
 
-// sweep forgets, on the owner of partition 0 of events, what has ended by age. Both kinds are written in the order
-// in which they end.
+// sweep forgets, on the owner of partition 0 of events, what has ended by age. All kinds are written in the order
+// in which they end, or nearly so.
 func (c *Control) sweep(ctx context.Context) error {
 	for pause(ctx, c.timing.sweep) == nil {
 		if !c.owner.Load() {
@@ -28,7 +28,11 @@ func (c *Control) sweepOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runLife) })
+	err = c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runLife) })
+	if err != nil {
+		return err
+	}
+	return c.sweepKind(ctx, kindErasure, c.erasureEnd)
 }
 
 // sweepKind forgets the oldest entities of a kind, up to the first that is not at its end.

@@ -50,7 +50,7 @@ func (k kind) audited() audited {
 	switch k {
 	case kindAnswer, kindAlert, kindTrail:
 		return auditNone
-	case kindRun:
+	case kindRun, kindErasure:
 		return auditMade
 	case kindRecovery:
 		return auditAsked

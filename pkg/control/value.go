@@ -24,10 +24,11 @@ const (
 	kindAlert
 	kindUser
 	kindTrail
+	kindErasure
 	kinds // how many there are
 )
 
-var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user", "trail"}
+var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user", "trail", "erasure"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -77,6 +78,8 @@ func newValue(k kind) value {
 		return &User{}
 	case kindTrail:
 		return &trail{}
+	case kindErasure:
+		return &Erasure{}
 	}
 	panic("BUG: unknown kind")
 }

@@ -1,0 +1,69 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// TestErasePayload: the first call counts, the event tells it, and a replay is refused.
+func TestErasePayload(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	ev, other := c.send(ep), c.send(ep)
+	path := "/v1/events/" + ev
+	if at, there := c.do("GET", path, nil).want(200).Body["payload_erased_at"]; at != nil || !there {
+		t.Errorf("before: %v", at)
+	}
+	first := c.do("DELETE", path+"/payload", nil).want(200)
+	if len(first.Body) != 3 || first.text("id") != ev || first.text("object") != "event" {
+		t.Errorf("%s", first.raw)
+	}
+	at := first.text("payload_erased_at")
+	if moment, err := time.Parse(time.RFC3339, at); err != nil || time.Since(moment) > time.Hour {
+		t.Errorf("erased at %q", at)
+	}
+	if again := c.do("DELETE", path+"/payload", nil).want(200).text("payload_erased_at"); again != at {
+		t.Errorf("a repeat says %s, the first call said %s", again, at)
+	}
+	if got := c.do("GET", path, nil).want(200).text("payload_erased_at"); got != at {
+		t.Errorf("the event says %s, want %s", got, at)
+	}
+	for _, query := range []string{"", "&q=order"} {
+		for _, row := range c.do("GET", "/v1/events?endpoint_id="+ep+query, nil).want(200).Body["data"].([]any) {
+			row := row.(map[string]any)
+			if want := map[any]any{ev: at, other: nil}[row["id"]]; row["payload_erased_at"] != want {
+				t.Errorf("%s lists %v as erased at %v, want %v", query, row["id"], row["payload_erased_at"], want)
+			}
+		}
+	}
+	c.do("POST", path+"/replay", nil).wantError(400, "invalid_state", "")
+	c.do("POST", "/v1/events/"+other+"/replay", nil).want(200)
+
+	c.as(readKey).do("DELETE", path+"/payload", nil).wantError(403, "insufficient_scope", "")
+	for _, unknown := range []string{"evt_nope", id.ID{1}.Text(id.Event), "ep_1"} {
+		c.do("DELETE", "/v1/events/"+unknown+"/payload", nil).want(404)
+	}
+	c.do("GET", path+"/payload", nil).want(404)
+}
+
+// failing is a configuration log that takes no erasure.
+type failing struct{ err error }
+
+func (f failing) ErasePayload(context.Context, id.ID) (time.Time, error) { return time.Time{}, f.err }
+func (f failing) ErasedAt(id.ID) time.Time                               { return time.Time{} }
+
+func TestErasePayloadFails(t *testing.T) {
+	for err, status := range map[error]int{
+		control.ErrUnavailable: 503, control.ErrLevel: 503, control.ErrErasures: 429, event.ErrUnavailable: 503, errors.New("other"): 500,
+	} {
+		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failing{err} })
+		c.do("DELETE", "/v1/events/"+c.send(c.endpoint(nil).text("id"))+"/payload", nil).want(status)
+	}
+}

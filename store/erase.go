@@ -1,0 +1,229 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// A payload is what was received and what was exchanged for it: body, headers and query of the event, headers and
+// bodies of its attempts. Whether it was erased is not asked of ClickHouse but of the configuration, which every node
+// knows at once: reads leave it out, the writer writes rows without it, also those that it writes again, and the
+// Eraser takes it out of the rows that stand there already.
+
+// withoutPayload returns the event as it is shown when its payload was erased.
+func withoutPayload(e *event.Event) *event.Event {
+	bare := *e
+	bare.Header, bare.Body, bare.Query = nil, nil, ""
+	return &bare
+}
+
+// erase takes the payloads out of a batch that were erased since its records were read, or long before.
+func (b *batch) erase(erased func(id.ID) bool) {
+	if erased == nil {
+		return
+	}
+	for _, r := range b.events {
+		if erased(r.ID) {
+			r.Event = withoutPayload(r.Event)
+		}
+	}
+	for _, r := range b.attempts {
+		if erased(r.Event) {
+			bare := *r.Attempt
+			bare.RequestHeader, bare.ResponseHeader, bare.ResponseBody = "", "", nil
+			r.Attempt = &bare
+		}
+	}
+}
+
+// findable reports whether a search may show an event: what was erased is found by its id alone.
+func (w *walk) findable(c *candidate) bool {
+	s := w.q.Search
+	if s == nil || !w.r.erased(c.ID) {
+		return true
+	}
+	return len(s.Body)+len(s.Header) == 0 && strings.Contains(c.ID.Text(id.Event), strings.ToLower(s.Text))
+}
+
+const (
+	// eraseBatch is how many events one statement looks for.
+	eraseBatch = 200
+	// eraseTimeout bounds one look at the store, the rewriting of parts included.
+	eraseTimeout = 10 * time.Minute
+)
+
+// Erasures is the list of what was erased.
+type Erasures interface {
+	// Unfinished returns the events of which the store may still have the payload, and when it was erased.
+	Unfinished() (account string, erased map[id.ID]time.Time)
+	// Finish notes that the store does not have it any more.
+	Finish(ctx context.Context, event id.ID) error
+}
+
+// EraserConfig says how an Eraser works.
+type EraserConfig struct {
+	// Every is the time from one look at the list to the next.
+	Every time.Duration
+	// Settle is after how long without payload an event counts as erased for good: rows that somebody had in hand when
+	// it was erased are written by then.
+	Settle time.Duration
+}
+
+// DefaultEraserConfig looks often, for that costs nothing while nothing was erased.
+func DefaultEraserConfig() EraserConfig {
+	return EraserConfig{Every: 5 * time.Second, Settle: 15 * time.Minute}
+}
+
+// EraserDeps are what an Eraser needs.
+type EraserDeps struct {
+	Log      *slog.Logger
+	Store    *Reader
+	Erasures Erasures
+	Owner    func() bool // whether this node is the one to do it
+	Now      func() time.Time
+	Metrics  prometheus.Registerer
+}
+
+// Eraser takes erased payloads out of the rows of ClickHouse. It may be killed at any moment: what is not noted as
+// finished is looked at again.
+type Eraser struct {
+	cfg      EraserConfig
+	deps     EraserDeps
+	waiting  prometheus.Gauge
+	failures prometheus.Counter
+}
+
+// NewEraser prepares; it connects to nothing.
+func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
+	if cfg.Every <= 0 || deps.Log == nil || deps.Store == nil || deps.Erasures == nil || deps.Owner == nil || deps.Now == nil || deps.Metrics == nil {
+		return nil, errors.New("eraser: Every and all dependencies are needed")
+	}
+	e := &Eraser{
+		cfg: cfg, deps: deps,
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_erasures_unfinished", Help: "Events whose payload was erased and may still be in rows or files of ClickHouse."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_store_erase_failures_total", Help: "Looks for erased payloads that ended in an error; they are repeated."}),
+	}
+	for _, c := range []prometheus.Collector{e.waiting, e.failures} {
+		if err := deps.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of the eraser: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// Run looks every EraserConfig.Every until ctx ends.
+func (e *Eraser) Run(ctx context.Context) error {
+	tick := time.NewTicker(e.cfg.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !e.deps.Owner() {
+			e.waiting.Set(0)
+			continue
+		}
+		if err := e.look(ctx); err != nil && ctx.Err() == nil {
+			e.failures.Inc()
+			e.deps.Log.LogAttrs(ctx, slog.LevelWarn, "take erased payloads out of the store", slog.Any("error", err))
+		}
+	}
+}
+
+// look takes out what it finds, and notes what was not there for long enough.
+func (e *Eraser) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
+	defer cancel()
+	account, erased := e.deps.Erasures.Unfinished()
+	e.waiting.Set(float64(len(erased)))
+	if len(erased) == 0 {
+		return nil
+	}
+	// What was acknowledged before now is in the store before it is asked whether it holds a payload.
+	if err := e.deps.Store.CaughtUp(ctx); err != nil {
+		return err
+	}
+	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	for ids := range slices.Chunk(newestFirst, eraseBatch) {
+		found, err := e.deps.Store.erasePayloads(ctx, account, ids)
+		if err != nil {
+			return err
+		}
+		for _, d := range ids {
+			if found[d] || e.deps.Now().Sub(erased[d]) < e.cfg.Settle {
+				continue
+			}
+			if err := e.deps.Erasures.Finish(ctx, d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// payloadTable says which columns of a table hold payloads.
+type payloadTable struct{ find, erase string }
+
+var payloadTables = []payloadTable{
+	{
+		"SELECT DISTINCT id FROM events WHERE (body != '' OR headers != '' OR query != '') AND account = ",
+		"ALTER TABLE events UPDATE body = '', headers = '', query = '' WHERE account = ",
+	},
+	{
+		"SELECT DISTINCT id FROM attempts WHERE (req_headers != '' OR resp_headers != '' OR resp_body != '') AND account = ",
+		"ALTER TABLE attempts UPDATE req_headers = '', resp_headers = '', resp_body = '' WHERE account = ",
+	},
+}
+
+// erasePayloads empties what the rows hold of the payloads of events, given newest first, and returns those of which they held some. The
+// parts that hold them are written anew, and the old ones leave the disk some minutes later.
+func (r *Reader) erasePayloads(ctx context.Context, account string, ids []id.ID) (found map[id.ID]bool, err error) {
+	found = make(map[id.ID]bool)
+	for _, t := range payloadTables {
+		var held []id.ID
+		q := new(query).add(t.find, account)
+		boundIDs(q, ids)
+		err := r.each(ctx, q, func(rows driver.Rows) error {
+			var d id.ID
+			err := rows.Scan((*[16]byte)(&d))
+			held, found[d] = append(held, d), true
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(held) == 0 {
+			continue
+		}
+		slices.SortFunc(held, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+		q = new(query).add(t.erase, account)
+		boundIDs(q, held)
+		q.add(" SETTINGS mutations_sync = 1")
+		err = r.parallel(ctx, r.shards(q), func(ctx context.Context, shard int) error {
+			if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
+				return readError(ctx, fmt.Errorf("empty payloads: %w", err))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
