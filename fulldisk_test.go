@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -126,5 +128,70 @@ func fill(t *testing.T, path string) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// When only the store has no room, delivery goes on. Single events are found in the log, lists say how far they reach or
+// 503, and everything is there once there is room again, in the same process.
+func TestFullDiskOfTheStore(t *testing.T) {
+	long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	tables := filepath.Join(dir, "clickhouse")
+	if err := os.Mkdir(tables, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
+		testkit.Absent(t, "a small file system that can be filled: mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(tables, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dest := newSink(t, nil)
+	p := startDevProcess(t, dir)
+	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	tr := startTraffic(4, time.Millisecond, in)
+	tr.wait(t, 100)
+	filler := filepath.Join(tables, "filler")
+	fill(t, filler)
+	full := tr.count()
+	tr.wait(t, full+300)
+	eventually(t, time.Minute, func() string {
+		if !strings.Contains(p.admin("/metrics"), "relay_store_away 1") {
+			return "the metrics do not say that the store takes no rows"
+		}
+		return ""
+	})
+	sent := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "a.b", "data": map[string]any{"n": -1}})["id"].(string)
+	if e := p.must(http.StatusOK, "GET", "/v1/events/"+sent, nil); e["id"] != sent {
+		t.Errorf("an event by its id: %v", e)
+	}
+	answers := map[int]int{}
+	for _, filter := range []string{"", "&status=failed", "&status=delivered", "&endpoint_id=" + endpoint, "&q=pad"} {
+		status, answer, header := p.call("GET", "/v1/events?limit=10"+filter, nil)
+		switch answers[status]++; {
+		case status == http.StatusOK && header.Get("Relay-Data-As-Of") != "":
+		case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "" && answer["error"].(map[string]any)["type"] == "unavailable":
+		default:
+			t.Errorf("a list (%q) without room is answered %d %v %v", filter, status, header, answer)
+		}
+	}
+	delivered := len(arrivals(dest))
+	eventually(t, time.Minute, func() string {
+		if now := len(arrivals(dest)); now < delivered+100 {
+			return fmt.Sprintf("%d deliveries since the store has no room", now-delivered)
+		}
+		return ""
+	})
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	accepted := tr.finish()
+	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint+"&source=provider", accepted, time.Minute)
+	t.Logf("%d accepted, %d before there was no room, %d duplicates; lists without room: %v", len(accepted), full, duplicates, answers)
+	if duplicates > 0 {
+		t.Errorf("%d duplicates, though only the store had no room", duplicates)
 	}
 }

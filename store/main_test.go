@@ -119,6 +119,11 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
+	return newBenchOf(t, partitions)
+}
+
+func newBenchOf(t testing.TB, partitions int32) *bench {
+	t.Helper()
 	name := "t" + strings.ToLower(id.Random("")[:16])
 	b := &bench{
 		TB: t, url: urlOf(t, name),

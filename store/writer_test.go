@@ -419,9 +419,14 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	eventuallyWithin(t, 2*time.Minute, holds)
+}
+
+func eventuallyWithin(t *testing.T, limit time.Duration, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it does not come true within 30 s")
+			t.Fatalf("it does not come true within %v", limit)
 		}
 	}
 }
