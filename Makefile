@@ -5,7 +5,7 @@ SHELL := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build run test fuzz bench torture lint vuln vendors engines image need-go need-npm
+.PHONY: build run test fuzz bench bench-compare bench-go torture lint vuln vendors engines image need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -45,9 +45,17 @@ torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
 	RELAY_SECONDS=900 deploy/contract/schemathesis.sh
 
+# Every scenario of relay bench for some seconds.
 bench: build
+	@deploy/bench/run.sh
+
+# What is checked out against another revision, in turns: make bench-compare BASE=main~5
+bench-compare: build
+	@BASE='$(BASE)' deploy/bench/compare.sh
+
+# The benchmarks of single functions.
+bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
-	deploy/bench/run.sh
 
 lint: need-go
 	@go vet ./...

@@ -38,7 +38,8 @@ func Scenarios() []Scenario {
 	for _, d := range definitions() {
 		out = append(out, Scenario{d.name, d.summary, d.command})
 	}
-	return append(out, Scenario{"read", "lists, single reads and usage on a store that fill has filled", read})
+	return append(out, Scenario{"compare", "two binaries in turns: a scenario's figures, and how they differ", compare},
+		Scenario{"read", "lists, single reads and usage on a store that fill has filled", read})
 }
 
 // Helper runs the process that a scenario starts besides the relay; false = there is none of this name.
@@ -201,9 +202,22 @@ func (o *options) settings() string {
 
 // command is a scenario's [Scenario.Run].
 func (d definition) command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	own, err := os.Executable()
+	o, err := d.options(args, stderr)
 	if err != nil {
 		return err
+	}
+	r, err := d.measure(ctx, o, stderr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.print(r, stdout), r.verdict())
+}
+
+// options parses a command line; its errors are of whoever typed it.
+func (d definition) options(args []string, stderr io.Writer) (options, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return options{}, err
 	}
 	o := options{self: own}
 	fs := flag.NewFlagSet("relay bench "+d.name, flag.ContinueOnError)
@@ -219,23 +233,19 @@ func (d definition) command(ctx context.Context, args []string, stdout, stderr i
 		d.defaults(&o, fs)
 	}
 	if err := fs.Parse(args); err != nil {
-		return MisuseError{err}
+		return o, MisuseError{err}
 	}
 	if fs.NArg() > 0 {
-		return MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
+		return o, MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
 	}
 	err = o.validate()
 	if d.start != nil && o.target != "" {
 		err = errors.Join(err, fmt.Errorf("--target: %s measures what it starts itself", d.name))
 	}
 	if err != nil {
-		return MisuseError{err}
+		return o, MisuseError{err}
 	}
-	r, err := d.measure(ctx, o, stderr)
-	if err != nil {
-		return err
-	}
-	return errors.Join(o.print(r, stdout), r.verdict())
+	return o, nil
 }
 
 // measure runs a scenario.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,8 +23,19 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 )
 
-// TestMain is also the binary that scenarios start as their helpers.
+// TestMain is also the binaries that scenarios start: their own, and a relay.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "version" {
+		fmt.Println("fake")
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "dev" {
+		if err := fakeDev(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) > 2 && os.Args[1] == "bench" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
@@ -36,6 +48,27 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// fakeDev is a fake relay as a process of its own, with as much of a command line as is needed.
+func fakeDev() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	l, err := net.Listen("tcp", os.Getenv("RELAY_ADMIN_LISTEN"))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "go_memstats_mallocs_total %d\nrelay_embedded_kafka_requests_total{kind=\"produce\"} %d\n", time.Now().UnixMicro(), time.Now().UnixMilli())
+		}))
+	}()
+	f := startFakeRelay(once, os.Getenv("RELAY_BOOTSTRAP_KEY"))
+	defer f.stop()
+	fmt.Println("EventRelay is ready at", f.URL)
+	<-ctx.Done()
+	return nil
+}
+
 // fakeRelay accepts events and delivers them as its function says, again and again while it is answered with an error.
 type fakeRelay struct {
 	*httptest.Server
@@ -44,6 +77,7 @@ type fakeRelay struct {
 	// answer is the status for the event of a mark; nil = 202.
 	answer func(count.Mark) int
 	client http.Client
+	key    string
 
 	mu        sync.Mutex // guards what follows
 	endpoints []*fakeEndpoint
@@ -57,7 +91,13 @@ type fakeEndpoint struct {
 }
 
 func newFakeRelay(t *testing.T, deliver func(count.Mark) int) *fakeRelay {
-	f := &fakeRelay{deliver: deliver, answer: func(count.Mark) int { return 202 }}
+	f := startFakeRelay(deliver, "secret")
+	t.Cleanup(f.stop)
+	return f
+}
+
+func startFakeRelay(deliver func(count.Mark) int, key string) *fakeRelay {
+	f := &fakeRelay{deliver: deliver, key: key, answer: func(count.Mark) int { return 202 }}
 	f.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 50}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/endpoints", f.create)
@@ -66,17 +106,18 @@ func newFakeRelay(t *testing.T, deliver func(count.Mark) int) *fakeRelay {
 	mux.HandleFunc("POST /v1/endpoints/{id}/events/batch", f.accept)
 	mux.HandleFunc("POST /peer/{id}", f.accept)
 	f.Server = httptest.NewServer(mux)
-	t.Cleanup(func() {
-		f.Close()
-		f.wg.Wait()
-		f.client.CloseIdleConnections()
-	})
 	return f
+}
+
+func (f *fakeRelay) stop() {
+	f.Close()
+	f.wg.Wait()
+	f.client.CloseIdleConnections()
 }
 
 func (f *fakeRelay) create(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Destinations []struct{ URL string } }
-	if json.NewDecoder(r.Body).Decode(&body) != nil || r.Header.Get("Authorization") != "Bearer secret" {
+	if json.NewDecoder(r.Body).Decode(&body) != nil || r.Header.Get("Authorization") != "Bearer "+f.key {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -330,6 +371,59 @@ func TestScenariosAddUp(t *testing.T) {
 				t.Errorf("%d events, want 50", events)
 			}
 		})
+	}
+}
+
+// Two binaries are run in turns, each as often, and what they cost is set side by side.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, string, error) {
+		var out, said text
+		err := compare(t.Context(), args, &out, &said)
+		return out.String(), said.String(), err
+	}
+	out, said, err := run("--base", own, "--turns", "2", "--json", "steady", "--rate", "100", "--duration", "200ms")
+	var c comparison
+	if err != nil || json.Unmarshal([]byte(out), &c) != nil {
+		t.Fatalf("%v: %s\n%s", err, out, said)
+	}
+	if c.Turns != 2 || c.Base != "fake" || c.New != "fake" || c.Scenario != "steady" || strings.Count(said, "base") != 2 || strings.Count(said, "new ") != 2 {
+		t.Errorf("%+v\n%s", c, said)
+	}
+	for _, f := range c.Figures {
+		if f.Name == "allocations an event" && (f.Base.Median <= 0 || f.Ratio.Min <= 0 || f.Ratio.Max < f.Ratio.Median || f.Ratio.Median < f.Ratio.Min) {
+			t.Errorf("%+v", f)
+		}
+	}
+	var b bytes.Buffer
+	c.print(&b)
+	if !strings.Contains(b.String(), "new ÷ base") || !strings.Contains(b.String(), "accept p99 ms") {
+		t.Errorf("the table is\n%s", b.String())
+	}
+	for args, want := range map[string]string{
+		"":                               "--base: which binary",
+		"--base x --turns 0":             "--turns: 0",
+		"--base x nothing":               `no scenario "nothing"`,
+		"--base x floor":                 `no scenario "floor"`,
+		"--base x flat --posters 0":      "--posters: 0",
+		"--base /nowhere flat --rate 10": "turn 1 of /nowhere",
+	} {
+		if _, _, err := run(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	for want, values := range map[spread][]float64{{}: nil, {2, 1, 3}: {3, 1, 2}, {2.5, 1, 4}: {4, 1, 2, 3}, {7, 7, 7}: {7}} {
+		if got := newSpread(values); got != want {
+			t.Errorf("%v: %v, want %v", values, got, want)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *relay) start(ctx context.Context, binary string, args, env []string) er
 }
 
 func (r *relay) stop() {
-	if r.cmd == nil {
+	if r.cmd == nil || r.cmd.Process == nil {
 		return
 	}
 	_ = r.cmd.Process.Signal(os.Interrupt)

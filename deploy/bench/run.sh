@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
-# The measurements of README.md, on this machine, in a few minutes.
+# Every scenario for a few seconds, on this machine: some minutes in all. SECONDS_EACH is how long each posts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-echo "machine: $(nproc) cores, $(uname -sr), $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2 | xargs); commit $(git rev-parse --short HEAD 2>/dev/null)"
+each=${SECONDS_EACH:-5}s
+echo "machine: $(nproc) cores, $(uname -sr), $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2 | xargs); load $(cut -d' ' -f1-3 /proc/loadavg); commit $(git rev-parse --short HEAD 2>/dev/null)"
+run() { bin/relay bench "$@" --quiet 2>/dev/null; }
 for fsync in true false; do
-	bin/relay bench flat --posters 32 --fsync=$fsync
-	bin/relay bench flat --posters 128 --fsync=$fsync
-	bin/relay bench flat --rate 500 --fsync=$fsync
-	bin/relay bench flat --posters 2 --batch 1000 --fsync=$fsync
+	run flat --posters 32 --duration "$each" --fsync=$fsync
+	run flat --posters 128 --duration "$each" --fsync=$fsync
+	run steady --duration "$each" --fsync=$fsync
+	run floor --posters 32 --duration "$each" --fsync=$fsync
 done
+for scenario in batch fanout hung tls mixed; do
+	run $scenario --duration "$each"
+done
+run tls --http2 --duration "$each"
+run retrystorm --events 5000
+run drain --events 10000

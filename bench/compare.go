@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// comparison is what `relay bench compare` says.
+type comparison struct {
+	Scenario string       `json:"scenario"`
+	Settings string       `json:"settings"`
+	Base     string       `json:"base"` // version
+	New      string       `json:"new"`
+	Turns    int          `json:"turns"`
+	Machine  Machine      `json:"machine"`
+	Figures  []comparedOf `json:"figures"`
+}
+
+// comparedOf is one figure of both, with the smallest and the largest of all turns beside the median.
+type comparedOf struct {
+	Name  string `json:"name"`
+	Base  spread `json:"base"`
+	New   spread `json:"new"`
+	Ratio spread `json:"ratio"` // new to base, turn by turn
+}
+
+type spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func newSpread(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	v := slices.Sorted(slices.Values(values))
+	mid := v[len(v)/2]
+	if len(v)%2 == 0 {
+		mid = (mid + v[len(v)/2-1]) / 2
+	}
+	return spread{mid, v[0], v[len(v)-1]}
+}
+
+// compare runs a scenario on two binaries in turns, base first in even turns and second in odd ones, so that
+// a machine that gets busier or quieter meanwhile favours neither.
+func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var base, with string
+	var turns int
+	var asJSON bool
+	fs := flag.NewFlagSet("relay bench compare", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&base, "base", "", "binary to compare with")
+	fs.StringVar(&with, "relay", own, "binary under test")
+	fs.IntVar(&turns, "turns", 5, "how often each is run")
+	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of the table")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, "Usage of relay bench compare: relay bench compare --base FILE [flags] [scenario [its flags]]\n")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		return MisuseError{err}
+	}
+	name, rest := "flat", fs.Args()
+	if len(rest) > 0 {
+		name, rest = rest[0], rest[1:]
+	}
+	i := slices.IndexFunc(definitions(), func(d definition) bool { return d.name == name && d.start == nil })
+	switch {
+	case base == "":
+		return MisuseError{errors.New("--base: which binary is to be compared with?")}
+	case turns < 1 || turns > 1000:
+		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
+	case i < 0:
+		return MisuseError{fmt.Errorf("no scenario %q that runs a relay; relay bench help lists them", name)}
+	}
+	results, err := inTurns(ctx, definitions()[i], [2]string{base, with}, turns, rest, stderr)
+	if err != nil {
+		return err
+	}
+	c := newComparison(results)
+	if asJSON {
+		return json.NewEncoder(stdout).Encode(c)
+	}
+	c.print(stdout)
+	return nil
+}
+
+// inTurns runs a scenario on two binaries.
+func inTurns(ctx context.Context, d definition, binaries [2]string, turns int, args []string, stderr io.Writer) (results [2][]*Result, err error) {
+	for turn := range turns {
+		for k := range 2 {
+			which := (turn + k) % 2
+			r, err := d.once(ctx, append(slices.Clone(args), "--relay", binaries[which], "--quiet"), stderr)
+			if err == nil {
+				err = r.verdict()
+			}
+			if err != nil {
+				return results, fmt.Errorf("turn %d of %s: %w", turn+1, binaries[which], err)
+			}
+			results[which] = append(results[which], r)
+			fmt.Fprintf(stderr, "turn %d of %d, %-4s %8.0f accepted/s %8.1f CPU µs/event   load %.1f\n",
+				turn+1, turns, [2]string{"base", "new"}[which], rate(r.Accepted, r.PostSeconds), r.relayCost(), r.Machine.LoadAfter)
+		}
+	}
+	return results, nil
+}
+
+// once parses a scenario's flags and runs it.
+func (d definition) once(ctx context.Context, args []string, stderr io.Writer) (*Result, error) {
+	o, err := d.options(args, stderr)
+	if err != nil {
+		return nil, err
+	}
+	return d.measure(ctx, o, stderr)
+}
+
+// compared are the figures of a comparison.
+var compared = []struct {
+	name string
+	of   func(*Result) float64
+}{
+	{"accepted a second", func(r *Result) float64 { return rate(r.Accepted, r.PostSeconds) }},
+	{"delivered a second", func(r *Result) float64 { return rate(r.Delivered, r.AllSeconds) }},
+	{"CPU µs an event", (*Result).relayCost},
+	{"  relay", func(r *Result) float64 { return r.CPU[0].PerEvent }},
+	{"allocations an event", func(r *Result) float64 { return r.Mallocs }},
+	{"bytes allocated an event", func(r *Result) float64 { return r.Bytes }},
+	{"accept p50 ms", func(r *Result) float64 { return r.Streams[0].Accept.P50 }},
+	{"accept p99 ms", func(r *Result) float64 { return r.Streams[0].Accept.P99 }},
+	{"arrival p50 ms", func(r *Result) float64 { return r.arrival().P50 }},
+	{"arrival p99 ms", func(r *Result) float64 { return r.arrival().P99 }},
+	{"most memory MB", func(r *Result) float64 { return float64(r.RSSMax) / (1 << 20) }},
+	{"disk B an event", func(r *Result) float64 { return float64(r.Disk) }},
+}
+
+// arrival is the latency of the first destination that is counted.
+func (r *Result) arrival() Latency {
+	for _, s := range r.Streams {
+		if len(s.Arrivals) > 0 {
+			return s.Arrivals[0].Latency
+		}
+	}
+	return Latency{}
+}
+
+func newComparison(results [2][]*Result) comparison {
+	first, last := results[0][0], results[1][len(results[1])-1]
+	c := comparison{
+		Scenario: first.Scenario, Settings: first.Settings, Base: first.Version, New: last.Version,
+		Turns: len(results[0]), Machine: first.Machine,
+	}
+	c.Machine.LoadAfter = last.Machine.LoadAfter
+	for _, f := range compared {
+		var values [2][]float64
+		var ratios []float64
+		for i := range results[0] {
+			a, b := f.of(results[0][i]), f.of(results[1][i])
+			values[0], values[1] = append(values[0], a), append(values[1], b)
+			if a > 0 {
+				ratios = append(ratios, b/a)
+			}
+		}
+		c.Figures = append(c.Figures, comparedOf{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios)})
+	}
+	return c
+}
+
+func (c comparison) print(w io.Writer) {
+	fmt.Fprintf(w, "%s, %s: base %s, new %s, %d turns, load average %.1f → %.1f; median (least … most)\n",
+		c.Scenario, c.Settings, c.Base, c.New, c.Turns, c.Machine.LoadBefore, c.Machine.LoadAfter)
+	row := func(name, base, with, ratio string) {
+		text := fmt.Sprintf("  %-26s %-28s %-28s %s", name, base, with, ratio)
+		fmt.Fprintln(w, strings.TrimRight(text, " "))
+	}
+	row("", "base", "new", "new ÷ base")
+	for _, f := range c.Figures {
+		row(f.Name, f.Base.String(), f.New.String(), f.Ratio.String())
+	}
+}
+
+// String is the median with the least and the most.
+func (s spread) String() string {
+	return fmt.Sprintf("%s (%s … %s)", number(s.Median), number(s.Min), number(s.Max))
+}
