@@ -47,7 +47,7 @@ func runDoctor(ctx context.Context, s Settings, env command.Env, asJSON bool) er
 func (n *node) doctor(r *http.Request) (any, error) {
 	return doctor.Examine(r.Context(), doctor.Patient{
 		Stream: n.stream, Copies: n.s.copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
-		Store: n.reader.Ping, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, Now: n.now,
+		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, Now: n.now,
 	})
 }
 
@@ -63,7 +63,7 @@ func examineEngines(ctx context.Context, s Settings) (command.Report, error) {
 			return command.Report{}, err
 		}
 		defer reader.Close()
-		p.Store = reader.Ping
+		p.Store = reader.Check
 	}
 	p.Config, p.Keyring, p.ConfigErr = inspect(ctx, s)
 	if p.Config != nil {

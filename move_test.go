@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -30,6 +32,38 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 	return steps, out
 }
 
+// storedOn is how many events a shard of two has; all of them must belong to it.
+func storedOn(t *testing.T, url string, shard int32) (n int) {
+	t.Helper()
+	opts, err := clickhouse.ParseDSN(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	rows, err := conn.Query(t.Context(), "SELECT DISTINCT id FROM events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for ; rows.Next(); n++ {
+		var d id.ID
+		if err := rows.Scan((*[16]byte)(&d)); err != nil {
+			t.Fatal(err)
+		}
+		if d.Partition()%2 != shard {
+			t.Errorf("an event of partition %d is on shard %d", d.Partition(), shard+1)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // partitionOf is where an event was accepted.
 func partitionOf(t *testing.T, event string) int32 {
 	t.Helper()
@@ -41,11 +75,13 @@ func partitionOf(t *testing.T, event string) int32 {
 }
 
 // A busy endpoint is moved from partition to partition, between nodes: nothing is lost, nothing is delivered
-// twice, and every status is right; replays of earlier events too.
+// twice, and every status is right; replays of earlier events too. Two ClickHouse servers share the rows, and each move
+// leads from one to the other.
 func TestMoveEndpoint(t *testing.T) {
 	t.Parallel()
 	on := engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}
-	nodes := newCluster(t, on, "move").start("a", "b")
+	shards := []string{"http://" + on.clickhouse + "/move", "http://" + startEngine(t, "clickhouse").url + "/move"}
+	nodes := newCluster(t, on, "move", "RELAY_CLICKHOUSE_URL="+strings.Join(shards, ",")).start("a", "b")
 	a, b := nodes[0].in(t), nodes[1].in(t)
 	dest := newSink(t, func(r received) int { // every tenth event is late by a retry
 		if r.before == 0 && strings.ContainsAny(r.event()[len(r.event())-1:], "012") {
@@ -76,8 +112,16 @@ func TestMoveEndpoint(t *testing.T) {
 		}
 	}
 	accepted := tr.finish()
-	settle(t, b, dest, "", accepted, time.Minute)
+	settle(t, b, dest, "&endpoint_id="+ep, accepted, time.Minute)
 	settledDeliveries(t, nodes[0].topics(), len(accepted)+1+moves, dest)
+	if listed := len(a.list("&endpoint_id="+ep, 100)); listed != len(accepted)+1+moves {
+		t.Errorf("%d events of the endpoint are listed, want %d", listed, len(accepted)+1+moves)
+	}
+	for i, url := range shards {
+		if n := storedOn(t, url, int32(i)); n == 0 {
+			t.Errorf("shard %d has no events", i+1)
+		}
+	}
 	if duplicates := redelivered(t, dest); duplicates > 0 {
 		t.Errorf("%d duplicates, though nobody died", duplicates)
 	}

@@ -36,7 +36,7 @@ type Patient struct {
 	// Keyring are the master keys; nil when none were given.
 	Keyring *control.Keyring
 
-	// Store makes one exchange with ClickHouse; nil when it is not configured.
+	// Store makes an exchange with every shard of ClickHouse and judges its tables; nil when it is not configured.
 	Store func(context.Context) error
 	// Redis measures one exchange; nil when it is not configured.
 	Redis func(context.Context) (time.Duration, error)

@@ -137,7 +137,7 @@ func (x *examination) masterKeys(context.Context) command.Check {
 }
 
 func (x *examination) clickhouse(ctx context.Context) command.Check {
-	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from here"
+	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from here, and that relay migrate has run"
 	if x.Store == nil {
 		return warn("give RELAY_CLICKHOUSE_URL to have it asked", "not asked")
 	}

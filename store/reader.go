@@ -90,6 +90,32 @@ func (r *Reader) Ping(ctx context.Context) error {
 	})
 }
 
+// Check is Ping, and sees that the tables of every shard are at least those of this version. Newer ones are right: they
+// have what this version knows.
+func (r *Reader) Check(ctx context.Context) error {
+	if err := r.Ping(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	steps, err := schemaSteps()
+	if err != nil {
+		return err
+	}
+	needed := steps[len(steps)-1].number
+	return r.parallel(ctx, r.shards(new(query)), func(ctx context.Context, shard int) error {
+		var has uint32
+		q := new(query).add("SELECT max(version) FROM schema_version")
+		if err := r.eachOn(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&has) }); err != nil {
+			return err
+		}
+		if has < needed {
+			return fmt.Errorf("the tables are at migration %04d, this version needs %04d: run relay migrate", has, needed)
+		}
+		return nil
+	})
+}
+
 // oldest is the beginning of what can be read.
 func (r *Reader) oldest() time.Time { return r.now().AddDate(0, 0, -r.cfg.RetentionDays) }
 

@@ -320,6 +320,10 @@ func TestMigrateBesideTheVersionBefore(t *testing.T) {
 	for i := range events {
 		events[i] = b.event(1)
 	}
+	r := b.reader(nil)
+	if err := r.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "run relay migrate") {
+		t.Errorf("the tables of the version before are judged %v", err)
+	}
 	// As 0002_deliveries has them.
 	const insert = "INSERT INTO deliveries (account, id, ts, dest, endpoint, type, status, reason, code, next_at, last_at, run, ver) " +
 		"SELECT 'acc_1', unhex('%x'), fromUnixTimestamp64Milli(%d, 'UTC'), 'dst_a', 'ep_1', 'order.created', 'failed', '', 500, 0, 0, '', 1"
@@ -347,6 +351,9 @@ func TestMigrateBesideTheVersionBefore(t *testing.T) {
 	b.accept(events[:written]...)
 	w, _ := b.writer(store.WriterConfig{})
 	rows := pages(t, b.reader(w), event.Query{Account: account, Statuses: []event.Status{event.Failed}, Limit: 400}, 1)
+	if err := r.Check(t.Context()); err != nil {
+		t.Errorf("the tables after the migration are judged %v", err)
+	}
 	if len(rows) != written {
 		t.Errorf("%d of %d deliveries are read after the migration", len(rows), written)
 	}
