@@ -244,7 +244,7 @@ func (d *Dispatcher) finish(j *job, o *event.Outcome) {
 func (d *Dispatcher) outcome(w *event.Work, status event.Status, reason event.Reason) *event.Outcome {
 	return &event.Outcome{
 		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type,
-		Status: status, Reason: reason, At: d.now(), Run: w.Run,
+		Status: status, Reason: reason, At: d.now(), Run: w.Run, Waited: w.Parked != "",
 	}
 }
 

@@ -30,6 +30,11 @@ func (w *walk) immutable(q *query) *query {
 		}
 		q.add(" AND source IN ", sources)
 	}
+	return w.types(q)
+}
+
+// types appends the condition on the type.
+func (w *walk) types(q *query) *query {
 	if len(w.q.Types) == 0 {
 		return q
 	}
@@ -106,9 +111,8 @@ func (w *walk) nominateProcessing(q *query, lowest id.ID) {
 	q.add(")")
 }
 
-// nominateStatuses passes an event that has a delivery of such a status, and those whose status is told
-// by the absence of deliveries.
-func (w *walk) nominateStatuses(q *query, lowest id.ID) {
+// deliveryStatuses are those of deliveries by which the events that match are found.
+func (w *walk) deliveryStatuses() []string {
 	words := make([]string, len(w.q.Statuses))
 	for i, s := range w.q.Statuses {
 		words[i] = string(s)
@@ -116,8 +120,14 @@ func (w *walk) nominateStatuses(q *query, lowest id.ID) {
 	if slices.Contains(w.q.Statuses, event.Pending) {
 		words = append(words, string(event.Held))
 	}
+	return words
+}
+
+// nominateStatuses passes an event that has a delivery of such a status, and those whose status is told
+// by the absence of deliveries.
+func (w *walk) nominateStatuses(q *query, lowest id.ID) {
 	q.add(" AND (id IN (SELECT id FROM deliveries FINAL")
-	w.above(q, lowest).add(" AND status IN ", words).add(")")
+	w.above(q, lowest).add(" AND status IN ", w.deliveryStatuses()).add(")")
 	for _, s := range w.q.Statuses {
 		switch s {
 		case event.Rejected:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -16,6 +17,9 @@ import (
 func (w *walk) plain(ctx context.Context, n int) ([]candidate, error) {
 	limit := roomFor(n)
 	q := w.immutable(w.bound(selectEvents()))
+	if w.onlyRejected() {
+		q.add(" AND verdict = ", string(event.VerdictRejected))
+	}
 	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
 	if err != nil {
 		return nil, err
@@ -46,11 +50,35 @@ func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
 	return w.nominated(ctx, q, roomFor(n), n)
 }
 
-// trouble takes the events that ever failed, waited or were held. Most have been delivered since, so it
-// looks at a chunk of them.
+// trouble takes the events of which a delivery has such a status, or had it and nobody has heard of it since. Those of
+// one endpoint are found by the table that has its order.
 func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
+	q := w.bound(new(query).add("SELECT DISTINCT id FROM troubled FINAL")).add(" AND status IN ", w.deliveryStatuses())
+	if len(w.q.Types) > 0 {
+		w.types(q)
+	}
+	if len(w.q.Endpoints) > 0 {
+		w.bound(q.add(" AND id IN (SELECT id FROM delivery_trouble")).add(")")
+	}
+	return w.several(ctx, q, n)
+}
+
+// ofRuns takes the events that ever belonged to the runs.
+func (w *walk) ofRuns(ctx context.Context, n int) ([]candidate, error) {
+	return w.several(ctx, w.window(new(query).add("SELECT DISTINCT id FROM run_deliveries")).add(" AND run IN ", w.q.Runs), n)
+}
+
+// toDestinations takes the events that were to be sent to the destinations, and those that were by a replay.
+func (w *walk) toDestinations(ctx context.Context, n int) ([]candidate, error) {
+	q := new(query).add("SELECT DISTINCT id FROM (SELECT id FROM events")
+	w.immutable(w.bound(q)).add(" AND hasAny(dests, ", w.q.Destinations).add(") UNION ALL SELECT id FROM deliveries")
+	w.bound(q).add(" AND dest IN ", w.q.Destinations)
+	return w.several(ctx, q.add(")"), n)
+}
+
+// several is nominated for what may turn out not to match: it looks at more of it, the less did so far.
+func (w *walk) several(ctx context.Context, q *query, n int) ([]candidate, error) {
 	limit := max(roomFor(n), min(w.chunk, largestNominated))
-	q := w.bound(new(query).add("SELECT DISTINCT id FROM delivery_trouble"))
 	return w.nominated(ctx, q, limit, limit)
 }
 
@@ -66,7 +94,7 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 	}
 	var cands []candidate
 	if len(ids) > 0 {
-		q := selectEvents().add(" WHERE account = ", w.q.Account)
+		q := w.endpoints(selectEvents().add(" WHERE account = ", w.q.Account))
 		boundIDs(q, ids)
 		if cands, _, err = w.r.candidates(ctx, w.q.Account, w.immutable(q), 0); err != nil {
 			return nil, err

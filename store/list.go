@@ -34,6 +34,8 @@ type walk struct {
 	since  time.Time // lower edge of the whole walk, inclusive
 	width  time.Duration
 	fresh  bool // nothing of the current window has been looked at
+	// undone is the time before which something was said about every delivery.
+	undone time.Time
 	chunk  int
 	// scanned counts the rows that a search has looked at.
 	scanned int
@@ -45,12 +47,18 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	var page event.Page
+	var undone time.Time
+	if asksForUndone(&q) && q.Search == nil {
+		undone = r.undone(ctx) // before the fence
+	}
 	if q.Before.IsZero() {
 		asOf, err := r.fence.all(ctx)
 		if err != nil {
 			return page, readError(ctx, err)
 		}
-		page.AsOf = asOf
+		if page.AsOf = asOf; !asOf.IsZero() {
+			undone = time.Time{} // what was said may not be in the store yet
+		}
 	}
 	if q.Search != nil {
 		leave, err := r.searches.enter(ctx, q.Account)
@@ -59,7 +67,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		}
 		defer leave()
 	}
-	w := r.newWalk(q)
+	w := r.newWalk(q, undone)
 	var found []candidate
 	began, took := time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
@@ -88,12 +96,12 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	return page, nil
 }
 
-func (r *Reader) newWalk(q event.Query) *walk {
-	w := &walk{r: r, q: q, since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, chunk: firstChunk}
-	if w.onlyTrouble() || len(q.Endpoints) > 1 {
+func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
+	w := &walk{r: r, q: q, undone: undone, since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, chunk: firstChunk}
+	if w.troubled(event.Pending) || len(q.Endpoints) > 1 || w.byDestination() {
 		w.width = sortedWindow
 	}
-	if w.onlyTrouble() {
+	if w.troubled() || len(q.Runs) > 0 || w.byDestination() {
 		w.chunk = firstNominated
 	}
 	if q.Search != nil {
@@ -123,7 +131,10 @@ func (w *walk) done() bool { return !w.until.After(w.since) }
 func (w *walk) from() time.Time {
 	from := w.until.Add(-w.width)
 	if from.Before(w.since) {
-		return w.since
+		from = w.since
+	}
+	if asksForUndone(&w.q) && from.Before(w.undone) && w.until.After(w.undone) {
+		from = ceilMilli(w.undone) // below it other statements are asked
 	}
 	return from
 }
@@ -142,6 +153,12 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		find = w.filtered
 	case w.onlyTrouble():
 		find = w.trouble
+	case len(w.q.Runs) > 0:
+		find = w.ofRuns
+	case w.byDestination():
+		find = w.toDestinations
+	case w.onlyRejected():
+		find = w.plain
 	case w.changing():
 		find = w.filtered
 	case len(w.q.Endpoints) > 0:
@@ -174,6 +191,8 @@ func (w *walk) jump(ctx context.Context) error {
 	switch {
 	case w.done():
 		return nil
+	case w.onlyTrouble() && len(w.q.Endpoints) == 0:
+		table = "troubled"
 	case w.onlyTrouble():
 		table = "delivery_trouble"
 	case len(w.q.Endpoints) > 1:
@@ -190,10 +209,29 @@ func (w *walk) jump(ctx context.Context) error {
 	return err
 }
 
-// onlyTrouble reports whether every status asked for is one that delivery_trouble nominates.
+// onlyTrouble reports whether every event that matches in the current window has a delivery in the table troubled.
 func (w *walk) onlyTrouble() bool {
-	trouble := []event.Status{event.Failed, event.Retrying, event.Held}
+	if w.until.After(w.undone) {
+		return w.troubled()
+	}
+	return w.troubled(event.Pending)
+}
+
+// troubled reports whether every status asked for is one that is written to the table troubled, or one of more.
+func (w *walk) troubled(more ...event.Status) bool {
+	trouble := append(more, event.Failed, event.Retrying, event.Held)
 	return len(w.q.Statuses) > 0 && !slices.ContainsFunc(w.q.Statuses, func(s event.Status) bool { return !slices.Contains(trouble, s) })
+}
+
+// byDestination reports whether the events that were sent to some destinations are looked for by them alone: a
+// status that few of them have is better looked for together with them.
+func (w *walk) byDestination() bool {
+	return len(w.q.Destinations) > 0 && len(w.q.Statuses)+len(w.q.Processing)+len(w.q.Runs) == 0 && w.q.Search == nil
+}
+
+// onlyRejected reports whether rejected events are all that is asked for: what they are was written with them.
+func (w *walk) onlyRejected() bool {
+	return len(w.q.Statuses) == 1 && w.q.Statuses[0] == event.Rejected && len(w.q.Endpoints)+len(w.q.Destinations)+len(w.q.Processing) == 0
 }
 
 // judge reads what matches asks for.

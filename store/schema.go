@@ -303,7 +303,7 @@ func (m migration) note(ctx context.Context, s step) error {
 
 // retained are the tables whose rows live as long as their event.
 func retained() []string {
-	return []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "attempts", "receipts", "receipt_firsts"}
+	return []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "troubled", "attempts", "receipts", "receipt_firsts"}
 }
 
 // setRetention changes the TTL of the tables that were created with another one. Old parts keep the

@@ -27,6 +27,10 @@ const (
 // what is sent again must not be chosen from a part. Each window of time is looked at, and each of them has the
 // time of one read, so that the whole may take as long as ctx allows.
 func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
+	var undone time.Time
+	if asksForUndone(&q) && q.Search == nil {
+		undone = r.undone(ctx) // before the fence
+	}
 	if err := r.upToDate(ctx); err != nil {
 		return err
 	}
@@ -36,7 +40,7 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 		n = mostSelected
 	}
 	var selected []event.Match
-	for w := r.newWalk(q); !w.done(); {
+	for w := r.newWalk(q, undone); !w.done(); {
 		found, err := w.nextInTime(ctx, min(n, mostSelected))
 		if err != nil {
 			return err

@@ -213,6 +213,7 @@ func deliveriesTable() *table[*deliveryRow] {
 		when("next_at", func(x r) time.Time { return x.NextAt }),
 		when("last_at", func(x r) time.Time { return x.At }),
 		text("run", func(x r) string { return x.Run }),
+		col("again", "UInt8", r.again),
 		col("ver", "UInt128", func(x r) *big.Int { return x.version.Big() }),
 	)
 }

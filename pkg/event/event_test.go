@@ -122,7 +122,7 @@ func TestWorkIsNeverDueEarlier(t *testing.T) {
 func TestOutcomeRoundTrip(t *testing.T) {
 	o := &event.Outcome{
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying, Reason: event.LaneFull,
-		Code: 503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(), Run: "run_1",
+		Code: 503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(), Run: "run_1", Waited: true,
 		Attempt: &event.Attempt{
 			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: false, Code: 503,
 			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond, TTFB: time.Millisecond,

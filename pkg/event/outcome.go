@@ -29,6 +29,8 @@ type Outcome struct {
 	// Skipped is why the run passed the delivery by; Status and Reason are then what they were before it, if that
 	// was final. Empty when the run has not.
 	Skipped Reason
+	// Waited says that the work was parked, so that the delivery was said to wait before.
+	Waited  bool
 	Attempt *Attempt // nil when no request was made
 }
 
@@ -68,6 +70,7 @@ const (
 	oRun
 	oAttempt
 	oSkipped
+	oWaited
 )
 
 const (
@@ -111,6 +114,7 @@ func (o *Outcome) Record() *stream.Record {
 	b = appendString(b, oRun, o.Run)
 	b = appendBytes(b, oAttempt, attempt)
 	b = appendString(b, oSkipped, string(o.Skipped))
+	b = appendInt(b, oWaited, int64(protowire.EncodeBool(o.Waited)))
 	return &stream.Record{Key: []byte(o.Endpoint), Value: b}
 }
 
@@ -172,6 +176,8 @@ func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 			return o.Attempt.decode(b)
 		case oSkipped:
 			o.Skipped = Reason(b)
+		case oWaited:
+			o.Waited = n != 0
 		}
 		return nil
 	})

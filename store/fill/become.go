@@ -23,7 +23,7 @@ const (
 	received   = 600 // delivered, and the receiver said what became of it
 )
 
-// atWork is how many of the newest events nothing has been said about yet.
+// atWork is how many of the newest events wait for a place at their destination.
 const atWork = 50
 
 // become decides what becomes of an event and appends what was said about it. One that came while the destination was
@@ -50,6 +50,12 @@ func (w *world) become(b *rows, p *place, e *event.Event, out bool) {
 		e.Source, e.Verdict = event.SourceTest, event.VerdictUnverified
 	}
 	if w.number >= w.cfg.Events-atWork {
+		for i := range p.Dests {
+			b.Outcomes = append(b.Outcomes, event.Outcome{
+				Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: p.Dests[i].ID, Type: e.Type,
+				Status: event.Pending, Reason: event.LaneFull, At: w.clock, NextAt: w.clock.Add(time.Hour),
+			})
+		}
 		return
 	}
 	for i := range p.Dests {

@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS {db}.events_by_endpoint (
   account String, endpoint String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   type LowCardinality(String), source LowCardinality(String), size UInt32 CODEC(T64,ZSTD(1))
 ) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMMDD(ts) ORDER BY (account, endpoint, id)
-TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 512;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_events_by_endpoint TO {db}.events_by_endpoint AS
 SELECT account, endpoint, id, ts, type, source, size FROM {db}.events;

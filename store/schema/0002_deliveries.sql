@@ -6,13 +6,13 @@ CREATE TABLE IF NOT EXISTS {db}.deliveries (
   code UInt16, next_at DateTime64(3,'UTC') CODEC(ZSTD(1)), last_at DateTime64(3,'UTC') CODEC(ZSTD(1)), run String CODEC(ZSTD(1)),
   ver UInt128 CODEC(ZSTD(1))
 ) ENGINE = ReplacingMergeTree(ver) PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id, dest)
-TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 -- Candidates for the failed, retrying and held lists, replay and recovery. It nominates; deliveries FINAL answers.
 CREATE TABLE IF NOT EXISTS {db}.delivery_trouble (
   account String, endpoint String, id FixedString(16) CODEC(ZSTD(1)), dest String CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1))
 ) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMM(ts) ORDER BY (account, endpoint, id, dest)
-TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_delivery_trouble TO {db}.delivery_trouble AS
 SELECT account, endpoint, id, dest, ts FROM {db}.deliveries WHERE status NOT IN ('delivered', 'skipped');
@@ -27,11 +27,11 @@ CREATE TABLE IF NOT EXISTS {db}.attempts (
   url LowCardinality(String), method LowCardinality(String), req_headers String CODEC(ZSTD(1)), transform_version UInt32,
   resp_headers String CODEC(ZSTD(1)), resp_body String CODEC(ZSTD(1)), resp_truncated UInt8
 ) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id, dest, att)
-TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 -- ver = (state = 'processed') << 63 | offset in receipts: a late failure cannot win over processed.
 CREATE TABLE IF NOT EXISTS {db}.receipts (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC'), state LowCardinality(String), reference String CODEC(ZSTD(1)),
   details String CODEC(ZSTD(1)), at DateTime64(3,'UTC'), ver UInt64
 ) ENGINE = ReplacingMergeTree(ver) PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id)
-TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
