@@ -90,6 +90,8 @@ type options struct {
 	tls      bool
 	http2    bool
 
+	serve              int // nodes; 0 = dev
+	kafka              string
 	deliver            string // URL of the first destination, for what is told by its command line
 	target, key, admin string
 	pids               []int
@@ -115,10 +117,12 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.report, "report", "", "write an HTML page with all figures to this file")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
 	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
+	fs.IntVar(&o.serve, "serve", 0, "start so many serve nodes, and their engines as processes of their own, instead of dev")
+	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a Kafka that runs already; --pids counts its CPU too")
 	fs.StringVar(&o.target, "target", "", "URL of a relay, or a balancer before several, that runs already; none is started")
 	fs.StringVar(&o.key, "key", "", "with --target: an API key that may write")
 	fs.StringVar(&o.admin, "admin", "", "with --target: host:port of its metrics and pprof")
-	fs.Func("pids", "with --target or --peer: process ids whose CPU and memory count, with commas between", o.parsePids)
+	fs.Func("pids", "with --target, --peer or --kafka: process ids whose CPU and memory count, with commas between", o.parsePids)
 	fs.StringVar(&o.sinkListen, "sink-listen", "127.0.0.1:0", "where the destination listens")
 	fs.StringVar(&o.sinkURL, "sink-url", "", "how the destination is reached from the relay; empty = where it listens")
 	fs.BoolVar(&o.sinkHTTP, "sink-net-http", false, "serve the destination with net/http: dearer, but it takes bodies of unknown length")
@@ -148,6 +152,7 @@ func (o *options) validate() error {
 	bound("size", o.size, 0, 1<<20)
 	bound("batch", o.batch, 0, 1000)
 	bound("events", o.events, 0, 10_000_000)
+	bound("serve", o.serve, 0, maxNodes)
 	if o.duration < 100*time.Millisecond || o.duration > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("--duration: %v is not from 100ms to 24h", o.duration))
 	}
@@ -160,8 +165,14 @@ func (o *options) validate() error {
 	if o.target == "" && (o.key != "" || o.admin != "") {
 		errs = append(errs, errors.New("--key, --admin: they belong to --target"))
 	}
-	if len(o.pids) > 0 && o.target == "" && o.peer == nil {
-		errs = append(errs, errors.New("--pids: it belongs to --target or --peer"))
+	if o.kafka != "" && o.serve == 0 {
+		errs = append(errs, errors.New("--kafka: it belongs to --serve"))
+	}
+	if o.serve > 0 && (o.target != "" || o.peer != nil) {
+		errs = append(errs, errors.New("--serve: nothing is started with --target or --peer"))
+	}
+	if len(o.pids) > 0 && o.target == "" && o.peer == nil && o.kafka == "" {
+		errs = append(errs, errors.New("--pids: it belongs to --target, --peer or --kafka"))
 	}
 	if _, _, err := net.SplitHostPort(o.sinkListen); err != nil {
 		errs = append(errs, fmt.Errorf("--sink-listen: %w", err))
@@ -196,6 +207,12 @@ func (o *options) settings() string {
 		return s + ", " + o.target
 	case o.peer != nil:
 		return s + ", " + o.peer.Name
+	}
+	if o.serve > 0 {
+		s += fmt.Sprintf(", %d serve nodes", o.serve)
+	}
+	if o.kafka != "" {
+		return s + ", Kafka at " + o.kafka
 	}
 	return s + fmt.Sprintf(", fsync %t", o.fsync)
 }
@@ -239,8 +256,8 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 		return o, MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
 	}
 	err = o.validate()
-	if d.start != nil && o.target != "" {
-		err = errors.Join(err, fmt.Errorf("--target: %s measures what it starts itself", d.name))
+	if d.start != nil && (o.target != "" || o.serve > 0) {
+		err = errors.Join(err, fmt.Errorf("--target, --serve: %s measures what it starts itself", d.name))
 	}
 	if err != nil {
 		return o, MisuseError{err}

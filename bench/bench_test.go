@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +30,12 @@ func TestMain(m *testing.M) {
 		fmt.Println("fake")
 		return
 	}
-	if len(os.Args) > 1 && os.Args[1] == "dev" {
-		if err := fakeDev(); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == "migrate" {
+		fmt.Println("topics and tables are ready")
+		return
+	}
+	if len(os.Args) > 1 && slices.Contains([]string{"dev", "serve", "engine"}, os.Args[1]) {
+		if err := fakeProcess(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -48,11 +53,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeDev is a fake relay as a process of its own, with as much of a command line as is needed.
-func fakeDev() error {
+// fakeProcess is a fake relay as a process of its own, or an engine that does nothing, with as much of a
+// command line as is needed.
+func fakeProcess(what string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	l, err := net.Listen("tcp", os.Getenv("RELAY_ADMIN_LISTEN"))
+	if what == "engine" {
+		fmt.Println(os.Args[2], "listens on 127.0.0.1:1")
+		<-ctx.Done()
+		return nil
+	}
+	admin := os.Getenv("RELAY_ADMIN_LISTEN")
+	if i := slices.Index(os.Args, "--admin-listen"); i > 0 {
+		admin = os.Args[i+1]
+	}
+	l, err := net.Listen("tcp", admin)
 	if err != nil {
 		return err
 	}
@@ -80,7 +95,7 @@ type fakeRelay struct {
 	key    string
 
 	mu        sync.Mutex // guards what follows
-	endpoints []*fakeEndpoint
+	endpoints map[string]*fakeEndpoint
 	wg        sync.WaitGroup
 }
 
@@ -97,7 +112,7 @@ func newFakeRelay(t *testing.T, deliver func(count.Mark) int) *fakeRelay {
 }
 
 func startFakeRelay(deliver func(count.Mark) int, key string) *fakeRelay {
-	f := &fakeRelay{deliver: deliver, key: key, answer: func(count.Mark) int { return 202 }}
+	f := &fakeRelay{deliver: deliver, key: key, endpoints: map[string]*fakeEndpoint{}, answer: func(count.Mark) int { return 202 }}
 	f.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 50}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/endpoints", f.create)
@@ -121,19 +136,24 @@ func (f *fakeRelay) create(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	e := &fakeEndpoint{}
+	var urls []string
 	for _, d := range body.Destinations {
-		e.urls = append(e.urls, d.URL)
+		urls = append(urls, d.URL)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fmt.Fprintf(w, `{"id":"%d"}`, len(f.endpoints))
-	f.endpoints = append(f.endpoints, e)
+	// The id says where to deliver to, so that every node of a cluster knows it.
+	fmt.Fprintf(w, `{"id":"%x"}`, strings.Join(urls, " "))
 }
 
+// endpoint is called with the lock held.
 func (f *fakeRelay) endpoint(r *http.Request) *fakeEndpoint {
-	n, _ := strconv.Atoi(r.PathValue("id"))
-	return f.endpoints[n]
+	id := r.PathValue("id")
+	e := f.endpoints[id]
+	if e == nil {
+		urls, _ := hex.DecodeString(id)
+		e = &fakeEndpoint{urls: strings.Fields(string(urls))}
+		f.endpoints[id] = e
+	}
+	return e
 }
 
 func (f *fakeRelay) change(_ http.ResponseWriter, r *http.Request) {
@@ -313,11 +333,11 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 		t.Fatal(err)
 	}
 	t.Cleanup(b.close)
-	url, err := b.source(t.Context())
+	urls, err := b.sources(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.measure(t.Context(), []post{b.post("events", url, 0)}, wait, nil); err != nil {
+	if err := b.measure(t.Context(), []post{b.post("events", urls[0], 0)}, wait, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -371,6 +391,32 @@ func TestScenariosAddUp(t *testing.T) {
 				t.Errorf("%d events, want 50", events)
 			}
 		})
+	}
+}
+
+// Every node of a cluster gets its share of the load, and its processes are counted.
+func TestServeNodes(t *testing.T) {
+	t.Parallel()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, said, err := figures(t, "steady", "--relay", own, "--serve", "2", "--rate", "200")
+	if err != nil {
+		t.Fatal(err, said)
+	}
+	if len(r.Streams) != 2*endpointsPerNode || r.Accepted < 90 || r.Accepted > 110 || r.Delivered != r.Accepted || !strings.Contains(r.Settings, "2 serve nodes") {
+		t.Errorf("%s: %d streams, %d accepted, %d delivered", r.Settings, len(r.Streams), r.Accepted, r.Delivered)
+	}
+	var names []string
+	for _, p := range r.CPU {
+		names = append(names, p.Name)
+	}
+	if want := []string{"relay", "clickhouse", "kafka", "redis", "load", "sink"}; !slices.Equal(names, want) {
+		t.Errorf("processes %v, want %v", names, want)
+	}
+	if _, said, err := figures(t, "flat", "--relay", "/nowhere", "--serve", "1"); err == nil {
+		t.Errorf("a cluster of nothing was started: %s", said)
 	}
 }
 
@@ -463,7 +509,7 @@ func TestPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.endpoints = []*fakeEndpoint{{urls: []string{"http://" + addr + "/any"}}}
+	f.endpoints["0"] = &fakeEndpoint{urls: []string{"http://" + addr + "/any"}}
 	r, said, err := figures(t, "steady", "--peer", file, "--rate", "100", "--sink-listen", addr)
 	if err != nil || r.Accepted != 50 || r.Delivered != 50 || r.Lost != 0 || !strings.Contains(r.Settings, "other") {
 		t.Errorf("%v: %+v\n%s", err, r, said)
@@ -500,6 +546,9 @@ func TestMisuseIsNamed(t *testing.T) {
 		"--batch 1001":                          "--batch: 1001",
 		"--target http://127.0.0.1:1":           "--key is missing",
 		"--key x":                               "belong to --target",
+		"--serve 17":                            "--serve: 17 is not from 0 to 16",
+		"--kafka h:1":                           "--kafka: it belongs to --serve",
+		"--serve 1 --target http://x --key k":   "--serve: nothing is started",
 		"--pids 1":                              "--pids: it belongs to",
 		"--target http://x --key k --pids x":    `"x" is no process id`,
 		"--sink-listen nowhere":                 "--sink-listen",

@@ -276,7 +276,7 @@ func (b *bed) account(spent cost, w *watch, took time.Duration) {
 	res.CPU = processes(spent.byKind, took, n)
 	res.Mallocs, res.Bytes = spent.mallocs/float64(n), spent.bytes/float64(n)
 	res.RSSLoaded, res.RSSMax = w.rss(res.RSSIdle)
-	if b.r.cmd != nil {
+	if b.o.target == "" && b.o.peer == nil {
 		res.Disk = diskUse(b.o.dir) / n
 	}
 	res.Batches = batches(spent.metrics, n)

@@ -56,7 +56,7 @@ func startFloor(ctx context.Context, o options) (*relay, error) {
 	}
 	r := &relay{admin: admin}
 	args := []string{"bench", "floor-pipe", "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync)}
-	return r, r.start(ctx, o.self, args, nil)
+	return r, r.start(ctx, o.self, args, nil, readyLine)
 }
 
 // preset is another default for a flag.
@@ -73,21 +73,26 @@ const arriveWithin = 30 * time.Second
 
 // flat posts to one endpoint with one destination.
 func flat(ctx context.Context, b *bed) error {
-	url, err := b.source(ctx)
+	urls, err := b.sources(ctx)
 	if err != nil {
 		return err
 	}
 	if err := b.rest(ctx); err != nil {
 		return err
 	}
-	p := b.post("events", url, 0)
+	var posts []post
+	for _, url := range urls {
+		posts = append(posts, b.post("events", url, 0))
+	}
 	if b.o.peer != nil {
-		b.o.peer.apply(&p, b.o.size)
+		b.o.peer.apply(&posts[0], b.o.size)
 	}
-	if err := b.warm(ctx, p); err != nil {
-		return err
+	for _, p := range posts {
+		if err := b.warm(ctx, p); err != nil {
+			return err
+		}
 	}
-	return b.measure(ctx, []post{p}, arriveWithin, nil)
+	return b.measure(ctx, share(posts), arriveWithin, nil)
 }
 
 // bare posts to the pipeline of [floor].
@@ -281,15 +286,6 @@ func mixed(ctx context.Context, b *bed) error {
 		}
 	}
 	return b.measure(ctx, posts, 2*arriveWithin, nil)
-}
-
-// source is where to post for one destination that answers at once.
-func (b *bed) source(ctx context.Context) (string, error) {
-	if b.o.peer != nil {
-		return b.o.peer.URL, nil
-	}
-	id, err := b.r.createEndpoint(ctx, b.sink.url(0, "ok"))
-	return b.r.events(id), err
 }
 
 // events is the send route of an endpoint.

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,12 @@ type relay struct {
 	key   string
 	admin string        // address of metrics and pprof; empty = unknown
 	ready time.Duration // from the start of the process to its ready line
+
+	// Of a cluster: its engines and nodes in the order in which they were started, the nodes' URLs, and the
+	// admin servers besides the first.
+	parts  []*relay
+	nodes  []string
+	admins []string
 }
 
 var readyLine = regexp.MustCompile(`is ready at (\S+)`)
@@ -36,6 +43,9 @@ var readyLine = regexp.MustCompile(`is ready at (\S+)`)
 func startRelay(ctx context.Context, o options) (*relay, error) {
 	if o.target != "" {
 		return &relay{url: strings.TrimSuffix(o.target, "/"), key: o.key, pids: o.pids, admin: o.admin}, nil
+	}
+	if o.serve > 0 {
+		return startCluster(ctx, o)
 	}
 	admin, err := freeAddress(ctx)
 	if err != nil {
@@ -47,11 +57,11 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
 	}
 	args := []string{"dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync), "--log-level", "warn"}
-	return r, r.start(ctx, o.relay, args, env)
+	return r, r.start(ctx, o.relay, args, env, readyLine)
 }
 
-// start starts the process and waits until it says that it is ready.
-func (r *relay) start(ctx context.Context, binary string, args, env []string) error {
+// start starts the process and waits until a line of it says that it is ready, and where.
+func (r *relay) start(ctx context.Context, binary string, args, env []string, ready *regexp.Regexp) error {
 	r.cmd = exec.CommandContext(ctx, binary, args...)
 	r.cmd.Env = append(os.Environ(), env...)
 	r.cmd.Stderr = os.Stderr
@@ -67,7 +77,7 @@ func (r *relay) start(ctx context.Context, binary string, args, env []string) er
 	r.pids = []int{r.cmd.Process.Pid}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
+		if m := ready.FindStringSubmatch(lines.Text()); m != nil {
 			r.url, r.ready = m[1], time.Since(started)
 			return nil
 		}
@@ -76,6 +86,9 @@ func (r *relay) start(ctx context.Context, binary string, args, env []string) er
 }
 
 func (r *relay) stop() {
+	for _, p := range slices.Backward(r.parts) {
+		p.stop()
+	}
 	if r.cmd == nil || r.cmd.Process == nil {
 		return
 	}
@@ -111,9 +124,20 @@ func (r *relay) cost(ctx context.Context) (cost, error) {
 	if r.admin == "" {
 		return c, nil
 	}
-	resp, err := r.get(ctx, "/metrics")
+	for _, admin := range append([]string{r.admin}, r.admins...) {
+		if err := c.read(ctx, admin); err != nil {
+			return c, err
+		}
+	}
+	c.mallocs, c.bytes = c.metrics["go_memstats_mallocs_total"], c.metrics["go_memstats_alloc_bytes_total"]
+	return c, nil
+}
+
+// read adds the metrics of one admin server.
+func (c *cost) read(ctx context.Context, admin string) error {
+	resp, err := get(ctx, admin, "/metrics")
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
@@ -127,11 +151,10 @@ func (r *relay) cost(ctx context.Context) (cost, error) {
 		name, _, labelled := strings.Cut(full, "{")
 		n, _ := strconv.ParseFloat(lines.Text()[at+1:], 64)
 		if c.metrics[name] += n; labelled {
-			c.metrics[full] = n
+			c.metrics[full] += n
 		}
 	}
-	c.mallocs, c.bytes = c.metrics["go_memstats_mallocs_total"], c.metrics["go_memstats_alloc_bytes_total"]
-	return c, lines.Err()
+	return lines.Err()
 }
 
 // used is the CPU of all processes so far.
@@ -152,9 +175,9 @@ func (r *relay) used() cost {
 // rss is the resident memory of all processes, in bytes.
 func (r *relay) rss() int64 { return rss(withChildren(r.pids...)) }
 
-// get asks the admin server.
-func (r *relay) get(ctx context.Context, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.admin+path, http.NoBody)
+// get asks an admin server.
+func get(ctx context.Context, admin, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +186,7 @@ func (r *relay) get(ctx context.Context, path string) (*http.Response, error) {
 
 // profile writes a CPU profile of the next seconds to a file.
 func (r *relay) profile(ctx context.Context, file string, d time.Duration) error {
-	resp, err := r.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(int(d.Seconds()), 1)))
+	resp, err := get(ctx, r.admin, fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(int(d.Seconds()), 1)))
 	if err != nil {
 		return err
 	}
