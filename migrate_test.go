@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,6 +138,24 @@ func testMigrate(t *testing.T, c *cluster) {
 }
 
 // admin speaks to the cluster's Kafka.
+// --print touches nothing: there is nobody at the addresses.
+func TestMigratePrints(t *testing.T) {
+	f := func(want int, text string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args = append([]string{"migrate", "--print", "--kafka-brokers", "127.0.0.1:1"}, args...)
+		code := run(t.Context(), args, func(string) string { return "" }, &out, &errs)
+		if code != want || !strings.Contains(out.String()+errs.String(), text) {
+			t.Errorf("relay %v: %d, want %d and %q in it:\n%s%s", args, code, want, text, out.String(), errs.String())
+		}
+	}
+	two := "http://ch1:8123/x,http://ch2:8123/x"
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster", "blue", "--retention-days", "7")
+	f(command.ExitDone, "TTL toDateTime(ts) + INTERVAL 7 DAY", "--clickhouse-url", two, "--clickhouse-cluster", "blue", "--retention-days", "7")
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
+	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two, "--cluster", "blue'")
+}
+
 func (c *cluster) admin() *kadm.Client {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
 	if err != nil {

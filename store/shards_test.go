@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,26 @@ func TestOnTwoShards(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, test)
+	}
+}
+
+// Rows that come in an order go through what puts the shards' rows in that order: a statement that says it by itself
+// would give one shard's rows after the other's.
+func TestOrderIsThatOfAllShards(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// shards.go is what does it, and is what audit.go calls; the edge in find.go takes the highest of all shards.
+	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 1}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "ORDER BY id DESC"); n != allowed[file] && !strings.HasSuffix(file, "_test.go") {
+			t.Errorf("%s orders by id %d times, not %d: see newest in shards.go", file, n, allowed[file])
+		}
 	}
 }
 
