@@ -23,6 +23,9 @@ func TestDevPipeline(t *testing.T) {
 	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
 	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.in(t)) })
 	t.Run("the log is trimmed", func(t *testing.T) {
+		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_limit_share{group=\"store\"} 0\n") {
+			t.Error("nobody looks whether what is accepted is done in time")
+		}
 		eventually(t, time.Minute, func() string {
 			if p.metric("relay_log_trim_last_timestamp_seconds") == 0 {
 				return "nobody has looked at the log"

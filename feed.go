@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -16,7 +15,7 @@ func (n *node) startFeed() (*feed.Feed, error) {
 		return nil, err
 	}
 	f, err := feed.New(feed.Deps{
-		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: time.Duration(n.s.RetentionDays) * 24 * time.Hour,
+		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.s.retention(),
 		Erased: n.control.Erased,
 	})
 	if err != nil {

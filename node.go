@@ -352,9 +352,13 @@ func (n *node) startHTTP(listener net.Listener) error {
 		return err
 	}
 	front := &web.Front{Log: n.log, Proxies: proxies, BaseURL: n.url}
+	guard, err := n.startGuard()
+	if err != nil {
+		return err
+	}
 	in := ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Logged: n.reader.Logged, Front: front,
+		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Logged: n.reader.Logged, Refuse: guard.Refuse, Front: front,
 	})
 	resolver, err := egress.NewResolver(n.s.DNSServer)
 	if err != nil {

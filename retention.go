@@ -29,6 +29,20 @@ func (n *node) startTrimmer() error {
 	return nil
 }
 
+// retention is how long events are kept.
+func (s Settings) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
+
+// startGuard looks whether what is accepted is done in time.
+func (n *node) startGuard() (*stream.Guard, error) {
+	g, err := stream.NewGuard(stream.GuardDeps{
+		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.s.retention(),
+	})
+	if err == nil {
+		n.st.start("guard of the log", g.Run)
+	}
+	return g, err
+}
+
 // startEraser takes the payloads that were erased out of the store.
 func (n *node) startEraser() error {
 	e, err := store.NewEraser(store.DefaultEraserConfig(), store.EraserDeps{

@@ -44,6 +44,8 @@ type Patient struct {
 	Ledger  func(context.Context) command.Check
 	DataDir string
 	Now     func() time.Time
+	// Retention is how long events are kept.
+	Retention time.Duration
 }
 
 // look is one or more checks that share what they need.
@@ -61,7 +63,7 @@ func Examine(ctx context.Context, p Patient) (command.Report, error) {
 	defer reader.Close()
 	x := &examination{Patient: p, log: reader}
 	looks := []look{
-		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"dispatch", x.dispatch}, {"store", one(x.store)}, {"alerts", one(x.alerts)}, {"dead", one(x.dead)},
+		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"dispatch", x.dispatch}, {"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
 		{"configuration", one(x.configuration)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)}, {"master keys", one(x.masterKeys)},
 		{"clickhouse", one(x.clickhouse)}, {"redis", one(x.redis)}, {"disk", one(x.disk)},
 	}

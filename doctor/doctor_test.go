@@ -77,7 +77,7 @@ func TestNothingAnswers(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "failed: kafka, topics, dispatch, store, alerts, dead, configuration, nodes, clock, master keys, clickhouse") {
+	if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "failed: kafka, topics, dispatch, store, alerts, unread, dead, configuration, nodes, clock, master keys, clickhouse") {
 		t.Errorf("%v", err)
 	}
 }

@@ -174,6 +174,25 @@ func (x *examination) alerts(ctx context.Context) command.Check {
 	return x.readers(ctx, stream.AlertGroup, "there to judge", "dispatch")
 }
 
+// unread looks whether something waits for so long that it will be lost by its age.
+func (x *examination) unread(ctx context.Context) command.Check {
+	all, err := x.log.Unread(ctx, x.Now(), x.Retention)
+	if err != nil {
+		return unasked(err)
+	}
+	c := ok("every group does what it reads long before that is lost by its age")
+	for _, u := range all {
+		const advice = "bring that group back, or raise RELAY_RETENTION_DAYS, before records are lost"
+		if u.Refused() {
+			c.State, c.Advice, c.Text = command.StateFail, advice, "events are refused: records will soon be lost by their age"
+		} else if c.State == command.StateOK {
+			c.State, c.Advice, c.Text = command.StateWarn, advice, "records wait for so long that they will be lost by their age"
+		}
+		c.Details = append(c.Details, u.String())
+	}
+	return c
+}
+
 // readers looks at a group that reads all of its topics in order.
 func (x *examination) readers(ctx context.Context, group, verb, role string) command.Check {
 	backlogs, err := x.log.Backlogs(ctx, group, stream.ReadBy(group)...)

@@ -33,6 +33,7 @@ type Acceptor struct {
 	log      Producer
 	ids      *id.Generator
 	skew     func() time.Duration
+	refuse   func() error // nil = never
 	metrics  *metrics
 	circuits [maxPartitions]circuit
 }
@@ -84,6 +85,11 @@ var errUnanswered = errors.New("log has not answered")
 // produce gives an event to the producer; done hears the log's answer once, also when nobody waits for it any more.
 // An error means that it was not even tried.
 func (a *Acceptor) produce(e *event.Event, ep *control.Endpoint, done func(error)) error {
+	if a.refuse != nil {
+		if err := a.refuse(); err != nil {
+			return a.refused(err)
+		}
+	}
 	if err := a.identify(e, ep); err != nil {
 		return err
 	}

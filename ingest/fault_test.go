@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,6 +98,18 @@ func TestClockSteppedBack(t *testing.T) {
 	}
 	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("clock")); got != 1 {
 		t.Errorf("%v refusals are counted", got)
+	}
+}
+
+// While a group does not do what it reads before it is lost, no event is taken.
+func TestRefusedEvents(t *testing.T) {
+	w := newWorld(t, options{})
+	w.refuse = fmt.Errorf("group store is behind: %w", stream.ErrFull)
+	w.wantBusy(w.post("x"))
+	w.refuse = nil
+	w.want(w.post("x"), 200)
+	if n := len(w.stored()); n != 1 {
+		t.Errorf("%d events are stored, want 1", n)
 	}
 }
 

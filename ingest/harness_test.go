@@ -63,7 +63,8 @@ type world struct {
 	ingest   *Ingest
 	url      string // of the server
 
-	skew atomic.Int64 // of the broker's clock
+	skew   atomic.Int64 // of the broker's clock
+	refuse error        // why no event is taken
 
 	mu        sync.Mutex // guards endpoints
 	endpoints map[string]*control.Endpoint
@@ -169,7 +170,8 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
 		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) }, Claims: limiter(tb, o.redis), Logged: w.logged,
-		Front: &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
+		Refuse: func() error { return w.refuse },
+		Front:  &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
 	return w
 }

@@ -46,7 +46,7 @@ type Endpoints interface {
 	EndpointByToken(token string) *control.Endpoint
 }
 
-// Deps are the stage's dependencies; all are needed.
+// Deps are the stage's dependencies; all but Refuse are needed.
 type Deps struct {
 	Metrics   prometheus.Registerer
 	Endpoints Endpoints
@@ -58,7 +58,9 @@ type Deps struct {
 	IDs       *id.Generator
 	Now       func() time.Time
 	ClockSkew func() time.Duration // how far the broker's clock is ahead of this node's
-	Front     *web.Front
+	// Refuse says why no event may be accepted now, as an error that is stream.ErrFull; nil: all may be.
+	Refuse func() error
+	Front  *web.Front
 }
 
 // Ingest serves the ingest URLs.
@@ -77,7 +79,7 @@ func New(cfg Config, deps Deps) *Ingest {
 	m := newMetrics(deps.Metrics)
 	return &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
-		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, metrics: m},
+		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, metrics: m},
 		bodies:   bodyReader{max: cfg.MaxBody},
 		rejects:  perSecond{limit: maxRejectedPerSecond},
 		preparer: preparer{keyring: deps.Keyring},

@@ -1,0 +1,45 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// What waits for half of the time that events are kept is a warning, and for nearly all of it a fault.
+func TestUnread(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
+	if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := stream.NewProducer(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.ProduceSync(t.Context(), stream.Receipts, 0, &stream.Record{Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	log, err := stream.NewReader(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	for days, want := range map[int]string{4: command.StateOK, 6: command.StateWarn, 10: command.StateFail} {
+		x := &examination{log: log, Patient: Patient{
+			Retention: 10 * 24 * time.Hour, Now: func() time.Time { return time.Now().AddDate(0, 0, days) },
+		}}
+		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != command.StateOK) || (c.Advice != "") != (want != command.StateOK) {
+			t.Errorf("after %d days: %+v", days, c)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Shares of a limit of time, of the age of the oldest record that a group has not done.
+const (
+	unreadWarn   = 0.5 // somebody should look at it
+	unreadRefuse = 0.9 // what comes now would not be done in time either: it is not taken
+)
+
+// Unread is a partition of which a group has left so much undone that it will be lost by its age.
+type Unread struct {
+	Partition
+	Group string        // without the prefix
+	Limit time.Duration // after which it is lost
+	Share float64       // of it that has passed at least: 0.5 or 0.9
+}
+
+// Refused reports whether events are refused for it.
+func (u Unread) Refused() bool { return u.Share >= unreadRefuse }
+
+func (u Unread) String() string {
+	return fmt.Sprintf("group %s has not done records of %s[%d] for more than %.0f %% of the %v after which they are lost", u.Group, u.Topic, u.Index, u.Share*100, u.Limit)
+}
+
+// Unread looks at all groups. retention is how long events are kept: what a group has not done by then is too old to
+// be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter.
+func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) ([]Unread, error) {
+	topics := readTopics()
+	ends, err := r.Ends(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	starts, err := r.Starts(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := r.limits(ctx, retention, topics...)
+	if err != nil {
+		return nil, err
+	}
+	var all []Unread
+	at := make(map[place]map[Partition]int64)
+	for _, group := range Groups() {
+		committed, err := r.Committed(ctx, group, ReadBy(group)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, topic := range ReadBy(group) {
+			for p, end := range ends {
+				next := max(committed[p], starts[p])
+				if p.Topic != topic || next >= end {
+					continue
+				}
+				for _, share := range []float64{unreadRefuse, unreadWarn} {
+					old, err := r.olderThan(ctx, at, topic, now.Add(-time.Duration(share*float64(limits[topic]))))
+					if err != nil {
+						return nil, err
+					}
+					if next < old[p] {
+						all = append(all, Unread{p, group, limits[topic], share})
+						break
+					}
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// place is a time in a topic.
+type place struct {
+	topic string
+	at    time.Time
+}
+
+// olderThan returns the offsets below which the records of a topic are older than a time; it is asked for once.
+func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]int64, topic string, at time.Time) (map[Partition]int64, error) {
+	where := place{topic, at}
+	if known[where] == nil {
+		offsets, err := r.At(ctx, topic, at)
+		if err != nil {
+			return nil, err
+		}
+		known[where] = offsets
+	}
+	return known[where], nil
+}
+
+// limits is after how long records of the topics are lost: at most retention.
+func (r *Reader) limits(ctx context.Context, retention time.Duration, topics ...string) (map[string]time.Duration, error) {
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = r.cfg.Prefix + t
+	}
+	settings, err := describe(ctx, r.adm, names)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]time.Duration, len(topics))
+	for _, name := range names {
+		topic := strings.TrimPrefix(name, r.cfg.Prefix)
+		out[topic] = retention
+		if ms, err := strconv.ParseInt(settings[name][retentionMS], 10, 64); err == nil && ms >= 0 && time.Duration(ms) < retention/time.Millisecond {
+			out[topic] = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return out, nil
+}
+
+// GuardDeps are what a Guard needs.
+type GuardDeps struct {
+	Log       *slog.Logger
+	Stream    Config
+	Metrics   prometheus.Registerer
+	Now       func() time.Time
+	Retention time.Duration // how long events are kept
+}
+
+// guardEvery is the time from one look to the next.
+const guardEvery = time.Minute
+
+// Guard looks whether groups do what they read before it is lost by its age, and refuses new events when one does not.
+type Guard struct {
+	deps    GuardDeps
+	refused atomic.Pointer[unreadError]
+	share   *prometheus.GaugeVec // by group
+}
+
+// unreadError says why events are refused. To whoever accepts them it is as a buffer that is full.
+type unreadError struct{ of Unread }
+
+func (e *unreadError) Error() string        { return "events are refused: " + e.of.String() }
+func (e *unreadError) Is(target error) bool { return target == ErrFull }
+
+// NewGuard prepares; it connects to nothing.
+func NewGuard(deps GuardDeps) (*Guard, error) {
+	if deps.Log == nil || deps.Metrics == nil || deps.Now == nil || deps.Retention <= 0 {
+		return nil, errors.New("guard of the log: a dependency is missing")
+	}
+	g := &Guard{deps: deps, share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "relay_log_unread_limit_share",
+		Help: "How much of the time after which records are lost the oldest record that a group has not done has waited: 0, or 0.5 and 0.9 where it is at least that. At 0.9 events are refused.",
+	}, []string{"group"})}
+	if err := deps.Metrics.Register(g.share); err != nil {
+		return nil, fmt.Errorf("register metrics of the log: %w", err)
+	}
+	return g, deps.Stream.Validate()
+}
+
+// Refuse is the reason why events must not be accepted now, an ErrFull; nil: they may.
+func (g *Guard) Refuse() error {
+	if err := g.refused.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Run looks every minute until ctx ends. While the log cannot be asked the last answer stands.
+func (g *Guard) Run(ctx context.Context) error {
+	reader, err := NewReader(g.deps.Stream, "guard")
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	for {
+		if err := g.look(ctx, reader); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "look for what is not read in time", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// look decides anew.
+func (g *Guard) look(ctx context.Context, r *Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
+	defer cancel()
+	all, err := r.Unread(ctx, g.deps.Now(), g.deps.Retention)
+	if err != nil {
+		return err
+	}
+	worst := make(map[string]Unread)
+	for _, u := range all {
+		if u.Share > worst[u.Group].Share {
+			worst[u.Group] = u
+		}
+	}
+	var refuse *unreadError
+	for _, group := range Groups() {
+		u := worst[group]
+		g.share.WithLabelValues(group).Set(u.Share)
+		if u.Share == 0 {
+			continue
+		}
+		level := slog.LevelWarn
+		if u.Refused() {
+			level, refuse = slog.LevelError, &unreadError{u}
+		}
+		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group), slog.String("topic", u.Topic),
+			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.Limit), slog.Float64("share", u.Share))
+	}
+	g.refused.Store(refuse)
+	return nil
+}

@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// What is not done for half of the time after which it is lost is told, and for 90 % of it no event is taken.
+func TestGuard(t *testing.T) {
+	_, c, p := broker(t)
+	for range 3 {
+		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, group := range Groups() {
+		commitAs(t, c, group, Events, 3)
+	}
+	const day = 24 * time.Hour
+	later := time.Duration(0)
+	g, err := NewGuard(GuardDeps{
+		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
+		Now: func() time.Time { return time.Now().Add(later) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reader(t, c)
+	f := func(name string, after time.Duration, group string, share float64) {
+		t.Helper()
+		later = after
+		if err := g.look(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if refused := g.Refuse(); (refused != nil) != (share == unreadRefuse) || refused != nil && !errors.Is(refused, ErrFull) {
+			t.Errorf("%s: refused with %v", name, refused)
+		}
+		for _, x := range Groups() {
+			want := 0.0
+			if x == group {
+				want = share
+			}
+			if got := testutil.ToFloat64(g.share.WithLabelValues(x)); got != want {
+				t.Errorf("%s: group %s is at %v, want %v", name, x, got, want)
+			}
+		}
+	}
+	f("all is done", 20*day, "", 0)
+	commitAs(t, c, StoreGroup, Events, 2)
+	f("young", 4*day, "", 0)
+	f("half", 5*day+time.Hour, StoreGroup, unreadWarn)
+	f("nearly all", 9*day+time.Hour, StoreGroup, unreadRefuse)
+	commitAs(t, c, StoreGroup, Events, 3)
+	f("caught up", 9*day+time.Hour, "", 0)
+
+	hours := "3600000"
+	alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: retentionMS, Value: &hours}}
+	if _, err := r.adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, unreadWarn)
+	f("and nobody has ever read", 55*time.Minute, StoreGroup, unreadRefuse)
+}
