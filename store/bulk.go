@@ -120,7 +120,7 @@ func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
 
 // Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
 func (b *Bulk) Merge(ctx context.Context) error {
-	for _, table := range append(retained(), "usage_minute", "usage_hour", "run_deliveries") {
+	for _, table := range append(retained(), "usage_minute", "requests_hour", "usage_hour", "run_deliveries") {
 		limited, cancel := context.WithTimeout(ctx, settleTimeout)
 		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
 		cancel()

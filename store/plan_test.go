@@ -81,12 +81,21 @@ func looks(account string, busy, rare fill.Endpoint, ago time.Time) []look {
 		list("busy type rare", 8_000, at(busy, kind("account.closed"))), list("failed type rare", 20_000, func(q *event.Query) {
 			q.Statuses, q.Types = []event.Status{event.Failed}, []string{"account.closed"}
 		}),
+		traffic("traffic of a day", 80_000, account, 24*time.Hour), traffic("traffic of a month", 40_000, account, 30*24*time.Hour),
 		{"usage", 90_000, func(ctx context.Context, r *store.Reader) (int, error) {
 			now := time.Now()
 			f, err := r.Usage(ctx, account, event.UsageSpan{From: now.AddDate(0, 0, -20).Truncate(time.Hour), To: now.Add(time.Hour).Truncate(time.Hour), Recent: now.AddDate(0, 0, -7).Truncate(time.Hour)})
 			return len(f.Daily), err
 		}},
 	}
+}
+
+func traffic(name string, most uint64, account string, span time.Duration) look {
+	return look{name, most, func(ctx context.Context, r *store.Reader) (int, error) {
+		now := time.Now()
+		t, err := r.Traffic(ctx, account, now.Add(-span), now)
+		return len(t.Points), err
+	}}
 }
 
 // planned is what TestPlans fills a store with: 15,000 events a day, so that each day has fifteen granules of events.

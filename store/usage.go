@@ -121,7 +121,7 @@ func (r *Reader) usageGroups() int {
 
 // countRequests fills in the requests to destinations. A redo of the writer counts them again.
 func (r *Reader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
-	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM usage_minute WHERE account = ", account)
+	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM requests_hour WHERE account = ", account)
 	q.add(" AND t >= ", span.From).add(" AND t < ", span.To)
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var attempts, deliveries int64

@@ -76,3 +76,25 @@ type Projection struct {
 	// Certain is false while there is less than a day to go by.
 	Certain bool
 }
+
+// Traffic is what requests to destinations came to in a span. Requests are counted at least once.
+type Traffic struct {
+	Step      time.Duration     // between two points: a minute or an hour
+	Points    []TrafficPoint    // those with any request, oldest first
+	Endpoints []EndpointTraffic // those with any request, the most first
+}
+
+// Requests are counts of requests to destinations.
+type Requests struct{ Attempts, Delivered, Failed int64 }
+
+// TrafficPoint is one step of time.
+type TrafficPoint struct {
+	At time.Time
+	Requests
+}
+
+// EndpointTraffic is the whole span of one endpoint.
+type EndpointTraffic struct {
+	Endpoint string
+	Requests
+}
