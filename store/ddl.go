@@ -29,7 +29,9 @@ const partitionOfID = "bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7
 var (
 	createTable = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS \{db\}\.(\w+)`)
 	createView  = regexp.MustCompile(`^CREATE MATERIALIZED VIEW IF NOT EXISTS \{db\}\.(\w+)`)
-	alterTable  = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
+	// insertRows fills a new table from others of the same shard: it runs once on each, and the replicas copy it.
+	insertRows = regexp.MustCompile(`^INSERT INTO \{db\}\.\w+ `)
+	alterTable = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
 	// columnChange is what a twin has to follow: it has columns, and neither indices nor a TTL.
 	columnChange = regexp.MustCompile(`^ALTER TABLE \{db\}\.\w+\s+(ADD|DROP|MODIFY|RENAME) COLUMN `)
 	mergeTree    = regexp.MustCompile(`\bENGINE = (\w*)MergeTree(?:\((\w*)\))?`)
@@ -54,6 +56,8 @@ func (d dialect) render(statement string) ([]string, error) {
 		return []string{d.fill(local), d.fill(d.twin(statement, name))}, nil
 	case createView.MatchString(statement):
 		return []string{d.fill(createView.ReplaceAllString(statement, "${0}"+on))}, nil
+	case insertRows.MatchString(statement):
+		return []string{d.fill(statement)}, nil
 	case alterTable.MatchString(statement):
 		out := []string{d.fill(alterTable.ReplaceAllString(statement, "${0}"+on))}
 		if columnChange.MatchString(statement) {

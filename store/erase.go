@@ -214,7 +214,7 @@ func (r *Reader) erasePayloads(ctx context.Context, account string, ids []id.ID)
 		slices.SortFunc(held, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 		q = new(query).add(t.erase, account)
 		boundIDs(q, held)
-		q.add(" SETTINGS mutations_sync = 1")
+		q.add(" SETTINGS mutations_sync = 2")
 		err = r.parallel(ctx, r.shards(q), func(ctx context.Context, shard int) error {
 			if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
 				return readError(ctx, fmt.Errorf("empty payloads: %w", err))

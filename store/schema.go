@@ -97,7 +97,10 @@ func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step) (done Migra
 		}
 	}
 	for i, conn := range conns {
-		m := migration{conn: conn, cfg: cfg, dialect: dialect{databases[i], cfg.RetentionDays, cfg.Cluster}, shard: i + 1, shards: len(conns)}
+		m := migration{conn: conn, data: conns[i : i+1], cfg: cfg, dialect: dialect{databases[i], cfg.RetentionDays, cfg.Cluster}, shard: i + 1, shards: len(conns)}
+		if cfg.Cluster != "" {
+			m.data = conns // the first shard's migration is that of all servers
+		}
 		ran, err := m.run(ctx, steps)
 		done.Ran = append(done.Ran, ran...)
 		if err != nil {
@@ -109,7 +112,8 @@ func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step) (done Migra
 	return done, nil
 }
 
-// DDL returns the statements that MigrateTables runs on an empty server, or on a cluster, in their order.
+// DDL returns the statements that MigrateTables runs on an empty server, or on a cluster, in their order. Of a cluster's
+// those without ON CLUSTER run on one server of every shard.
 func DDL(cfg MigrateConfig) ([]string, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -188,6 +192,7 @@ func (s step) render(d dialect) (out []string, err error) {
 type migration struct {
 	dialect
 	conn          driver.Conn
+	data          []driver.Conn // to every shard that statements on rows have to run on
 	cfg           MigrateConfig
 	shard, shards int
 }
@@ -284,8 +289,14 @@ func (m migration) apply(ctx context.Context, s step) error {
 		return err
 	}
 	for _, statement := range statements {
-		if err := m.exec(ctx, statement); err != nil {
-			return err
+		conns := []driver.Conn{m.conn}
+		if strings.HasPrefix(statement, "INSERT ") {
+			conns = m.data
+		}
+		for _, conn := range conns {
+			if err := execOn(ctx, conn, statement); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -311,12 +322,12 @@ func retained() []string {
 func (m migration) setRetention(ctx context.Context) error {
 	for _, table := range retained() {
 		var engine string
-		q := new(query).add("SELECT engine_full FROM system.tables WHERE database = ", m.db).add(" AND name = ", table)
+		q := new(query).add("SELECT any(engine_full) FROM system.tables WHERE database = ", m.db).add(" AND name = ", table)
 		if err := m.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&engine); err != nil {
 			return fmt.Errorf("read the retention of %s: %w", table, err)
 		}
-		if strings.Contains(engine, fmt.Sprintf("toIntervalDay(%d)", m.days)) {
-			continue
+		if engine == "" || strings.Contains(engine, fmt.Sprintf("toIntervalDay(%d)", m.days)) {
+			continue // a version before has not all tables
 		}
 		if err := m.exec(ctx, m.retention(table)); err != nil {
 			return err
@@ -338,7 +349,11 @@ func (m migration) claim(ctx context.Context) error {
 }
 
 func (m migration) exec(ctx context.Context, statement string) error {
-	if err := m.conn.Exec(ctx, statement); err != nil {
+	return execOn(ctx, m.conn, statement)
+}
+
+func execOn(ctx context.Context, conn driver.Conn, statement string) error {
+	if err := conn.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("run %q: %w", firstLine(statement), err)
 	}
 	return nil

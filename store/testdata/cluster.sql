@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS relay.events_by_endpoint ON CLUSTER 'relay' (
   account String, endpoint String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   type LowCardinality(String), source LowCardinality(String), size UInt32 CODEC(T64,ZSTD(1))
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/events_by_endpoint', '{replica}') PARTITION BY toYYYYMMDD(ts) ORDER BY (account, endpoint, id)
-TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 512;
 
 CREATE TABLE IF NOT EXISTS relay.events_by_endpoint_all ON CLUSTER 'relay' AS relay.events_by_endpoint ENGINE = Distributed('relay', 'relay', 'events_by_endpoint', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
 
@@ -36,14 +36,14 @@ CREATE TABLE IF NOT EXISTS relay.deliveries ON CLUSTER 'relay' (
   code UInt16, next_at DateTime64(3,'UTC') CODEC(ZSTD(1)), last_at DateTime64(3,'UTC') CODEC(ZSTD(1)), run String CODEC(ZSTD(1)),
   ver UInt128 CODEC(ZSTD(1))
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/deliveries', '{replica}', ver) PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id, dest)
-TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS relay.deliveries_all ON CLUSTER 'relay' AS relay.deliveries ENGINE = Distributed('relay', 'relay', 'deliveries', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
 
 CREATE TABLE IF NOT EXISTS relay.delivery_trouble ON CLUSTER 'relay' (
   account String, endpoint String, id FixedString(16) CODEC(ZSTD(1)), dest String CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1))
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/delivery_trouble', '{replica}') PARTITION BY toYYYYMM(ts) ORDER BY (account, endpoint, id, dest)
-TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS relay.delivery_trouble_all ON CLUSTER 'relay' AS relay.delivery_trouble ENGINE = Distributed('relay', 'relay', 'delivery_trouble', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
 
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS relay.attempts ON CLUSTER 'relay' (
   url LowCardinality(String), method LowCardinality(String), req_headers String CODEC(ZSTD(1)), transform_version UInt32,
   resp_headers String CODEC(ZSTD(1)), resp_body String CODEC(ZSTD(1)), resp_truncated UInt8
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/attempts', '{replica}') PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id, dest, att)
-TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS relay.attempts_all ON CLUSTER 'relay' AS relay.attempts ENGINE = Distributed('relay', 'relay', 'attempts', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
 
@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS relay.receipts ON CLUSTER 'relay' (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC'), state LowCardinality(String), reference String CODEC(ZSTD(1)),
   details String CODEC(ZSTD(1)), at DateTime64(3,'UTC'), ver UInt64
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/receipts', '{replica}', ver) PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id)
-TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS relay.receipts_all ON CLUSTER 'relay' AS relay.receipts ENGINE = Distributed('relay', 'relay', 'receipts', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
 
@@ -94,7 +94,7 @@ CREATE TABLE IF NOT EXISTS relay.receipt_firsts ON CLUSTER 'relay' (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   first_at SimpleAggregateFunction(min,DateTime64(3,'UTC')), processed SimpleAggregateFunction(min,UInt64)
 ) ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/relay/receipt_firsts', '{replica}') PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id)
-TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1;
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS relay.receipt_firsts_all ON CLUSTER 'relay' AS relay.receipt_firsts ENGINE = Distributed('relay', 'relay', 'receipt_firsts', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
 
@@ -144,3 +144,35 @@ CREATE TABLE IF NOT EXISTS relay.recovery_items ON CLUSTER 'relay' (
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/recovery_items', '{replica}') PARTITION BY toYYYYMM(created) ORDER BY (account, selection, seq) TTL created + INTERVAL 32 DAY DELETE;
 
 CREATE TABLE IF NOT EXISTS relay.recovery_items_all ON CLUSTER 'relay' AS relay.recovery_items ENGINE = Distributed('relay', 'relay', 'recovery_items', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
+
+ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_type type TYPE set(64) GRANULARITY 1;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_source source TYPE set(8) GRANULARITY 1;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_verdict verdict TYPE set(8) GRANULARITY 1;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_dest dests TYPE bloom_filter(0.01) GRANULARITY 1;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_type type TYPE set(64) GRANULARITY 1;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_source source TYPE set(8) GRANULARITY 1;
+
+ALTER TABLE relay.deliveries ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_dest dest TYPE bloom_filter(0.01) GRANULARITY 1;
+
+ALTER TABLE relay.deliveries ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS again UInt8 DEFAULT 1 AFTER run;
+
+ALTER TABLE relay.deliveries_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS again UInt8 DEFAULT 1 AFTER run;
+
+CREATE TABLE IF NOT EXISTS relay.troubled ON CLUSTER 'relay' (
+  account String, id FixedString(16) CODEC(ZSTD(1)), dest String CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
+  endpoint String CODEC(ZSTD(1)), type LowCardinality(String), status LowCardinality(String), ver UInt128 CODEC(ZSTD(1))
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/troubled', '{replica}', ver) PARTITION BY toYYYYMM(ts) ORDER BY (account, id, dest)
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024;
+
+CREATE TABLE IF NOT EXISTS relay.troubled_all ON CLUSTER 'relay' AS relay.troubled ENGINE = Distributed('relay', 'relay', 'troubled', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS relay.mv_troubled ON CLUSTER 'relay' TO relay.troubled AS
+SELECT account, id, dest, ts, endpoint, type, status, ver FROM relay.deliveries WHERE again = 1 OR status NOT IN ('delivered', 'skipped');
+
+INSERT INTO relay.troubled (account, id, dest, ts, endpoint, type, status, ver)
+SELECT account, id, dest, ts, endpoint, type, status, ver FROM relay.deliveries FINAL WHERE status NOT IN ('delivered', 'skipped');
