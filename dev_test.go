@@ -26,6 +26,9 @@ func TestDevPipeline(t *testing.T) {
 		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_limit_share{group=\"store\"} 0\n") {
 			t.Error("nobody looks whether what is accepted is done in time")
 		}
+		if !strings.Contains(p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n") {
+			t.Error("nobody drops what the retention has ended for")
+		}
 		eventually(t, time.Minute, func() string {
 			if p.metric("relay_log_trim_last_timestamp_seconds") == 0 {
 				return "nobody has looked at the log"

@@ -43,7 +43,7 @@ func (n *node) startGuard() (*stream.Guard, error) {
 	return g, err
 }
 
-// startEraser takes the payloads that were erased out of the store.
+// startEraser takes out of the store the payloads that were erased, and the days whose retention has ended.
 func (n *node) startEraser() error {
 	e, err := store.NewEraser(store.DefaultEraserConfig(), store.EraserDeps{
 		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now, Metrics: n.registry,
@@ -52,6 +52,13 @@ func (n *node) startEraser() error {
 		return err
 	}
 	n.st.start("eraser of payloads", e.Run)
+	x, err := store.NewExpirer(store.DefaultExpirerConfig(), store.ExpirerDeps{
+		Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry,
+	})
+	if err != nil {
+		return err
+	}
+	n.st.start("retention of the store", x.Run)
 	return nil
 }
 
