@@ -176,3 +176,18 @@ SELECT account, id, dest, ts, endpoint, type, status, ver FROM relay.deliveries 
 
 INSERT INTO relay.troubled (account, id, dest, ts, endpoint, type, status, ver)
 SELECT account, id, dest, ts, endpoint, type, status, ver FROM relay.deliveries FINAL WHERE status NOT IN ('delivered', 'skipped');
+
+CREATE TABLE IF NOT EXISTS relay.requests_hour ON CLUSTER 'relay' (
+  account String, t DateTime('UTC') CODEC(DoubleDelta,ZSTD(1)), endpoint String,
+  attempts SimpleAggregateFunction(sum,UInt64), delivered SimpleAggregateFunction(sum,UInt64), failed SimpleAggregateFunction(sum,UInt64)
+) ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/relay/requests_hour', '{replica}') PARTITION BY toYYYYMM(t) ORDER BY (account, t, endpoint) TTL t + INTERVAL 400 DAY DELETE;
+
+CREATE TABLE IF NOT EXISTS relay.requests_hour_all ON CLUSTER 'relay' AS relay.requests_hour ENGINE = Distributed('relay', 'relay', 'requests_hour');
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS relay.mv_requests_hour ON CLUSTER 'relay' TO relay.requests_hour AS
+SELECT account, toStartOfHour(toDateTime(at,'UTC')) AS t, endpoint, count() AS attempts, countIf(ok = 1) AS delivered, countIf(ok = 0) AS failed
+FROM relay.attempts GROUP BY account, t, endpoint;
+
+INSERT INTO relay.requests_hour (account, t, endpoint, attempts, delivered, failed)
+SELECT account, toStartOfHour(t) AS hour, endpoint, sum(attempts), sum(delivered), sum(failed) FROM relay.usage_minute
+WHERE (SELECT count() FROM relay.requests_hour) = 0 GROUP BY account, hour, endpoint;
