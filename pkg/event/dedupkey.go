@@ -30,7 +30,7 @@ func (k DedupKey) Of(header http.Header, body []byte) (value string, ok bool) {
 		return value, value != ""
 	}
 	switch r := gjson.GetBytes(body, k.part.value); {
-	case r.Type != gjson.String && r.Type != gjson.Number || !gjson.ValidBytes(body):
+	case r.Type != gjson.String && r.Type != gjson.Number || !ValidJSON(body):
 		return "", false
 	case r.Type == gjson.Number:
 		return r.Raw, true

@@ -88,7 +88,7 @@ func (t TypeSource) Of(header http.Header, body []byte) string {
 			v = header.Get(p.value)
 		case "body":
 			if !judged {
-				valid, judged = gjson.ValidBytes(body), true
+				valid, judged = ValidJSON(body), true
 			}
 			v = ""
 			if r := gjson.GetBytes(body, p.value); valid && r.Type == gjson.String {
@@ -136,5 +136,5 @@ func ParseBodyPath(s string) (BodyPath, error) {
 	return BodyPath(b.String()), nil
 }
 
-// Lookup returns the value at the path. The body must be valid JSON: see gjson.ValidBytes.
+// Lookup returns the value at the path. The body must be valid JSON: see ValidJSON.
 func (p BodyPath) Lookup(body []byte) gjson.Result { return gjson.GetBytes(body, string(p)) }

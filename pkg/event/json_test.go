@@ -1,0 +1,48 @@
+package event_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+func TestValidJSON(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for body, want := range map[string]bool{
+		`{"a":[1,"]",{}]}`: true, `{"a":`: false, ``: false, `"\"[["`: true,
+		nested(1024): true, nested(1025): false,
+		`[` + strings.Repeat(`[],`, 3000) + `1]`:            true,
+		`["` + strings.Repeat(`[\"{`, 3000) + `"]`:          true,
+		`{"x":"` + strings.Repeat(`[`, 3000) + `"}`:         true,
+		`["\\",` + nested(1024) + `]`:                       false,
+		strings.Repeat(`{"a":`, 3000):                       false,
+		strings.Repeat("[", 10<<20):                         false,
+		`{"a":"` + strings.Repeat(`[`, 3000) + nested(1025): false,
+	} {
+		if got := event.ValidJSON([]byte(body)); got != want {
+			t.Errorf("%.30q of %d bytes: %t", body, len(body), got)
+		}
+	}
+}
+
+// Ten million brackets would need more stack than a process may have.
+func TestDeepBodyIsNoJSON(t *testing.T) {
+	body := []byte(strings.Repeat("[", 10<<20))
+	source, err := event.ParseTypeSource("body:$.type")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := source.Of(http.Header{}, body); got != "" {
+		t.Errorf("its type is %q", got)
+	}
+	key, err := event.ParseDedupKey("body:$.id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body = append([]byte(`{"id":"x","a":`), body...)
+	if value, ok := key.Of(http.Header{}, body); ok {
+		t.Errorf("its key is %q", value)
+	}
+}
