@@ -94,7 +94,7 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 	}
 	s.KafkaBrokers, s.dialKafka = []string{broker.Addr()}, broker.DialContext
 	s.RedisURL = "redis://" + limiter.Addr()
-	s.ClickHouseURL, s.ClickHouseCluster = "http://"+tables.Addr()+"/relay", ""
+	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = "http://"+tables.Addr()+"/relay", "", ""
 	// Whatever an older version left of the topics, they are nobody else's to set.
 	if _, err := migrate(st.ctx, *s, true); err != nil {
 		return err

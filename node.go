@@ -213,7 +213,9 @@ func (n *node) startStore() error {
 	if n.writer != nil {
 		deps.Writer = n.writer
 	}
-	n.reader, err = store.NewReader(store.ReaderConfig{URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays}, deps)
+	n.reader, err = store.NewReader(store.ReaderConfig{
+		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays, SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads,
+	}, deps)
 	if err != nil {
 		return err
 	}

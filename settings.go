@@ -45,6 +45,8 @@ type Settings struct {
 	RedisURL          string   `flag:"redis-url" secret:"yes" help:"redis://, rediss:// or unix:// of the limiter store; empty = each node limits for itself, and nothing is deduplicated"`
 	ClickHouseURL     string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database, one for each shard by commas; required by serve"`
 	ClickHouseCluster string   `flag:"clickhouse-cluster" help:"name of the ClickHouse cluster that the shards are: relay migrate makes replicated tables on all its servers"`
+	SearchURL         string   `flag:"search-url" secret:"yes" help:"ClickHouse for searches, as many addresses as clickhouse-url: the same databases as another user, whose quotas keep searches from the writer; default clickhouse-url"`
+	SearchThreads     int      `flag:"search-threads" default:"0" help:"processors of a ClickHouse server that one search may take, two searches running for an account; 0 = half of this machine's"`
 	MasterKeys        string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
 	BootstrapKey      string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
 	BootstrapReadKey  string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`
@@ -317,6 +319,7 @@ func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 		{"RELAY_PARTITIONS", s.Partitions, 0, 4096, "from 1 to 4096"},
 		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
 		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
+		{"RELAY_SEARCH_THREADS", s.SearchThreads, 0, 1024, "from 0 to 1024"},
 		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, which is what Kafka brokers take by default"},
 	} {
 		if n.value < n.low || n.value > n.high {

@@ -96,7 +96,7 @@ func auditFilters(s *query, q *audit.Query) {
 		s.add(" AND entity IN ", q.Entities)
 	}
 	for i, action := range q.Actions {
-		s.add([2]string{" OR ", " AND ("}[flag(i == 0)])
+		s.add([2]sql{" OR ", " AND ("}[flag(i == 0)])
 		if group, all := strings.CutSuffix(action, "*"); all {
 			s.add("startsWith(action, ", group).add(")")
 		} else {

@@ -20,6 +20,7 @@ type candidate struct {
 	deliveries  []event.Delivery
 	summary     event.Summary // set by judge
 	received    bool          // its state of processing has been judged too
+	refused     bool          // a search has not judged its body: ClickHouse does not read it
 }
 
 // any reports whether a delivery of the candidate fulfils a condition.
@@ -27,9 +28,9 @@ func (c *candidate) any(f func(event.Delivery) bool) bool {
 	return slices.ContainsFunc(c.deliveries, f)
 }
 
-const selectEventsText = "SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, size FROM events"
+const eventColumns sql = "SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, size"
 
-func selectEvents() *query { return new(query).add(selectEventsText) }
+func selectEvents() *query { return new(query).add(eventColumns + ", false FROM events") }
 
 // candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
 // written twice. It also returns how many rows there were before that.
@@ -37,7 +38,7 @@ func (r *Reader) candidates(ctx context.Context, account string, q *query, limit
 	cands, err = newest(ctx, r, q, limit, func(c *candidate) id.ID { return c.ID }, func(rows driver.Rows) (c candidate, err error) {
 		var source, verdict, reason string
 		var duplicate id.ID
-		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size)
+		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.refused)
 		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
 		c.DuplicateOf = eventText(duplicate)
 		return c, err

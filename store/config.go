@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -89,8 +90,14 @@ type ReaderConfig struct {
 	Timeout time.Duration
 	// SearchRows is how many rows a search looks at first; how many then, their time tells. 0 = 10,000.
 	SearchRows int
+	// SearchBytes bounds the bodies and headers that a search looks at first; 0 = 32 MiB.
+	SearchBytes int
 	// SearchBudget is after how long a search answers with what it has found; 0 = 2 s.
 	SearchBudget time.Duration
+	// SearchThreads is how many processors of a ClickHouse server one search may take; 0 = half of this machine's.
+	SearchThreads int
+	// SearchURL is URL for searches: another user of the same databases, whose quotas keep them from the writer. Empty = URL.
+	SearchURL string
 	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.
 	SelectPage int
 }
@@ -111,6 +118,9 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	if c.SearchBudget == 0 {
 		c.SearchBudget = searchBudget
 	}
+	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
+	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
+	c.SearchURL = cmp.Or(c.SearchURL, c.URL)
 	if c.SelectPage == 0 {
 		c.SelectPage = 50_000
 	}
@@ -119,8 +129,15 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 
 // Validate reports all faults at once.
 func (c ReaderConfig) Validate() error {
-	_, err := parseURLs(c.URL)
-	return errors.Join(err,
+	shards, err := parseURLs(c.URL)
+	search, searchErr := parseURLs(c.SearchURL)
+	switch {
+	case searchErr != nil:
+		searchErr = fmt.Errorf("for searches: %w", searchErr)
+	case err == nil && len(search) != len(shards):
+		searchErr = fmt.Errorf("store: %d shards to search and %d to read", len(search), len(shards))
+	}
+	return errors.Join(err, searchErr, positive("search threads", c.SearchThreads),
 		positive("retention days", c.RetentionDays), positive("connections", c.Connections),
 		positive("fence wait", c.FenceWait), positive("timeout", c.Timeout), positive("select page", c.SelectPage))
 }

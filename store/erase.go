@@ -178,7 +178,7 @@ func (e *Eraser) look(ctx context.Context) error {
 }
 
 // payloadTable says which columns of a table hold payloads.
-type payloadTable struct{ find, erase string }
+type payloadTable struct{ find, erase sql }
 
 var payloadTables = []payloadTable{
 	{

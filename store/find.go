@@ -108,15 +108,19 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 	return cands, nil
 }
 
-// filtered lets ClickHouse nominate by status, destination and run, within as many events as one
+// filtered lets ClickHouse nominate by status, destination, run and search, within as many events as one
 // statement may judge.
 func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
-	lowest, cut, err := w.edge(ctx)
+	edge, q := w.edge, selectEvents()
+	if w.q.Search != nil {
+		edge, q = w.stretch, w.selectFound()
+	}
+	lowest, cut, err := edge(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limit := roomFor(n)
-	q := w.immutable(w.above(selectEvents(), lowest))
+	w.immutable(w.above(q, lowest))
 	if len(w.q.Endpoints) > 0 {
 		q.add(" AND id IN (SELECT id FROM events_by_endpoint")
 		w.immutable(w.above(q, lowest)).add(")")
@@ -127,38 +131,41 @@ func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.advance(cands, n, seen == limit, func() {
+	cands = w.advance(cands, n, seen == limit, func() {
 		if cut {
 			w.before = lowest
 		} else {
 			w.leaveWindow()
 		}
-	}), nil
+	})
+	return w.judgeRefused(ctx, cands)
 }
 
-// edge is the lowest id that the next statement judges, and whether the window goes on below it.
-func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
-	table := "events"
+// The tables that hold the events in order.
+const allEvents, endpointEvents sql = "events", "events_by_endpoint"
+
+// table is the one that leads to the events of the query.
+func (w *walk) table() sql {
 	if len(w.q.Endpoints) > 0 {
-		table = "events_by_endpoint"
+		return endpointEvents
 	}
-	q := w.immutable(w.bound(new(query).add("SELECT id FROM " + table)))
+	return allEvents
+}
+
+// share is what each shard has of a chunk.
+func (w *walk) share() int { return max(w.chunk/len(w.r.conns), 1) }
+
+// edge is the lowest id that the next statement judges, and whether the window goes on below it. Above the highest of
+// the shards' edges there is no more than its share of the chunk on any.
+func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
+	q := w.immutable(w.bound(new(query).add("SELECT id FROM ").add(w.table())))
 	lowest = id.Lowest(w.from())
-	// Each shard has its share of the chunk; above the highest of their edges there is no more than that on any.
-	share := max(w.chunk/len(w.r.conns), 1)
-	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", share-1), func(rows driver.Rows) error {
+	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.share()-1), func(rows driver.Rows) error {
 		d, err := scanID(rows)
 		if !cut || slices.Compare(d[:], lowest[:]) > 0 {
 			lowest, cut = d, true
 		}
 		return err
 	})
-	if err != nil || w.q.Search == nil {
-		return lowest, cut, err
-	}
-	if !cut || len(w.r.conns) > 1 {
-		return lowest, cut, w.count(ctx, lowest)
-	}
-	w.scanned += w.chunk
-	return lowest, cut, nil
+	return lowest, cut, err
 }

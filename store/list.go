@@ -37,8 +37,8 @@ type walk struct {
 	// undone is the time before which something was said about every delivery.
 	undone time.Time
 	chunk  int
-	// scanned counts the rows that a search has looked at.
-	scanned int
+	// bytes bounds the bodies and headers of a stretch of a search, scanned counts the rows that it has looked at.
+	bytes, scanned int
 }
 
 // Events returns one page of a list. Its first page (Before is zero) shows whatever was acknowledged
@@ -105,7 +105,7 @@ func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
 		w.chunk = firstNominated
 	}
 	if q.Search != nil {
-		w.chunk = r.cfg.SearchRows
+		w.chunk, w.bytes = r.cfg.SearchRows, r.cfg.SearchBytes
 	}
 	if q.Since.After(w.since) {
 		w.since = q.Since
@@ -187,7 +187,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 
 // jump passes over time in which nothing happened, after a statement has found nothing.
 func (w *walk) jump(ctx context.Context) error {
-	table := "events"
+	table := allEvents
 	switch {
 	case w.done():
 		return nil
@@ -198,9 +198,9 @@ func (w *walk) jump(ctx context.Context) error {
 	case len(w.q.Endpoints) > 1:
 		return nil // their ids are not in one order, so that the newest is not found at once
 	case len(w.q.Endpoints) == 1:
-		table = "events_by_endpoint"
+		table = endpointEvents
 	}
-	q := w.endpoints(new(query).add("SELECT id FROM "+table+" WHERE account = ", w.q.Account))
+	q := w.endpoints(new(query).add("SELECT id FROM ").add(table).add(" WHERE account = ", w.q.Account))
 	q.add(" AND ts >= ", w.since).add(" AND id >= ", id.Lowest(w.since)).add(" AND id < ", w.before)
 	next, err := newest(ctx, w.r, q, 1, itself, scanID)
 	if w.until = w.since; len(next) > 0 { // else the walk ends: there is nothing more

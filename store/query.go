@@ -10,13 +10,18 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
+// sql is text of a statement. Constants are; the compiler refuses a string that was made while the program
+// runs, and a test the places that turn one into sql, but for those it names.
+type sql string
+
 // query puts a statement together out of constant text and values. Values never become part of the
 // text: they travel apart from it, as ClickHouse's query parameters.
 type query struct {
 	text strings.Builder
 	args []any
 	// of, when set, are the partitions of the events that all its rows are about: no other shard need be asked.
-	of map[int32]bool
+	of       map[int32]bool
+	settings clickhouse.Settings // of this statement, which is one of a search
 }
 
 // about notes that every row which a statement reads is about one of these events.
@@ -36,8 +41,8 @@ func (q *query) within(partition int32) *query {
 
 // add appends text, which must be constant, and after it a placeholder for every value but the last
 // piece: add("a = ", v) appends "a = {p1:String}".
-func (q *query) add(text string, values ...any) *query {
-	q.text.WriteString(text)
+func (q *query) add(text sql, values ...any) *query {
+	q.text.WriteString(string(text))
 	for i, v := range values {
 		if i > 0 {
 			q.text.WriteString(", ")

@@ -28,14 +28,16 @@ type ReaderDeps struct {
 
 // Reader answers reads. It starts no goroutines of its own; Close ends its connections.
 type Reader struct {
-	cfg      ReaderConfig
-	log      *slog.Logger
-	conns    []driver.Conn // one per shard
-	verified []atomic.Bool // by shard: it is the one that its address is meant to be
-	topic    *stream.Reader
-	fence    *fence
-	scans    *scanner
-	searches searches
+	cfg            ReaderConfig
+	log            *slog.Logger
+	conns          []driver.Conn // one per shard
+	searchConns    []driver.Conn // the same, for searches: they may be another user's
+	searchSettings clickhouse.Settings
+	verified       []atomic.Bool // by shard: it is the one that its address is meant to be
+	topic          *stream.Reader
+	fence          *fence
+	scans          *scanner
+	searches       searches
 	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
 	reported singleflight.Group
 	now      func() time.Time
@@ -48,31 +50,36 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	if err := errors.Join(cfg.Validate(), deps.Stream.Validate()); err != nil {
 		return nil, err
 	}
-	conns, err := openShards(cfg.URL, func(o *clickhouse.Options) {
+	options := func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = cfg.Connections, cfg.Connections
 		// All rows of an event share its day, so FINAL has nothing to merge across partitions.
 		o.Settings["do_not_merge_across_partitions_select_final"] = 1
-	})
+	}
+	conns, err := openShards(cfg.URL, options)
 	if err != nil {
 		return nil, err
 	}
-	topic, err := stream.NewReader(deps.Stream, "store-reader")
+	searchConns, err := openShards(cfg.SearchURL, options)
 	if err != nil {
 		return nil, errors.Join(err, closeShards(conns))
+	}
+	topic, err := stream.NewReader(deps.Stream, "store-reader")
+	if err != nil {
+		return nil, errors.Join(err, closeShards(conns), closeShards(searchConns))
 	}
 	if deps.Erased == nil {
 		deps.Erased = func(id.ID) bool { return false }
 	}
 	return &Reader{
 		erased: deps.Erased, cfg: cfg, log: deps.Log, conns: conns, verified: make([]atomic.Bool, len(conns)), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
-		scans: newScanner(topic), now: time.Now,
+		searchConns: searchConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
 	}, nil
 }
 
 // Close ends the connections.
 func (r *Reader) Close() error {
 	r.topic.Close()
-	return closeShards(r.conns)
+	return errors.Join(closeShards(r.conns), closeShards(r.searchConns))
 }
 
 // Ping reports whether ClickHouse answers, every shard of it, and whether they are those that they are taken for.
@@ -136,7 +143,11 @@ func (r *Reader) eachOn(ctx context.Context, shard int, q *query, scan func(driv
 	if err := r.verify(ctx, shard); err != nil {
 		return readError(ctx, err)
 	}
-	rows, err := r.conns[shard].Query(ctx, q.text.String(), q.args...)
+	conn := r.conns[shard]
+	if q.settings != nil {
+		conn, ctx = r.searchConns[shard], clickhouse.Context(ctx, clickhouse.WithSettings(q.settings))
+	}
+	rows, err := conn.Query(ctx, q.text.String(), q.args...)
 	if err != nil {
 		return readError(ctx, fmt.Errorf("query clickhouse: %w", err))
 	}

@@ -304,7 +304,7 @@ func (m migration) apply(ctx context.Context, s step) error {
 
 // note writes that a file has run. One of a program that noted no checksums gets its own.
 func (m migration) note(ctx context.Context, s step) error {
-	q := new(query).add(m.fill("INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT "), int(s.number), s.name)
+	q := new(query).add(sql(m.fill("INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT ")), int(s.number), s.name)
 	q.add(", now(), ", m.cfg.Program, s.checksum)
 	if err := m.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
 		return fmt.Errorf("note that %s has run: %w", s.name, err)
@@ -341,7 +341,7 @@ func (m migration) claim(ctx context.Context) error {
 	if err := checkShard(ctx, m.conn, m.fill("{db}.shard"), m.shard, m.shards); !errors.Is(err, errNoShard) {
 		return err
 	}
-	q := new(query).add(m.fill("INSERT INTO {db}.shard (number, of, at) SELECT "), m.shard, m.shards).add(", now()")
+	q := new(query).add(sql(m.fill("INSERT INTO {db}.shard (number, of, at) SELECT ")), m.shard, m.shards).add(", now()")
 	if err := m.conn.Exec(ctx, q.text.String(), q.args...); err != nil {
 		return fmt.Errorf("note the number of the shard: %w", err)
 	}

@@ -2,14 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -22,11 +20,14 @@ const (
 	searchStretch, searchBudget = 300 * time.Millisecond, 2 * time.Second
 	// firstSearch, leastSearch and largestSearch are rows of a stretch.
 	firstSearch, leastSearch, largestSearch = 10_000, 500, 1_000_000
+	// firstSearchBytes, leastSearchBytes and largestSearchBytes bound its bodies and headers. Bodies may have 10 MiB.
+	firstSearchBytes, leastSearchBytes, largestSearchBytes = 32 << 20, 4 << 20, 1 << 30
+	// headerBytes is what the headers of an event are counted for; their size stands in no column.
+	headerBytes = 512
+	// searchMemory is what one statement of a search may take, in bytes.
+	searchMemory = 512 << 20
 	// maxSearches is how many run at once for an account; another waits for its turn for searchWait.
 	maxSearches, searchWait = 2, time.Second
-	// maxIndexes bounds the numbers in a path that may be a name as well as a place in an array: each doubles what has to
-	// be looked for. Beyond it they are places.
-	maxIndexes = 3
 )
 
 // searches keeps those of an account from taking all of the store.
@@ -67,12 +68,43 @@ func (w *walk) spent(began time.Time, took time.Duration) bool {
 	}
 	factor := min(max(float64(searchStretch)/float64(took), 0.25), 4)
 	w.chunk = min(max(int(float64(w.chunk)*factor), leastSearch), largestSearch)
+	w.bytes = min(max(int(float64(w.bytes)*factor), leastSearchBytes), largestSearchBytes)
 	return time.Since(began) >= w.r.cfg.SearchBudget
+}
+
+// stretch is edge for a search: as many rows as chunk and bytes allow, one of each shard at least.
+func (w *walk) stretch(ctx context.Context) (lowest id.ID, cut bool, err error) {
+	for {
+		var rows, size int
+		lowest, cut = id.Lowest(w.from()), false
+		q := w.immutable(w.bound(w.searching().add("SELECT min(id), sum(size), count() FROM (SELECT id, size FROM ").add(w.table())))
+		err := w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT ", w.share()).add(")"), func(r driver.Rows) error {
+			var d id.ID
+			var bytes, n uint64
+			err := r.Scan((*[16]byte)(&d), &bytes, &n)
+			rows, size = rows+int(n), size+int(bytes)+int(n)*headerBytes
+			if int(n) == w.share() && (!cut || slices.Compare(d[:], lowest[:]) > 0) {
+				lowest, cut = d, true
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return lowest, cut, err
+		case size > w.bytes && rows > len(w.r.conns):
+			w.chunk = max(1, int(float64(rows)*float64(w.bytes)/float64(size)*0.9))
+		case len(w.r.conns) > 1: // some are below the edge of another shard
+			return lowest, cut, w.count(ctx, lowest)
+		default:
+			w.scanned += rows
+			return lowest, cut, nil
+		}
+	}
 }
 
 // count adds the rows of a stretch, from its lowest id on, to those that were looked at.
 func (w *walk) count(ctx context.Context, lowest id.ID) error {
-	q := w.immutable(w.above(new(query).add("SELECT count() FROM events"), lowest))
+	q := w.immutable(w.above(w.searching().add("SELECT count() FROM ").add(w.table()), lowest))
 	return w.r.each(ctx, q, func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)
@@ -81,97 +113,20 @@ func (w *walk) count(ctx context.Context, lowest id.ID) error {
 	})
 }
 
-// literal passes a text of any bytes: those of a parameter would be unescaped on the way.
-func (q *query) literal(s string) *query {
-	return q.add("unhex(", hex.EncodeToString([]byte(s))).add(")")
-}
+// searching begins a statement of a search.
+func (w *walk) searching() *query { return &query{settings: w.r.searchSettings} }
 
-// searched appends the conditions of a search. Nothing in a text has a meaning but its letters.
-func (w *walk) searched(q *query) *query {
-	s := w.q.Search
-	if s == nil {
-		return q
-	}
-	if s.Text != "" {
-		searchText(q, s.Text)
-	}
-	for _, m := range s.Header {
-		q.add(" AND (0")
-		for _, v := range m.Values {
-			line := "\n" + string(event.LinesOf([]event.Field{{Name: http.CanonicalHeaderKey(m.Name), Value: v}}))
-			q.add(" OR position(concat('\\n', headers), ").literal(line).add(") > 0")
-		}
-		q.add(")")
-	}
-	for _, m := range s.Body {
-		q.add(" AND (0")
-		for _, keys := range bodyKeys(m.Members) {
-			for _, v := range m.Values {
-				searchScalar(q, keys, v)
-			}
-		}
-		q.add(")")
-	}
-	return q
-}
-
-// searchText looks for a text in body, headers and id, in any case.
-func searchText(q *query, text string) {
-	find := "positionCaseInsensitive("
-	if strings.ContainsFunc(text, func(r rune) bool { return r > 127 }) {
-		find = "positionCaseInsensitiveUTF8("
-	}
-	q.add(" AND (" + find + "body, ").literal(text).add(") > 0 OR " + find + "headers, ").literal(text).add(") > 0")
-	if low := strings.ToLower(text); couldBeID(low) {
-		q.add(" OR position(concat('" + id.Event + "', " + idText + "), ").literal(low).add(") > 0")
-	}
-	q.add(")")
-}
-
-// idText spells an id as id.ID.String does.
-const idText = "arrayStringConcat(arrayMap(i -> substring('0123456789abcdefghjkmnpqrstvwxyz', 1 + toUInt8(bitAnd(bitShiftRight(" +
-	"reinterpretAsUInt128(reverse(id)), 5 * (25 - i)), toUInt128(31))), 1), range(26)))"
-
-// couldBeID reports whether a text may stand in evt_ and 26 characters.
-func couldBeID(text string) bool {
-	const longest = len(id.Event) + 26
-	return len(text) <= longest && strings.Trim(text, "0123456789abcdefghjkmnpqrstvwxyz_") == ""
-}
-
-// bodyKeys are the arguments of ClickHouse's JSON functions that a path may mean: a number is a place in an array,
-// counted from 1 there, or a name.
-func bodyKeys(members []string) [][]string {
-	all, indexes := [][]string{nil}, 0
-	for _, m := range members {
-		name := "unhex('" + hex.EncodeToString([]byte(m)) + "')" // of hexadecimal digits alone: nothing of it can be text of the statement
-		forms := []string{name}
-		if n, err := strconv.ParseUint(m, 10, 31); err == nil {
-			place := strconv.FormatUint(n+1, 10)
-			if forms = []string{place, name}; indexes >= maxIndexes {
-				forms = forms[:1]
-			}
-			indexes++
-		}
-		var next [][]string
-		for _, keys := range all {
-			for _, f := range forms {
-				next = append(next, append(keys[:len(keys):len(keys)], f))
-			}
-		}
-		all = next
-	}
-	return all
-}
-
-// searchScalar compares what stands at a place of the body: strings by their text, numbers by their value too.
-func searchScalar(q *query, keys []string, value string) {
-	at := "(body, " + strings.Join(keys, ", ") + ")"
-	q.add(" OR JSONType" + at + " = 'String' AND JSONExtractString" + at + " = ").literal(value)
-	q.add(" OR JSONType" + at + " IN ('Int64', 'UInt64', 'Double', 'Bool', 'Null') AND JSONExtractRaw" + at + " = ").literal(value)
-	if f, err := strconv.ParseFloat(value, 64); err == nil && f > -1<<53 && f < 1<<53 && isJSONNumber(value) {
-		q.add(" OR JSONType" + at + " IN ('Int64', 'UInt64', 'Double') AND JSONExtractFloat" + at + " = toFloat64(").literal(value).add(")")
+// searchSettings keep a search from harming the others: it has few threads, little memory, ends when nobody waits for it
+// any more, and changes nothing.
+func searchSettings(cfg ReaderConfig) clickhouse.Settings {
+	return clickhouse.Settings{
+		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory,
+		"max_execution_time": int(cfg.Timeout/time.Second) + 1,
+		// In the order of the table rows are read in pieces that are too small, backwards: it takes half as long again.
+		"optimize_read_in_order": 0,
+		// A URL holds 64 KB of values; written as conditions they may be longer than what is usual.
+		"max_query_size": 8 << 20, "max_ast_elements": 500_000, "max_expanded_ast_elements": 1_000_000,
+		// Over HTTP a statement goes on after its client has left, unless it only reads and this is set.
+		"readonly": 2, "cancel_http_readonly_queries_on_client_close": 1,
 	}
 }
-
-// isJSONNumber keeps out what only Go takes for a number.
-func isJSONNumber(s string) bool { return strings.Trim(s, "0123456789+-.eE") == "" }

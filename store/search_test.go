@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -37,19 +38,58 @@ func found(e *event.Event, s *event.Search) bool {
 		}
 	}
 	for _, m := range s.Body {
-		path, err := event.ParseBodyPath(strings.Join(m.Members, "."))
-		if err != nil || !gjson.ValidBytes(e.Body) {
+		if !gjson.ValidBytes(e.Body) {
 			return false
 		}
-		at := path.Lookup(e.Body)
+		at := stand(gjson.ParseBytes(e.Body), m.Members)
 		if !at.Exists() || at.IsObject() || at.IsArray() || !slices.ContainsFunc(m.Values, func(v string) bool {
-			n, err := strconv.ParseFloat(v, 64)
-			return at.Type == gjson.String && at.Str == v || at.Type != gjson.String && at.Raw == v || at.Type == gjson.Number && err == nil && n == at.Num
+			return at.Type == gjson.String && at.Str == v || at.Type != gjson.String && at.Raw == v || at.Type == gjson.Number && sameNumber(at.Raw, v)
 		}) {
 			return false
 		}
 	}
 	return true
+}
+
+// sameNumber compares whole numbers exactly and others as double precision has them, which leaves no digits to those beyond 2^53.
+func sameNumber(a, b string) bool {
+	m, whole := new(big.Int).SetString(a, 10)
+	n, too := new(big.Int).SetString(b, 10)
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	switch {
+	case whole && too:
+		return m.Cmp(n) == 0
+	case errX != nil || errY != nil || x != y:
+		return false
+	case x == 0:
+		return true
+	case whole && len(a) < 20:
+		return m.String() == strconv.FormatFloat(y, 'f', -1, 64)
+	case too && len(b) < 20:
+		return n.String() == strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return true
+}
+
+// stand is what stands at a path, the first of what has the same name.
+func stand(at gjson.Result, members []string) gjson.Result {
+	for _, m := range members {
+		var next gjson.Result
+		n, err := strconv.Atoi(m)
+		if at.IsObject() {
+			at.ForEach(func(k, v gjson.Result) bool {
+				if k.Str == m {
+					next = v
+				}
+				return k.Str != m
+			})
+		} else if list := at.Array(); at.IsArray() && err == nil && n < len(list) {
+			next = list[n]
+		}
+		at = next
+	}
+	return at
 }
 
 // searched is a log with events in it that are searched for.

@@ -57,7 +57,7 @@ func (r *Reader) countUse(ctx context.Context, account string, span event.UsageS
 	live := hourOf(r.now()).Add(-liveHours)
 	// One pass over the hours gives both groups; within makes the days before the period count as recent alone.
 	q := new(query).add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS day, endpoint")
-	for _, column := range []string{"received", "sent", "findings", "bytes"} {
+	for _, column := range []sql{"received", "sent", "findings", "bytes"} {
 		q.add(", toInt64(sumIf("+column+", hour >= ", span.From).add("))")
 	}
 	q.add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).add("))")
