@@ -106,7 +106,7 @@ func (r *Reader) dropExpired(ctx context.Context, shard int, table string) (drop
 		return 0, err
 	}
 	for _, partition := range ended {
-		q := new(query).add("ALTER TABLE "+table+" DROP PARTITION ID ", partition)
+		q := new(query).add("ALTER TABLE ").add(sql(table)).add(" DROP PARTITION ID ", partition)
 		if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
 			return dropped, readError(ctx, fmt.Errorf("drop partition %s: %w", partition, err))
 		}

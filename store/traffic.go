@@ -21,12 +21,12 @@ const minuteSpan = 25 * time.Hour
 func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time) (event.Traffic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	table, step := "usage_minute", time.Minute
+	table, step := sql("usage_minute"), time.Minute
 	if to.Sub(from) > minuteSpan {
 		table, step = "requests_hour", time.Hour
 	}
 	from, to = from.Truncate(step), to.Add(step-1).Truncate(step)
-	counts := func(by string) *query {
+	counts := func(by sql) *query {
 		q := new(query).add("SELECT "+by+", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)) FROM "+table+" WHERE account = ", account)
 		return q.add(" AND t >= ", from).add(" AND t < ", to).add(" GROUP BY " + by)
 	}
