@@ -60,7 +60,7 @@ func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
 	events := make([]*eventRow, len(rows.Events))
 	for i := range rows.Events {
 		e := &rows.Events[i]
-		row := &eventRow{Event: e, source: source{record: &records[i]}}
+		row := &eventRow{Event: e, source: source{record: &records[i]}, size: uint32(len(e.Body))}
 		if e.DuplicateOf != "" {
 			var err error
 			if row.duplicate, err = id.Parse(id.Event, e.DuplicateOf); err != nil {
