@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -289,17 +290,56 @@ func (m migration) apply(ctx context.Context, s step) error {
 		return err
 	}
 	for _, statement := range statements {
-		conns := []driver.Conn{m.conn}
-		if strings.HasPrefix(statement, "INSERT ") {
+		conns, fills := []driver.Conn{m.conn}, strings.HasPrefix(statement, "INSERT ")
+		if fills {
 			conns = m.data
 		}
 		for _, conn := range conns {
+			if fills {
+				if err := settled(ctx, conn); err != nil {
+					return err
+				}
+			}
 			if err := execOn(ctx, conn, statement); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+const (
+	// settleTime is how long a migration waits for inserts: twice what the writer gives one.
+	settleTime  = 2 * time.Minute
+	settleEvery = 50 * time.Millisecond
+)
+
+// settled waits until the inserts that a server runs at the moment have ended. A view takes what is inserted after it was
+// created, and the statement that fills its table what had been inserted before: what is under way would be in neither.
+func settled(ctx context.Context, conn driver.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	var waited []string
+	for first := true; ; first = false {
+		var running []string
+		if err := conn.QueryRow(ctx, "SELECT groupArray(query_id) FROM system.processes WHERE query_kind = 'Insert'").Scan(&running); err != nil {
+			return fmt.Errorf("look for inserts that are under way: %w", err)
+		}
+		if first {
+			waited = running
+		}
+		waited = slices.DeleteFunc(waited, func(id string) bool { return !slices.Contains(running, id) })
+		if len(waited) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d inserts have not ended, run relay migrate again when they have: %w", len(waited), ctx.Err())
+		}
+	}
 }
 
 // note writes that a file has run. One of a program that noted no checksums gets its own.

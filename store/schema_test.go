@@ -1,13 +1,18 @@
 package store_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -354,13 +359,61 @@ func TestMigrateBesideTheVersionBefore(t *testing.T) {
 	old()
 	b.accept(events[:written]...)
 	w, _ := b.writer(store.WriterConfig{})
-	rows := pages(t, b.reader(w), event.Query{Account: account, Limit: 400}, 1)
-	rows = slices.DeleteFunc(rows, func(s event.Summary) bool { return s.Status != event.Failed })
+	rows := pages(t, b.reader(w), event.Query{Account: account, Statuses: []event.Status{event.Failed}, Limit: 400}, 1)
 	if err := r.Check(t.Context()); err != nil {
 		t.Errorf("the tables after the migration are judged %v", err)
 	}
 	if len(rows) != written {
 		t.Errorf("%d of %d deliveries are read after the migration", len(rows), written)
+	}
+}
+
+// What was being inserted when a view was created is in the table that it fills.
+func TestMigrationWaitsForInserts(t *testing.T) {
+	b := newBench(t)
+	if err := store.MigrateUpTo(t.Context(), b.anew(), 6); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	insert := url.QueryEscape("INSERT INTO " + database + ".deliveries (account, ts, status) FORMAT TabSeparated")
+	rows, send := io.Pipe()
+	inserted := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Post("http://"+u.Host+"/?query="+insert, "text/plain", rows)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
+			}
+		}
+		inserted <- err
+	})
+	if _, err := fmt.Fprintf(send, "acc_1\t%s\tfailed\n", time.Now().UTC().Format(time.DateTime)); err != nil {
+		t.Fatal(err)
+	}
+	for b.query("SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO %.deliveries (account, ts, status)%'") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	migrated := make(chan error, 1)
+	wg.Go(func() { migrated <- store.Migrate(t.Context(), b.url, 30) })
+	for b.query("SELECT count() FROM system.tables WHERE name = 'mv_troubled' AND database = '"+database+"'") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := send.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if err := errors.Join(<-inserted, <-migrated); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.query("SELECT count() FROM troubled"); n != 1 {
+		t.Errorf("%d rows of 1 are in the new table", n)
 	}
 }
 

@@ -8,6 +8,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_requests_hour TO {db}.requests_ho
 SELECT account, toStartOfHour(toDateTime(at,'UTC')) AS t, endpoint, count() AS attempts, countIf(ok = 1) AS delivered, countIf(ok = 0) AS failed
 FROM {db}.attempts GROUP BY account, t, endpoint;
 
+-- The hour that runs is left to the view, which may have some of it already.
 INSERT INTO {db}.requests_hour (account, t, endpoint, attempts, delivered, failed)
 SELECT account, toStartOfHour(t) AS hour, endpoint, sum(attempts), sum(delivered), sum(failed) FROM {db}.usage_minute
-WHERE (SELECT count() FROM {db}.requests_hour) = 0 GROUP BY account, hour, endpoint;
+WHERE t < toStartOfHour(now('UTC')) AND (SELECT count() FROM {db}.requests_hour WHERE t < toStartOfHour(now('UTC'))) = 0 GROUP BY account, hour, endpoint;

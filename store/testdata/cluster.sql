@@ -190,4 +190,4 @@ FROM relay.attempts GROUP BY account, t, endpoint;
 
 INSERT INTO relay.requests_hour (account, t, endpoint, attempts, delivered, failed)
 SELECT account, toStartOfHour(t) AS hour, endpoint, sum(attempts), sum(delivered), sum(failed) FROM relay.usage_minute
-WHERE (SELECT count() FROM relay.requests_hour) = 0 GROUP BY account, hour, endpoint;
+WHERE t < toStartOfHour(now('UTC')) AND (SELECT count() FROM relay.requests_hour WHERE t < toStartOfHour(now('UTC'))) = 0 GROUP BY account, hour, endpoint;
