@@ -201,6 +201,13 @@ func TestBrokerRestart(t *testing.T) {
 		t.Logf("end %d: the broker was away for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
+	eventually(t, arrival, func() string { // events are accepted a moment before keys are
+		status, answer, _ := nodes[1].call("GET", "/v1/endpoints?limit=1", nil)
+		if status != http.StatusOK {
+			return fmt.Sprintf("the node that is asked answers %d %v", status, answer)
+		}
+		return ""
+	})
 	settle(t, nodes[1].client, dest, "", accepted, time.Minute)
 	settledDeliveries(t, nodes[1].topics(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
