@@ -17,24 +17,18 @@ var ErrFull = errors.New("producer buffer is full")
 
 // Producer appends records. Its buffer is bounded in records and bytes; nothing waits for room but Room.
 //
-// It is three clients. The prompt one sends what is there at once and batches by itself while requests are in
-// flight. The busy one lets events gather for a moment: while they come fast, a request and a fetch for a
-// few of them cost more than the moment is worth. The patient one lets outcomes gather for longer: nobody waits for
-// an outcome, so each need not cost a request of its own.
+// It is two clients. The prompt one sends what is there at once and batches by itself while requests are in
+// flight, so an idle service answers fast and a busy one batches. The patient one lets outcomes gather for
+// a moment: nobody waits for an outcome, so each need not cost a request of its own.
 type Producer struct {
-	prompt, busy, patient *kgo.Client
-	tempo                 tempo // of events
-	born                  time.Time
-	prefix                string
-	maxBytes              int64
+	prompt, patient *kgo.Client
+	prefix          string
+	maxBytes        int64
 
 	alone func() (*kgo.Client, error) // the client of ProduceAlone, made when it is first needed
 	turn  chan struct{}               // of ProduceAlone; capacity 1
 	close func()                      // closes what alone has made
 }
-
-// eventLinger is how long events gather while they come fast.
-const eventLinger = time.Millisecond
 
 // outcomeLinger is how long outcomes gather, and so by how much later a delivery that was made is seen.
 const outcomeLinger = 5 * time.Millisecond
@@ -68,21 +62,12 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := c.newClient(clientID, linger(eventLinger)...)
-	if err != nil {
-		prompt.Close()
-		return nil, err
-	}
 	patient, err := c.newClient(clientID, linger(outcomeLinger)...)
 	if err != nil {
 		prompt.Close()
-		busy.Close()
 		return nil, err
 	}
-	p := &Producer{
-		prompt: prompt, busy: busy, patient: patient, born: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBytes),
-		turn: make(chan struct{}, 1), close: func() {},
-	}
+	p := &Producer{prompt: prompt, patient: patient, prefix: c.Prefix, maxBytes: int64(c.ProducerBytes), turn: make(chan struct{}, 1), close: func() {}}
 	p.alone = sync.OnceValues(func() (*kgo.Client, error) {
 		cl, err := c.newClient(clientID+"-alone", linger(0)...)
 		if err == nil {
@@ -96,13 +81,16 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 // Produce appends r to a partition of a topic (named without the prefix). done is called exactly
 // once, on a goroutine of the client, when the record is durable or cannot become so any more;
 // ErrFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
-// produced again. The callbacks of a topic run one after the other, those of events on two goroutines: done must be
-// quick, and must not produce, for a record that is refused because the buffer is full would wait for the callback
-// that it is called from.
+// produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
+// record that is refused because the buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	r.Topic, r.Partition = p.prefix+topic, partition
 	untimed := r.Timestamp.IsZero()
-	p.client(topic).TryProduce(context.Background(), r, func(r *Record, err error) {
+	client := p.prompt
+	if topic == Outcomes {
+		client = p.patient
+	}
+	client.TryProduce(context.Background(), r, func(r *Record, err error) {
 		if err != nil && untimed {
 			// The client has set it. A broker refuses times that are far off, and the next try must not
 			// carry on a wrong one that the clock has been cured of.
@@ -115,18 +103,6 @@ func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*
 	})
 }
 
-// client is the one for the next record of a topic.
-func (p *Producer) client(topic string) *kgo.Client {
-	switch {
-	case topic == Outcomes:
-		return p.patient
-	case topic == Events && p.tempo.note(time.Since(p.born)):
-		return p.busy
-	default:
-		return p.prompt
-	}
-}
-
 // Room waits until there is room for r in the buffer, or until ctx ends: then it returns its error. It
 // promises nothing: others may fill the buffer first.
 func (p *Producer) Room(ctx context.Context, r *Record) error {
@@ -134,7 +110,7 @@ func (p *Producer) Room(ctx context.Context, r *Record) error {
 	for _, h := range r.Headers {
 		size += int64(len(h.Key) + len(h.Value))
 	}
-	full := func() bool { return p.full(p.prompt, size) || p.full(p.busy, size) || p.full(p.patient, size) }
+	full := func() bool { return p.full(p.prompt, size) || p.full(p.patient, size) }
 	if !full() {
 		return ctx.Err()
 	}
@@ -204,7 +180,7 @@ func (p *Producer) ProduceSync(ctx context.Context, topic string, partition int3
 
 // Flush waits until everything that was given to Produce is decided.
 func (p *Producer) Flush(ctx context.Context) error {
-	if err := errors.Join(p.prompt.Flush(ctx), p.busy.Flush(ctx), p.patient.Flush(ctx)); err != nil {
+	if err := errors.Join(p.prompt.Flush(ctx), p.patient.Flush(ctx)); err != nil {
 		return fmt.Errorf("flush producer: %w", err)
 	}
 	return nil
@@ -213,7 +189,6 @@ func (p *Producer) Flush(ctx context.Context) error {
 // Close fails what is still buffered; call Flush first. No call may come after it.
 func (p *Producer) Close() {
 	p.prompt.Close()
-	p.busy.Close()
 	p.patient.Close()
 	p.close()
 }
