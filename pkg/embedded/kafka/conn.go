@@ -66,6 +66,7 @@ func (l *listener) Close() error {
 type header struct {
 	key, version int16
 	correlation  int32
+	over         chan struct{} // of a produce request, see transit
 }
 
 const headerLen = 12
@@ -80,8 +81,9 @@ type conn struct {
 	head []byte // what is left of buf to hand out
 	body int    // bytes of the request that follow buf
 
-	mu    sync.Mutex // guards asked
+	mu    sync.Mutex // guards the two below
 	asked []header   // requests in order, at most maxAsked
+	ended bool       // nothing is asked any more
 
 	held    chan frame
 	queued  atomic.Int32  // frames in held or being sent by send
@@ -138,6 +140,9 @@ func (c *conn) nextRequest() error {
 		return fmt.Errorf("request of unknown kind %d", h.key)
 	}
 	c.gate.count(kmsg.Key(h.key))
+	if c.gate.on && isCommit(h.key) {
+		c.gate.transit.wait(c.closing)
+	}
 	for _, r := range c.gate.admit(h.key) {
 		select {
 		case <-r.done:
@@ -148,14 +153,45 @@ func (c *conn) nextRequest() error {
 			return r.err
 		}
 	}
-	c.mu.Lock()
-	if len(c.asked) == maxAsked {
-		c.asked = slices.Delete(c.asked, 0, 1)
+	if h.key == int16(kmsg.Produce) {
+		h.over = c.gate.transit.enter()
 	}
-	c.asked = append(c.asked, h)
-	c.mu.Unlock()
+	if !c.ask(h) {
+		c.gate.transit.leave(h.over)
+		return net.ErrClosed
+	}
 	c.head, c.body = c.buf[:], int(size)-(headerLen-4)
 	return nil
+}
+
+// ask notes a request; false when the connection has ended.
+func (c *conn) ask(h header) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	if len(c.asked) == maxAsked {
+		c.drop(1)
+	}
+	c.asked = append(c.asked, h)
+	return true
+}
+
+// drop forgets the oldest n requests. c.mu is held.
+func (c *conn) drop(n int) {
+	for _, h := range c.asked[:n] {
+		c.gate.transit.leave(h.over)
+	}
+	c.asked = slices.Delete(c.asked, 0, n)
+}
+
+// end forgets all requests: none will be answered.
+func (c *conn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.drop(len(c.asked))
 }
 
 // Write takes one whole answer, as kfake writes them, and sends it or queues it.
@@ -165,6 +201,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	after, err := c.gate.release(req, p)
+	c.gate.transit.leave(req.over)
 	if err != nil {
 		return 0, err
 	}
@@ -208,13 +245,15 @@ func (c *conn) requestOf(answer []byte) (header, error) {
 		return header{}, fmt.Errorf("answer %d to no request", id)
 	}
 	h := c.asked[i]
-	c.asked = slices.Delete(c.asked, 0, i+1)
+	c.asked[i].over = nil // it is over when the gate has seen the answer
+	c.drop(i + 1)
 	return h, nil
 }
 
 // send writes the held answers in order, each after its round. It ends after Close or when the connection
 // or a round fails, and closes the connection.
 func (c *conn) send() {
+	defer c.end()
 	defer close(c.gone)
 	defer c.Conn.Close()
 	for {

@@ -128,8 +128,14 @@ func TestCommitWaitsForRecords(t *testing.T) {
 			cl := client(t, s.Addr(), kgo.ConsumeTopics(topic))
 			hold.close()
 			defer hold.open()
-			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}, nil)
+			acked := make(chan error, 1)
+			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
 			consume(t, cl, 1)
+			if !DurableTopic(topic) { // until it is acknowledged a commit need not wait for it
+				if err := <-acked; err != nil {
+					t.Fatal(err)
+				}
+			}
 			var wg sync.WaitGroup
 			wg.Go(func() { commit(t, client(t, s.Addr()), "dispatch", topic, 0, 1, "") })
 			<-hold.entered

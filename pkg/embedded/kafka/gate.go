@@ -16,6 +16,7 @@ type gate struct {
 
 	durable *barrier // partitions of durable topics, before their acknowledgements
 	lazy    *barrier // the others and the broker's state, around offset commits
+	transit *transit
 
 	breakOnce sync.Once
 	broken    chan struct{} // closed after the first error of a barrier
@@ -26,7 +27,7 @@ type gate struct {
 }
 
 func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
-	g := &gate{disk: d, isDurable: isDurable, on: on, count: m.counter(), broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
+	g := &gate{disk: d, isDurable: isDurable, on: on, count: m.counter(), transit: newTransit(), broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
 	g.durable = newBarrier(g.fail, m.observer("durable"))
 	g.lazy = newBarrier(g.fail, m.observer("other"))
 	return g
@@ -50,11 +51,16 @@ func (g *gate) failure() error {
 	}
 }
 
+// isCommit reports whether a request commits offsets.
+func isCommit(key int16) bool {
+	return key == int16(kmsg.OffsetCommit) || key == int16(kmsg.TxnOffsetCommit)
+}
+
 // admit returns the rounds that a request must see finished before the broker does. An offset commit
 // waits for all that was acknowledged before it, and for the records of durable topics that were not yet:
 // a consumer may have read them already.
 func (g *gate) admit(key int16) []*round {
-	if !g.on || (key != int16(kmsg.OffsetCommit) && key != int16(kmsg.TxnOffsetCommit)) {
+	if !g.on || !isCommit(key) {
 		return nil
 	}
 	g.mu.Lock()

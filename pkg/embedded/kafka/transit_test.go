@@ -1,0 +1,56 @@
+package kafka
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A commit waits for the produce requests that came before it, not for later ones, and not for ever.
+func TestTransit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTransit()
+		x.wait(nil) // there is none
+		waiting := func(stop chan struct{}) chan time.Duration {
+			took := make(chan time.Duration, 1)
+			began := time.Now()
+			go func() {
+				x.wait(stop)
+				took <- time.Since(began)
+			}()
+			synctest.Wait()
+			return took
+		}
+		first, second := x.enter(), x.enter()
+		took := waiting(nil)
+		later := x.enter()
+		time.Sleep(time.Millisecond)
+		x.leave(first)
+		x.leave(first) // a connection that ends may say so again
+		x.leave(nil)
+		synctest.Wait()
+		if len(took) > 0 {
+			t.Fatal("a commit went on before a produce request was answered")
+		}
+		time.Sleep(time.Millisecond)
+		x.leave(second)
+		if d := <-took; d != 2*time.Millisecond {
+			t.Errorf("waited for %v", d)
+		}
+
+		stop := make(chan struct{})
+		took = waiting(stop)
+		close(stop)
+		if d := <-took; d != 0 {
+			t.Errorf("a connection that closes waited for %v", d)
+		}
+		took = waiting(nil)
+		if d := <-took; d != transitLimit {
+			t.Errorf("a request without an answer was waited for %v", d)
+		}
+		x.leave(later)
+		if d := <-waiting(nil); d != 0 || len(x.in) != 0 {
+			t.Errorf("%d are left, waited for %v", len(x.in), d)
+		}
+	})
+}
