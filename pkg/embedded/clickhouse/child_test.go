@@ -190,6 +190,19 @@ func TestHeldDirectoryIsRefused(t *testing.T) {
 	}
 }
 
+// TestRelativeDirectory holds rows in a directory that is named from where the process is.
+func TestRelativeDirectory(t *testing.T) {
+	library := testkit.ChdbLibrary(t)
+	t.Chdir(t.TempDir())
+	child, _ := startChild(t, childConfig("data", library))
+	conn := connect(t, child.Addr())
+	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
+	mustExec(t, conn, "INSERT INTO default.t VALUES (7)")
+	if n := count(t, conn, "SELECT sum(n) FROM default.t"); n != 7 {
+		t.Errorf("the row reads as %d", n)
+	}
+}
+
 func TestFailingStartGivesUp(t *testing.T) {
 	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "echo no such luck >&2; exit 3"}
