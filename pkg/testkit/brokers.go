@@ -34,8 +34,10 @@ func (b *Brokers) Client(t testing.TB) *kadm.Client {
 	return cl
 }
 
-func (b *Brokers) client() (*kadm.Client, error) {
-	return kadm.NewOptClient(kgo.SeedBrokers(strings.Split(b.Addr, ",")...), kgo.DialTimeout(2*time.Second), kgo.RequestRetries(2*max(1, len(b.Each))),
+func (b *Brokers) client() (*kadm.Client, error) { return b.clientOf(strings.Split(b.Addr, ",")...) }
+
+func (b *Brokers) clientOf(addrs ...string) (*kadm.Client, error) {
+	return kadm.NewOptClient(kgo.SeedBrokers(addrs...), kgo.DialTimeout(2*time.Second), kgo.RequestRetries(2*max(1, len(b.Each))),
 		kgo.Dialer(func(_ context.Context, network, host string) (net.Conn, error) { return b.dial(network, host) }))
 }
 
@@ -50,24 +52,39 @@ func (b *Brokers) Start(t testing.TB) {
 	}
 }
 
-// Leader returns the broker that leads a partition.
+// Leader returns the broker that leads a partition. A broker learns of a new topic, and of an election, a moment after
+// the controller: it is asked until there is an answer, for leaderLimit at most.
 func (b *Brokers) Leader(t testing.TB, topic string, partition int32) *Engine {
 	t.Helper()
 	if len(b.Each) == 0 {
 		Absent(t, "brokers that were found cannot be stopped by a test")
 	}
-	details, err := b.Client(t).ListTopics(t.Context(), topic)
+	cl := b.Client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), leaderLimit)
+	defer cancel()
+	for {
+		id, err := leads(ctx, cl, topic, partition)
+		switch {
+		case err == nil && id >= 1 && id <= len(b.Each):
+			return b.Each[id-1]
+		case ctx.Err() != nil:
+			t.Fatalf("who leads %s-%d: broker %d, %v", topic, partition, id, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+const leaderLimit = 20 * time.Second
+
+func leads(ctx context.Context, cl *kadm.Client, topic string, partition int32) (id int, err error) {
+	details, err := cl.ListTopics(ctx, topic)
 	if err == nil {
 		err = details.Error()
 	}
 	if err != nil {
-		t.Fatalf("who leads %s-%d: %v", topic, partition, err)
+		return 0, err
 	}
-	id := int(details[topic].Partitions[partition].Leader)
-	if id < 1 || id > len(b.Each) {
-		t.Fatalf("%s-%d is led by broker %d", topic, partition, id)
-	}
-	return b.Each[id-1]
+	return int(details[topic].Partitions[partition].Leader), nil
 }
 
 // InSync reports which partitions lack a copy that keeps up, of topics whose names begin with the prefix;
@@ -92,9 +109,10 @@ func (b *Brokers) InSync(ctx context.Context, prefix string) (behind []string, e
 	return behind, nil
 }
 
-// knows is nil when the broker is a member of the cluster that takes requests.
-func (b *Brokers) knows(ctx context.Context, id int32) error {
-	members, err := b.members(ctx)
+// knows is nil when the broker at the address takes requests and says that it is a member of the cluster. The others may
+// say so a moment before a client reaches it.
+func (b *Brokers) knows(ctx context.Context, addr string, id int32) error {
+	members, err := b.members(ctx, addr)
 	if err == nil && !slices.Contains(members, id) {
 		err = fmt.Errorf("broker %d is not among %v", id, members)
 	}
@@ -103,15 +121,15 @@ func (b *Brokers) knows(ctx context.Context, id int32) error {
 
 // complete is nil when n or more brokers take requests.
 func (b *Brokers) complete(ctx context.Context, n int) error {
-	members, err := b.members(ctx)
+	members, err := b.members(ctx, strings.Split(b.Addr, ",")...)
 	if err == nil && len(members) < n {
 		err = fmt.Errorf("there are %v", members)
 	}
 	return err
 }
 
-func (b *Brokers) members(ctx context.Context) ([]int32, error) {
-	cl, err := b.client()
+func (b *Brokers) members(ctx context.Context, addrs ...string) ([]int32, error) {
+	cl, err := b.clientOf(addrs...)
 	if err != nil {
 		return nil, err
 	}
