@@ -44,6 +44,9 @@ type GroupConfig struct {
 	// alone; 0 = MaxMessageBytes. What was fetched of a partition that is paused is thrown away, so whoever
 	// pauses often wants little.
 	MaxPartitionBytes int32
+	// MaxBytes is how much one fetch brings of all partitions that a broker has; 0 = 16 MB. What comes in one fetch is
+	// handed over before the next is made, so a record that is to be read at once wants little before it.
+	MaxBytes int32
 	// Assigned is told, before the first record of a new assignment, where each partition begins. It is told
 	// again, after Lost, when the log of a partition was found to end before the offset that was read last.
 	Assigned func(map[Partition]Mark)
@@ -88,6 +91,9 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxPartitionBytes == 0 {
 		g.MaxPartitionBytes = MaxMessageBytes
 	}
+	if g.MaxBytes == 0 {
+		g.MaxBytes = 16 << 20
+	}
 	if c.Session == 0 {
 		c.Session = 30 * time.Second
 	}
@@ -115,7 +121,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.RebalanceTimeout(30 * time.Second),
 		kgo.FetchMaxWait(g.MaxWait),
 		kgo.FetchMinBytes(1),
-		kgo.FetchMaxBytes(16 << 20),
+		kgo.FetchMaxBytes(g.MaxBytes),
 		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
 		kgo.WithHooks(m.rest),
 		kgo.OnOffsetsFetched(m.onFetched),

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,8 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Outcomes wait for more of their kind; whatever somebody waits for is sent at once.
-func TestOnlyOutcomesGather(t *testing.T) {
+// Outcomes and retries wait for more of their kind, and so do records without an order while they come fast; whatever else
+// somebody waits for is sent at once.
+func TestWhatGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
@@ -33,11 +36,50 @@ func TestOnlyOutcomesGather(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		for topic, want := range map[string]time.Duration{Events: 0, Commands: 0, Tiers()[0].Topic: 0, Outcomes: outcomeLinger} {
+		for topic, want := range map[string]time.Duration{Events: 0, Commands: 0, Control: 0, Tiers()[0].Topic: outcomeLinger, Outcomes: outcomeLinger} {
 			took(topic) // its client connects
 			if got := took(topic); got != want {
 				t.Errorf("a record of %s took %v, want %v", topic, got, want)
 			}
+		}
+		// lateOf is how many of 200 records at 10,000 a second waited for others.
+		lateOf := func(produce func(string, int32, *Record, func(*Record, error))) int64 {
+			var all sync.WaitGroup
+			var late atomic.Int64
+			for range 200 {
+				all.Add(1)
+				began := time.Now()
+				produce(Events, 0, &Record{Value: []byte("x")}, func(_ *Record, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+					if time.Since(began) >= busyLinger {
+						late.Add(1)
+					}
+					all.Done()
+				})
+				time.Sleep(100 * time.Microsecond)
+			}
+			all.Wait()
+			return late.Load()
+		}
+		if n := lateOf(p.ProduceUnordered); n < 10 || n > 100 { // the first of each batch waits for all of the moment
+			t.Errorf("%d of 200 records without an order waited for the others", n)
+		}
+		if n := lateOf(p.Produce); n != 0 {
+			t.Errorf("%d of 200 records that keep their order waited", n)
+		}
+		time.Sleep(time.Second)
+		lone := func() time.Duration {
+			began, done := time.Now(), make(chan error, 1)
+			p.ProduceUnordered(Events, 0, &Record{Value: []byte("x")}, func(_ *Record, err error) { done <- err })
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began)
+		}
+		if lone(); lone() != 0 {
+			t.Error("a single record waits for others after a busy time")
 		}
 	})
 }

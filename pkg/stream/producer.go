@@ -17,20 +17,27 @@ var ErrFull = errors.New("producer buffer is full")
 
 // Producer appends records. Its buffer is bounded in records and bytes; nothing waits for room but Room.
 //
-// It is two clients. The prompt one sends what is there at once and batches by itself while requests are in
-// flight, so an idle service answers fast and a busy one batches. The patient one lets outcomes gather for
-// a moment: nobody waits for an outcome, so each need not cost a request of its own.
+// It is three clients. The prompt one sends what is there at once and batches by itself while requests are in
+// flight, so an idle service answers fast. The busy one lets records without an order gather for a moment while they come
+// fast: a request, a barrier and a fetch for three of them cost more than the moment is worth. The patient
+// one lets outcomes and retries gather for longer: nobody waits for an outcome, and a retry is not due for a second,
+// so each need not cost a request of its own, nor stand before an event.
 type Producer struct {
-	prompt, patient *kgo.Client
-	prefix          string
-	maxBytes        int64
+	prompt, busy, patient *kgo.Client
+	tempo                 tempo // of records without an order
+	born                  time.Time
+	prefix                string
+	maxBytes              int64
 
 	alone func() (*kgo.Client, error) // the client of ProduceAlone, made when it is first needed
 	turn  chan struct{}               // of ProduceAlone; capacity 1
 	close func()                      // closes what alone has made
 }
 
-// outcomeLinger is how long outcomes gather, and so by how much later a delivery that was made is seen.
+// busyLinger is how long records without an order gather while they come fast.
+const busyLinger = time.Millisecond
+
+// outcomeLinger is how long outcomes and retries gather, and so by how much later a delivery that was made is seen.
 const outcomeLinger = 5 * time.Millisecond
 
 // Bounds of a client's buffer: what waits for brokers that do not answer.
@@ -62,12 +69,21 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	patient, err := c.newClient(clientID, linger(outcomeLinger)...)
+	busy, err := c.newClient(clientID, linger(busyLinger)...)
 	if err != nil {
 		prompt.Close()
 		return nil, err
 	}
-	p := &Producer{prompt: prompt, patient: patient, prefix: c.Prefix, maxBytes: int64(c.ProducerBytes), turn: make(chan struct{}, 1), close: func() {}}
+	patient, err := c.newClient(clientID, linger(outcomeLinger)...)
+	if err != nil {
+		prompt.Close()
+		busy.Close()
+		return nil, err
+	}
+	p := &Producer{
+		prompt: prompt, busy: busy, patient: patient, born: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBytes),
+		turn: make(chan struct{}, 1), close: func() {},
+	}
 	p.alone = sync.OnceValues(func() (*kgo.Client, error) {
 		cl, err := c.newClient(clientID+"-alone", linger(0)...)
 		if err == nil {
@@ -84,12 +100,26 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 // produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
 // record that is refused because the buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
-	r.Topic, r.Partition = p.prefix+topic, partition
-	untimed := r.Timestamp.IsZero()
 	client := p.prompt
-	if topic == Outcomes {
+	if topic == Outcomes || isTier(topic) {
 		client = p.patient
 	}
+	p.produce(client, topic, partition, r, done)
+}
+
+// ProduceUnordered is Produce for a record that may come before or after any other that is still on its way. The
+// callbacks of a topic then run on two goroutines.
+func (p *Producer) ProduceUnordered(topic string, partition int32, r *Record, done func(*Record, error)) {
+	client := p.prompt
+	if p.tempo.note(time.Since(p.born)) {
+		client = p.busy
+	}
+	p.produce(client, topic, partition, r, done)
+}
+
+func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r *Record, done func(*Record, error)) {
+	r.Topic, r.Partition = p.prefix+topic, partition
+	untimed := r.Timestamp.IsZero()
 	client.TryProduce(context.Background(), r, func(r *Record, err error) {
 		if err != nil && untimed {
 			// The client has set it. A broker refuses times that are far off, and the next try must not
@@ -110,7 +140,7 @@ func (p *Producer) Room(ctx context.Context, r *Record) error {
 	for _, h := range r.Headers {
 		size += int64(len(h.Key) + len(h.Value))
 	}
-	full := func() bool { return p.full(p.prompt, size) || p.full(p.patient, size) }
+	full := func() bool { return p.full(p.prompt, size) || p.full(p.busy, size) || p.full(p.patient, size) }
 	if !full() {
 		return ctx.Err()
 	}
@@ -180,7 +210,7 @@ func (p *Producer) ProduceSync(ctx context.Context, topic string, partition int3
 
 // Flush waits until everything that was given to Produce is decided.
 func (p *Producer) Flush(ctx context.Context) error {
-	if err := errors.Join(p.prompt.Flush(ctx), p.patient.Flush(ctx)); err != nil {
+	if err := errors.Join(p.prompt.Flush(ctx), p.busy.Flush(ctx), p.patient.Flush(ctx)); err != nil {
 		return fmt.Errorf("flush producer: %w", err)
 	}
 	return nil
@@ -189,6 +219,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 // Close fails what is still buffered; call Flush first. No call may come after it.
 func (p *Producer) Close() {
 	p.prompt.Close()
+	p.busy.Close()
 	p.patient.Close()
 	p.close()
 }

@@ -9,8 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// restFor is how long patient topics are left out between two looks at them.
-const restFor = 250 * time.Millisecond
+// How long patient topics are left out between two looks at them: shortRest after one that brought records, and twice
+// as long after each that brought none, up to longRest. What gathers in a long rest is read at once, and whoever
+// reads it has that much to do at once: where much comes, looks are frequent.
+const (
+	shortRest = 8 * time.Millisecond
+	longRest  = 256 * time.Millisecond
+)
 
 // A rest leaves a group's patient topics out of most of its fetches. Each partition in a fetch costs broker and
 // client some microseconds, empty or not, and a busy group fetches hundreds of times a second.
@@ -30,6 +35,7 @@ type rest struct {
 
 	// Used by Poll alone.
 	until  time.Time     // of the rest; zero while awake
+	length time.Duration // of the next rest
 	before map[int32]int // fetches when the topics woke, or last had records
 	asked  bool          // every broker has answered a fetch with them, which the poll that follows will show
 }
@@ -41,7 +47,7 @@ type pauser interface {
 }
 
 func newRest(prefix string, topics []string, limit int) *rest {
-	r := &rest{isIn: make(map[string]bool), limit: limit, fetches: make(map[int32]int), held: make(map[Partition]bool)}
+	r := &rest{isIn: make(map[string]bool), limit: limit, length: longRest, fetches: make(map[int32]int), held: make(map[Partition]bool)}
 	for _, t := range topics {
 		r.topics = append(r.topics, prefix+t)
 		r.isIn[t] = true
@@ -117,14 +123,18 @@ func (r *rest) awake() {
 func (r *rest) polled(now time.Time, all, patient int) {
 	switch {
 	case len(r.topics) == 0 || !r.until.IsZero():
-	case patient > 0 || all >= r.limit:
+	case patient > 0:
+		r.length = shortRest
+		r.awake()
+	case all >= r.limit:
 		r.awake()
 	case !r.answered():
 	case !r.asked:
 		r.asked = true // what came with those fetches may still be at hand
 	default:
 		r.cl.PauseFetchTopics(r.topics...)
-		r.until = now.Add(restFor)
+		r.until = now.Add(r.length)
+		r.length = min(2*r.length, longRest)
 	}
 }
 

@@ -152,7 +152,7 @@ func TestWhenToRest(t *testing.T) {
 		{name: "one fetch may have been on its way", before: func() { fetched(1, 1) }, all: 1},
 		{name: "the second was asked for them", before: func() { fetched(1, 1) }, all: 1},
 		{name: "and had nothing", all: 1, resting: true},
-		{name: "rests", all: 1, after: restFor - 1, resting: true},
+		{name: "rests", all: 1, after: longRest - 1, resting: true},
 		{name: "wakes", all: 1, after: 1},
 		{name: "answered", before: func() { fetched(1, 2) }, all: 1},
 		{name: "has records", all: 1, patient: 1},
@@ -160,17 +160,19 @@ func TestWhenToRest(t *testing.T) {
 		{name: "more is at hand", all: 100},
 		{name: "answered after that", before: func() { fetched(1, 2) }, all: 1},
 		{name: "nothing any more", all: 1, resting: true},
-		{name: "a second broker comes", before: func() { fetched(2, 1) }, all: 1, after: restFor},
+		{name: "but not for long, since there were some", all: 1, after: shortRest - 1, resting: true},
+		{name: "a second broker comes", before: func() { fetched(2, 1) }, all: 1, after: 1},
 		{name: "the first alone is not enough", before: func() { fetched(1, 5) }, all: 1},
 		{name: "nor later", all: 1},
 		{name: "both", before: func() { fetched(2, 2) }, all: 1},
 		{name: "both had nothing", all: 1, resting: true},
-		{name: "wakes once more", all: 1, after: restFor},
+		{name: "for longer now", all: 1, after: 2*shortRest - 1, resting: true},
+		{name: "wakes once more", all: 1, after: 1},
 		{name: "a partition is held", before: func() { fetched(1, 2); fetched(2, 2); r.hold([]Partition{{"slow", 1}, {"fast", 1}}, true) }, all: 1},
 		{name: "still held", all: 1},
 		{name: "no more", before: func() { r.hold([]Partition{{"slow", 1}}, false) }, all: 1},
 		{name: "rests again", all: 1, resting: true},
-		{name: "broker 2 is silent", before: func() {}, all: 1, after: restFor},
+		{name: "broker 2 is silent", before: func() {}, all: 1, after: 4 * shortRest},
 		{name: "for all of this waking", before: func() { fetched(1, 5); fetched(2, 2) }, all: 1},
 		{name: "rest", all: 1, resting: true},
 	}
@@ -184,7 +186,7 @@ func TestWhenToRest(t *testing.T) {
 		}
 	}
 	// A broker that is gone does not keep the topics awake for ever.
-	now = now.Add(restFor)
+	now = now.Add(longRest)
 	poll(1, 0) // wakes; both are known
 	fetched(1, 2)
 	r.polled(now, 1, 0)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,9 @@ func Tiers() []Tier {
 		{"retry.30m", 30 * time.Minute}, {"retry.1h", time.Hour},
 	}
 }
+
+// isTier reports whether the topic is one of Tiers.
+func isTier(topic string) bool { return strings.HasPrefix(topic, "retry.") }
 
 // topicSpec is one topic as it is created, and judged afterwards.
 type topicSpec struct {

@@ -1,0 +1,35 @@
+package stream
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTempo(t *testing.T) {
+	t.Parallel()
+	var x tempo
+	now := time.Hour
+	// run notes records that are apart for a second and returns how many of them were told that it is busy.
+	run := func(apart time.Duration) (busy int) {
+		for range time.Second / apart {
+			now += apart
+			if x.note(now) {
+				busy++
+			}
+		}
+		return busy
+	}
+	if n := run(2 * time.Millisecond); n != 0 {
+		t.Errorf("at 500 a second %d of 500 are told to gather", n)
+	}
+	if n := run(100 * time.Microsecond); n < 9_800 {
+		t.Errorf("at 10,000 a second only %d are told to gather", n)
+	}
+	now += time.Minute
+	if x.note(now) {
+		t.Error("after a minute without any it is still busy")
+	}
+	if n := run(600 * time.Microsecond); n != 0 {
+		t.Errorf("at 1,667 a second %d are told to gather", n)
+	}
+}
