@@ -161,6 +161,26 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 	}
 }
 
+// What comes for lanes that are stuck is parked piece by piece from a quarter of the memory on: they do not fill half of
+// it, to give it back at once.
+func TestStuckLanesTakeLittle(t *testing.T) {
+	lt := newLaneTest(t, 8192)
+	for i := range 200 {
+		lt.fill(fmt.Sprint("hung", i), firstWindow)
+	}
+	lt.now = lt.now.Add(2 * stuckAfter)
+	for i := range 200 {
+		lt.fill(fmt.Sprint("hung", i), 100)
+	}
+	jobs, _ := lt.held()
+	if shed, _ := lt.recheck(); len(shed) > 0 || jobs < 8192/4 || jobs > 8192/4+100+200*2*firstWindow {
+		t.Errorf("%d jobs are held, %d were shed", jobs, len(shed))
+	}
+	if n := lt.fill("healthy", laneQueue); n < laneQueue {
+		t.Errorf("a healthy lane had room for %d", n)
+	}
+}
+
 // However many destinations fail, at one request each, there is room for one that does not, or that was not
 // tried yet.
 func TestFailingLanesLeaveAQuarter(t *testing.T) {

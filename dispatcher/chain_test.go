@@ -274,12 +274,12 @@ func TestDeepTier(t *testing.T) {
 			}
 		}
 		cfg := testConfig()
-		cfg.MaxWaitingBytes = 11 * 512 << 10 // 512 KB for each of the eleven tiers
+		cfg.MaxWaitingBytes = 1 << 20 // half of it is for a tier that is alone
 		d, _ := w.start(cfg)
 		time.Sleep(10 * time.Second)
 		p := d.partition(stream.Partition{Topic: "retry.1m"})
 		p.mu.Lock()
-		held, bytes, paused := p.waiting.len(), p.waitingBytes, p.paused
+		held, bytes, paused := len(p.waiting), p.waitingBytes, p.paused
 		p.mu.Unlock()
 		if !paused || held > maxWaiting+maxPoll || bytes > 512<<10+maxPoll*2048 {
 			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)

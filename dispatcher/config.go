@@ -28,8 +28,8 @@ type Config struct {
 	// the bytes that they hold.
 	MaxInFlight      int
 	MaxInFlightBytes int
-	// MaxWaitingBytes bounds what is held of retry tiers until it is due. It is shared evenly by the
-	// partitions of the tiers; each holds at most what one poll adds to its share.
+	// MaxWaitingBytes bounds what is held of retry tiers until it is due. A partition of a tier holds as much as is
+	// still free, 64 KB at least, and what one poll adds to that.
 	MaxWaitingBytes int
 	// RetentionDays is how long a payload is kept; no chain lives longer.
 	RetentionDays int

@@ -88,9 +88,9 @@ import (
 const (
 	// maxPoll bounds what one poll adds to the memory of a partition that is about to rest.
 	maxPoll = 256
-	// maxFetch is how many bytes one fetch brings of a partition; what is left of it when the partition
-	// rests was fetched for nothing.
-	maxFetch = 1 << 20
+	// maxFetch is how many bytes one fetch brings, of one partition or of all. What is left of it when a
+	// partition rests was fetched for nothing, and an event that comes meanwhile waits until it is done with.
+	maxFetch = 256 << 10
 	// maxFetchWait bounds how late a partition that is resumed is fetched, and so how fast a deep tier
 	// flows: its share of the memory in this time. It costs an idle node ten small requests a second.
 	maxFetchWait = 100 * time.Millisecond
@@ -123,6 +123,7 @@ type Dispatcher struct {
 	metrics    *metrics
 	faults     *faults
 	lanes      *lanes
+	room       waitingRoom
 	finisher   *finisher
 	superseded superseded
 	client     *client
@@ -159,7 +160,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, pacer: deps.Pacer, keyring: deps.Keyring, ids: deps.IDs,
-		now: deps.Now, owned: deps.Owned, erased: deps.Erased, tiers: stream.Tiers(), faults: newFaults(),
+		now: deps.Now, owned: deps.Owned, erased: deps.Erased, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes}, faults: newFaults(),
 		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
@@ -204,7 +205,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := d.join(stream.GroupConfig{
 		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), Patient: tiers, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll,
-		MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
+		MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch, MaxBytes: maxFetch,
 		Assigned: func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
 		Revoked:  func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
 		Lost:     func(ids []stream.Partition) { d.lost(d.named(ids)) },
@@ -247,7 +248,7 @@ func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Mark) {
 	}
 	d.mu.Lock()
 	for id, mark := range marks {
-		p, err := newPartition(id, delays[id.Topic], d.group, d.wake, mark)
+		p, err := newPartition(id, delays[id.Topic], d.group, &d.room, d.wake, mark)
 		if err != nil {
 			d.log.LogAttrs(context.Background(), slog.LevelWarn, "ignore metadata of commit", slog.String("topic", id.Topic),
 				slog.Int("partition", int(id.Index)), slog.Any("error", err))
@@ -318,26 +319,19 @@ func (d *Dispatcher) drop(parts []*partition) {
 	d.changed()
 }
 
-// changed spreads the memory for waiting work over the tiers' partitions and tells who asked which
-// partitions of events are here.
+// changed tells who asked which partitions of events are here.
 func (d *Dispatcher) changed() {
-	var tiers []*partition
+	if d.owned == nil {
+		return
+	}
 	var events []int32
 	for _, p := range d.assignment() {
-		if p.delay > 0 {
-			tiers = append(tiers, p)
-		}
 		if p.id.Topic == stream.Events {
 			events = append(events, p.id.Index)
 		}
 	}
-	for _, p := range tiers {
-		p.setShare(d.cfg.MaxWaitingBytes / len(tiers))
-	}
-	if d.owned != nil {
-		slices.Sort(events)
-		d.owned(events)
-	}
+	slices.Sort(events)
+	d.owned(events)
 }
 
 func (d *Dispatcher) partition(id stream.Partition) *partition {

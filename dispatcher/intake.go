@@ -13,8 +13,9 @@ import (
 // recordOverhead is what a record holds in memory beside its bytes, roughly.
 const recordOverhead = 512
 
-// When a poll brings as many records as crowd or more, the next one waits for gather: a fetch costs the same for one
-// record as for a hundred, and at such rates everything waits for a core, not for the fetch.
+// When a poll brings as many events as crowd or more, the next one waits for gather: a fetch costs the same for one
+// record as for a hundred, and at such rates everything waits for a core, not for the fetch. Records of the tiers do
+// not count: their crowd is no reason for an event to wait.
 const (
 	crowd  = 8
 	gather = 2 * time.Millisecond
@@ -34,7 +35,9 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 		}
 		came := 0
 		err := d.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) {
-			came += len(records)
+			if p.Topic == stream.Events {
+				came += len(records)
+			}
 			d.read(p, records)
 		})
 		if ctx.Err() != nil {

@@ -29,7 +29,7 @@ func (p pauses) Resume(ids ...stream.Partition) {
 func testPartition(t testing.TB, topic string, delay time.Duration) (*partition, pauses) {
 	t.Helper()
 	group := pauses{}
-	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, func() {}, stream.Mark{Offset: 0})
+	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {}, stream.Mark{Offset: 0})
 	if err != nil {
 		t.Fatal(err)
 	}

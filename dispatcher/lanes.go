@@ -22,8 +22,8 @@ type HeldMarker interface {
 // Where it has the partition for itself there is nobody else, and the partition pauses as long as it moves.
 //
 // The memory is shared by a dynamic threshold: a lane may hold as much as is still free. However many
-// lanes are stuck, N of them leave one (N+1)th of the memory to the others, and when half of it is taken
-// they give back what they will not send soon.
+// lanes are stuck, N of them leave one (N+1)th of the memory to the others. When a quarter of it is taken they take no
+// more than they will send soon, and when half of it is taken they give back what is beyond that.
 type lanes struct {
 	maxJobs, maxBytes int
 	tiers             []stream.Tier
@@ -154,7 +154,7 @@ func (ls *lanes) room(l *lane, queued int, j *job, now time.Time) bool {
 		return true
 	}
 	most := l.share(j, laneQueue)
-	if ls.short && l.stuck(now) {
+	if ls.tight() && l.stuck(now) {
 		most = stuckQueue(l)
 	}
 	return queued < most && l.held < ls.maxJobs-ls.jobs && l.bytes+j.size <= ls.maxBytes-ls.bytes

@@ -1,7 +1,9 @@
 package dispatcher
 
 import (
+	"container/heap"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -16,9 +18,19 @@ const (
 	maxSpan = 1 << 24
 	// maxWaiting is how many records of a tier are held until they are due.
 	maxWaiting = 4096
-	// minWaitingBytes is the least share of a tier partition in Config.MaxWaitingBytes.
+	// minWaitingBytes may wait in a tier partition whatever the others hold.
 	minWaitingBytes = 64 << 10
 )
+
+// waitingRoom is the memory for work that waits in tiers, of all partitions of a node. Each may hold as much as is
+// still free: one that is alone has half of it, N of them leave one (N+1)th.
+type waitingRoom struct {
+	most int // bytes
+	held atomic.Int64
+}
+
+// share is how many bytes may wait in one partition.
+func (r *waitingRoom) share() int { return max(r.most-int(r.held.Load()), minWaitingBytes) }
 
 // pauser stops and continues the fetching of partitions; it is the consumer group.
 type pauser interface {
@@ -32,6 +44,7 @@ type partition struct {
 	id    stream.Partition
 	delay time.Duration // of a retry tier; 0 for events and commands
 	group pauser
+	room  *waitingRoom
 	wake  func() // tells the timer that it must look at this partition
 
 	last   string // destination of the newest job; guarded by lanes.mu
@@ -48,9 +61,8 @@ type partition struct {
 	paused  bool
 	stalls  int // lanes that are full with work of this partition and move
 
-	waiting      queue[*job] // of a tier, in order of arrival
-	waitingBytes int
-	share        int // of Config.MaxWaitingBytes
+	waiting      ripening // of a tier
+	waitingBytes int      // counted in room, too
 }
 
 // slot is one record and what is still to be done for it.
@@ -72,8 +84,8 @@ type job struct {
 	probe bool         // of a breaker that is half-open
 }
 
-func newPartition(id stream.Partition, delay time.Duration, group pauser, wake func(), mark stream.Mark) (*partition, error) {
-	p := &partition{id: id, delay: delay, group: group, wake: wake, drained: make(chan struct{}), share: minWaitingBytes}
+func newPartition(id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark) (*partition, error) {
+	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
 	holes, err := mark.Holes()
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err
@@ -144,7 +156,8 @@ func (p *partition) stop() {
 		return
 	}
 	p.stopped = true
-	p.waiting, p.waitingBytes = queue[*job]{}, 0
+	p.waiting = nil
+	p.hold(-p.waitingBytes)
 	if p.paused {
 		// The client remembers a pause beyond the assignment.
 		p.group.Resume(p.id)
@@ -170,10 +183,10 @@ func (p *partition) wait(j *job) {
 	if p.stopped {
 		return
 	}
-	p.waiting.push(j)
-	p.waitingBytes += j.size
+	heap.Push(&p.waiting, j)
+	p.hold(j.size)
 	p.settle()
-	if p.waiting.len() == 1 {
+	if p.waiting[0] == j {
 		p.wake()
 	}
 }
@@ -183,17 +196,14 @@ func (p *partition) wait(j *job) {
 func (p *partition) ripe(now time.Time, limit int) (jobs []*job, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.stalls == 0 {
-		j, ok := p.waiting.peek()
-		if !ok {
-			break
-		}
+	for p.stalls == 0 && len(p.waiting) > 0 {
+		j := p.waiting[0]
 		if j.ready.After(now) || len(jobs) == limit {
 			next = j.ready
 			break
 		}
-		p.waiting.pop()
-		p.waitingBytes -= j.size
+		heap.Pop(&p.waiting)
+		p.hold(-j.size)
 		jobs = append(jobs, j)
 	}
 	p.settle()
@@ -206,38 +216,37 @@ func (p *partition) stall(by int) {
 	defer p.mu.Unlock()
 	p.stalls += by
 	p.settle()
-	if p.stalls == 0 && p.waiting.len() > 0 {
+	if p.stalls == 0 && len(p.waiting) > 0 {
 		p.wake()
 	}
 }
 
-// setShare changes how many bytes may wait.
-func (p *partition) setShare(bytes int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.share = max(bytes, minWaitingBytes)
-	p.settle()
+// hold accounts for more bytes that wait, or fewer. p.mu is held.
+func (p *partition) hold(bytes int) {
+	p.waitingBytes += bytes
+	p.room.held.Add(int64(bytes))
 }
 
-// settle pauses or resumes the partition; the gap between the two limits keeps it from flapping.
+// settle pauses or resumes the partition; the gap between the two limits keeps it from flapping. It is an eighth of
+// them: what comes at once when the partition goes on is work for everyone's cores at once.
 // While it is paused the client throws away what it has fetched and fetches it again later, so
 // memory is bounded by what was handed over. p.mu is held.
 func (p *partition) settle() {
 	if p.stopped {
 		return
 	}
-	over := func(part, whole int) bool {
+	over := func(eighths int) bool {
 		return p.stalls > 0 ||
-			p.undone-p.waiting.len() >= maxUndone*part/whole ||
-			p.tracker.span() >= maxSpan*int64(part)/int64(whole) ||
-			p.waiting.len() >= maxWaiting*part/whole ||
-			p.waitingBytes >= p.share*part/whole
+			p.undone-len(p.waiting) >= maxUndone*eighths/8 ||
+			p.tracker.span() >= maxSpan*int64(eighths)/8 ||
+			len(p.waiting) >= maxWaiting*eighths/8 ||
+			p.waitingBytes >= p.room.share()*eighths/8
 	}
 	switch {
-	case !p.paused && over(1, 1):
+	case !p.paused && over(8):
 		p.paused = true
 		p.group.Pause(p.id)
-	case p.paused && !over(1, 2):
+	case p.paused && !over(7):
 		p.paused = false
 		p.group.Resume(p.id)
 	}
@@ -263,4 +272,32 @@ func (p *partition) putBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dirty = true
+}
+
+// ripening are jobs that wait in a tier, as a heap: what is ready first comes first, else what arrived first. In order
+// of arrival alone one that waits long would hold up those behind it, and all of them would come by in one burst: work
+// that is parked for 5 s gathers in such bursts more and more, and whoever else is delivered meanwhile waits for a core.
+type ripening []*job
+
+func (r ripening) Len() int { return len(r) }
+func (r ripening) Less(i, k int) bool {
+	if !r[i].ready.Equal(r[k].ready) {
+		return r[i].ready.Before(r[k].ready)
+	}
+	return r[i].slot.offset < r[k].slot.offset
+}
+func (r ripening) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
+
+// Push is called by heap.
+func (r *ripening) Push(x any) { *r = append(*r, x.(*job)) }
+
+// Pop is called by heap.
+func (r *ripening) Pop() any {
+	last := len(*r) - 1
+	j := (*r)[last]
+	(*r)[last] = nil
+	if *r = (*r)[:last]; last == 0 && cap(*r) > 1024 {
+		*r = nil // a burst does not stay in memory
+	}
+	return j
 }

@@ -1,13 +1,14 @@
 package dispatcher
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A partition rests when too much of it is undone, and goes on at half of it.
+// A partition rests when too much of it is undone, and goes on when an eighth of it is done.
 func TestPartitionPausesWhenTooMuchIsUndone(t *testing.T) {
 	p, group := testPartition(t, stream.Events, 0)
 	var slots []*slot
@@ -22,7 +23,7 @@ func TestPartitionPausesWhenTooMuchIsUndone(t *testing.T) {
 	}
 	for i, s := range slots {
 		s.done()
-		if paused := len(group) == 1; paused != (i+1 <= maxUndone/2) {
+		if paused := len(group) == 1; paused != (i+1 <= maxUndone/8) {
 			t.Fatalf("paused %v after %d were done", paused, i+1)
 		}
 	}
@@ -30,7 +31,6 @@ func TestPartitionPausesWhenTooMuchIsUndone(t *testing.T) {
 
 func TestTierPausesAtItsShare(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
-	p.setShare(100 << 10)
 	now := time.UnixMilli(1_800_000_000_000)
 	wait := func(o int64, size int) {
 		p.wait(&job{slot: p.add(o, 1), size: size, ready: now.Add(time.Duration(o) * time.Second)})
@@ -41,14 +41,15 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	if len(group) != 1 {
 		t.Fatal("not paused at its share of the bytes")
 	}
-	jobs, next := p.ripe(now.Add(4*time.Second), ripeBatch)
-	if len(jobs) != 5 || len(group) != 1 || !next.Equal(now.Add(5*time.Second)) {
+	wait(10, 4<<10) // while it is paused nothing comes; this is the rest of a poll
+	jobs, next := p.ripe(now, ripeBatch)
+	if len(jobs) != 1 || len(group) != 1 || !next.Equal(now.Add(time.Second)) {
 		t.Fatalf("%d ripe, next %v, paused %v", len(jobs), next, len(group) == 1)
 	}
-	if jobs, _ = p.ripe(now.Add(5*time.Second), ripeBatch); len(jobs) != 1 || len(group) != 0 {
+	if jobs, _ = p.ripe(now.Add(time.Second), ripeBatch); len(jobs) != 1 || len(group) != 0 {
 		t.Fatalf("%d ripe, paused %v", len(jobs), len(group) == 1)
 	}
-	for o := int64(10); o < 10+maxWaiting; o++ {
+	for o := int64(11); o < 11+maxWaiting; o++ {
 		wait(o, 1)
 	}
 	if len(group) != 1 {
@@ -57,6 +58,50 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	p.stop()
 	if len(group) != 0 {
 		t.Fatal("the client keeps a pause beyond the assignment")
+	}
+}
+
+// Tiers share the memory: what one holds the others may not, but for a little.
+func TestTiersShareTheirMemory(t *testing.T) {
+	p, group := testPartition(t, "retry.1h", time.Hour)
+	q, other := testPartition(t, "retry.5s", 5*time.Second)
+	q.room = p.room
+	wait := func(p *partition, o int64, size int) { p.wait(&job{slot: p.add(o, 1), size: size}) }
+	wait(q, 0, 99<<10)
+	wait(p, 0, 64<<10)
+	if len(other) != 0 || len(group) != 1 {
+		t.Fatalf("the first paused %v at half of the memory, the other %v at what is left", len(other) == 1, len(group) == 1)
+	}
+	q.stop()
+	if p.room.held.Load() != 64<<10 {
+		t.Fatalf("%d bytes are counted after one of them has ended", p.room.held.Load())
+	}
+	wait(p, 1, 1<<10)
+	if len(group) != 0 {
+		t.Fatal("still paused, and nobody else holds anything")
+	}
+}
+
+// What is ready first comes first, whatever came before it; what is ready at the same time comes in order.
+func TestRipeInOrderOfTime(t *testing.T) {
+	p, _ := testPartition(t, "retry.5s", 5*time.Second)
+	now := time.UnixMilli(1_800_000_000_000)
+	woken := 0
+	p.wake = func() { woken++ }
+	for o, ready := range []time.Duration{4, 2, 3, 2, 5, 1} {
+		p.wait(&job{slot: p.add(int64(o), 1), size: 1, ready: now.Add(ready * time.Second)})
+	}
+	if woken != 3 {
+		t.Errorf("the timer was told %d times of a new first one, 3 times there was one", woken)
+	}
+	jobs, next := p.ripe(now.Add(3*time.Second), 3)
+	jobs2, last := p.ripe(now.Add(3*time.Second), 3)
+	var order []int64
+	for _, j := range append(jobs, jobs2...) {
+		order = append(order, j.slot.offset)
+	}
+	if !slices.Equal(order, []int64{5, 1, 3, 2}) || !next.Equal(now.Add(3*time.Second)) || !last.Equal(now.Add(4*time.Second)) {
+		t.Errorf("offsets %v were ripe, the next ones at %v and %v", order, next.Sub(now), last.Sub(now))
 	}
 }
 

@@ -268,7 +268,7 @@ func (s *sim) memory(when string) {
 	}
 	for _, p := range s.d.assignment() {
 		p.mu.Lock()
-		if n := p.waiting.len(); n > maxWaiting+maxPoll || p.tracker.span() > maxSpan {
+		if n := len(p.waiting); n > maxWaiting+maxPoll || p.tracker.span() > maxSpan {
 			s.t.Errorf("%s: %d records of %s wait in memory, %d offsets are open", when, n, p.id.Topic, p.tracker.span())
 		}
 		p.mu.Unlock()

@@ -131,6 +131,10 @@ func (ls *lanes) recheck() (shed []*job, again bool) {
 // isShort reports whether so much memory is taken that lanes that are stuck must give theirs back.
 func (ls *lanes) isShort() bool { return ls.jobs > ls.maxJobs/2 || ls.bytes > ls.maxBytes/2 }
 
+// tight reports whether so much memory is taken that lanes that are stuck take no more than they will send soon. It
+// comes before isShort, so that their work is parked piece by piece as it comes, not by the thousand at once.
+func (ls *lanes) tight() bool { return ls.jobs > ls.maxJobs/4 || ls.bytes > ls.maxBytes/4 }
+
 // shed takes the newest jobs out of the lane until it holds what a stuck one may.
 func (ls *lanes) shed(l *lane, out []*job) []*job {
 	for _, q := range []*queue[*job]{&l.runs, &l.live} {

@@ -65,7 +65,7 @@ func (d *Dispatcher) depths() map[string]int64 {
 	for _, p := range d.assignment() {
 		if p.delay > 0 {
 			p.mu.Lock()
-			all[p.id.Topic] += int64(p.waiting.len()) + d.behind(p.id)
+			all[p.id.Topic] += int64(len(p.waiting)) + d.behind(p.id)
 			p.mu.Unlock()
 		}
 	}

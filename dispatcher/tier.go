@@ -30,10 +30,10 @@ func tierFor(tiers []stream.Tier, rest time.Duration) stream.Tier {
 // readyAt is when a record of a tier must be looked at: when it is due, if that is in reach of this
 // tier, else when its time in the tier is over and it hops to the next.
 //
-// Records are taken in order, so one behind waits for those before it, at most until its own time in
-// the tier is over: within the slack by which its tier was chosen. The append time may come from
-// another clock: it can shorten the wait to minHop after the record was first seen and never lengthen
-// it beyond the tier's delay.
+// Of those that a node holds, the one that is ready first comes first. One that is not read yet waits for those
+// before it, at most until its own time in the tier is over: within the slack by which its tier was chosen.
+// The append time may come from another clock: it can shorten the wait to minHop after the record was first
+// seen and never lengthen it beyond the tier's delay.
 func readyAt(due, appended, seen time.Time, delay time.Duration) time.Time {
 	over := appended.Add(delay)
 	if due.After(over) {

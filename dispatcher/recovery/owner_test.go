@@ -77,7 +77,8 @@ func (w *world) actIf(job string, state control.RecoveryState, change func(*cont
 	})
 }
 
-// Two nodes believe that they own a job. Pages are reserved once each, and what both submit is not much.
+// Two nodes believe that they own a job, all the time. Pages are reserved once each; what one has reserved the other may
+// submit, too, as a new owner does, but neither submits anything twice.
 func TestStaleOwner(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
@@ -87,8 +88,8 @@ func TestStaleOwner(t *testing.T) {
 		w.becomes(job, control.RecoveryAwaitingApproval, 2*time.Second)
 		w.act(job, goOn)
 		w.becomes(job, control.RecoveryCompleted, 20*time.Second)
-		if items, times := w.submitted(job); items != 450 || times > 450+200 {
-			t.Errorf("%d items were submitted %d times", items, times)
+		if items, times := w.submitted(job); items != 450 || w.mostly(job) > 2 {
+			t.Errorf("%d items were submitted %d times, one of them %d times", items, times, w.mostly(job))
 		}
 		for i := 1; i < len(w.reserved); i++ {
 			if n := w.reserved[i] - w.reserved[i-1]; n < 1 || n > 200 {

@@ -366,6 +366,16 @@ func (w *world) submitted(job string) (items, times int) {
 	return items, times
 }
 
+// mostly is how often the item of the job that was submitted most often was.
+func (w *world) mostly(job string) (times int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.items[w.jobs[job].Selection] {
+		times = max(times, len(x.works))
+	}
+	return times
+}
+
 // ready makes a job and waits until it is ready.
 func (w *world) ready(change ...func(*control.Recovery)) string {
 	w.Helper()
