@@ -25,6 +25,8 @@ const (
 // Producer appends a record and calls back once, when it is durable or cannot become so.
 type Producer interface {
 	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
+	// ProduceUnordered is Produce for a record that keeps no order with others that are still on their way.
+	ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
 }
 
 // Acceptor gives events their identity and puts them into the log. Both ways in use it: the ingest URL
@@ -50,10 +52,14 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpo
 // and what becomes of one says nothing of the others: it returns an error or nil for each, in their order.
 func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error {
 	errs := make([]error, len(es))
+	put := a.log.Produce // events that came together keep their order
+	if len(es) == 1 {
+		put = a.log.ProduceUnordered
+	}
 	answered := make(chan verdict, len(es)) // room for all: an answer that comes late must not wait for a reader
 	waiting := 0
 	for i, e := range es {
-		if errs[i] = a.produce(e, ep, func(err error) { answered <- verdict{i, err} }); errs[i] == nil {
+		if errs[i] = a.produce(put, e, ep, func(err error) { answered <- verdict{i, err} }); errs[i] == nil {
 			errs[i] = errUnanswered
 			waiting++
 		}
@@ -82,9 +88,12 @@ type verdict struct {
 // errUnanswered stands for the log's answer while it is waited for.
 var errUnanswered = errors.New("log has not answered")
 
+// putFunc is one of the methods of Producer.
+type putFunc func(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
+
 // produce gives an event to the producer; done hears the log's answer once, also when nobody waits for it any more.
 // An error means that it was not even tried.
-func (a *Acceptor) produce(e *event.Event, ep *control.Endpoint, done func(error)) error {
+func (a *Acceptor) produce(put putFunc, e *event.Event, ep *control.Endpoint, done func(error)) error {
 	if a.refuse != nil {
 		if err := a.refuse(); err != nil {
 			return a.refused(err)
@@ -103,7 +112,7 @@ func (a *Acceptor) produce(e *event.Event, ep *control.Endpoint, done func(error
 	if err != nil {
 		return a.refused(err)
 	}
-	a.log.Produce(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
+	put(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
 		a.answered(c, e, err)
 		done(err)
 	})

@@ -62,3 +62,42 @@ func TestAcceptAll(t *testing.T) {
 		t.Errorf("%v unknown outcomes are counted", got)
 	}
 }
+
+// twoWays counts which of the two ways events go into the log.
+type twoWays struct {
+	Producer
+	ordered, unordered int
+}
+
+func (w *twoWays) Produce(topic string, p int32, r *record, done func(*record, error)) {
+	w.ordered++
+	w.Producer.Produce(topic, p, r, done)
+}
+
+func (w *twoWays) ProduceUnordered(topic string, p int32, r *record, done func(*record, error)) {
+	w.unordered++
+	w.Producer.ProduceUnordered(topic, p, r, done)
+}
+
+// Events of one batch ask the log to keep their order; one that comes alone has none to keep.
+func TestOrderIsAskedForBatches(t *testing.T) {
+	ways := &twoWays{}
+	w := newWorld(t, options{produce: func(next Producer) Producer {
+		ways.Producer = next
+		return ways
+	}})
+	some := func(n int) (events []*event.Event) {
+		for range n {
+			events = append(events, &event.Event{Source: event.SourceAPI, Verdict: event.VerdictUnverified, Body: []byte("{}")})
+		}
+		return events
+	}
+	acceptor := w.ingest.Acceptor()
+	if err := acceptor.Accept(t.Context(), some(1)[0], w.endpoints[token]); err != nil || ways.unordered != 1 || ways.ordered != 0 {
+		t.Errorf("a single event: %v, %d in order, %d without", err, ways.ordered, ways.unordered)
+	}
+	acceptor.AcceptAll(t.Context(), some(3), w.endpoints[token])
+	if ways.unordered != 1 || ways.ordered != 3 {
+		t.Errorf("a batch of three: %d in order, %d without", ways.ordered, ways.unordered-1)
+	}
+}

@@ -28,6 +28,10 @@ func (l *memoryLog) Produce(_ string, _ int32, r *record, done func(*record, err
 	done(r, err)
 }
 
+func (l *memoryLog) ProduceUnordered(topic string, partition int32, r *record, done func(*record, error)) {
+	l.Produce(topic, partition, r, done)
+}
+
 // take returns what was produced since the last call.
 func (l *memoryLog) take() []*event.Event {
 	l.mu.Lock()

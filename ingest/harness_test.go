@@ -347,6 +347,10 @@ func (f producerFunc) Produce(topic string, partition int32, r *record, done fun
 	f(topic, partition, r, done)
 }
 
+func (f producerFunc) ProduceUnordered(topic string, partition int32, r *record, done func(*record, error)) {
+	f(topic, partition, r, done)
+}
+
 // lockedBuffer takes log lines from many goroutines.
 type lockedBuffer struct {
 	mu  sync.Mutex // guards buf
