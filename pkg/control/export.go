@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -73,23 +74,36 @@ func (c *Control) Export(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
-	head, err := json.Marshal(ExportHead{
+	head := ExportHead{
 		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version, Account: c.Account().ID,
 		Sequence: s.seq, Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
+	}
+	return WriteExport(to, head, func(yield func(string, json.RawMessage) bool) {
+		for _, e := range all {
+			if !yield(e.kind.String(), c.codec.unpack(e)) {
+				return
+			}
+		}
 	})
+}
+
+// WriteExport writes a document of as many entities, by kind and value, as its head speaks of: what [ReadExport] reads.
+func WriteExport(to io.Writer, head ExportHead, entities iter.Seq2[string, json.RawMessage]) error {
+	sum := sha256.New()
+	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
+	first, err := json.Marshal(head)
 	if err != nil {
 		return fmt.Errorf("encode the head of the export: %w", err)
 	}
-	fmt.Fprintf(w, "%s,\"entities\":[\n", bytes.TrimSuffix(head, []byte("}")))
-	for i, e := range all {
-		line, err := json.Marshal(exportedEntity{e.kind.String(), c.codec.unpack(e)})
+	fmt.Fprintf(w, "%s,\"entities\":[\n", bytes.TrimSuffix(first, []byte("}")))
+	n := 0
+	for kind, value := range entities {
+		line, err := json.Marshal(exportedEntity{kind, value})
 		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", e.kind, e.id, err)
+			return fmt.Errorf("encode a %s: %w", kind, err)
 		}
 		w.Write(line) // its error is that of Flush
-		if i < len(all)-1 {
+		if n++; n < head.Entities {
 			w.WriteByte(',')
 		}
 		w.WriteByte('\n')
