@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -148,15 +149,20 @@ func (n *node) startLimiter() error {
 }
 
 // awaitLog returns the number of partitions. A broker that is started at the same time as this node, or again,
-// is waited for until ctx ends; anything else that is wrong with the log is an error at once.
+// is waited for until ctx ends; anything else that is wrong with the log is an error at once. A broker that hangs up
+// is ending, or wants TLS or a password: it gets some time.
 func (n *node) awaitLog(ctx context.Context) (int32, error) {
-	const pause = 500 * time.Millisecond
+	const (
+		pause  = 500 * time.Millisecond
+		ending = 10 * time.Second
+	)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
+	began := time.Now()
 	for told := false; ; told = true {
 		partitions, err := n.checkTopics(ctx)
 		var away *net.OpError
-		if !errors.As(err, &away) {
+		if !errors.As(err, &away) && (!errors.Is(err, io.EOF) || time.Since(began) > ending) {
 			return partitions, err
 		}
 		if !told {
@@ -214,7 +220,7 @@ func (n *node) startStore() error {
 		deps.Writer = n.writer
 	}
 	n.reader, err = store.NewReader(store.ReaderConfig{
-		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays, SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads,
+		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays, SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
 	}, deps)
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ type Settings struct {
 	ClickHouseCluster string   `flag:"clickhouse-cluster" help:"name of the ClickHouse cluster that the shards are: relay migrate makes replicated tables on all its servers"`
 	SearchURL         string   `flag:"search-url" secret:"yes" help:"ClickHouse for searches, as many addresses as clickhouse-url: the same databases as another user, whose quotas keep searches from the writer; default clickhouse-url"`
 	SearchThreads     int      `flag:"search-threads" default:"0" help:"processors of a ClickHouse server that one search may take, two searches running for an account; 0 = half of this machine's"`
+	SearchIndex       bool     `flag:"search-index" default:"false" help:"keep a text index, so that a search for what is rare reads less; it makes storing events dearer. Added and removed by relay migrate, and by dev when it starts; serve uses what is there"`
 	MasterKeys        string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
 	BootstrapKey      string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
 	BootstrapReadKey  string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`

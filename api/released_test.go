@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -22,9 +23,12 @@ const released = "released/openapi.yaml"
 
 // oasdiffPath builds the tool that knows what of an OpenAPI document breaks a client.
 var oasdiffPath = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "tool", "-n", "-modfile=../deploy/openapi/go.mod", "oasdiff").CombinedOutput()
+	cmd := exec.Command("go", "tool", "-n", "-modfile=../deploy/openapi/go.mod", "oasdiff")
+	var told bytes.Buffer
+	cmd.Stderr = &told // of what is downloaded first, among other things
+	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+		return "", fmt.Errorf("%w: %s", err, told.Bytes())
 	}
 	return strings.TrimSpace(string(out)), nil
 })

@@ -52,6 +52,9 @@ func (q *query) search() *event.Search {
 			if !httpguts.ValidHeaderFieldName(of) {
 				q.fail(name, "must name a header, as in header[x-request-id]")
 			}
+			if slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+				q.fail(name, "has a value that no header can have: it holds a control character")
+			}
 			s.Header = append(s.Header, event.HeaderMatch{Name: of, Values: values})
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,69 @@ func TestSearchFilters(t *testing.T) {
 	if text := get("statu", "x").wantError(400, "invalid_request", "statu").text("error.message"); !strings.Contains(text, "did you mean status?") {
 		t.Errorf("%s", text)
 	}
+}
+
+// What nobody sends by mistake is refused with the name of the parameter, or looked for letter by letter.
+func TestSearchHostileInput(t *testing.T) {
+	c := newClient(t)
+	f := func(name, value, param string) {
+		t.Helper()
+		target := "/v1/events?" + url.Values{name: {value}}.Encode()
+		if name != "q" && !strings.Contains(name, "[") {
+			target += "&q=x"
+		}
+		if param != "" {
+			c.do("GET", target, nil).wantError(400, "invalid_request", param)
+			return
+		}
+		c.do("GET", target, nil).want(200)
+		s := c.fake.queries[len(c.fake.queries)-1].Search
+		values := []string{s.Text}
+		for _, m := range s.Body {
+			values = append(values, m.Values...)
+		}
+		for _, m := range s.Header {
+			values = append(values, m.Values...)
+		}
+		if !slices.Contains(values, value) {
+			t.Errorf("%s=%q looks for %q", name, value, values)
+		}
+	}
+	for _, letters := range []string{
+		"\x00", "a\x00b", "\x01\x1f\x7f", "\r\n\t", "\u202e\ufeff", "' OR 1=1 --", `\'; DROP TABLE events; --`, "{p1:String}", "%_\\", "?", "$1", "(a+)+$", strings.Repeat("\x00", 200),
+	} {
+		f("q", letters, "")
+		f("body[a]", letters, "")
+		if strings.ContainsAny(letters, "\x00\x01\r") {
+			f("header[a]", letters, "header[a]")
+		} else {
+			f("header[a]", letters, "")
+		}
+	}
+	f("q", "\xff", "q")
+	f("q", "a\xc3", "q")
+	f("q", strings.Repeat("\x00", 201), "q")
+	f("q", strings.Repeat("x", 1<<15), "q")
+	f("body[a]", "\xff", "") // a body may hold it, though it is no text
+	f("body[a]", strings.Repeat("\x00", 257), "body[a]")
+	f("body["+strings.Repeat("a.", 40)+"a]", "1", "body["+strings.Repeat("a.", 40)+"a]")
+	f("body["+strings.Repeat("a", 257)+"]", "1", "body["+strings.Repeat("a", 257)+"]")
+	for _, name := range []string{"\x00", "a\nb", "a:b", "ü", "a b", `"`, ""} {
+		f("header["+name+"]", "1", "header["+name+"]")
+	}
+	for _, hostile := range []string{"\x00", "\xff", "' OR 1=1 --", "0", "-1", "99999999999999999999", "2026-01-01T00:00:00Z\x00"} {
+		f("since", hostile, "since")
+		f("until", hostile, "until")
+		f("cursor", hostile, "cursor")
+		f("status", hostile, "status")
+		f("source", hostile, "source")
+		f("processing", hostile, "processing")
+		if strings.Trim(hostile, "123456789") != "" { // any number from 1 on will do
+			f("limit", hostile, "limit")
+		}
+	}
+	f("since", "0001-01-01T00:00:00Z", "since")
+	f("from", "1970-01-01T00:00:00Z", "from")
 }
 
 func TestSearchPages(t *testing.T) {

@@ -46,19 +46,18 @@ func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
 	return err
 }
 
-// attempts reads up to limit attempts, newest first, and whether there are more. An attempt's number is
-// its position among those of its event and destination.
+// attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are equal,
+// so that FINAL is not needed: it would read the bodies of all that lies around them.
 func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
 	q := new(query).add(`SELECT endpoint, dest, att, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
 		retry_after_s, remote_ip, url, method, req_headers, resp_headers, `)
 	q.add("substring(resp_body, 1, ", body).add("), resp_truncated OR length(resp_body) > ", body)
-	q.add(", number FROM (SELECT *, row_number() OVER (PARTITION BY dest ORDER BY att) AS number FROM attempts FINAL")
-	r.one(q, account, d).add(")")
+	r.one(q.add(" FROM attempts"), account, d)
 	if !before.IsZero() {
-		q.add(" WHERE att < ", before)
+		q.add(" AND att < ", before)
 	}
 	erased := r.erased(d)
-	err = r.each(ctx, q.add(" ORDER BY att DESC LIMIT ", limit+1), func(rows driver.Rows) error {
+	err = r.each(ctx, q.add(" ORDER BY att DESC LIMIT 1 BY dest, att LIMIT ", limit+1), func(rows driver.Rows) error {
 		a, err := scanAttempt(rows)
 		if erased {
 			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
@@ -66,10 +65,30 @@ func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, 
 		list = append(list, a)
 		return err
 	})
-	if len(list) > limit {
-		return list[:limit], true, err
+	if err != nil || len(list) == 0 {
+		return nil, false, err
 	}
-	return list, false, err
+	if more = len(list) > limit; more {
+		list = list[:limit]
+	}
+	return list, more, r.number(ctx, account, d, list, more)
+}
+
+// number gives the attempts of a page, newest first, their positions among those of the event and their destination.
+// When there are older ones these are counted.
+func (r *Reader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (err error) {
+	counts := make(map[string]attemptCount)
+	if older {
+		if counts, err = r.attemptCounts(ctx, account, d, page[len(page)-1].ID); err != nil {
+			return err
+		}
+	}
+	for i := len(page) - 1; i >= 0; i-- {
+		c := counts[page[i].Destination]
+		c.n++
+		counts[page[i].Destination], page[i].Number = c, c.n
+	}
+	return nil
 }
 
 func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
@@ -79,18 +98,17 @@ func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
 		ok, truncated                              uint8
 		code                                       uint16
 		duration, ttfb, retryAfter                 uint32
-		number                                     uint64
 		ip                                         [16]byte
 		at, next                                   time.Time
 	)
 	err := rows.Scan(&a.Endpoint, &a.Destination, (*[16]byte)(&a.ID), &at, &trigger, &a.Run, &ok, &code, &errorCode, &a.ErrorMessage, &duration, &ttfb, &next,
-		&retryAfter, &ip, &a.URL, &a.Method, &reqHeaders, &respHeader, &a.ResponseBody, &truncated, &number)
+		&retryAfter, &ip, &a.URL, &a.Method, &reqHeaders, &respHeader, &a.ResponseBody, &truncated)
 	if err != nil {
 		return a, fmt.Errorf("scan attempt: %w", err)
 	}
 	a.StartedAt, a.NextAt = instant(at), instant(next)
 	a.Trigger, a.ErrorCode = event.Trigger(trigger), event.ErrorCode(errorCode)
-	a.OK, a.Truncated, a.Code, a.Number = ok != 0, truncated != 0, int(code), int(number)
+	a.OK, a.Truncated, a.Code = ok != 0, truncated != 0, int(code)
 	a.Duration, a.TTFB = time.Duration(duration)*time.Millisecond, time.Duration(ttfb)*time.Millisecond
 	a.RetryAfter = time.Duration(retryAfter) * time.Second
 	a.RemoteIP = address(ip)

@@ -30,6 +30,8 @@ func NewBulk(url string) (*Bulk, error) {
 	conns, err := openShards(url, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = 4, 4 // one per table
 		o.Settings["async_insert"] = 0
+		// What is said twice about a delivery is left to the merges, which look at every row anyway.
+		o.Settings["optimize_on_insert"] = 0
 		o.ReadTimeout = settleTimeout
 	})
 	if err != nil {
@@ -120,7 +122,7 @@ func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
 
 // Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
 func (b *Bulk) Merge(ctx context.Context) error {
-	for _, table := range append(retained(), "usage_minute", "requests_hour", "usage_hour", "run_deliveries") {
+	for _, table := range append(retained(), "usage_minute", "requests_hour", "requests_day", "usage_hour", "usage_day", "run_deliveries") {
 		limited, cancel := context.WithTimeout(ctx, settleTimeout)
 		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
 		cancel()

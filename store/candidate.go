@@ -20,7 +20,7 @@ type candidate struct {
 	deliveries  []event.Delivery
 	summary     event.Summary // set by judge
 	received    bool          // its state of processing has been judged too
-	refused     bool          // a search has not judged its body: ClickHouse does not read it
+	unsure      bool          // the statement has not told all: a search, that the body matches; the list of an endpoint, the rest of the event
 }
 
 // any reports whether a delivery of the candidate fulfils a condition.
@@ -38,7 +38,7 @@ func (r *Reader) candidates(ctx context.Context, account string, q *query, limit
 	cands, err = newest(ctx, r, q, limit, func(c *candidate) id.ID { return c.ID }, func(rows driver.Rows) (c candidate, err error) {
 		var source, verdict, reason string
 		var duplicate id.ID
-		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.refused)
+		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.unsure)
 		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
 		c.DuplicateOf = eventText(duplicate)
 		return c, err
@@ -169,9 +169,9 @@ func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID,
 }
 
 func (r *Reader) findReceipts(ctx context.Context, account string, ids []id.ID, into map[id.ID]event.Processing) error {
-	q := new(query).add("SELECT id, state FROM receipts FINAL WHERE account = ", account)
+	q := new(query).add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
 	boundIDs(q, ids)
-	return r.each(ctx, q, func(rows driver.Rows) error {
+	return r.each(ctx, q.add(" GROUP BY id"), func(rows driver.Rows) error {
 		var d id.ID
 		var state string
 		err := rows.Scan((*[16]byte)(&d), &state)

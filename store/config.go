@@ -96,6 +96,8 @@ type ReaderConfig struct {
 	SearchBudget time.Duration
 	// SearchThreads is how many processors of a ClickHouse server one search may take; 0 = half of this machine's.
 	SearchThreads int
+	// SearchIndex is whether searches ask the text index. It need not be there.
+	SearchIndex bool
 	// SearchURL is URL for searches: another user of the same databases, whose quotas keep them from the writer. Empty = URL.
 	SearchURL string
 	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.

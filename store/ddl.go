@@ -115,13 +115,36 @@ func (d dialect) own() []string {
 	return statements
 }
 
-// retention renders the change of a table's TTL.
+// retention renders the change of a table's TTL. Rows of a day end together, when the last of them may go: parts go by
+// their newest row, and by the rows' own moments half of a day's parts would be gone when a retention is made longer.
 func (d dialect) retention(table string) string {
 	on := ""
 	if d.cluster != "" {
 		on = " ON CLUSTER '" + d.cluster + "'"
 	}
-	return d.fill("ALTER TABLE {db}." + table + on + " MODIFY TTL toDateTime(ts) + INTERVAL {days} DAY DELETE SETTINGS materialize_ttl_after_modify = 0")
+	return d.fill("ALTER TABLE {db}." + table + on + " MODIFY TTL toStartOfDay(toDateTime(ts)) + INTERVAL " + strconv.Itoa(d.days+1) +
+		" DAY DELETE SETTINGS materialize_ttl_after_modify = 0")
+}
+
+// ttlOfRows is how ClickHouse tells the TTL of a table: by the day, as retention renders it, or by the moment, as the
+// files create it.
+var ttlOfRows = regexp.MustCompile(`TTL (toStartOfDay\()?toDateTime\(ts\)\)? \+ toIntervalDay\((\d+)\)`)
+
+// keptDays reads from a table's definition for how many days it keeps rows, and whether they go by whole days; 0: none
+// is told.
+func keptDays(engine string) (days int, whole bool) {
+	found := ttlOfRows.FindStringSubmatch(engine)
+	if found == nil {
+		return 0, false
+	}
+	days, err := strconv.Atoi(found[2])
+	if whole = found[1] != ""; whole {
+		days--
+	}
+	if err != nil {
+		return 0, false
+	}
+	return days, whole
 }
 
 // uncommented leaves out lines that are comments as a whole.

@@ -132,8 +132,10 @@ func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.De
 		}
 		detail.Attempts, detail.AttemptsTruncated, err = r.attempts(gctx, account, d, id.ID{}, detailAttempts, detailBody)
 		slices.Reverse(detail.Attempts)
-		if err == nil && len(detail.Attempts) > 0 {
-			counts, err = r.attemptCounts(gctx, account, d)
+		if err == nil && detail.AttemptsTruncated {
+			counts, err = r.attemptCounts(gctx, account, d, id.ID{})
+		} else {
+			counts = tally(detail.Attempts)
 		}
 		return err
 	})
@@ -243,9 +245,27 @@ type attemptCount struct {
 	last time.Time
 }
 
-func (r *Reader) attemptCounts(ctx context.Context, account string, d id.ID) (map[string]attemptCount, error) {
+// tally is attemptCounts of attempts that are all there.
+func tally(all []event.AttemptRow) map[string]attemptCount {
+	counts := make(map[string]attemptCount)
+	for _, a := range all {
+		c := counts[a.Destination]
+		c.n++
+		if a.StartedAt.After(c.last) {
+			c.last = a.StartedAt
+		}
+		counts[a.Destination] = c
+	}
+	return counts
+}
+
+// attemptCounts counts the attempts below one; the zero id counts all.
+func (r *Reader) attemptCounts(ctx context.Context, account string, d, below id.ID) (map[string]attemptCount, error) {
 	counts := make(map[string]attemptCount)
 	q := r.one(new(query).add("SELECT dest, uniqExact(att), max(at) FROM attempts"), account, d)
+	if !below.IsZero() {
+		q.add(" AND att < ", below)
+	}
 	err := r.each(ctx, q.add(" GROUP BY dest"), func(rows driver.Rows) error {
 		var dest string
 		var n uint64

@@ -127,26 +127,14 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 
 // Run looks every EraserConfig.Every until ctx ends.
 func (e *Eraser) Run(ctx context.Context) error {
-	tick := time.NewTicker(e.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if !e.deps.Owner() {
-			e.waiting.Set(0)
-			continue
-		}
-		if err := e.look(ctx); err != nil && ctx.Err() == nil {
-			e.failures.Inc()
-			e.deps.Log.LogAttrs(ctx, slog.LevelWarn, "take erased payloads out of the store", slog.Any("error", err))
-		}
-	}
+	return chore{
+		name: "take erased payloads out of the store", every: e.cfg.Every, owner: e.deps.Owner, look: e.look,
+		idle: func() { e.waiting.Set(0) }, failures: e.failures, log: e.deps.Log,
+	}.run(ctx)
 }
 
-// look takes out what it finds, and notes what was not there for long enough.
+// look takes out what it finds, and notes what was not there for long enough. Where a shard is away the others' payloads
+// go all the same.
 func (e *Eraser) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -155,51 +143,68 @@ func (e *Eraser) look(ctx context.Context) error {
 	if len(erased) == 0 {
 		return nil
 	}
-	// What was acknowledged before now is in the store before it is asked whether it holds a payload.
-	if err := e.deps.Store.CaughtUp(ctx); err != nil {
-		return err
-	}
+	// What was acknowledged before now is in the store before it counts that it holds no payload.
+	behind := e.deps.Store.CaughtUp(ctx)
 	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	for ids := range slices.Chunk(newestFirst, eraseBatch) {
-		found, err := e.deps.Store.erasePayloads(ctx, account, ids)
-		if err != nil {
-			return err
-		}
-		for _, d := range ids {
-			if found[d] || e.deps.Now().Sub(erased[d]) < e.cfg.Settle {
-				continue
-			}
-			if err := e.deps.Erasures.Finish(ctx, d); err != nil {
+	return errors.Join(behind, e.deps.Store.apart(func(shard int) error {
+		here := slices.DeleteFunc(slices.Clone(newestFirst), func(d id.ID) bool { return shardOf(d, len(e.deps.Store.conns)) != shard })
+		for ids := range slices.Chunk(here, eraseBatch) {
+			found, err := e.deps.Store.erasePayloads(ctx, shard, account, ids)
+			if err != nil {
 				return err
 			}
+			if behind != nil {
+				continue
+			}
+			if err := e.finish(ctx, ids, found, erased); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// finish notes of which events the payload has gone for good.
+func (e *Eraser) finish(ctx context.Context, ids []id.ID, found map[id.ID]bool, erased map[id.ID]time.Time) error {
+	for _, d := range ids {
+		if found[d] || e.deps.Now().Sub(erased[d]) < e.cfg.Settle {
+			continue
+		}
+		if err := e.deps.Erasures.Finish(ctx, d); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // payloadTable says which columns of a table hold payloads.
-type payloadTable struct{ find, erase sql }
+type payloadTable struct {
+	name        string
+	find, erase sql
+}
 
 var payloadTables = []payloadTable{
 	{
+		"events",
 		"SELECT DISTINCT id FROM events WHERE (body != '' OR headers != '' OR query != '') AND account = ",
 		"ALTER TABLE events UPDATE body = '', headers = '', query = '' WHERE account = ",
 	},
 	{
+		"attempts",
 		"SELECT DISTINCT id FROM attempts WHERE (req_headers != '' OR resp_headers != '' OR resp_body != '') AND account = ",
 		"ALTER TABLE attempts UPDATE req_headers = '', resp_headers = '', resp_body = '' WHERE account = ",
 	},
 }
 
-// erasePayloads empties what the rows hold of the payloads of events, given newest first, and returns those of which they held some. The
-// parts that hold them are written anew, and the old ones leave the disk some minutes later.
-func (r *Reader) erasePayloads(ctx context.Context, account string, ids []id.ID) (found map[id.ID]bool, err error) {
+// erasePayloads empties what the rows of a shard hold of the payloads of events, given newest first, and returns those
+// of which they held some. The parts that hold them are written anew, and the old ones leave the disk some minutes later.
+func (r *Reader) erasePayloads(ctx context.Context, shard int, account string, ids []id.ID) (found map[id.ID]bool, err error) {
 	found = make(map[id.ID]bool)
 	for _, t := range payloadTables {
 		var held []id.ID
 		q := new(query).add(t.find, account)
 		boundIDs(q, ids)
-		err := r.each(ctx, q, func(rows driver.Rows) error {
+		err := r.eachOn(ctx, shard, q, func(rows driver.Rows) error {
 			var d id.ID
 			err := rows.Scan((*[16]byte)(&d))
 			held, found[d] = append(held, d), true
@@ -211,19 +216,24 @@ func (r *Reader) erasePayloads(ctx context.Context, account string, ids []id.ID)
 		if len(held) == 0 {
 			continue
 		}
+		if busy, err := r.rewriting(ctx, shard, t.name); err != nil || busy {
+			return found, err
+		}
 		slices.SortFunc(held, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 		q = new(query).add(t.erase, account)
 		boundIDs(q, held)
 		q.add(" SETTINGS mutations_sync = 2")
-		err = r.parallel(ctx, r.shards(q), func(ctx context.Context, shard int) error {
-			if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
-				return readError(ctx, fmt.Errorf("empty payloads: %w", err))
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
+			return nil, readError(ctx, fmt.Errorf("empty payloads: %w", err))
 		}
 	}
 	return found, nil
+}
+
+// rewriting reports whether an erasure from a table is still under way. One that was asked for goes on when nobody
+// waits for it any more; while ClickHouse does not get to it, merges may be stopped, asking again would add another.
+func (r *Reader) rewriting(ctx context.Context, shard int, table string) (busy bool, err error) {
+	q := new(query).add("SELECT count() > 0 FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND command LIKE '%UPDATE %' AND table = ", table)
+	err = r.eachOn(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&busy) })
+	return busy, err
 }

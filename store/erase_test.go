@@ -117,14 +117,22 @@ func (b *bench) rowsWithPlanted() (n uint64) {
 
 // An erased payload is shown by no read from the moment it is erased, leaves the rows, and does not come back when a
 // writer that crashed writes all of them again from the log.
-func TestErasedPayload(t *testing.T) {
-	b := newBench(t)
+func TestErasedPayload(t *testing.T) { erasedPayload(t, newBench(t)) }
+
+// The text index is built anew with the rows, and finds what is left.
+func TestErasedPayloadOfTheTextIndex(t *testing.T) { erasedPayload(t, newIndexed(t)) }
+
+func erasedPayload(t *testing.T, b *bench) {
 	gone := newErasures()
 	b.erased = gone.erased
 	w, stop := b.writer(store.WriterConfig{})
 	r := b.reader(w)
 	e, o := b.secretive()
 	kept, _ := b.secretive()
+	var err error
+	if kept.ID, err = b.ids.New(2); err != nil { // on the other shard, where there are two
+		t.Fatal(err)
+	}
 	b.accept(e, kept)
 	b.record(o)
 	search := func(text string) (ids []id.ID) {
@@ -241,5 +249,35 @@ func TestEraserLooksAgain(t *testing.T) {
 	b.accept(e) // nobody stores it
 	if err := behind.CaughtUp(t.Context()); !errors.Is(err, event.ErrUnavailable) {
 		t.Fatalf("a store that is behind: %v", err)
+	}
+}
+
+// A recovery job does not select what was erased, however much of it there is.
+func TestErasedIsNotRecovered(t *testing.T) {
+	b := newBench(t)
+	gone := newErasures()
+	b.erased = gone.erased
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.smallPages(w)
+	var want []id.ID
+	for i := range 20 {
+		e := b.event(1)
+		b.accept(e)
+		b.record(b.outcome(e, "dst_a", event.Failed))
+		if i < 4 || i%2 == 0 {
+			gone.erase(e.ID)
+		} else {
+			want = append(want, e.ID)
+		}
+	}
+	job, sel := b.selected(r, b.selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	var got []id.ID
+	for i, x := range slices.Backward(b.itemsOf(r, job, sel.Total, 4)) {
+		if got = append(got, x.Event); x.Seq != sel.Total-1-i || x.State != event.Pending {
+			t.Errorf("item %d is %+v", i, x)
+		}
+	}
+	if !slices.Equal(got, want) || sel.Sendable != len(want) {
+		t.Errorf("selected %d of %v, want %v", sel.Sendable, got, want)
 	}
 }

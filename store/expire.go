@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -35,6 +36,8 @@ type Expirer struct {
 	cfg     ExpirerConfig
 	deps    ExpirerDeps
 	dropped *prometheus.CounterVec // by table
+
+	failures prometheus.Counter
 }
 
 // NewExpirer prepares; it connects to nothing.
@@ -42,10 +45,17 @@ func NewExpirer(cfg ExpirerConfig, deps ExpirerDeps) (*Expirer, error) {
 	if cfg.Every <= 0 || deps.Log == nil || deps.Store == nil || deps.Owner == nil || deps.Metrics == nil {
 		return nil, errors.New("expirer: Every and all dependencies are needed")
 	}
-	e := &Expirer{cfg: cfg, deps: deps, dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "relay_store_dropped_partitions_total", Help: "Days, or months, that were dropped because the retention of all in them has ended, by table."}, []string{"table"})}
-	if err := deps.Metrics.Register(e.dropped); err != nil {
-		return nil, fmt.Errorf("register metrics of the expirer: %w", err)
+	e := &Expirer{
+		cfg: cfg, deps: deps,
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_store_dropped_partitions_total", Help: "Days, or months, that were dropped because the retention of all in them has ended, by table."}, []string{"table"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_store_expire_failures_total", Help: "Looks for days whose retention has ended that ended in an error; they are repeated."}),
+	}
+	for _, c := range []prometheus.Collector{e.dropped, e.failures} {
+		if err := deps.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of the expirer: %w", err)
+		}
 	}
 	for _, table := range retained() {
 		e.dropped.WithLabelValues(table) // shown from the start
@@ -53,62 +63,55 @@ func NewExpirer(cfg ExpirerConfig, deps ExpirerDeps) (*Expirer, error) {
 	return e, nil
 }
 
-// Run looks every ExpirerConfig.Every until ctx ends. What fails is tried again at the next look.
+// Run looks every ExpirerConfig.Every until ctx ends.
 func (e *Expirer) Run(ctx context.Context) error {
-	tick := time.NewTicker(e.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if !e.deps.Owner() {
-			continue
-		}
-		if err := e.look(ctx); err != nil && ctx.Err() == nil {
-			e.deps.Log.LogAttrs(ctx, slog.LevelWarn, "drop what the retention has ended for", slog.Any("error", err))
-		}
-	}
+	return chore{
+		name: "drop what the retention has ended for", every: e.cfg.Every, owner: e.deps.Owner, look: e.look,
+		failures: e.failures, log: e.deps.Log,
+	}.run(ctx)
 }
 
-// look drops once, on every shard.
+// look drops once, on every shard that can be reached.
 func (e *Expirer) look(ctx context.Context) error {
 	r := e.deps.Store
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	return r.parallel(ctx, r.shards(new(query)), func(ctx context.Context, shard int) error {
+	return r.apart(func(shard int) error {
+		if err := r.verify(ctx, shard); err != nil {
+			return readError(ctx, err)
+		}
 		for _, table := range retained() {
-			n, err := r.dropExpired(ctx, shard, table)
+			n, err := dropEnded(ctx, r.conns[shard], "", table, r.oldest())
 			e.dropped.WithLabelValues(table).Add(float64(n))
 			if err != nil {
-				return fmt.Errorf("drop from %s: %w", table, err)
+				return readError(ctx, err)
 			}
 		}
 		return nil
 	})
 }
 
-// dropExpired drops the partitions of a table that hold nothing which can still be read, and returns how many.
-func (r *Reader) dropExpired(ctx context.Context, shard int, table string) (dropped int, err error) {
-	oldest := r.oldest().UTC()
-	// Ids of partitions are YYYYMMDD or YYYYMM: what is below that of the oldest readable moment has ended.
-	q := new(query).add("SELECT DISTINCT partition_id FROM system.parts WHERE active AND database = currentDatabase() AND table = ", table)
+// dropEnded drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database is
+// that of the connection.
+func dropEnded(ctx context.Context, conn driver.Conn, database, table string, oldest time.Time) (dropped int, err error) {
+	oldest = oldest.UTC()
+	// Ids of partitions are YYYYMMDD or YYYYMM: what is below that of the oldest moment has ended.
+	q := new(query).add("SELECT groupUniqArray(partition_id) FROM system.parts WHERE active AND table = ", table)
+	q.add(" AND database = if(", database).add(" = '', currentDatabase(), ", database).add(")")
 	q.add(" AND partition_id < if(length(partition_id) = 6, ", oldest.Format("200601")).add(", ", oldest.Format("20060102")).add(")")
 	var ended []string
-	err = r.eachOn(ctx, shard, q.add(" ORDER BY partition_id"), func(rows driver.Rows) error {
-		var partition string
-		err := rows.Scan(&partition)
-		ended = append(ended, partition)
-		return err
-	})
-	if err != nil {
-		return 0, err
+	if err := conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&ended); err != nil {
+		return 0, fmt.Errorf("look for partitions of %s that have ended: %w", table, err)
 	}
+	where := table
+	if database != "" {
+		where = database + "." + table
+	}
+	slices.Sort(ended)
 	for _, partition := range ended {
-		q := new(query).add("ALTER TABLE ").add(sql(table)).add(" DROP PARTITION ID ", partition)
-		if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {
-			return dropped, readError(ctx, fmt.Errorf("drop partition %s: %w", partition, err))
+		q := new(query).add("ALTER TABLE ").add(sql(where)).add(" DROP PARTITION ID ", partition)
+		if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+			return dropped, fmt.Errorf("drop partition %s of %s: %w", partition, table, err)
 		}
 		dropped++
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // MigrateUpTo is the migration of a version that knew fewer files.
@@ -15,6 +16,9 @@ func MigrateUpTo(ctx context.Context, url string, last uint32) error {
 	_, err = migrateTo(ctx, MigrateConfig{URL: url, RetentionDays: 30}, steps)
 	return err
 }
+
+// Stop stops the reader's clock at a time.
+func (r *Reader) Stop(at time.Time) { r.now = func() time.Time { return at } }
 
 // HoldSearches takes all turns of an account until the returned function is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {

@@ -40,14 +40,17 @@ func (w *walk) types(q *query) *query {
 	}
 	exact, prefixes := []string{}, []string{}
 	for _, t := range w.q.Types {
-		if p, ok := strings.CutSuffix(t, "*"); ok && strings.HasSuffix(p, ".") {
-			prefixes = append(prefixes, p)
+		if isPrefix(t) {
+			prefixes = append(prefixes, strings.TrimSuffix(t, "*"))
 		} else {
 			exact = append(exact, t)
 		}
 	}
 	return q.add(" AND (type IN ", exact).add(" OR arrayExists(p -> startsWith(type, p), ", prefixes).add("))")
 }
+
+// isPrefix reports whether a type that is asked for stands for all that begin so.
+func isPrefix(t string) bool { return strings.HasSuffix(t, ".*") }
 
 // endpoints appends the condition on the endpoint. A single one is compared, so that events_by_endpoint is
 // read in the order of its ids.

@@ -44,23 +44,60 @@ func (w *walk) advance(cands []candidate, n int, more bool, leave func()) []cand
 	return cands
 }
 
-// byEndpoint finds the ids in the order of the endpoints, then the events.
+// byEndpoint finds the events in the order of the endpoints, then the events.
 func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
-	q := w.immutable(w.bound(new(query).add("SELECT id FROM events_by_endpoint")))
-	return w.nominated(ctx, q, roomFor(n), n)
+	if len(w.q.Endpoints) > 1 { // all of a window are sorted, which is cheaper for ids
+		return w.nominated(ctx, w.immutable(w.bound(new(query).add("SELECT id FROM events_by_endpoint"))), roomFor(n), n)
+	}
+	limit := roomFor(n)
+	q := w.immutable(w.bound(new(query).add(eventColumns + ", toBool(whole = 0) FROM events_by_endpoint")))
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
+	if err == nil && slices.ContainsFunc(cands, func(c candidate) bool { return c.unsure }) {
+		cands, err = w.fetch(ctx, idsOf(cands))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.advance(cands, n, seen == limit, w.leaveWindow), nil
+}
+
+// byType reports whether the events of some types are looked for by their types alone.
+func (w *walk) byType() bool {
+	return len(w.q.Types) > 0 && !slices.ContainsFunc(w.q.Types, isPrefix) && len(w.q.Endpoints)+len(w.q.Sources) == 0 && !w.changing() && w.q.Search == nil
+}
+
+// ofTypes takes the events of the types.
+func (w *walk) ofTypes(ctx context.Context, n int) ([]candidate, error) {
+	return w.nominated(ctx, w.keyed("type:", w.q.Types), roomFor(n), n)
+}
+
+// keyed selects the ids of events by what begins with a word. Of a single one they are read in their order.
+func (w *walk) keyed(word string, of []string) *query {
+	q := w.window(new(query).add("SELECT id FROM event_keys"))
+	if len(of) == 1 {
+		return q.add(" AND key = ", word+of[0])
+	}
+	keys := make([]string, len(of))
+	for i, x := range of {
+		keys[i] = word + x
+	}
+	return q.add(" AND key IN ", keys)
 }
 
 // trouble takes the events of which a delivery has such a status, or had it and nobody has heard of it since. Those of
-// one endpoint are found by the table that has its order.
+// one endpoint are found by the table that has its order, those without a delivery by what they lack.
 func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
-	q := w.bound(new(query).add("SELECT DISTINCT id FROM troubled FINAL")).add(" AND status IN ", w.deliveryStatuses())
+	q := w.bound(new(query).add("SELECT DISTINCT id FROM (SELECT id FROM troubled FINAL")).add(" AND status IN ", w.deliveryStatuses())
 	if len(w.q.Types) > 0 {
 		w.types(q)
 	}
 	if len(w.q.Endpoints) > 0 {
 		w.bound(q.add(" AND id IN (SELECT id FROM delivery_trouble")).add(")")
 	}
-	return w.several(ctx, q, n)
+	if slices.Contains(w.q.Statuses, event.Skipped) { // those that were to be sent nowhere
+		w.window(q.add(" UNION ALL SELECT id FROM event_keys")).add(" AND key = 'dest:'")
+	}
+	return w.several(ctx, q.add(")"), n)
 }
 
 // ofRuns takes the events that ever belonged to the runs.
@@ -70,10 +107,11 @@ func (w *walk) ofRuns(ctx context.Context, n int) ([]candidate, error) {
 
 // toDestinations takes the events that were to be sent to the destinations, and those that were by a replay.
 func (w *walk) toDestinations(ctx context.Context, n int) ([]candidate, error) {
-	q := new(query).add("SELECT DISTINCT id FROM (SELECT id FROM events")
-	w.immutable(w.bound(q)).add(" AND hasAny(dests, ", w.q.Destinations).add(") UNION ALL SELECT id FROM deliveries")
-	w.bound(q).add(" AND dest IN ", w.q.Destinations)
-	return w.several(ctx, q.add(")"), n)
+	q := w.keyed("dest:", w.q.Destinations)
+	if len(w.q.Endpoints)+len(w.q.Types)+len(w.q.Sources) == 0 { // all of them match
+		return w.nominated(ctx, q, roomFor(n), n)
+	}
+	return w.several(ctx, q, n)
 }
 
 // several is nominated for what may turn out not to match: it looks at more of it, the less did so far.
@@ -94,9 +132,7 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 	}
 	var cands []candidate
 	if len(ids) > 0 {
-		q := w.endpoints(selectEvents().add(" WHERE account = ", w.q.Account))
-		boundIDs(q, ids)
-		if cands, _, err = w.r.candidates(ctx, w.q.Account, w.immutable(q), 0); err != nil {
+		if cands, err = w.fetch(ctx, ids); err != nil {
 			return nil, err
 		}
 	}
@@ -106,6 +142,14 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 		w.leaveWindow()
 	}
 	return cands, nil
+}
+
+// fetch reads the events with these ids, given newest first, as far as what never changes of them matches.
+func (w *walk) fetch(ctx context.Context, ids []id.ID) ([]candidate, error) {
+	q := w.endpoints(selectEvents().add(" WHERE account = ", w.q.Account))
+	boundIDs(q, ids)
+	cands, _, err := w.r.candidates(ctx, w.q.Account, w.immutable(q), 0)
+	return cands, err
 }
 
 // filtered lets ClickHouse nominate by status, destination, run and search, within as many events as one

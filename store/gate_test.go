@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/store"
 )
@@ -39,6 +40,8 @@ type gate struct {
 	freed  chan struct{}
 	caught chan struct{} // 1: a statement is stuck
 	free   func()        // lets every statement that is stuck go on
+	// timed, when set before the first statement, hears how long each has taken.
+	timed func(r *http.Request, statement string, took time.Duration)
 
 	mu    sync.Mutex                            // guards what follows
 	rule  func(nth int, statement string) fault // nil = all are sound
@@ -111,6 +114,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	forward.Header, forward.ContentLength = r.Header.Clone(), int64(len(body))
+	began := time.Now()
 	answer, err := g.client.Do(forward)
 	if f == torn {
 		if err == nil {
@@ -123,6 +127,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
+	if g.timed != nil {
+		g.timed(r, statement, time.Since(began))
+	}
 	if err != nil || f == lost {
 		panic(http.ErrAbortHandler)
 	}

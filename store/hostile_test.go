@@ -92,7 +92,11 @@ func TestSearchStretchesAreBoundedByBytes(t *testing.T) {
 
 // A search may say as much as a URL holds, in the worst way.
 func TestSearchTakesWhatAURLHolds(t *testing.T) {
-	b := newBench(t)
+	t.Run("without an index", func(t *testing.T) { searchTakesWhatAURLHolds(newBench(t), t) })
+	t.Run("with one", func(t *testing.T) { searchTakesWhatAURLHolds(newIndexed(t), t) })
+}
+
+func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	b.accept(b.event(1, func(e *event.Event) { e.Body = []byte(`{"0":{"0":{"0":"` + strings.Repeat(`\u0001`, 200) + `"}}}`) }))
 	r := b.reader(w)

@@ -198,7 +198,7 @@ func (s *shard) count(ctx context.Context, hours []time.Time) (left []time.Time,
 	return nil, nil
 }
 
-// countRange counts every hour of [from, to). The version of a row is its count; see above.
+// countRange counts every hour of [from, to), and the days that they are of. The version of a row is its count; see above.
 func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
@@ -208,8 +208,22 @@ func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error
 	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
 		return fmt.Errorf("count usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
 	}
+	return countDays(ctx, conn, dayOf(from), dayOf(to.Add(-1)).AddDate(0, 0, 1))
+}
+
+// countDays adds the hours of every day of [from, to) up, behind countRange. Of two that do so at once for different hours
+// of a day the later one sees what both have counted, and its sum is the greater.
+func countDays(ctx context.Context, conn driver.Conn, from, to time.Time) error {
+	q := new(query).add("INSERT INTO usage_day (account, t, endpoint, received, sent, findings, bytes, ver) SELECT account, toStartOfDay(t) AS day, endpoint, " +
+		"sum(received), sum(sent), sum(findings), sum(bytes), sum(ver) FROM usage_hour FINAL")
+	q.add(" WHERE t >= ", from).add(" AND t < ", to).add(" GROUP BY account, day, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
+	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return fmt.Errorf("add up usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	}
 	return nil
 }
+
+func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // hourColumns count events by hour and endpoint.
 const hourColumns = "toStartOfHour(toDateTime(ts, 'UTC')) AS hour, endpoint, countIf(source = 'provider') AS received, countIf(source != 'provider') AS sent, toUInt64(0) AS findings, toUInt64(sum(size)) AS bytes"

@@ -15,6 +15,8 @@ const (
 	// bounds the partitions they open; the others read all of it.
 	orderedWindow, sortedWindow = 24 * time.Hour, time.Hour
 	windowGrowth                = 4
+	// keyedGrowth is that of statements which read nothing but what they look for, in its order.
+	keyedGrowth = 32
 	// ahead is how far an id may lie in the future: the generator of a node may run 30 s ahead of a
 	// clock that itself may be 30 s off.
 	ahead = 2 * time.Minute
@@ -33,6 +35,7 @@ type walk struct {
 	until  time.Time // upper edge of the current window, exclusive
 	since  time.Time // lower edge of the whole walk, inclusive
 	width  time.Duration
+	growth int
 	fresh  bool // nothing of the current window has been looked at
 	// undone is the time before which something was said about every delivery.
 	undone time.Time
@@ -97,9 +100,13 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 }
 
 func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
-	w := &walk{r: r, q: q, undone: undone, since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, chunk: firstChunk}
-	if w.troubled(event.Pending) || len(q.Endpoints) > 1 || w.byDestination() {
+	// Its edge is a whole millisecond, and not above it, so that the statements of the two sides meet.
+	w := &walk{r: r, q: q, undone: undone.Truncate(time.Millisecond), since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, growth: windowGrowth, chunk: firstChunk}
+	switch {
+	case w.troubled(event.Pending), len(q.Endpoints) > 1, w.byType() && len(q.Types) > 1, w.byDestination() && len(q.Destinations) > 1:
 		w.width = sortedWindow
+	case w.byType(), w.byDestination(), len(q.Endpoints) == 1 && !w.changing() && q.Search == nil && len(q.Types)+len(q.Sources) == 0:
+		w.growth = keyedGrowth
 	}
 	if w.troubled() || len(q.Runs) > 0 || w.byDestination() {
 		w.chunk = firstNominated
@@ -134,7 +141,7 @@ func (w *walk) from() time.Time {
 		from = w.since
 	}
 	if asksForUndone(&w.q) && from.Before(w.undone) && w.until.After(w.undone) {
-		from = ceilMilli(w.undone) // below it other statements are asked
+		from = w.undone // below it other statements are asked
 	}
 	return from
 }
@@ -163,6 +170,8 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		find = w.filtered
 	case len(w.q.Endpoints) > 0:
 		find = w.byEndpoint
+	case w.byType():
+		find = w.ofTypes
 	}
 	w.fresh = false
 	found, err := find(ctx, n)
@@ -191,6 +200,7 @@ func (w *walk) jump(ctx context.Context) error {
 	switch {
 	case w.done():
 		return nil
+	case w.onlyTrouble() && slices.Contains(w.q.Statuses, event.Skipped): // some have no delivery
 	case w.onlyTrouble() && len(w.q.Endpoints) == 0:
 		table = "troubled"
 	case w.onlyTrouble():
@@ -209,7 +219,7 @@ func (w *walk) jump(ctx context.Context) error {
 	return err
 }
 
-// onlyTrouble reports whether every event that matches in the current window has a delivery in the table troubled.
+// onlyTrouble reports whether every event that matches in the current window is one that trouble finds.
 func (w *walk) onlyTrouble() bool {
 	if w.until.After(w.undone) {
 		return w.troubled()
@@ -217,9 +227,12 @@ func (w *walk) onlyTrouble() bool {
 	return w.troubled(event.Pending)
 }
 
-// troubled reports whether every status asked for is one that is written to the table troubled, or one of more.
+// troubled reports whether every status asked for is one that trouble finds, or one of more.
 func (w *walk) troubled(more ...event.Status) bool {
 	trouble := append(more, event.Failed, event.Retrying, event.Held)
+	if len(w.q.Endpoints) == 0 { // what was to be sent nowhere is not found by its endpoint
+		trouble = append(trouble, event.Skipped)
+	}
 	return len(w.q.Statuses) > 0 && !slices.ContainsFunc(w.q.Statuses, func(s event.Status) bool { return !slices.Contains(trouble, s) })
 }
 
@@ -267,6 +280,6 @@ func (w *walk) matches(c *candidate) bool {
 func (w *walk) leaveWindow() {
 	w.until = w.from()
 	w.before = id.Lowest(w.until)
-	w.width *= windowGrowth
+	w.width *= time.Duration(w.growth)
 	w.fresh = true
 }

@@ -115,6 +115,7 @@ type bench struct {
 	ids      *id.Generator
 	log      *slog.Logger // of writers and readers
 	erased   func(id.ID) bool
+	indexed  bool // its readers use the text index
 }
 
 func newBench(t testing.TB) *bench {
@@ -183,6 +184,7 @@ func (b *bench) reader(w store.Kicker) *store.Reader {
 
 func (b *bench) readerOf(cfg store.ReaderConfig, w store.Kicker) *store.Reader {
 	b.Helper()
+	cfg.SearchIndex = cfg.SearchIndex || b.indexed
 	r, err := store.NewReader(cfg, store.ReaderDeps{Log: b.log, Stream: b.stream, Writer: w, Erased: b.erased})
 	if err != nil {
 		b.Fatal(err)

@@ -16,15 +16,25 @@ import (
 
 // TestPagingWhileRowsArrive pages through 20,000 events while more arrive and parts are merged. Whatever
 // was acknowledged before the first page comes exactly once.
-func TestPagingWhileRowsArrive(t *testing.T) {
+func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
+
+// TestPagingWithoutMerges does so while no part is merged.
+func TestPagingWithoutMerges(t *testing.T) { pagingWhileRowsArrive(t, false) }
+
+func pagingWhileRowsArrive(t *testing.T, merging bool) {
 	n, seven, one := 20_000, 2_100, 500
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
 		seven, one = n, n
-	case testing.Short() || twoShards(t):
+	case testing.Short() || twoShards(t) || !merging:
 		n, seven, one = 2_000, 210, 50
 	}
 	b := newBench(t)
+	if !merging {
+		for _, table := range []string{"events", "events_by_endpoint", "deliveries"} {
+			b.exec("SYSTEM STOP MERGES " + table)
+		}
+	}
 	w, _ := b.writer(store.WriterConfig{FlushRows: 2_000, FlushEvery: 100 * time.Millisecond})
 	r := b.reader(w)
 	var known, fifth []id.ID
@@ -56,7 +66,7 @@ func TestPagingWhileRowsArrive(t *testing.T) {
 		}
 	})
 	wg.Go(func() {
-		for ctx.Err() == nil {
+		for merging && ctx.Err() == nil {
 			b.exec("OPTIMIZE TABLE events FINAL")
 			b.exec("OPTIMIZE TABLE events_by_endpoint FINAL")
 			sleep(ctx, 200*time.Millisecond)

@@ -97,8 +97,8 @@ func (r *Reader) Ping(ctx context.Context) error {
 	})
 }
 
-// Check is Ping, and sees that the tables of every shard are at least those of this version. Newer ones are right: they
-// have what this version knows.
+// Check is Ping, and sees that the tables of every shard are at least those of this version, and keep rows for as long as
+// they can be read. Newer ones are right: they have what this version knows.
 func (r *Reader) Check(ctx context.Context) error {
 	if err := r.Ping(ctx); err != nil {
 		return err
@@ -118,6 +118,14 @@ func (r *Reader) Check(ctx context.Context) error {
 		}
 		if has < needed {
 			return fmt.Errorf("the tables are at migration %04d, this version needs %04d: run relay migrate", has, needed)
+		}
+		var engine string
+		q = new(query).add("SELECT any(engine_full) FROM system.tables WHERE database = currentDatabase() AND name = 'events'")
+		if err := r.eachOn(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
+			return err
+		}
+		if days, _ := keptDays(engine); days < r.cfg.RetentionDays {
+			return fmt.Errorf("the tables drop events after %d days, RELAY_RETENTION_DAYS is %d: run relay migrate", days, r.cfg.RetentionDays)
 		}
 		return nil
 	})

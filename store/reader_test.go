@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -118,33 +117,6 @@ func TestAttemptsArePaged(t *testing.T) {
 	b.accept(none)
 	if page, err := r.Attempts(t.Context(), account, none.ID, id.ID{}, 10); err != nil || len(page.Rows) != 0 || page.More {
 		t.Fatalf("attempts of an event without any: %+v, %v", page, err)
-	}
-}
-
-// TestRetention hides what is older than the retention even while the rows exist.
-func TestRetention(t *testing.T) {
-	b := newBench(t)
-	w, _ := b.writer(store.WriterConfig{})
-	now := time.Now()
-	at := func(age time.Duration) *event.Event {
-		b.ids = id.NewGenerator(func() time.Time { return now.Add(-age) })
-		e := b.event(1)
-		r := e.Record()
-		r.Timestamp = time.Time{}
-		b.put("events", e.ID.Partition(), r)
-		return e
-	}
-	expired, readable := at(7*24*time.Hour+time.Minute), at(7*24*time.Hour-time.Minute)
-	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 7, FenceWait: 20 * time.Second}, w)
-	rows := pages(t, r, event.Query{Account: account, Limit: 10}, 1)
-	if len(rows) != 1 || rows[0].ID != readable.ID {
-		t.Fatalf("%+v", rows)
-	}
-	if _, err := r.Event(t.Context(), account, expired.ID); !errors.Is(err, event.ErrNotFound) {
-		t.Fatalf("expired event: %v", err)
-	}
-	if _, err := r.Event(t.Context(), account, readable.ID); err != nil {
-		t.Fatalf("event that is not expired: %v", err)
 	}
 }
 

@@ -45,19 +45,30 @@ func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (*event.R
 
 // receipts are those that are stored.
 func (r *Reader) receipts(ctx context.Context, account string, d id.ID) (k reports, err error) {
-	q := r.one(new(query).add("SELECT state, reference, details, at, ver, first_at, processed FROM (SELECT id, state, reference, details, at, ver FROM receipts FINAL"), account, d)
-	q = r.one(q.add(") AS newest LEFT JOIN (SELECT id, min(first_at) AS first_at, min(processed) AS processed FROM receipt_firsts"), account, d)
-	err = r.each(ctx, q.add(" GROUP BY id) AS firsts USING (id)"), func(rows driver.Rows) error {
+	q := r.one(new(query).add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts"), account, d)
+	q = r.one(q.add(" ORDER BY ver DESC LIMIT 1) UNION ALL SELECT 0, '', '', '', min(first_at), min(processed) FROM receipt_firsts"), account, d)
+	err = r.each(ctx, q.add(" HAVING count() > 0"), func(rows driver.Rows) error {
+		var newest uint8
 		var state string
-		var at, first time.Time
+		var at time.Time
+		var version uint64
 		x := &event.Receipt{Event: d, Account: account}
-		err := rows.Scan(&state, &x.Reference, &x.Details, &at, &k.version, &first, &k.processed)
-		x.State, x.At, x.FirstAt = event.Processing(state), instant(at), instant(first)
-		if k.newest, k.first = x, x.FirstAt; k.processed == never {
-			k.processed = 0
+		err := rows.Scan(&newest, &state, &x.Reference, &x.Details, &at, &version)
+		switch {
+		case newest == 1:
+			x.State, x.At = event.Processing(state), instant(at)
+			k.newest, k.version = x, version
+		case version == never:
+			k.first = instant(at)
+		default:
+			k.first, k.processed = instant(at), version
 		}
 		return err
 	})
+	if k.newest == nil {
+		return reports{}, err
+	}
+	k.newest.FirstAt = k.first
 	return k, err
 }
 
@@ -73,13 +84,19 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 		return "", event.ErrNotFound
 	}
 	endpoint, err := r.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
+	if errors.Is(err, event.ErrNotFound) {
+		asOf, fenceErr := r.fence.one(ctx, d.Partition())
+		if fenceErr != nil {
+			return "", readError(ctx, fenceErr)
+		}
+		if asOf.IsZero() {
+			if endpoint, err = r.endpointOf(ctx, account, d); errors.Is(err, event.ErrNotFound) {
+				return "", err
+			}
+		}
+	}
 	if !errors.Is(err, event.ErrNotFound) && !errors.Is(err, event.ErrUnavailable) {
 		return endpoint, err
-	}
-	if asOf, fenceErr := r.fence.one(ctx, d.Partition()); fenceErr != nil {
-		return "", readError(ctx, fenceErr)
-	} else if asOf.IsZero() {
-		return r.endpointOf(ctx, account, d)
 	}
 	e, logErr := r.scans.find(ctx, account, d)
 	switch {

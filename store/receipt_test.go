@@ -117,7 +117,7 @@ func TestEventEndpoint(t *testing.T) {
 	b.accept(stored)
 	w, stop := b.writer(store.WriterConfig{})
 	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 300 * time.Millisecond}, w)
-	f := func(account string, e *event.Event, want string, wantErr error) {
+	f := func(account string, e *event.Event, want string, wantErr error) { // of r, whichever that is
 		t.Helper()
 		got, err := r.EventEndpoint(t.Context(), account, e.ID)
 		if got != want || !errors.Is(err, wantErr) {
@@ -140,4 +140,8 @@ func TestEventEndpoint(t *testing.T) {
 	if _, err := away.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("receipt of an event that is nowhere to be found: %v", err)
 	}
+	r = away // the log knows the event, whether the store has it or not
+	f(account, stored, "ep_1", nil)
+	f(account, logged, "ep_2", nil)
+	f("acc_2", stored, "", event.ErrUnavailable)
 }

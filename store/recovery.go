@@ -67,7 +67,12 @@ func (r *Reader) selectGroup(ctx context.Context, shard int, s event.Selection, 
 		if err != nil {
 			return next, err
 		}
-		if err := r.selectPage(ctx, shard, s, g, name, next, after, edge); err != nil {
+		gone, near, err := r.erasedUpTo(ctx, shard, s, g, after, edge)
+		if err != nil {
+			return next, err
+		}
+		more, edge = more || near != edge, near
+		if err := r.selectPage(ctx, shard, s, g, name, next, after, edge, gone); err != nil {
 			return next, err
 		}
 		if next, err = r.countItems(ctx, s.Account, name); err != nil || !more {
@@ -99,14 +104,35 @@ func (r *Reader) selectEdge(ctx context.Context, shard int, s event.Selection, g
 	return edge, more, err
 }
 
-// selectPage judges the candidates of a page and writes those that have failed for good.
-func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID) error {
+// erasedUpTo returns those candidates of a page whose payload was erased, and the end of the page: a nearer one where
+// they are more than one statement should name.
+func (r *Reader) erasedUpTo(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
+	q := troubled(new(query).add("SELECT DISTINCT id FROM delivery_trouble"), s, g, after, edge)
+	err = r.eachOn(ctx, shard, q.add(" ORDER BY id"), func(rows driver.Rows) error {
+		d, err := scanID(rows)
+		if err == nil && r.erased(d) {
+			gone = append(gone, d)
+		}
+		return err
+	})
+	if most := max(1, r.cfg.SelectPage/100); len(gone) > most {
+		gone = gone[:most]
+		edge = gone[most-1]
+	}
+	return gone, edge, err
+}
+
+// selectPage judges the candidates of a page and writes those that have failed for good and were not erased.
+func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID, gone []id.ID) error {
 	q := new(query).add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
 	q.add(", ", next).add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, ts, ", string(g.Skip)).add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
 	q.add(" AND ts >= ", s.Since).add(" AND ts < ", s.Until).add(" AND id > ", after).add(" AND id <= ", edge)
 	q.add(" AND id IN (SELECT id FROM delivery_trouble")
 	troubled(q, s, g, after, edge).add(") AND (id, dest) IN (SELECT id, dest FROM delivery_trouble")
 	troubled(q, s, g, after, edge).add(") AND status = 'failed' AND endpoint = ", s.Endpoint)
+	if len(gone) > 0 {
+		q.add(" AND id NOT IN ", gone)
+	}
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
 	defer cancel()
 	if err := r.conns[shard].Exec(ctx, q.text.String(), q.args...); err != nil {

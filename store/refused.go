@@ -27,7 +27,7 @@ func (w *walk) selectFound() *query {
 func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate, error) {
 	var refused []*candidate
 	for i := range cands {
-		if cands[i].refused {
+		if cands[i].unsure {
 			refused = append(refused, &cands[i])
 		}
 	}
@@ -54,7 +54,7 @@ func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(cands, func(c candidate) bool { return c.refused && !match[c.ID] }), nil
+	return slices.DeleteFunc(cands, func(c candidate) bool { return c.unsure && !match[c.ID] }), nil
 }
 
 // matchBody says of a body what searchBody says.

@@ -100,6 +100,9 @@ func TestPartsStayFlat(t *testing.T) {
 			if sent += 1_000; sent%10_000 == 0 {
 				look()
 			}
+			if sent%300_000 == 0 {
+				t.Logf("%v: %d outcomes, %d flushes, %d parts in a partition now, %d at most", time.Since(began).Round(time.Second), sent, flushes(t, reg), b.parts(), most)
+			}
 			if half == 0 && time.Since(began) > time.Hour/2 {
 				half, most = most, 0
 			}

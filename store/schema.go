@@ -32,6 +32,8 @@ type MigrateConfig struct {
 	URL string
 	// RetentionDays is how long rows live that belong to an event.
 	RetentionDays int
+	// SearchIndex is whether there is a text index for searches.
+	SearchIndex bool
 	// Cluster is the name of the cluster that the shards are; empty = servers that know nothing of each other.
 	Cluster string
 	// Program is the version of this program, to be noted.
@@ -67,7 +69,8 @@ func Migrate(ctx context.Context, rawURL string, days int) error {
 }
 
 // MigrateTables brings the databases up to the schema of this program: it creates them, runs the files that have not
-// run yet, in order, sets the retention of every table that follows it, and notes which shard each is. It is safe to
+// run yet, in order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which
+// shard each is. It is safe to
 // run again, after it was interrupted at any place, and beside another one. It refuses a database of a newer program,
 // one whose files were others, and one that is another shard.
 func MigrateTables(ctx context.Context, cfg MigrateConfig) (Migrated, error) {
@@ -135,6 +138,9 @@ func DDL(cfg MigrateConfig) ([]string, error) {
 			return nil, err
 		}
 		statements = append(statements, rendered...)
+	}
+	if cfg.SearchIndex {
+		statements = append(statements, d.searchIndex()...)
 	}
 	return statements, nil
 }
@@ -239,7 +245,7 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 			return ran, err
 		}
 	}
-	if err := m.setRetention(ctx); err != nil {
+	if err := errors.Join(m.setRetention(ctx), m.setSearchIndex(ctx)); err != nil {
 		return ran, err
 	}
 	return ran, m.claim(ctx)
@@ -354,11 +360,12 @@ func (m migration) note(ctx context.Context, s step) error {
 
 // retained are the tables whose rows live as long as their event.
 func retained() []string {
-	return []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "troubled", "attempts", "receipts", "receipt_firsts"}
+	return []string{"events", "events_by_endpoint", "event_keys", "deliveries", "delivery_trouble", "troubled", "attempts", "receipts", "receipt_firsts"}
 }
 
-// setRetention changes the TTL of the tables that were created with another one. Old parts keep the
-// date they were written with until they are merged; reads filter by the retention as well.
+// setRetention changes the TTL of the tables that have another one. Old parts keep the date they were written with until
+// they are merged; reads filter by the retention as well. Before it is made longer, days that had ended are dropped: some
+// of their parts may have gone already, and half a day must not come back.
 func (m migration) setRetention(ctx context.Context) error {
 	for _, table := range retained() {
 		var engine string
@@ -366,8 +373,16 @@ func (m migration) setRetention(ctx context.Context) error {
 		if err := m.conn.QueryRow(ctx, q.text.String(), q.args...).Scan(&engine); err != nil {
 			return fmt.Errorf("read the retention of %s: %w", table, err)
 		}
-		if engine == "" || strings.Contains(engine, fmt.Sprintf("toIntervalDay(%d)", m.days)) {
+		days, whole := keptDays(engine)
+		if engine == "" || whole && days == m.days {
 			continue // a version before has not all tables
+		}
+		if 0 < days && days < m.days {
+			for _, conn := range m.data {
+				if _, err := dropEnded(ctx, conn, m.db, table, time.Now().AddDate(0, 0, -days)); err != nil {
+					return err
+				}
+			}
 		}
 		if err := m.exec(ctx, m.retention(table)); err != nil {
 			return err

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the DDL of a cluster to testdata"
 const goldenDDL = "testdata/cluster.sql"
 
 func clusterConfig() store.MigrateConfig {
-	return store.MigrateConfig{URL: "http://ch1:8123,http://ch2:8123", RetentionDays: 30, Cluster: "relay"}
+	return store.MigrateConfig{URL: "http://ch1:8123,http://ch2:8123", RetentionDays: 30, Cluster: "relay", SearchIndex: true}
 }
 
 // The tables of a cluster are what they were when somebody last looked at them.

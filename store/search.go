@@ -26,6 +26,8 @@ const (
 	headerBytes = 512
 	// searchMemory is what one statement of a search may take, in bytes.
 	searchMemory = 512 << 20
+	// While a statement of a priority runs, those of a greater number wait. Reads that have none wait for nobody.
+	writerPriority, searchPriority = 1, 2
 	// maxSearches is how many run at once for an account; another waits for its turn for searchWait.
 	maxSearches, searchWait = 2, time.Second
 )
@@ -116,11 +118,11 @@ func (w *walk) count(ctx context.Context, lowest id.ID) error {
 // searching begins a statement of a search.
 func (w *walk) searching() *query { return &query{settings: w.r.searchSettings} }
 
-// searchSettings keep a search from harming the others: it has few threads, little memory, ends when nobody waits for it
-// any more, and changes nothing.
+// searchSettings keep a search from harming the others: it has few threads, little memory, waits while the writer inserts, ends
+// when nobody waits for it any more, and changes nothing.
 func searchSettings(cfg ReaderConfig) clickhouse.Settings {
 	return clickhouse.Settings{
-		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory,
+		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory, "priority": searchPriority,
 		"max_execution_time": int(cfg.Timeout/time.Second) + 1,
 		// In the order of the table rows are read in pieces that are too small, backwards: it takes half as long again.
 		"optimize_read_in_order": 0,

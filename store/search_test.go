@@ -164,7 +164,11 @@ func follow(t testing.TB, r *store.Reader, q event.Query) (ids []id.ID, partial,
 
 // Searches find what a plain look at every event finds, page by page, however often they have to stop.
 func TestSearchAgreesWithModel(t *testing.T) {
-	b := newBench(t)
+	t.Run("without an index", func(t *testing.T) { searchAgreesWithModel(newBench(t), t) })
+	t.Run("with one", func(t *testing.T) { searchAgreesWithModel(newIndexed(t), t) })
+}
+
+func searchAgreesWithModel(b *bench, t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	const n = 300
 	rnd := rand.New(rand.NewPCG(11, 11))

@@ -41,6 +41,7 @@ func TestOnTwoShards(t *testing.T) {
 		"recovery selection": TestSelectRecovery, "recovery states": TestRecoveryStates, "recovery work": TestRecoveryWork,
 		"search": TestSearchAgreesWithModel, "selection": TestSelectionAgreesWithModel,
 		"moved": movedEndpoint, "summaries": TestSummariesAreTheRowsOfTheList, "requests": TestUsageCountsRequests, "versions": TestVersions, "away": TestClickHouseAway,
+		"erased": TestErasedPayload, "not recovered": TestErasedIsNotRecovered, "expired": TestExpiredDaysAreDropped, "retention": TestRetention,
 	}
 	if rounds(0, 0, 1) == 1 {
 		maps.Copy(tests, map[string]func(*testing.T){
@@ -48,6 +49,13 @@ func TestOnTwoShards(t *testing.T) {
 			"paging":         TestPagingWhileRowsArrive,
 			"write and read": TestWriteAndRead, "duplicates": TestDuplicates,
 		})
+	}
+	if testing.Short() { // the others begin no goroutines that these do not
+		for name := range tests {
+			if !slices.Contains([]string{"lists", "search", "attempts", "moved", "away", "erased", "recovery work"}, name) {
+				delete(tests, name)
+			}
+		}
 	}
 	for name, test := range tests {
 		t.Run(name, test)

@@ -146,7 +146,11 @@ func (a author) search() (s event.Search) {
 
 // However a body is written, and whatever is in it, it is found by what a plain reading of it says, and by nothing else.
 func TestSearchReadsStrangeBodies(t *testing.T) {
-	b := newBench(t)
+	t.Run("without an index", func(t *testing.T) { searchReadsStrangeBodies(newBench(t), t) })
+	t.Run("with one", func(t *testing.T) { searchReadsStrangeBodies(newIndexed(t), t) })
+}
+
+func searchReadsStrangeBodies(b *bench, t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	seed := rand.Uint64()
 	a := author{rand.New(rand.NewPCG(seed, 1))}
@@ -186,5 +190,20 @@ func TestSearchReadsStrangeBodies(t *testing.T) {
 	t.Logf("%d searches have %d hits", searches, hits)
 	if hits == 0 {
 		t.Errorf("%d searches have %d hits: they ask for nothing", searches, hits)
+	}
+}
+
+// A body that ends in the middle of a letter, or holds half of one, hides nothing: neither in it nor in the next row.
+func TestSearchBesideHalfLetters(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	var records []*stream.Record
+	for _, body := range []string{"cut\xe2\x82", "größe", "\xe2größe", "größe\xf0", "größe", "\xf0\x9fgröße"} {
+		records = append(records, b.event(1, func(e *event.Event) { e.Body = []byte(body) }).Record())
+	}
+	b.put(stream.Events, partitionOf(1), records...)
+	ids, _, _ := follow(t, b.reader(w), event.Query{Account: account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
+	if len(ids) != 5 {
+		t.Errorf("found %d of 5", len(ids))
 	}
 }

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -61,10 +64,12 @@ func (w *walk) searched(q *query) *query {
 	if s == nil {
 		return q
 	}
+	if w.r.cfg.SearchIndex {
+		hint(q, s)
+	}
 	for _, m := range s.Header {
 		q.add(" AND (0")
-		for _, v := range m.Values {
-			line := "\n" + string(event.LinesOf([]event.Field{{Name: http.CanonicalHeaderKey(m.Name), Value: v}}))
+		for _, line := range headerLines(m) {
 			q.add(" OR position(concat('\\n', headers), ").literal(line).add(") > 0")
 		}
 		q.add(")")
@@ -78,35 +83,63 @@ func (w *walk) searched(q *query) *query {
 	return q
 }
 
+// headerLines are those of which an event has to have one, with the line end before them.
+func headerLines(m event.HeaderMatch) []string {
+	lines := make([]string, len(m.Values))
+	for i, v := range m.Values {
+		lines[i] = "\n" + string(event.LinesOf([]event.Field{{Name: http.CanonicalHeaderKey(m.Name), Value: v}}))
+	}
+	return lines
+}
+
 // searchText looks for a text in body, headers and id, in any case.
 func searchText(q *query, text string) {
-	find := sql("positionCaseInsensitive(")
+	find, end := sql("positionCaseInsensitive("), sql("")
 	if strings.ContainsFunc(text, func(r rune) bool { return r > 127 }) {
 		find = "positionCaseInsensitiveUTF8("
+		if !strings.ContainsRune(text, utf8.RuneError) {
+			// Bytes that look like the beginning of a letter would hide what stands behind them, in the next row too; at
+			// the very end they would take the others there with them.
+			find, end = "positionCaseInsensitiveUTF8(toValidUTF8(concat(", ", '   '))"
+		}
 	}
-	q.add(" AND (").add(find).add("body, ").literal(text).add(") > 0 OR ").add(find).add("headers, ").literal(text).add(") > 0")
+	q.add(" AND (").add(find).add("body").add(end).add(", ").literal(text).add(") > 0 OR ")
+	q.add(find).add("headers").add(end).add(", ").literal(text).add(") > 0")
 	searchID(q, strings.ToLower(text))
 	q.add(")")
 }
 
+// idText spells an id in another alphabet of 32 letters than id.ID.String: with 4 bytes of nothing before it, its letters
+// begin where those of an id do, behind 6 more.
+const idText sql = "substring(base32Encode(concat(unhex('00000000'), id)), 7)"
+
 // searchID adds the events whose id, as it is printed, holds a text.
 func searchID(q *query, low string) {
-	// idText spells an id in another alphabet of 32 letters than id.ID.String: with 4 bytes of nothing before it, its letters
-	// begin where those of an id do, behind 6 more.
-	const idText sql = "substring(base32Encode(concat(unhex('00000000'), id)), 7)"
 	if strings.Contains(id.Event, low) {
 		q.add(" OR 1")
 		return
 	}
-	if letters, ok := idLetters(low); ok {
+	within, starts := inID(low)
+	for _, letters := range within {
 		q.add(" OR position(").add(idText).add(", ").literal(letters).add(") > 0")
+	}
+	for _, letters := range starts {
+		q.add(" OR startsWith(").add(idText).add(", ").literal(letters).add(")")
+	}
+}
+
+// inID are the letters of base32Encode that an id has somewhere, or begins with, when it is printed with a text in it.
+func inID(low string) (within, starts []string) {
+	if letters, ok := idLetters(low); ok {
+		within = append(within, letters)
 	}
 	for i := range id.Event {
 		rest, ok := strings.CutPrefix(low, id.Event[i:])
 		if letters, fit := idLetters(rest); ok && fit {
-			q.add(" OR startsWith(").add(idText).add(", ").literal(letters).add(")")
+			starts = append(starts, letters)
 		}
 	}
+	return within, starts
 }
 
 // idLetters translates what may stand in an id into the letters of base32Encode.
@@ -130,7 +163,7 @@ func idLetters(low string) (letters string, ok bool) {
 // writes it, and the values are written by ClickHouse too. The conditions are joined so that each is asked only where those
 // before it are true: a body is read twice only when its first reading came to a hit or to nothing.
 func searchBody(q *query, m event.BodyMatch) {
-	if texts := needles(m); texts != nil {
+	for _, texts := range needles(m) {
 		q.add(" AND multiSearchAny(body, [").literals(texts).add("])")
 	}
 	written := scalars(m.Values)
@@ -301,39 +334,39 @@ func fits64(whole string) bool {
 	return signed == nil || unsigned == nil
 }
 
-// needles are texts of which every body that matches holds at least one; nil when there are none.
-func needles(m event.BodyMatch) []string {
-	var texts []string
+// needles are sets of texts: every body that matches holds at least one of each. First come those of the values, then those
+// of the names in the path, the longest first.
+func needles(m event.BodyMatch) (sets [][]string) {
+	if texts := valueNeedles(m.Values); texts != nil {
+		sets = append(sets, texts)
+	}
+	names := slices.Clone(m.Members)
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	for _, name := range slices.Compact(names) {
+		escaped := map[string]bool{}
+		n := needle(name, true, escaped)
+		if _, err := strconv.ParseUint(name, 10, 31); err != nil && n != "" {
+			sets = append(sets, slices.AppendSeq([]string{n}, maps.Keys(escaped)))
+		}
+	}
+	return sets
+}
+
+// valueNeedles are those of values; nil when there are none.
+func valueNeedles(values []string) (texts []string) {
 	escaped := map[string]bool{}
-	for _, v := range m.Values {
-		if _, ok := parseNumber(v); ok {
-			texts = nil
-			break // numbers may be written in many ways
-		}
+	for _, v := range values {
 		bare := v == "true" || v == "false" || v == "null"
-		needle := needle(v, !bare, escaped)
-		if needle == "" {
-			texts = nil
-			break
+		n := needle(v, !bare, escaped)
+		if _, number := parseNumber(v); number || n == "" {
+			return nil // numbers may be written in many ways
 		}
-		texts = append(texts, needle)
+		texts = append(texts, n)
 	}
-	if texts == nil {
-		clear(escaped)
-		for _, name := range m.Members {
-			_, err := strconv.ParseUint(name, 10, 31)
-			if n := needle(name, true, escaped); err != nil && (texts == nil || len(n) > len(texts[0])) && n != "" {
-				texts = []string{n}
-			}
-		}
-	}
-	if texts == nil || len(texts) > maxNeedles {
+	if len(texts) > maxNeedles {
 		return nil
 	}
-	for e := range escaped {
-		texts = append(texts, e)
-	}
-	return texts
+	return slices.AppendSeq(texts, maps.Keys(escaped))
 }
 
 // needle is what the JSON text of a string must hold: its longest stretch of letters that stand for themselves, unless they

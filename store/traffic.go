@@ -21,20 +21,20 @@ const minuteSpan = 25 * time.Hour
 func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time) (event.Traffic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	table, step := sql("usage_minute"), time.Minute
+	fine, coarse, step, long := sql("usage_minute"), sql("requests_hour"), time.Minute, time.Hour
 	if to.Sub(from) > minuteSpan {
-		table, step = "requests_hour", time.Hour
+		fine, coarse, step, long = "requests_hour", "requests_day", time.Hour, 24*time.Hour
 	}
 	from, to = from.Truncate(step), to.Add(step-1).Truncate(step)
-	counts := func(by sql) *query {
-		q := new(query).add("SELECT "+by+", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)) FROM "+table+" WHERE account = ", account)
-		return q.add(" AND t >= ", from).add(" AND t < ", to).add(" GROUP BY " + by)
-	}
+	const sums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)) FROM "
+	byTime := within(new(query).add("SELECT t"+sums+fine), account, from, to).add(" GROUP BY t")
+	byEndpoint := inSteps(new(query).add("SELECT endpoint"+sums+"("), "endpoint, attempts, delivered, failed", coarse, fine, account, from, to, long)
+	byEndpoint.add(") GROUP BY endpoint")
 	traffic := event.Traffic{Step: step}
 	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return eachRequests(gctx, r, counts("t"), points) })
-	g.Go(func() error { return eachRequests(gctx, r, counts("endpoint"), endpoints) })
+	g.Go(func() error { return eachRequests(gctx, r, byTime, points) })
+	g.Go(func() error { return eachRequests(gctx, r, byEndpoint, endpoints) })
 	if err := g.Wait(); err != nil {
 		return traffic, err
 	}
@@ -52,6 +52,23 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 }
 
 // eachRequests adds the counts of all shards up.
+// within appends the conditions on a table that counts by time.
+func within(q *query, account string, from, to time.Time) *query {
+	return q.add(" WHERE account = ", account).add(" AND t >= ", from).add(" AND t < ", to)
+}
+
+// inSteps appends what selects columns of [from, to): of whole long steps from the coarse table, of what is before and
+// behind them from the fine one.
+func inSteps(q *query, columns, coarse, fine sql, account string, from, to time.Time, long time.Duration) *query {
+	first, last := from.Add(long-1).Truncate(long), to.Truncate(long)
+	if !first.Before(last) {
+		return within(q.add("SELECT "+columns+" FROM "+fine), account, from, to)
+	}
+	within(q.add("SELECT "+columns+" FROM "+coarse), account, first, last)
+	within(q.add(" UNION ALL SELECT "+columns+" FROM "+fine), account, from, to)
+	return q.add(" AND (t < ", first).add(" OR t >= ", last).add(")")
+}
+
 func eachRequests[K comparable](ctx context.Context, r *Reader, q *query, into map[K]event.Requests) error {
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var of K

@@ -105,6 +105,31 @@ func TestPendingLooksBeyondTheCommits(t *testing.T) {
 	check("one more", late, waiting)
 }
 
+// TestPendingComesToAnEnd: where the commits end may lie within a millisecond, just behind an event.
+func TestPendingComesToAnEnd(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.reader(w)
+	now := time.Now().Truncate(time.Millisecond)
+	r.Stop(now.Add(300 * time.Microsecond))
+	var all []*event.Event
+	for ago := 15*time.Second + 3*time.Millisecond; ago >= 15*time.Second-3*time.Millisecond; ago -= time.Millisecond { // 15 s are how late an event may be appended
+		b.ids = id.NewGenerator(func() time.Time { return now.Add(-ago) })
+		all = append(all, b.event(0))
+	}
+	b.happened(all...)
+	for _, e := range all {
+		b.record(b.outcome(e, "dst_a", event.Delivered))
+	}
+	b.commit(0, int64(len(all)))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	page, err := r.Events(ctx, event.Query{Account: account, Statuses: []event.Status{event.Pending, event.Rejected}, Limit: 5})
+	if err != nil || len(page.Rows) > 0 || page.More {
+		t.Errorf("%d rows, more %v, %v", len(page.Rows), page.More, err)
+	}
+}
+
 // TestTroubledEnds: what was parked, or tried before, and is delivered now is no trouble any more; what was delivered at
 // once never was.
 func TestTroubledEnds(t *testing.T) {

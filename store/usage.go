@@ -61,9 +61,18 @@ func (r *Reader) countUse(ctx context.Context, account string, span event.UsageS
 		q.add(", toInt64(sumIf("+column+", hour >= ", span.From).add("))")
 	}
 	q.add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).add("))")
-	q.add(" FROM (SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_hour FINAL WHERE account = ", account)
-	q.add(" AND t >= ", since).add(" AND t < ", span.To).add(" AND t < ", live)
-	q.add(" UNION ALL SELECT "+hourColumns+" FROM events FINAL WHERE account = ", account).add(" AND billed = 1")
+	q.add(" FROM (SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_day FINAL WHERE account = ", account)
+	edges := edgeDays(span, live)
+	q.add(" AND t >= ", since).add(" AND t < ", span.To).add(" AND t < ", dayOf(live))
+	for _, day := range edges {
+		q.add(" AND (t < ", day).add(" OR t > ", day).add(")")
+	}
+	q.add(" UNION ALL SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_hour FINAL WHERE account = ", account)
+	q.add(" AND t >= ", since).add(" AND t < ", span.To).add(" AND t < ", live).add(" AND (t >= ", dayOf(live))
+	for _, day := range edges {
+		q.add(" OR t >= ", day).add(" AND t < ", day.AddDate(0, 0, 1))
+	}
+	q.add(") UNION ALL SELECT "+hourColumns+" FROM events FINAL WHERE account = ", account).add(" AND billed = 1")
 	for _, from := range []time.Time{since, live} {
 		q.add(" AND ts >= ", from).add(" AND id >= ", id.Lowest(from))
 	}
@@ -106,6 +115,17 @@ func (r *Reader) countUse(ctx context.Context, account string, span event.UsageS
 	return err
 }
 
+// edgeDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are those of the
+// day from which on events are counted, and what follows.
+func edgeDays(span event.UsageSpan, live time.Time) (days []time.Time) {
+	for _, t := range []time.Time{span.From, span.Recent, span.To} {
+		if day := dayOf(t); !day.Equal(t) && day.Before(dayOf(live)) {
+			days = append(days, day)
+		}
+	}
+	return days
+}
+
 func plus(a, b event.Use) event.Use {
 	return event.Use{Received: a.Received + b.Received, Sent: a.Sent + b.Sent, Findings: a.Findings + b.Findings, Bytes: a.Bytes + b.Bytes}
 }
@@ -121,8 +141,8 @@ func (r *Reader) usageGroups() int {
 
 // countRequests fills in the requests to destinations. A redo of the writer counts them again.
 func (r *Reader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
-	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM requests_hour WHERE account = ", account)
-	q.add(" AND t >= ", span.From).add(" AND t < ", span.To)
+	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM (")
+	q = inSteps(q, "attempts, delivered", "requests_day", "requests_hour", account, span.From, span.To, 24*time.Hour).add(")")
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var attempts, deliveries int64
 		err := rows.Scan(&attempts, &deliveries)

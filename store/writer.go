@@ -152,6 +152,7 @@ func (w *Writer) connect() (err error) {
 		o.MaxOpenConns, o.MaxIdleConns = 6, 6 // one per table, and one to look at them
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
+		o.Settings["priority"] = writerPriority
 	})
 	if err != nil {
 		return err

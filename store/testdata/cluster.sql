@@ -191,3 +191,91 @@ FROM relay.attempts GROUP BY account, t, endpoint;
 INSERT INTO relay.requests_hour (account, t, endpoint, attempts, delivered, failed)
 SELECT account, toStartOfHour(t) AS hour, endpoint, sum(attempts), sum(delivered), sum(failed) FROM relay.usage_minute
 WHERE t < toStartOfHour(now('UTC')) AND (SELECT count() FROM relay.requests_hour WHERE t < toStartOfHour(now('UTC'))) = 0 GROUP BY account, hour, endpoint;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' MODIFY SETTING min_compress_block_size = 4096;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' MODIFY SETTING min_compress_block_size = 4096;
+
+ALTER TABLE relay.deliveries ON CLUSTER 'relay' MODIFY SETTING min_compress_block_size = 4096;
+
+ALTER TABLE relay.attempts ON CLUSTER 'relay' MODIFY SETTING min_compress_block_size = 4096;
+
+ALTER TABLE relay.receipts ON CLUSTER 'relay' MODIFY SETTING min_compress_block_size = 4096;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS verdict LowCardinality(String) AFTER source;
+
+ALTER TABLE relay.events_by_endpoint_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS verdict LowCardinality(String) AFTER source;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS reason LowCardinality(String) AFTER verdict;
+
+ALTER TABLE relay.events_by_endpoint_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS reason LowCardinality(String) AFTER verdict;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS duplicate_of FixedString(16) CODEC(ZSTD(1)) AFTER reason;
+
+ALTER TABLE relay.events_by_endpoint_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS duplicate_of FixedString(16) CODEC(ZSTD(1)) AFTER reason;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS dests Array(String) CODEC(ZSTD(1)) AFTER duplicate_of;
+
+ALTER TABLE relay.events_by_endpoint_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS dests Array(String) CODEC(ZSTD(1)) AFTER duplicate_of;
+
+ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS whole UInt8 AFTER size;
+
+ALTER TABLE relay.events_by_endpoint_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS whole UInt8 AFTER size;
+
+ALTER TABLE relay.mv_events_by_endpoint ON CLUSTER 'relay' MODIFY QUERY
+SELECT account, endpoint, id, ts, type, source, verdict, reason, duplicate_of, dests, size, 1 AS whole FROM relay.events;
+
+CREATE TABLE IF NOT EXISTS relay.event_keys ON CLUSTER 'relay' (
+  account String, key String CODEC(ZSTD(1)), id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1))
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/event_keys', '{replica}') PARTITION BY toYYYYMMDD(ts) ORDER BY (account, key, id)
+TTL toDateTime(ts) + INTERVAL 30 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 512, min_compress_block_size = 4096;
+
+CREATE TABLE IF NOT EXISTS relay.event_keys_all ON CLUSTER 'relay' AS relay.event_keys ENGINE = Distributed('relay', 'relay', 'event_keys', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS relay.mv_event_keys ON CLUSTER 'relay' TO relay.event_keys AS
+SELECT account, arrayJoin(arrayPushBack(arrayMap(d -> concat('dest:', d), if(empty(dests) AND verdict != 'rejected', [''], dests)), concat('type:', type))) AS key, id, ts FROM relay.events;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS relay.mv_event_keys_of_runs ON CLUSTER 'relay' TO relay.event_keys AS
+SELECT account, concat('dest:', dest) AS key, id, ts FROM relay.deliveries WHERE run != '';
+
+INSERT INTO relay.event_keys (account, key, id, ts)
+SELECT account, arrayJoin(arrayPushBack(arrayMap(d -> concat('dest:', d), if(empty(dests) AND verdict != 'rejected', [''], dests)), concat('type:', type))) AS key, id, ts FROM relay.events
+SETTINGS max_partitions_per_insert_block = 0;
+
+INSERT INTO relay.event_keys (account, key, id, ts)
+SELECT account, concat('dest:', dest) AS key, id, ts FROM relay.deliveries WHERE run != '' SETTINGS max_partitions_per_insert_block = 0;
+
+INSERT INTO relay.troubled (account, id, dest, ts, endpoint, type, status, ver)
+SELECT account, id, dest, ts, endpoint, type, status, ver FROM relay.deliveries FINAL WHERE status = 'skipped';
+
+CREATE TABLE IF NOT EXISTS relay.usage_day ON CLUSTER 'relay' (
+  account String, t DateTime('UTC') CODEC(DoubleDelta,ZSTD(1)), endpoint String, received UInt64, sent UInt64, findings UInt64, bytes UInt64, ver UInt64
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/usage_day', '{replica}', ver) PARTITION BY toYYYYMM(t) ORDER BY (account, t, endpoint) TTL t + INTERVAL 400 DAY DELETE;
+
+CREATE TABLE IF NOT EXISTS relay.usage_day_all ON CLUSTER 'relay' AS relay.usage_day ENGINE = Distributed('relay', 'relay', 'usage_day');
+
+INSERT INTO relay.usage_day (account, t, endpoint, received, sent, findings, bytes, ver)
+SELECT account, toStartOfDay(t) AS day, endpoint, sum(received), sum(sent), sum(findings), sum(bytes), sum(ver) FROM relay.usage_hour FINAL GROUP BY account, day, endpoint;
+
+CREATE TABLE IF NOT EXISTS relay.requests_day ON CLUSTER 'relay' (
+  account String, t DateTime('UTC') CODEC(DoubleDelta,ZSTD(1)), endpoint String,
+  attempts SimpleAggregateFunction(sum,UInt64), delivered SimpleAggregateFunction(sum,UInt64), failed SimpleAggregateFunction(sum,UInt64)
+) ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/relay/requests_day', '{replica}') PARTITION BY toYYYYMM(t) ORDER BY (account, t, endpoint) TTL t + INTERVAL 400 DAY DELETE;
+
+CREATE TABLE IF NOT EXISTS relay.requests_day_all ON CLUSTER 'relay' AS relay.requests_day ENGINE = Distributed('relay', 'relay', 'requests_day');
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS relay.mv_requests_day ON CLUSTER 'relay' TO relay.requests_day AS
+SELECT account, toStartOfDay(toDateTime(at,'UTC')) AS t, endpoint, count() AS attempts, countIf(ok = 1) AS delivered, countIf(ok = 0) AS failed
+FROM relay.attempts GROUP BY account, t, endpoint;
+
+INSERT INTO relay.requests_day (account, t, endpoint, attempts, delivered, failed)
+SELECT account, toStartOfDay(t) AS day, endpoint, sum(attempts), sum(delivered), sum(failed) FROM relay.requests_hour
+WHERE t < toStartOfHour(now('UTC')) AND (SELECT count() FROM relay.requests_day WHERE t < toStartOfDay(now('UTC'))) = 0 GROUP BY account, day, endpoint;
+
+ALTER TABLE relay.troubled ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_status status TYPE set(8) GRANULARITY 1;
+
+ALTER TABLE relay.troubled ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_type type TYPE set(64) GRANULARITY 1;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_text toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id))))) TYPE ngrambf_v1(4, 65536, 1, 0) GRANULARITY 1;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' MATERIALIZE INDEX by_text SETTINGS mutations_sync = 0;
