@@ -39,6 +39,8 @@ func Scenarios() []Scenario {
 		out = append(out, Scenario{d.name, d.summary, d.command})
 	}
 	return append(out, Scenario{"compare", "two binaries in turns: a scenario's figures, and how they differ", compare},
+		Scenario{"growth", "little and much of something in turns: whether an event costs more", growth},
+		Scenario{"costs", "the cost sheet: what an event costs by stage, beside the least that it could cost", costs},
 		Scenario{"read", "lists, single reads and usage on a store that fill has filled", read})
 }
 
@@ -90,6 +92,13 @@ type options struct {
 	tls      bool
 	http2    bool
 
+	endpoints  int  // busy ones; 0 = one, of a cluster some for each node
+	configured int  // idle ones besides
+	backlog    int  // events that wait in the log
+	partitions int  // of the topics; 0 = as the relay has them
+	probe      int  // events a second to a neighbour
+	stopped    bool // what is started has no dispatcher
+
 	serve              int // nodes; 0 = dev
 	kafka              string
 	deliver            string // URL of the first destination, for what is told by its command line
@@ -117,6 +126,8 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.report, "report", "", "write an HTML page with all figures to this file")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
 	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
+	fs.IntVar(&o.configured, "configured", 0, "so many endpoints exist besides, and get nothing; --data-dir keeps them for the next run")
+	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the topics of what is started; 0 = as many as it makes by itself")
 	fs.IntVar(&o.serve, "serve", 0, "start so many serve nodes, and their engines as processes of their own, instead of dev")
 	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a Kafka that runs already; --pids counts its CPU too")
 	fs.StringVar(&o.target, "target", "", "URL of a relay, or a balancer before several, that runs already; none is started")
@@ -153,6 +164,11 @@ func (o *options) validate() error {
 	bound("batch", o.batch, 0, 1000)
 	bound("events", o.events, 0, 10_000_000)
 	bound("serve", o.serve, 0, maxNodes)
+	bound("endpoints", o.endpoints, 0, maxBusy)
+	bound("configured", o.configured, 0, maxConfigured)
+	bound("backlog", o.backlog, 0, maxBacklog)
+	bound("probe", o.probe, 0, 100_000)
+	bound("partitions", o.partitions, 0, maxPartitions)
 	if o.duration < 100*time.Millisecond || o.duration > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("--duration: %v is not from 100ms to 24h", o.duration))
 	}
@@ -170,6 +186,18 @@ func (o *options) validate() error {
 	}
 	if o.serve > 0 && (o.target != "" || o.peer != nil) {
 		errs = append(errs, errors.New("--serve: nothing is started with --target or --peer"))
+	}
+	if (o.configured > 0 || o.partitions > 0) && (o.target != "" || o.peer != nil) {
+		errs = append(errs, errors.New("--configured, --partitions: they are for what the benchmark starts"))
+	}
+	if o.peer != nil && (o.endpoints > 0 || o.backlog > 0) {
+		errs = append(errs, errors.New("--endpoints, --backlog: they are for a relay"))
+	}
+	if o.stopped && (o.target != "" || o.serve > 0) {
+		errs = append(errs, errors.New("--stopped: it is for relay dev"))
+	}
+	if o.backlog > 0 && o.target != "" && o.admin == "" {
+		errs = append(errs, errors.New("--backlog: --admin is missing, its metrics say when the backlog waits"))
 	}
 	if len(o.pids) > 0 && o.target == "" && o.peer == nil && o.kafka == "" {
 		errs = append(errs, errors.New("--pids: it belongs to --target, --peer or --kafka"))
@@ -196,6 +224,17 @@ func (o *options) settings() string {
 		s += fmt.Sprintf(", %d events", o.events)
 	}
 	s += fmt.Sprintf(", %d B", o.size)
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{o.endpoints, "endpoints"}, {o.configured, "configured besides"}, {o.backlog, "waiting in the log"}, {o.partitions, "partitions"}} {
+		if x.n > 0 {
+			s += fmt.Sprintf(", %d %s", x.n, x.what)
+		}
+	}
+	if o.stopped {
+		s += ", no dispatcher while they are posted"
+	}
 	switch {
 	case o.http2:
 		s += ", HTTP/2"
@@ -256,8 +295,8 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 		return o, MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
 	}
 	err = o.validate()
-	if d.start != nil && (o.target != "" || o.serve > 0) {
-		err = errors.Join(err, fmt.Errorf("--target, --serve: %s measures what it starts itself", d.name))
+	if d.start != nil && (o.target != "" || o.serve > 0 || o.configured > 0 || o.partitions > 0) {
+		err = errors.Join(err, fmt.Errorf("--target, --serve, --configured, --partitions: %s measures what it starts itself", d.name))
 	}
 	if err != nil {
 		return o, MisuseError{err}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/count"
+	"github.com/eventrelay/relay/pkg/control"
 )
 
 // TestMain is also the binaries that scenarios start: their own, and a relay.
@@ -32,6 +33,13 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "migrate" {
 		fmt.Println("topics and tables are ready")
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "config" {
+		if err := fakeConfig(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	if len(os.Args) > 1 && slices.Contains([]string{"dev", "serve", "engine"}, os.Args[1]) {
@@ -58,10 +66,25 @@ func TestMain(m *testing.M) {
 func fakeProcess(what string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if what == "engine" {
-		fmt.Println(os.Args[2], "listens on 127.0.0.1:1")
+	if what == "engine" { // it takes every request
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		go func() {
+			_ = http.Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+		}()
+		fmt.Println(os.Args[2], "listens on", l.Addr())
 		<-ctx.Done()
 		return nil
+	}
+	held := ""
+	if i := slices.Index(os.Args, "--data-dir"); i > 0 && what == "dev" {
+		held = filepath.Join(os.Args[i+1], "held")
+		if err := os.WriteFile(filepath.Join(os.Args[i+1], "master.keys"), []byte(control.GenerateMasterKey("fake")), 0o600); err != nil {
+			return err
+		}
 	}
 	admin := os.Getenv("RELAY_ADMIN_LISTEN")
 	if i := slices.Index(os.Args, "--admin-listen"); i > 0 {
@@ -75,10 +98,19 @@ func fakeProcess(what string) error {
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, "go_memstats_mallocs_total %d\nrelay_embedded_kafka_requests_total{kind=\"produce\"} %d\n", time.Now().UnixMicro(), time.Now().UnixMilli())
+			fmt.Fprintf(w, "relay_dispatch_outcomes_total{status=\"held\",reason=\"paused\"} %d\n", time.Now().UnixMilli())
 		}))
 	}()
 	f := startFakeRelay(once, os.Getenv("RELAY_BOOTSTRAP_KEY"))
 	defer f.stop()
+	if os.Getenv("RELAY_ROLES") != "" {
+		f.log = held
+	} else if raw, err := os.ReadFile(held); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			id, event, _ := strings.Cut(line, " ")
+			f.send(f.endpointOf(id), event)
+		}
+	}
 	fmt.Println("EventRelay is ready at", f.URL)
 	<-ctx.Done()
 	return nil
@@ -93,6 +125,7 @@ type fakeRelay struct {
 	answer func(count.Mark) int
 	client http.Client
 	key    string
+	log    string // a file that keeps the events, each behind its endpoint's id, of a relay without a dispatcher
 
 	mu        sync.Mutex // guards what follows
 	endpoints map[string]*fakeEndpoint
@@ -131,22 +164,30 @@ func (f *fakeRelay) stop() {
 }
 
 func (f *fakeRelay) create(w http.ResponseWriter, r *http.Request) {
-	var body struct{ Destinations []struct{ URL string } }
+	var body struct {
+		Destinations []struct {
+			URL     string
+			Enabled *bool
+		}
+	}
 	if json.NewDecoder(r.Body).Decode(&body) != nil || r.Header.Get("Authorization") != "Bearer "+f.key {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
 	var urls []string
 	for _, d := range body.Destinations {
-		urls = append(urls, d.URL)
+		if d.Enabled == nil || *d.Enabled {
+			urls = append(urls, d.URL)
+		}
 	}
 	// The id says where to deliver to, so that every node of a cluster knows it.
-	fmt.Fprintf(w, `{"id":"%x"}`, strings.Join(urls, " "))
+	fmt.Fprintf(w, `{"id":"%x"}`, strings.Join(urls, " ")+" ")
 }
 
-// endpoint is called with the lock held.
-func (f *fakeRelay) endpoint(r *http.Request) *fakeEndpoint {
-	id := r.PathValue("id")
+// endpoint is called with the lock held, as endpointOf is.
+func (f *fakeRelay) endpoint(r *http.Request) *fakeEndpoint { return f.endpointOf(r.PathValue("id")) }
+
+func (f *fakeRelay) endpointOf(id string) *fakeEndpoint {
 	e := f.endpoints[id]
 	if e == nil {
 		urls, _ := hex.DecodeString(id)
@@ -182,6 +223,10 @@ func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 		status = f.answer(mark)
+		if f.log != "" {
+			f.keep(r.PathValue("id") + " " + strings.TrimSpace(event) + "\n")
+			continue
+		}
 		for range f.deliver(mark) {
 			if e.paused {
 				e.held = append(e.held, event)
@@ -191,6 +236,17 @@ func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(status)
+}
+
+func (f *fakeRelay) keep(line string) {
+	out, err := os.OpenFile(f.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = out.WriteString(line)
+		err = errors.Join(err, out.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 func (f *fakeRelay) send(e *fakeEndpoint, event string) {
@@ -333,11 +389,11 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 		t.Fatal(err)
 	}
 	t.Cleanup(b.close)
-	urls, err := b.sources(t.Context())
+	posts, err := b.sources(t.Context(), b.to("ok"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.measure(t.Context(), []post{b.post("events", urls[0], 0)}, wait, nil); err != nil {
+	if err := b.measure(t.Context(), posts, wait, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -352,7 +408,7 @@ func TestScenariosAddUp(t *testing.T) {
 	}{
 		{"fanout", "--rate 50", 1, 5},
 		{"hung", "--rate 20", 3, 1},
-		{"retrystorm", "--events 50 --batch 10", 1, 1},
+		{"retrystorm", "--events 50 --batch 10", 2, 1},
 		{"batch", "--batch 20 --posters 1", 1, 1},
 		{"tls", "--posters 2", 1, 1},
 		{"tls", "--posters 2 --http2", 1, 1},
@@ -387,10 +443,23 @@ func TestScenariosAddUp(t *testing.T) {
 			if a := r.Streams[0].Arrivals[0]; c.name == "retrystorm" && a.Requests <= a.Arrived {
 				t.Errorf("half of all requests fail, and %d were enough for %d events", a.Requests, a.Arrived)
 			}
-			if events := r.Accepted; strings.Contains(c.args, "--events") && events != 50 {
+			if events := r.Streams[0].Accepted; strings.Contains(c.args, "--events") && events != 50 {
 				t.Errorf("%d events, want 50", events)
 			}
 		})
+	}
+}
+
+// What was posted while no dispatcher ran is delivered by the next process.
+func TestDrainOfAStoppedDispatcher(t *testing.T) {
+	t.Parallel()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, said, err := figures(t, "drain", "--stopped", "--relay", own, "--events", "30", "--batch", "10", "--quiet")
+	if err != nil || r.Accepted != 30 || r.Delivered != 30 || r.Lost+r.Duplicates != 0 || r.AllSeconds <= 0 || len(r.Figures) != 3 || r.Figures[2].Value <= 0 {
+		t.Errorf("%v: accepted %d, delivered %d in %v s, figures %v\n%s", err, r.Accepted, r.Delivered, r.AllSeconds, r.Figures, said)
 	}
 }
 
@@ -405,7 +474,7 @@ func TestServeNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, said)
 	}
-	if len(r.Streams) != 2*endpointsPerNode || r.Accepted < 90 || r.Accepted > 110 || r.Delivered != r.Accepted || !strings.Contains(r.Settings, "2 serve nodes") {
+	if len(r.Streams) != 2 || r.Accepted < 90 || r.Accepted > 110 || r.Delivered != r.Accepted || !strings.Contains(r.Settings, "2 serve nodes") {
 		t.Errorf("%s: %d streams, %d accepted, %d delivered", r.Settings, len(r.Streams), r.Accepted, r.Delivered)
 	}
 	var names []string

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -42,11 +43,13 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	}
 	// A name of its own, for a log that is there already may hold those of an earlier run.
 	name := fmt.Sprintf("bench%d", os.Getpid())
+	r.masterKeys = control.GenerateMasterKey("bench")
 	env := []string{
 		"RELAY_KAFKA_BROKERS=" + addresses["kafka"], "RELAY_REDIS_URL=redis://" + addresses["redis"],
 		"RELAY_CLICKHOUSE_URL=http://" + addresses["clickhouse"] + "/" + name, "RELAY_TOPIC_PREFIX=" + name + ".",
-		"RELAY_MASTER_KEYS=" + control.GenerateMasterKey("bench"), "RELAY_PARTITIONS=" + fmt.Sprint(endpointsPerNode*o.serve),
+		"RELAY_MASTER_KEYS=" + r.masterKeys, "RELAY_PARTITIONS=" + fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
 		"RELAY_REPLICATION_FACTOR=1", "RELAY_BOOTSTRAP_KEY=" + r.key, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true",
+		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0", // as in dev: what is measured is the path, not a limit
 	}
 	if o.tls {
 		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
@@ -86,7 +89,7 @@ func (r *relay) addNode(ctx context.Context, o options, i int, env []string) err
 		return err
 	}
 	if i == 0 {
-		r.url, r.admin, r.ready = n.url, admin, n.ready
+		r.url, r.admin, r.ready, r.dir = n.url, admin, n.ready, dir
 	} else {
 		r.admins = append(r.admins, admin)
 	}
@@ -94,31 +97,46 @@ func (r *relay) addNode(ctx context.Context, o options, i int, env []string) err
 	return nil
 }
 
-// sources are where to post for a destination that answers at once: one endpoint, or several for each node
-// of a cluster, so that all of them have work.
-func (b *bed) sources(ctx context.Context) ([]string, error) {
+// sources are posts to endpoints in turn, one for each node of a cluster, so that all of them have work: to
+// --endpoints in all, or to one, or to some for each node.
+func (b *bed) sources(ctx context.Context, destinations []object, to ...int) ([]post, error) {
 	if b.o.peer != nil {
-		return []string{b.o.peer.URL}, nil
+		return []post{b.post("events", b.o.peer.URL, to...)}, nil
 	}
-	nodes := b.r.nodes
+	nodes, n := b.r.nodes, max(b.o.endpoints, 1)
 	if len(nodes) == 0 {
 		nodes = []string{b.r.url}
+	} else if b.o.endpoints == 0 {
+		n = endpointsPerNode * len(nodes)
 	}
-	each := 1
-	if b.o.serve > 0 {
-		each = endpointsPerNode
+	ids, err := b.r.makeEndpoints(ctx, n, object{"destinations": destinations})
+	if err != nil {
+		return nil, err
 	}
-	var out []string
-	for _, node := range nodes {
-		for range each {
-			id, err := b.r.createEndpoint(ctx, b.sink.url(0, "ok"))
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, (&relay{url: node}).events(id))
+	var posts []post
+	for i, node := range nodes {
+		var own []string
+		for k := i; k < len(ids); k += len(nodes) {
+			own = append(own, ids[k])
 		}
+		if len(own) == 0 {
+			break // fewer endpoints than nodes
+		}
+		posts = append(posts, b.post("events", (&relay{url: node}).events(own[0]), to...).inTurn(own))
 	}
-	return out, nil
+	return share(posts), nil
+}
+
+// inTurn has a post's requests go to several endpoints, one after the other.
+func (p post) inTurn(ids []string) post {
+	for _, id := range ids {
+		path := eventsPath(id)
+		if p.Batch > 0 {
+			path += "/batch"
+		}
+		p.Paths = append(p.Paths, path)
+	}
+	return p
 }
 
 // share gives each of several posts its part of connections and rate.
@@ -127,7 +145,7 @@ func share(posts []post) []post {
 		posts[i].Rate /= float64(len(posts))
 		posts[i].Conns = max(posts[i].Conns/len(posts), 1)
 		if len(posts) > 1 {
-			posts[i].name = fmt.Sprintf("endpoint %d", i+1)
+			posts[i].name = fmt.Sprintf("node %d", i+1)
 		}
 	}
 	return posts

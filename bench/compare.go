@@ -29,6 +29,7 @@ type comparedOf struct {
 	Base  spread `json:"base"`
 	New   spread `json:"new"`
 	Ratio spread `json:"ratio"` // new to base, turn by turn
+	More  spread `json:"more"`  // new less base, turn by turn
 }
 
 type spread struct {
@@ -85,29 +86,33 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	case i < 0:
 		return MisuseError{fmt.Errorf("no scenario %q that runs a relay; relay bench help lists them", name)}
 	}
-	results, err := inTurns(ctx, definitions()[i], [2]string{base, with}, turns, rest, stderr)
+	d := definitions()[i]
+	results, err := inTurns(ctx, [2]variant{{d, append(slices.Clone(rest), "--relay", base), base}, {d, append(rest, "--relay", with), with}}, turns, stderr)
 	if err != nil {
 		return err
 	}
-	c := newComparison(results)
-	if asJSON {
-		return json.NewEncoder(stdout).Encode(c)
-	}
-	c.print(stdout)
-	return nil
+	return newComparison(results).tell(stdout, asJSON)
 }
 
-// inTurns runs a scenario on two binaries.
-func inTurns(ctx context.Context, d definition, binaries [2]string, turns int, args []string, stderr io.Writer) (results [2][]*Result, err error) {
+// variant is one of two things that are compared.
+type variant struct {
+	definition
+	args []string
+	name string // for errors
+}
+
+// inTurns runs two variants.
+func inTurns(ctx context.Context, variants [2]variant, turns int, stderr io.Writer) (results [2][]*Result, err error) {
 	for turn := range turns {
 		for k := range 2 {
 			which := (turn + k) % 2
-			r, err := d.once(ctx, append(slices.Clone(args), "--relay", binaries[which], "--quiet"), stderr)
+			v := variants[which]
+			r, err := v.once(ctx, append(slices.Clone(v.args), "--quiet"), stderr)
 			if err == nil {
 				err = r.verdict()
 			}
 			if err != nil {
-				return results, fmt.Errorf("turn %d of %s: %w", turn+1, binaries[which], err)
+				return results, fmt.Errorf("turn %d of %s: %w", turn+1, v.name, err)
 			}
 			results[which] = append(results[which], r)
 			fmt.Fprintf(stderr, "turn %d of %d, %-4s %8.0f accepted/s %8.1f CPU µs/event   load %.1f\n",
@@ -164,15 +169,15 @@ func newComparison(results [2][]*Result) comparison {
 	c.Machine.LoadAfter = last.Machine.LoadAfter
 	for _, f := range compared {
 		var values [2][]float64
-		var ratios []float64
+		var ratios, more []float64
 		for i := range results[0] {
 			a, b := f.of(results[0][i]), f.of(results[1][i])
-			values[0], values[1] = append(values[0], a), append(values[1], b)
+			values[0], values[1], more = append(values[0], a), append(values[1], b), append(more, b-a)
 			if a > 0 {
 				ratios = append(ratios, b/a)
 			}
 		}
-		c.Figures = append(c.Figures, comparedOf{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios)})
+		c.Figures = append(c.Figures, comparedOf{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios), newSpread(more)})
 	}
 	return c
 }
@@ -180,14 +185,23 @@ func newComparison(results [2][]*Result) comparison {
 func (c comparison) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %s: base %s, new %s, %d turns, load average %.1f → %.1f; median (least … most)\n",
 		c.Scenario, c.Settings, c.Base, c.New, c.Turns, c.Machine.LoadBefore, c.Machine.LoadAfter)
-	row := func(name, base, with, ratio string) {
-		text := fmt.Sprintf("  %-26s %-28s %-28s %s", name, base, with, ratio)
+	row := func(name, base, with, ratio, more string) {
+		text := fmt.Sprintf("  %-26s %-28s %-28s %-22s %s", name, base, with, ratio, more)
 		fmt.Fprintln(w, strings.TrimRight(text, " "))
 	}
-	row("", "base", "new", "new ÷ base")
+	row("", "base", "new", "new ÷ base", "new − base")
 	for _, f := range c.Figures {
-		row(f.Name, f.Base.String(), f.New.String(), f.Ratio.String())
+		row(f.Name, f.Base.String(), f.New.String(), f.Ratio.String(), f.More.String())
 	}
+}
+
+// tell prints it as a table or a line of JSON.
+func (c comparison) tell(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(c)
+	}
+	c.print(w)
+	return nil
 }
 
 // String is the median with the least and the most.

@@ -111,8 +111,6 @@ const (
 	fillName = "bench fill "
 	// secondDestination says that each fifth endpoint has two destinations.
 	secondDestination = 5
-	// creators is how many endpoints are created at once: each waits for the log.
-	creators = 16
 )
 
 // configure starts a relay on the data directory, sees to it that n endpoints of a fill are there, and stops it.

@@ -51,6 +51,9 @@ func openBed(ctx context.Context, o options, name string, stderr io.Writer, star
 		b.o.deliver = b.sink.url(0, "ok")
 		b.r, err = start(ctx, b.o)
 	}
+	if err == nil {
+		err = b.configure(ctx)
+	}
 	if err != nil {
 		b.close()
 		return nil, err
@@ -89,16 +92,19 @@ func (b *bed) post(name, url string, to ...int) post {
 	return p
 }
 
-// warm sends one request of a post through the whole path, so that connections and tables exist.
+// warm sends one event of a post to each of its endpoints through the whole path, so that connections, lanes and
+// tables exist.
 func (b *bed) warm(ctx context.Context, p post) error {
-	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, 1, 0, 0, 1
+	n := max(len(p.Paths), 1)
+	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, min(n, creators), 0, 0, int64(n)
+	p.Batch = min(p.Batch, 1)
 	b.runs++
 	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, nil)
 	if err != nil {
 		return err
 	}
 	if t := r.Streams[0]; t.Accepted != p.Events {
-		return fmt.Errorf("%s: the first event was refused; answers by status: %v", p.name, t.Answers)
+		return fmt.Errorf("%s: the first event was refused (%d of %d); answers by status: %v", p.name, t.Refused, p.Events, t.Answers)
 	}
 	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
 	if err == nil && !arrived {
@@ -135,7 +141,10 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	w := newWatch(b, posts, began, first)
 	var profile errgroup.Group
 	if file := b.profileFile(); file != "" {
-		profile.Go(func() error { return b.r.profile(ctx, file, b.profiled(posts)) })
+		profile.Go(func() error { return b.r.profile(ctx, "profile", file, b.profiled(posts)) })
+	}
+	if file := b.allocsFile(); file != "" {
+		profile.Go(func() error { return b.r.profile(ctx, "allocs", file, b.profiled(posts)) })
 	}
 	plan := load.Plan{}
 	for _, p := range posts {
@@ -177,13 +186,24 @@ func (b *bed) profileFile() string {
 	return ""
 }
 
+// allocsFile is where a profile of allocations goes; empty = none is taken.
+func (b *bed) allocsFile() string {
+	if b.r.admin == "" || !b.o.stages {
+		return ""
+	}
+	return filepath.Join(b.o.dir, "allocs.pprof")
+}
+
+// longestProfile bounds a profile: more of a long run says nothing else.
+const longestProfile = time.Minute
+
 // profiled is for how long.
 func (b *bed) profiled(posts []post) time.Duration {
 	longest := time.Second
 	for _, p := range posts {
 		longest = max(longest, p.For)
 	}
-	return longest
+	return min(longest, longestProfile)
 }
 
 // arrive waits until all that was accepted has arrived, and reports whether it has.
@@ -246,7 +266,7 @@ func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
 		for _, to := range p.to {
 			t := arrived(r, p.Run, to)
 			a := Arrival{
-				Destination: to, Arrived: t.Arrived, Duplicates: t.Duplicates, Requests: t.Requests, Latency: newLatency(t.Latency),
+				Destination: to, Arrived: t.Arrived, Duplicates: t.Duplicates, Requests: t.Requests, Latency: newLatency(t.Latency), Retry: newLatency(t.Retry),
 				Lost: max(l.Accepted-(t.Arrived-t.Refused), 0),
 			}
 			s.Arrivals = append(s.Arrivals, a)
@@ -281,6 +301,7 @@ func (b *bed) account(spent cost, w *watch, took time.Duration) {
 	}
 	res.Batches = batches(spent.metrics, n)
 	res.Series = w.series
+	res.Figures = append(res.Figures, slopes(w.series)...)
 	res.Machine.LoadAfter = loadAverage()
 }
 

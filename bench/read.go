@@ -101,6 +101,7 @@ const (
 	pageBudget      = 60 * time.Millisecond
 	singleBudget    = 30 * time.Millisecond
 	usageBudget     = 50 * time.Millisecond
+	searchBudget    = 2500 * time.Millisecond
 	selectionBudget = 2 * time.Second
 )
 
@@ -211,7 +212,18 @@ func (m *reading) kinds() []request {
 		request{name: "single event", budget: singleBudget, path: func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] }},
 		request{name: "attempts of an event", budget: singleBudget, path: func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] + "/attempts" }},
 		request{name: "usage, counted anew", budget: usageBudget, path: func(int) string { return "/v1/usage" }, apart: usageKept},
+		search("12 letters that are nowhere", "q=zq7xk0vwp3hj"), search("8 letters that are nowhere", "q=zq7xk0vw"), search("6 letters that are nowhere", "q=zq7xk0"),
+		search("words that are nowhere beside each other", "q=zone+zone+zone+zone+zone"), search("common word", "q=customer"),
+		search("string at a path, nowhere", "body[id]=zq7xk0vwp3hj"), search("number at a path, nowhere", "body[number]=123456789012"),
+		search("header, nowhere", "header[x-request-id]=zq7xk0vwp3hj"),
 	)
+}
+
+// search is one page of a search of 30 days, which may have to end before it has looked at all of them.
+func search(name, query string) request {
+	return request{name: "search, " + name, budget: searchBudget, path: func(int) string {
+		return "/v1/events?since=" + url.QueryEscape(time.Now().UTC().AddDate(0, 0, -30).Format(time.RFC3339)) + "&" + query
+	}}
 }
 
 // usageKept is a little longer than the answer of usage is kept.
@@ -219,6 +231,21 @@ const usageKept = 5100 * time.Millisecond
 
 // warmUps are the requests of a kind that do not count.
 const warmUps = 3
+
+// rowCount is how many rows the data of an answer are. That of a single event may be the event's own, which is no row.
+type rowCount int
+
+// UnmarshalJSON counts what is in an array.
+func (c *rowCount) UnmarshalJSON(data []byte) error {
+	var rows []json.RawMessage
+	if len(data) > 0 && data[0] == '[' {
+		if err := json.Unmarshal(data, &rows); err != nil {
+			return err
+		}
+	}
+	*c = rowCount(len(rows))
+	return nil
+}
 
 // measure makes the requests of one kind.
 func (m *reading) measure(ctx context.Context, k request) error {
@@ -229,7 +256,7 @@ func (m *reading) measure(ctx context.Context, k request) error {
 		if n == 0 {
 			before = m.relay.spent()
 		}
-		var answer struct{ Data []json.RawMessage }
+		var answer struct{ Data rowCount }
 		if err := pause(ctx, k.apart); err != nil {
 			return err
 		}
@@ -237,7 +264,7 @@ func (m *reading) measure(ctx context.Context, k request) error {
 		if err := m.relay.call(ctx, http.MethodGet, k.path(n+warmUps), nil, &answer); err != nil {
 			return err
 		}
-		if rows = len(answer.Data); n >= 0 || time.Since(began) > m.o.limit {
+		if rows = int(answer.Data); n >= 0 || time.Since(began) > m.o.limit {
 			took = append(took, time.Since(start))
 		}
 	}

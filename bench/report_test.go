@@ -27,7 +27,7 @@ func example() *Result {
 		Scenario: "mixed", Settings: "<b>500/s</b>", Version: "v1", Began: time.Now(), Machine: thisMachine(), PostSeconds: 2, AllSeconds: 3, Accepted: 20_000, Refused: 3, Delivered: 19_999, Lost: 1, Duplicates: 2,
 		CPU: processes(map[string]time.Duration{"relay": time.Second, "clickhouse": time.Second, "load": time.Second}, time.Second, 1000), RSSIdle: 1 << 20, RSSMax: 2 << 20,
 		Idle: processes(map[string]time.Duration{"relay": time.Millisecond}, time.Second, 0), Batches: []Batch{{"rows", 12}}, Figures: []Figure{{"drained", 12345, "a second"}},
-		Stages: []Stage{{"broker", 0.5, 10, 0.2}, {"GC", 0.25, 5, 0}},
+		Stages: []Stage{{Name: "broker", Share: 0.5, PerEvent: 10, Syscalls: 0.2}, {Name: "GC", Share: 0.25, PerEvent: 5}},
 	}
 	for _, name := range []string{"single & alone", "fan-out"} {
 		r.Streams = append(r.Streams, Stream{
@@ -171,7 +171,7 @@ func TestStagesOfAProfile(t *testing.T) {
 	sample(10, "syscall.Syscall", "github.com/twmb/franz-go/pkg/kfake.x")
 	sample(60, "runtime.gcBgMarkWorker")
 	got := stages(p, 200)
-	want := []Stage{{"GC", 0.6, 120, 0}, {"broker", 0.4, 80, 0.25}}
+	want := []Stage{{Name: "GC", Share: 0.6, PerEvent: 120}, {Name: "broker", Share: 0.4, PerEvent: 80, Syscalls: 0.25}}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -77,6 +77,8 @@ type Arrival struct {
 	Duplicates  int64   `json:"duplicates"`
 	Requests    int64   `json:"requests"`
 	Latency     Latency `json:"latency"` // from due to arrival
+	// Retry is from an answer of 500 to the next request of the same event.
+	Retry Latency `json:"retry"`
 }
 
 // Latency is a distribution with its quantiles, in milliseconds.
@@ -114,6 +116,9 @@ type Stage struct {
 	Share    float64 `json:"share"`        // of the relay's CPU
 	PerEvent float64 `json:"us_per_event"` //
 	Syscalls float64 `json:"syscalls"`     // share of the stage
+	// Allocations an event, with --stages.
+	Mallocs float64 `json:"mallocs_per_event"`
+	Bytes   float64 `json:"bytes_per_event"`
 }
 
 // Figure is one more number.
@@ -131,8 +136,9 @@ type Sample struct {
 	AcceptP99  float64            `json:"accept_p99_ms"` // of what was answered in this second
 	ArrivalP50 float64            `json:"arrival_p50_ms"`
 	ArrivalP99 float64            `json:"arrival_p99_ms"`
-	CPU        map[string]float64 `json:"cores"` // by process
-	RSS        int64              `json:"rss"`   // bytes
+	CPU        map[string]float64 `json:"cores"`  // by process
+	RSS        int64              `json:"rss"`    // bytes, of the relay and its engines
+	Memory     map[string]int64   `json:"memory"` // the same by process
 }
 
 // thisMachine describes where the benchmark runs.

@@ -3,20 +3,24 @@ package bench
 import (
 	"context"
 	"flag"
-	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/bench/load"
+	"github.com/eventrelay/relay/bench/sink"
 )
 
 // definitions is the table of scenarios.
 func definitions() []definition {
 	return []definition{
-		{name: "flat", summary: "events as fast as some connections can post them, or at a rate; what one costs", run: flat, peers: true},
+		{name: "flat", summary: "events as fast as some connections can post them, or at a rate; what one costs", run: flat, peers: true, defaults: manyFlags},
 		{name: "steady", summary: "events at a rate: how long they take", run: flat, peers: true, defaults: func(o *options, fs *flag.FlagSet) {
+			manyFlags(o, fs)
 			preset(fs, "rate", "500")
 		}},
+		{name: "accept", summary: "flat to endpoints whose destination is disabled: what taking an event costs by itself", run: accept, defaults: manyFlags},
 		{name: "fanout", summary: "each event to five destinations, at a rate", run: fanout, defaults: func(o *options, fs *flag.FlagSet) {
 			preset(fs, "rate", "200")
 		}},
@@ -25,38 +29,39 @@ func definitions() []definition {
 		}},
 		{name: "retrystorm", summary: "events to a destination that fails half of all requests, until all are delivered", run: retryStorm, defaults: func(o *options, fs *flag.FlagSet) {
 			eventsFlag(o, fs, 10_000)
+			fs.IntVar(&o.probe, "probe", 100, "single events a second to an endpoint that works, meanwhile and for --duration")
 			preset(fs, "batch", "500")
 			preset(fs, "posters", "2")
 		}},
 		{name: "batch", summary: "flat in batches, as NDJSON", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
+			manyFlags(o, fs)
 			preset(fs, "batch", "1000")
 			preset(fs, "posters", "2")
 		}},
 		{name: "tls", summary: "flat to a destination that speaks TLS, on kept-alive connections", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
 			o.tls = true
+			manyFlags(o, fs)
 			fs.BoolVar(&o.http2, "http2", false, "the destination speaks HTTP/2")
 		}},
 		{name: "drain", summary: "events posted while the endpoint's destination is paused, then delivered: how fast a backlog goes", run: drain, defaults: func(o *options, fs *flag.FlagSet) {
 			eventsFlag(o, fs, 20_000)
+			fs.BoolVar(&o.stopped, "stopped", false, "nothing is paused, but the dispatcher does not run while events are posted: they lie in the log")
 			preset(fs, "batch", "1000")
 			preset(fs, "posters", "2")
 		}},
 		{name: "mixed", summary: "single events, batches, a fan-out, a failing and a slow destination at the same time", run: mixed, defaults: func(o *options, fs *flag.FlagSet) {
 			preset(fs, "rate", "200")
 		}},
-		{name: "floor", summary: "flat on a bare pipeline of the same libraries, in place of the relay: how cheap an event could be", run: bare, start: startFloor},
+		{name: "soak", summary: "steady for half an hour: whether memory grows", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
+			manyFlags(o, fs)
+			preset(fs, "rate", "1000")
+			preset(fs, "duration", "30m")
+		}},
+		{name: "floor", summary: "flat on a bare pipeline of the same libraries, in place of the relay: how cheap an event could be", run: bare, start: startFloor("pipe")},
+		{name: "floor-http", summary: "of that the requests alone, in and out, without a log", run: bare, start: startFloor("http")},
+		{name: "floor-log", summary: "of that the log alone: records through the embedded broker and its barrier, without a request", run: bareLog, start: startFloor("log")},
+		{name: "floor-row", summary: "rows of an event's size inserted into the embedded ClickHouse, without a relay", run: bareRows, start: startTables},
 	}
-}
-
-// startFloor starts the bare pipeline.
-func startFloor(ctx context.Context, o options) (*relay, error) {
-	admin, err := freeAddress(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := &relay{admin: admin}
-	args := []string{"bench", "floor-pipe", "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync)}
-	return r, r.start(ctx, o.self, args, nil, readyLine)
 }
 
 // preset is another default for a flag.
@@ -71,18 +76,27 @@ func preset(fs *flag.FlagSet, name, value string) {
 // arriveWithin is how long to wait for the last event before it counts as lost.
 const arriveWithin = 30 * time.Second
 
-// flat posts to one endpoint with one destination.
-func flat(ctx context.Context, b *bed) error {
-	urls, err := b.sources(ctx)
+// flat posts to endpoints with one destination each.
+func flat(ctx context.Context, b *bed) error { return several(ctx, b, b.to("ok"), 0) }
+
+// accept posts to endpoints whose destination is disabled: nothing is to be delivered.
+func accept(ctx context.Context, b *bed) error {
+	none := b.to("ok")
+	none[0]["enabled"] = false
+	return several(ctx, b, none)
+}
+
+// several posts to endpoints in turn, behind what waits in the log.
+func several(ctx context.Context, b *bed, destinations []object, to ...int) error {
+	posts, err := b.sources(ctx, destinations, to...)
 	if err != nil {
+		return err
+	}
+	if err := b.wait(ctx); err != nil {
 		return err
 	}
 	if err := b.rest(ctx); err != nil {
 		return err
-	}
-	var posts []post
-	for _, url := range urls {
-		posts = append(posts, b.post("events", url, 0))
 	}
 	if b.o.peer != nil {
 		b.o.peer.apply(&posts[0], b.o.size)
@@ -92,19 +106,13 @@ func flat(ctx context.Context, b *bed) error {
 			return err
 		}
 	}
-	return b.measure(ctx, share(posts), arriveWithin, nil)
+	return b.measure(ctx, posts, arriveWithin, nil)
 }
 
-// bare posts to the pipeline of [floor].
-func bare(ctx context.Context, b *bed) error {
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	p := b.post("events", b.r.url+"/in", 0)
-	if err := b.warm(ctx, p); err != nil {
-		return err
-	}
-	return b.measure(ctx, []post{p}, arriveWithin, nil)
+// manyFlags adds the flags of what there is many of.
+func manyFlags(o *options, fs *flag.FlagSet) {
+	fs.IntVar(&o.endpoints, "endpoints", 0, "endpoints that requests go to in turn; 0 = one, with --serve four for each node")
+	fs.IntVar(&o.backlog, "backlog", 0, "so many events of other endpoints, which are paused, wait in the log")
 }
 
 // eventsFlag adds --events.
@@ -125,6 +133,12 @@ func (b *bed) to(behaviours ...string) []object {
 func (b *bed) one(n int, behaviour string) []object {
 	return []object{{"url": b.sink.url(n, behaviour), "max_in_flight": 256}}
 }
+
+// nextRetry is when a retry of exactRetries is due after its failure.
+const nextRetry = time.Second
+
+// exactRetries is quickRetries to the moment, so that lateness can be measured.
+var exactRetries = object{"strategy": "schedule", "schedule_seconds": []int{int(nextRetry / time.Second)}, "max_attempts": 50, "jitter": 0}
 
 // quickRetries waits a second after each failure; a chain ends after so many that it never does by chance.
 var quickRetries = object{"strategy": "schedule", "schedule_seconds": []int{1}, "max_attempts": 50, "jitter": 0.1}
@@ -195,34 +209,54 @@ func (p post) count(n int) post {
 	return p
 }
 
-// retryStorm posts a number of events and waits until the last one has passed.
+// retryStorm posts a number of events and waits until the last one has passed. Single events to a neighbour say what
+// others notice of it.
 func retryStorm(ctx context.Context, b *bed) error {
-	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "fail50"), "retry_policy": quickRetries})
+	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "fail50"), "retry_policy": exactRetries})
 	if err != nil {
 		return err
+	}
+	posts := []post{b.post("events", b.r.events(e.ID), 0).count(b.o.events)}
+	if b.o.probe > 0 {
+		n, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(1, "ok")})
+		if err != nil {
+			return err
+		}
+		o := b.o
+		b.o.rate, b.o.batch = o.probe, 0
+		posts = append(posts, b.post("neighbour", b.r.events(n.ID), 1))
+		b.o = o
 	}
 	if err := b.rest(ctx); err != nil {
 		return err
 	}
-	p := b.post("events", b.r.events(e.ID), 0).count(b.o.events)
-	if err := b.warm(ctx, p); err != nil {
-		return err
+	for _, p := range posts {
+		if err := b.warm(ctx, p); err != nil {
+			return err
+		}
 	}
-	if err := b.measure(ctx, []post{p}, stormWithin, nil); err != nil {
+	if err := b.measure(ctx, posts, stormWithin(b.o.events), nil); err != nil {
 		return err
 	}
 	a := b.result.Streams[0].Arrivals[0]
+	late := func(ms float64) float64 { return ms - float64(nextRetry.Milliseconds()) }
 	b.result.Figures = append(b.result.Figures,
 		Figure{"requests an event", float64(a.Requests) / float64(max(a.Arrived, 1)), ""},
-		Figure{"requests a second", rate(a.Requests, b.result.AllSeconds), ""})
+		Figure{"requests a second", rate(a.Requests, b.result.AllSeconds), ""},
+		Figure{"retries late p50", late(a.Retry.P50), "ms"}, Figure{"retries late p99", late(a.Retry.P99), "ms"}, Figure{"retries late, most", late(a.Retry.Max), "ms"})
 	return nil
 }
 
-// stormWithin is how long retries, or a backlog, may take.
-const stormWithin = 5 * time.Minute
+// stormWithin is how long retries, or a backlog, of so many events may take: a thousand a second.
+func stormWithin(events int) time.Duration {
+	return 5*time.Minute + time.Duration(events)*time.Millisecond
+}
 
 // drain posts a number of events to a paused destination, then lets them go.
 func drain(ctx context.Context, b *bed) error {
+	if b.o.stopped {
+		return drainLog(ctx, b)
+	}
 	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
 	if err != nil {
 		return err
@@ -244,11 +278,64 @@ func drain(ctx context.Context, b *bed) error {
 		return b.r.call(ctx, http.MethodPatch, path, object{"paused": false}, nil)
 	}
 	began := time.Now()
-	if err := b.measure(ctx, []post{p}, stormWithin, release); err != nil {
+	if err := b.measure(ctx, []post{p}, stormWithin(b.o.events), release); err != nil {
 		return err
 	}
 	took := b.result.AllSeconds - released.Sub(began).Seconds()
 	b.result.Figures = append(b.result.Figures, Figure{"drained after", took, "s"}, Figure{"drained", rate(b.result.Delivered, took), "a second"})
+	return nil
+}
+
+// drainLog posts a number of events to a relay that has no dispatcher, then starts one that has. Costs are of the
+// second, its start included.
+func drainLog(ctx context.Context, b *bed) error {
+	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
+	if err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	p := b.post("events", b.r.events(e.ID), 0).count(b.o.events)
+	posting := time.Now()
+	done, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, func(r load.Report, _ time.Duration) error {
+		b.say("%d of %d posted", r.Streams[0].Accepted, b.o.events)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	posted := time.Since(posting)
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	b.r.stop()
+	b.o.stopped = false
+	began := time.Now()
+	if b.r, err = startRelay(ctx, b.o); err != nil {
+		return err
+	}
+	first, err := b.sink.report(sink.Query{})
+	if err != nil {
+		return err
+	}
+	sinkBefore, w := b.sink.cpu(), newWatch(b, []post{p}, began, first)
+	if _, err := b.arrive(ctx, []post{p}, done, stormWithin(b.o.events), w); err != nil {
+		return err
+	}
+	spent, err := b.r.cost(ctx)
+	if err != nil {
+		return err
+	}
+	spent.byKind["sink"] = b.sink.cpu() - sinkBefore
+	if err := b.tally([]post{p}, done, began); err != nil {
+		return err
+	}
+	b.result.PostSeconds = posted.Seconds()
+	b.account(spent, w, time.Since(began))
+	took := b.result.AllSeconds - b.r.ready.Seconds()
+	b.result.Figures = append(b.result.Figures, Figure{"ready again after", b.r.ready.Seconds(), "s"}, Figure{"drained after", took, "s"},
+		Figure{"drained", rate(b.result.Delivered, took), "a second"})
 	return nil
 }
 
@@ -289,9 +376,9 @@ func mixed(ctx context.Context, b *bed) error {
 }
 
 // events is the send route of an endpoint.
-func (r *relay) events(endpoint string) string {
-	return r.url + "/v1/endpoints/" + endpoint + "/events"
-}
+func (r *relay) events(endpoint string) string { return r.url + eventsPath(endpoint) }
+
+func eventsPath(endpoint string) string { return "/v1/endpoints/" + endpoint + "/events" }
 
 // versionOf asks a binary for its version; empty when it does not say.
 func versionOf(ctx context.Context, binary string) string {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -77,10 +78,8 @@ func kernel(f string) bool {
 	return false
 }
 
-// stages sums a CPU profile up, the dearest stage first. perEvent is what an event costs in all, in microseconds.
-func stages(p *profile.Profile, perEvent float64) []Stage {
-	var all float64
-	sums, inKernel := map[string]float64{}, map[string]float64{}
+// byStage calls f for each sample with its stage and its stack, innermost function first.
+func byStage(p *profile.Profile, f func(stage string, stack []string, values []int64)) {
 	for _, s := range p.Sample {
 		if len(s.Value) == 0 {
 			continue
@@ -93,13 +92,22 @@ func stages(p *profile.Profile, perEvent float64) []Stage {
 				}
 			}
 		}
-		v, stage := float64(s.Value[len(s.Value)-1]), stageOf(stack)
+		f(stageOf(stack), stack, s.Value)
+	}
+}
+
+// stages sums a CPU profile up, the dearest stage first. perEvent is what an event costs in all, in microseconds.
+func stages(p *profile.Profile, perEvent float64) []Stage {
+	var all float64
+	sums, inKernel := map[string]float64{}, map[string]float64{}
+	byStage(p, func(stage string, stack []string, values []int64) {
+		v := float64(values[len(values)-1])
 		all += v
 		sums[stage] += v
 		if len(stack) > 0 && kernel(stack[0]) {
 			inKernel[stage] += v
 		}
-	}
+	})
 	var out []Stage
 	for name, v := range sums {
 		if v > 0 {
@@ -115,20 +123,53 @@ func stages(p *profile.Profile, perEvent float64) []Stage {
 	return out
 }
 
-// classify adds the stages of the profile that was taken, if one was.
+// allocated shares the allocations of an event out to the stages of a profile of them, and adds stages that have
+// nothing else.
+func allocated(to []Stage, p *profile.Profile, mallocs, bytes float64) []Stage {
+	var objects, space float64
+	type sum struct{ objects, space float64 }
+	sums := map[string]sum{}
+	byStage(p, func(stage string, _ []string, values []int64) {
+		if len(values) < 2 {
+			return
+		}
+		s := sums[stage]
+		sums[stage] = sum{s.objects + float64(values[0]), s.space + float64(values[1])}
+		objects, space = objects+float64(values[0]), space+float64(values[1])
+	})
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		i := slices.IndexFunc(to, func(s Stage) bool { return s.Name == name })
+		if i < 0 {
+			to, i = append(to, Stage{Name: name}), len(to)
+		}
+		to[i].Mallocs = mallocs * sums[name].objects / max(objects, 1)
+		to[i].Bytes = bytes * sums[name].space / max(space, 1)
+	}
+	return to
+}
+
+func readProfile(file string) (*profile.Profile, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("read profile: %w", err)
+	}
+	return p, nil
+}
+
+// classify adds the stages of the profiles that were taken, if they were.
 func (b *bed) classify() error {
 	file := b.profileFile()
 	if file == "" {
 		return nil
 	}
-	f, err := os.Open(file)
+	p, err := readProfile(file)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	p, err := profile.Parse(f)
-	if err != nil {
-		return fmt.Errorf("read profile: %w", err)
 	}
 	var perEvent float64
 	for _, c := range b.result.CPU {
@@ -137,5 +178,12 @@ func (b *bed) classify() error {
 		}
 	}
 	b.result.Stages = stages(p, perEvent)
+	if file = b.allocsFile(); file == "" {
+		return nil
+	}
+	if p, err = readProfile(file); err != nil {
+		return err
+	}
+	b.result.Stages = allocated(b.result.Stages, p, b.result.Mallocs, b.result.Bytes)
 	return nil
 }

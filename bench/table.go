@@ -42,6 +42,9 @@ func table(w io.Writer, r *Result) {
 	}
 	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, most %d MB   disk %d B/event   load average %.1f → %.1f\n",
 		ready, r.RSSIdle>>20, r.RSSLoaded>>20, r.RSSMax>>20, r.Disk, r.Machine.LoadBefore, r.Machine.LoadAfter)
+	for _, line := range memoryLines(r) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	for _, f := range r.Figures {
 		fmt.Fprintf(w, "  %s: %s %s\n", f.Name, number(f.Value), f.Unit)
 	}
@@ -60,7 +63,11 @@ func table(w io.Writer, r *Result) {
 		fmt.Fprintf(w, "  idle: %s of a core\n", strings.Join(parts, ", "))
 	}
 	for _, s := range r.Stages {
-		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  of which system calls %3.0f %%\n", s.Name, 100*s.Share, s.PerEvent, 100*s.Syscalls)
+		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  of which system calls %3.0f %%", s.Name, 100*s.Share, s.PerEvent, 100*s.Syscalls)
+		if s.Mallocs > 0 {
+			fmt.Fprintf(w, "  mallocs/event %5.1f  B/event %6.0f", s.Mallocs, s.Bytes)
+		}
+		fmt.Fprintln(w)
 	}
 }
 

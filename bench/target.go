@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // relay is what is measured: a process that was started for it, or a service that runs already.
@@ -35,6 +37,9 @@ type relay struct {
 	parts  []*relay
 	nodes  []string
 	admins []string
+
+	// Of what was started: the directory of its command socket, and the master keys when they are in no file of it.
+	dir, masterKeys string
 }
 
 var readyLine = regexp.MustCompile(`is ready at (\S+)`)
@@ -56,6 +61,13 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	if o.tls {
 		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
 	}
+	if o.partitions > 0 {
+		env = append(env, fmt.Sprintf("RELAY_PARTITIONS=%d", o.partitions))
+	}
+	if o.stopped {
+		env = append(env, "RELAY_ROLES=ingest,write,api")
+	}
+	r.dir, r.masterKeys = o.dir, os.Getenv("RELAY_MASTER_KEYS")
 	args := []string{"dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync), "--log-level", "warn"}
 	return r, r.start(ctx, o.relay, args, env, readyLine)
 }
@@ -175,6 +187,15 @@ func (r *relay) used() cost {
 // rss is the resident memory of all processes, in bytes.
 func (r *relay) rss() int64 { return rss(withChildren(r.pids...)) }
 
+// memory is the same by kind of process.
+func (r *relay) memory() map[string]int64 {
+	out := map[string]int64{}
+	for _, pid := range withChildren(r.pids...) {
+		out[kind(pid)] += rss([]int{pid})
+	}
+	return out
+}
+
 // get asks an admin server.
 func get(ctx context.Context, admin, path string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, http.NoBody)
@@ -184,9 +205,9 @@ func get(ctx context.Context, admin, path string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
-// profile writes a CPU profile of the next seconds to a file.
-func (r *relay) profile(ctx context.Context, file string, d time.Duration) error {
-	resp, err := get(ctx, r.admin, fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(int(d.Seconds()), 1)))
+// profile writes a profile of the next seconds to a file: of CPU ("profile") or of allocations ("allocs").
+func (r *relay) profile(ctx context.Context, what, file string, d time.Duration) error {
+	resp, err := get(ctx, r.admin, fmt.Sprintf("/debug/pprof/%s?seconds=%d", what, max(int(d.Seconds()), 1)))
 	if err != nil {
 		return err
 	}
@@ -260,6 +281,24 @@ func (r *relay) makeEndpoint(ctx context.Context, body object) (e endpoint, err 
 		return e, fmt.Errorf("create endpoint: %w", err)
 	}
 	return e, nil
+}
+
+// creators is how many endpoints are created at once: each waits for the log.
+const creators = 16
+
+// makeEndpoints makes so many endpoints that differ in nothing but their ids.
+func (r *relay) makeEndpoints(ctx context.Context, n int, body object) ([]string, error) {
+	ids := make([]string, n)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(creators)
+	for i := range ids {
+		g.Go(func() error {
+			e, err := r.makeEndpoint(gctx, body)
+			ids[i] = e.ID
+			return err
+		})
+	}
+	return ids, g.Wait()
 }
 
 // createEndpoint makes an endpoint with one destination and returns its id.

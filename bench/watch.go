@@ -68,7 +68,10 @@ func (w *watch) second(l load.Report, loadCPU time.Duration) error {
 		At: now.Sub(w.began).Seconds(), Accepted: float64(accepted-w.accepted) / took, Arrived: float64(n-w.arrived) / took,
 		AcceptP99:  newLatency(accept.Since(w.accept)).P99,
 		ArrivalP50: newLatency(arrivals.Since(w.arrivals)).P50, ArrivalP99: newLatency(arrivals.Since(w.arrivals)).P99,
-		CPU: map[string]float64{}, RSS: w.b.r.rss(),
+		CPU: map[string]float64{}, Memory: w.b.r.memory(),
+	}
+	for _, n := range s.Memory {
+		s.RSS += n
 	}
 	for k, v := range used {
 		s.CPU[k] = (v - w.used[k]).Seconds() / took

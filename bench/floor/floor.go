@@ -4,6 +4,9 @@
 // not answer with 2xx is counted as lost by the benchmark.
 //
 // It speaks to the log through pkg/stream, as all of the relay does, so it is the floor of our own wrapper.
+//
+// Its parts run by themselves too: http is a request in and a request out, without a log; log is a closed loop of
+// records through the broker, without a request.
 package floor
 
 import (
@@ -34,18 +37,25 @@ const (
 	inFlight    = 256 // requests to the destination at the same time
 	maxBody     = 1 << 20
 	commitEvery = time.Second
+	wholePipe   = "pipe"
+	httpPart    = "http"
+	logPart     = "log"
 	prefix      = "floor."
 	group       = "floor"
+
+	finishedMetric = "floor_finished_total"
 )
 
 // pipe is the pipeline at work.
 type pipe struct {
+	part     string
 	deliver  string // URL
 	producer *stream.Producer
 	group    *stream.Group
 	client   *http.Client
 	work     chan *stream.Record // unbuffered: what is not delivered yet is not read either
 	log      *slog.Logger
+	finished prometheus.Counter
 
 	mu   sync.Mutex // guards what follows
 	base int64      // lowest offset that is not done
@@ -60,11 +70,19 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	deliver := flags.String("deliver", "", "URL of the destination")
 	admin := flags.String("admin", "127.0.0.1:0", "address of metrics and pprof")
 	fsync := flags.Bool("fsync", true, "acknowledge only what is on disk")
+	part := flags.String("part", wholePipe, "what runs: pipe, http or log")
+	posters := flags.Int("posters", 32, "records on their way at once, of the part log")
+	size := flags.Int("size", 1024, "bytes of a record, of the part log")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector())
+	p := &pipe{
+		part: *part, deliver: *deliver, work: make(chan *stream.Record), done: map[int64]bool{},
+		finished: prometheus.NewCounter(prometheus.CounterOpts{Name: finishedMetric, Help: "Records whose outcome the log has."}),
+	}
+	registry.MustRegister(p.finished)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := kafka.DefaultConfig()
 	cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = *data, *fsync, stream.MaxMessageBytes
@@ -88,12 +106,13 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := serveAdmin(ctx, *admin, registry, &wg); err != nil {
 		return err
 	}
-	return serve(ctx, broker, *deliver, log, stdout)
+	p.log = log
+	return p.serve(ctx, broker, *posters, *size, stdout)
 }
 
 // serve runs the pipeline on a broker that is ready.
-func serve(ctx context.Context, broker *kafka.Server, deliver string, log *slog.Logger, stdout io.Writer) error {
-	cfg := stream.Config{Brokers: []string{broker.Addr()}, Prefix: prefix, DialFunc: broker.DialContext, Log: log}
+func (p *pipe) serve(ctx context.Context, broker *kafka.Server, posters, size int, stdout io.Writer) error {
+	cfg := stream.Config{Brokers: []string{broker.Addr()}, Prefix: prefix, DialFunc: broker.DialContext, Log: p.log}
 	if _, err := stream.Migrate(ctx, cfg, 1, 1); err != nil {
 		return err
 	}
@@ -109,10 +128,7 @@ func serve(ctx context.Context, broker *kafka.Server, deliver string, log *slog.
 	defer g.Close()
 	transport := &http.Transport{MaxIdleConns: inFlight, MaxIdleConnsPerHost: inFlight, MaxConnsPerHost: inFlight, DisableCompression: true}
 	defer transport.CloseIdleConnections()
-	p := &pipe{
-		deliver: deliver, producer: producer, group: g, client: &http.Client{Transport: transport, Timeout: 15 * time.Second},
-		work: make(chan *stream.Record), log: log, done: map[int64]bool{},
-	}
+	p.producer, p.group, p.client = producer, g, &http.Client{Transport: transport, Timeout: 15 * time.Second}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -129,6 +145,11 @@ func serve(ctx context.Context, broker *kafka.Server, deliver string, log *slog.
 	}
 	wg.Go(func() { p.consume(ctx) })
 	wg.Go(func() { p.commit(ctx) })
+	if p.part == logPart {
+		for range posters {
+			wg.Go(func() { p.produceAll(ctx, size) })
+		}
+	}
 	fmt.Fprintf(stdout, "floor is ready at http://%s\n", listener.Addr())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -143,13 +164,29 @@ func (p *pipe) accept(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	durable := make(chan error, 1)
-	p.producer.Produce(stream.Events, partition, &stream.Record{Value: body}, func(_ *stream.Record, err error) { durable <- err })
-	if err := <-durable; err != nil {
+	if p.part == httpPart {
+		p.request(r.Context(), body)
+	} else if err := p.produce(body); err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
+}
+
+// produce returns when a record is durable.
+func (p *pipe) produce(body []byte) error {
+	durable := make(chan error, 1)
+	p.producer.Produce(stream.Events, partition, &stream.Record{Value: body}, func(_ *stream.Record, err error) { durable <- err })
+	return <-durable
+}
+
+// produceAll is what posts without a request, one record after the other.
+func (p *pipe) produceAll(ctx context.Context, size int) {
+	for ctx.Err() == nil {
+		if err := p.produce(make([]byte, size)); err != nil && ctx.Err() == nil {
+			p.log.Warn("produce", "error", err)
+		}
+	}
 }
 
 func (p *pipe) consume(ctx context.Context) {
@@ -182,15 +219,8 @@ func (p *pipe) deliverAll(ctx context.Context) {
 
 func (p *pipe) attempt(ctx context.Context, r *stream.Record) {
 	status := 0
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.deliver, bytes.NewReader(r.Value))
-	if err == nil {
-		req.Header.Set("Content-Type", "application/json")
-		var resp *http.Response
-		if resp, err = p.client.Do(req); err == nil {
-			_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-			resp.Body.Close()
-			status = resp.StatusCode
-		}
+	if p.part != logPart {
+		status = p.request(ctx, r.Value)
 	}
 	outcome := &stream.Record{Value: fmt.Appendf(nil, `{"offset":%d,"status":%d,"at":%d}`, r.Offset, status, time.Now().UnixNano())}
 	p.producer.Produce(stream.Outcomes, partition, outcome, func(_ *stream.Record, err error) {
@@ -200,8 +230,25 @@ func (p *pipe) attempt(ctx context.Context, r *stream.Record) {
 	})
 }
 
+// request sends a body to the destination and returns the status of its answer; 0 = there was none.
+func (p *pipe) request(ctx context.Context, body []byte) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.deliver, bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
 // finish moves the lowest offset that is not done.
 func (p *pipe) finish(offset int64) {
+	p.finished.Inc()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done[offset] = true
@@ -244,6 +291,7 @@ func serveAdmin(ctx context.Context, address string, registry *prometheus.Regist
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.Handle("/debug/pprof/allocs", pprof.Handler("allocs"))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	context.AfterFunc(ctx, func() { server.Close() })
 	wg.Go(func() { _ = server.Serve(l) })

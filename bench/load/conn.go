@@ -27,6 +27,7 @@ const numberWidth = 10 // of {{n}}
 type template struct {
 	address string // host:port
 	head    []byte // without Content-Length
+	pathAt  int    // where the path begins in head
 	body    []byte // of one event, with its line's end
 	marks   []int  // where marks are in body
 	numbers []int
@@ -45,7 +46,12 @@ func newTemplate(s Stream) (template, error) {
 	if method == "" {
 		method = "POST"
 	}
-	t.head = fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, u.RequestURI(), u.Host)
+	path := u.RequestURI()
+	if len(s.Paths) > 0 {
+		path = s.Paths[0]
+	}
+	t.pathAt = len(method) + 1
+	t.head = fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, u.Host)
 	for name, value := range s.Header {
 		if strings.ContainsAny(name+value, "\r\n") {
 			return template{}, fmt.Errorf("header %q holds the end of a line", name)
@@ -151,6 +157,9 @@ func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 	}
 	for _, at := range c.headNumbers {
 		putNumber(c.request[at:], first)
+	}
+	if paths := c.s.Paths; len(paths) > 0 {
+		copy(c.request[t.pathAt:], paths[first/int64(max(c.s.Batch, 1))%int64(len(paths))])
 	}
 	a, err := c.exchange(ctx)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +32,11 @@ type Plan struct {
 
 // Stream is one kind of post.
 type Stream struct {
-	Run    int               `json:"run"` // of the marks; each stream has its own
-	URL    string            `json:"url"` // http
-	Method string            `json:"method"`
+	Run    int    `json:"run"` // of the marks; each stream has its own
+	URL    string `json:"url"` // http
+	Method string `json:"method"`
+	// Paths are those of the URL's host that requests go to in turn, all of one length; none = the URL's own.
+	Paths  []string          `json:"paths,omitempty"`
 	Header map[string]string `json:"header"`
 	// Body may hold {{mark}} and {{n}}, as headers may: the event's mark, and its number alone, ten digits.
 	Body   string        `json:"body"`
@@ -79,6 +82,14 @@ func (s Stream) validate() error {
 	if s.Events == 0 && s.For <= 0 {
 		errs = append(errs, errors.New("events, for: one of them must say when to stop"))
 	}
+	if len(s.Paths) > maxPaths {
+		errs = append(errs, fmt.Errorf("paths: %d are more than %d", len(s.Paths), maxPaths))
+	}
+	for _, p := range s.Paths {
+		if !strings.HasPrefix(p, "/") || len(p) != len(s.Paths[0]) || strings.ContainsAny(p, " {}\r\n") {
+			errs = append(errs, fmt.Errorf("paths: %q is no path, or not as long as the first", p))
+		}
+	}
 	if len(s.Expect) == 0 {
 		errs = append(errs, errors.New("expect: no status accepts an event"))
 	}
@@ -107,6 +118,9 @@ type Tally struct {
 	Ended   time.Time          `json:"ended"`   // last answer
 	Latency count.Distribution `json:"latency"` // of accepted requests, from due to answered
 }
+
+// maxPaths bounds the paths of a stream.
+const maxPaths = 10_000
 
 // maxRefused bounds the refused numbers that are remembered of a stream.
 const maxRefused = 100_000

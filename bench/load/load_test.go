@@ -117,6 +117,33 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// Requests go to the paths in turn, each number once, in batches too.
+func TestPathsInTurn(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{0, 5} {
+		var got received
+		var mu sync.Mutex
+		byPath := map[string][]int64{}
+		tally := post(t, func(w http.ResponseWriter, r *http.Request) {
+			marks := got.take(r)
+			mu.Lock()
+			for _, m := range marks {
+				byPath[r.URL.Path] = append(byPath[r.URL.Path], m.Number/int64(max(batch, 1))%3)
+			}
+			mu.Unlock()
+			w.WriteHeader(202)
+		}, Stream{URL: "/a", Paths: []string{"/a", "/b", "/c"}, Body: `{{mark}}`, Batch: batch, Conns: 4, Events: 60})
+		if !slices.Equal(got.sorted(), upTo(60)) || tally.Accepted != 60 {
+			t.Errorf("%v, %+v", got.sorted(), tally)
+		}
+		for i, path := range []string{"/a", "/b", "/c"} {
+			if of := byPath[path]; len(of) != 20 || slices.Min(of) != int64(i) || slices.Max(of) != int64(i) {
+				t.Errorf("%s got %v", path, of)
+			}
+		}
+	}
+}
+
 // At a rate, what is late counts from when it was due: a server that stalls once slows many events.
 func TestOpenLoopCountsFromWhenDue(t *testing.T) {
 	t.Parallel()
@@ -193,6 +220,9 @@ func TestPlanFaultsAreNamed(t *testing.T) {
 		"body":   func(s *Stream) { s.Body = "nothing" },
 		"header": func(s *Stream) { s.Header = map[string]string{"a": "b\r\nc: d"} },
 		"status": func(s *Stream) { s.Expect = []int{5} },
+		"paths":  func(s *Stream) { s.Paths = []string{"/a", "/ab"} },
+		"path":   func(s *Stream) { s.Paths = []string{"/a b"} },
+		"more":   func(s *Stream) { s.Paths = make([]string, maxPaths+1) },
 	} {
 		s := ok
 		change(&s)

@@ -60,6 +60,7 @@ type Tally struct {
 	Refused     int64              `json:"refused"`    // of Arrived: those that Query.Refused names
 	Last        time.Time          `json:"last"`       // when the last new number arrived
 	Latency     count.Distribution `json:"latency"`    // from due to the arrival of a new number
+	Retry       count.Distribution `json:"retry"`      // from an answer of 500 to the next request of its number
 }
 
 // tally counts what a Tally tells.
@@ -67,7 +68,26 @@ type tally struct {
 	requests, duplicates atomic.Int64
 	last                 atomic.Int64 // unix nanoseconds
 	seen                 count.Bitmap
-	latency              count.Histogram
+	latency, retry       count.Histogram
+
+	mu     sync.Mutex          // guards failed
+	failed map[int64]time.Time // numbers that were answered with 500 and not asked for again; at most as many as wait
+}
+
+// again notes that a number has come, and whether it is to fail this time.
+func (t *tally) again(n int64, now time.Time, fails bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at, ok := t.failed[n]; ok {
+		t.retry.Add(now.Sub(at))
+		delete(t.failed, n)
+	}
+	if fails {
+		if t.failed == nil {
+			t.failed = map[int64]time.Time{}
+		}
+		t.failed[n] = time.Now()
+	}
 }
 
 // Sink counts what arrives. The zero value is ready.
@@ -142,7 +162,7 @@ func (s *Sink) Report(q Query) Report {
 		}
 		out := Tally{
 			Run: i / MaxDestinations, Destination: i % MaxDestinations, Requests: t.requests.Load(), Arrived: t.seen.Count(),
-			Duplicates: t.duplicates.Load(), Latency: t.latency.Read(),
+			Duplicates: t.duplicates.Load(), Latency: t.latency.Read(), Retry: t.retry.Read(),
 		}
 		if at := t.last.Load(); at != 0 {
 			out.Last = time.Unix(0, at)
@@ -212,8 +232,12 @@ func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 		case <-ctx.Done():
 		}
 	}
-	if b.fail > 0 && rand.IntN(100) < b.fail {
-		return 500
+	if b.fail > 0 {
+		fails := rand.IntN(100) < b.fail
+		t.again(mark.Number, now, fails)
+		if fails {
+			return 500
+		}
 	}
 	if !t.seen.Set(mark.Number) {
 		t.duplicates.Add(1)

@@ -139,6 +139,12 @@ func TestBehaviours(t *testing.T) {
 	if got := post("/1/fail100", 0); got != 500 {
 		t.Errorf("fail100: %d", got)
 	}
+	if got := post("/1/fail100", 0); got != 500 {
+		t.Errorf("fail100 again: %d", got)
+	}
+	if r := ask(Query{}).Tallies[0].Retry; r.N() != 1 || r.Quantile(1) <= 0 || r.Quantile(1) > time.Minute {
+		t.Errorf("time to the retry: %+v", r)
+	}
 	if began := time.Now(); post("/2/slow50", 0) != 200 || time.Since(began) < 50*time.Millisecond {
 		t.Errorf("slow50 took %v", time.Since(began))
 	}
@@ -164,7 +170,7 @@ func TestBehaviours(t *testing.T) {
 		t.Error("hang answered")
 	}
 	for _, tally := range ask(Query{}).Tallies {
-		if arrived := int64(0); tally.Requests != 1 || tally.Destination == 2 && tally.Arrived != 1 || tally.Destination != 2 && tally.Arrived != arrived {
+		if arrived := int64(0); tally.Requests != 1 && tally.Destination != 1 || tally.Destination == 2 && tally.Arrived != 1 || tally.Destination != 2 && tally.Arrived != arrived {
 			t.Errorf("%+v", tally)
 		}
 	}

@@ -11,9 +11,14 @@ for fsync in true false; do
 	run steady --duration "$each" --fsync=$fsync
 	run floor --posters 32 --duration "$each" --fsync=$fsync
 done
-for scenario in batch fanout hung tls mixed; do
+for scenario in accept batch fanout hung tls mixed; do
 	run $scenario --duration "$each"
 done
 run tls --http2 --duration "$each"
 run retrystorm --events 5000
 run drain --events 10000
+run drain --events 10000 --stopped
+run flat --posters 32 --duration "$each" --endpoints 1000
+run flat --posters 32 --duration "$each" --configured 10000
+run flat --posters 32 --duration "$each" --backlog 20000
+bin/relay bench costs --turns 1 --each "$each" 2>/dev/null

@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// startFloor starts the bare pipeline, or a part of it.
+func startFloor(part string) func(context.Context, options) (*relay, error) {
+	return func(ctx context.Context, o options) (*relay, error) {
+		admin, err := freeAddress(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r := &relay{admin: admin}
+		args := []string{"bench", "floor-pipe", "--part", part, "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync),
+			"--posters", fmt.Sprint(o.posters), "--size", fmt.Sprint(o.size)}
+		return r, r.start(ctx, o.self, args, nil, readyLine)
+	}
+}
+
+// bare posts to the pipeline of [floor].
+func bare(ctx context.Context, b *bed) error {
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	p := b.post("events", b.r.url+"/in", 0)
+	if err := b.warm(ctx, p); err != nil {
+		return err
+	}
+	return b.measure(ctx, []post{p}, arriveWithin, nil)
+}
+
+// bareLog lets the records of the pipeline's log run for a while: it posts them itself.
+func bareLog(ctx context.Context, b *bed) error {
+	return b.during(ctx, func(ctx context.Context, before cost) (int64, error) {
+		if err := pause(ctx, b.o.duration); err != nil {
+			return 0, err
+		}
+		now, err := b.r.cost(ctx)
+		return int64(now.metrics["floor_finished_total"] - before.metrics["floor_finished_total"]), err
+	})
+}
+
+// during measures what work costs that is no stream of posts. It returns how many events it was.
+func (b *bed) during(ctx context.Context, work func(ctx context.Context, before cost) (int64, error)) error {
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	before, err := b.r.cost(ctx)
+	if err != nil {
+		return err
+	}
+	own, began := cpu([]int{os.Getpid()}), time.Now()
+	n, err := work(ctx, before)
+	if err != nil {
+		return err
+	}
+	after, err := b.r.cost(ctx)
+	if err != nil {
+		return err
+	}
+	spent, took := after.since(before), time.Since(began)
+	spent.byKind["load"] = cpu([]int{os.Getpid()}) - own
+	res := &b.result
+	res.Accepted, res.Delivered = n, n
+	res.PostSeconds, res.AllSeconds = took.Seconds(), took.Seconds()
+	b.account(spent, &watch{b: b}, took)
+	return nil
+}
+
+// startTables starts the embedded ClickHouse by itself.
+func startTables(ctx context.Context, o options) (*relay, error) {
+	r := &relay{}
+	args := []string{"engine", "clickhouse", "--data", filepath.Join(o.dir, "clickhouse"), fmt.Sprintf("--fsync=%t", o.fsync)}
+	return r, r.start(ctx, o.relay, args, nil, engineLine)
+}
+
+// rowsAnInsert is a flush of a busy relay.
+const rowsAnInsert = 5_000
+
+// bareRows inserts one block of rows again and again. A row is the least that an event needs: an id, a time, a body.
+func bareRows(ctx context.Context, b *bed) error {
+	statements := []string{
+		"CREATE DATABASE IF NOT EXISTS floor",
+		"CREATE TABLE IF NOT EXISTS floor.rows (id FixedString(16), ts Int64, body String CODEC(ZSTD(1))) ENGINE = MergeTree ORDER BY id",
+	}
+	for _, s := range statements {
+		if err := b.tables(ctx, s, nil); err != nil {
+			return err
+		}
+	}
+	return b.during(ctx, func(ctx context.Context, _ cost) (n int64, err error) {
+		for began := time.Now(); time.Since(began) < b.o.duration; n += rowsAnInsert {
+			if err := b.tables(ctx, "INSERT INTO floor.rows FORMAT Native", nativeBlock(n, rowsAnInsert, b.o.size)); err != nil {
+				return n, err
+			}
+		}
+		return n, nil
+	})
+}
+
+// tables sends one statement to the embedded ClickHouse, with rows or nil.
+func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.r.url+"/?query="+url.QueryEscape(statement), bytes.NewReader(rows))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", statement, resp.Status, answer)
+	}
+	return err
+}
+
+// nativeBlock is n rows in ClickHouse's format Native, the first with the number first.
+func nativeBlock(first int64, n, size int) []byte {
+	text := func(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	column := func(b []byte, name, kind string) []byte { return text(text(b, name), kind) }
+	out := binary.AppendUvarint(binary.AppendUvarint(nil, 3), uint64(n))
+	out = column(out, "id", "FixedString(16)")
+	for i := range n {
+		out = binary.BigEndian.AppendUint64(out, uint64(first)+uint64(i))
+		out = append(out, make([]byte, 8)...)
+	}
+	out = column(out, "ts", "Int64")
+	for range n {
+		out = binary.LittleEndian.AppendUint64(out, uint64(time.Now().UnixMilli()))
+	}
+	out = column(out, "body", "String")
+	body := eventBody(size)
+	for range n {
+		out = text(out, body)
+	}
+	return out
+}

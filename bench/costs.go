@@ -1,0 +1,238 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// price is what something costs an event.
+type price struct {
+	CPU     float64 `json:"us"`
+	Mallocs float64 `json:"mallocs"`
+	Bytes   float64 `json:"bytes"`
+}
+
+func (p price) plus(q price) price {
+	return price{p.CPU + q.CPU, p.Mallocs + q.Mallocs, p.Bytes + q.Bytes}
+}
+
+// sheet is what `relay bench costs` says: prices by stage of the relay, of the bare pipeline, and of its parts.
+type sheet struct {
+	Settings  string           `json:"settings"`
+	Version   string           `json:"version"`
+	Turns     int              `json:"turns"`
+	Machine   Machine          `json:"machine"`
+	Rates     map[string]int64 `json:"events_per_second"` // by scenario, of the last turn
+	Relay     map[string]price `json:"relay"`
+	Floor     map[string]price `json:"floor"`
+	Parts     map[string]price `json:"parts"`
+	Processes map[string]price `json:"processes"` // of the relay's engines; their CPU alone is known
+}
+
+// sheetStages are the rows of the sheet, in the order in which an event meets them.
+var sheetStages = []string{
+	"HTTP server", "accept", "produce", "log client", "broker", "barrier", "consume", "lanes, deliver", "sign", "HTTP client", "TLS", "outcome",
+	"store rows", "GC", "scheduler", "others",
+}
+
+// part is a part of the floor that runs by itself, with the stages of the relay that do the same.
+type part struct {
+	scenario, says string
+	stages         []string
+	process        string // an engine whose CPU belongs to it; empty = none
+}
+
+var floors = []part{
+	{"floor-http", "a bare net/http exchange: a request in, a request out", []string{"HTTP server", "HTTP client", "TLS"}, ""},
+	{"floor-log", "a record, its barrier, its consumer and an outcome record on the embedded broker", []string{"produce", "log client", "broker", "barrier", "consume"}, ""},
+	{"floor-row", "a row in ClickHouse, native insert", []string{"store rows"}, "clickhouse"},
+}
+
+// costs runs the relay, the bare pipeline and its parts in turns and prints the cost sheet.
+func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var turns int
+	var asJSON bool
+	var each time.Duration
+	fs := flag.NewFlagSet("relay bench costs", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.IntVar(&turns, "turns", 3, "how often each is run; figures are medians")
+	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of Markdown")
+	fs.DurationVar(&each, "each", 8*time.Second, "how long each is run in a turn")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, "Usage of relay bench costs: relay bench costs [flags] [-- flags of all runs, such as --posters]\n")
+		fs.PrintDefaults()
+	}
+	own, rest := args, []string(nil)
+	if i := slices.Index(args, "--"); i >= 0 {
+		own, rest = args[:i], args[i+1:]
+	}
+	if err := fs.Parse(own); err != nil {
+		return MisuseError{err}
+	}
+	if turns < 1 || turns > 1000 {
+		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
+	}
+	if fs.NArg() > 0 {
+		return MisuseError{fmt.Errorf("costs takes no argument %q; flags of the runs stand behind --", fs.Arg(0))}
+	}
+	rest = append(rest, "--duration", each.String(), "--stages", "--quiet")
+	results := map[string][]*Result{}
+	for turn := range turns {
+		for _, name := range []string{"flat", "floor", "floor-http", "floor-log", "floor-row"} {
+			all := definitions()
+			d := all[slices.IndexFunc(all, func(d definition) bool { return d.name == name })]
+			r, err := d.once(ctx, rest, stderr)
+			if err == nil {
+				err = r.verdict()
+			}
+			if err != nil {
+				return fmt.Errorf("turn %d of %s: %w", turn+1, name, err)
+			}
+			results[name] = append(results[name], r)
+			fmt.Fprintf(stderr, "turn %d of %d, %-10s %8.0f events/s %8.1f CPU µs/event   load %.1f\n", turn+1, turns, name, rate(r.Accepted, r.PostSeconds), r.relayCost(), r.Machine.LoadAfter)
+		}
+	}
+	s := newSheet(results)
+	if asJSON {
+		return json.NewEncoder(stdout).Encode(s)
+	}
+	s.print(stdout)
+	return nil
+}
+
+func newSheet(results map[string][]*Result) sheet {
+	flat := results["flat"]
+	s := sheet{
+		Settings: flat[0].Settings, Version: flat[0].Version, Turns: len(flat), Machine: flat[0].Machine, Rates: map[string]int64{},
+		Relay: stagePrices(flat), Floor: stagePrices(results["floor"]), Parts: map[string]price{}, Processes: map[string]price{},
+	}
+	s.Machine.LoadAfter = flat[len(flat)-1].Machine.LoadAfter
+	for name, runs := range results {
+		last := runs[len(runs)-1]
+		s.Rates[name] = int64(rate(last.Accepted, last.PostSeconds))
+	}
+	for _, f := range floors {
+		s.Parts[f.scenario] = medianPrice(results[f.scenario], func(r *Result) price {
+			p := price{r.relayCost(), r.Mallocs, r.Bytes}
+			if f.process != "" {
+				p.CPU += r.process("load") // who fills the blocks
+			}
+			return p
+		})
+	}
+	for _, name := range []string{"clickhouse", "kafka", "redis"} {
+		if p := medianPrice(flat, func(r *Result) price { return price{CPU: r.process(name)} }); p.CPU > 0 {
+			s.Processes[name] = p
+		}
+	}
+	return s
+}
+
+// process is the CPU of a kind of process, in microseconds an event.
+func (r *Result) process(name string) float64 {
+	for _, p := range r.CPU {
+		if p.Name == name {
+			return p.PerEvent
+		}
+	}
+	return 0
+}
+
+func stagePrices(runs []*Result) map[string]price {
+	out := map[string]price{}
+	for _, name := range sheetStages {
+		p := medianPrice(runs, func(r *Result) price {
+			for _, s := range r.Stages {
+				if s.Name == name {
+					return price{s.PerEvent, s.Mallocs, s.Bytes}
+				}
+			}
+			return price{}
+		})
+		if p != (price{}) {
+			out[name] = p
+		}
+	}
+	return out
+}
+
+func medianPrice(runs []*Result, of func(*Result) price) price {
+	var cpu, mallocs, bytes []float64
+	for _, r := range runs {
+		p := of(r)
+		cpu, mallocs, bytes = append(cpu, p.CPU), append(mallocs, p.Mallocs), append(bytes, p.Bytes)
+	}
+	return price{newSpread(cpu).Median, newSpread(mallocs).Median, newSpread(bytes).Median}
+}
+
+// print writes two tables of Markdown: the relay by stage beside the bare pipeline's stages, and the parts by themselves.
+func (s sheet) print(w io.Writer) {
+	fmt.Fprintf(w, "`relay bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events a second: flat %d, bare pipeline %d.\n\n",
+		s.Settings, s.Version, s.Machine.Cores, s.Machine.CPU, s.Machine.LoadBefore, s.Machine.LoadAfter, s.Turns, s.Rates["flat"], s.Rates["floor"])
+	fmt.Fprint(w, "| an event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ bare |\n|---|---|---|---|---|---|---|---|\n")
+	row := func(name string, p, floor price) {
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", name, cell(p.CPU), cell(p.Mallocs), cell(p.Bytes),
+			cell(floor.CPU), cell(floor.Mallocs), cell(floor.Bytes), ratio(p.CPU, floor.CPU))
+	}
+	var relay, floor price
+	for _, name := range sheetStages {
+		row(name, s.Relay[name], s.Floor[name])
+		relay, floor = relay.plus(s.Relay[name]), floor.plus(s.Floor[name])
+	}
+	row("**the process**", relay, floor)
+	all := relay
+	for _, name := range []string{"clickhouse", "kafka", "redis"} {
+		if p, ok := s.Processes[name]; ok {
+			row(name+", its process", p, price{})
+			all = all.plus(p)
+		}
+	}
+	row("**all**", all, floor)
+	fmt.Fprint(w, "\n| by itself | CPU µs | allocations | bytes | the same stages of the relay: CPU µs | allocations | bytes | CPU ÷ floor |\n|---|---|---|---|---|---|---|---|\n")
+	// What is by itself pays for its own garbage and its own waking up; so does a stage here, by its share.
+	share := relay.CPU / max(relay.CPU-s.Relay["GC"].CPU-s.Relay["scheduler"].CPU, 1)
+	var least, same price
+	for _, f := range floors {
+		var p price
+		for _, name := range f.stages {
+			p = p.plus(s.Relay[name])
+		}
+		p.CPU = p.CPU*share + s.Processes[f.process].CPU
+		part := s.Parts[f.scenario]
+		least, same = least.plus(part), same.plus(p)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s: %s | %s | %s | %s |\n", f.says, cell(part.CPU), cell(part.Mallocs), cell(part.Bytes),
+			strings.Join(f.does(), ", "), cell(p.CPU), cell(p.Mallocs), cell(p.Bytes), ratio(p.CPU, part.CPU))
+	}
+	fmt.Fprintf(w, "| **all of it** | %s | %s | %s | %s | %s | %s | %s |\n", cell(least.CPU), cell(least.Mallocs), cell(least.Bytes), cell(same.CPU), cell(same.Mallocs), cell(same.Bytes), ratio(same.CPU, least.CPU))
+	fmt.Fprintf(w, "| **the whole event** | %s | %s | %s | %s | %s | %s | %s |\n", cell(least.CPU), cell(least.Mallocs), cell(least.Bytes), cell(all.CPU), cell(all.Mallocs), cell(all.Bytes), ratio(all.CPU, least.CPU))
+}
+
+// does names the stages, and the process.
+func (p part) does() []string {
+	if p.process == "" {
+		return p.stages
+	}
+	return append(slices.Clone(p.stages), p.process)
+}
+
+// cell is a number of a table, empty when there is none.
+func cell(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return number(v)
+}
+
+// ratio is empty when there is nothing to compare with.
+func ratio(v, floor float64) string {
+	if v == 0 || floor == 0 {
+		return ""
+	}
+	return number(v / floor)
+}
