@@ -51,7 +51,7 @@ func (c *chance) on(seed uint64, part string, calm, hold time.Duration, faults .
 			c.mu.Lock()
 			c.diary = append(c.diary, fmt.Sprintf("%s: %s %s for %v", from.Format("15:04:05.000"), f.name, part, time.Since(from).Round(time.Millisecond)))
 			if f.repeats {
-				c.outages = append(c.outages, outage{from, time.Now()})
+				c.outages = append(c.outages, outage{from: from, to: time.Now()})
 			}
 			c.mu.Unlock()
 		}

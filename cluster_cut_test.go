@@ -194,7 +194,7 @@ func TestCutOff(t *testing.T) {
 		trusted := time.Since(healed)
 		local.with(revoked).must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 		c.balanced(3)
-		f.broke(cut)
+		f.outages = append(f.outages, outage{from: cut, to: time.Now(), cut: true})
 		t.Logf("revoked in %v; the node took keys for %v after the cut, and again %v after the link came back; it shares the work %v after that",
 			answered.Sub(asked).Round(time.Millisecond), f.checkKeys(steady.end(), gone.end(), cut, answered, healed).Round(time.Millisecond),
 			trusted.Round(time.Millisecond), time.Since(healed).Round(time.Millisecond))

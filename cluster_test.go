@@ -103,7 +103,9 @@ func (f *underFire) calm(least time.Duration) {
 }
 
 // broke notes a time that explains duplicates: from then until now.
-func (f *underFire) broke(from time.Time) { f.outages = append(f.outages, outage{from, time.Now()}) }
+func (f *underFire) broke(from time.Time) {
+	f.outages = append(f.outages, outage{from: from, to: time.Now()})
+}
 
 // accepts waits until the cluster has taken n more events.
 func (f *underFire) accepts(n int) {
@@ -196,7 +198,7 @@ func inTurn(t *testing.T, c *cluster, seed uint64) {
 				t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
 			}
 			n.start()
-			away = append(away, outage{from, time.Now()})
+			away = append(away, outage{from: from, to: time.Now()})
 			f.accepts(50)
 		}
 	}

@@ -185,7 +185,7 @@ func crashInTraffic(t *testing.T, binary, point string) {
 	accepted := tr.finish()
 	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
 	settledDeliveries(t, p.topics(), len(accepted), dest)
-	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{died, died}))
+	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{from: died, to: died}))
 }
 
 // A release has no crash points and no clock that can be moved: nothing in it reads the settings of the

@@ -197,7 +197,7 @@ func TestBrokerRestart(t *testing.T) {
 		broker.Start(t)
 		up := time.Now()
 		tr.wait(t, tr.count()+50)
-		outages = append(outages, outage{from, time.Now()})
+		outages = append(outages, outage{from: from, to: time.Now()})
 		t.Logf("end %d: the broker was away for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
@@ -320,7 +320,7 @@ func killedNode(t *testing.T, c *cluster) {
 	accepted := tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
 	settledDeliveries(t, b.topics(), len(accepted), dest)
-	duplicates := redelivered(t, dest, outage{killed, killed})
+	duplicates := redelivered(t, dest, outage{from: killed, to: killed})
 	took := silence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates, took.Round(time.Millisecond))
 	if limit := 6*time.Second + 10*time.Second; took > limit {
@@ -340,7 +340,7 @@ func killedNode(t *testing.T, c *cluster) {
 	accepted = tr.finish()
 	settle(t, b.client, dest, "", accepted, time.Minute)
 	settledDeliveries(t, b.topics(), before+len(accepted), first, dest)
-	duplicates = redelivered(t, dest, outage{killed, killed})
+	duplicates = redelivered(t, dest, outage{from: killed, to: killed})
 	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted), duplicates, silence(dest, killed).Round(time.Millisecond))
 }
 

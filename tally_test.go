@@ -145,14 +145,17 @@ func (s *tally) duplicates(outages []outage) (all int, unexplained []string) {
 	return all, unexplained
 }
 
-// repeated counts the attempts that were made again because of an outage.
+// repeated counts the attempts that were made again because of an outage, and those that were made because the answer to
+// the one before was not heard.
 func repeated(hits []hit, outages []outage) (n int) {
 	for i, h := range hits {
-		for _, before := range hits[:i] {
-			if before.attempt == h.attempt && slices.ContainsFunc(outages, func(o outage) bool { return o.explains(h.posted, before.at, h.at) }) {
-				n++
-				break
-			}
+		if slices.ContainsFunc(hits[:i], func(before hit) bool {
+			return slices.ContainsFunc(outages, func(o outage) bool {
+				return before.attempt == h.attempt && o.explains(h.posted, before.at, h.at) ||
+					before.attempt+1 == h.attempt && o.muffles(before.at)
+			})
+		}) {
+			n++
 		}
 	}
 	return n
@@ -177,6 +180,15 @@ func (o outage) explains(posted, first, again time.Time) bool {
 	return again.After(o.from) && first.After(o.from.Add(-uncommitted)) && posted.Before(o.to.Add(rejoined))
 }
 
+// muffles reports whether the answer to a request that arrived then may not have been heard.
+func (o outage) muffles(at time.Time) bool {
+	return o.cut && at.After(o.from.Add(-unheard)) && at.Before(o.to)
+}
+
+// unheard is how long before the cut of a link a request may have arrived whose answer was held up by it: a busy
+// destination takes a moment.
+const unheard = 500 * time.Millisecond
+
 const uncommitted, rejoined = 3 * time.Second, 5 * time.Second
 
 // joined makes one outage of those that follow each other without a commit in between for sure.
@@ -188,6 +200,7 @@ func joined(outages []outage) []outage {
 			if all[n-1].to.Before(o.to) {
 				all[n-1].to = o.to
 			}
+			all[n-1].cut = all[n-1].cut || o.cut
 			continue
 		}
 		all = append(all, o)
