@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -130,12 +131,14 @@ func (p *process) output(args ...string) (out []byte, err error) {
 // start runs the process and waits for its ready line; a later start keeps the port of the first.
 func (p *process) start() {
 	p.t.Helper()
-	listen := "127.0.0.1:0"
-	if p.host != nil {
-		listen = net.JoinHostPort(p.host.Addr.String(), "0")
-	}
-	if p.url != "" {
+	var listen string
+	switch {
+	case p.url != "":
 		listen = strings.TrimPrefix(p.url, "http://")
+	case p.host != nil:
+		listen = net.JoinHostPort(p.host.Addr.String(), "0")
+	default:
+		listen = fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(p.t))
 	}
 	p.cmd = p.command(append(p.args, "--listen", listen)...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

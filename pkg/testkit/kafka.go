@@ -109,7 +109,10 @@ func kafkaProcess(t testing.TB, properties []string) *process {
 // startBrokers starts n brokers at once and waits until they are one cluster.
 func startBrokers(t testing.TB, s site, n int) *Brokers {
 	t.Helper()
-	ports := freePorts(t, 3*n) // for clients, brokers, controllers
+	ports := make([]int, 3*n) // for clients, brokers, controllers
+	for i := range ports {
+		ports[i] = FreePort(t)
+	}
 	peer := func(id int) string {
 		if strings.Contains(s.peer, "%d") {
 			return fmt.Sprintf(s.peer, id)

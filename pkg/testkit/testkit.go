@@ -4,7 +4,6 @@ package testkit
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,24 +55,4 @@ func ChdbLibrary(t testing.TB) string {
 		t.Fatalf("libchdb is missing (%v): run `make build` first", err)
 	}
 	return path
-}
-
-// FreePort returns a TCP port that was free a moment ago.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	return freePorts(t, 1)[0]
-}
-
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // not before all are taken, so that none comes twice
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports
 }
