@@ -1,7 +1,7 @@
 package main
 
 import (
-	"net"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 		var addresses []string
 		for _, name := range []string{"a", "b", "c"} {
 			n := c.node(name)
-			n.url = freeAddress(t) // what it prints when it is ready is the balancer's
+			n.url = fmt.Sprintf("http://127.0.0.1:%d", testkit.FreePort(t)) // what it prints when it is ready is the balancer's
 			nodes, addresses = append(nodes, n), append(addresses, n.url)
 			n.start()
 		}
@@ -60,17 +60,6 @@ func target(t *testing.T, address string, p *process) conformance.Target {
 			return words[2], func() { keys(t, "revoke", words[0]) }
 		},
 	}
-}
-
-// freeAddress is the URL of a port that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
 }
 
 // roundRobin passes requests to the addresses in turn.

@@ -149,9 +149,9 @@ type outage struct {
 	cut      bool // a link was cut: what was answered then may not have been heard
 }
 
-// redelivered counts deliveries of what was taken before. An outage causes one for an event at most, and
-// only if a request for it arrived after the last commit before the outage: commits are made every
-// second. The request may have failed: then the redo and the retry are two chains.
+// redelivered counts deliveries of what was taken before. An outage causes one of each attempt at most, and
+// only if a request for the event arrived after the last commit before the outage: commits are made every
+// second. A request that failed may be made again beside its retry: then the redo and the retry are two chains.
 func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 	t.Helper()
 	requests := map[string][]received{}
@@ -159,7 +159,7 @@ func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 		requests[r.event()] = append(requests[r.event()], r)
 	}
 	for event, all := range requests {
-		unused := slices.Clone(outages)
+		unused := map[string][]outage{} // by attempt
 		taken := 0
 		for i, r := range all {
 			if r.status != http.StatusOK {
@@ -168,14 +168,18 @@ func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 			if taken++; taken == 1 {
 				continue
 			}
-			because := slices.IndexFunc(unused, func(o outage) bool { return o.repeats(all[:i], r) })
+			attempt := r.header.Get("Relay-Attempt")
+			if unused[attempt] == nil {
+				unused[attempt] = slices.Clone(outages)
+			}
+			because := slices.IndexFunc(unused[attempt], func(o outage) bool { return o.repeats(all[:i], r) })
 			if because < 0 {
 				for _, r := range all {
 					t.Logf("%s, answered %d", r.at.Format(time.StampMilli), r.status)
 				}
 				t.Fatalf("event %s was delivered again without a reason; see its requests above, outages %v", event, outages)
 			}
-			unused = slices.Delete(unused, because, because+1)
+			unused[attempt] = slices.Delete(unused[attempt], because, because+1)
 			n++
 		}
 	}

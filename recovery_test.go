@@ -144,7 +144,7 @@ func TestRecoveryUnderFire(t *testing.T) {
 		"destinations": []any{dests[0].URL, dests[1].URL}, "retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
 	})
 	p.sendMany(endpoint, events)
-	eventually(t, 2*time.Minute, func() string {
+	eventually(t, 5*time.Minute, func() string { // seconds, unless everything else runs beside
 		if failed := len(p.list("&status=failed&endpoint_id="+endpoint, 100)); failed < events {
 			return fmt.Sprintf("%d of %d events have failed", failed, events)
 		}

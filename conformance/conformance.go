@@ -15,6 +15,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -81,6 +82,34 @@ type answer struct {
 	header http.Header
 	raw    []byte
 	body   object
+}
+
+// flood sends requests at once until one is refused for their number, and returns its answer, else the last one. One
+// after the other they may be slower than the rate on a busy machine.
+func (c *C) flood(method, path string) (refused answer) {
+	c.Helper()
+	const senders, each = 16, 1_000
+	var mu sync.Mutex // guards refused
+	over := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return refused.status == http.StatusTooManyRequests
+	}
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			for n := 0; n < each && !over() && !c.Failed(); n++ {
+				a := c.do(method, path, nil)
+				mu.Lock()
+				if refused.status != http.StatusTooManyRequests {
+					refused = a
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return refused
 }
 
 // do sends a request. A body is nil, a string as it stands, or a value that becomes JSON.
