@@ -112,6 +112,10 @@ func (w *walk) nominateProcessing(q *query, lowest id.ID) {
 		q.add(" AND state IN ", states)
 	}
 	q.add(")")
+	if len(w.q.Statuses) == 0 && !slices.ContainsFunc(w.q.Processing, func(p event.Processing) bool { return p != event.ProcessingMissing }) {
+		// Only what was delivered can be missing.
+		w.above(q.add(" AND id IN (SELECT id FROM deliveries FINAL"), lowest).add(" AND status = ", string(event.Delivered)).add(")")
+	}
 }
 
 // deliveryStatuses are those of deliveries by which the events that match are found.
@@ -126,11 +130,14 @@ func (w *walk) deliveryStatuses() []string {
 	return words
 }
 
+// statuses appends the condition that a delivery has one of the statuses.
+func (w *walk) statuses(q *query) *query { return q.add(" AND status IN ", w.deliveryStatuses()) }
+
 // nominateStatuses passes an event that has a delivery of such a status, and those whose status is told
 // by the absence of deliveries.
 func (w *walk) nominateStatuses(q *query, lowest id.ID) {
 	q.add(" AND (id IN (SELECT id FROM deliveries FINAL")
-	w.above(q, lowest).add(" AND status IN ", w.deliveryStatuses()).add(")")
+	w.statuses(w.above(q, lowest)).add(")")
 	for _, s := range w.q.Statuses {
 		switch s {
 		case event.Rejected:

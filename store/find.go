@@ -47,7 +47,7 @@ func (w *walk) advance(cands []candidate, n int, more bool, leave func()) []cand
 // byEndpoint finds the events in the order of the endpoints, then the events.
 func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
 	if len(w.q.Endpoints) > 1 { // all of a window are sorted, which is cheaper for ids
-		return w.nominated(ctx, w.immutable(w.bound(new(query).add("SELECT id FROM events_by_endpoint"))), roomFor(n), n)
+		return w.nominated(ctx, w.immutable(w.bound(new(query).add("SELECT id FROM events_by_endpoint"))), roomFor(n), n, w.leaveWindow)
 	}
 	limit := roomFor(n)
 	q := w.immutable(w.bound(new(query).add(eventColumns + ", toBool(whole = 0) FROM events_by_endpoint")))
@@ -68,7 +68,7 @@ func (w *walk) byType() bool {
 
 // ofTypes takes the events of the types.
 func (w *walk) ofTypes(ctx context.Context, n int) ([]candidate, error) {
-	return w.nominated(ctx, w.keyed("type:", w.q.Types), roomFor(n), n)
+	return w.nominated(ctx, w.keyed("type:", w.q.Types), roomFor(n), n, w.leaveWindow)
 }
 
 // keyed selects the ids of events by what begins with a word. Of a single one they are read in their order.
@@ -87,41 +87,74 @@ func (w *walk) keyed(word string, of []string) *query {
 // trouble takes the events of which a delivery has such a status, or had it and nobody has heard of it since. Those of
 // one endpoint are found by the table that has its order, those without a delivery by what they lack.
 func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
-	q := w.bound(new(query).add("SELECT DISTINCT id FROM (SELECT id FROM troubled FINAL")).add(" AND status IN ", w.deliveryStatuses())
-	if len(w.q.Types) > 0 {
-		w.types(q)
+	edge, cut, err := w.edgeOfTrouble(ctx)
+	if err != nil {
+		return nil, err
 	}
+	q := w.statuses(w.types(w.above(new(query).add("SELECT DISTINCT id FROM (SELECT id FROM troubled FINAL"), edge)))
 	if len(w.q.Endpoints) > 0 {
-		w.bound(q.add(" AND id IN (SELECT id FROM delivery_trouble")).add(")")
+		w.above(q.add(" AND id IN (SELECT id FROM delivery_trouble"), edge).add(")")
 	}
 	if slices.Contains(w.q.Statuses, event.Skipped) { // those that were to be sent nowhere
-		w.window(q.add(" UNION ALL SELECT id FROM event_keys")).add(" AND key = 'dest:'")
+		q.add(" UNION ALL (SELECT id FROM event_keys")
+		w.window(q).add(" AND id >= ", edge).add(" AND key = 'dest:' ORDER BY id DESC LIMIT ", max(roomFor(n), w.nominees)).add(")")
 	}
-	return w.several(ctx, q.add(")"), n)
+	return w.several(ctx, q.add(")"), n, func() {
+		if cut {
+			w.before = edge
+		} else {
+			w.leaveWindow()
+		}
+	})
+}
+
+// edgeOfTrouble is edge for chunks of deliveries: FINAL reads whatever it is not kept from.
+func (w *walk) edgeOfTrouble(ctx context.Context) (lowest id.ID, cut bool, err error) {
+	if len(w.q.Endpoints) > 0 {
+		return w.edgeOf(ctx, w.bound(new(query).add("SELECT id FROM delivery_trouble")), onceTroubled*w.nominees)
+	}
+	return w.edgeOf(ctx, w.statuses(w.types(w.bound(new(query).add("SELECT id FROM troubled")))), stillTroubled*w.nominees)
 }
 
 // ofRuns takes the events that ever belonged to the runs.
 func (w *walk) ofRuns(ctx context.Context, n int) ([]candidate, error) {
-	return w.several(ctx, w.window(new(query).add("SELECT DISTINCT id FROM run_deliveries")).add(" AND run IN ", w.q.Runs), n)
+	return w.several(ctx, w.window(new(query).add("SELECT DISTINCT id FROM run_deliveries")).add(" AND run IN ", w.q.Runs), n, w.leaveWindow)
+}
+
+// byReceipt reports whether events are looked for by what their receipts say alone.
+func (w *walk) byReceipt() bool {
+	others := len(w.q.Endpoints) + len(w.q.Types) + len(w.q.Sources) + len(w.q.Statuses) + len(w.q.Destinations) + len(w.q.Runs)
+	return len(w.q.Processing) > 0 && others == 0 && w.q.Search == nil &&
+		!slices.Contains(w.q.Processing, event.ProcessingNone) && !slices.Contains(w.q.Processing, event.ProcessingMissing)
+}
+
+// ofReceipts takes the events of which a receipt has such a state, or had it.
+func (w *walk) ofReceipts(ctx context.Context, n int) ([]candidate, error) {
+	states := make([]string, len(w.q.Processing))
+	for i, p := range w.q.Processing {
+		states[i] = string(p)
+	}
+	return w.several(ctx, w.window(new(query).add("SELECT id FROM receipts")).add(" AND state IN ", states), n, w.leaveWindow)
 }
 
 // toDestinations takes the events that were to be sent to the destinations, and those that were by a replay.
 func (w *walk) toDestinations(ctx context.Context, n int) ([]candidate, error) {
 	q := w.keyed("dest:", w.q.Destinations)
 	if len(w.q.Endpoints)+len(w.q.Types)+len(w.q.Sources) == 0 { // all of them match
-		return w.nominated(ctx, q, roomFor(n), n)
+		return w.nominated(ctx, q, roomFor(n), n, w.leaveWindow)
 	}
-	return w.several(ctx, q, n)
+	return w.several(ctx, q, n, w.leaveWindow)
 }
 
 // several is nominated for what may turn out not to match: it looks at more of it, the less did so far.
-func (w *walk) several(ctx context.Context, q *query, n int) ([]candidate, error) {
-	limit := max(roomFor(n), min(w.chunk, largestNominated))
-	return w.nominated(ctx, q, limit, limit)
+func (w *walk) several(ctx context.Context, q *query, n int, leave func()) ([]candidate, error) {
+	limit := max(roomFor(n), w.nominees)
+	return w.nominated(ctx, q, limit, limit, leave)
 }
 
-// nominated runs a statement that selects ids and reads the events behind them.
-func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candidate, error) {
+// nominated runs a statement that selects ids and reads the events behind them. When there are no more it goes on by
+// leave.
+func (w *walk) nominated(ctx context.Context, q *query, limit, n int, leave func()) ([]candidate, error) {
 	ids, err := newest(ctx, w.r, q, limit, itself, scanID)
 	if err != nil {
 		return nil, err
@@ -139,7 +172,7 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int) ([]candida
 	if full {
 		w.before = ids[len(ids)-1]
 	} else {
-		w.leaveWindow()
+		leave()
 	}
 	return cands, nil
 }
@@ -197,14 +230,20 @@ func (w *walk) table() sql {
 }
 
 // share is what each shard has of a chunk.
-func (w *walk) share() int { return max(w.chunk/len(w.r.conns), 1) }
+func (w *walk) share() int { return w.r.share(w.chunk) }
+
+func (r *Reader) share(chunk int) int { return max(min(chunk, largestChunk)/len(r.conns), 1) }
 
 // edge is the lowest id that the next statement judges, and whether the window goes on below it. Above the highest of
 // the shards' edges there is no more than its share of the chunk on any.
 func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
-	q := w.immutable(w.bound(new(query).add("SELECT id FROM ").add(w.table())))
+	return w.edgeOf(ctx, w.immutable(w.bound(new(query).add("SELECT id FROM ").add(w.table()))), w.chunk)
+}
+
+// edgeOf is edge by the ids that a statement selects, for chunks of another size.
+func (w *walk) edgeOf(ctx context.Context, q *query, chunk int) (lowest id.ID, cut bool, err error) {
 	lowest = id.Lowest(w.from())
-	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.share()-1), func(rows driver.Rows) error {
+	err = w.r.each(ctx, q.add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.r.share(chunk)-1), func(rows driver.Rows) error {
 		d, err := scanID(rows)
 		if !cut || slices.Compare(d[:], lowest[:]) > 0 {
 			lowest, cut = d, true

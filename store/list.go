@@ -23,8 +23,12 @@ const (
 	// firstChunk and largestChunk bound the events of which one statement judges the deliveries; it
 	// grows while the page is not full.
 	firstChunk, largestChunk = 2_000, 128_000
-	// firstNominated and largestNominated do so for the ids that are passed back as a parameter.
-	firstNominated, largestNominated = 150, 4_000
+	// firstNominated and largestNominated do so for the ids that are passed back as a parameter; at first no more than
+	// the page needs, since most of them match.
+	firstNominated, largestNominated = 38, 4_000
+	// onceTroubled and stillTroubled are how many deliveries are looked at for each of them: of those that ever were in
+	// trouble, and of those that were in this one.
+	onceTroubled, stillTroubled = 32, 4
 )
 
 // walk goes through the events that match a query, newest first, window by window.
@@ -39,7 +43,8 @@ type walk struct {
 	fresh  bool // nothing of the current window has been looked at
 	// undone is the time before which something was said about every delivery.
 	undone time.Time
-	chunk  int
+	// chunk and nominees are of the next statement, see firstChunk.
+	chunk, nominees int
 	// bytes bounds the bodies and headers of a stretch of a search, scanned counts the rows that it has looked at.
 	bytes, scanned int
 }
@@ -101,15 +106,14 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 
 func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
 	// Its edge is a whole millisecond, and not above it, so that the statements of the two sides meet.
-	w := &walk{r: r, q: q, undone: undone.Truncate(time.Millisecond), since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, growth: windowGrowth, chunk: firstChunk}
+	w := &walk{r: r, q: q, undone: undone.Truncate(time.Millisecond), since: r.oldest(), until: r.now().Add(ahead), width: orderedWindow, growth: windowGrowth, chunk: firstChunk, nominees: firstNominated}
 	switch {
-	case w.troubled(event.Pending), len(q.Endpoints) > 1, w.byType() && len(q.Types) > 1, w.byDestination() && len(q.Destinations) > 1:
+	case w.troubled(event.Pending): // its statements have edges of their own
+		w.width = w.until.Sub(w.since)
+	case len(q.Endpoints) > 1, w.byType() && len(q.Types) > 1, w.byDestination() && len(q.Destinations) > 1:
 		w.width = sortedWindow
 	case w.byType(), w.byDestination(), len(q.Endpoints) == 1 && !w.changing() && q.Search == nil && len(q.Types)+len(q.Sources) == 0:
 		w.growth = keyedGrowth
-	}
-	if w.troubled() || len(q.Runs) > 0 || w.byDestination() {
-		w.chunk = firstNominated
 	}
 	if q.Search != nil {
 		w.chunk, w.bytes = r.cfg.SearchRows, r.cfg.SearchBytes
@@ -162,6 +166,8 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		find = w.trouble
 	case len(w.q.Runs) > 0:
 		find = w.ofRuns
+	case w.byReceipt():
+		find = w.ofReceipts
 	case w.byDestination():
 		find = w.toDestinations
 	case w.onlyRejected():
@@ -186,7 +192,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 	}
 	found = slices.DeleteFunc(found, func(c candidate) bool { return !w.findable(&c) })
 	if len(found) < n && w.q.Search == nil {
-		w.chunk = min(w.chunk*windowGrowth, largestChunk)
+		w.chunk, w.nominees = min(w.chunk*windowGrowth, largestChunk), min(w.nominees*windowGrowth, largestNominated)
 	}
 	if len(found) == 0 && w.fresh {
 		return nil, w.jump(ctx)
@@ -205,6 +211,8 @@ func (w *walk) jump(ctx context.Context) error {
 		table = "troubled"
 	case w.onlyTrouble():
 		table = "delivery_trouble"
+	case w.byReceipt():
+		table = "receipts"
 	case len(w.q.Endpoints) > 1:
 		return nil // their ids are not in one order, so that the newest is not found at once
 	case len(w.q.Endpoints) == 1:

@@ -227,6 +227,15 @@ func (h *history) some() event.Query {
 			f()
 		}
 	}
+	maybe(func() { q.Since = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
+	maybe(func() { q.Until = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
+	words := []event.Processing{event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing}
+	h.rnd.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+	words = words[:1+h.rnd.IntN(2)]
+	if h.rnd.IntN(8) == 0 { // alone, which has a way of its own
+		q.Processing = words
+		return q
+	}
 	maybe(func() { q.Endpoints = pick(h, []string{"ep_0"}, []string{"ep_1", "ep_2"}, []string{"ep_none"}) })
 	maybe(func() { q.Destinations = pick(h, []string{"dst_a"}, []string{"dst_c"}, []string{"dst_b", "dst_c"}) })
 	maybe(func() { q.Runs = pick(h, []string{h.runs[0]}, h.runs[1:]) })
@@ -236,13 +245,7 @@ func (h *history) some() event.Query {
 	maybe(func() {
 		q.Sources = pick(h, []event.Source{event.SourceAPI}, []event.Source{event.SourceTest, event.SourceProvider})
 	})
-	maybe(func() {
-		words := []event.Processing{event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing}
-		h.rnd.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
-		q.Processing = words[:1+h.rnd.IntN(2)]
-	})
-	maybe(func() { q.Since = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
-	maybe(func() { q.Until = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
+	maybe(func() { q.Processing = words })
 	all := []event.Status{event.Pending, event.Retrying, event.Held, event.Delivered, event.Failed, event.Skipped, event.Rejected}
 	if h.rnd.IntN(3) > 0 {
 		h.rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

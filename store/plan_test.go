@@ -66,19 +66,19 @@ func looks(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) [
 	}
 	return []look{
 		list("newest", 6_000, all), list("busy", 9_000, at(busy, all)), list("rare", 65_000, at(rare, all)),
-		list("delivered", 22_000, only(event.Delivered)), list("failed", 80_000, only(event.Failed)), list("retrying", 260_000, only(event.Retrying)),
-		list("pending", 22_000, only(event.Pending)), list("skipped", 82_000, only(event.Skipped)), list("rejected", 60_000, only(event.Rejected)), list("held", 8_000, only(event.Held)),
+		list("delivered", 22_000, only(event.Delivered)), list("failed", 45_000, only(event.Failed)), list("retrying", 150_000, only(event.Retrying)),
+		list("pending", 22_000, only(event.Pending)), list("skipped", 60_000, only(event.Skipped)), list("rejected", 60_000, only(event.Rejected)), list("held", 4_000, only(event.Held)),
 		list("type common", 9_000, kind("order.paid")), list("type prefix", 9_000, kind("invoice.*")), list("type rare", 21_000, kind("account.closed")), list("type none", 13_000, kind("no.such")),
 		list("source", 290_000, func(q *event.Query) { q.Sources = []event.Source{event.SourceTest} }),
-		list("processing failed", 120_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingFailed} }),
-		list("processing missing", 90_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingMissing} }),
+		list("processing failed", 65_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingFailed} }),
+		list("processing missing", 40_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingMissing} }),
 		list("destination busy", 14_000, func(q *event.Query) { q.Destinations = []string{busy.Dests[0].ID} }),
 		list("destination rare", 92_000, func(q *event.Query) { q.Destinations = []string{rare.Dests[0].ID} }),
 		list("run none", 8_000, func(q *event.Query) { q.Runs = []string{id.NewGenerator(nil).Next(0).Text(id.Run)} }),
-		list("far", 12_000, past(all)), list("far rare", 64_000, past(at(rare, all))), list("far failed", 85_000, past(only(event.Failed))), list("far pending", 7_000, past(only(event.Pending))),
-		list("busy failed", 220_000, at(busy, only(event.Failed))), list("rare failed", 50_000, at(rare, only(event.Failed))),
+		list("far", 12_000, past(all)), list("far rare", 64_000, past(at(rare, all))), list("far failed", 55_000, past(only(event.Failed))), list("far pending", 4_000, past(only(event.Pending))),
+		list("busy failed", 160_000, at(busy, only(event.Failed))), list("rare failed", 45_000, at(rare, only(event.Failed))),
 		list("rare pending", 30_000, at(rare, only(event.Pending))), list("busy delivered", 42_000, at(busy, only(event.Delivered))),
-		list("busy type rare", 8_000, at(busy, kind("account.closed"))), list("failed type rare", 8_000, func(q *event.Query) {
+		list("busy type rare", 8_000, at(busy, kind("account.closed"))), list("failed type rare", 4_000, func(q *event.Query) {
 			q.Statuses, q.Types = []event.Status{event.Failed}, []string{"account.closed"}
 		}),
 		{"one event", 9_000, func(ctx context.Context, r *store.Reader) (int, error) {

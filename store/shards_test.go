@@ -69,8 +69,9 @@ func TestOrderIsThatOfAllShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// shards.go is what does it, and is what audit.go calls; the edges in find.go and search.go take the highest of all shards.
-	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 1, "search.go": 1}
+	// shards.go is what does it, and is what audit.go calls; the edges in find.go and search.go take the highest of all shards. The
+	// other one in find.go is of a part of a statement whose rows are put in order behind it.
+	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 2, "search.go": 1}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
