@@ -114,12 +114,12 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	if err := w.bury(ctx, dead); err != nil {
 		return err
 	}
+	w.pos.store(b.marks) // what is in can be read; whoever writes it again for want of a commit changes nothing
 	if err := w.group.Commit(ctx, w.pos.commitable(b.marks)); err != nil {
 		// The rows are in; at worst they are written again, which changes nothing.
 		w.metrics.commits.Inc()
 		w.log.LogAttrs(ctx, slog.LevelWarn, "commit after flush", slog.Any("error", err))
 	}
-	w.pos.store(b.marks)
 	w.metrics.flushes.Observe(time.Since(began).Seconds())
 	return nil
 }
