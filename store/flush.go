@@ -92,6 +92,7 @@ func (w *Writer) swap() *batch {
 func (w *Writer) swapLocked() *batch {
 	b := w.filling
 	w.filling, w.kicked = newBatch(), false
+	w.pos.take(b.marks)
 	signal(w.room)
 	return b
 }

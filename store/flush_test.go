@@ -105,6 +105,44 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	}
 }
 
+// A reader causes one flush: while what it waits for is on its way, neither records that come meanwhile nor another
+// reader of the same cause a second one.
+func TestOneFlushForWhatIsWanted(t *testing.T) {
+	p := stream.Partition{Topic: stream.Events}
+	w := &Writer{
+		cfg: WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour}, log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions(),
+		filling: newBatch(), room: make(chan struct{}, 1), wake: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+	}
+	w.pos.assign(map[stream.Partition]stream.Mark{p: {}})
+	offset := int64(0)
+	come := func() {
+		e := event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}
+		r := e.Record()
+		r.Offset = offset
+		offset++
+		w.take(p, []*stream.Record{r})
+	}
+	kicks := newKickBudget(time.Now())
+	due := func(what string, want bool) {
+		t.Helper()
+		if b, _ := w.due(time.Now(), kicks); (b != nil) != want {
+			t.Errorf("%s: flush %v", what, b != nil)
+		}
+	}
+	come()
+	due("nobody waits", false)
+	w.KickTo(map[stream.Partition]int64{p: 2})
+	due("what is wanted was not read yet", false)
+	come()
+	due("it was read", true)
+	come()
+	due("more comes while it is on its way", false)
+	w.KickTo(map[stream.Partition]int64{p: 2})
+	due("it is wanted again", false)
+	w.KickTo(map[stream.Partition]int64{p: 3})
+	due("what came later is wanted", true)
+}
+
 func TestRefused(t *testing.T) {
 	f := func(err error, want bool) {
 		t.Helper()

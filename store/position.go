@@ -11,6 +11,7 @@ import (
 type place struct {
 	stream.Partition
 	next     int64     // everything below has been read
+	taken    int64     // everything below is in ClickHouse or on its way there
 	stored   int64     // everything below is in ClickHouse
 	storedAt time.Time // of the last record that is; zero before the first
 	leaving  bool      // it is being revoked: nothing more is taken in
@@ -21,7 +22,7 @@ type place struct {
 type positions struct {
 	mu      sync.Mutex // guards all below and the places
 	owned   map[stream.Partition]*place
-	wanted  map[stream.Partition]int64 // readers wait until these offsets are stored
+	wanted  map[stream.Partition]int64 // readers wait for these offsets, and nothing is on its way to ClickHouse that has them
 	failing map[int]bool               // shards whose last insert failed: waiting is in vain
 	changed chan struct{}              // closed when stored or failing changes
 }
@@ -51,7 +52,7 @@ func (s *positions) assign(marks map[stream.Partition]stream.Mark) {
 	defer s.mu.Unlock()
 	for p, m := range marks {
 		from := max(m.Offset, 0)
-		s.owned[p] = &place{Partition: p, next: from, stored: from}
+		s.owned[p] = &place{Partition: p, next: from, taken: from, stored: from}
 	}
 	s.announceLocked()
 }
@@ -95,12 +96,12 @@ func (s *positions) advance(p stream.Partition, next int64) (*place, bool) {
 	return at, s.readAllLocked()
 }
 
-// want notes what readers wait for and reports whether all of it that is ours has been read.
+// want notes what readers wait for, unless it is on its way, and reports whether all of it that is ours has been read.
 func (s *positions) want(targets map[stream.Partition]int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, offset := range targets {
-		if at := s.owned[p]; at != nil && at.stored < offset {
+		if at := s.owned[p]; at != nil && at.taken < offset {
 			s.wanted[p] = max(s.wanted[p], offset)
 		}
 	}
@@ -111,7 +112,7 @@ func (s *positions) want(targets map[stream.Partition]int64) bool {
 func (s *positions) readAllLocked() bool {
 	for p, offset := range s.wanted {
 		at := s.owned[p]
-		if at == nil || at.stored >= offset {
+		if at == nil || at.taken >= offset {
 			delete(s.wanted, p)
 		} else if at.next < offset {
 			return false
@@ -132,6 +133,16 @@ func (s *positions) awaited() bool {
 	return false
 }
 
+// take notes that all that was read of these places is on its way: a reader who waits for it causes no other flush.
+func (s *positions) take(marks map[*place]mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range marks {
+		at.taken = at.next
+	}
+	s.readAllLocked() // clears what is on its way
+}
+
 // store notes that a batch is in ClickHouse.
 func (s *positions) store(marks map[*place]mark) {
 	s.mu.Lock()
@@ -139,7 +150,6 @@ func (s *positions) store(marks map[*place]mark) {
 	for at, m := range marks {
 		at.stored, at.storedAt = m.Offset, m.at
 	}
-	s.readAllLocked() // clears what has been reached
 	s.announceLocked()
 }
 

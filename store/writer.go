@@ -153,6 +153,9 @@ func (w *Writer) connect() (err error) {
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
 		o.Settings["priority"] = writerPriority
+		// The indexes of a part are files of their own, and cost more than the rows of a small batch. Merges make them;
+		// what was not merged yet is soon read.
+		o.Settings["materialize_skip_indexes_on_insert"] = 0
 	})
 	if err != nil {
 		return err
