@@ -91,6 +91,7 @@ func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, status int,
 }
 
 func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	a.upToDate(r.Context())
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -111,6 +112,8 @@ func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control
 	var before int64
 	if last != nil {
 		before = int64(binary.BigEndian.Uint64(last[8:]))
+	} else {
+		a.upToDate(r.Context())
 	}
 	endpoints, more := a.deps.Config.Endpoints(key.Account, before, limit)
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}

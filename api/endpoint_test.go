@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -257,6 +258,45 @@ func TestListEndpoints(t *testing.T) {
 	}
 	c.do("GET", "/v1/events?limit=2"+cursor, nil).wantError(400, "invalid_request", "cursor")
 	c.do("GET", "/v1/endpoints?cursor=x", nil).wantError(400, "invalid_request", "cursor")
+}
+
+// behind is the configuration log of a node that has not heard of the newest endpoints before it is told to catch up.
+type behind struct {
+	*control.Control
+	caughtUp bool
+}
+
+func (b *behind) Sync(ctx context.Context) error {
+	b.caughtUp = true
+	return b.Control.Sync(ctx)
+}
+
+func (b *behind) Endpoint(id string) (*control.Endpoint, control.Presence) {
+	if !b.caughtUp {
+		return nil, control.Unknown
+	}
+	return b.Control.Endpoint(id)
+}
+
+func (b *behind) Endpoints(account string, before int64, limit int) ([]*control.Endpoint, bool) {
+	if !b.caughtUp {
+		return nil, false
+	}
+	return b.Control.Endpoints(account, before, limit)
+}
+
+// What one node has answered, the next one knows, even when it has not heard of it yet.
+func TestNewEndpointOnAnotherNode(t *testing.T) {
+	id := newClient(t).endpoint(nil).text("id")
+	other := func(method, target string, body any) *answer {
+		return newClient(t, func(_ *api.Config, d *api.Deps) { d.Config = &behind{Control: configuration} }).do(method, target, body)
+	}
+	if a := other("GET", "/v1/endpoints?limit=1", nil).want(200); len(a.get("data").([]any)) != 1 {
+		t.Errorf("the list has no endpoint: %s", a.raw)
+	}
+	other("GET", "/v1/endpoints/"+id, nil).want(200)
+	other("PATCH", "/v1/endpoints/"+id, `{"name":"x"}`).want(200)
+	other("POST", "/v1/endpoints/"+id+"/events", `{"type":"a","data":{}}`).want(202)
 }
 
 func TestLimitRules(t *testing.T) {

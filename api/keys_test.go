@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,3 +103,5 @@ func (fixedKeys) Authenticate(text string) (*control.Key, error) {
 }
 
 func (fixedKeys) Endpoint(string) (*control.Endpoint, control.Presence) { return nil, control.Unknown }
+
+func (fixedKeys) Sync(context.Context) error { return nil }

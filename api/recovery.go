@@ -163,8 +163,8 @@ func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *control.
 	return nil
 }
 
-// upToDate lets this node catch up with the others: jobs move by themselves, and what one node has shown the next must not
-// take back. While the log is away what is known is shown.
+// upToDate lets this node catch up with the others: a client may be sent to another node with each request, and what one
+// has shown the next must not take back. While the log is away what is known is shown.
 func (a *API) upToDate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, preparationWait)
 	defer cancel()

@@ -232,6 +232,10 @@ func fault(err error) error {
 func (a *API) endpointOf(r *http.Request, key *control.Key) (*control.Endpoint, error) {
 	name := web.InfoOf(r).Vars["endpoint"]
 	e, presence := a.deps.Config.Endpoint(name)
+	if presence == control.Unknown { // another node may have made it a moment ago
+		a.upToDate(r.Context())
+		e, presence = a.deps.Config.Endpoint(name)
+	}
 	if presence != control.Present || e.Account != key.Account {
 		return nil, web.Missing("there is no such endpoint")
 	}
