@@ -134,6 +134,7 @@ func erasedPayload(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	b.accept(e, kept)
+	b.indexes(r)
 	b.record(o)
 	search := func(text string) (ids []id.ID) {
 		t.Helper()

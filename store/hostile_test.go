@@ -100,6 +100,7 @@ func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	b.accept(b.event(1, func(e *event.Event) { e.Body = []byte(`{"0":{"0":{"0":"` + strings.Repeat(`\u0001`, 200) + `"}}}`) }))
 	r := b.reader(w)
+	b.indexes(r)
 	hit := strings.Repeat("\x01", 200)
 	s := event.Search{Text: `\u0001\u0001`}
 	for i := range 10 {

@@ -179,6 +179,7 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		}
 	}
 	whole := b.reader(w)
+	b.indexes(whole)
 	// A budget that is spent at once: every page is one stretch.
 	hasty := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchBudget: time.Nanosecond}, w)
 	some := events[n/2].ID.Text(id.Event)

@@ -41,6 +41,13 @@ func newIndexed(t testing.TB) *bench {
 	return b
 }
 
+// indexes waits until all events are stored, and has them merged, which makes their indexes.
+func (b *bench) indexes(r *store.Reader) {
+	b.Helper()
+	b.caughtUp(r)
+	b.exec("OPTIMIZE TABLE events FINAL")
+}
+
 // marks are the granules that ClickHouse has chosen for reading, ever.
 func (b *bench) marks() uint64 {
 	return b.query("SELECT sum(value) FROM system.events WHERE event = 'SelectedMarks'")
@@ -70,6 +77,7 @@ func TestTextIndex(t *testing.T) {
 	b.put(stream.Events, partitionOf(1), records...)
 	slices.Reverse(events)
 	with := b.reader(w)
+	b.indexes(with)
 	b.indexed = false
 	without := b.reader(w)
 	some := events[9].ID.Text(id.Event)

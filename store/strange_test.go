@@ -163,6 +163,7 @@ func searchReadsStrangeBodies(b *bench, t *testing.T) {
 	b.put(stream.Events, partitionOf(1), records...)
 	slices.Reverse(events)
 	r := b.reader(w)
+	b.indexes(r)
 	searches, hits := 25, 0
 	if os.Getenv("RELAY_TORTURE") == "1" {
 		searches = 1000
