@@ -16,16 +16,8 @@ import (
 // rowsWith counts the rows of a database that hold a text where payloads are.
 func rowsWith(t *testing.T, url, text string) (n uint64) {
 	t.Helper()
-	opts, err := clickhouse.ParseDSN(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	err = conn.QueryRow(t.Context(), `SELECT (SELECT count() FROM events WHERE position(concat(body, headers, query), {text:String}) > 0)
+	conn := openStore(t, url)
+	err := conn.QueryRow(t.Context(), `SELECT (SELECT count() FROM events WHERE position(concat(body, headers, query), {text:String}) > 0)
 		+ (SELECT count() FROM attempts WHERE position(concat(req_headers, resp_headers, resp_body), {text:String}) > 0)`, clickhouse.Named("text", text)).Scan(&n)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/id"
@@ -32,8 +33,8 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 	return steps, out
 }
 
-// storedOn is how many events a shard of two has; all of them must belong to it.
-func storedOn(t *testing.T, url string, shard int32) (n int) {
+// openStore is a connection to a database that ends with the test.
+func openStore(t *testing.T, url string) driver.Conn {
 	t.Helper()
 	opts, err := clickhouse.ParseDSN(url)
 	if err != nil {
@@ -43,7 +44,14 @@ func storedOn(t *testing.T, url string, shard int32) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() }) // nothing is pending on it
+	return conn
+}
+
+// storedOn is how many events a shard of two has; all of them must belong to it.
+func storedOn(t *testing.T, url string, shard int32) (n int) {
+	t.Helper()
+	conn := openStore(t, url)
 	rows, err := conn.Query(t.Context(), "SELECT DISTINCT id FROM events")
 	if err != nil {
 		t.Fatal(err)
