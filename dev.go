@@ -79,7 +79,7 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 		return err
 	}
 	cfg := clickhouse.DefaultChildConfig()
-	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync
+	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync && !clickhouse.Syncs
 	tables, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
 		return err
@@ -95,6 +95,9 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 	s.KafkaBrokers, s.dialKafka = []string{broker.Addr()}, broker.DialContext
 	s.RedisURL = "redis://" + limiter.Addr()
 	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = "http://"+tables.Addr()+"/relay", "", ""
+	if s.Fsync && clickhouse.Syncs {
+		s.syncTables = tables.Sync
+	}
 	// Whatever an older version left of the topics, they are nobody else's to set.
 	if _, err := migrate(st.ctx, *s, true); err != nil {
 		return err

@@ -117,7 +117,7 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 
 // tables is where the tables are.
 func (s Settings) tables() store.MigrateConfig {
-	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: version}
+	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: version, Sync: s.syncTables}
 }
 
 // printTables writes the statements that would make the tables, and touches nothing.

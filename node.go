@@ -209,7 +209,7 @@ func (n *node) startStore() error {
 			cfg.FlushSmall = flushSmall
 		}
 		n.writer, err = store.NewWriter(cfg,
-			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(), Erased: n.control.Erased})
+			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(), Erased: n.control.Erased, Sync: n.s.syncTables})
 		if err != nil {
 			return err
 		}

@@ -75,8 +75,9 @@ type Settings struct {
 	LogLevel          string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	// Decided by the command, not by a setting.
-	embedded  bool                                                              // the engines are embedded
-	dialKafka func(ctx context.Context, network, addr string) (net.Conn, error) // past the network where that can be; nil = TCP
+	embedded   bool                                                              // the engines are embedded
+	dialKafka  func(ctx context.Context, network, addr string) (net.Conn, error) // past the network where that can be; nil = TCP
+	syncTables func() error                                                      // makes what ClickHouse has taken durable; nil = it does so by itself
 }
 
 // maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on

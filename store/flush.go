@@ -97,9 +97,9 @@ func (w *Writer) swapLocked() *batch {
 	return b
 }
 
-// flush writes a batch, tells the topic dead what could not be written, and commits. It returns an
-// error only when ctx ended, or a shard is not what it is taken for: then nothing is committed and the rows are written
-// again by the next owner.
+// flush writes a batch, tells the topic dead what could not be written, and commits unless that waits for the disk. It
+// returns an error only when ctx ended, or a shard is not what it is taken for: then nothing is committed and the rows are
+// written again by the next owner.
 func (w *Writer) flush(ctx context.Context, b *batch) error {
 	if b.empty() {
 		return nil
@@ -116,13 +116,11 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 		return err
 	}
 	w.pos.store(b.marks) // what is in can be read; whoever writes it again for want of a commit changes nothing
-	if err := w.group.Commit(ctx, w.pos.commitable(b.marks)); err != nil {
-		// The rows are in; at worst they are written again, which changes nothing.
-		w.metrics.commits.Inc()
-		w.log.LogAttrs(ctx, slog.LevelWarn, "commit after flush", slog.Any("error", err))
+	if w.deps.Sync == nil {
+		err = w.commit(ctx)
 	}
 	w.metrics.flushes.Observe(time.Since(began).Seconds())
-	return nil
+	return err
 }
 
 // writeAll writes every shard's part of a batch and returns what cannot be stored. The batch is written when all of it

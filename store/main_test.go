@@ -157,10 +157,17 @@ func (b *bench) writer(cfg store.WriterConfig) (*store.Writer, func()) {
 
 func (b *bench) writerOf(cfg store.WriterConfig, reg prometheus.Registerer) (*store.Writer, func()) {
 	b.Helper()
+	return b.writerWith(cfg, store.WriterDeps{Metrics: reg})
+}
+
+// writerWith runs a writer with the surroundings that a test cares about, the rest being the bench's.
+func (b *bench) writerWith(cfg store.WriterConfig, deps store.WriterDeps) (*store.Writer, func()) {
+	b.Helper()
 	if cfg.URL == "" {
 		cfg.URL = b.url
 	}
-	w, err := store.NewWriter(cfg, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer, Metrics: reg, Erased: b.erased})
+	deps.Log, deps.Stream, deps.Producer, deps.Erased = b.log, b.stream, b.producer, b.erased
+	w, err := store.NewWriter(cfg, deps)
 	if err != nil {
 		b.Fatal(err)
 	}

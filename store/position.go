@@ -23,6 +23,7 @@ type positions struct {
 	mu      sync.Mutex // guards all below and the places
 	owned   map[stream.Partition]*place
 	wanted  map[stream.Partition]int64 // readers wait for these offsets, and nothing is on its way to ClickHouse that has them
+	owed    map[*place]mark            // stored, and not committed
 	failing map[int]bool               // shards whose last insert failed: waiting is in vain
 	changed chan struct{}              // closed when stored or failing changes
 }
@@ -42,7 +43,8 @@ type Progress struct {
 
 func newPositions() *positions {
 	return &positions{
-		owned: make(map[stream.Partition]*place), wanted: make(map[stream.Partition]int64), failing: make(map[int]bool), changed: make(chan struct{}),
+		owned: make(map[stream.Partition]*place), wanted: make(map[stream.Partition]int64), owed: make(map[*place]mark),
+		failing: make(map[int]bool), changed: make(chan struct{}),
 	}
 }
 
@@ -143,14 +145,35 @@ func (s *positions) take(marks map[*place]mark) {
 	s.readAllLocked() // clears what is on its way
 }
 
-// store notes that a batch is in ClickHouse.
+// store notes that a batch is in ClickHouse, and is to be committed.
 func (s *positions) store(marks map[*place]mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, m := range marks {
 		at.stored, at.storedAt = m.Offset, m.at
+		s.owed[at] = m
 	}
 	s.announceLocked()
+}
+
+// takeOwed returns what is to be committed and forgets it.
+func (s *positions) takeOwed() map[*place]mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owed := s.owed
+	s.owed = make(map[*place]mark)
+	return owed
+}
+
+// owe puts back what could not be committed, unless there is newer by now.
+func (s *positions) owe(marks map[*place]mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, m := range marks {
+		if _, newer := s.owed[at]; !newer && s.owned[at.Partition] == at {
+			s.owed[at] = m
+		}
+	}
 }
 
 // setFailing reports whether that is news, and how many shards are failing now.

@@ -38,6 +38,8 @@ type MigrateConfig struct {
 	Cluster string
 	// Program is the version of this program, to be noted.
 	Program string
+	// Sync makes what a file has written durable, before the file is noted. Nil: what is answered is.
+	Sync func() error
 }
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
@@ -236,7 +238,7 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 			continue
 		}
 		if !ok {
-			if err := m.apply(ctx, s); err != nil {
+			if err := errors.Join(m.apply(ctx, s), m.sync()); err != nil {
 				return ran, fmt.Errorf("apply %s: %w", s.name, err)
 			}
 			ran = append(ran, s.name)
@@ -346,6 +348,17 @@ func settled(ctx context.Context, conn driver.Conn) error {
 			return fmt.Errorf("%d inserts have not ended, run relay migrate again when they have: %w", len(waited), ctx.Err())
 		}
 	}
+}
+
+// sync makes what a file has written as durable as the note that it has run.
+func (m migration) sync() error {
+	if m.cfg.Sync == nil {
+		return nil
+	}
+	if err := m.cfg.Sync(); err != nil {
+		return fmt.Errorf("make its tables durable: %w", err)
+	}
+	return nil
 }
 
 // note writes that a file has run. One of a program that noted no checksums gets its own.

@@ -25,6 +25,9 @@ type WriterDeps struct {
 	Metrics  prometheus.Registerer // nil = none
 	// InstanceID is this node's static membership; empty = dynamic, which the embedded engine needs.
 	InstanceID string
+	// Sync makes everything that was inserted durable. Nil: it is when the insert is answered. With it offsets are committed
+	// once a second, behind it; an error of it ends Run.
+	Sync func() error
 	// Erased says whether the payload of an event was erased: its rows are written without it. Nil: none was.
 	Erased func(id.ID) bool
 }
@@ -42,6 +45,9 @@ type Writer struct {
 	// Set by Run before it starts anything, with the connections of the shards.
 	group     *stream.Group
 	connected chan struct{} // closed when they are set
+
+	committing sync.Mutex // held from taking offsets to having committed them; guards unsafe
+	unsafe     error      // the disk failed
 
 	mu      sync.Mutex // guards filling and kicked
 	filling *batch
@@ -119,15 +125,19 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 	// work outlives ctx by the drain time, so that a stop does not tear an insert apart.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	polled, stopped := make(chan struct{}), make(chan struct{})
+	polled, flushed, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(polled)
 		return w.poll(gctx)
 	})
 	g.Go(func() error {
-		defer close(stopped)
+		defer close(flushed)
 		return w.flushLoop(work, polled)
+	})
+	g.Go(func() error {
+		defer close(stopped)
+		return w.commitLoop(work, flushed)
 	})
 	g.Go(func() error { return w.watchParts(gctx) })
 	g.Go(func() error {
@@ -281,6 +291,7 @@ func (w *Writer) revoked(ctx context.Context, ps []stream.Partition) {
 	select {
 	case w.busy <- struct{}{}:
 		<-w.busy
+		_ = w.commit(ctx) // commitLoop has its error, too
 	case <-limit.C:
 	case <-ctx.Done():
 	}

@@ -97,6 +97,9 @@ type Child struct {
 	restarts atomic.Int64
 	pid      atomic.Int64
 	ready    chan struct{}
+
+	mu   sync.Mutex // guards disk
+	disk *os.File   // see Sync
 }
 
 // NewChild binds the address, so that Addr is known to those who connect later;
@@ -144,7 +147,7 @@ func (c *Child) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("share the listener: %w", err), c.listener.Close())
 	}
-	defer func() { err = errors.Join(err, file.Close(), c.listener.Close()) }()
+	defer func() { err = errors.Join(err, file.Close(), c.listener.Close(), c.closeDisk()) }()
 	pause, failures := c.cfg.FirstPause, 0
 	for {
 		answered, ended := c.once(ctx, file)
@@ -164,6 +167,16 @@ func (c *Child) Run(ctx context.Context) (err error) {
 		pause = min(2*pause, c.cfg.LongestPause)
 		c.restarts.Add(1)
 	}
+}
+
+func (c *Child) closeDisk() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.disk == nil {
+		return nil
+	}
+	defer func() { c.disk = nil }()
+	return c.disk.Close()
 }
 
 func (c *Child) wasReady() bool {

@@ -17,7 +17,8 @@ type Config struct {
 	Data string
 	// Library is the path of libchdb; empty looks beside the executable.
 	Library string
-	// Fsync makes an insert return only after its parts are on disk.
+	// Fsync makes an insert return only after its parts are on disk. Without it they are there after Child.Sync, or
+	// when the system writes them back.
 	Fsync bool
 	// Sessions bounds the statements that run at once; further ones wait.
 	Sessions int

@@ -129,6 +129,12 @@ func serverSettings(cfg Config) string {
 	// were acknowledged.
 	set("fsync_after_insert", int64(fsync))
 	set("fsync_part_directory", int64(fsync))
+	if !cfg.Fsync {
+		// What it leaves of parts that were not synced is put aside, however many they are; with more than a hundred
+		// of a table the engine would not start.
+		set("max_suspicious_broken_parts", 1_000_000)
+		set("max_suspicious_broken_parts_bytes", 1<<50)
+	}
 	// These thresholds count free merge slots and must fit the pool of 2 threads
 	// (4 slots); with the defaults of 8 and 20 every merge would be kept small.
 	set("number_of_free_entries_in_pool_to_lower_max_size_of_merge", 2)

@@ -1,0 +1,103 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+// durable is a disk: each sync waits until the test lets it go on, with what it returns.
+type durable struct {
+	begun chan struct{}
+	end   chan error
+}
+
+func newDurable() *durable { return &durable{begun: make(chan struct{}), end: make(chan error)} }
+
+func (d *durable) sync() error {
+	d.begun <- struct{}{}
+	return <-d.end
+}
+
+// committed is how far the writer's group has come in a topic.
+func (b *bench) committed(topic string, index int32) int64 {
+	b.Helper()
+	r, err := stream.NewReader(b.stream, "test")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	marks, err := r.Committed(context.WithoutCancel(b.Context()), store.Group, topic)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return max(0, marks[stream.Partition{Topic: topic, Index: index}]) // -1: nothing yet
+}
+
+// TestCommitWaitsForTheDisk: what was inserted is read at once, and committed only after the disk has it; while the disk is
+// at it more is written, which the next commit has. A stop waits for the last one.
+func TestCommitWaitsForTheDisk(t *testing.T) {
+	b := newBench(t)
+	disk := newDurable()
+	w, stop := b.writerWith(store.WriterConfig{}, store.WriterDeps{Sync: disk.sync})
+	r := b.reader(w)
+	read := func(want int) {
+		t.Helper()
+		if page, err := r.Events(t.Context(), event.Query{Account: account, Limit: 10}); err != nil || len(page.Rows) != want || !page.AsOf.IsZero() {
+			t.Fatalf("%d events are read, as of %v, %v; want %d", len(page.Rows), page.AsOf, err, want)
+		}
+	}
+	b.accept(b.event(0))
+	read(1)
+	<-disk.begun
+	b.accept(b.event(0))
+	read(2)
+	if n := b.committed(stream.Events, 0); n != 0 {
+		t.Errorf("%d committed while the disk is at it", n)
+	}
+	disk.end <- nil
+	<-disk.begun
+	if n := b.committed(stream.Events, 0); n != 1 {
+		t.Errorf("%d committed after the first sync, want what was there when it began", n)
+	}
+	disk.end <- nil
+	eventually(t, func() bool { return b.committed(stream.Events, 0) == 2 })
+	b.accept(b.event(0))
+	read(3)
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	<-disk.begun
+	select {
+	case <-stopped:
+		t.Error("stopped before the disk had everything")
+	case <-time.After(50 * time.Millisecond):
+	}
+	disk.end <- nil
+	<-stopped
+	if n := b.committed(stream.Events, 0); n != 3 {
+		t.Errorf("%d committed after the stop", n)
+	}
+}
+
+// TestBrokenDisk: after a sync that failed nothing is committed any more, and the writer ends.
+func TestBrokenDisk(t *testing.T) {
+	b := newBench(t)
+	broken := errors.New("input/output error")
+	w, err := store.NewWriter(store.WriterConfig{URL: b.url}, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer, Sync: func() error { return broken }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.accept(b.event(0))
+	if err := w.Run(t.Context()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "durable") {
+		t.Errorf("the writer ended with %v", err)
+	}
+	if n := b.committed(stream.Events, 0); n != 0 {
+		t.Errorf("%d committed", n)
+	}
+}
