@@ -99,7 +99,7 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 		s.syncTables = tables.Sync
 	}
 	// Whatever an older version left of the topics, they are nobody else's to set.
-	if _, err := migrate(st.ctx, *s, true); err != nil {
+	if _, err := migrate(st.ctx, *s, true, false); err != nil {
 		return err
 	}
 	n, err := startNode(st, *s, log, registry)

@@ -68,7 +68,7 @@ type wrongConfig struct {
 
 // runMigrate creates what serve needs and checks what is there.
 func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, stdout io.Writer) error {
-	m, err := migrate(ctx, s, fix)
+	m, err := migrate(ctx, s, fix, true)
 	if err == nil {
 		err = m.finalize(ctx, s, finalize)
 	}
@@ -86,12 +86,13 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
 	}
 	if err == nil && m.Level != 0 && m.Level < m.Newest {
-		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d\n", m.Level, m.Newest)
+		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d and takes away what only older ones need\n", m.Level, m.Newest)
 	}
 	return err
 }
 
-// finalize finds the level of the configuration log, or raises it.
+// finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs: tables and
+// views that only those need are taken away.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
 	c, _, err := inspect(ctx, s)
 	if err != nil {
@@ -99,19 +100,31 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 	}
 	m.Level, m.Newest = c.Level()
 	c.Close()
-	if !raise || m.Level == 0 {
+	if raise && m.Level != 0 {
+		cfg, deps, err := inspection(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, inspectTime)
+		defer cancel()
+		if _, err := control.Finalize(ctx, cfg, deps); err != nil {
+			return err
+		}
+		m.Level = m.Newest
+	}
+	if m.Level != 0 && m.Level < m.Newest {
 		return nil
 	}
-	cfg, deps, err := inspection(s)
+	return m.migrateTables(ctx, s.tables())
+}
+
+func (m *migration) migrateTables(ctx context.Context, cfg store.MigrateConfig) error {
+	tables, err := store.MigrateTables(ctx, cfg)
+	m.Ran = append(m.Ran, tables.Ran...)
 	if err != nil {
-		return err
+		return fmt.Errorf("migrate tables: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, inspectTime)
-	defer cancel()
-	if _, err := control.Finalize(ctx, cfg, deps); err != nil {
-		return err
-	}
-	m.Level = m.Newest
+	m.Tables, m.Schema = tablesReady, tables.Schema
 	return nil
 }
 
@@ -132,9 +145,9 @@ func printTables(s Settings, stdout io.Writer) error {
 	return nil
 }
 
-// migrate brings topics and tables to what this program needs. What is wrong and not fixed is an error, and
-// the tables are left alone then.
-func migrate(ctx context.Context, s Settings, fix bool) (migration, error) {
+// migrate brings topics and tables to what this program needs, and while others may be running leaves what versions before
+// need. What is wrong and not fixed is an error, and the tables are left alone then.
+func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
 	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
 	done, audit, err := migrateTopics(ctx, s, fix)
 	for _, t := range audit.Topics {
@@ -167,13 +180,10 @@ func migrate(ctx context.Context, s Settings, fix bool) (migration, error) {
 	if err != nil {
 		return m, err
 	}
-	tables, err := store.MigrateTables(ctx, s.tables())
-	m.Ran = append(m.Ran, tables.Ran...)
-	if err != nil {
-		return m, fmt.Errorf("migrate tables: %w", err)
-	}
-	m.Tables, m.Schema = tablesReady, tables.Schema
-	return m, nil
+	cfg := s.tables()
+	cfg.Upgrading = others
+	err = m.migrateTables(ctx, cfg)
+	return m, err
 }
 
 // deed is something that migrateTopics did.

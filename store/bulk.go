@@ -28,7 +28,7 @@ type Bulk struct {
 // NewBulk checks the URL, which is that of a Writer, of one shard. It connects to nothing.
 func NewBulk(url string) (*Bulk, error) {
 	conns, err := openShards(url, func(o *clickhouse.Options) {
-		o.MaxOpenConns, o.MaxIdleConns = 4, 4 // one per table
+		o.MaxOpenConns, o.MaxIdleConns = 8, 8 // one per table
 		o.Settings["async_insert"] = 0
 		// What is said twice about a delivery is left to the merges, which look at every row anyway.
 		o.Settings["optimize_on_insert"] = 0
@@ -92,6 +92,9 @@ func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
 	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.deliveries, deliveries) })
 	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.attempts, attempts) })
 	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.receipts, receipts) })
+	for _, n := range b.tables.nominees {
+		g.Go(func() error { return writeSome(ctx, b.conn, n.table, n.of(deliveries)) })
+	}
 	return g.Wait()
 }
 
@@ -122,7 +125,7 @@ func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
 
 // Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
 func (b *Bulk) Merge(ctx context.Context) error {
-	for _, table := range append(retained(), "usage_minute", "requests_hour", "requests_day", "usage_hour", "usage_day", "run_deliveries") {
+	for _, table := range append(retained(), "usage_minute", "attempts_hour", "attempts_day", "usage_hour", "usage_day", "run_deliveries") {
 		limited, cancel := context.WithTimeout(ctx, settleTimeout)
 		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
 		cancel()

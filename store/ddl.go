@@ -32,6 +32,7 @@ var (
 	// insertRows fills a new table from others of the same shard: it runs once on each, and the replicas copy it.
 	insertRows = regexp.MustCompile(`^INSERT INTO \{db\}\.\w+ `)
 	alterTable = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
+	dropView   = regexp.MustCompile(`^DROP VIEW IF EXISTS \{db\}\.\w+`)
 	// columnChange is what a twin has to follow: it has columns, and neither indices nor a TTL.
 	columnChange = regexp.MustCompile(`^ALTER TABLE \{db\}\.\w+\s+(ADD|DROP|MODIFY|RENAME) COLUMN `)
 	mergeTree    = regexp.MustCompile(`\bENGINE = (\w*)MergeTree(?:\((\w*)\))?`)
@@ -64,6 +65,8 @@ func (d dialect) render(statement string) ([]string, error) {
 			out = append(out, d.fill(alterTable.ReplaceAllString(statement, "${0}"+TwinSuffix+on)))
 		}
 		return out, nil
+	case dropView.MatchString(statement):
+		return []string{d.fill(statement + on)}, nil
 	}
 	return nil, fmt.Errorf("no statement that a cluster could be given: %q", firstLine(statement))
 }

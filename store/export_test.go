@@ -17,6 +17,13 @@ func MigrateUpTo(ctx context.Context, url string, last uint32) error {
 	return err
 }
 
+// LeaveToViews makes it the writer of a version before 0013.
+func (w *Writer) LeaveToViews() {
+	for _, s := range w.shards {
+		s.tables.nominees = nil
+	}
+}
+
 // Stop stops the reader's clock at a time.
 func (r *Reader) Stop(at time.Time) { r.now = func() time.Time { return at } }
 

@@ -15,11 +15,12 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Usage is counted hour by hour, always from the events themselves, so that rows written again change nothing.
+// Usage is counted hour by hour, always from the events themselves, so that rows written again change nothing; requests
+// to destinations are summed with it, from those of each minute, which count a row that is written again.
 //
-// Hours that are older than lazyHours when events of them are stored are counted before the offsets are committed: a
-// crash in between lets the next owner store and count them again. Younger ones, which nearly all events belong to,
-// are counted once they have ended, and reads count the events of the last liveHours themselves. What a writer had not
+// Hours that are older than lazyHours when something of them is stored are counted before the offsets are committed: a
+// crash in between lets the next owner store and count them again. Younger ones, which nearly everything belongs to,
+// are counted once they have ended, and reads count the last liveHours themselves. What a writer had not
 // counted when it died is counted by whoever takes its partitions over; see recount.
 //
 // A count can only grow, for events are only added until their retention drops them. So the greatest count of an hour
@@ -38,7 +39,7 @@ const (
 	countTimeout  = time.Minute
 )
 
-// dirtyHours are the hours whose events have changed since they were counted.
+// dirtyHours are the hours of which something has come since they were counted.
 type dirtyHours struct {
 	mu      sync.Mutex // guards the rest
 	hours   map[time.Time]bool
@@ -75,13 +76,16 @@ func (d *dirtyHours) take(now time.Time) (due []time.Time, recount bool) {
 	return due, recount
 }
 
-// billedHours are the hours of the batch's events that count, oldest first.
-func (b *batch) billedHours() []time.Time {
+// countedHours are the hours of the batch's events that count, and of its requests, oldest first.
+func (b *batch) countedHours() []time.Time {
 	seen := make(map[time.Time]bool)
 	for _, e := range b.events {
 		if e.billed() == 1 {
 			seen[hourOf(e.ID.Time())] = true
 		}
+	}
+	for _, a := range b.attempts {
+		seen[hourOf(a.Attempt.StartedAt)] = true
 	}
 	hours := make([]time.Time, 0, len(seen))
 	for h := range seen {
@@ -96,7 +100,7 @@ func hourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
 // noteHours counts the old hours of a batch that was written and remembers the young ones. It returns an error only
 // when ctx ended.
 func (w *Writer) noteHours(ctx context.Context, s *shard, b *batch) error {
-	hours := b.billedHours()
+	hours := b.countedHours()
 	young := hourOf(time.Now()).Add(-lazyHours)
 	i, _ := slices.BinarySearchFunc(hours, young, time.Time.Compare)
 	old := hours[:i]
@@ -208,6 +212,12 @@ func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error
 	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
 		return fmt.Errorf("count usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
 	}
+	q = new(query).add("INSERT INTO attempts_hour (account, t, endpoint, attempts, delivered, failed) SELECT account, toStartOfHour(t) AS hour, endpoint, " +
+		"sum(usage_minute.attempts), sum(usage_minute.delivered), sum(usage_minute.failed) FROM usage_minute")
+	q.add(" WHERE t >= ", from).add(" AND t < ", to).add(" GROUP BY account, hour, endpoint")
+	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return fmt.Errorf("sum requests from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	}
 	return countDays(ctx, conn, dayOf(from), dayOf(to.Add(-1)).AddDate(0, 0, 1))
 }
 
@@ -219,6 +229,12 @@ func countDays(ctx context.Context, conn driver.Conn, from, to time.Time) error 
 	q.add(" WHERE t >= ", from).add(" AND t < ", to).add(" GROUP BY account, day, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
 	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
 		return fmt.Errorf("add up usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	}
+	q = new(query).add("INSERT INTO attempts_day (account, t, endpoint, attempts, delivered, failed) SELECT account, toStartOfDay(t) AS day, endpoint, " +
+		"sum(attempts_hour.attempts), sum(attempts_hour.delivered), sum(attempts_hour.failed) FROM attempts_hour FINAL")
+	q.add(" WHERE t >= ", from).add(" AND t < ", to).add(" GROUP BY account, day, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
+	if err := conn.Exec(ctx, q.text.String(), q.args...); err != nil {
+		return fmt.Errorf("add up requests from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func TestMigrationFillsLists(t *testing.T) {
 	if err := store.MigrateUpTo(t.Context(), b.anew(), 8); err != nil {
 		t.Fatal(err)
 	}
-	w, _ := b.writer(store.WriterConfig{})
+	b.before = true
+	w, stop := b.writer(store.WriterConfig{})
 	r := b.reader(w)
 	run := id.NewGenerator(nil).Next(0).Text(id.Run)
 	happen := func() {
@@ -39,6 +40,10 @@ func TestMigrationFillsLists(t *testing.T) {
 	if err := store.Migrate(t.Context(), b.url, 30); err != nil {
 		t.Fatal(err)
 	}
+	stop()
+	b.before = false
+	w, _ = b.writer(store.WriterConfig{})
+	r = b.reader(w)
 	check := func(times int) {
 		t.Helper()
 		all := pages(t, r, event.Query{Account: account, Limit: 20}, 1)

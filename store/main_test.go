@@ -116,6 +116,7 @@ type bench struct {
 	log      *slog.Logger // of writers and readers
 	erased   func(id.ID) bool
 	indexed  bool // its readers use the text index
+	before   bool // its writers are of a version that left nominees to views
 }
 
 func newBench(t testing.TB) *bench {
@@ -170,6 +171,9 @@ func (b *bench) writerWith(cfg store.WriterConfig, deps store.WriterDeps) (*stor
 	w, err := store.NewWriter(cfg, deps)
 	if err != nil {
 		b.Fatal(err)
+	}
+	if b.before {
+		w.LeaveToViews()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

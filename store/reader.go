@@ -109,7 +109,12 @@ func (r *Reader) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	needed := steps[len(steps)-1].number
+	needed := uint32(0)
+	for _, s := range steps {
+		if !s.final {
+			needed = s.number
+		}
+	}
 	return r.parallel(ctx, r.shards(new(query)), func(ctx context.Context, shard int) error {
 		var has uint32
 		q := new(query).add("SELECT max(version) FROM schema_version")

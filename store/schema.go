@@ -22,6 +22,9 @@ import (
 // The schema is a row of numbered files. A file that has run anywhere never changes: what comes later is another file,
 // and adds columns with defaults, or tables, so that a node of the version before goes on writing and reading. There
 // are no transactions: a file counts as run when its row is in schema_version, and every statement may run twice.
+//
+// A file whose name ends in .final takes away what only versions before need. It runs when none of them does any more, and
+// those after it do not wait for it.
 
 //go:embed schema/*.sql
 var schemaFiles embed.FS
@@ -36,6 +39,8 @@ type MigrateConfig struct {
 	SearchIndex bool
 	// Cluster is the name of the cluster that the shards are; empty = servers that know nothing of each other.
 	Cluster string
+	// Upgrading says that nodes of a version before may be running: what they need is left.
+	Upgrading bool
 	// Program is the version of this program, to be noted.
 	Program string
 	// Sync makes what a file has written durable, before the file is noted. Nil: what is answered is.
@@ -151,6 +156,7 @@ func DDL(cfg MigrateConfig) ([]string, error) {
 type step struct {
 	number     uint32
 	name       string // without .sql
+	final      bool   // it takes away what versions before need
 	checksum   string // of its text
 	statements []string
 }
@@ -175,6 +181,7 @@ func schemaSteps() ([]step, error) {
 		}
 		sum := sha256.Sum256(text)
 		s.number, s.checksum = uint32(number), hex.EncodeToString(sum[:8])
+		s.final = strings.HasSuffix(s.name, ".final")
 		for statement := range strings.SplitSeq(string(text), ";\n") {
 			if strings.TrimSpace(uncommented(statement)) != "" {
 				s.statements = append(s.statements, statement)
@@ -234,7 +241,7 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 	}
 	for _, s := range steps {
 		was, ok := done[s.number]
-		if ok && was.checksum != "" {
+		if ok && was.checksum != "" || s.final && m.cfg.Upgrading {
 			continue
 		}
 		if !ok {

@@ -348,7 +348,10 @@ func TestMigrateBesideTheVersionBefore(t *testing.T) {
 	old()
 	done := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { done <- store.Migrate(t.Context(), b.url, 30) })
+	wg.Go(func() {
+		_, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: b.url, RetentionDays: 30, Upgrading: true})
+		done <- err
+	})
 	for len(done) == 0 && written < len(events)-1 {
 		old()
 	}
@@ -359,13 +362,31 @@ func TestMigrateBesideTheVersionBefore(t *testing.T) {
 	old()
 	b.accept(events[:written]...)
 	w, _ := b.writer(store.WriterConfig{})
-	rows := pages(t, b.reader(w), event.Query{Account: account, Statuses: []event.Status{event.Failed}, Limit: 400}, 1)
-	if err := r.Check(t.Context()); err != nil {
-		t.Errorf("the tables after the migration are judged %v", err)
+	check := func(what string) {
+		t.Helper()
+		if err := r.Check(t.Context()); err != nil {
+			t.Errorf("the tables %s are judged %v", what, err)
+		}
+		if rows := pages(t, b.reader(w), event.Query{Account: account, Statuses: []event.Status{event.Failed}, Limit: 400}, 1); len(rows) != written {
+			t.Errorf("%s %d of %d deliveries are read", what, len(rows), written)
+		}
 	}
-	if len(rows) != written {
-		t.Errorf("%d of %d deliveries are read after the migration", len(rows), written)
+	check("after the migration")
+	if again, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: b.url, RetentionDays: 30, Upgrading: true}); err != nil || len(again.Ran) != 0 {
+		t.Errorf("a second migration, while the version before runs, did %+v, %v", again, err)
 	}
+	// The version before is gone.
+	if last, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: b.url, RetentionDays: 30}); err != nil || !slices.Equal(last.Ran, []string{"0014_fewer_views.final"}) {
+		t.Errorf("the end of the upgrade did %+v, %v", last, err)
+	}
+	if n := b.query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'mv_troubled'"); n != 0 {
+		t.Error("a view is there that nobody needs")
+	}
+	last := b.event(1)
+	b.accept(last)
+	b.record(b.outcome(last, "dst_a", event.Failed))
+	written++
+	check("after the end of the upgrade")
 }
 
 // What was being inserted when a view was created is in the table that it fills.

@@ -21,15 +21,18 @@ const minuteSpan = 25 * time.Hour
 func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time) (event.Traffic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	fine, coarse, step, long := sql("usage_minute"), sql("requests_hour"), time.Minute, time.Hour
+	step, long := time.Minute, time.Hour
 	if to.Sub(from) > minuteSpan {
-		fine, coarse, step, long = "requests_hour", "requests_day", time.Hour, 24*time.Hour
+		step, long = time.Hour, 24*time.Hour
 	}
 	from, to = from.Truncate(step), to.Add(step-1).Truncate(step)
 	const sums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)) FROM "
-	byTime := within(new(query).add("SELECT t"+sums+fine), account, from, to).add(" GROUP BY t")
-	byEndpoint := inSteps(new(query).add("SELECT endpoint"+sums+"("), "endpoint, attempts, delivered, failed", coarse, fine, account, from, to, long)
-	byEndpoint.add(") GROUP BY endpoint")
+	at := sql("t")
+	if step == time.Hour {
+		at = "toStartOfHour(t)"
+	}
+	byTime := r.requests(new(query).add("SELECT "+at+" AS at"+sums), account, from, to, step).add(" GROUP BY at")
+	byEndpoint := r.requests(new(query).add("SELECT endpoint"+sums), account, from, to, long).add(" GROUP BY endpoint")
 	traffic := event.Traffic{Step: step}
 	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
 	g, gctx := errgroup.WithContext(ctx)
@@ -51,24 +54,61 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 	return traffic, nil
 }
 
-// eachRequests adds the counts of all shards up.
-// within appends the conditions on a table that counts by time.
-func within(q *query, account string, from, to time.Time) *query {
-	return q.add(" WHERE account = ", account).add(" AND t >= ", from).add(" AND t < ", to)
+// countTable has requests by time and endpoint; its rows are of one step each.
+type countTable struct {
+	step time.Duration
+	name sql
 }
 
-// inSteps appends what selects columns of [from, to): of whole long steps from the coarse table, of what is before and
-// behind them from the fine one.
-func inSteps(q *query, columns, coarse, fine sql, account string, from, to time.Time, long time.Duration) *query {
-	first, last := from.Add(long-1).Truncate(long), to.Truncate(long)
-	if !first.Before(last) {
-		return within(q.add("SELECT "+columns+" FROM "+fine), account, from, to)
+// countTables are the finest first. The longer steps are there for what has ended for a while; see hours.go.
+var countTables = []countTable{{time.Minute, "usage_minute"}, {time.Hour, "attempts_hour FINAL"}, {24 * time.Hour, "attempts_day FINAL"}}
+
+// piece is what one table is asked for of a span.
+type piece struct {
+	of       countTable
+	from, to time.Time
+}
+
+// pieces asks the last of the tables for its whole steps in [from, to) that were counted, and those before it for the rest.
+func pieces(tables []countTable, from, to, counted time.Time) []piece {
+	coarsest, finer := tables[len(tables)-1], tables[:len(tables)-1]
+	switch {
+	case !from.Before(to):
+		return nil
+	case len(finer) == 0:
+		return []piece{{coarsest, from, to}}
 	}
-	within(q.add("SELECT "+columns+" FROM "+coarse), account, first, last)
-	within(q.add(" UNION ALL SELECT "+columns+" FROM "+fine), account, from, to)
-	return q.add(" AND (t < ", first).add(" OR t >= ", last).add(")")
+	begin, end := from.Add(coarsest.step-1).Truncate(coarsest.step), to.Truncate(coarsest.step)
+	if last := counted.Truncate(coarsest.step); end.After(last) {
+		end = last
+	}
+	if !begin.Before(end) {
+		return pieces(finer, from, to, counted)
+	}
+	return slices.Concat(pieces(finer, from, begin, counted), []piece{{coarsest, begin, end}}, pieces(finer, end, to, counted))
 }
 
+// requests appends, in parentheses, what selects the requests of [from, to) by time and endpoint, in steps of at most longest.
+// The span begins and ends with a minute.
+func (r *Reader) requests(q *query, account string, from, to time.Time, longest time.Duration) *query {
+	var tables []countTable
+	for _, t := range countTables {
+		if t.step <= longest {
+			tables = append(tables, t)
+		}
+	}
+	all := pieces(tables, from, to, hourOf(r.now()).Add(-liveHours))
+	if len(all) == 0 {
+		all = []piece{{countTables[0], from, from}}
+	}
+	for i, p := range all {
+		q.add([]sql{"(", " UNION ALL "}[min(i, 1)])
+		q.add("SELECT t, endpoint, attempts, delivered, failed FROM "+p.of.name+" WHERE account = ", account).add(" AND t >= ", p.from).add(" AND t < ", p.to)
+	}
+	return q.add(")")
+}
+
+// eachRequests adds the counts of all shards up.
 func eachRequests[K comparable](ctx context.Context, r *Reader, q *query, into map[K]event.Requests) error {
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var of K

@@ -139,10 +139,10 @@ func (r *Reader) usageGroups() int {
 	return shardEndpoints
 }
 
-// countRequests fills in the requests to destinations. A redo of the writer counts them again.
+// countRequests fills in the requests to destinations, of whole hours. A redo of the writer counts them again.
 func (r *Reader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
-	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM (")
-	q = inSteps(q, "attempts, delivered", "requests_day", "requests_hour", account, span.From, span.To, 24*time.Hour).add(")")
+	q := new(query).add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
+	q = r.requests(q, account, wholeHours(span.From), wholeHours(span.To), 24*time.Hour)
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var attempts, deliveries int64
 		err := rows.Scan(&attempts, &deliveries)
@@ -150,3 +150,6 @@ func (r *Reader) countRequests(ctx context.Context, account string, span event.U
 		return err
 	})
 }
+
+// wholeHours is t, or the next hour's beginning.
+func wholeHours(t time.Time) time.Time { return t.Add(time.Hour - 1).Truncate(time.Hour) }

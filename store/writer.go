@@ -74,10 +74,11 @@ type tables struct {
 	attempts   *table[*deliveryRow]
 	receipts   *table[*receiptRow]
 	audit      *table[*auditRow]
+	nominees   []nominee
 }
 
 func newTables() tables {
-	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable()}
+	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), nomineeTables()}
 }
 
 // maxFetchWait bounds how long the first fetch after an assignment keeps partitions waiting whose offsets
@@ -159,7 +160,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 
 func (w *Writer) connect() (err error) {
 	conns, err := openShards(w.cfg.URL, func(o *clickhouse.Options) {
-		o.MaxOpenConns, o.MaxIdleConns = 6, 6 // one per table, and one to look at them
+		o.MaxOpenConns, o.MaxIdleConns = 10, 6 // one per table, of which a flush mostly needs three, and one to look at them
 		// Rows are durable when the insert is answered, not when the server has queued it.
 		o.Settings["async_insert"] = 0
 		o.Settings["priority"] = writerPriority

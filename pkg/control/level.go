@@ -21,8 +21,9 @@ import (
 const (
 	// baseLevel is that of a log whose records tell none.
 	baseLevel = 1
-	// newestLevel is the highest that this program knows. A new kind comes with a new one.
-	newestLevel = 3
+	// newestLevel is the highest that this program knows. A new kind comes with a new one. Level 4 has none: versions
+	// before it leave to views what is gone from the tables then.
+	newestLevel = 4
 )
 
 // ErrLevel means that the configuration log is not yet at the level that a write needs, or that a node is not.
