@@ -122,14 +122,19 @@ func (r *Reader) erasedUpTo(ctx context.Context, shard int, s event.Selection, g
 	return gone, edge, err
 }
 
-// selectPage judges the candidates of a page and writes those that have failed for good and were not erased.
+// timeOfID is the time that an id names, as ID.Time reads it.
+const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(substring(id, 1, 6)))), 'UTC')"
+
+// selectPage judges the candidates of a page and writes those that have failed for good and were not erased. What failed is
+// troubled as failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells. Failures
+// that lie apart cost a granule of each.
 func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID, gone []id.ID) error {
 	q := new(query).add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
-	q.add(", ", next).add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, ts, ", string(g.Skip)).add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
-	q.add(" AND ts >= ", s.Since).add(" AND ts < ", s.Until).add(" AND id > ", after).add(" AND id <= ", edge)
-	q.add(" AND id IN (SELECT id FROM delivery_trouble")
-	troubled(q, s, g, after, edge).add(") AND (id, dest) IN (SELECT id, dest FROM delivery_trouble")
-	troubled(q, s, g, after, edge).add(") AND status = 'failed' AND endpoint = ", s.Endpoint)
+	q.add(", ", next).add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.Skip)).add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
+	q.add(" AND id > ", after).add(" AND id <= ", edge)
+	q.add(" AND id IN (SELECT id FROM troubled FINAL")
+	troubled(q, s, g, after, edge).add(" AND status = 'failed') AND (id, dest) IN (SELECT id, dest FROM troubled FINAL")
+	troubled(q, s, g, after, edge).add(" AND status = 'failed') AND status = 'failed'")
 	if len(gone) > 0 {
 		q.add(" AND id NOT IN ", gone)
 	}
