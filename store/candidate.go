@@ -32,6 +32,13 @@ const eventColumns sql = "SELECT id, endpoint, type, source, verdict, reason, du
 
 func selectEvents() *query { return new(query).add(eventColumns + ", false FROM events") }
 
+// selectOfEndpoints is selectEvents in the order of the endpoints. Rows of a version before 0009 have not all columns.
+func selectOfEndpoints() *query {
+	return new(query).add(eventColumns + ", toBool(whole = 0) FROM events_by_endpoint")
+}
+
+func isUnsure(c candidate) bool { return c.unsure }
+
 // candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
 // written twice. It also returns how many rows there were before that.
 func (r *Reader) candidates(ctx context.Context, account string, q *query, limit int) (cands []candidate, seen int, err error) {

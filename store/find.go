@@ -50,10 +50,9 @@ func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
 		return w.nominated(ctx, w.immutable(w.bound(new(query).add("SELECT id FROM events_by_endpoint"))), roomFor(n), n, w.leaveWindow)
 	}
 	limit := roomFor(n)
-	q := w.immutable(w.bound(new(query).add(eventColumns + ", toBool(whole = 0) FROM events_by_endpoint")))
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
-	if err == nil && slices.ContainsFunc(cands, func(c candidate) bool { return c.unsure }) {
-		cands, err = w.fetch(ctx, idsOf(cands))
+	cands, seen, err := w.r.candidates(ctx, w.q.Account, w.immutable(w.bound(selectOfEndpoints())), limit)
+	if err == nil && slices.ContainsFunc(cands, isUnsure) {
+		cands, err = w.fetchFrom(ctx, selectEvents(), idsOf(cands))
 	}
 	if err != nil {
 		return nil, err
@@ -177,9 +176,20 @@ func (w *walk) nominated(ctx context.Context, q *query, limit, n int, leave func
 	return cands, nil
 }
 
-// fetch reads the events with these ids, given newest first, as far as what never changes of them matches.
+// fetch reads the events with these ids, given newest first, as far as what never changes of them matches. Those of an endpoint
+// lie together in the order of endpoints, and in a granule of each in the other.
 func (w *walk) fetch(ctx context.Context, ids []id.ID) ([]candidate, error) {
-	q := w.endpoints(selectEvents().add(" WHERE account = ", w.q.Account))
+	if len(w.q.Endpoints) > 0 {
+		cands, err := w.fetchFrom(ctx, selectOfEndpoints(), ids)
+		if err != nil || !slices.ContainsFunc(cands, isUnsure) {
+			return cands, err
+		}
+	}
+	return w.fetchFrom(ctx, selectEvents(), ids)
+}
+
+func (w *walk) fetchFrom(ctx context.Context, q *query, ids []id.ID) ([]candidate, error) {
+	w.endpoints(q.add(" WHERE account = ", w.q.Account))
 	boundIDs(q, ids)
 	cands, _, err := w.r.candidates(ctx, w.q.Account, w.immutable(q), 0)
 	return cands, err
