@@ -35,9 +35,8 @@ import (
 // The limits of the shared Transport.
 const (
 	// maxConnsPerHost bounds what one slow host can hold of our sockets; a request over it waits
-	// within its own deadline. idlePerHost keeps a busy destination from handshaking anew.
+	// within its own deadline. As many may be idle: with fewer, a busy destination is connected to anew all the time.
 	maxConnsPerHost = 256
-	idlePerHost     = 64
 	// maxIdle bounds the idle connections of all hosts: at some 50 KB each with TLS, 200 MB.
 	maxIdle     = 4096
 	idleTimeout = 90 * time.Second
@@ -100,7 +99,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 		// The receiver's bytes are shown as they came, and a small body cannot unpack into a large one.
 		DisableCompression:     true,
 		MaxIdleConns:           maxIdle,
-		MaxIdleConnsPerHost:    idlePerHost,
+		MaxIdleConnsPerHost:    maxConnsPerHost,
 		MaxConnsPerHost:        maxConnsPerHost,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,

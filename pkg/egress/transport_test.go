@@ -205,12 +205,13 @@ type closeRecorder struct {
 
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
-// One host holds no more than its share of connections; the requests over it wait their turn.
+// One host holds no more than its share of connections; the requests over it wait their turn. All of them are kept for
+// those that come after.
 func TestConnectionsPerHostAreBounded(t *testing.T) {
-	var open, most atomic.Int64
+	var open, most, opened atomic.Int64
 	full := make(chan struct{})
 	var once sync.Once
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := open.Add(1)
 		defer open.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -220,28 +221,40 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 		}
 		<-full // nobody is answered before all the connections there can be are in use
 	}))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	srv.Start()
 	defer srv.Close()
 	tr := newTransport(t, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
 	defer tr.CloseIdleConnections()
-	var wg sync.WaitGroup
-	for range maxConnsPerHost + 50 {
-		wg.Go(func() {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			res, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			res.Body.Close()
-		})
+	ask := func() {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res.Body.Close()
 	}
-	wg.Wait()
+	for range 3 {
+		var wg sync.WaitGroup
+		for range maxConnsPerHost + 50 {
+			wg.Go(ask)
+		}
+		wg.Wait()
+	}
 	if n := most.Load(); n != maxConnsPerHost {
 		t.Errorf("%d connections at once, want %d", n, maxConnsPerHost)
+	}
+	if n := opened.Load(); n != maxConnsPerHost {
+		t.Errorf("%d connections for 3 times %d requests, want %d", n, maxConnsPerHost+50, maxConnsPerHost)
 	}
 }
 
