@@ -140,9 +140,12 @@ func (c *Child) PID() int { return int(c.pid.Load()) }
 // Run keeps the engine running until ctx ends, then stops it and waits for it.
 func (c *Child) Run(ctx context.Context) (err error) {
 	// The kernel kills the child when the thread that started it ends, not the
-	// process (prctl(2), PR_SET_PDEATHSIG): that thread must last as long.
+	// process (prctl(2), PR_SET_PDEATHSIG): that thread must last as long. It is
+	// not unlocked, so that it ends with this goroutine: its priority is another.
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if err := yield(); err != nil {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "embedded clickhouse runs at the priority of this process", slog.Any("error", err))
+	}
 	file, err := c.listener.File()
 	if err != nil {
 		return errors.Join(fmt.Errorf("share the listener: %w", err), c.listener.Close())
