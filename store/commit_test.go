@@ -85,11 +85,20 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-// TestBrokenDisk: after a sync that failed nothing is committed any more, and the writer ends.
+// TestBrokenDisk: after a sync that failed nothing is committed any more, and the writer ends, though ClickHouse, which has
+// the same disk, takes no rows either.
 func TestBrokenDisk(t *testing.T) {
 	b := newBench(t)
+	p := newProxy(t)
 	broken := errors.New("input/output error")
-	w, err := store.NewWriter(store.WriterConfig{URL: b.url}, store.WriterDeps{Log: b.log, Stream: b.stream, Producer: b.producer, Sync: func() error { return broken }})
+	w, err := store.NewWriter(store.WriterConfig{URL: p.url(b), Drain: 200 * time.Millisecond}, store.WriterDeps{
+		Log: b.log, Stream: b.stream, Producer: b.producer, Sync: func() error {
+			p.down()
+			b.accept(b.event(0))
+			time.Sleep(300 * time.Millisecond) // it is read, and waits to be written
+			return broken
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

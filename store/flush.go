@@ -173,19 +173,20 @@ func (w *Writer) verify(ctx context.Context, s *shard) error {
 }
 
 // write inserts into all tables of a shard at once, which takes as long as the slowest, and returns what cannot be
-// stored. Only deliveries come after attempts and nominees: no reader may see a delivery without the attempt that brought it
-// about, nor one that the list of its status does not look for.
+// stored. Only nominees come after attempts, and deliveries after both: no reader may see a delivery, of a run or of all, without
+// the attempt that brought it about, nor one that the list of its status does not look for.
 func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, error) {
 	var refused [6][]deadRecord
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, s, s.tables.events, b.events); return err })
 	g.Go(func() (err error) {
-		first, fctx := errgroup.WithContext(gctx)
-		first.Go(func() (err error) { refused[1], err = writeRows(fctx, w, s, s.tables.attempts, b.attempts); return err })
-		first.Go(func() (err error) { refused[5], err = w.nominate(fctx, s, b.deliveries); return err })
-		if err = first.Wait(); err == nil {
-			refused[2], err = writeRows(gctx, w, s, s.tables.deliveries, b.deliveries)
+		if refused[1], err = writeRows(gctx, w, s, s.tables.attempts, b.attempts); err != nil {
+			return err
 		}
+		if refused[5], err = w.nominate(gctx, s, b.deliveries); err != nil {
+			return err
+		}
+		refused[2], err = writeRows(gctx, w, s, s.tables.deliveries, b.deliveries)
 		return err
 	})
 	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, s, s.tables.receipts, b.receipts); return err })

@@ -21,7 +21,8 @@ import (
 
 // written are the kinds of statements that a writer makes.
 var written = []string{
-	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ", "INSERT INTO audit ", "INSERT INTO usage_hour ",
+	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ", "INSERT INTO audit ",
+	"INSERT INTO delivery_trouble ", "INSERT INTO troubled ", "INSERT INTO run_deliveries ", "INSERT INTO event_keys ", "INSERT INTO usage_hour ",
 }
 
 // kindOf is the place of a statement in written, -1 for others.

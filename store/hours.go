@@ -25,7 +25,7 @@ import (
 //
 // A count can only grow, for events are only added until their retention drops them. So the greatest count of an hour
 // is the newest: whoever counts when, and however late its row is written, and when events are gone what they
-// came to stays.
+// came to stays. Minutes are kept for 35 days: requests that are stored later than that after they were made count nowhere.
 const (
 	lazyHours = time.Hour
 	liveHours = 2 * time.Hour

@@ -11,8 +11,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// nominee is a table of what few deliveries are looked for by, beside deliveries itself, which answers. Most flushes have no
-// row for any, so that the writer writes them rather than views, which take their time for nothing too.
+// nominee is a table of what few deliveries are looked for by, beside deliveries itself, which answers but for what became of a
+// delivery within a run. Most flushes have no row for any, so that the writer writes them rather than views, which take their time
+// for nothing too.
 type nominee struct {
 	*table[*deliveryRow]
 	takes func(*deliveryRow) bool

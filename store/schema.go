@@ -119,7 +119,12 @@ func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step) (done Migra
 		}
 	}
 	slices.Sort(done.Ran)
-	done.Ran, done.Schema = slices.Compact(done.Ran), steps[len(steps)-1].number
+	done.Ran = slices.Compact(done.Ran)
+	for _, s := range steps {
+		if !s.final || !cfg.Upgrading {
+			done.Schema = s.number
+		}
+	}
 	return done, nil
 }
 

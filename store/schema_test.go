@@ -375,12 +375,17 @@ func TestMigrateBesideTheVersionBefore(t *testing.T) {
 	if again, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: b.url, RetentionDays: 30, Upgrading: true}); err != nil || len(again.Ran) != 0 {
 		t.Errorf("a second migration, while the version before runs, did %+v, %v", again, err)
 	}
+	// What a node of the version before counts until the end is counted.
+	b.exec("INSERT INTO attempts (account, id, att, ts, dest, endpoint, at, ok) SELECT 'acc_1', unhex(repeat('01', 16)), unhex(repeat('02', 16)), now(), 'dst_a', 'ep_1', now() - INTERVAL 2 DAY, 1")
 	// The version before is gone.
 	if last, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: b.url, RetentionDays: 30}); err != nil || !slices.Equal(last.Ran, []string{"0014_fewer_views.final"}) {
 		t.Errorf("the end of the upgrade did %+v, %v", last, err)
 	}
 	if n := b.query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'mv_troubled'"); n != 0 {
 		t.Error("a view is there that nobody needs")
+	}
+	if n := b.query("SELECT min(n) FROM (SELECT sum(attempts) AS n FROM attempts_hour FINAL UNION ALL SELECT sum(attempts) FROM attempts_day FINAL)"); n != 1 {
+		t.Errorf("%d requests are counted that were made during the upgrade, want 1", n)
 	}
 	last := b.event(1)
 	b.accept(last)

@@ -16,6 +16,7 @@ func TestTraffic(t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	r := b.reader(w)
 	hour := time.Now().UTC().Truncate(time.Hour).Add(-3 * time.Hour)
+	day := hour.Truncate(24*time.Hour).AddDate(0, 0, -4)
 	for _, x := range []struct {
 		endpoint int
 		status   event.Status
@@ -24,6 +25,7 @@ func TestTraffic(t *testing.T) {
 		{0, event.Delivered, hour.Add(-time.Millisecond)}, // beyond a span that begins with the hour
 		{0, event.Delivered, hour}, {0, event.Retrying, hour.Add(59 * time.Second)}, {1, event.Delivered, hour.Add(61 * time.Second)},
 		{0, event.Failed, hour.Add(time.Hour)}, {0, event.Delivered, hour.Add(2 * time.Hour)},
+		{1, event.Delivered, day.Add(12 * time.Hour)}, {1, event.Retrying, day.Add(13 * time.Hour)}, // of a day that is counted as a whole
 	} {
 		e := b.event(x.endpoint)
 		b.accept(e)
@@ -53,5 +55,15 @@ func TestTraffic(t *testing.T) {
 		},
 		Endpoints: []event.EndpointTraffic{{Endpoint: "ep_0", Requests: event.Requests{Attempts: 3, Delivered: 2, Failed: 1}}, {Endpoint: "ep_1", Requests: ok}},
 	})
+	check(account, day.Add(-2*time.Hour), day.AddDate(0, 0, 1), event.Traffic{
+		Step: time.Hour,
+		Points: []event.TrafficPoint{
+			{At: day.Add(12 * time.Hour), Requests: ok}, {At: day.Add(13 * time.Hour), Requests: failed},
+		},
+		Endpoints: []event.EndpointTraffic{{Endpoint: "ep_1", Requests: both}},
+	})
+	if n := b.query("SELECT sum(attempts) FROM attempts_day FINAL WHERE t = toDateTime('" + day.Format(time.DateTime) + "', 'UTC')"); n != 2 {
+		t.Errorf("%d requests of a whole day are counted by the day", n)
+	}
 	check("acc_2", hour.AddDate(0, 0, -2), hour, event.Traffic{Step: time.Hour})
 }

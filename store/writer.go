@@ -46,8 +46,8 @@ type Writer struct {
 	group     *stream.Group
 	connected chan struct{} // closed when they are set
 
-	committing sync.Mutex // held from taking offsets to having committed them; guards unsafe
-	unsafe     error      // the disk failed
+	committing chan struct{} // 1: held from taking offsets to having committed them; guards unsafe
+	unsafe     error         // the disk failed
 
 	mu      sync.Mutex // guards filling and kicked
 	filling *batch
@@ -111,6 +111,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		pos:     newPositions(),
 		filling: newBatch(), connected: make(chan struct{}),
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		committing: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -126,7 +127,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 	// work outlives ctx by the drain time, so that a stop does not tear an insert apart.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	polled, flushed, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	polled, flushed, committed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(polled)
@@ -137,7 +138,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		return w.flushLoop(work, polled)
 	})
 	g.Go(func() error {
-		defer close(stopped)
+		defer close(committed)
 		return w.commitLoop(work, flushed)
 	})
 	g.Go(func() error { return w.watchParts(gctx) })
@@ -145,14 +146,17 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		<-gctx.Done()
 		drain := time.NewTimer(w.cfg.Drain)
 		defer drain.Stop()
-		select {
-		case <-stopped:
-		case <-drain.C:
-			stopWork()
+		for _, ended := range []chan struct{}{flushed, committed} { // committing may have ended first, with the disk
+			select {
+			case <-ended:
+			case <-drain.C:
+				stopWork()
+				return nil
+			}
 		}
 		return nil
 	})
-	if err := g.Wait(); err != nil && ctx.Err() == nil {
+	if err := g.Wait(); err != nil && (ctx.Err() == nil || w.unsafe != nil) {
 		return fmt.Errorf("store writer: %w", err)
 	}
 	return nil
@@ -292,10 +296,12 @@ func (w *Writer) revoked(ctx context.Context, ps []stream.Partition) {
 	select {
 	case w.busy <- struct{}{}:
 		<-w.busy
-		_ = w.commit(ctx) // commitLoop has its error, too
 	case <-limit.C:
 	case <-ctx.Done():
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = w.commit(ctx) // what flushes before have written; commitLoop has its error, too
 	w.pos.forget(leaving)
 }
 

@@ -398,22 +398,31 @@ func TestWritersShareTheLog(t *testing.T) {
 }
 
 // TestNoDeliveryWithoutItsAttempt: while attempts cannot be written, nobody sees a delivery that one of them brought
-// about.
+// about, in a run or at all; and none that the list of its status would not look for.
 func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 	b := newBench(t)
 	reg := prometheus.NewRegistry()
-	b.exec("RENAME TABLE attempts TO attempts_elsewhere")
 	b.writerOf(store.WriterConfig{}, reg)
-	e := b.event(1)
-	b.record(b.outcome(e, "dst_a", event.Delivered))
-	eventually(t, func() bool { return gauge(t, reg, "relay_store_away") == 1 })
-	if n := b.query("SELECT count() FROM deliveries"); n != 0 {
-		t.Errorf("%d deliveries without an attempt", n)
-	}
-	b.exec("RENAME TABLE attempts_elsewhere TO attempts")
-	eventually(t, func() bool { return b.query("SELECT count() FROM deliveries") == 1 })
-	if n := b.query("SELECT count() FROM attempts"); n != 1 {
-		t.Errorf("%d attempts, want 1", n)
+	run := id.NewGenerator(nil).Next(0).Text(id.Run)
+	for i, table := range []string{"attempts", "troubled", "delivery_trouble", "event_keys"} {
+		b.exec("RENAME TABLE " + table + " TO elsewhere")
+		b.record(b.outcome(b.event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
+		eventually(t, func() bool { return gauge(t, reg, "relay_store_away") == 1 })
+		count := func(of string) int { return int(b.query("SELECT uniqExact(id) FROM " + of)) }
+		if n := count("deliveries"); n != i {
+			t.Errorf("without %s: %d deliveries are seen, want %d", table, n, i)
+		}
+		if n := count("run_deliveries"); table == "attempts" && n != i {
+			t.Errorf("%d deliveries of a run are seen without their attempt", n)
+		}
+		b.exec("RENAME TABLE elsewhere TO " + table)
+		eventually(t, func() bool { return count("deliveries") == i+1 })
+		for _, of := range []string{"attempts", "troubled", "delivery_trouble", "event_keys", "run_deliveries"} {
+			if n := count(of); n != i+1 {
+				t.Errorf("%d rows in %s, want %d", n, of, i+1)
+			}
+		}
+		eventually(t, func() bool { return gauge(t, reg, "relay_store_away") == 0 })
 	}
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -171,12 +172,12 @@ func TestLevelOfNewLogs(t *testing.T) {
 func TestLevelBeyondTheProgram(t *testing.T) {
 	conf := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
-	put(t, conf, stream.Control, `{"v":1,"op_id":"op_2","node":"new","kind":"account","id":"level","pre":"none","op":"level","level":4,"at":"2026-01-01T00:00:00Z"}`)
+	put(t, conf, stream.Control, fmt.Sprintf(`{"v":1,"op_id":"op_2","node":"new","kind":"account","id":"level","pre":"none","op":"level","level":%d,"at":"2026-01-01T00:00:00Z"}`, newestLevel+1))
 	<-n.stopped
 	again := start(t, conf, Config{Node: "a"})
 	<-again.stopped
 	for _, err := range []error{n.stop(), again.stop()} {
-		if err == nil || !strings.Contains(err.Error(), "level 4, this program knows 3") {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("level %d, this program knows %d", newestLevel+1, newestLevel)) {
 			t.Errorf("stopped with %v", err)
 		}
 	}

@@ -296,6 +296,12 @@ SELECT account, t, endpoint, sum(requests_hour.attempts), sum(requests_hour.deli
 INSERT INTO relay.attempts_day (account, t, endpoint, attempts, delivered, failed)
 SELECT account, t, endpoint, sum(requests_day.attempts), sum(requests_day.delivered), sum(requests_day.failed) FROM relay.requests_day GROUP BY account, t, endpoint;
 
+INSERT INTO relay.attempts_hour (account, t, endpoint, attempts, delivered, failed)
+SELECT account, t, endpoint, sum(requests_hour.attempts), sum(requests_hour.delivered), sum(requests_hour.failed) FROM relay.requests_hour GROUP BY account, t, endpoint;
+
+INSERT INTO relay.attempts_day (account, t, endpoint, attempts, delivered, failed)
+SELECT account, t, endpoint, sum(requests_day.attempts), sum(requests_day.delivered), sum(requests_day.failed) FROM relay.requests_day GROUP BY account, t, endpoint;
+
 DROP VIEW IF EXISTS relay.mv_requests_hour ON CLUSTER 'relay';
 
 DROP VIEW IF EXISTS relay.mv_requests_day ON CLUSTER 'relay';

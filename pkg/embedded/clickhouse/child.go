@@ -139,10 +139,29 @@ func (c *Child) PID() int { return int(c.pid.Load()) }
 
 // Run keeps the engine running until ctx ends, then stops it and waits for it.
 func (c *Child) Run(ctx context.Context) (err error) {
-	// The kernel kills the child when the thread that started it ends, not the
-	// process (prctl(2), PR_SET_PDEATHSIG): that thread must last as long. It is
-	// not unlocked, so that it ends with this goroutine: its priority is another.
-	runtime.LockOSThread()
+	onOwnThread(func() { err = c.run(ctx) })
+	return err
+}
+
+// onOwnThread runs f on a thread that ends with it. The kernel kills the child
+// when the thread that started it ends, not the process (prctl(2),
+// PR_SET_PDEATHSIG), and the priority of that thread is another. The first thread
+// of a process does not end with its goroutine: it is held while f gets another.
+func onOwnThread(f func()) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		runtime.LockOSThread()
+		if onFirstThread() {
+			defer runtime.UnlockOSThread()
+			onOwnThread(f)
+			return
+		}
+		f() // locked to its end, which ends the thread
+	})
+}
+
+func (c *Child) run(ctx context.Context) (err error) {
 	if err := yield(); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "embedded clickhouse runs at the priority of this process", slog.Any("error", err))
 	}

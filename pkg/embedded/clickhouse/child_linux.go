@@ -12,6 +12,9 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// onFirstThread reports whether the calling thread is that of main.
+func onFirstThread() bool { return syscall.Gettid() == syscall.Getpid() }
+
 // niceness is by how much the engine is nicer than the relay: with full cores its
 // inserts and merges give way to what accepts and delivers.
 const niceness = 5

@@ -12,3 +12,6 @@ func processAttributes() *syscall.SysProcAttr {
 
 // yield does nothing: elsewhere a priority is the whole process's.
 func yield() error { return nil }
+
+// onFirstThread matters where yield does.
+func onFirstThread() bool { return false }
