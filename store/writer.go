@@ -165,7 +165,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 func (w *Writer) connect() (err error) {
 	conns, err := openShards(w.cfg.URL, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = 10, 6 // one per table, of which a flush mostly needs three, and one to look at them
-		// Rows are durable when the insert is answered, not when the server has queued it.
+		// Rows are in when the insert is answered, not when the server has queued them.
 		o.Settings["async_insert"] = 0
 		o.Settings["priority"] = writerPriority
 		// The indexes of a part are files of their own, and cost more than the rows of a small batch. Merges make them;

@@ -230,23 +230,10 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 	defer srv.Close()
 	tr := newTransport(t, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
 	defer tr.CloseIdleConnections()
-	ask := func() {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		res, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		res.Body.Close()
-	}
 	for range 3 {
 		var wg sync.WaitGroup
 		for range maxConnsPerHost + 50 {
-			wg.Go(ask)
+			wg.Go(func() { post(t.Context(), t, tr, srv.URL) })
 		}
 		wg.Wait()
 	}
@@ -278,21 +265,24 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for range requests {
-		wg.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			res, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			res.Body.Close()
-		})
+		wg.Go(func() { post(ctx, t, tr, url) })
 	}
 	wg.Wait()
+}
+
+// post sends a request and reads no more of its answer than the head.
+func post(ctx context.Context, t *testing.T, tr *Transport, url string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	res.Body.Close()
 }
 
 // TestStreamWindow lets a receiver send as much as it can to a caller that does not read.
