@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -108,5 +114,106 @@ func TestBrokenDisk(t *testing.T) {
 	}
 	if n := b.committed(stream.Events, 0); n != 0 {
 		t.Errorf("%d committed", n)
+	}
+}
+
+// onBroker is a bench on a broker that can be told to fail, with the shared ClickHouse.
+func onBroker(t *testing.T) (*bench, *kfake.Cluster) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	b := newBench(t)
+	b.stream.Brokers = cluster.ListenAddrs()
+	if _, err := stream.Migrate(t.Context(), b.stream, partitions, 1); err != nil {
+		t.Fatal(err)
+	}
+	if b.producer, err = stream.NewProducer(b.stream, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.producer.Close)
+	return b, cluster
+}
+
+// counted is the value of a counter without labels.
+func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("%s is not counted", name)
+	return 0
+}
+
+// TestCommitIsMadeAgain: a commit that the broker refuses is made again, though nothing new comes; what came meanwhile goes with it.
+func TestCommitIsMadeAgain(t *testing.T) {
+	for name, sync := range map[string]func() error{"with the disk": func() error { return nil }, "with the insert": nil} {
+		t.Run(name, func(t *testing.T) {
+			b, cluster := onBroker(t)
+			reg := prometheus.NewRegistry()
+			w, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Metrics: reg, Sync: sync})
+			r := b.reader(w)
+			accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
+			refused := func() float64 { return counted(t, reg, "relay_store_commit_failures_total") }
+			for range 2 {
+				b.accept(b.event(0))
+				b.caughtUp(r)
+				before := refused()
+				eventually(t, func() bool { return refused() > before })
+			}
+			if n := b.committed(stream.Events, 0); n != 0 {
+				t.Errorf("%d committed while commits are refused", n)
+			}
+			accept()
+			eventually(t, func() bool { return b.committed(stream.Events, 0) == 2 })
+		})
+	}
+}
+
+// TestRebalanceDoesNotWaitForTheDisk: a writer whose disk hangs hands partitions over, and what it had not committed is
+// stored by the next one as if nothing had been.
+func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
+	b := newBench(t)
+	begun, free := make(chan struct{}, 1), make(chan struct{})
+	first, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Sync: func() error {
+		select {
+		case begun <- struct{}{}:
+		default:
+		}
+		<-free
+		return nil
+	}})
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release) // before the first ends, which waits for its disk
+	accept := func() {
+		for i := range partitions {
+			b.accept(b.event(i))
+		}
+	}
+	accept()
+	b.caughtUp(b.reader(first))
+	<-begun
+	second, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Sync: func() error { return nil }})
+	// The first waits for its commit for five seconds; what waited without a bound would do so as long as the disk takes.
+	eventuallyWithin(t, 20*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
+	release()
+	accept()
+	eventually(t, func() bool {
+		n := int64(0)
+		for i := range partitions {
+			n += b.committed(stream.Events, int32(i))
+		}
+		return n == 2*partitions
+	})
+	if n := b.query("SELECT uniqExact(id) FROM events"); n != 2*partitions {
+		t.Errorf("%d events are stored, want %d", n, 2*partitions)
 	}
 }

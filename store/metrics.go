@@ -24,7 +24,7 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_store_insert_failures_total", Help: "Inserts that failed and were tried again."}),
 		commits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_store_commit_failures_total", Help: "Offset commits that failed; their rows are written again later."}),
+			Name: "relay_store_commit_failures_total", Help: "Offset commits that failed, and are made again."}),
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_store_dead_total", Help: "Records that were sent to the topic dead."}, []string{"topic"}),
 		away: prometheus.NewGauge(prometheus.GaugeOpts{
