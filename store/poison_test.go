@@ -24,7 +24,7 @@ type poisoned struct {
 }
 
 func newPoisoned(b *bench) *poisoned {
-	for table, column := range map[string]string{"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name"} {
+	for table, column := range map[string]string{"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name", "troubled": "type"} {
 		b.exec("ALTER TABLE " + table + " ADD CONSTRAINT clean CHECK " + column + " != 'poison'")
 	}
 	return &poisoned{b, map[string]int{}, map[string]bool{}}
@@ -51,12 +51,13 @@ func (p *poisoned) add(refusing string) {
 	note("events", stream.Events, r.Offset)
 
 	o := p.outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
-		o.Reason, o.Attempt.ErrorMessage = event.Reason(word("deliveries")), word("attempts")
+		o.Reason, o.Attempt.ErrorMessage, o.Type = event.Reason(word("deliveries")), word("attempts"), word("troubled")
 	})
 	r = o.Record()
 	p.put(stream.Outcomes, 1, r)
 	note("deliveries", stream.Outcomes, r.Offset)
 	note("attempts", stream.Outcomes, r.Offset)
+	note("troubled", stream.Outcomes, r.Offset)
 
 	x := event.Receipt{Event: e.ID, Account: account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: word("receipts"), At: time.Now()}
 	r = x.Record()
@@ -105,7 +106,7 @@ func (p *poisoned) check(w *store.Writer) {
 func TestPoisonInEveryTable(t *testing.T) {
 	b := newBench(t)
 	p := newPoisoned(b)
-	tables := []string{"events", "deliveries", "attempts", "receipts", "audit"}
+	tables := []string{"events", "deliveries", "attempts", "receipts", "audit", "troubled"}
 	p.add("")
 	w, stop := b.writer(store.WriterConfig{})
 	p.check(w) // an empty table would take a probe whatever it refuses
