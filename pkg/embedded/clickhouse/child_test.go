@@ -263,6 +263,35 @@ func TestEngineSettings(t *testing.T) {
 	}
 }
 
+// TestHalvesOfPartsArePutAside: where parts are not synced, a power cut may leave the half of many of them. The engine starts
+// all the same, and what is whole is read.
+func TestHalvesOfPartsArePutAside(t *testing.T) {
+	const parts = 150 // more than a hundred of a table is what ClickHouse refuses by default
+	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
+	cfg.Fsync = false
+	child, stop := startChild(t, cfg)
+	conn := connect(t, child.Addr())
+	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree PARTITION BY n ORDER BY n")
+	mustExec(t, conn, fmt.Sprintf("INSERT INTO default.t SETTINGS max_partitions_per_insert_block = 0 SELECT number FROM numbers(%d)", parts+1))
+	var directories []string
+	if err := conn.QueryRow(t.Context(), "SELECT groupArray(path) FROM system.parts WHERE database = 'default' AND table = 't' AND partition != '0'").Scan(&directories); err != nil || len(directories) != parts {
+		t.Fatalf("%d parts, %v", len(directories), err)
+	}
+	stop()
+	for _, d := range directories {
+		data := filepath.Join(d, "data.bin")
+		if info, err := os.Stat(data); err != nil {
+			t.Fatal(err)
+		} else if err := os.Truncate(data, info.Size()/2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	child, _ = startChild(t, cfg)
+	if n := count(t, connect(t, child.Addr()), "SELECT count() FROM default.t"); n != 1 {
+		t.Errorf("%d rows, want that of the whole part", n)
+	}
+}
+
 // TestMemoryStaysFlat would fail if results, streams or sessions were not freed:
 // the results alone come to 300 MB.
 func TestMemoryStaysFlat(t *testing.T) {
