@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -51,5 +52,63 @@ func TestFetchIsBounded(t *testing.T) {
 		if bytes > limit {
 			t.Fatalf("one poll brought %d bytes", bytes)
 		}
+	}
+}
+
+// Where one partition has more than a fetch takes, time after time, the record of another comes among the next of it and not
+// after all of it, also when it is larger than what a fetch takes of a partition.
+func TestFetchIsFair(t *testing.T) {
+	t.Parallel()
+	noise := rand.New(rand.NewPCG(1, 1))
+	value := func(size int) []byte { // nothing that compression makes smaller
+		v := make([]byte, size)
+		for i := range v {
+			v[i] = byte(noise.Uint32())
+		}
+		return v
+	}
+	const many, limit = 300, 64 << 10
+	for name, c := range map[string]struct {
+		cfg  GroupConfig
+		size int // of the record of the quiet partition, in bytes
+	}{
+		"small beside a full fetch":     {GroupConfig{MaxBytes: limit}, 100},
+		"large beside small partitions": {GroupConfig{MaxPartitionBytes: limit}, 3 * limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, conf, p := broker(t)
+			for range many {
+				if err := p.ProduceAlone(t.Context(), Commands, 0, &Record{Value: value(limit / 2)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.cfg.Name, c.cfg.Topics = "g", []string{Commands, Events}
+			g, err := NewGroup(conf, c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(g.Close)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			busy, came := 0, false
+			for busy < many && !came {
+				if busy > many/10 && c.size > 0 {
+					if err := p.ProduceSync(ctx, Events, 0, &Record{Value: value(c.size)}); err != nil {
+						t.Fatal(err)
+					}
+					c.size = 0
+				}
+				if err := g.Poll(ctx, func(p Partition, records []*Record) {
+					if came = came || p.Topic == Events; p.Topic == Commands {
+						busy += len(records)
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if busy > many/2 {
+				t.Errorf("it came after %d of %d records of the busy partition", busy, many)
+			}
+		})
 	}
 }
