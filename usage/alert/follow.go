@@ -36,8 +36,14 @@ func (a *Alerts) follow(ctx context.Context) error {
 	last := time.Now()
 	for {
 		var came []stretch
+		size := 0
 		polling, cancel := context.WithTimeout(ctx, beat)
-		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) { came = append(came, stretch{p, records}) })
+		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
+			came = append(came, stretch{p, records})
+			for _, r := range records {
+				size += len(r.Value)
+			}
+		})
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -59,6 +65,9 @@ func (a *Alerts) follow(ctx context.Context) error {
 				return err
 			}
 			a.commit(ctx, marks)
+		}
+		if size >= maxFetch/2 {
+			continue // there is more
 		}
 		if err := pause(ctx, pollWait); err != nil { // records gather meanwhile
 			return err
