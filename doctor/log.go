@@ -176,7 +176,7 @@ func (x *examination) alerts(ctx context.Context) command.Check {
 
 // unread looks whether something waits for so long that it will be lost by its age.
 func (x *examination) unread(ctx context.Context) command.Check {
-	all, err := x.log.Unread(ctx, x.Now(), x.Retention)
+	all, _, err := x.log.Unread(ctx, x.Now(), x.Retention)
 	if err != nil {
 		return unasked(err)
 	}

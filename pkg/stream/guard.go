@@ -35,27 +35,28 @@ func (u Unread) String() string {
 }
 
 // Unread looks at all groups. retention is how long events are kept: what a group has not done by then is too old to
-// be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter.
-func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) ([]Unread, error) {
+// be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter. records is how
+// many there are of each group from the oldest on that it has not done, however old, of all partitions together.
+func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) (all []Unread, records map[string]int64, err error) {
 	topics := readTopics()
 	ends, err := r.Ends(ctx, topics...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	starts, err := r.Starts(ctx, topics...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	limits, err := r.limits(ctx, retention, topics...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []Unread
+	records = make(map[string]int64)
 	at := make(map[place]map[Partition]int64)
 	for _, group := range Groups() {
 		committed, err := r.Committed(ctx, group, ReadBy(group)...)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, topic := range ReadBy(group) {
 			for p, end := range ends {
@@ -63,10 +64,11 @@ func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Durat
 				if p.Topic != topic || next >= end {
 					continue
 				}
+				records[group] += end - next
 				for _, share := range []float64{unreadRefuse, unreadWarn} {
 					old, err := r.olderThan(ctx, at, topic, now.Add(-time.Duration(share*float64(limits[topic]))))
 					if err != nil {
-						return nil, err
+						return nil, nil, err
 					}
 					if next < old[p] {
 						all = append(all, Unread{p, group, limits[topic], share})
@@ -76,7 +78,7 @@ func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Durat
 			}
 		}
 	}
-	return all, nil
+	return all, records, nil
 }
 
 // place is a time in a topic.
@@ -136,6 +138,7 @@ type Guard struct {
 	deps    GuardDeps
 	refused atomic.Pointer[unreadError]
 	share   *prometheus.GaugeVec // by group
+	records *prometheus.GaugeVec // by group
 }
 
 // unreadError says why events are refused. To whoever accepts them it is as a buffer that is full.
@@ -149,12 +152,21 @@ func NewGuard(deps GuardDeps) (*Guard, error) {
 	if deps.Log == nil || deps.Metrics == nil || deps.Now == nil || deps.Retention <= 0 {
 		return nil, errors.New("guard of the log: a dependency is missing")
 	}
-	g := &Guard{deps: deps, share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "relay_log_unread_limit_share",
-		Help: "How much of the time after which records are lost the oldest record that a group has not done has waited: 0, or 0.5 and 0.9 where it is at least that. At 0.9 events are refused.",
-	}, []string{"group"})}
-	if err := deps.Metrics.Register(g.share); err != nil {
-		return nil, fmt.Errorf("register metrics of the log: %w", err)
+	g := &Guard{
+		deps: deps,
+		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "relay_log_unread_limit_share",
+			Help: "How much of the time after which records are lost the oldest record that a group has not done has waited: 0, or 0.5 and 0.9 where it is at least that. At 0.9 events are refused.",
+		}, []string{"group"}),
+		records: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "relay_log_unread_records",
+			Help: "Records from the oldest one on that a group has not done, a minute ago at most: what keeps the log from being trimmed.",
+		}, []string{"group"}),
+	}
+	for _, c := range []prometheus.Collector{g.share, g.records} {
+		if err := deps.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of the log: %w", err)
+		}
 	}
 	return g, deps.Stream.Validate()
 }
@@ -192,7 +204,7 @@ func (g *Guard) Run(ctx context.Context) error {
 func (g *Guard) look(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
-	all, err := r.Unread(ctx, g.deps.Now(), g.deps.Retention)
+	all, records, err := r.Unread(ctx, g.deps.Now(), g.deps.Retention)
 	if err != nil {
 		return err
 	}
@@ -206,6 +218,7 @@ func (g *Guard) look(ctx context.Context, r *Reader) error {
 	for _, group := range Groups() {
 		u := worst[group]
 		g.share.WithLabelValues(group).Set(u.Share)
+		g.records.WithLabelValues(group).Set(float64(records[group]))
 		if u.Share == 0 {
 			continue
 		}

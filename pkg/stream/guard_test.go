@@ -51,9 +51,25 @@ func TestGuard(t *testing.T) {
 			}
 		}
 	}
+	left := func() (n []float64) {
+		for _, x := range Groups() {
+			n = append(n, testutil.ToFloat64(g.records.WithLabelValues(x)))
+		}
+		return n
+	}
 	f("all is done", 20*day, "", 0)
-	commitAs(t, c, StoreGroup, Events, 2)
+	before := left()
+	commitAs(t, c, StoreGroup, Events, 1)
 	f("young", 4*day, "", 0)
+	for i, n := range left() {
+		want := 0.0
+		if Groups()[i] == StoreGroup {
+			want = 2
+		}
+		if before[i] != 0 || n != want {
+			t.Errorf("group %s has %v records, then %v, want 0 and %v", Groups()[i], before[i], n, want)
+		}
+	}
 	f("half", 5*day+time.Hour, StoreGroup, unreadWarn)
 	f("nearly all", 9*day+time.Hour, StoreGroup, unreadRefuse)
 	commitAs(t, c, StoreGroup, Events, 3)
