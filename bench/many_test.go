@@ -254,6 +254,18 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	metrics := map[string]float64{"relay_log_unread_records": 907, `relay_log_unread_records{group="alerts"}`: 900, `relay_log_unread_records{group="store"}`: 7}
+	long := []Sample{{At: 1}, {At: slopeSeconds}}
+	if got := behind(long, metrics); len(got) != 2 || got[0] != (Figure{"left by alerts", 900, "records in the log"}) || got[1].Value != 7 {
+		t.Errorf("%v", got)
+	}
+	if got := behind(long[:1], metrics); got != nil {
+		t.Errorf("nobody has looked at the log of a short run: %v", got)
+	}
+}
+
 func TestAllocationsByStage(t *testing.T) {
 	t.Parallel()
 	p := &profile.Profile{}

@@ -301,7 +301,7 @@ func (b *bed) account(spent cost, w *watch, took time.Duration) {
 	}
 	res.Batches = batches(spent.metrics, n)
 	res.Series = w.series
-	res.Figures = append(res.Figures, slopes(w.series)...)
+	res.Figures = slices.Concat(res.Figures, slopes(w.series), behind(w.series, spent.metrics))
 	res.Machine.LoadAfter = loadAverage()
 }
 

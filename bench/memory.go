@@ -40,6 +40,20 @@ func slopes(series []Sample) (out []Figure) {
 	return out
 }
 
+// behind is what each group had left undone in the log at the end of a long run, as it was looked at last. One that is
+// slower than events come shows it here, and in memory and disk, for the log is not trimmed.
+func behind(series []Sample, metrics map[string]float64) (out []Figure) {
+	if len(series) == 0 || series[len(series)-1].At < slopeSeconds {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		if group, ok := strings.CutPrefix(name, `relay_log_unread_records{group="`); ok {
+			out = append(out, Figure{"left by " + strings.TrimSuffix(group, `"}`), metrics[name], "records in the log"})
+		}
+	}
+	return out
+}
+
 // memoryLines are the memory of each process every ten seconds, of a run that is long enough.
 func memoryLines(r *Result) (out []string) {
 	if len(r.Series) == 0 || r.Series[len(r.Series)-1].At < linesSeconds {
