@@ -155,13 +155,13 @@ func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
 
 // TestCommitIsMadeAgain: a commit that the broker refuses is made again, though nothing new comes; what came meanwhile goes with it.
 func TestCommitIsMadeAgain(t *testing.T) {
-	for name, sync := range map[string]func() error{"with the disk": func() error { return nil }, "with the insert": nil} {
+	for name, disk := range map[string]func() error{"with the disk": func() error { return nil }, "with the insert": nil} {
 		t.Run(name, func(t *testing.T) {
 			b, cluster := onBroker(t)
 			reg := prometheus.NewRegistry()
-			w, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Metrics: reg, Sync: sync})
+			w, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Metrics: reg, Sync: disk})
 			r := b.reader(w)
-			accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
+			mend := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
 			refused := func() float64 { return counted(t, reg, "relay_store_commit_failures_total") }
 			for range 2 {
 				b.accept(b.event(0))
@@ -172,7 +172,7 @@ func TestCommitIsMadeAgain(t *testing.T) {
 			if n := b.committed(stream.Events, 0); n != 0 {
 				t.Errorf("%d committed while commits are refused", n)
 			}
-			accept()
+			mend()
 			eventually(t, func() bool { return b.committed(stream.Events, 0) == 2 })
 		})
 	}
@@ -202,8 +202,8 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	b.caughtUp(b.reader(first))
 	<-begun
 	second, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Sync: func() error { return nil }})
-	// The first waits for its commit for five seconds; what waited without a bound would do so as long as the disk takes.
-	eventuallyWithin(t, 20*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
+	// The first waits for its commit for five seconds. Without a bound it would do so until the group gives it up, after thirty.
+	eventuallyWithin(t, 25*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
 	release()
 	accept()
 	eventually(t, func() bool {

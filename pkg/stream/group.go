@@ -72,6 +72,8 @@ type Group struct {
 	said   string    // the last trouble that was logged; used by Poll alone
 	saidAt time.Time // and when
 
+	turns *turns
+
 	mu   sync.Mutex // guards next and end
 	next map[Partition]int64
 	end  map[Partition]int64 // of the log, as the last fetch with records told
@@ -97,7 +99,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if c.Session == 0 {
 		c.Session = 30 * time.Second
 	}
-	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, next: make(map[Partition]int64), end: make(map[Partition]int64)}
+	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, turns: newTurns(), next: make(map[Partition]int64), end: make(map[Partition]int64)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -123,6 +125,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(g.MaxBytes),
 		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
+		kgo.ConsumePreferringLagFn(m.turns.order),
 		kgo.WithHooks(m.rest),
 		kgo.OnOffsetsFetched(m.onFetched),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
@@ -215,9 +218,13 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 		}
 	})
 	all, patient := 0, 0
+	m.turns.begin()
 	fs.EachPartition(func(p kgo.FetchTopicPartition) {
+		part := Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}
+		if len(p.Records) > 0 || p.Err == nil && !m.left(part, p.FetchPartition) {
+			m.turns.had(p.Topic, p.Partition)
+		}
 		if len(p.Records) > 0 {
-			part := Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}
 			if all += len(p.Records); m.rest.isIn[part.Topic] {
 				patient += len(p.Records)
 			}
@@ -268,8 +275,16 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 	}
 }
 
-// Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that had
-// records: while the partition is paused more may have come.
+// left notes where the log of a partition ends that had no records, and reports whether there are some nevertheless.
+func (m *Group) left(p Partition, f kgo.FetchPartition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.end[p] = f.HighWatermark
+	return f.HighWatermark > max(m.next[p], f.LogStartOffset) // next is -1 where nothing was ever committed
+}
+
+// Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that any partition of its
+// broker had records in: while the partition is paused more may have come.
 func (m *Group) Behind(p Partition) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -74,10 +74,6 @@ func (c Config) options(clientID string) ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.BrokerMaxWriteBytes(100 << 20),
 		kgo.BrokerMaxReadBytes(200 << 20),
-		// Where a fetch is full, what stands last in it gets nothing. Without a session each names all partitions, beginning
-		// with another one. In a session the embedded broker takes those first that had records last time: another one waits
-		// for as long as these have more, also one whose next batch alone is more than a fetch brings of a partition.
-		kgo.DisableFetchSessions(),
 	}
 	if c.DialFunc != nil {
 		opts = append(opts, kgo.Dialer(c.DialFunc))

@@ -147,7 +147,8 @@ func New(cfg Config, deps Deps) (*Alerts, error) {
 // a hundred.
 const (
 	maxPoll  = 5000
-	maxFetch = 256 << 10
+	maxFetch = 256 << 10 // of a partition
+	maxBytes = 2 << 20   // of all: whoever is behind reads on without a pause
 	pollWait = 250 * time.Millisecond
 	// beat is how often what time alone changes is judged, and offsets are committed.
 	beat = time.Second
@@ -164,7 +165,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 	defer a.reader.Close()
 	a.group, err = stream.NewGroup(a.deps.Stream, stream.GroupConfig{
 		Name: stream.AlertGroup, Topics: stream.ReadBy(stream.AlertGroup), InstanceID: a.cfg.InstanceID,
-		MaxPoll: maxPoll, MaxWait: pollWait, MaxPartitionBytes: maxFetch, Assigned: a.assigned,
+		MaxPoll: maxPoll, MaxWait: pollWait, MaxPartitionBytes: maxFetch, MaxBytes: maxBytes, Assigned: a.assigned,
 		Revoked: func(_ context.Context, ps []stream.Partition) { a.lost(ps) }, Lost: a.lost,
 	})
 	if err != nil {

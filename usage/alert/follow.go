@@ -36,14 +36,8 @@ func (a *Alerts) follow(ctx context.Context) error {
 	last := time.Now()
 	for {
 		var came []stretch
-		size := 0
 		polling, cancel := context.WithTimeout(ctx, beat)
-		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
-			came = append(came, stretch{p, records})
-			for _, r := range records {
-				size += len(r.Value)
-			}
-		})
+		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) { came = append(came, stretch{p, records}) })
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -66,7 +60,7 @@ func (a *Alerts) follow(ctx context.Context) error {
 			}
 			a.commit(ctx, marks)
 		}
-		if size >= maxFetch/2 {
+		if slices.ContainsFunc(came, func(s stretch) bool { return a.group.Behind(s.from) > 0 }) {
 			continue // there is more
 		}
 		if err := pause(ctx, pollWait); err != nil { // records gather meanwhile

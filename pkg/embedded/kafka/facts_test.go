@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -316,5 +317,40 @@ func TestStaticMember(t *testing.T) {
 	}
 	if n := revoked.Load() - before; n > 1 {
 		t.Error("the other member's partitions were revoked")
+	}
+}
+
+// TestNoFetchSessions: the broker serves partitions in the order in which a request names them, all of them in each. In a session
+// it would begin with those that had records last time.
+func TestNoFetchSessions(t *testing.T) {
+	s := serve(t, testConfig(t))
+	createTopics(t, s.Addr(), 1, nil, "relay.events", "relay.commands")
+	cl := client(t, s.Addr(), kgo.DefaultProduceTopic("relay.events"))
+	body := make([]byte, 1000)
+	produce(t, cl, "relay.events", 0, body)
+	produce(t, cl, "relay.commands", 0, body)
+	topics, err := kadm.NewClient(cl).ListTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionID, req.SessionEpoch = 100, 1, 1, 0, 0
+	for _, name := range []string{"relay.commands", "relay.events"} {
+		topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+		topic.Topic, topic.TopicID = name, topics[name].ID
+		p.PartitionMaxBytes, p.CurrentLeaderEpoch = 1<<20, -1
+		topic.Partitions = append(topic.Partitions, p)
+		req.Topics = append(req.Topics, topic)
+	}
+	for range 2 { // a client that was given no session asks in the same way again
+		resp, err := req.RequestWith(t.Context(), cl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.SessionID != 0 || resp.ErrorCode != 0 || len(resp.Topics) == 0 || resp.Topics[0].TopicID != topics["relay.commands"].ID || len(resp.Topics[0].Partitions[0].RecordBatches) == 0 {
+			t.Fatalf("session %d, error %d, %d topics", resp.SessionID, resp.ErrorCode, len(resp.Topics))
+		}
+		slices.Reverse(req.Topics)
+		topics["relay.commands"], topics["relay.events"] = topics["relay.events"], topics["relay.commands"]
 	}
 }
