@@ -137,22 +137,6 @@ func onBroker(t *testing.T) (*bench, *kfake.Cluster) {
 	return b, cluster
 }
 
-// counted is the value of a counter without labels.
-func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("%s is not counted", name)
-	return 0
-}
-
 // TestCommitIsMadeAgain: a commit that the broker refuses is made again, though nothing new comes; what came meanwhile goes with it.
 func TestCommitIsMadeAgain(t *testing.T) {
 	for name, disk := range map[string]func() error{"with the disk": func() error { return nil }, "with the insert": nil} {
@@ -162,7 +146,7 @@ func TestCommitIsMadeAgain(t *testing.T) {
 			w, _ := b.writerWith(store.WriterConfig{}, store.WriterDeps{Metrics: reg, Sync: disk})
 			r := b.reader(w)
 			mend := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
-			refused := func() float64 { return counted(t, reg, "relay_store_commit_failures_total") }
+			refused := func() float64 { return metric(t, reg, "relay_store_commit_failures_total") }
 			for range 2 {
 				b.accept(b.event(0))
 				b.caughtUp(r)
@@ -179,7 +163,7 @@ func TestCommitIsMadeAgain(t *testing.T) {
 }
 
 // TestRebalanceDoesNotWaitForTheDisk: a writer whose disk hangs hands partitions over, and what it had not committed is
-// stored by the next one as if nothing had been.
+// committed by whoever has them then.
 func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	b := newBench(t)
 	begun, free := make(chan struct{}, 1), make(chan struct{})

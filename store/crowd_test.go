@@ -64,10 +64,10 @@ func TestTooManyParts(t *testing.T) {
 		b.accept(b.event(1))
 		n++
 	}
-	for gauge(t, reg, "relay_store_crowded") == 0 {
+	for metric(t, reg, "relay_store_crowded") == 0 {
 		send()
 	}
-	if parts := gauge(t, reg, "relay_store_parts"); parts < 8 {
+	if parts := metric(t, reg, "relay_store_parts"); parts < 8 {
 		t.Errorf("%v parts count as too many", parts)
 	}
 	crowded := g.inserts("events")
@@ -82,7 +82,7 @@ func TestTooManyParts(t *testing.T) {
 	}
 
 	b.exec("ALTER TABLE events MODIFY SETTING parts_to_throw_insert = 5")
-	for gauge(t, reg, "relay_store_away") == 0 {
+	for metric(t, reg, "relay_store_away") == 0 {
 		send()
 		w.Kick()
 	}
@@ -107,7 +107,7 @@ func TestTooManyParts(t *testing.T) {
 		t.Errorf("%d rows are %d events: refused inserts have left rows", got, n)
 	}
 	b.exec("OPTIMIZE TABLE events_by_endpoint FINAL")
-	eventually(t, func() bool { return gauge(t, reg, "relay_store_crowded") == 0 })
+	eventually(t, func() bool { return metric(t, reg, "relay_store_crowded") == 0 })
 	for message, want := range map[string]int{"clickhouse has many parts": 1, "takes no rows": 1, "takes rows again": 1, "has merged its parts": 1} {
 		if got := said.count(message); got != want {
 			t.Errorf("%q is logged %d times, want %d", message, got, want)

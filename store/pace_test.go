@@ -17,14 +17,14 @@ func TestRecordsGather(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	w, _ := b.writerOf(store.WriterConfig{PollEvery: time.Hour, FlushEvery: time.Hour}, reg)
 	b.accept(b.event(1))
-	for gauge(t, reg, "relay_store_buffered_rows") == 0 {
+	for metric(t, reg, "relay_store_buffered_rows") == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	for range 5 {
 		b.accept(b.event(1))
 	}
 	time.Sleep(50 * time.Millisecond)
-	if got := gauge(t, reg, "relay_store_buffered_rows"); got != 1 {
+	if got := metric(t, reg, "relay_store_buffered_rows"); got != 1 {
 		t.Errorf("%v rows were read, want the first alone", got)
 	}
 	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second}, w)

@@ -191,7 +191,7 @@ func TestCatchUp(t *testing.T) {
 		if d, err := r.Event(t.Context(), account, e.ID); err != nil || d.Event.ID != e.ID {
 			t.Errorf("the newest event is not found: %v", err)
 		}
-		if gauge(t, reg, "relay_store_away") == 0 {
+		if metric(t, reg, "relay_store_away") == 0 {
 			if _, err := r.Events(t.Context(), event.Query{Account: account, Limit: 10}); err != nil {
 				t.Errorf("list: %v", err)
 			}

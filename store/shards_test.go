@@ -187,14 +187,14 @@ func TestShardAway(t *testing.T) {
 	}
 	more := b.event(0)
 	b.accept(more, b.event(1))
-	eventually(t, func() bool { return gauge(t, reg, "relay_store_away") == 1 })
+	eventually(t, func() bool { return metric(t, reg, "relay_store_away") == 1 })
 	p.up()
 	eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
 	all.Before = id.ID{}
 	if rows := pages(t, r, all, 1); len(rows) != 4 {
 		t.Errorf("%d events are stored after the shard has come back, want 4", len(rows))
 	}
-	if got := gauge(t, reg, "relay_store_away"); got != 0 {
+	if got := metric(t, reg, "relay_store_away"); got != 0 {
 		t.Errorf("%v shards are away", got)
 	}
 }

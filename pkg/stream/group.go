@@ -76,7 +76,7 @@ type Group struct {
 
 	mu   sync.Mutex // guards next and end
 	next map[Partition]int64
-	end  map[Partition]int64 // of the log, as the last fetch with records told
+	end  map[Partition]int64 // of the log, as the last fetch told
 }
 
 // repeatTrouble is how often the same trouble is logged while it lasts.
