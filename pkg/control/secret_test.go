@@ -220,8 +220,7 @@ func TestNoSecretInClear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.SetOwner(true)
-		waitForSnapshot(t, n)
+		ownerWrites(t, n)
 		if err := n.RevokeKey(ctx, k.ID); err != nil {
 			t.Fatal(err)
 		}

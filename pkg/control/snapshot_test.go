@@ -19,10 +19,12 @@ func snapshotsWritten(n *testNode) float64 {
 	return testutil.ToFloat64(n.metrics.snapshots.WithLabelValues("written"))
 }
 
-// waitForSnapshot waits for a snapshot, in a bubble.
-func waitForSnapshot(t testing.TB, n *testNode) {
+// ownerWrites makes n the owner and waits for the snapshot that is due, in a bubble. One may be written at the very
+// time that it becomes the owner.
+func ownerWrites(t testing.TB, n *testNode) {
 	t.Helper()
 	before := snapshotsWritten(n)
+	n.SetOwner(true)
 	time.Sleep(10 * n.timing.look)
 	if snapshotsWritten(n) == before {
 		t.Fatalf("no snapshot:\n%s", n.log.Bytes())
@@ -56,8 +58,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		if snapshotsWritten(n) != 0 {
 			t.Fatal("a node that is not the owner wrote a snapshot")
 		}
-		n.SetOwner(true)
-		waitForSnapshot(t, n)
+		ownerWrites(t, n)
 		next := n.view.Load().next
 		last := n.create(t) // only in the log
 		if err := n.reader.Trim(ctx, controlLog, next); err != nil {
