@@ -16,6 +16,7 @@ type book struct {
 	tracks    map[string]*track // by destination
 	gates     map[string]*gate  // by endpoint: those that had signatures refused
 	whole     time.Time         // since when all outcomes were seen; zero = always
+	begins    bool              // with the next record that is read: whole is then its time
 	at        map[string]int64  // by topic: up to where it was read
 }
 

@@ -95,8 +95,9 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 		a.books[p.Index].at[p.Topic] = max(m.Offset, 0)
 	}
 	a.first.Store(a.books[0] != nil)
+	past := map[stream.Partition]*stream.Range{}
 	for {
-		err := a.lookBack(ctx, arrived)
+		err := a.lookBack(ctx, arrived, past)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -107,8 +108,9 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 	}
 }
 
-// lookBack builds the books of partitions up to where they were judged.
-func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stream.Mark) error {
+// lookBack builds the books of partitions up to where they were judged. past is what is left to read, and is empty at first:
+// after an error the next call goes on where this one came to, so it ends however slow the log is, and nothing counts twice.
+func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stream.Mark, past map[stream.Partition]*stream.Range) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	starts, err := a.reader.Starts(ctx, stream.Outcomes, stream.Events)
@@ -116,38 +118,29 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 		return err
 	}
 	now := a.now()
-	since := map[string]map[stream.Partition]int64{}
-	for topic, span := range map[string]time.Duration{stream.Outcomes: lookBack, stream.Events: rejectionWindow} {
-		if since[topic], err = a.reader.At(ctx, topic, now.Add(-span)); err != nil {
+	if len(past) == 0 {
+		if err := a.choosePast(ctx, arrived, past, now); err != nil {
 			return err
 		}
 	}
-	budget := max(int64(lookRecords/len(arrived)), leastRecords)
 	var ranges []stream.Range
-	for p, m := range arrived {
-		limit := budget
-		if p.Topic == stream.Events {
-			limit = lookEvents
-		}
-		from := max(starts[p], min(since[p.Topic][p], m.Offset), m.Offset-limit)
-		if from >= m.Offset {
-			continue
-		}
-		ranges = append(ranges, stream.Range{Partition: p, From: from, To: m.Offset})
+	for p, g := range past {
 		// What the log has deleted was done long ago, but not seen here.
-		if p.Topic == stream.Outcomes && from > 0 && (from > since[p.Topic][p] || from == starts[p]) {
-			a.books[p.Index].whole = now // until the first record that is read says more
+		if b := a.books[p.Index]; p.Topic == stream.Outcomes && starts[p] > 0 && g.From <= starts[p] && g.From < g.To {
+			b.whole, b.begins = now, true
 		}
+		g.From = max(g.From, starts[p])
+		ranges = append(ranges, *g)
 	}
 	span := a.span()
-	seen := map[stream.Partition]bool{}
 	return a.reader.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
+		past[p].From = records[len(records)-1].Offset + 1
 		b := a.books[p.Index]
-		if p.Topic == stream.Outcomes && !seen[p] && !b.whole.IsZero() {
-			b.whole = records[0].Timestamp
+		if p.Topic == stream.Outcomes && b.begins {
+			b.whole, b.begins = records[0].Timestamp, false
 		}
-		seen[p] = true
 		for _, r := range records {
+			var err error
 			if p.Topic == stream.Outcomes {
 				_, _, _, err = b.outcome(r, span)
 			} else {
@@ -157,6 +150,30 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 		}
 		return nil
 	})
+}
+
+// choosePast puts into past what is worth reading of each partition before it was judged.
+func (a *Alerts) choosePast(ctx context.Context, arrived map[stream.Partition]stream.Mark, past map[stream.Partition]*stream.Range, now time.Time) error {
+	since := map[string]map[stream.Partition]int64{}
+	for topic, span := range map[string]time.Duration{stream.Outcomes: lookBack, stream.Events: rejectionWindow} {
+		var err error
+		if since[topic], err = a.reader.At(ctx, topic, now.Add(-span)); err != nil {
+			return err
+		}
+	}
+	budget := max(int64(lookRecords/len(arrived)), leastRecords)
+	for p, m := range arrived {
+		limit := budget
+		if p.Topic == stream.Events {
+			limit = lookEvents
+		}
+		from := max(0, min(since[p.Topic][p], m.Offset), m.Offset-limit)
+		past[p] = &stream.Range{Partition: p, From: from, To: m.Offset}
+		if p.Topic == stream.Outcomes && from > since[p.Topic][p] && from < m.Offset {
+			a.books[p.Index].whole, a.books[p.Index].begins = now, true
+		}
+	}
+	return nil
 }
 
 func (a *Alerts) span() time.Duration {

@@ -4,14 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A picture that is built from a log that was trimmed knows since when it is whole.
-func TestPictureOfATrimmedLog(t *testing.T) {
+var testOutcomes = stream.Partition{Topic: stream.Outcomes}
+
+// rigOnLog is a rig with a log that has failed attempts of ten events, whose answers were so large. It returns when
+// each was written.
+func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
+	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -31,23 +37,31 @@ func TestPictureOfATrimmedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.reader.Close)
-	var first []time.Time
+	var written []time.Time
 	for range 10 {
 		e, err := r.ids.New(0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(), Attempt: r.attempt(false)}).Record()
+		attempt := r.attempt(false)
+		attempt.ResponseBody = make([]byte, answer)
+		rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(), Attempt: attempt}).Record()
 		if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
 			t.Fatal(err)
 		}
-		first = append(first, rec.Timestamp)
+		written = append(written, rec.Timestamp)
 	}
-	outcomes := stream.Partition{Topic: stream.Outcomes}
+	return r, cluster, written
+}
+
+// A picture that is built from a log that was trimmed knows since when it is whole.
+func TestPictureOfATrimmedLog(t *testing.T) {
+	r, _, written := rigOnLog(t, 10)
+	past := map[stream.Partition]*stream.Range{}
 	whole := func() time.Time {
 		t.Helper()
 		r.books[0] = newBook(0)
-		if err := r.lookBack(t.Context(), map[stream.Partition]stream.Mark{outcomes: {Offset: 10}}); err != nil {
+		if err := r.lookBack(t.Context(), map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}}, past); err != nil {
 			t.Fatal(err)
 		}
 		return r.books[0].whole
@@ -55,10 +69,60 @@ func TestPictureOfATrimmedLog(t *testing.T) {
 	if at := whole(); !at.IsZero() {
 		t.Errorf("whole since %v, though nothing was deleted", at)
 	}
-	if err := r.reader.Trim(t.Context(), outcomes, 6); err != nil {
+	if err := r.reader.Trim(t.Context(), testOutcomes, 6); err != nil {
 		t.Fatal(err)
 	}
-	if at := whole(); at.UnixMilli() != first[6].UnixMilli() {
-		t.Errorf("whole since %v, want %v", at, first[6])
+	clear(past)
+	if at := whole(); at.UnixMilli() != written[6].UnixMilli() {
+		t.Errorf("whole since %v, want %v", at, written[6])
 	}
+}
+
+// A picture that is broken off is gone on with: nothing counts twice. What the log deletes meanwhile is not known of.
+func TestPictureIsGoneOnWith(t *testing.T) {
+	f := func(trim int64) {
+		t.Helper()
+		r, cluster, written := rigOnLog(t, 300<<10)
+		fetches := 0
+		cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			if fetches++; fetches != 2 {
+				return nil, nil, false
+			}
+			asked := req.(*kmsg.FetchRequest)
+			answer := asked.ResponseKind().(*kmsg.FetchResponse)
+			part := kmsg.NewFetchResponseTopicPartition()
+			part.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			topic := kmsg.NewFetchResponseTopic()
+			topic.Topic, topic.TopicID, topic.Partitions = asked.Topics[0].Topic, asked.Topics[0].TopicID, []kmsg.FetchResponseTopicPartition{part}
+			answer.Topics = append(answer.Topics, topic)
+			return answer, nil, true
+		})
+		arrived, past := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}}, map[stream.Partition]*stream.Range{}
+		if err := r.lookBack(t.Context(), arrived, past); err == nil {
+			t.Fatal("the log was not broken")
+		}
+		read := past[testOutcomes].From
+		if read == 0 || read >= 7 {
+			t.Fatalf("%d records were read of a broken log", read)
+		}
+		failures := 10
+		if trim > 0 {
+			if err := r.reader.Trim(t.Context(), testOutcomes, trim); err != nil {
+				t.Fatal(err)
+			}
+			failures = int(read + 10 - trim)
+		}
+		if err := r.lookBack(t.Context(), arrived, past); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.books[0].tracks[testDest].failures; got != failures {
+			t.Errorf("trimmed to %d: %d failures in a row, want %d", trim, got, failures)
+		}
+		if at := r.books[0].whole; trim > 0 && at.UnixMilli() != written[trim].UnixMilli() || trim == 0 && !at.IsZero() {
+			t.Errorf("trimmed to %d: whole since %v", trim, at)
+		}
+	}
+	f(0)
+	f(7)
 }
