@@ -15,8 +15,8 @@ import (
 )
 
 // TestCluster breaks nodes of a relay, and the brokers under it, while traffic flows: on an Apache Kafka of
-// three brokers, where every partition has three copies. The cases share the brokers: those that break them come
-// last, one after the other. Short forms; RELAY_TORTURE=1 repeats the faults.
+// three brokers, where every partition has three copies. The cases share the brokers, which those that break them start
+// again, one after the other. Short forms; RELAY_TORTURE=1 repeats the faults.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -29,6 +29,12 @@ func TestCluster(t *testing.T) {
 			test(t, newCluster(t, on, prefix, env...), seed)
 		})
 	}
+	run(t, on, "a destination dies, and one of the nodes that tell of it", "alerts", alertsOfThreeNodes)
+	limiter := testkit.Redis(t)
+	run(t, engines{on.kafka, limiter.Addr, on.clickhouse}, "key is revoked, one node hangs, Redis is away", "revoked", func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
+	run(t, on, "leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) { leaderKilled(t, c, brokers, seed) })
+	run(t, on, "all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) { brokersRestarted(t, c, brokers, seed) })
+	// Last, for each waits until one of the other tests that run beside has ended.
 	t.Run("nodes break", func(t *testing.T) {
 		beside := func(name, prefix string, test func(*testing.T, *cluster, uint64), env ...string) {
 			run(t, on, name, prefix, func(t *testing.T, c *cluster, seed uint64) { t.Parallel(); test(t, c, seed) }, env...)
@@ -38,12 +44,6 @@ func TestCluster(t *testing.T) {
 		beside("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
 		beside("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "-1h") })
 	})
-	run(t, on, "a destination dies, and one of the nodes that tell of it", "alerts", alertsOfThreeNodes)
-	limiter := testkit.Redis(t)
-	on.redis = limiter.Addr
-	run(t, on, "key is revoked, one node hangs, Redis is away", "revoked", func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
-	run(t, on, "leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) { leaderKilled(t, c, brokers, seed) })
-	run(t, on, "all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) { brokersRestarted(t, c, brokers, seed) })
 }
 
 // underFire is a cluster with load on it and a destination that counts what arrives.

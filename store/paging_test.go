@@ -22,7 +22,7 @@ func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 func TestPagingWithoutMerges(t *testing.T) { pagingWhileRowsArrive(t, false) }
 
 func pagingWhileRowsArrive(t *testing.T, merging bool) {
-	n, seven, one := 20_000, 2_100, 500
+	n, seven, one := 20_000, 700, 100
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
 		seven, one = n, n
