@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -72,22 +71,10 @@ type node struct {
 	retrying sync.Mutex // held by the one command that puts buried records back
 }
 
-// collectLess lets the heap grow further before it is collected: it holds some tens of megabytes, so
-// memory is cheaper than the time of the collector (about a tenth of the CPU of an event). Above the
-// soft limit collections come as often as they must. GOGC and GOMEMLIMIT in the environment win.
-func collectLess(getenv func(string) string) {
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	if getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(1 << 30)
-	}
-}
-
 // startNode starts the parts that the roles ask for, from the log upwards, and returns when the node
 // takes requests.
 func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Registry) (*node, error) {
-	collectLess(environment)
+	st.start("heap", newHeap(environment).Run)
 	keyring, err := control.NewKeyring(s.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
