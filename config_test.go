@@ -19,6 +19,7 @@ import (
 // who knew the one before: same answers, keys, ingest URLs and signatures.
 func TestConfigMovesToANewLog(t *testing.T) {
 	t.Parallel()
+	long(t)
 	master := "RELAY_MASTER_KEYS=" + control.GenerateMasterKey("main")
 	old := startDevProcess(t, t.TempDir(), master)
 	dest := newSink(t, nil)

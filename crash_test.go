@@ -192,6 +192,7 @@ func crashInTraffic(t *testing.T, binary, point string) {
 // fault tests.
 func TestReleaseHasNoFaults(t *testing.T) {
 	t.Parallel()
+	long(t)
 	release := readFile(t, buildRelay(t, ""))
 	if bytes.Contains(release, []byte("RELAY_FAULT_")) {
 		t.Error("the release binary reads RELAY_FAULT_… settings")

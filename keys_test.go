@@ -98,6 +98,7 @@ func TestKeysMisuse(t *testing.T) {
 // The master key is changed as the help says it: what was sealed before opens afterwards without the old one.
 func TestMasterKeyIsChanged(t *testing.T) {
 	t.Parallel()
+	long(t)
 	old, young := control.GenerateMasterKey("old"), control.GenerateMasterKey("young")
 	p := newDevProcess(t, t.TempDir())
 	env := p.env

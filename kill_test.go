@@ -350,6 +350,7 @@ func TestDestinationDown(t *testing.T) {
 // or serve what they have.
 func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	t.Parallel()
+	long(t)
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	child := childOf(t, p.cmd.Process.Pid)

@@ -87,6 +87,7 @@ func partitionOf(t *testing.T, event string) int32 {
 // leads from one to the other.
 func TestMoveEndpoint(t *testing.T) {
 	t.Parallel()
+	long(t)
 	on := engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}
 	shards := []string{"http://" + on.clickhouse + "/move", "http://" + startEngine(t, "clickhouse").url + "/move"}
 	nodes := newCluster(t, on, "move", "RELAY_CLICKHOUSE_URL="+strings.Join(shards, ",")).start("a", "b")

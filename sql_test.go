@@ -35,6 +35,7 @@ type parameter struct {
 // store's own words comes back, and nothing in it changes.
 func TestSQLInEveryParameter(t *testing.T) {
 	t.Parallel()
+	long(t)
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/hook", "enabled": false}}})
 	p.sendMany(endpoint, 3)

@@ -30,6 +30,9 @@ type outage struct {
 
 // A destination refuses connections for three days.
 func TestDownForThreeDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an hour begins the same goroutines")
+	}
 	o := outage{
 		every: 30 * time.Second, lasts: 72 * time.Hour, drain: 2 * time.Minute,
 		looks: []time.Duration{time.Hour, 24 * time.Hour, 71 * time.Hour},
@@ -162,6 +165,9 @@ func (o outage) judge(s *sim, events, parked int, up time.Time) {
 
 // What waits for longer than its payload is kept fails when that is over, and the rest is delivered.
 func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an hour begins the same goroutines")
+	}
 	ep := simEndpoint("ep_1", "dst_1")
 	const interval = time.Minute
 	ep.RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second), MaxAttempts: 1_000_000}

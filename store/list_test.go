@@ -284,7 +284,7 @@ func TestListsAgreeWithModel(t *testing.T) {
 	w, _ := b.writer(store.WriterConfig{})
 	r := b.reader(w)
 	h := newHistory(b, seed)
-	times := 3
+	times := rounds(1, 3, 3)
 	if twoShards(t) {
 		times = rounds(1, 1, 3)
 	}

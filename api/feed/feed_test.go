@@ -241,6 +241,9 @@ func TestWatcherThatIsBehind(t *testing.T) {
 
 // Large bodies fill memory before there are a thousand of them.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("puts 100 MB through a log, with the goroutines of the others")
+	}
 	w := newWorld(t)
 	x := w.watch("ep_a", nil, 0)
 	body := make([]byte, feed.MaxBody)
@@ -267,7 +270,11 @@ func TestMemoryIsBounded(t *testing.T) {
 // Watchers come, leave, and go on from the cursors that they have, over partitions and a log that is trimmed behind
 // them.
 func TestEachEventOnce(t *testing.T) {
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))

@@ -295,6 +295,9 @@ func TestHalvesOfPartsArePutAside(t *testing.T) {
 // TestMemoryStaysFlat would fail if results, streams or sessions were not freed:
 // the results alone come to 300 MB.
 func TestMemoryStaysFlat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures another process")
+	}
 	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
 	cfg.Fsync = false
 	child, _ := startChild(t, cfg)
