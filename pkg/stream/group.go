@@ -291,7 +291,8 @@ func (m *Group) Behind(p Partition) int64 {
 	return max(m.end[p]-m.next[p], 0)
 }
 
-// Commit stores the marks. A member that no longer owns a partition gets an error and nothing is stored for it.
+// Commit stores the marks. Brokers take them from whoever is a member of the group, of partitions that are not its own too: leave
+// out those that were revoked or lost, and let Revoked wait for a commit under way.
 // Metadata that the brokers find too large is left out, and Stripped is told.
 func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
 	if len(marks) == 0 {

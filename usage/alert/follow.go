@@ -21,7 +21,7 @@ const (
 	lookTimeout  = time.Minute
 )
 
-// tooOld is the age from which on nothing is told: it is only taken into the picture.
+// tooOld is the age from which on an outcome says nothing to anybody.
 const tooOld = 24 * time.Hour
 
 // stretch are records of one partition, in order.
@@ -86,6 +86,7 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 		return nil
 	}
 	for p, m := range arrived {
+		delete(marks, p) // of a time before
 		if a.books[p.Index] == nil || p.Topic == stream.Outcomes {
 			a.books[p.Index] = newBook(p.Index)
 		}
@@ -105,7 +106,25 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 		if err := pause(ctx, retryEvery); err != nil {
 			return err
 		}
+		if a.putBack(arrived) {
+			return nil
+		}
 	}
+}
+
+// putBack reports whether the assignment has changed meanwhile. What arrived and is still here then arrives with that.
+func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.arrived) == 0 && len(a.left) == 0 {
+		return false
+	}
+	for p, m := range arrived {
+		if _, again := a.arrived[p]; !again && !a.left[p] {
+			a.arrived[p] = m
+		}
+	}
+	return true
 }
 
 // lookBack builds the books of partitions up to where they were judged. past is what is left to read, and is empty at first:
@@ -117,6 +136,10 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 	if err != nil {
 		return err
 	}
+	ends, err := a.reader.Ends(ctx, stream.Outcomes, stream.Events)
+	if err != nil {
+		return err
+	}
 	now := a.now()
 	if len(past) == 0 {
 		if err := a.choosePast(ctx, arrived, past, now); err != nil {
@@ -125,6 +148,9 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 	}
 	var ranges []stream.Range
 	for p, g := range past {
+		g.To = min(g.To, ends[p]) // a log that was made anew, or lost its end, ends before what was judged
+		a.books[p.Index].end[p.Topic] = ends[p]
+		a.books[p.Index].at[p.Topic] = max(a.books[p.Index].at[p.Topic], starts[p])
 		// What the log has deleted was done long ago, but not seen here.
 		if b := a.books[p.Index]; p.Topic == stream.Outcomes && starts[p] > 0 && g.From <= starts[p] && g.From < g.To {
 			b.whole, b.begins = now, true
@@ -140,6 +166,9 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 			b.whole, b.begins = records[0].Timestamp, false
 		}
 		for _, r := range records {
+			if isCopy(r) {
+				continue
+			}
 			var err error
 			if p.Topic == stream.Outcomes {
 				_, _, _, err = b.outcome(r, span)
@@ -205,11 +234,15 @@ func (a *Alerts) take(ctx context.Context, s stretch, marks map[stream.Partition
 			a.passOver(r, b.event(r, now))
 			continue
 		}
+		if now.Sub(r.Timestamp) >= tooOld {
+			continue
+		}
 		dest, k, told, err := b.outcome(r, span)
 		a.passOver(r, err)
 		b.at[s.from.Topic] = r.Offset + 1
-		if err == nil && told && now.Sub(r.Timestamp) < tooOld {
-			if err := a.judgeTrack(ctx, b, dest, k); err != nil {
+		if err == nil && told {
+			// As of then: what came of it since may be in the log, where it is not read yet.
+			if err := a.judgeTrack(ctx, b, dest, k, earlier(now, b.time[stream.Outcomes])); err != nil {
 				return err
 			}
 		}
@@ -220,6 +253,22 @@ func (a *Alerts) take(ctx context.Context, s stretch, marks map[stream.Partition
 	return nil
 }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// known is up to when the book knows what a topic says: now, unless there is more in the log. It is zero when nothing of that
+// was read yet.
+func (a *Alerts) known(b *book, topic string, now time.Time) time.Time {
+	if b.at[topic] >= b.end[topic] && (a.group == nil || a.group.Behind(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
+		return now
+	}
+	return earlier(now, b.time[topic])
+}
+
 // isCopy reports whether a record was put back for a group that could not read it: it was seen before.
 func isCopy(r *stream.Record) bool {
 	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.OnlyGroup })
@@ -228,6 +277,16 @@ func isCopy(r *stream.Record) bool {
 // commit tells the group how far was judged. One that fails is made again with the next; what is then read twice
 // changes nothing.
 func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Mark) {
+	// A partition is not given away while this goes on, for lost waits, and nothing is committed for one that is: brokers take what
+	// a member of the group says, its own partitions or not.
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p := range a.left {
+		delete(marks, p)
+	}
+	for p := range a.arrived {
+		delete(marks, p)
+	}
 	if len(marks) == 0 {
 		return
 	}

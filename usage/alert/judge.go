@@ -14,11 +14,11 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// goneWatch is how long after a 410 it is looked whether the destination was disabled for it.
+// goneWatch is how long after a 410 it is waited for the destination to be disabled for it.
 const goneWatch = 10 * time.Minute
 
-// judgeTrack holds one destination to the rules.
-func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track) error {
+// judgeTrack holds one destination to the rules, as if it was now.
+func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track, now time.Time) error {
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
 	if presence != control.Present || ep.Destination(dest) == nil {
 		return nil
@@ -27,7 +27,7 @@ func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track)
 		return nil // the endpoint was moved, and what is told of it is told elsewhere
 	}
 	s, own := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
-	for _, f := range k.judge(a.now(), b.whole, s.Rules, own) {
+	for _, f := range k.judge(now, b.whole, s.Rules, own) {
 		if err := a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, own, b.place(stream.Outcomes)); err != nil {
 			return err
 		}
@@ -37,13 +37,17 @@ func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track)
 
 // beat judges what time alone changes.
 func (a *Alerts) beat(ctx context.Context) error {
-	now := a.now()
 	for _, b := range a.books {
+		outcomes, events := a.known(b, stream.Outcomes, a.now()), a.known(b, stream.Events, a.now())
 		for dest, k := range b.tracks {
-			if !k.troubled(now) && k.goneAt.IsZero() {
+			if outcomes.IsZero() || !k.troubled(outcomes) && k.goneAt.IsZero() {
 				continue
 			}
-			if err := a.judgeTrack(ctx, b, dest, k); err != nil {
+			if a.isDeleted(k.endpoint, dest) {
+				delete(b.tracks, dest) // else what was open of it would be for ever
+				continue
+			}
+			if err := a.judgeTrack(ctx, b, dest, k, outcomes); err != nil {
 				return err
 			}
 			if err := a.judgeGone(ctx, b, dest, k); err != nil {
@@ -52,26 +56,27 @@ func (a *Alerts) beat(ctx context.Context) error {
 		}
 		for endpoint, g := range b.gates {
 			ep, presence := a.deps.Config.Endpoint(endpoint)
-			if presence != control.Present {
+			if presence != control.Present || events.IsZero() {
 				continue
 			}
-			f := g.judge(now, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
+			f := g.judge(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
 			if err := a.consider(ctx, subject{endpoint: endpoint}, f, ep.AlertsOrDefault(), b.place(stream.Events)); err != nil {
 				return err
 			}
 		}
-		b.sweep(now)
+		b.sweep(outcomes, events)
 	}
 	return a.reviewFiring(ctx)
+}
+
+func (a *Alerts) isDeleted(endpoint, dest string) bool {
+	ep, presence := a.deps.Config.Endpoint(endpoint)
+	return presence == control.Deleted || presence == control.Present && ep.Destination(dest) == nil
 }
 
 // judgeGone looks whether a destination that answered 410 was disabled for it.
 func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) error {
 	if k.goneAt.IsZero() {
-		return nil
-	}
-	if a.now().Sub(k.goneAt) > goneWatch {
-		k.goneAt = time.Time{}
 		return nil
 	}
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
@@ -80,11 +85,21 @@ func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) 
 	}
 	d := ep.Destination(dest)
 	if d == nil || d.Enabled || d.StateReason != string(event.Gone410) {
+		if a.now().Sub(k.goneAt) > goneWatch {
+			k.goneAt = time.Time{}
+		}
 		return nil
 	}
-	k.goneAt = time.Time{}
+	about := subject{endpoint: k.endpoint, destination: dest}
 	f := finding{destinationGone, bad, string(event.Gone410), nil}
-	return a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, ep.AlertsOrDefault(), b.place(stream.Outcomes))
+	if err := a.consider(ctx, about, f, ep.AlertsOrDefault(), b.place(stream.Outcomes)); err != nil {
+		return err
+	}
+	// During a cooldown, or while the endpoint is muted, it is told of later.
+	if x := a.deps.Config.Alert(idOf(f.rule, about)); x != nil && x.Firing {
+		k.goneAt = time.Time{}
+	}
+	return nil
 }
 
 // reviewFiring looks at the alerts of this node's partitions that fire: those whose destination is enabled again, or

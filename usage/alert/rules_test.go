@@ -274,7 +274,26 @@ func TestDestinationGone(t *testing.T) {
 		r.passes(time.Hour)
 		set(true, "")
 		r.passes(time.Second)
-		r.wants(destinationGone, "alert.destination.disabled", "alert.destination.disabled.resolved")
+		told := []string{"alert.destination.disabled", "alert.destination.disabled.resolved"}
+		r.wants(destinationGone, told...)
+
+		// Again, within the cooldown: it is told when that has ended, if it is still so.
+		again := func() {
+			r.outcome(id.ID{}, event.Failed, event.Gone410, r.attempt(false))
+			set(false, string(event.Gone410))
+			r.passes(time.Second)
+		}
+		again()
+		told = append(told, "alert.destination.disabled")
+		r.wants(destinationGone, told...)
+		set(true, "")
+		r.passes(time.Minute)
+		again()
+		told = append(told, "alert.destination.disabled.resolved")
+		r.wants(destinationGone, told...)
+		r.passes(control.DefaultAlertCooldown * time.Second)
+		told = append(told, "alert.destination.disabled")
+		r.wants(destinationGone, told...)
 	})
 }
 
@@ -293,6 +312,9 @@ func TestDeletedWhileItFires(t *testing.T) {
 				r.wants(deliveryFailed, "alert.delivery.failed")
 				if a := r.memory.Alert(idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})); a.Firing {
 					t.Errorf("%+v", a)
+				}
+				if len(r.books[0].tracks) > 0 {
+					t.Error("what is deleted is kept")
 				}
 			})
 		})
