@@ -147,8 +147,13 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	statuses := map[any]bool{}
 	const calm = 2500 * time.Millisecond // longer than a retry of a second takes
 	for quiet, n := time.Now(), 0; time.Since(quiet) < calm; time.Sleep(50 * time.Millisecond) {
-		e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
-		statuses[e["status"]] = true
+		code, e, header := p.call("GET", "/v1/events/"+id, nil)
+		if code != http.StatusOK {
+			t.Fatalf("%d %v", code, e)
+		}
+		if header.Get("Relay-Data-As-Of") == "" { // else the store is not that far, and says so
+			statuses[e["status"]] = true
+		}
 		if now := len(dest.received()); now != n || e["status"] != "delivered" {
 			quiet, n = time.Now(), now
 		}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	// They wait for processes and for time to pass more than for the processor. A flag given by hand wins.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
