@@ -61,7 +61,13 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		return MisuseError{fmt.Errorf("--n: %d of %s cannot be had", n, pairs[i].name)}
 	case slices.ContainsFunc(fs.Args(), func(a string) bool { return strings.Contains(a, "-data-dir") }):
 		return MisuseError{errors.New("--data-dir: each run begins with nothing, or the base would have what the new one has")}
-	case n == 0:
+	}
+	for _, a := range fs.Args()[1:] {
+		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); strings.HasPrefix(a, "-") && fs.Lookup(name) != nil {
+			return MisuseError{fmt.Errorf("--%s comes before %s: flags behind it are for both scenarios", name, pairs[i].name)}
+		}
+	}
+	if n == 0 {
 		n = pairs[i].n
 	}
 	variants := [2]variant{pairs[i].variant(pairs[i].base, n, fs.Args()[1:]), pairs[i].variant(pairs[i].with, n, fs.Args()[1:])}

@@ -214,6 +214,8 @@ func TestGrowth(t *testing.T) {
 		"--turns 0 tls":       "--turns: 0",
 		"--n 5 tls":           "--n: 5 of tls",
 		"tls --data-dir x":    "--data-dir: each run begins with nothing",
+		"drain --n=5":         "--n comes before drain",
+		"tls --turns 5":       "--turns comes before tls",
 		"endpoints --nothing": "turn 1 of flat",
 	} {
 		if _, err := run(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
