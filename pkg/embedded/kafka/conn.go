@@ -77,7 +77,7 @@ type conn struct {
 	net.Conn
 	gate *gate
 
-	buf  [headerLen]byte
+	buf  [headerLen + fetchPeek]byte
 	head []byte // what is left of buf to hand out
 	body int    // bytes of the request that follow buf
 
@@ -124,7 +124,7 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) nextRequest() error {
-	if _, err := io.ReadFull(c.Conn, c.buf[:]); err != nil {
+	if _, err := io.ReadFull(c.Conn, c.buf[:headerLen]); err != nil {
 		return err
 	}
 	size := binary.BigEndian.Uint32(c.buf[:])
@@ -160,7 +160,16 @@ func (c *conn) nextRequest() error {
 		c.gate.transit.leave(h.over)
 		return net.ErrClosed
 	}
-	c.head, c.body = c.buf[:], int(size)-(headerLen-4)
+	c.head, c.body = c.buf[:headerLen], int(size)-(headerLen-4)
+	if h.key != int16(kmsg.Fetch) {
+		return nil
+	}
+	peek := c.buf[headerLen : headerLen+min(fetchPeek, c.body)]
+	if _, err := io.ReadFull(c.Conn, peek); err != nil {
+		return err
+	}
+	declineSession(h.version, peek)
+	c.head, c.body = c.buf[:headerLen+len(peek)], c.body-len(peek)
 	return nil
 }
 

@@ -227,7 +227,6 @@ func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
 		return nil, err
 	}
 	keepLastRecord(cluster)
-	declineSessions(cluster)
 	return cluster, nil
 }
 
@@ -244,21 +243,10 @@ func versions() *kversion.Versions {
 // start reads in 1.4 s. 100 MiB, kfake's default, would be six times that.
 const segmentBytes = 16 << 20
 
-// declineSessions makes the broker answer every fetch without a session (KIP-227), as brokers do that have no room for another one.
-// Within one kfake serves first what the request names, which is what had records last time. The others wait for as long as these
-// have more, and so does a batch that is larger than what a fetch brings of a partition. Brokers of Apache Kafka take turns.
-func declineSessions(cluster *kfake.Cluster) {
-	cluster.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		if req, ok := kreq.(*kmsg.FetchRequest); ok {
-			req.SessionID, req.SessionEpoch = 0, -1
-		}
-		return nil, nil, false
-	})
-}
-
 // keepLastRecord makes DeleteRecords leave the last record of a partition. kfake learns the end of a log
 // from its segment files alone: a partition without one starts again at offset 0 after a restart, below
-// the offsets that its consumers have committed.
+// the offsets that its consumers have committed. kfake remembers every connection that came by a control function, so
+// this is only for requests of clients that stay.
 func keepLastRecord(cluster *kfake.Cluster) {
 	cluster.ControlKey(int16(kmsg.DeleteRecords), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		req, ok := kreq.(*kmsg.DeleteRecordsRequest)

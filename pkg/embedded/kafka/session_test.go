@@ -1,0 +1,101 @@
+package kafka
+
+import (
+	"bytes"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fetches of all versions, as the client writes them, lose their session and nothing else.
+func TestDeclineSession(t *testing.T) {
+	f := func(version int16, client, tags string, peek int, declined bool) {
+		t.Helper()
+		req := kmsg.NewPtrFetchRequest()
+		req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = version, 5000, 1, 1<<20, 1
+		req.SessionID, req.SessionEpoch = 77, 5
+		topic, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+		topic.Topic, topic.TopicID = "relay.events", [16]byte{1, 2}
+		p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = 9, 1<<20, 3
+		topic.Partitions = append(topic.Partitions, p)
+		req.Topics = append(req.Topics, topic)
+		frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).AppendRequest(nil, req, 42)
+		// Only the part that is looked at: what would be written behind it is out of bounds.
+		body := bytes.Clone(frame[headerLen:])
+		if tags != "" {
+			i := 2 + len(client)
+			body = slices.Concat(body[:i], []byte(tags), body[i+1:])
+		}
+		declineSession(version, body[:min(peek, len(body)):min(peek, len(body))])
+		_, rest, found := strings.Cut(string(body), client)
+		if !found {
+			t.Fatalf("version %d: the client's name is gone", version)
+		}
+		if req.IsFlexible() {
+			rest = rest[max(len(tags), 1):]
+		}
+		got := kmsg.NewPtrFetchRequest()
+		got.Version = version
+		if err := got.ReadFrom([]byte(rest)); err != nil {
+			t.Fatalf("version %d: %v", version, err)
+		}
+		want := kmsg.NewPtrFetchRequest()
+		want.Version = version
+		if declined {
+			req.SessionID, req.SessionEpoch = 0, -1
+		}
+		if err := want.ReadFrom(req.AppendTo(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(kmsg.Tags{})); d != "" {
+			t.Errorf("version %d, client %.10q (-want +got):\n%s", version, client, d)
+		}
+	}
+	for version := range kmsg.NewPtrFetchRequest().MaxVersion() + 1 {
+		f(version, "relay", "", fetchPeek, version >= 7)
+	}
+	f(13, "relay", "\x02\x09\x03abc\x0a\x00", fetchPeek, true)
+	f(13, "relay", "\x01\x09\x7f"+strings.Repeat("x", 127), 50, false)
+	f(13, strings.Repeat("x", 200), "", fetchPeek, true)
+	f(13, strings.Repeat("x", 300), "", fetchPeek, false)
+	f(13, "relay", "", 10, false)
+}
+
+// A broker that is asked for a session, or not, remembers nothing of connections that are closed.
+func TestFetchesAreForgotten(t *testing.T) {
+	s := serve(t, testConfig(t))
+	const clients, each = 40, 1 << 20
+	inUse := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := inUse()
+	for range clients {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := kmsg.NewPtrFetchRequest()
+		req.Rack = strings.Repeat("x", each)
+		if _, err := req.RequestWith(t.Context(), cl); err != nil {
+			t.Fatal(err)
+		}
+		cl.Close()
+	}
+	var grown int64
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if grown = int64(inUse()) - int64(before); grown < clients*each/4 {
+			return
+		}
+	}
+	t.Errorf("%d MB more are in use after %d fetches of a megabyte", grown>>20, clients)
+}
