@@ -79,19 +79,30 @@ func (h *herald) run(ctx context.Context) error {
 	}
 }
 
-// due are the alerts whose oldest message is this node's to send now. The next one of an alert waits for it: nobody
-// hears of an end before the beginning.
+// due are the alerts that have a message which is this node's to send now.
 func (h *herald) due() []*control.Alert {
 	now := h.deps.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.deps.Config.Alerts(func(x *control.Alert) bool {
-		if len(x.Notices) == 0 || h.busy[x.ID] {
-			return false
-		}
-		n := x.Notices[0]
-		return !now.Before(n.NextAt) && (n.Node == h.cfg.Node || now.After(n.Until))
+		_, ok := h.turn(x, now)
+		return ok && !h.busy[x.ID]
 	})
+}
+
+// turn is the first message of an alert that this node may send now, to those targets that no message before it waits for: nobody
+// hears of an end before the beginning, and a channel that is away holds up nobody else.
+func (h *herald) turn(x *control.Alert, now time.Time) (control.AlertNotice, bool) {
+	var before []string
+	for _, n := range x.Notices {
+		free := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return slices.Contains(before, to) })
+		if len(free) > 0 && !now.Before(n.NextAt) && (n.Node == h.cfg.Node || now.After(n.Until)) {
+			n.To = free
+			return n, true
+		}
+		before = append(before, n.To...)
+	}
+	return control.AlertNotice{}, false
 }
 
 func (h *herald) begin(alert string) {
@@ -106,10 +117,10 @@ func (h *herald) end(alert string) {
 	delete(h.busy, alert)
 }
 
-// carry makes one try of an alert's oldest message and writes what came of it, if it can.
+// carry makes one try of the message of an alert whose turn it is, and writes what came of it, if it can.
 func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
-	n, ok := h.claim(ctx, x)
-	if !ok {
+	n, ok := h.turn(x, h.deps.Now())
+	if !ok || !h.claim(ctx, x, n) {
 		return false
 	}
 	channels, err := notify.Open(h.deps.Keyring, h.deps.Config.AlertSettings())
@@ -121,24 +132,23 @@ func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
 }
 
 // claim makes sure that no other node sends the message while this one does.
-func (h *herald) claim(ctx context.Context, x *control.Alert) (control.AlertNotice, bool) {
-	n := x.Notices[0]
+func (h *herald) claim(ctx context.Context, x *control.Alert, n control.AlertNotice) bool {
 	if n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
-		return n, true
+		return true
 	}
 	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *control.Alert) error {
 		now := h.deps.Now()
-		if len(x.Notices) == 0 || x.Notices[0].ID != n.ID || x.Notices[0].Node != h.cfg.Node && !now.After(x.Notices[0].Until) {
+		i := slices.IndexFunc(x.Notices, func(is control.AlertNotice) bool { return is.ID == n.ID })
+		if i < 0 || x.Notices[i].Node != h.cfg.Node && !now.After(x.Notices[i].Until) {
 			return control.ErrAlertUnchanged // another node was first
 		}
-		x.Notices[0].Node, x.Notices[0].Until = h.cfg.Node, now.Add(claim)
-		n = x.Notices[0]
+		x.Notices[i].Node, x.Notices[i].Until = h.cfg.Node, now.Add(claim)
 		return nil
 	})
 	if err != nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "claim the message of an alert", slog.String("alert", x.ID), slog.Any("error", err))
 	}
-	return n, err == nil && changed != nil
+	return err == nil && changed != nil
 }
 
 // send goes down the message's channels at once and notes which targets took it. Those that are no longer saved, or
