@@ -69,8 +69,17 @@ func (a *Alerts) follow(ctx context.Context) error {
 	}
 }
 
-// adopt forgets the partitions that went and builds the books of those that came.
+// adopt forgets the partitions that went and builds the books of those that came, until there are none.
 func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) error {
+	for {
+		if done, err := a.adoptPresent(ctx, marks); done || err != nil {
+			return err
+		}
+	}
+}
+
+// adoptPresent is adopt for what came and went until now. It is not done when more did while the log could not be read.
+func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]stream.Mark) (done bool, err error) {
 	a.mu.Lock()
 	arrived, left := a.arrived, a.left
 	a.arrived, a.left = map[stream.Partition]stream.Mark{}, map[stream.Partition]bool{}
@@ -83,7 +92,7 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 	}
 	if len(arrived) == 0 {
 		a.first.Store(a.books[0] != nil)
-		return nil
+		return true, nil
 	}
 	for p, m := range arrived {
 		delete(marks, p) // of a time before
@@ -100,14 +109,14 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 	for {
 		err := a.lookBack(ctx, arrived, past)
 		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
+			return true, ctx.Err()
 		}
 		a.log.LogAttrs(ctx, slog.LevelWarn, "read the log again for alerts", slog.Any("error", err))
 		if err := pause(ctx, retryEvery); err != nil {
-			return err
+			return true, err
 		}
 		if a.putBack(arrived) {
-			return nil
+			return false, nil
 		}
 	}
 }

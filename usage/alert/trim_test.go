@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -54,6 +55,18 @@ func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
 	return r, cluster, written
 }
 
+// refused is the answer to a fetch that waiting does not mend.
+func refused(req kmsg.Request) kmsg.Response {
+	asked := req.(*kmsg.FetchRequest)
+	answer := asked.ResponseKind().(*kmsg.FetchResponse)
+	part := kmsg.NewFetchResponseTopicPartition()
+	part.ErrorCode = kerr.TopicAuthorizationFailed.Code
+	topic := kmsg.NewFetchResponseTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = asked.Topics[0].Topic, asked.Topics[0].TopicID, []kmsg.FetchResponseTopicPartition{part}
+	answer.Topics = append(answer.Topics, topic)
+	return answer
+}
+
 // A picture that is built from a log that was trimmed knows since when it is whole.
 func TestPictureOfATrimmedLog(t *testing.T) {
 	r, _, written := rigOnLog(t, 10)
@@ -89,14 +102,7 @@ func TestPictureIsGoneOnWith(t *testing.T) {
 			if fetches++; fetches != 2 {
 				return nil, nil, false
 			}
-			asked := req.(*kmsg.FetchRequest)
-			answer := asked.ResponseKind().(*kmsg.FetchResponse)
-			part := kmsg.NewFetchResponseTopicPartition()
-			part.ErrorCode = kerr.TopicAuthorizationFailed.Code
-			topic := kmsg.NewFetchResponseTopic()
-			topic.Topic, topic.TopicID, topic.Partitions = asked.Topics[0].Topic, asked.Topics[0].TopicID, []kmsg.FetchResponseTopicPartition{part}
-			answer.Topics = append(answer.Topics, topic)
-			return answer, nil, true
+			return refused(req), nil, true
 		})
 		arrived, past := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}}, map[stream.Partition]*stream.Range{}
 		if err := r.lookBack(t.Context(), arrived, past); err == nil {
@@ -125,4 +131,24 @@ func TestPictureIsGoneOnWith(t *testing.T) {
 	}
 	f(0)
 	f(7)
+}
+
+// Whose past cannot be read is let go of when it is lost, and holds up nobody then.
+func TestPictureOfALostPartition(t *testing.T) {
+	r, cluster, _ := rigOnLog(t, 10)
+	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		r.lost([]stream.Partition{testOutcomes})
+		return refused(req), nil, true
+	})
+	r.assigned(map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	marks := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 3}}
+	if err := r.adopt(ctx, marks); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.books) > 0 || len(marks) > 0 {
+		t.Errorf("%d books, marks %v", len(r.books), marks)
+	}
 }
