@@ -45,9 +45,11 @@ func (a *Alerts) follow(ctx context.Context) error {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
-		if err := a.adopt(ctx, marks); err != nil {
+		anew, err := a.adopt(ctx, marks)
+		if err != nil {
 			return err
 		}
+		came = slices.DeleteFunc(came, func(s stretch) bool { return anew[s.from] })
 		for _, s := range came {
 			if err := a.take(ctx, s, marks); err != nil {
 				return err
@@ -69,17 +71,19 @@ func (a *Alerts) follow(ctx context.Context) error {
 	}
 }
 
-// adopt forgets the partitions that went and builds the books of those that came, until there are none.
-func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) error {
+// adopt forgets the partitions that went and builds the books of those that came, until there are none. anew are those that went, or came
+// again, while others were built: what was read of them before belongs to nobody, or comes again.
+func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) (anew map[stream.Partition]bool, err error) {
+	anew = map[stream.Partition]bool{}
 	for {
-		if done, err := a.adoptPresent(ctx, marks); done || err != nil {
-			return err
+		if done, err := a.adoptPresent(ctx, marks, anew); done || err != nil {
+			return anew, err
 		}
 	}
 }
 
 // adoptPresent is adopt for what came and went until now. It is not done when more did while the log could not be read.
-func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]stream.Mark) (done bool, err error) {
+func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) (done bool, err error) {
 	a.mu.Lock()
 	arrived, left := a.arrived, a.left
 	a.arrived, a.left = map[stream.Partition]stream.Mark{}, map[stream.Partition]bool{}
@@ -115,18 +119,24 @@ func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]st
 		if err := pause(ctx, retryEvery); err != nil {
 			return true, err
 		}
-		if a.putBack(arrived) {
+		if a.putBack(arrived, anew) {
 			return false, nil
 		}
 	}
 }
 
-// putBack reports whether the assignment has changed meanwhile. What arrived and is still here then arrives with that.
-func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark) bool {
+// putBack reports whether the assignment has changed meanwhile, and of what. What arrived and is still here then arrives with that.
+func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.arrived) == 0 && len(a.left) == 0 {
 		return false
+	}
+	for p := range a.left {
+		anew[p] = true
+	}
+	for p := range a.arrived {
+		anew[p] = true
 	}
 	for p, m := range arrived {
 		if _, again := a.arrived[p]; !again && !a.left[p] {

@@ -119,8 +119,8 @@ func (h *herald) end(alert string) {
 
 // carry makes one try of the message of an alert whose turn it is, and writes what came of it, if it can.
 func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
-	n, ok := h.turn(x, h.deps.Now())
-	if !ok || !h.claim(ctx, x, n) {
+	n, ok := h.claim(ctx, x)
+	if !ok {
 		return false
 	}
 	channels, err := notify.Open(h.deps.Keyring, h.deps.Config.AlertSettings())
@@ -131,24 +131,26 @@ func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
 	return h.record(ctx, x.ID, n.ID)
 }
 
-// claim makes sure that no other node sends the message while this one does.
-func (h *herald) claim(ctx context.Context, x *control.Alert, n control.AlertNotice) bool {
-	if n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
-		return true
+// claim chooses the message whose turn it is and makes sure that no other node sends it while this one does.
+func (h *herald) claim(ctx context.Context, x *control.Alert) (control.AlertNotice, bool) {
+	n, ok := h.turn(x, h.deps.Now())
+	if !ok || n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
+		return n, ok
 	}
 	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *control.Alert) error {
 		now := h.deps.Now()
-		i := slices.IndexFunc(x.Notices, func(is control.AlertNotice) bool { return is.ID == n.ID })
-		if i < 0 || x.Notices[i].Node != h.cfg.Node && !now.After(x.Notices[i].Until) {
+		var ok bool
+		if n, ok = h.turn(x, now); !ok {
 			return control.ErrAlertUnchanged // another node was first
 		}
+		i := slices.IndexFunc(x.Notices, func(is control.AlertNotice) bool { return is.ID == n.ID })
 		x.Notices[i].Node, x.Notices[i].Until = h.cfg.Node, now.Add(claim)
 		return nil
 	})
 	if err != nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "claim the message of an alert", slog.String("alert", x.ID), slog.Any("error", err))
 	}
-	return err == nil && changed != nil
+	return n, err == nil && changed != nil
 }
 
 // send goes down the message's channels at once and notes which targets took it. Those that are no longer saved, or

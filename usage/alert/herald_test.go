@@ -163,6 +163,25 @@ func TestAnnouncerIsTakenOver(t *testing.T) {
 	})
 }
 
+// A node that comes to a message late sends it to those only who have not got it from another one meanwhile.
+func TestAnnouncerIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		failing(r)
+		name := idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})
+		seen := r.memory.Alert(name)
+		r.memory.set(func(m *memory) {
+			n := &m.alerts[name].Notices[0]
+			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{control.ChannelSlack}, "b", 1, n.NextAt.Add(firstPause), n.NextAt.Add(firstPause+claim)
+		})
+		time.Sleep(firstPause + claim + time.Second)
+		r.herald.carry(t.Context(), seen)
+		if got := r.office.all(); len(got) != 1 || got[0].kind != notify.Slack {
+			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
 // The configuration log takes no record for a while after the message went out: it is not sent again by this node,
 // and the word follows.
 func TestAnnouncerRemembersWhatItSent(t *testing.T) {

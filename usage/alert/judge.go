@@ -27,7 +27,7 @@ func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track,
 		return nil // the endpoint was moved, and what is told of it is told elsewhere
 	}
 	s, own := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
-	for _, f := range k.judge(now, b.whole, s.Rules, own) {
+	for _, f := range k.judge(now, a.now(), b.whole, s.Rules, own) {
 		if err := a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, own, b.place(stream.Outcomes)); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (a *Alerts) beat(ctx context.Context) error {
 			if outcomes.IsZero() || !k.troubled(outcomes) && k.goneAt.IsZero() {
 				continue
 			}
-			if a.isDeleted(k.endpoint, dest) {
+			if a.isDeleted(dest, k) {
 				delete(b.tracks, dest) // else what was open of it would be for ever
 				continue
 			}
@@ -69,9 +69,10 @@ func (a *Alerts) beat(ctx context.Context) error {
 	return a.reviewFiring(ctx)
 }
 
-func (a *Alerts) isDeleted(endpoint, dest string) bool {
-	ep, presence := a.deps.Config.Endpoint(endpoint)
-	return presence == control.Deleted || presence == control.Present && ep.Destination(dest) == nil
+// isDeleted reports whether a destination is no more. One that was made lately may not have come to this node yet.
+func (a *Alerts) isDeleted(dest string, k *track) bool {
+	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	return presence == control.Deleted || presence == control.Present && ep.Destination(dest) == nil && a.now().Sub(k.saidAt) > goneWatch
 }
 
 // judgeGone looks whether a destination that answered 410 was disabled for it.
@@ -92,11 +93,17 @@ func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) 
 	}
 	about := subject{endpoint: k.endpoint, destination: dest}
 	f := finding{destinationGone, bad, string(event.Gone410), nil}
-	if err := a.consider(ctx, about, f, ep.AlertsOrDefault(), b.place(stream.Outcomes)); err != nil {
-		return err
+	// It is told of once: during a cooldown, or while the endpoint is muted, later.
+	told := func() bool {
+		x := a.deps.Config.Alert(idOf(f.rule, about))
+		return x != nil && !x.FiredAt.Before(k.goneAt)
 	}
-	// During a cooldown, or while the endpoint is muted, it is told of later.
-	if x := a.deps.Config.Alert(idOf(f.rule, about)); x != nil && x.Firing {
+	if !told() {
+		if err := a.consider(ctx, about, f, ep.AlertsOrDefault(), b.place(stream.Outcomes)); err != nil {
+			return err
+		}
+	}
+	if told() {
 		k.goneAt = time.Time{}
 	}
 	return nil

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,23 @@ func TestWhatIsReadLate(t *testing.T) {
 	}
 	t.Run("at once", func(t *testing.T) { late(t, false) })
 	t.Run("piece by piece", func(t *testing.T) { late(t, true) })
+}
+
+// A beat told that a delivery waits for long; what was said just before it is read just after it and is no good news.
+func TestWhatIsReadBehindABeat(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.only(func(rules *control.AlertRules) { rules.BacklogAge = control.AlertAgeRule{Enabled: true, Seconds: 300} })
+		r.delivers(noEvent)
+		waits := r.outcome(noEvent, event.Retrying, "", r.attempt(false))
+		time.Sleep(299*time.Second + 900*time.Millisecond)
+		late := r.says(r.ids.Next(0), event.Delivered, "", r.attempt(true))
+		r.passes(200 * time.Millisecond)
+		r.wants(backlogAge, "alert.destination.backlog")
+		r.reads(late)
+		r.wants(backlogAge, "alert.destination.backlog")
+		r.delivers(waits)
+		r.wants(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
+	})
 }
 
 // An outcome that is more than a day old is told of by nobody, later either.
@@ -168,8 +186,9 @@ func TestCommitOfLostPartitions(t *testing.T) {
 		clear(r.arrived)
 
 		asked, answer := make(chan struct{}), make(chan struct{})
+		var once sync.Once
 		cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
-			close(asked)
+			once.Do(func() { close(asked) })
 			<-answer
 			return nil, nil, false
 		})

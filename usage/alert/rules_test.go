@@ -278,8 +278,10 @@ func TestDestinationGone(t *testing.T) {
 		r.wants(destinationGone, told...)
 
 		// Again, within the cooldown: it is told when that has ended, if it is still so.
+		var last *stream.Record
 		again := func() {
-			r.outcome(id.ID{}, event.Failed, event.Gone410, r.attempt(false))
+			last = r.says(r.ids.Next(0), event.Failed, event.Gone410, r.attempt(false))
+			r.reads(last)
 			set(false, string(event.Gone410))
 			r.passes(time.Second)
 		}
@@ -293,6 +295,16 @@ func TestDestinationGone(t *testing.T) {
 		r.wants(destinationGone, told...)
 		r.passes(control.DefaultAlertCooldown * time.Second)
 		told = append(told, "alert.destination.disabled")
+		r.wants(destinationGone, told...)
+
+		// Not again by the next judge, of an alert that has ended without a word meanwhile.
+		r.memory.set(func(m *memory) {
+			m.alerts[idOf(destinationGone, subject{endpoint: testEndpoint, destination: testDest})].Firing = false
+		})
+		r.books[0] = newBook(0)
+		r.passes(control.DefaultAlertCooldown * time.Second)
+		r.reads(last)
+		r.passes(time.Second)
 		r.wants(destinationGone, told...)
 	})
 }
@@ -313,6 +325,7 @@ func TestDeletedWhileItFires(t *testing.T) {
 				if a := r.memory.Alert(idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})); a.Firing {
 					t.Errorf("%+v", a)
 				}
+				r.passes(goneWatch)
 				if len(r.books[0].tracks) > 0 {
 					t.Error("what is deleted is kept")
 				}

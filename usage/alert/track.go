@@ -83,10 +83,12 @@ type track struct {
 
 	held   time.Time // since when its breaker was seen open; zero = it is not
 	goneAt time.Time // when it last answered 410
+	saidAt time.Time // of the last outcome
 }
 
 // observe takes one outcome in.
 func (k *track) observe(w *event.Word, span time.Duration) {
+	k.saidAt = w.At
 	if !w.Attempt.IsZero() && w.Trigger != event.TriggerTest {
 		k.rate.resize(span)
 		k.rate.add(w.At, w.OK)
@@ -189,8 +191,9 @@ type finding struct {
 const heldFor = 3 * time.Second
 
 // judge says what the rules come to. whole is since when everything was seen: a rate of a part of the window tells
-// nothing. It is pure but for the windows, which move along.
-func (k *track) judge(now, whole time.Time, r control.AlertRules, own control.EndpointAlerts) []finding {
+// nothing. It is pure but for the windows, which move along. present is the time of the clock: what is judged as of before,
+// because it is read late, may be worse by now.
+func (k *track) judge(now, present, whole time.Time, r control.AlertRules, own control.EndpointAlerts) []finding {
 	threshold := r.ConsecutiveFailures.Threshold
 	if own.ConsecutiveFailures != nil {
 		threshold = *own.ConsecutiveFailures
@@ -208,7 +211,7 @@ func (k *track) judge(now, whole time.Time, r control.AlertRules, own control.En
 	case k.failures == 0 && k.ended:
 		f = append(f, finding{consecutiveFailures, good, 0, threshold})
 	}
-	f = append(f, k.judgeRate(now, whole, r.FailureRate, own), k.judgeAge(now, r.BacklogAge))
+	f = append(f, k.judgeRate(now, whole, r.FailureRate, own), k.judgeAge(now, present, r.BacklogAge))
 	switch {
 	case !k.held.IsZero() && now.Sub(k.held) >= heldFor:
 		f = append(f, finding{destinationHeld, bad, string(event.BreakerOpen), nil})
@@ -240,13 +243,13 @@ func (k *track) judgeRate(now, whole time.Time, r control.AlertRateRule, own con
 	return f
 }
 
-func (k *track) judgeAge(now time.Time, r control.AlertAgeRule) finding {
+func (k *track) judgeAge(now, present time.Time, r control.AlertAgeRule) finding {
 	age := int(k.age(now).Seconds())
 	f := finding{rule: backlogAge, value: age, threshold: r.Seconds}
 	switch {
 	case age >= r.Seconds:
 		f.verdict = bad
-	case k.ended:
+	case k.ended && int(k.age(present).Seconds()) < r.Seconds:
 		f.verdict = good
 	}
 	return f

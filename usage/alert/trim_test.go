@@ -145,10 +145,11 @@ func TestPictureOfALostPartition(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	marks := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 3}}
-	if err := r.adopt(ctx, marks); err != nil {
+	anew, err := r.adopt(ctx, marks)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.books) > 0 || len(marks) > 0 {
-		t.Errorf("%d books, marks %v", len(r.books), marks)
+	if len(r.books) > 0 || len(marks) > 0 || !anew[testOutcomes] {
+		t.Errorf("%d books, marks %v, anew %v", len(r.books), marks, anew)
 	}
 }
