@@ -341,7 +341,8 @@ func TestDestinationDown(t *testing.T) {
 	if early > 0 {
 		t.Errorf("%d retries came early", early)
 	}
-	if latest > 3*time.Second {
+	// The tests of the dispatcher say it to the second, in fake time; here other tests fill the machine.
+	if latest > 15*time.Second {
 		t.Errorf("a retry came %v late", latest)
 	}
 }
