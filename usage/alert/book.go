@@ -104,8 +104,7 @@ func (b *book) sweep(outcomes, events time.Time) {
 		}
 	}
 	for endpoint, g := range b.gates {
-		now := events
-		if _, n := g.rejected.sum(now); n == 0 && now.Sub(g.since) > rejectionWindow+10*beat {
+		if _, n := g.rejected.sum(events); n == 0 && events.Sub(g.since) > rejectionWindow+10*beat {
 			delete(b.gates, endpoint)
 		}
 	}

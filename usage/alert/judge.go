@@ -17,7 +17,7 @@ import (
 // goneWatch is how long after a 410 it is waited for the destination to be disabled for it.
 const goneWatch = 10 * time.Minute
 
-// judgeTrack holds one destination to the rules, as if it was now.
+// judgeTrack holds one destination to the rules as of now, which is before the present while the log is read late.
 func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track, now time.Time) error {
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
 	if presence != control.Present || ep.Destination(dest) == nil {

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -141,16 +140,7 @@ func TestPictureOfALogThatLostItsEnd(t *testing.T) {
 // a commit is under way.
 func TestCommitOfLostPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cluster.Close()
-		conf := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "relay."}
-		if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		cluster, conf := logInBubble(t)
 		r := newRig(t)
 		group, err := stream.NewGroup(conf, stream.GroupConfig{Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.assigned, Lost: r.lost})
 		if err != nil {

@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -18,16 +16,7 @@ import (
 func TestFollowsHoweverFastTheyCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 4_000
-		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cluster.Close()
-		conf := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "relay."}
-		if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		_, conf := logInBubble(t)
 		producer, err := stream.NewProducer(conf, "test")
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
@@ -236,6 +237,22 @@ func rigOn(t *testing.T, node string, k *control.Keyring, m *memory, o *office) 
 	}
 	a.books[0] = newBook(0)
 	return &rig{Alerts: a, t: t, memory: m, office: o, ids: id.NewGenerator(nil)}
+}
+
+// logInBubble is a log of one partition for a test with fake time; what the test closes by defer is closed before it.
+func logInBubble(t *testing.T) (*kfake.Cluster, stream.Config) {
+	t.Helper()
+	var network kfake.VirtualNetwork
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "relay."}
+	if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	return cluster, conf
 }
 
 // outcome hands one to the rig, of a new event if e is zero.
