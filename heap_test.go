@@ -13,11 +13,11 @@ import (
 
 func TestHeapGrowsByWhatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var live atomic.Uint64
+		var live, allocated atomic.Uint64
 		var set []int
 		var limits []int64
 		h := heap{
-			live:    live.Load,
+			read:    func() heapUse { return heapUse{live.Load(), allocated.Load()} },
 			percent: func(percent int) { set = append(set, percent) },
 			limit:   func(bytes int64) { limits = append(limits, bytes) },
 		}
@@ -27,15 +27,24 @@ func TestHeapGrowsByWhatLives(t *testing.T) {
 		time.Sleep(time.Second / 2) // between two looks
 		for _, mb := range []uint64{10, 48, 96, 100, 128, 192, 900, 20} {
 			live.Store(mb << 20)
+			allocated.Add(200 << 20)
+			time.Sleep(time.Second)
+		}
+		for range 60 { // it has little to do
+			allocated.Add(1 << 20)
 			time.Sleep(time.Second)
 		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		// Nothing lives before the first collection; 100 MB are not far from 96.
-		if want := []int{400, 200, 150, 100, 400}; !slices.Equal(set, want) {
-			t.Errorf("set to %v, want %v", set, want)
+		// Nothing was allocated at first; 100 MB are not far from 96. When there is little to do it is made less step by step.
+		if want := []int{100, 400, 200, 150, 100, 400}; len(set) < len(want) || !slices.Equal(set[:len(want)], want) {
+			t.Errorf("set to %v, want %v first", set, want)
+		}
+		idle := set[min(6, len(set)):]
+		if len(idle) == 0 || idle[len(idle)-1] > 110 || !slices.IsSortedFunc(idle, func(a, b int) int { return b - a }) {
+			t.Errorf("set to %v with little to do", idle)
 		}
 		if !slices.Equal(limits, []int64{1 << 30}) {
 			t.Errorf("limits %v", limits)
@@ -46,8 +55,14 @@ func TestHeapGrowsByWhatLives(t *testing.T) {
 func TestHeapIsReadOfTheRuntime(t *testing.T) {
 	kept := make([]byte, 64<<20)
 	runtime.GC()
-	if live := heapLive(); live < 64<<20 {
-		t.Errorf("%d bytes live", live)
+	before := readHeap()
+	if before.live < 64<<20 {
+		t.Errorf("%d bytes live", before.live)
+	}
+	runtime.KeepAlive(kept)
+	kept = make([]byte, 64<<20)
+	if more := readHeap().allocated - before.allocated; more < 64<<20 || more > 1<<30 {
+		t.Errorf("%d bytes allocated", more)
 	}
 	runtime.KeepAlive(kept)
 }
