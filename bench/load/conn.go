@@ -110,7 +110,10 @@ const (
 	answerTimeout = 30 * time.Second
 	dialTimeout   = 5 * time.Second
 	dialAgain     = 20 * time.Millisecond // pause after a connection failed
-	maxAnswer     = 4 << 20               // bytes
+	// maxIdle is how old a connection may be that is used again, shorter than servers leave one open: one that closes it at
+	// the very moment of a post leaves that without an answer. Go's client uses none after 90 seconds.
+	maxIdle   = time.Minute
+	maxAnswer = 4 << 20 // bytes
 )
 
 func (s *stream) connection() *connection {
@@ -164,7 +167,7 @@ func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 	a, err := c.exchange(ctx)
 	if err != nil {
 		c.close()
-		a = answer{}
+		a = answer{err: err}
 	}
 	c.s.note(first, n, due, a)
 }
@@ -178,13 +181,17 @@ func putNumber(b []byte, n int64) {
 
 // exchange writes the request and reads the answer.
 func (c *connection) exchange(ctx context.Context) (answer, error) {
+	now := time.Now()
+	if c.conn != nil && now.Sub(c.deadline) > maxIdle-answerTimeout {
+		c.close()
+	}
 	if c.conn == nil {
 		if err := c.dial(ctx); err != nil {
 			return answer{}, err
 		}
 	}
 	// A deadline costs as much as the rest of the bookkeeping together, so it is moved once a second.
-	if now := time.Now(); c.deadline.Sub(now) < answerTimeout-time.Second {
+	if c.deadline.Sub(now) < answerTimeout-time.Second {
 		c.deadline = now.Add(answerTimeout)
 		if err := c.conn.SetDeadline(c.deadline); err != nil {
 			return answer{}, err
@@ -220,6 +227,7 @@ func (c *connection) dial(ctx context.Context) error {
 type answer struct {
 	status int
 	failed []int64 // positions in a batch that were refused
+	err    error   // why there is none
 }
 
 // read reads one response.

@@ -109,6 +109,8 @@ type Tally struct {
 	Refused  int64 `json:"refused"`  // events; a post whose answer never came counts here
 	// Answers counts requests by status; 0 stands for none.
 	Answers map[int]int64 `json:"answers"`
+	// NoAnswer says why the first of those without one has none.
+	NoAnswer string `json:"no_answer,omitempty"`
 	// RefusedNumbers are the refused events, the first maxRefused of them: some may have been stored.
 	RefusedNumbers []int64 `json:"refused_numbers,omitempty"`
 	// Late is how many events of an open loop were posted more than 10 ms after they were due, for want of
@@ -204,6 +206,7 @@ type stream struct {
 
 	mu      sync.Mutex // guards what follows
 	ended   time.Time
+	silence string // why the first request that has no answer has none
 	numbers []int64
 }
 
@@ -235,7 +238,7 @@ func (s *stream) tally(done bool) Tally {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.Ended = s.ended
+	t.Ended, t.NoAnswer = s.ended, s.silence
 	if done {
 		t.RefusedNumbers = s.numbers
 	}
@@ -262,6 +265,9 @@ func (s *stream) note(first, n int64, due time.Time, a answer) {
 	defer s.mu.Unlock()
 	if now.After(s.ended) {
 		s.ended = now
+	}
+	if a.err != nil && s.silence == "" {
+		s.silence = a.err.Error()
 	}
 	for _, i := range refused {
 		if len(s.numbers) < maxRefused {

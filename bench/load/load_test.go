@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -178,8 +179,40 @@ func TestRefusalsAndBrokenConnections(t *testing.T) {
 			w.WriteHeader(202)
 		}
 	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Events: 8})
-	if tally.Accepted != 4 || tally.Refused != 4 || !slices.Equal(tally.RefusedNumbers, []int64{1, 2, 5, 6}) || tally.Answers[0] != 2 || tally.Answers[503] != 2 {
+	if tally.Accepted != 4 || tally.Refused != 4 || !slices.Equal(tally.RefusedNumbers, []int64{1, 2, 5, 6}) || tally.Answers[0] != 2 || tally.NoAnswer != "EOF" || tally.Answers[503] != 2 {
 		t.Errorf("%+v", tally)
+	}
+}
+
+// A server closes what nobody used for a while, perhaps while a post is on its way.
+func TestOldConnectionIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	var dialled atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			dialled.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	s, err := newStream(Stream{URL: server.URL, Body: markHere, Expect: []int{202}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.connection()
+	defer c.close()
+	for i, want := range []int64{1, 1, 2} {
+		if i == 2 {
+			c.deadline = c.deadline.Add(-maxIdle)
+		}
+		c.post(t.Context(), int64(i), 1, time.Now())
+		if n := dialled.Load(); n != want {
+			t.Errorf("after post %d there were %d connections, want %d", i+1, n, want)
+		}
+	}
+	if got := s.tally(true); got.Accepted != 3 {
+		t.Errorf("accepted %d of 3: %v %s", got.Accepted, got.Answers, got.NoAnswer)
 	}
 }
 
