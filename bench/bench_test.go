@@ -323,8 +323,9 @@ func TestCountsAddUp(t *testing.T) {
 	if s.Answers[202] != r.Accepted {
 		t.Errorf("answers %v, accepted %d", s.Answers, r.Accepted)
 	}
-	if len(r.CPU) != 3 || r.CPU[0].Name != "relay" || r.CPU[1].Name != "load" || r.CPU[2].Name != "sink" || r.CPU[0].Seconds == 0 || r.RSSMax == 0 {
-		t.Errorf("CPU %+v, memory %d", r.CPU, r.RSSMax)
+	if len(r.CPU) != 3 || r.CPU[0].Name != "relay" || r.CPU[1].Name != "load" || r.CPU[2].Name != "sink" || r.CPU[0].Seconds == 0 || r.RSSMax == 0 ||
+		r.CPU[0].RSS == 0 || r.CPU[0].RSSMax < r.CPU[0].RSS || r.CPU[1].RSSMax != 0 {
+		t.Errorf("CPU and memory %+v, in all %d", r.CPU, r.RSSMax)
 	}
 	if !strings.Contains(progress, "accepted") || len(r.Series) == 0 {
 		t.Errorf("no progress was told: %q, %d samples", progress, len(r.Series))

@@ -104,7 +104,7 @@ func (b *bed) warm(ctx context.Context, p post) error {
 		return err
 	}
 	if t := r.Streams[0]; t.Accepted != p.Events {
-		return fmt.Errorf("%s: the first event was refused (%d of %d); answers by status: %v", p.name, t.Refused, p.Events, t.Answers)
+		return fmt.Errorf("%s: the first event was refused (%d of %d); answers by status: %v %s", p.name, t.Refused, p.Events, t.Answers, t.NoAnswer)
 	}
 	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
 	if err == nil && !arrived {
@@ -262,7 +262,7 @@ func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
 	ended, last := began, began
 	for i, p := range posts {
 		l := done.Streams[i]
-		s := Stream{Name: p.name, Accepted: l.Accepted, Refused: l.Refused, Late: l.Late, Answers: l.Answers, Accept: newLatency(l.Latency)}
+		s := Stream{Name: p.name, Accepted: l.Accepted, Refused: l.Refused, Late: l.Late, Answers: l.Answers, NoAnswer: l.NoAnswer, Accept: newLatency(l.Latency)}
 		for _, to := range p.to {
 			t := arrived(r, p.Run, to)
 			a := Arrival{
@@ -296,6 +296,10 @@ func (b *bed) account(spent cost, w *watch, took time.Duration) {
 	res.CPU = processes(spent.byKind, took, n)
 	res.Mallocs, res.Bytes = spent.mallocs/float64(n), spent.bytes/float64(n)
 	res.RSSLoaded, res.RSSMax = w.rss(res.RSSIdle)
+	memory := b.r.memory()
+	for i := range res.CPU {
+		w.memoryOf(&res.CPU[i], memory)
+	}
 	if b.o.target == "" && b.o.peer == nil {
 		res.Disk = diskUse(b.o.dir) / n
 	}

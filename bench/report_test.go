@@ -31,7 +31,7 @@ func example() *Result {
 	}
 	for _, name := range []string{"single & alone", "fan-out"} {
 		r.Streams = append(r.Streams, Stream{
-			Name: name, Accepted: 10_000, Refused: 3, Late: 5, Answers: map[int]int64{202: 1, 503: 3}, Accept: newLatency(h.Read()),
+			Name: name, Accepted: 10_000, Refused: 3, Late: 5, Answers: map[int]int64{202: 1, 503: 3}, NoAnswer: "EOF", Accept: newLatency(h.Read()),
 			Arrivals: []Arrival{{Destination: 0, Arrived: 10_000, Lost: 1, Duplicates: 2, Requests: 20_000, Latency: newLatency(h.Read())}, {Destination: 1, Latency: newLatency(h.Read())}},
 		})
 	}
@@ -107,7 +107,7 @@ func TestTableSaysWhatWentWrong(t *testing.T) {
 	table(&b, example())
 	for _, want := range []string{
 		"20000 accepted, 3 refused, 1 lost, 2 duplicates", "CPU µs/event 2000 (relay 1000.0, clickhouse 1000.0, besides: load 1000.0)", "1 lost  2 duplicates  20000 requests",
-		"posted more than 10 ms late", "202 × 1, 503 × 3", "drained: 12345 a second", "rows 12.0", "relay 0.10 %", "broker          50.0 %    10.0 µs/event  of which system calls  20 %",
+		"posted more than 10 ms late", "202 × 1, 503 × 3", "without an answer: EOF", "drained: 12345 a second", "rows 12.0", "relay 0.10 %", "broker          50.0 %    10.0 µs/event  of which system calls  20 %",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())

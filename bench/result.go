@@ -64,7 +64,8 @@ type Stream struct {
 	Refused  int64         `json:"refused"`
 	Late     int64         `json:"late"` // posted more than 10 ms after they were due
 	Answers  map[int]int64 `json:"answers"`
-	Accept   Latency       `json:"accept"` // from due to the answer
+	NoAnswer string        `json:"no_answer,omitempty"` // why the first of those without one has none
+	Accept   Latency       `json:"accept"`              // from due to the answer
 	// Arrivals are of each destination that is to get all of it, in order.
 	Arrivals []Arrival `json:"arrivals"`
 }
@@ -102,6 +103,9 @@ type Process struct {
 	Seconds  float64 `json:"seconds"`
 	PerEvent float64 `json:"us_per_event"`
 	Cores    float64 `json:"cores"` // mean, 1 = one core
+	// Resident memory in bytes under load, its mean and the most; 0 of what is not the relay's.
+	RSS    int64 `json:"rss,omitempty"`
+	RSSMax int64 `json:"rss_max,omitempty"`
 }
 
 // Batch is how many things went together, on the average.

@@ -34,14 +34,23 @@ func table(w io.Writer, r *Result) {
 		}
 		if s.Refused > 0 {
 			fmt.Fprintf(w, "  %sanswers by status (0 = none): %s\n", name, answers(s.Answers))
+			if s.NoAnswer != "" {
+				fmt.Fprintf(w, "  %sthe first without an answer: %s\n", name, s.NoAnswer)
+			}
 		}
 	}
 	ready := ""
 	if r.ReadyMS > 0 {
 		ready = fmt.Sprintf("ready in %v   ", time.Duration(r.ReadyMS)*time.Millisecond)
 	}
-	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, most %d MB   disk %d B/event   load average %.1f → %.1f\n",
-		ready, r.RSSIdle>>20, r.RSSLoaded>>20, r.RSSMax>>20, r.Disk, r.Machine.LoadBefore, r.Machine.LoadAfter)
+	each := ""
+	for _, p := range r.CPU {
+		if p.RSSMax > 0 {
+			each += fmt.Sprintf("; %s %d, most %d", p.Name, p.RSS>>20, p.RSSMax>>20)
+		}
+	}
+	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, most %d MB%s   disk %d B/event   load average %.1f → %.1f\n",
+		ready, r.RSSIdle>>20, r.RSSLoaded>>20, r.RSSMax>>20, each, r.Disk, r.Machine.LoadBefore, r.Machine.LoadAfter)
 	for _, line := range memoryLines(r) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

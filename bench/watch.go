@@ -99,3 +99,14 @@ func (w *watch) rss(idle int64) (mean, most int64) {
 	}
 	return sum / int64(len(w.series)+1), most
 }
+
+// memoryOf adds the mean and the most of what a process took, as rss does for all of them.
+func (w *watch) memoryOf(p *Process, now map[string]int64) {
+	p.RSSMax = now[p.Name]
+	sum := now[p.Name]
+	for _, s := range w.series {
+		sum += s.Memory[p.Name]
+		p.RSSMax = max(p.RSSMax, s.Memory[p.Name])
+	}
+	p.RSS = sum / int64(len(w.series)+1)
+}
