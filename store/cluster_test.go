@@ -61,3 +61,14 @@ func TestRenderRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A baseline is for a database that nobody else uses: see TestNoBaselineBesideAVersionBefore.
+func TestAlone(t *testing.T) {
+	for cfg, want := range map[*MigrateConfig]bool{
+		{}: true, {Upgrading: true}: false, {Cluster: "c"}: false, {Cluster: "c", Upgrading: true}: false,
+	} {
+		if got := cfg.alone(); got != want {
+			t.Errorf("%+v is alone: %v", *cfg, got)
+		}
+	}
+}

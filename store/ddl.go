@@ -93,7 +93,7 @@ func (d dialect) twin(statement, table string) string {
 }
 
 func (d dialect) fill(statement string) string {
-	return strings.NewReplacer("{db}", d.db, "{days}", strconv.Itoa(d.days)).Replace(statement)
+	return strings.NewReplacer("{db}", d.db, "{days}", strconv.Itoa(d.days), "{kept}", d.kept()).Replace(statement)
 }
 
 // own renders the tables that the migration itself keeps: which files ran, the same on all servers, and which shard a
@@ -118,15 +118,19 @@ func (d dialect) own() []string {
 	return statements
 }
 
-// retention renders the change of a table's TTL. Rows of a day end together, when the last of them may go: parts go by
+// kept is how long the rows of an event live. Those of a day end together, when the last of them may go: parts go by
 // their newest row, and by the rows' own moments half of a day's parts would be gone when a retention is made longer.
+func (d dialect) kept() string {
+	return "toStartOfDay(toDateTime(ts)) + INTERVAL " + strconv.Itoa(d.days+1) + " DAY DELETE"
+}
+
+// retention renders the change of a table's TTL.
 func (d dialect) retention(table string) string {
 	on := ""
 	if d.cluster != "" {
 		on = " ON CLUSTER '" + d.cluster + "'"
 	}
-	return d.fill("ALTER TABLE {db}." + table + on + " MODIFY TTL toStartOfDay(toDateTime(ts)) + INTERVAL " + strconv.Itoa(d.days+1) +
-		" DAY DELETE SETTINGS materialize_ttl_after_modify = 0")
+	return d.fill("ALTER TABLE {db}." + table + on + " MODIFY TTL {kept} SETTINGS materialize_ttl_after_modify = 0")
 }
 
 // ttlOfRows is how ClickHouse tells the TTL of a table: by the day, as retention renders it, or by the moment, as the

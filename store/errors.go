@@ -38,3 +38,9 @@ func aboutServer(code int32) bool {
 		1000, 1001, 1002, // failures of the server's own code
 	}, code)
 }
+
+// alreadyThere reports whether ClickHouse refused to make a table because there is one of its name (TABLE_ALREADY_EXISTS).
+func alreadyThere(err error) bool {
+	var ex *clickhouse.Exception
+	return errors.As(err, &ex) && ex.Code == 57
+}

@@ -1,10 +1,12 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -199,34 +201,58 @@ func (b *bench) tables() (out []string) {
 	return out
 }
 
-// A migration that is broken off at any statement, before it or behind it, is completed by the next.
+// A migration that is broken off at any statement, before it or behind it, is completed by the next: file by file, each run
+// coming one statement further than the one before; as an empty database begins; and when files of it had begun.
 func TestMigrateIsBrokenOff(t *testing.T) {
 	b := newBench(t)
 	whole := b.tables()
 	g := newGate(b)
-	for _, f := range []fault{cut, lost} {
-		b.anew()
-		broken := 0
-		for n := 0; ; n++ {
-			g.set(func(nth int, _ string) fault {
-				if nth == n {
-					return f
-				}
-				return sound
-			})
-			if err := store.Migrate(t.Context(), g.url, 30); err == nil {
-				break
+	broken := func(f fault, at int, migrate func(context.Context, string) error) bool {
+		g.set(func(nth int, _ string) fault {
+			if nth == at {
+				return f
 			}
-			broken++
-		}
-		if broken < 10 {
-			t.Errorf("only %d runs were broken off", broken)
-		}
+			return sound
+		})
+		defer g.set(nil)
+		return migrate(t.Context(), g.url) != nil
+	}
+	check := func(f fault, where string) {
+		t.Helper()
 		if diff := gocmp.Diff(whole, b.tables()); diff != "" {
-			t.Errorf("statements that are %v leave (-want +got):\n%s", f, diff)
+			t.Errorf("statements that are %v %s leave (-want +got):\n%s", f, where, diff)
 		}
 		if n := b.query("SELECT uniqExact(version) FROM schema_version WHERE checksum != ''"); n != b.query("SELECT toUInt64(max(version)) FROM schema_version") {
-			t.Errorf("%d migrations are noted", n)
+			t.Errorf("statements that are %v %s: %d migrations are noted", f, where, n)
+		}
+	}
+	atOnce := func(ctx context.Context, url string) error { return store.Migrate(ctx, url, 30) }
+	for _, f := range []fault{cut, lost} {
+		b.anew()
+		n := 0
+		for broken(f, n, store.MigrateByFiles) {
+			n++
+		}
+		if n < 20 {
+			t.Errorf("only %d runs were broken off", n)
+		}
+		check(f, "one after the other")
+		stride := rounds(20, 10, 1)
+		at := []int{8} // when the first file has made two tables, and is not noted
+		for n = rand.IntN(stride); n < 40; n += stride {
+			at = append(at, n)
+		}
+		for name, begun := range map[string]func(context.Context, string) error{"at once": atOnce, "by files": store.MigrateByFiles} {
+			for _, n := range at {
+				b.anew()
+				if !broken(f, n, begun) {
+					break
+				}
+				if err := atOnce(t.Context(), g.url); err != nil {
+					t.Fatal(err)
+				}
+				check(f, fmt.Sprint(name, " at ", n))
+			}
 		}
 	}
 }
@@ -247,6 +273,53 @@ func TestMigrateAtOnce(t *testing.T) {
 	wg.Wait()
 	if diff := gocmp.Diff(whole, b.tables()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A migration that another one overtakes, both as relay migrate runs them, leaves what one leaves: what the other has taken away
+// at the end it may have made again.
+func TestMigrateIsOvertaken(t *testing.T) {
+	b := newBench(t)
+	whole := b.tables()
+	migrate := func(url string) (ran []string, err error) {
+		for _, upgrading := range []bool{true, false} {
+			done, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: url, RetentionDays: 30, Upgrading: upgrading})
+			if ran = append(ran, done.Ran...); err != nil {
+				return ran, err
+			}
+		}
+		return ran, nil
+	}
+	g := newGate(b)
+	for at, last := range map[string]string{
+		".mv_delivery_trouble TO": "0002_deliveries", ".mv_troubled TO": "0007_lists", "INSERT INTO " + b.database() + ".attempts_hour": "0013_attempts_by_hour",
+	} {
+		b.anew()
+		reached, overtaken := make(chan struct{}), make(chan struct{})
+		once := sync.OnceFunc(func() { close(reached); <-overtaken })
+		g.set(func(_ int, statement string) fault {
+			if strings.Contains(statement, at) {
+				once()
+			}
+			return sound
+		})
+		var ran []string
+		var slow error
+		var wg sync.WaitGroup
+		wg.Go(func() { ran, slow = migrate(g.url) })
+		<-reached
+		_, err := migrate(b.url)
+		close(overtaken)
+		wg.Wait()
+		if err := errors.Join(err, slow); err != nil {
+			t.Errorf("overtaken at %s: %v", at, err)
+		}
+		if slices.Max(ran) != last {
+			t.Errorf("overtaken at %s it ran %v, and what another had run behind that", at, ran)
+		}
+		if diff := gocmp.Diff(whole, b.tables()); diff != "" {
+			t.Errorf("overtaken at %s (-want +got):\n%s", at, diff)
+		}
 	}
 }
 
@@ -460,5 +533,71 @@ func TestMigrateConfig(t *testing.T) {
 	cfg := store.MigrateConfig{URL: b.url, RetentionDays: 30, Cluster: "nowhere"}
 	if _, err := store.MigrateTables(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "knows no cluster nowhere") {
 		t.Errorf("a cluster that is not there: %v", err)
+	}
+}
+
+// What an empty database gets from the baseline, by less than half of the statements, is what the files leave, in every word.
+func TestBaselineIsWhatTheFilesLeave(t *testing.T) {
+	b := newBench(t)
+	g := newGate(b)
+	b.anew()
+	g.set(nil)
+	if err := store.Migrate(t.Context(), g.url, 30); err != nil {
+		t.Fatal(err)
+	}
+	few, _ := g.set(nil)
+	fresh := b.tables()
+	b.anew()
+	if err := store.MigrateByFiles(t.Context(), g.url); err != nil {
+		t.Fatal(err)
+	}
+	many, _ := g.set(nil)
+	if diff := gocmp.Diff(b.tables(), fresh); diff != "" {
+		t.Errorf("an empty database differs from one of the files (-files +baseline):\n%s", diff)
+	}
+	if 2*few > many {
+		t.Errorf("an empty database takes %d statements, one by files %d", few, many)
+	}
+}
+
+// Where a version before may be running there is no baseline: its files are noted at once, with those that take away what the
+// version before needs.
+func TestNoBaselineBesideAVersionBefore(t *testing.T) {
+	b := newBench(t)
+	done, err := store.MigrateTables(t.Context(), store.MigrateConfig{URL: b.anew(), RetentionDays: 30, Upgrading: true})
+	if err != nil || slices.ContainsFunc(done.Ran, func(name string) bool { return strings.HasSuffix(name, ".final") }) {
+		t.Errorf("ran %v, %v", done.Ran, err)
+	}
+	if n := b.query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'mv_troubled'"); n != 1 {
+		t.Error("the version before has no view that it needs")
+	}
+}
+
+// One that begins with the baseline while a version before makes the tables that it knows leaves what the files leave.
+func TestBaselineBesideAVersionBefore(t *testing.T) {
+	b := newBench(t)
+	whole := b.tables()
+	g := newGate(b)
+	b.anew()
+	reached, made := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(reached); <-made })
+	g.set(func(_ int, statement string) fault {
+		if strings.Contains(statement, b.database()+".attempts (") {
+			once()
+		}
+		return sound
+	})
+	var slow error
+	var wg sync.WaitGroup
+	wg.Go(func() { slow = store.Migrate(t.Context(), g.url, 30) })
+	<-reached
+	err := store.MigrateUpTo(t.Context(), b.url, 5)
+	close(made)
+	wg.Wait()
+	if err := errors.Join(err, slow); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(whole, b.tables()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -196,12 +196,13 @@ func (w *Writer) disconnect() (err error) {
 	return err
 }
 
-// assigned takes over partitions, with what their last owner may not have counted.
+// assigned takes over partitions, with what their last owner may not have counted: whoever sees that they are owned can have it
+// counted.
 func (w *Writer) assigned(marks map[stream.Partition]stream.Mark) {
-	w.pos.assign(marks)
 	for _, s := range w.shards {
 		s.dirty.addAll()
 	}
+	w.pos.assign(marks)
 }
 
 // poll fills the batch and stops while it is full. Between two polls it lets records gather: a fetch costs

@@ -286,16 +286,12 @@ func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// TestReadAfterWrite reads and lists right after each write, 500 times.
+// TestReadAfterWrite reads and lists right after each write.
 func TestReadAfterWrite(t *testing.T) {
-	n := 500
-	if testing.Short() {
-		n = 100
-	}
 	b := newBench(t)
 	w, _ := b.writer(store.WriterConfig{})
 	r := b.reader(w)
-	for i := range n {
+	for i := range rounds(100, 500, 1000) {
 		e := b.event(i)
 		b.accept(e)
 		if i%2 == 0 {
