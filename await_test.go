@@ -40,7 +40,7 @@ func TestAwaitLog(t *testing.T) {
 	var log strings.Builder
 	n := &node{stream: c, s: Settings{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	cut.Store(5)
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), busy*20*time.Second)
 	defer stop()
 	partitions, err := n.awaitLog(ctx)
 	if err != nil || partitions != 3 {

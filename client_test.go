@@ -119,7 +119,7 @@ func (c client) post(url string, header map[string]string, body []byte) *http.Re
 // waitStatus reads an event until it has the status.
 func (c client) waitStatus(id, want string, limit time.Duration) map[string]any {
 	c.t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(busy * limit); ; time.Sleep(20 * time.Millisecond) {
 		e := c.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
 		if e["status"] == want {
 			return e
@@ -142,7 +142,7 @@ func (c client) list(query string, limit int) []map[string]any {
 		if status != http.StatusOK {
 			c.t.Fatalf("GET %s: %d %v\n%s", path, status, page, c.logs)
 		}
-		if cursor == "" && header.Get("Relay-Data-As-Of") != "" && time.Since(began) < time.Minute {
+		if cursor == "" && header.Get("Relay-Data-As-Of") != "" && time.Since(began) < busy*time.Minute {
 			continue
 		}
 		for _, row := range page["data"].([]any) {

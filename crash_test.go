@@ -138,7 +138,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	id := p.send(ep, 1)
 	select {
 	case <-p.over:
-	case <-time.After(30 * time.Second):
+	case <-time.After(busy * 30 * time.Second):
 	}
 	died.Store(true)
 	before := len(dest.received())

@@ -107,7 +107,7 @@ func arrivals(s *sink) map[int64]int {
 // settle waits until everything accepted has arrived and every event that the query lists is delivered.
 func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bool, limit time.Duration) (duplicates int) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(busy * limit)
 	for ; ; time.Sleep(100 * time.Millisecond) {
 		missing := 0
 		got := arrivals(s)
@@ -274,7 +274,7 @@ func TestKillClickHouse(t *testing.T) {
 // childOf returns the only child of a process, waiting for one that is being started.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(busy * 10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			t.Fatal(err)
@@ -375,7 +375,7 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	if err := syscall.Kill(child, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(busy * 20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		status, answer, _ := p.call("GET", "/v1/events?limit=1", nil)
 		if status == http.StatusOK && len(answer["data"].([]any)) == 1 {
 			break

@@ -107,7 +107,7 @@ func repeats(t *testing.T, write, read client) {
 	readIn := read.url + in[strings.Index(in, "/in/"):]
 	rows := func(wait func(rows []map[string]any) bool) []map[string]any {
 		t.Helper()
-		for deadline := time.Now().Add(arrival); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(busy * arrival); ; time.Sleep(20 * time.Millisecond) {
 			if rows := read.list("&endpoint_id="+ep, 100); wait(rows) || time.Now().After(deadline) {
 				return rows
 			}

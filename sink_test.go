@@ -91,7 +91,7 @@ func (s *sink) received() []received {
 // wait returns what arrived once there are n.
 func (s *sink) wait(t *testing.T, n int, limit time.Duration) []received {
 	t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(busy * limit); ; time.Sleep(10 * time.Millisecond) {
 		if got := s.received(); len(got) >= n {
 			return got
 		}

@@ -86,7 +86,7 @@ func (s *surgeon) mend(word string) {
 	s.mu.Unlock()
 	select {
 	case <-hit:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(busy * 2 * time.Minute):
 		s.t.Fatalf("no statement has %q", word)
 	}
 	s.store.start()

@@ -16,7 +16,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 	long(t)
 	events := rounds(0, 100, 10_000)
 	dest := newTally(t, func(h hit) int {
-		if h.attempt == 1 {
+		if h.before == 0 {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
@@ -43,6 +43,15 @@ func TestTiersSurviveAKill(t *testing.T) {
 		for n := range l.finish() {
 			accepted[n], delays[n] = true, tier.Delay
 		}
+		// each of them waits for its second attempt, none for a first one behind a breaker that has opened meanwhile
+		eventually(t, 20*time.Second, func() string {
+			tried := 0
+			dest.each(func(int64, []hit) { tried++ })
+			if tried < len(accepted) {
+				return fmt.Sprintf("%d of %d events were tried", tried, len(accepted))
+			}
+			return ""
+		})
 	}
 	// what waits short is due while the process is away
 	p.kill()

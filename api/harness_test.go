@@ -97,7 +97,7 @@ func withConfiguration(run func() int) (int, error) {
 	wg.Go(func() { failed = configuration.Run(ctx) })
 	select {
 	case <-configuration.Ready():
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		return 0, fmt.Errorf("configuration log is not ready")
 	}
 	code := run()

@@ -50,7 +50,7 @@ func TestRatesAreSharedByNodes(t *testing.T) {
 		runs(t, limits.Run)
 		nodes[i] = newClient(t, withRates(rate, 0, 0), func(_ *api.Config, d *api.Deps) { d.Limits = limits })
 		nodes[i].do("GET", "/v1/me", nil).want(200)
-		for deadline := time.Now().Add(20 * time.Second); !leased(t, reg); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !leased(t, reg); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("no lease after 20 s")
 			}

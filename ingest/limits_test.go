@@ -267,7 +267,7 @@ func TestClientGoneIsStoredAllTheSame(t *testing.T) {
 	conn.(*net.TCPConn).SetLinger(0)
 	conn.Close()
 	close(release)
-	for deadline := time.Now().Add(10 * time.Second); len(w.stored()) == 0; {
+	for deadline := time.Now().Add(2 * time.Minute); len(w.stored()) == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("the event is lost")
 		}

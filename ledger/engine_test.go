@@ -200,7 +200,7 @@ func TestRunOnEngines(t *testing.T) {
 		shown := func(want map[string]float64) {
 			t.Helper()
 			got := map[string]float64{}
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				got = map[string]float64{}
 				families, err := registry.Gather()
 				if err != nil {

@@ -65,7 +65,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(30 * time.Second); left() > 4 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); left() > 4 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	cancel()

@@ -129,8 +129,8 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control))
 	case <-n.Ready():
 	case <-n.stopped:
 		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
-	case <-time.After(20 * time.Second):
-		t.Fatalf("node %s is not ready after 20 s:\n%s", cfg.Node, n.log.Bytes())
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
 	}
 	return n
 }

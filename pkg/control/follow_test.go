@@ -26,7 +26,7 @@ func TestFollowsAgainOnceItMay(t *testing.T) {
 	for _, topic := range []string{stream.Control, stream.Nodes} {
 		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for topic := range map[string]bool{stream.Control: true, stream.Nodes: true} {
 		for !strings.Contains(string(n.log.Bytes()), "topic="+topic+" error=") && time.Now().Before(deadline) {
 			time.Sleep(20 * time.Millisecond)

@@ -293,7 +293,7 @@ func refusesToStart(t *testing.T, conf stream.Config) {
 		}
 	case <-n.Ready():
 		t.Fatal("the node is ready although a record is missing")
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the node neither stopped nor became ready")
 	}
 }

@@ -49,7 +49,7 @@ func join(t *testing.T, c Config, g GroupConfig) *Group {
 // poll reads until enough says so.
 func poll(t *testing.T, m *Group, enough func([]*Record) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for done := false; !done; {
 		if err := m.Poll(ctx, func(_ Partition, rs []*Record) { done = enough(rs) }); err != nil {

@@ -28,7 +28,7 @@ func TestReadReturnsWhatBrokersRefuse(t *testing.T) {
 			}
 			defer r.Close()
 			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "t." + Events, Err: f.err, Count: 1})
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			err = r.Read(ctx, Partition{Topic: Events}, 0, func(*Record) error { return ErrStop })
 			switch {

@@ -74,7 +74,7 @@ func (b *Brokers) Leader(t testing.TB, topic string, partition int32) *Engine {
 	}
 }
 
-const leaderLimit = 20 * time.Second
+const leaderLimit = 2 * time.Minute
 
 func leads(ctx context.Context, cl *kadm.Client, topic string, partition int32) (id int, err error) {
 	details, err := cl.ListTopics(ctx, topic)

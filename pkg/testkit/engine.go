@@ -8,7 +8,7 @@ import (
 )
 
 // stopLimit is how long an engine may take to end when it is asked to.
-const stopLimit = 30 * time.Second
+const stopLimit = 2 * time.Minute
 
 // Engine is a real engine that a test uses. What it runs as is not the test's business: it can be stopped,
 // killed, frozen and started again all the same, unless it was found and belongs to somebody else.

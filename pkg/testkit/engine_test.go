@@ -58,8 +58,8 @@ func TestKafkaCluster(t *testing.T) {
 		if next := b.Leader(t, topic, 0); next != leader {
 			break
 		}
-		if time.Since(killed) > time.Minute {
-			t.Fatal("no other broker leads after a minute")
+		if time.Since(killed) > 5*time.Minute {
+			t.Fatal("no other broker leads after five minutes")
 		}
 	}
 	t.Logf("led by another after %v", time.Since(killed).Round(time.Millisecond))
@@ -69,7 +69,7 @@ func TestKafkaCluster(t *testing.T) {
 		if err == nil && len(behind) == 0 {
 			break
 		}
-		if time.Since(killed) > 2*time.Minute {
+		if time.Since(killed) > 10*time.Minute {
 			t.Fatalf("not in sync: %v %v", behind, err)
 		}
 		<-time.After(50 * time.Millisecond)

@@ -140,7 +140,7 @@ func startBrokers(t testing.TB, s site, n int) *Brokers {
 		t.Cleanup(run.remove)
 		addrs = append(addrs, addr)
 		b.Each = append(b.Each, &Engine{
-			Addr: addr, How: fmt.Sprintf("%s (broker %d of %d)", s.how, id, n), run: run, limit: 2 * time.Minute, dial: s.dial,
+			Addr: addr, How: fmt.Sprintf("%s (broker %d of %d)", s.how, id, n), run: run, limit: 10 * time.Minute, dial: s.dial,
 			ready: func(ctx context.Context, _ *Engine) error { return b.knows(ctx, addr, int32(id)) },
 		})
 	}

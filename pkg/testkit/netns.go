@@ -137,7 +137,7 @@ func (h *Host) Transport() *http.Transport {
 // Redis returns a redis-server on the host.
 func (h *Host) Redis(t testing.TB) *Engine {
 	t.Helper()
-	e := &Engine{How: "redis-server, a process in a namespace", ready: pong, limit: time.Minute, dial: h.Dial}
+	e := &Engine{How: "redis-server, a process in a namespace", ready: pong, limit: 5 * time.Minute, dial: h.Dial}
 	p := redisProcess(t, h.Addr.String(), 6379)
 	p.enter = h.enter
 	e.Addr, e.run = net.JoinHostPort(h.Addr.String(), "6379"), p

@@ -28,7 +28,7 @@ func Redis(t testing.TB) *Engine {
 	}
 	image := choose(t, "Redis", "RELAY_TEST_REDIS_IMAGE")
 	port := FreePort(t)
-	e := &Engine{Addr: fmt.Sprintf("127.0.0.1:%d", port), ready: pong, limit: time.Minute, dial: net.Dial}
+	e := &Engine{Addr: fmt.Sprintf("127.0.0.1:%d", port), ready: pong, limit: 5 * time.Minute, dial: net.Dial}
 	e.URL = "redis://" + e.Addr
 	if image != "" {
 		e.How = "redis-server, a container"

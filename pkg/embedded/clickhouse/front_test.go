@@ -456,7 +456,7 @@ func TestSelectsBesideInserts(t *testing.T) {
 // eventually asks until the condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()

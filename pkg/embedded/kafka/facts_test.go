@@ -246,7 +246,7 @@ func produce(tb testing.TB, cl *kgo.Client, topic string, partition int32, value
 
 func consume(tb testing.TB, cl *kgo.Client, n int) []*kgo.Record {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var got []*kgo.Record
 	for len(got) < n {

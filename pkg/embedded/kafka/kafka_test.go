@@ -54,7 +54,7 @@ func serve(tb testing.TB, cfg Config, change ...func(*Server)) running {
 	case <-s.Ready():
 	case err := <-ended:
 		tb.Fatalf("Run ended early: %v", err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		tb.Fatal("broker is not ready")
 	}
 	return running{s, stop, wait}
@@ -128,7 +128,7 @@ func endOf(tb testing.TB, cl *kgo.Client, topic string, partition int32) int64 {
 // waitFor polls until done; what it waits for happens in another process or behind a socket.
 func waitFor(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("waited 30 s for: %s", what)
 		}
