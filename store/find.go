@@ -95,7 +95,7 @@ func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
 		w.above(q.add(" AND id IN (SELECT id FROM delivery_trouble"), edge).add(")")
 	}
 	if slices.Contains(w.q.Statuses, event.Skipped) { // those that were to be sent nowhere
-		q.add(" UNION ALL (SELECT id FROM event_keys")
+		q.add(" UNION ALL (SELECT DISTINCT id FROM event_keys") // as many as are asked for, however often each was written
 		w.window(q).add(" AND id >= ", edge).add(" AND key = 'dest:' ORDER BY id DESC LIMIT ", max(roomFor(n), w.nominees)).add(")")
 	}
 	return w.several(ctx, q.add(")"), n, func() {

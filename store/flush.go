@@ -198,47 +198,56 @@ func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, e
 }
 
 // writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries
-// again until ctx ends. A table that does not even take a row again that it holds already is the
-// server's fault, whatever the error says, and nothing is buried for that.
-func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) ([]deadRecord, error) {
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+// again until ctx ends. A table that takes no other row either, before the refused ones are looked for or afterwards, is the
+// server's fault, whatever the error says, and nothing is buried for that; nor for what went wrong for a moment: those
+// that are refused are tried once more, until no other is left.
+func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) (dead []deadRecord, err error) {
+	for pause := firstPause; len(rows) > 0; pause = min(2*pause, longestPause) {
 		err := insertPatiently(ctx, w, s, t, rows)
 		if err == nil || !refused(err) {
 			return nil, err
 		}
-		if cause := t.probe(ctx, s.conn, w.cfg.InsertTimeout); cause == nil {
-			return bisect(ctx, w, s, t, rows, err)
-		} else if ctx.Err() == nil {
-			w.setAway(ctx, s, cause)
-			err = cause
+		cause := t.probe(ctx, s.conn, w.cfg.InsertTimeout)
+		if cause == nil {
+			tried := len(rows)
+			if rows, dead, err = bisect(ctx, w, s, t, rows, err); err != nil {
+				return nil, err
+			}
+			if cause = t.probe(ctx, s.conn, w.cfg.InsertTimeout); cause == nil {
+				if len(rows) == tried {
+					return dead, nil
+				}
+				continue
+			}
 		}
-		if err := w.rest(ctx, s, pause, err); err != nil {
+		if ctx.Err() == nil {
+			w.setAway(ctx, s, cause)
+		}
+		if err := w.rest(ctx, s, pause, cause); err != nil {
 			return nil, err
 		}
 	}
+	return nil, nil
 }
 
 // bisect finds the refused rows of a batch that was refused as a whole, and inserts the others.
-func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R, cause error) ([]deadRecord, error) {
+func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R, cause error) (refusedRows []R, dead []deadRecord, err error) {
 	if len(rows) == 1 {
-		return []deadRecord{{rows[0].origin(), cause}}, nil
+		return rows, []deadRecord{{rows[0].origin(), cause}}, nil
 	}
-	var dead []deadRecord
 	for _, half := range [][]R{rows[:len(rows)/2], rows[len(rows)/2:]} {
 		err := insertPatiently(ctx, w, s, t, half)
 		if refused(err) {
+			var rows []R
 			var more []deadRecord
-			more, err = bisect(ctx, w, s, t, half, err)
-			dead = append(dead, more...)
+			rows, more, err = bisect(ctx, w, s, t, half, err)
+			refusedRows, dead = append(refusedRows, rows...), append(dead, more...)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return dead, nil
+	return refusedRows, dead, nil
 }
 
 // insertPatiently returns nil, an error about the rows themselves, or that of ctx.

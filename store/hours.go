@@ -62,6 +62,12 @@ func (d *dirtyHours) addAll() {
 	d.recount = true
 }
 
+func (d *dirtyHours) unknown() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.recount
+}
+
 // take returns the hours that can be counted now and forgets them.
 func (d *dirtyHours) take(now time.Time) (due []time.Time, recount bool) {
 	d.mu.Lock()
@@ -106,7 +112,7 @@ func (w *Writer) noteHours(ctx context.Context, s *shard, b *batch) error {
 	old := hours[:i]
 	s.dirty.add(hours[i:]...)
 	for pause := firstPause; len(old) > 0; pause = min(2*pause, longestPause) {
-		left, err := s.count(ctx, old)
+		left, err := s.countOld(ctx, old)
 		switch {
 		case err == nil:
 			return nil
@@ -142,7 +148,26 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 	return failed
 }
 
+// countOld counts hours that are over. What the last owner of partitions had not counted comes first: where to begin with
+// that is told from the last hour that was counted.
+func (s *shard) countOld(ctx context.Context, hours []time.Time) (left []time.Time, err error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	if s.dirty.unknown() {
+		if err := s.countDirty(ctx, time.Now()); err != nil {
+			return hours, err
+		}
+	}
+	return s.count(ctx, hours)
+}
+
 func (s *shard) countUsage(ctx context.Context, now time.Time) error {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return s.countDirty(ctx, now)
+}
+
+func (s *shard) countDirty(ctx context.Context, now time.Time) error {
 	hours, recount := s.dirty.take(now)
 	if recount {
 		since, err := s.countedUpTo(ctx, now)

@@ -76,3 +76,29 @@ func TestMigrationFillsLists(t *testing.T) {
 	happen()
 	check(2)
 }
+
+// A batch that is stored again, as after a crash, must not end a list of what was to be sent nowhere.
+func TestSkippedThatWereStoredAgain(t *testing.T) {
+	b := newBench(t)
+	b.exec("SYSTEM STOP MERGES event_keys")
+	const n = 200
+	want := make([]id.ID, n)
+	for i := range want {
+		e := b.event(1, func(e *event.Event) { e.Dests, e.Reason = nil, event.NoDestination })
+		want[n-1-i] = e.ID
+		b.accept(e)
+	}
+	w, _ := b.writer(store.WriterConfig{})
+	r := b.reader(w)
+	b.caughtUp(r)
+	for range 3 {
+		b.exec("INSERT INTO event_keys SELECT * FROM event_keys WHERE key = 'dest:'")
+		var got []id.ID
+		for _, row := range pages(t, r, event.Query{Account: account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
+			got = append(got, row.ID)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Fatalf("%d of %d events are listed (-want +got):\n%s", len(got), n, diff)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,11 +174,86 @@ func TestPoisonIsFoundByHalves(t *testing.T) {
 	inserts := g.inserts("events")
 	w, _ := b.writer(g.through(store.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
 	b.caughtUp(b.reader(w))
-	// The whole batch, the probe, and two halves at each step; the same again if the batch came in two pieces.
-	if got, most := inserts(), 2*(2+2*bits.Len(n)); got > most || got < bits.Len(n) {
+	// The whole batch, two halves at each step, the row by itself, and four probes; the same again if the batch came in two pieces.
+	if got, most := inserts(), 2*(6+2*bits.Len(n)); got > most || got < bits.Len(n) {
 		t.Errorf("%d inserts for one refused row of %d, want %d at most", got, n, most)
 	}
 	if got := b.query("SELECT uniqExact(id) FROM events"); got != n-1 {
 		t.Errorf("%d of %d events are stored", got, n-1)
 	}
+}
+
+// TestServerFaultIsNotTheRows: an error that nobody has heard of spoils inserts into a table that is empty, or begins
+// while a refused row is being looked for. It ends, and nothing but the refused row is in dead.
+func TestServerFaultIsNotTheRows(t *testing.T) {
+	into := func(table, statement string) bool {
+		return strings.HasPrefix(statement, "INSERT INTO "+table+" ")
+	}
+	t.Run("an empty table", func(t *testing.T) {
+		b := newBench(t)
+		g := newGate(b)
+		g.code = 40 // CHECKSUM_DOESNT_MATCH, of which the writer knows nothing
+		failed := 0
+		g.set(func(_ int, statement string) fault {
+			// To copy a row that is not there works.
+			if into("receipts", statement) && !strings.Contains(statement, "SELECT * FROM receipts") && failed < 12 {
+				failed++
+				return refused
+			}
+			return sound
+		})
+		e := b.event(1)
+		b.accept(e)
+		for range 4 {
+			b.report(e, event.ProcessingFailed, time.Now())
+			e = b.event(1)
+			b.accept(e)
+		}
+		w, _ := b.writer(g.through(store.WriterConfig{}))
+		b.caughtUp(b.reader(w))
+		if dead := append(b.dead(0), b.dead(1)...); len(dead) > 0 || failed < 12 {
+			t.Errorf("%d records are in dead after %d faults: %s", len(dead), failed, dead[0].Headers)
+		}
+		if n := b.query("SELECT uniqExact(id) FROM receipts WHERE account = '" + account + "'"); n != 4 {
+			t.Errorf("%d of 4 receipts are stored", n)
+		}
+	})
+	whileLookedFor := func(t *testing.T, from, until int) {
+		b := newBench(t)
+		g := newGate(b)
+		g.code = 40
+		b.exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
+		const n = 16
+		var es []*event.Event
+		for i := range n {
+			es = append(es, b.event(1, func(e *event.Event) {
+				if i == 10 {
+					e.Type = "poison"
+				}
+			}))
+		}
+		b.accept(es...)
+		inserts := 0
+		g.set(func(_ int, statement string) fault {
+			if !into("events", statement) {
+				return sound
+			}
+			if inserts++; inserts >= from && inserts < until {
+				return refused
+			}
+			return sound
+		})
+		w, _ := b.writer(g.through(store.WriterConfig{FlushEvery: time.Second}))
+		b.caughtUp(b.reader(w))
+		if got := b.query("SELECT uniqExact(id) FROM events WHERE account = '" + account + "'"); got != n-1 || inserts < until {
+			t.Errorf("%d of %d events are stored after %d inserts", got, n-1, inserts)
+		}
+		if dead := append(b.dead(0), b.dead(1)...); len(dead) != 1 {
+			t.Errorf("%d records are in dead, want that of the refused row", len(dead))
+		}
+	}
+	// The first insert is of all rows, the second a probe, then come two halves and so on.
+	t.Run("from when a row begins to be looked for", func(t *testing.T) { whileLookedFor(t, 3, 40) })
+	t.Run("longer than a row is looked for", func(t *testing.T) { whileLookedFor(t, 6, 24) })
+	t.Run("while a row is looked for", func(t *testing.T) { whileLookedFor(t, 6, 12) })
 }

@@ -345,3 +345,26 @@ func TestChoresWithoutAShard(t *testing.T) {
 		}
 	}
 }
+
+// One batch has events of more days than ClickHouse takes partitions in a block by default, as a recovery of a year's failures does.
+func TestBatchOfManyDays(t *testing.T) {
+	const days = 150
+	b := newBench(t)
+	if err := store.Migrate(t.Context(), b.url, 365); err != nil {
+		t.Fatal(err)
+	}
+	for i := range days {
+		b.failedAt(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
+	}
+	w, _ := b.writer(store.WriterConfig{FlushEvery: time.Second})
+	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	b.caughtUp(r)
+	for _, table := range []string{"events", "deliveries", "attempts"} {
+		if n := b.query("SELECT uniqExact(id) FROM " + table); n != days {
+			t.Errorf("%d of %d rows are in %s", n, days, table)
+		}
+	}
+	if dead := b.dead(1); len(dead) > 0 {
+		t.Errorf("%d records are in dead", len(dead))
+	}
+}

@@ -160,12 +160,21 @@ func (t *table[R]) reserve(to block, size int) error {
 }
 
 // probe writes one row of the table again, which changes nothing: every table collapses by its key. An
-// error says that the table takes no rows at all. An empty table takes the probe.
+// error says that the table takes no rows at all. An empty one is given a row that says nothing, of nobody and of a day that
+// its retention drops at once: to copy no row would show nothing.
 func (t *table[R]) probe(ctx context.Context, conn driver.Conn, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := conn.Exec(ctx, "INSERT INTO "+t.name+" SELECT * FROM "+t.name+" LIMIT 1"); err != nil {
-		return fmt.Errorf("write a row of %s again: %w", t.name, err)
+	var filled uint8
+	if err := conn.QueryRow(ctx, "SELECT exists(SELECT 1 FROM "+t.name+")").Scan(&filled); err != nil {
+		return fmt.Errorf("look for a row of %s: %w", t.name, err)
+	}
+	insert := "INSERT INTO " + t.name + " SELECT * FROM " + t.name + " LIMIT 1"
+	if filled == 0 {
+		insert = "INSERT INTO " + t.name + " (account) SELECT ''"
+	}
+	if err := conn.Exec(ctx, insert); err != nil {
+		return fmt.Errorf("write a row into %s that changes nothing: %w", t.name, err)
 	}
 	return nil
 }

@@ -238,6 +238,31 @@ func TestUsageOfLostWriters(t *testing.T) {
 	b.agree(b.reader(w), 3)
 }
 
+// TestUsageOfTheLastOwnerComesFirst: a writer that comes back after days has newer hours to count at once. From the last hour that was
+// counted it tells how far its predecessor came, so it must not have moved that before it looks.
+func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
+	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
+	now := time.Now().UTC()
+	happen := func(ago time.Duration) {
+		e := b.at(now.Add(-ago), 1)
+		b.events = append(b.events, e)
+		b.resend(e)
+	}
+	happen(90 * time.Hour)
+	happen(60 * time.Hour)
+	w, stop := b.writer(store.WriterConfig{})
+	b.agree(b.reader(w), 1)
+	stop()
+	// It has stored this hour, which was a young one then, and died before it was counted.
+	b.exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 62 HOUR SETTINGS mutations_sync = 1")
+	b.exec("ALTER TABLE usage_day DELETE WHERE t > now() - INTERVAL 85 HOUR SETTINGS mutations_sync = 1")
+	happen(5 * time.Hour)
+	w, _ = b.writer(store.WriterConfig{})
+	b.caughtUp(b.reader(w))
+	b.countUsage(w)
+	b.agree(b.reader(w), 3)
+}
+
 // TestUsageCountsRequests: attempts are at least those that were made.
 func TestUsageCountsRequests(t *testing.T) {
 	b := newBench(t)

@@ -65,7 +65,9 @@ type shard struct {
 	conn   driver.Conn // set by Run before it starts anything
 	tables tables
 	dirty  *dirtyHours
-	known  bool // it is the shard that its address is meant to be; for flush alone
+	// counting is held while hours are counted.
+	counting sync.Mutex
+	known    bool // it is the shard that its address is meant to be; for flush alone
 }
 
 type tables struct {
@@ -168,6 +170,8 @@ func (w *Writer) connect() (err error) {
 		// Rows are in when the insert is answered, not when the server has queued them.
 		o.Settings["async_insert"] = 0
 		o.Settings["priority"] = writerPriority
+		// What comes together may be of every day that is kept, and each is a partition.
+		o.Settings["max_partitions_per_insert_block"] = 0
 		// The indexes of a part are files of their own, and cost more than the rows of a small batch. Merges make them;
 		// what was not merged yet is soon read.
 		o.Settings["materialize_skip_indexes_on_insert"] = 0
