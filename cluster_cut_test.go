@@ -233,7 +233,7 @@ func TestOneOwner(t *testing.T) {
 	t.Parallel()
 	long(t)
 	seed := faultSeed(t)
-	c := newNetCluster(t, "owner", []string{"a", "b", "c"})
+	c := newNetCluster(t, "owner", []string{"a", "b", "c"}, "RELAY_TAKEOVER_SECONDS=15") // a restart takes no longer
 	nodes := c.start("a", "b", "c")
 	dest := newTallyOn(t, c.network.Hub.Listen(t), func(hit) int {
 		time.Sleep(50 * time.Millisecond)

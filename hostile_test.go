@@ -387,7 +387,7 @@ func (h *hostile) attackValues() {
 			body := fmt.Sprintf(`{"url":"https://example.com/h",%q:%s}`, name, value)
 			replies := h.wire(h.request("POST", "/v1/endpoints", body))
 			if len(replies) != 1 || replies[0].status != 201 && replies[0].status != 400 {
-				h.t.Errorf("%s: %v", body[:min(len(body), 200)], replies)
+				h.t.Errorf("%s: %v\n%s", body[:min(len(body), 200)], replies, h.logs)
 				continue
 			}
 			statuses[replies[0].status]++

@@ -79,7 +79,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	var found []candidate
 	began, took := time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
-		if w.spent(began, took) {
+		if w.spent(began, took, len(found)) {
 			page.Partial, page.Edge = true, w.before
 			break
 		}

@@ -62,15 +62,18 @@ func (s *searches) enter(ctx context.Context, account string) (leave func(), err
 	}
 }
 
-// spent reports whether a search has to end for now, and makes the next stretch as long as the last one says; took is
-// that one's time, zero before the first.
-func (w *walk) spent(began time.Time, took time.Duration) bool {
+// spent reports whether a search has to end for now, which it does sooner when it has found something, and makes the next
+// stretch as long as the last one says; took is that one's time, zero before the first.
+func (w *walk) spent(began time.Time, took time.Duration, found int) bool {
 	if w.q.Search == nil || took == 0 {
 		return false
 	}
 	factor := min(max(float64(searchStretch)/float64(took), 0.25), 4)
 	w.chunk = min(max(int(float64(w.chunk)*factor), leastSearch), largestSearch)
 	w.bytes = min(max(int(float64(w.bytes)*factor), leastSearchBytes), largestSearchBytes)
+	if found > 0 {
+		return time.Since(began) >= min(w.r.cfg.SearchSoon, w.r.cfg.SearchBudget)
+	}
 	return time.Since(began) >= w.r.cfg.SearchBudget
 }
 

@@ -180,7 +180,7 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 			b.put(stream.Outcomes, e.ID.Partition(), b.outcome(e, "dst_a", event.Delivered).Record())
 		}
 	}
-	whole := b.reader(w)
+	whole := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchSoon: time.Minute, SearchBudget: time.Minute}, w)
 	b.indexes(whole)
 	// A budget that is spent at once: every page is one stretch.
 	hasty := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchBudget: time.Nanosecond}, w)
@@ -228,6 +228,32 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		}
 	}
 	t.Logf("%d searches have %d hits", len(searches), hits)
+}
+
+// What is found is answered as soon as its stretch has been looked at; what is not yet, is looked for on.
+func TestSearchAnswersWhatItHas(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.writer(store.WriterConfig{})
+	const n = 400
+	var odd []id.ID
+	for i := range n {
+		e := b.event(1, func(e *event.Event) {
+			if e.Body = []byte(`{"word":"hay"}`); i == 100 || i == n-10 {
+				e.Body = []byte(`{"word":"needle"}`)
+			}
+		})
+		if i == 100 || i == n-10 {
+			odd = append([]id.ID{e.ID}, odd...)
+		}
+		b.accept(e)
+	}
+	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchSoon: time.Nanosecond, SearchBudget: time.Minute}, w)
+	b.caughtUp(r)
+	got, partial, scanned := follow(t, r, event.Query{Account: account, Search: &event.Search{Text: "needle"}, Limit: 10, Since: time.Now().Add(-time.Hour)})
+	// The newer one lies in the first stretch.
+	if !slices.Equal(got, odd) || partial != 1 || scanned != n {
+		t.Errorf("%d events by %d partial pages, %d rows were looked at", len(got), partial, scanned)
+	}
 }
 
 func TestTwoSearchesAtATime(t *testing.T) {
