@@ -49,10 +49,15 @@ func (h *hostile) wire(text []byte) (replies []reply) {
 		h.t.Fatalf("the process takes no connections: %v\n%s", err, h.logs)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(busy * 20 * time.Second))
 	_, _ = conn.Write(text) // refused before its end is an answer too
+	// Who closes its side takes back what it asked for: that may end in a 503.
 	var late atomic.Bool
-	patience := time.AfterFunc(200*time.Millisecond, func() {
+	whole, wait := isWhole(text), 200*time.Millisecond
+	if whole {
+		wait = 15 * time.Second
+	}
+	patience := time.AfterFunc(wait, func() {
 		late.Store(true)
 		_ = conn.(*net.TCPConn).CloseWrite()
 	})
@@ -80,7 +85,22 @@ func (h *hostile) wire(text []byte) (replies []reply) {
 			}
 		}
 		replies = append(replies, reply{res.StatusCode, res.Header, body, late.Load()})
+		if whole {
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
 	}
+}
+
+// isWhole reports whether a text is one request to its end.
+func isWhole(text []byte) bool {
+	r := bufio.NewReader(bytes.NewReader(text))
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, req.Body)
+	_, more := r.Peek(1)
+	return err == nil && more == io.EOF
 }
 
 func (h *hostile) note(id string) {
