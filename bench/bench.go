@@ -295,6 +295,9 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 		return o, MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
 	}
 	err = o.validate()
+	if d.name == "drain" && (o.stages || o.profile != "") {
+		err = errors.Join(err, errors.New("--stages, --profile: nobody knows beforehand how long a drain takes"))
+	}
 	if d.start != nil && (o.target != "" || o.serve > 0 || o.configured > 0 || o.partitions > 0) {
 		err = errors.Join(err, fmt.Errorf("--target, --serve, --configured, --partitions: %s measures what it starts itself", d.name))
 	}

@@ -13,11 +13,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +123,10 @@ type fakeRelay struct {
 	*httptest.Server
 	// deliver returns how often the event of a mark is delivered.
 	deliver func(count.Mark) int
+	// late is for how long what is delivered again waits.
+	late time.Duration
+	// behind is how many first pages the store is behind for; negative = there is no store.
+	behind atomic.Int64
 	// answer is the status for the event of a mark; nil = 202.
 	answer func(count.Mark) int
 	client http.Client
@@ -153,6 +159,14 @@ func startFakeRelay(deliver func(count.Mark) int, key string) *fakeRelay {
 	mux.HandleFunc("POST /v1/endpoints/{id}/events", f.accept)
 	mux.HandleFunc("POST /v1/endpoints/{id}/events/batch", f.accept)
 	mux.HandleFunc("POST /peer/{id}", f.accept)
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, _ *http.Request) {
+		switch n := f.behind.Add(-1); {
+		case n%3 == 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case n >= 0:
+			w.Header().Set("Relay-Data-As-Of", "2026-01-01T00:00:00Z")
+		}
+	})
 	f.Server = httptest.NewServer(mux)
 	return f
 }
@@ -227,10 +241,16 @@ func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
 			f.keep(r.PathValue("id") + " " + strings.TrimSpace(event) + "\n")
 			continue
 		}
-		for range f.deliver(mark) {
-			if e.paused {
+		for i := range f.deliver(mark) {
+			switch {
+			case e.paused:
 				e.held = append(e.held, event)
-			} else {
+			case i > 0 && f.late > 0:
+				f.wg.Go(func() {
+					time.Sleep(f.late)
+					f.send(e, event)
+				})
+			default:
 				f.send(e, event)
 			}
 		}
@@ -353,6 +373,52 @@ func TestPlantedLossAndDuplicateAreFound(t *testing.T) {
 	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Duplicates != 1 || r.Delivered != 99 || r.verdict() == nil {
 		t.Errorf("accepted %d, lost %d, duplicates %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Duplicates, r.Delivered, r.verdict())
 	}
+}
+
+// What comes twice a while after everything else has arrived is found too, and the run ends when the store has all of it.
+func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := newFakeRelay(t, func(m count.Mark) int {
+		if m.Number == 99 {
+			return 2
+		}
+		return 1
+	})
+	f.late = 500 * time.Millisecond
+	f.behind.Store(7)
+	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
+	if r := b.result; r.Accepted != 100 || r.Lost != 0 || r.Duplicates != 1 || f.behind.Load() >= 0 {
+		t.Errorf("accepted %d, lost %d, duplicates %d; the store is behind for %d pages", r.Accepted, r.Lost, r.Duplicates, f.behind.Load())
+	}
+	if f := b.result.Figures; len(f) != 1 || f[0].Value < 0.6 || f[0].Value > 10 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// The CPU and the memory of what a process has started are counted with it.
+func TestChildrenAreCounted(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; read x; :'; :")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	pids := withChildren(cmd.Process.Pid)
+	if own, all := cpu(pids[:1]), cpu(pids); len(pids) != 2 || all-own < 20*time.Millisecond || rss(pids) <= rss(pids[:1]) {
+		t.Errorf("%d processes: %v by itself, %v with what it started", len(pids), own, all)
+	}
+	_ = in.Close()
+	_ = cmd.Wait()
 }
 
 // An event that was refused and arrived all the same makes up for none that was lost.
@@ -560,6 +626,9 @@ func TestFloor(t *testing.T) {
 	}
 	if page, err := os.ReadFile(file); err != nil || !bytes.Contains(page, []byte("CPU of the relay by stage")) || shares < 0.999 || shares > 1.001 {
 		t.Errorf("%v: page of %d B, stages %v", err, len(page), r.Stages)
+	}
+	if _, _, err := figures(t, "drain", "--stages"); err == nil || !strings.Contains(err.Error(), "how long a drain takes") {
+		t.Error(err)
 	}
 	if _, _, err := figures(t, "floor", "--target", "http://127.0.0.1:1", "--key", "k"); err == nil || !strings.Contains(err.Error(), "measures what it starts itself") {
 		t.Errorf("floor of a target: %v", err)

@@ -87,7 +87,7 @@ func TestManyOfEach(t *testing.T) {
 	if !strings.Contains(r.Settings, "3 endpoints, 5 configured besides, 20 waiting in the log, 8 partitions") {
 		t.Errorf("settings %q", r.Settings)
 	}
-	if len(r.Figures) != 4 || r.Figures[0].Name != "endpoints configured besides" || r.Figures[0].Value != 4 || r.Figures[2].Name != "backlog posted" {
+	if len(r.Figures) != 5 || r.Figures[0].Name != "endpoints configured besides" || r.Figures[0].Value != 4 || r.Figures[2].Name != "backlog posted" {
 		t.Errorf("figures %v", r.Figures)
 	}
 }

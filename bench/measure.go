@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,10 +141,10 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	sinkBefore, began := b.sink.cpu(), time.Now()
 	w := newWatch(b, posts, began, first)
 	var profile errgroup.Group
-	if file := b.profileFile(); file != "" {
+	if file := b.profileFile(posts); file != "" {
 		profile.Go(func() error { return b.r.profile(ctx, "profile", file, b.profiled(posts)) })
 	}
-	if file := b.allocsFile(); file != "" {
+	if file := b.allocsFile(posts); file != "" {
 		profile.Go(func() error { return b.r.profile(ctx, "allocs", file, b.profiled(posts)) })
 	}
 	plan := load.Plan{}
@@ -157,6 +158,9 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	if err == nil {
 		_, err = b.arrive(ctx, posts, done, wait, w)
 	}
+	if err == nil {
+		err = b.stored(ctx)
+	}
 	if err = errors.Join(err, profile.Wait()); err != nil {
 		return err
 	}
@@ -166,17 +170,54 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	}
 	spent := after.since(before)
 	spent.byKind["load"], spent.byKind["sink"] = loadCPU, b.sink.cpu()-sinkBefore
+	if err := pause(ctx, afterwards); err != nil {
+		return err
+	}
 	if err := b.tally(posts, done, began); err != nil {
 		return err
 	}
 	b.account(spent, w, time.Since(began))
-	return b.classify()
+	return b.classify(posts)
+}
+
+const (
+	// afterwards is how long duplicates are waited for when all has arrived: a request whose answer was lost is made again
+	// after a second.
+	afterwards = 1200 * time.Millisecond
+	// storedWithin is how long the store may take to catch up.
+	storedWithin = 10 * time.Minute
+)
+
+// stored waits until the store has what was accepted and delivered: its rows belong to the cost of an event. The newest page says so,
+// for it waits for them, or tells that they are not all there. What has no such page, as the bare pipeline, has no store.
+func (b *bed) stored(ctx context.Context) error {
+	if b.o.peer != nil {
+		return nil
+	}
+	began := time.Now()
+	for {
+		status, header, err := b.r.look(ctx, "/v1/events?limit=1")
+		switch {
+		case err != nil:
+			return err
+		case status != http.StatusOK && status != http.StatusServiceUnavailable:
+			return nil
+		case status == http.StatusOK && header.Get("Relay-Data-As-Of") == "":
+			b.result.Figures = append(b.result.Figures, Figure{"all stored, after the last arrival", time.Since(began).Seconds(), "s"})
+			return nil
+		case time.Since(began) > storedWithin:
+			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin, status, header.Get("Relay-Data-As-Of"))
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // profileFile is where a profile goes; empty = none is taken.
-func (b *bed) profileFile() string {
+func (b *bed) profileFile(posts []post) string {
 	switch {
-	case b.r.admin == "":
+	case b.r.admin == "", b.profiled(posts) == 0: // of a run by count nobody knows how long it takes
 		return ""
 	case b.o.profile != "":
 		return b.o.profile
@@ -187,8 +228,8 @@ func (b *bed) profileFile() string {
 }
 
 // allocsFile is where a profile of allocations goes; empty = none is taken.
-func (b *bed) allocsFile() string {
-	if b.r.admin == "" || !b.o.stages {
+func (b *bed) allocsFile(posts []post) string {
+	if b.r.admin == "" || !b.o.stages || b.profiled(posts) == 0 {
 		return ""
 	}
 	return filepath.Join(b.o.dir, "allocs.pprof")
@@ -197,9 +238,9 @@ func (b *bed) allocsFile() string {
 // longestProfile bounds a profile: more of a long run says nothing else.
 const longestProfile = time.Minute
 
-// profiled is for how long.
+// profiled is for how long; 0 = not at all.
 func (b *bed) profiled(posts []post) time.Duration {
-	longest := time.Second
+	longest := time.Duration(0)
 	for _, p := range posts {
 		longest = max(longest, p.For)
 	}

@@ -162,8 +162,8 @@ func readProfile(file string) (*profile.Profile, error) {
 }
 
 // classify adds the stages of the profiles that were taken, if they were.
-func (b *bed) classify() error {
-	file := b.profileFile()
+func (b *bed) classify(posts []post) error {
+	file := b.profileFile(posts)
 	if file == "" {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (b *bed) classify() error {
 		}
 	}
 	b.result.Stages = stages(p, perEvent)
-	if file = b.allocsFile(); file == "" {
+	if file = b.allocsFile(posts); file == "" {
 		return nil
 	}
 	if p, err = readProfile(file); err != nil {

@@ -263,6 +263,22 @@ func (r *relay) call(ctx context.Context, method, path string, body, out any) er
 	return json.Unmarshal(answer, out)
 }
 
+// look makes an API request that reads, and returns what it was answered with but for the body.
+func (r *relay) look(ctx context.Context, path string) (status int, header http.Header, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, resp.Header, err
+}
+
 // object is the body of an API request.
 type object = map[string]any
 

@@ -149,7 +149,12 @@ func TestPathsInTurn(t *testing.T) {
 func TestOpenLoopCountsFromWhenDue(t *testing.T) {
 	t.Parallel()
 	var first atomic.Bool
-	tally := post(t, func(w http.ResponseWriter, _ *http.Request) {
+	var due [100]time.Time // what arrives is measured from there too
+	tally := post(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if m, ok := count.Find(body); ok && m.Number < 100 {
+			due[m.Number] = m.Due
+		}
 		if first.CompareAndSwap(false, true) {
 			time.Sleep(500 * time.Millisecond)
 		}
@@ -157,6 +162,11 @@ func TestOpenLoopCountsFromWhenDue(t *testing.T) {
 	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Rate: 100, For: time.Second})
 	if tally.Accepted != 100 {
 		t.Errorf("%d events in a second at 100/s", tally.Accepted)
+	}
+	for i := range due {
+		if after := due[i].Sub(due[0]); (after - time.Duration(i)*10*time.Millisecond).Abs() > time.Millisecond {
+			t.Fatalf("event %d was due %v after the first", i, after)
+		}
 	}
 	if slow := tally.Latency.Quantile(0.75); slow < 200*time.Millisecond || tally.Late < 40 {
 		t.Errorf("a stall of 0.5 s: third quartile %v, %d late", slow, tally.Late)

@@ -4,7 +4,15 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 each=${SECONDS_EACH:-5}s
 echo "machine: $(nproc) cores, $(uname -sr), $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2 | xargs); load $(cut -d' ' -f1-3 /proc/loadavg); commit $(git rev-parse --short HEAD 2>/dev/null)"
-run() { bin/relay bench "$@" --quiet 2>/dev/null; }
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+failed=0
+run() {
+	bin/relay bench "$@" 2>"$said" && return
+	echo "FAILED: relay bench $*"
+	tail -n 20 "$said"
+	failed=1
+}
 for fsync in true false; do
 	run flat --posters 32 --duration "$each" --fsync=$fsync
 	run flat --posters 128 --duration "$each" --fsync=$fsync
@@ -21,4 +29,5 @@ run drain --events 10000 --stopped
 run flat --posters 32 --duration "$each" --endpoints 1000
 run flat --posters 32 --duration "$each" --configured 10000
 run flat --posters 32 --duration "$each" --backlog 20000
-bin/relay bench costs --turns 1 --each "$each" 2>/dev/null
+run costs --turns 1 --each "$each"
+exit $failed
