@@ -203,7 +203,8 @@ func (s *shard) countedUpTo(ctx context.Context, now time.Time) (time.Time, erro
 	if hours > 0 {
 		return newest.Add(-recountHours), nil
 	}
-	if err := s.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events").Scan(&events, &oldest); err != nil {
+	// A probe's row is of nobody, and of 1970.
+	if err := s.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events WHERE account != ''").Scan(&events, &oldest); err != nil {
 		return now, fmt.Errorf("read the time of the oldest event: %w", err)
 	}
 	if events == 0 {
