@@ -59,13 +59,8 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	wg.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			b.send(i)
-			sleep(ctx, 2*time.Millisecond)
-		}
-	})
-	// By the number of pages and not by the time: a machine that is slow would merge all the while and read the less.
+	// Both by the number of pages and not by the time: a machine that is slow would merge all the while and read the less,
+	// and each query has to page through whatever has arrived since.
 	merge, pages := make(chan struct{}, 1), 0
 	wg.Go(func() {
 		for {
@@ -83,11 +78,14 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 		q.Account = account
 		var got []id.ID
 		for ; len(got) < len(want); pages++ {
-			if merging && pages%5 == 0 {
+			if merging && pages%15 == 0 {
 				select {
 				case merge <- struct{}{}:
 				default: // one waits already
 				}
+			}
+			for i := range 5 {
+				b.send(5*pages + i)
 			}
 			page, err := r.Events(t.Context(), q)
 			if err != nil {
@@ -109,6 +107,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 		if !slices.Equal(got[:len(want)], want) {
 			t.Fatalf("limit %d: rows were skipped, repeated or in another order", q.Limit)
 		}
+		t.Logf("limit %d: %d rows are there, after %d pages in all", q.Limit, len(want), pages)
 	}
 	f(event.Query{Limit: 100}, known)
 	f(event.Query{Limit: 7}, known[:seven])
