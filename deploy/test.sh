@@ -80,10 +80,10 @@ unit() {
 	local all
 	all=$(packages)
 	if [ -z "$containers" ]; then
-		CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 45m $all
+		CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 70m $all
 		return
 	fi
-	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 45m -skip "$contained" $all
+	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 70m -skip "$contained" $all
 	echo "on engines as containers:"
 	CGO_ENABLED=0 RELAY_TEST_WITH=containers go test -timeout 30m -run "$contained" . ./pkg/testkit
 }
@@ -100,7 +100,7 @@ race() {
 		try "the race detector (needs a C compiler)" false
 		return 0
 	fi
-	CGO_ENABLED=1 go test -race -short -timeout 30m $(packages | tr ' ' '\n' | grep -Ev '/(command|egress|event|id|secrets|sign|verify|web)$')
+	CGO_ENABLED=1 go test -race -short -timeout 50m $(packages | tr ' ' '\n' | grep -Ev '/(command|egress|event|id|secrets|sign|verify|web)$')
 }
 
 lint() {
