@@ -384,7 +384,7 @@ func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 		}
 		return 1
 	})
-	f.late = 500 * time.Millisecond
+	f.late = time.Second
 	f.behind.Store(7)
 	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 100 || r.Lost != 0 || r.Duplicates != 1 || f.behind.Load() >= 0 {
