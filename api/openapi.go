@@ -41,12 +41,12 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("ETag", p.etag)
 	h.Set("Cache-Control", "no-cache") // kept, and asked for again: it changes with an update
 	h.Set("Access-Control-Allow-Origin", "*")
+	if p.policy != "" { // on a 304 too: browsers take its headers for those of what they keep
+		h.Set("Content-Security-Policy", p.policy)
+	}
 	if knows(r.Header.Values("If-None-Match"), p.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
-	}
-	if p.policy != "" {
-		h.Set("Content-Security-Policy", p.policy)
 	}
 	h.Set("Content-Type", p.mediaType)
 	h.Set("Content-Length", strconv.Itoa(len(p.body)))
