@@ -52,17 +52,9 @@ func (n *node) listDead(r *http.Request) (any, error) {
 	return records, nil
 }
 
-// deadTopics are those whose records can be buried.
-func deadTopics() []string {
-	topics := []string{stream.Events, stream.Commands, stream.Outcomes, stream.Receipts, stream.AuditLog}
-	for _, t := range stream.Tiers() {
-		topics = append(topics, t.Topic)
-	}
-	return topics
-}
-
+// checkDeadTopic refuses a topic whose records cannot be dead letters.
 func checkDeadTopic(topic string) error {
-	if topics := deadTopics(); topic != "" && !slices.Contains(topics, topic) {
+	if topics := stream.ReadTopics(); topic != "" && !slices.Contains(topics, topic) {
 		return web.Invalid("topic", "must be one of %s", strings.Join(topics, ", "))
 	}
 	return nil
@@ -176,12 +168,12 @@ func (n *node) retryGrave(ctx context.Context, g stream.Grave) error {
 		if _, err := audit.Decode(again); err != nil {
 			return refusedError{err}
 		}
-	case slices.Contains(deadTopics(), topic):
+	case topic == stream.Commands || stream.IsTier(topic):
 		if _, err := event.DecodeWork(again); err != nil {
 			return refusedError{err}
 		}
 	default:
-		return refusedError{fmt.Errorf("nobody reads the topic %q", topic)}
+		return refusedError{fmt.Errorf("records of topic %q cannot be retried", topic)}
 	}
 	err := n.producer.ProduceAlone(ctx, g.Source.Topic, g.Source.Index, again)
 	if stream.Refused(err) {

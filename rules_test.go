@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 const module = "github.com/eventrelay/relay"
@@ -187,5 +189,49 @@ func TestReadmeSettingsTable(t *testing.T) {
 	}
 	if want := settingsTable(); string(table) != want {
 		t.Errorf("the settings table of README.md is out of date; it should be:\n%s", want)
+	}
+}
+
+// What is so of a topic stands in the table of pkg/stream alone: elsewhere no list names three topics or more.
+func TestNoSecondListOfTopics(t *testing.T) {
+	constants := map[string]bool{"Events": true, "Commands": true, "Outcomes": true, "Receipts": true, "Dead": true,
+		"Control": true, "ControlSnapshots": true, "Nodes": true, "AuditLog": true}
+	var names []string
+	for _, topic := range stream.Topics() {
+		names = append(names, strconv.Quote(topic.Name))
+	}
+	isTopic := func(e ast.Expr) bool {
+		switch e := e.(type) {
+		case *ast.SelectorExpr:
+			x, ok := e.X.(*ast.Ident)
+			return ok && x.Name == "stream" && constants[e.Sel.Name]
+		case *ast.BasicLit:
+			return slices.Contains(names, e.Value)
+		case *ast.KeyValueExpr:
+			x, ok := e.Key.(*ast.SelectorExpr)
+			return ok && x.Sel != nil && constants[x.Sel.Name]
+		}
+		return false
+	}
+	for _, s := range sources(t) {
+		if s.test || s.dir == "pkg/stream" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			list, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			topics := 0
+			for _, e := range list.Elts {
+				if isTopic(e) {
+					topics++
+				}
+			}
+			if topics >= 3 {
+				t.Errorf("%s: a list of topics; take it from stream.Topics", s.fset.Position(list.Pos()))
+			}
+			return true
+		})
 	}
 }

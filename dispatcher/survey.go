@@ -112,7 +112,7 @@ func dueOf(p stream.Partition, r *stream.Record) time.Time {
 
 func (s *Survey) sum() (o Open) {
 	for at, due := range s.open {
-		if at.Topic == stream.Events || at.Topic == stream.Commands {
+		if !stream.IsTier(at.Topic) {
 			o.Now++
 			continue
 		}

@@ -91,7 +91,7 @@ func (x *examination) dispatch(ctx context.Context) []command.Check {
 	byTier := make(map[string]int64)
 	var undelivered time.Time
 	for _, b := range backlogs {
-		if b.Topic == stream.Events || b.Topic == stream.Commands {
+		if !stream.IsTier(b.Topic) {
 			now.add(b, timeOf(b.Head))
 		} else {
 			retries.add(b, timeOf(b.Head))

@@ -44,17 +44,17 @@ func newFence(topic *stream.Reader, writer Kicker, wait time.Duration) *fence {
 // all waits for every partition of events. The zero time means that the store is up to date, another one that
 // rows acknowledged after it may be missing.
 func (f *fence) all(ctx context.Context) (asOf time.Time, err error) {
-	return f.pass(ctx, func(p stream.Partition) bool { return p.Topic != stream.AuditLog })
+	return f.pass(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
 }
 
 // one waits for the partitions of one number, which hold all about the events of an endpoint.
 func (f *fence) one(ctx context.Context, partition int32) (asOf time.Time, err error) {
-	return f.pass(ctx, func(p stream.Partition) bool { return p.Index == partition && p.Topic != stream.AuditLog })
+	return f.pass(ctx, func(p stream.Partition) bool { return p.Index == partition && stream.FenceEvents.Has(p.Topic) })
 }
 
 // audit waits for the audit log.
 func (f *fence) audit(ctx context.Context) (asOf time.Time, err error) {
-	return f.pass(ctx, func(p stream.Partition) bool { return p.Topic == stream.AuditLog })
+	return f.pass(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
 }
 
 // at waits for one partition of a topic alone. The error says that it has not got there in time.

@@ -28,7 +28,7 @@ type Unread struct {
 }
 
 // Refused reports whether events are refused for it.
-func (u Unread) Refused() bool { return u.Share >= unreadRefuse }
+func (u Unread) Refused() bool { return u.Share >= unreadRefuse && topicOf(u.Topic).Guard }
 
 func (u Unread) String() string {
 	return fmt.Sprintf("group %s has not done records of %s[%d] for more than %.0f %% of the %v after which they are lost", u.Group, u.Topic, u.Index, u.Share*100, u.Limit)
@@ -38,7 +38,7 @@ func (u Unread) String() string {
 // be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter. records is how
 // many there are of each group from the oldest on that it has not done, however old, of all partitions together.
 func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) (all []Unread, records map[string]int64, err error) {
-	topics := readTopics()
+	topics := ReadTopics()
 	ends, err := r.Ends(ctx, topics...)
 	if err != nil {
 		return nil, nil, err
@@ -209,12 +209,15 @@ func (g *Guard) look(ctx context.Context, r *Reader) error {
 		return err
 	}
 	worst := make(map[string]Unread)
+	var refuse *unreadError
 	for _, u := range all {
 		if u.Share > worst[u.Group].Share {
 			worst[u.Group] = u
 		}
+		if u.Refused() {
+			refuse = &unreadError{u}
+		}
 	}
-	var refuse *unreadError
 	for _, group := range Groups() {
 		u := worst[group]
 		g.share.WithLabelValues(group).Set(u.Share)
@@ -223,8 +226,8 @@ func (g *Guard) look(ctx context.Context, r *Reader) error {
 			continue
 		}
 		level := slog.LevelWarn
-		if u.Refused() {
-			level, refuse = slog.LevelError, &unreadError{u}
+		if u.Share >= unreadRefuse {
+			level = slog.LevelError
 		}
 		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group), slog.String("topic", u.Topic),
 			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.Limit), slog.Float64("share", u.Share))

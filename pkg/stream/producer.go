@@ -101,7 +101,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 // record that is refused because the buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	client := p.prompt
-	if topic == Outcomes || isTier(topic) {
+	if topicOf(topic).Linger > 0 {
 		client = p.patient
 	}
 	p.produce(client, topic, partition, r, done)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,35 +20,152 @@ const (
 	AuditLog         = "audit"
 )
 
-// DispatchGroup is the consumer group that delivers, without the prefix. What it has committed says what is
-// still to be done.
-const DispatchGroup = "dispatch"
+// Consumer groups that do something with every record of the topics that they read, without the prefix. What one of
+// them has committed says what it has still to do.
+const (
+	DispatchGroup = "dispatch" // delivers
+	StoreGroup    = "store"    // copies the log into the store
+	AlertGroup    = "alerts"   // evaluates the rules of alerts
+)
 
-// StoreGroup is the consumer group that copies the log into the store, without the prefix.
-const StoreGroup = "store"
+// Fence names topics that a read of the store waits for together, so that it finds what was acknowledged before.
+type Fence string
 
-// AlertGroup is the consumer group that judges what alerts are about, without the prefix.
-const AlertGroup = "alerts"
+// The fences. A topic of a fence is read by StoreGroup.
+const (
+	FenceEvents Fence = "events" // lists and details of events
+	FenceAudit  Fence = "audit"  // the audit log
+)
 
-// Groups returns the consumer groups that do something with every record of the topics that they read. What one of
-// them has not done is never deleted.
-func Groups() []string { return []string{DispatchGroup, StoreGroup, AlertGroup} }
+// Topic is everything that the service relies on of one topic.
+type Topic struct {
+	Name string // without the prefix
+	// Keyed topics have the number of partitions that the service was set up with; the others have one.
+	Keyed bool
+	// Durable: the embedded broker acknowledges a record when it is on disk. Records of the other topics can be made again
+	// from those of durable ones until the offset that they belong to is committed: they are on disk before that.
+	Durable bool
+	// Linger is how long the producer lets records of the topic gather.
+	Linger time.Duration
+	// Times says who sets the time of a record: createTime, appendTime, or "" where it does not matter.
+	Times string
+	// Retention is how long a topic without readers keeps a record at least; 0: until whoever writes it deletes it. A topic
+	// that has readers is trimmed by what all of them have committed, and never by time: a store that is away loses nothing.
+	Retention time.Duration
+	// Readers are the groups that read it.
+	Readers []string
+	// KeepRecords is how many records of a partition trimming leaves at least, KeepAge the age that done records reach at
+	// most, whatever is set for the other topics; 0: no such bound.
+	KeepRecords int64
+	KeepAge     time.Duration
+	// Fence is the one that waits for it, Guard whether new events are answered 503 while a reader leaves its records for so
+	// long that they will be lost by their age.
+	Fence Fence
+	Guard bool
+	// Delay is how long every record of a retry topic waits; 0: it is none.
+	Delay time.Duration
+}
+
+// Values of Topic.Times, as Kafka calls them.
+const (
+	createTime = "CreateTime"
+	appendTime = "LogAppendTime"
+)
+
+// topics is the one list of topics and of what is so of each. From it come the subscriptions of groups, what relay migrate
+// creates and what migrate, serve and doctor check, durability in the embedded broker, the fences of the store, the guard of
+// ingest, trimming, and which dead letters can be retried.
+var topics = append([]Topic{
+	{Name: Events, Keyed: true, Durable: true, Times: createTime,
+		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guard: true},
+	{Name: Commands, Keyed: true, Durable: true,
+		Readers: []string{DispatchGroup, StoreGroup}, Fence: FenceEvents, Guard: true},
+	{Name: Outcomes, Keyed: true, Linger: outcomeLinger, KeepRecords: keptOutcomes,
+		Readers: []string{StoreGroup, AlertGroup}, Fence: FenceEvents, Guard: true},
+	{Name: Receipts, Keyed: true, Durable: true,
+		Readers: []string{StoreGroup}, Fence: FenceEvents, Guard: true},
+	{Name: Dead, Keyed: true, Durable: true, Retention: 30 * 24 * time.Hour},
+	{Name: Control, Durable: true},
+	{Name: ControlSnapshots, Durable: true},
+	{Name: Nodes, Times: appendTime, Retention: time.Hour},
+	// The outbox of the configuration log forgets an entry when this topic has acknowledged it.
+	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guard: true},
+}, retryTopics(
+	Tier{"retry.1s", time.Second}, Tier{"retry.2s", 2 * time.Second}, Tier{"retry.5s", 5 * time.Second},
+	Tier{"retry.10s", 10 * time.Second}, Tier{"retry.30s", 30 * time.Second}, Tier{"retry.1m", time.Minute},
+	Tier{"retry.2m", 2 * time.Minute}, Tier{"retry.5m", 5 * time.Minute}, Tier{"retry.10m", 10 * time.Minute},
+	Tier{"retry.30m", 30 * time.Minute}, Tier{"retry.1h", time.Hour},
+)...)
+
+func retryTopics(tiers ...Tier) (all []Topic) {
+	for _, t := range tiers {
+		all = append(all, Topic{
+			Name: t.Topic, Keyed: true, Linger: outcomeLinger, Times: appendTime, Delay: t.Delay, KeepAge: keptTierAge,
+			Readers: []string{DispatchGroup}, Guard: true,
+		})
+	}
+	return all
+}
+
+// Topics returns what is so of every topic.
+func Topics() []Topic { return slices.Clone(topics) }
+
+// topicOf is the zero Topic when there is none of the name.
+func topicOf(name string) Topic {
+	for i := range topics {
+		if topics[i].Name == name {
+			return topics[i]
+		}
+	}
+	return Topic{}
+}
+
+// named returns the names of the topics that fit.
+func named(fits func(Topic) bool) (names []string) {
+	for _, t := range topics {
+		if fits(t) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Groups returns the consumer groups. What one of them has not done is never deleted.
+func Groups() (groups []string) {
+	for _, t := range topics {
+		for _, group := range t.Readers {
+			if !slices.Contains(groups, group) {
+				groups = append(groups, group)
+			}
+		}
+	}
+	return groups
+}
 
 // ReadBy returns the topics that a group reads. Groups subscribe by it, and trimming waits for them by it.
 func ReadBy(group string) []string {
-	switch group {
-	case DispatchGroup:
-		topics := []string{Events, Commands}
-		for _, t := range Tiers() {
-			topics = append(topics, t.Topic)
-		}
-		return topics
-	case StoreGroup:
-		return []string{Events, Commands, Outcomes, Receipts, AuditLog}
-	case AlertGroup:
-		return []string{Outcomes, Events}
+	names := named(func(t Topic) bool { return slices.Contains(t.Readers, group) })
+	if len(names) == 0 {
+		panic("BUG: no group " + group)
 	}
-	panic("BUG: no group " + group)
+	return names
+}
+
+// ReadTopics returns the topics that any group reads: those that are trimmed, and whose records can become dead letters.
+func ReadTopics() []string { return named(func(t Topic) bool { return len(t.Readers) > 0 }) }
+
+// Has reports whether the fence waits for a topic.
+func (f Fence) Has(topic string) bool { return topicOf(topic).Fence == f }
+
+// DurableTopic reports whether a topic, with any prefix, is one whose records the embedded broker acknowledges when they
+// are on disk. So is every one that the service does not know.
+func DurableTopic(name string) bool {
+	for _, t := range topics {
+		if prefix, ok := strings.CutSuffix(name, t.Name); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
+			return t.Durable
+		}
+	}
+	return true
 }
 
 // Tier is a retry topic: every record in it waits the same time, so its order of arrival is its
@@ -58,22 +176,22 @@ type Tier struct {
 }
 
 // Tiers are the retry topics, shortest first. A longer wait is several hops of the last.
-func Tiers() []Tier {
-	return []Tier{
-		{"retry.1s", time.Second}, {"retry.2s", 2 * time.Second}, {"retry.5s", 5 * time.Second},
-		{"retry.10s", 10 * time.Second}, {"retry.30s", 30 * time.Second}, {"retry.1m", time.Minute},
-		{"retry.2m", 2 * time.Minute}, {"retry.5m", 5 * time.Minute}, {"retry.10m", 10 * time.Minute},
-		{"retry.30m", 30 * time.Minute}, {"retry.1h", time.Hour},
+func Tiers() (tiers []Tier) {
+	for _, t := range topics {
+		if t.Delay > 0 {
+			tiers = append(tiers, Tier{t.Name, t.Delay})
+		}
 	}
+	return tiers
 }
 
-// isTier reports whether the topic is one of Tiers.
-func isTier(topic string) bool { return strings.HasPrefix(topic, "retry.") }
+// IsTier reports whether a topic is one of Tiers.
+func IsTier(topic string) bool { return topicOf(topic).Delay > 0 }
 
 // topicSpec is one topic as it is created, and judged afterwards.
 type topicSpec struct {
 	name  string
-	keyed bool // by endpoint: it has as many partitions as all that are; else it has one
+	keyed bool
 	rules []rule
 }
 
@@ -97,33 +215,23 @@ const (
 	SettingCopies     = "replication.factor"
 )
 
-func specs() []topicSpec {
-	createTime, appendTime := rule{name: timestampType, want: "CreateTime"}, rule{name: timestampType, want: "LogAppendTime"}
-	for30d, for1h := keptFor(30*24*time.Hour), keptFor(time.Hour)
-	// The rest is trimmed by committed offsets, never by time: a store that is away for long loses nothing.
-	forEver := rule{name: retentionMS, want: "-1"}
-	topic := func(name string, keyed bool, more ...rule) topicSpec {
-		return topicSpec{name, keyed, append(more,
+func specs() (all []topicSpec) {
+	for _, t := range topics {
+		retention := rule{name: retentionMS, want: "-1"}
+		if t.Retention > 0 {
+			retention = keptFor(t.Retention)
+		}
+		rules := []rule{retention}
+		if t.Times != "" {
+			rules = append(rules, rule{name: timestampType, want: t.Times})
+		}
+		all = append(all, topicSpec{t.Name, t.Keyed, append(rules,
 			rule{name: "cleanup.policy", want: "delete"},
 			rule{name: "retention.bytes", want: "-1"},
 			rule{name: "max.message.bytes", want: strconv.Itoa(MaxMessageBytes), least: true},
 			// A replica that was behind must not become the leader: what the others acknowledged would be gone.
 			rule{name: "unclean.leader.election.enable", want: "false"},
-		)}
-	}
-	all := []topicSpec{
-		topic(Events, true, forEver, createTime),
-		topic(Commands, true, forEver),
-		topic(Outcomes, true, forEver),
-		topic(Receipts, true, forEver),
-		topic(Dead, true, for30d),
-		topic(Control, false, forEver),
-		topic(ControlSnapshots, false, forEver),
-		topic(Nodes, false, for1h, appendTime),
-		topic(AuditLog, false, forEver),
-	}
-	for _, t := range Tiers() {
-		all = append(all, topic(t.Topic, true, forEver, appendTime))
+		)})
 	}
 	return all
 }

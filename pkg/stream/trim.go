@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +123,7 @@ func (t *Trimmer) Run(ctx context.Context) error {
 func (t *Trimmer) look(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
-	topics := readTopics()
+	topics := ReadTopics()
 	done, err := r.doneByAll(ctx)
 	if err != nil {
 		return err
@@ -182,9 +181,7 @@ func (t *Trimmer) cut(done, starts, ends, young, sizes map[Partition]int64) map[
 		if y := young[p]; y != trimNotFound {
 			at = min(at, y)
 		}
-		if p.Topic == Outcomes {
-			at = min(at, end-keptOutcomes)
-		}
+		at = min(at, end-topicOf(p.Topic).KeepRecords)
 		before[p] = max(min(at, end-1), starts[p]) // the embedded engine knows where a log ends by its last record
 		kept += bytesOf(p, end-before[p])
 	}
@@ -198,15 +195,6 @@ func (t *Trimmer) cut(done, starts, ends, young, sizes map[Partition]int64) map[
 		}
 	}
 	return before
-}
-
-// readTopics are the topics that a group reads.
-func readTopics() (topics []string) {
-	for _, group := range Groups() {
-		topics = append(topics, ReadBy(group)...)
-	}
-	slices.Sort(topics)
-	return slices.Compact(topics)
 }
 
 // doneByAll returns, for each partition, the offset below which all groups that read it have done everything.
@@ -239,8 +227,8 @@ func (r *Reader) doneByAll(ctx context.Context) (map[Partition]int64, error) {
 
 // keep is how long a topic keeps what was done.
 func (t *Trimmer) keep(topic string) time.Duration {
-	if slices.ContainsFunc(Tiers(), func(x Tier) bool { return x.Topic == topic }) {
-		return min(keptTierAge, t.cfg.Keep)
+	if most := topicOf(topic).KeepAge; most > 0 {
+		return min(most, t.cfg.Keep)
 	}
 	return t.cfg.Keep
 }

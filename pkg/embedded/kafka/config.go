@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 )
 
 // Config is how an embedded broker is set up.
@@ -20,7 +19,7 @@ type Config struct {
 	// MaxMessageBytes bounds a batch, in bytes, on topics that do not set max.message.bytes.
 	MaxMessageBytes int
 	// Durable says of a topic whether a produce request is answered only after its records are on
-	// disk. Nil means DurableTopic.
+	// disk. Nil means stream.DurableTopic.
 	Durable func(topic string) bool
 }
 
@@ -48,17 +47,4 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("max message bytes %d: must be between 1 KiB and 100 MiB", c.MaxMessageBytes))
 	}
 	return errors.Join(errs...)
-}
-
-// DurableTopic reports whether a topic of the service, with any prefix, is one whose records are
-// acknowledged to somebody outside: events, commands, control, receipts, control.snapshots, dead. The
-// others (retry tiers, outcomes, nodes) can be made again from these as long as the offset they belong to
-// is not committed, so they are on disk before a commit instead.
-func DurableTopic(topic string) bool {
-	for _, name := range []string{"events", "commands", "control", "receipts", "control.snapshots", "dead"} {
-		if rest, ok := strings.CutSuffix(topic, name); ok && (rest == "" || strings.HasSuffix(rest, ".")) {
-			return true
-		}
-	}
-	return false
 }

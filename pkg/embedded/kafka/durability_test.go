@@ -15,6 +15,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // An acknowledgement of a durable topic waits for the sync of its own partition's file; the record can be
@@ -131,7 +133,7 @@ func TestCommitWaitsForRecords(t *testing.T) {
 			acked := make(chan error, 1)
 			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
 			consume(t, cl, 1)
-			if !DurableTopic(topic) { // until it is acknowledged a commit need not wait for it
+			if !stream.DurableTopic(topic) { // until it is acknowledged a commit need not wait for it
 				if err := <-acked; err != nil {
 					t.Fatal(err)
 				}
@@ -219,6 +221,49 @@ func TestPowerLoss(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
+}
+
+// Power fails right after a record of each topic was acknowledged: of the topics that the service calls durable it is
+// there, and of the others it need not be.
+func TestPowerLossByTopic(t *testing.T) {
+	cfg := testConfig(t)
+	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
+	s := serve(t, cfg, power.install)
+	var names []string
+	for _, topic := range stream.Topics() {
+		names = append(names, "relay."+topic.Name)
+	}
+	createTopics(t, s.Addr(), 1, nil, names...)
+	cl := client(t, s.Addr())
+	for _, name := range names {
+		produce(t, cl, name, 0, []byte("x"))
+	}
+	after := serve(t, Config{Listen: "127.0.0.1:0", DataDir: power.image(t), MaxMessageBytes: 1 << 20})
+	reader := client(t, after.Addr())
+	for _, topic := range stream.Topics() {
+		if found := endOf(t, reader, "relay."+topic.Name, 0) == 1; found != topic.Durable {
+			t.Errorf("%s, durable %v: the acknowledged record is there after the power cut: %v", topic.Name, topic.Durable, found)
+		}
+	}
+}
+
+// The outbox of the configuration log deletes an entry, by a record of control, when audit has acknowledged it. Whenever the
+// power fails after that, the entry is in one of the two.
+func TestAuditEntrySurvivesPowerLoss(t *testing.T) {
+	cfg := testConfig(t)
+	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
+	s := serve(t, cfg, power.install)
+	audit, control := "relay."+stream.AuditLog, "relay."+stream.Control
+	createTopics(t, s.Addr(), 1, nil, audit, control)
+	cl := client(t, s.Addr())
+	produce(t, cl, control, 0, []byte("a change and its entry"))
+	produce(t, cl, audit, 0, []byte("the entry"))
+	produce(t, cl, control, 0, []byte("the entry is deleted"))
+	after := serve(t, Config{Listen: "127.0.0.1:0", DataDir: power.image(t), MaxMessageBytes: 1 << 20})
+	reader := client(t, after.Addr())
+	if deleted := endOf(t, reader, control, 0) == 2; !deleted || endOf(t, reader, audit, 0) != 1 {
+		t.Errorf("deleted from the outbox: %v; audit has %d entries, want 1", deleted, endOf(t, reader, audit, 0))
+	}
 }
 
 type record struct {

@@ -32,7 +32,7 @@
 // Invariants:
 //   - no acknowledgement before its sync: TestAckWaitsForSync, TestSyncErrorIsFinal
 //   - after a power failure every acknowledged record and offset is there, and no offset beyond the end of
-//     its log: TestPowerLoss, TestCommitWaitsForRecords, TestWhatIsSyncedWhen
+//     its log: TestPowerLoss, TestPowerLossByTopic, TestCommitWaitsForRecords, TestWhatIsSyncedWhen
 //   - SIGKILL loses nothing that was acknowledged: TestSIGKILL, TestRepairedOffsets
 //   - a log never ends before an offset that was given out: TestRestart
 //   - what is deleted leaves the disk, and does not come back after a SIGKILL but for a segment: TestDeletedLeavesTheDisk
@@ -54,6 +54,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Deps are what a Server uses of its surroundings.
@@ -81,7 +83,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("check embedded kafka settings: %w", err)
 	}
 	if cfg.Durable == nil {
-		cfg.Durable = DurableTopic
+		cfg.Durable = stream.DurableTopic
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)

@@ -46,19 +46,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestDurableTopic(t *testing.T) {
-	for _, topic := range []string{"events", "relay.events", "a.b.commands", "relay.control", "relay.control.snapshots", "relay.receipts", "dead"} {
-		if !DurableTopic(topic) {
-			t.Errorf("%s is not durable", topic)
-		}
-	}
-	for _, topic := range []string{"relay.retry.1s", "relay.outcomes", "relay.nodes", "relay.findings", "nonevents", "relay.events.old", ""} {
-		if DurableTopic(topic) {
-			t.Errorf("%s is durable", topic)
-		}
-	}
-}
-
 func TestDirectoryIsHeldOnce(t *testing.T) {
 	cfg := testConfig(t)
 	first := serve(t, cfg)

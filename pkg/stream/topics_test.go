@@ -1,0 +1,110 @@
+package stream
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// withTopic has one more topic in the table until the test ends. Tests that run in parallel run after those that do not.
+func withTopic(t *testing.T, more Topic) {
+	t.Helper()
+	before := topics
+	t.Cleanup(func() { topics = before })
+	topics = append(slices.Clone(topics), more)
+}
+
+// What is said of a topic fits together.
+func TestTopicTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, topic := range Topics() {
+		if topic.Name == "" || seen[topic.Name] {
+			t.Errorf("topic %q stands twice or has no name", topic.Name)
+		}
+		seen[topic.Name] = true
+		read := len(topic.Readers) > 0
+		if read && topic.Retention != 0 {
+			t.Errorf("%s has readers and is deleted by time", topic.Name)
+		}
+		if !read && (topic.Guard || topic.Fence != "" || topic.KeepRecords != 0 || topic.KeepAge != 0) {
+			t.Errorf("%s has no readers, but a fact about them", topic.Name)
+		}
+		if topic.Fence != "" && !slices.Contains(topic.Readers, StoreGroup) {
+			t.Errorf("fence %s waits for %s, which the store does not read", topic.Fence, topic.Name)
+		}
+		if slices.Contains(topic.Readers, StoreGroup) && topic.Fence == "" {
+			t.Errorf("the store reads %s, and no fence waits for it", topic.Name)
+		}
+		if DurableTopic(topic.Name) != topic.Durable || DurableTopic("some.prefix."+topic.Name) != topic.Durable {
+			t.Errorf("the embedded broker takes %s for another topic", topic.Name)
+		}
+	}
+	for _, name := range []string{"nonoutcomes", "relay.outcomes.old", ""} {
+		if !DurableTopic(name) {
+			t.Errorf("%q, which the service does not know, is not durable", name)
+		}
+	}
+	if tiers := Tiers(); !slices.IsSortedFunc(tiers, func(a, b Tier) int { return int(a.Delay - b.Delay) }) || len(tiers) == 0 {
+		t.Errorf("tiers are %v, want the shortest first", tiers)
+	}
+}
+
+// A topic that is added to the table is created and checked, read, trimmed, watched and waited for without another line.
+func TestTopicIsAddedInOnePlace(t *testing.T) {
+	const name, group = "findings", "findings"
+	withTopic(t, Topic{Name: name, Keyed: true, Linger: time.Millisecond, Readers: []string{group, StoreGroup}, Fence: name})
+	if !slices.Contains(Groups(), group) || !slices.Equal(ReadBy(group), []string{name}) || !slices.Contains(ReadBy(StoreGroup), name) {
+		t.Errorf("groups %v; %s reads %v, the store %v", Groups(), group, ReadBy(group), ReadBy(StoreGroup))
+	}
+	if DurableTopic("relay." + name) {
+		t.Error("the embedded broker acknowledges it when it is on disk, against the table")
+	}
+	if !Fence(name).Has(name) || FenceEvents.Has(name) || FenceAudit.Has(name) {
+		t.Error("another fence waits for it than its own")
+	}
+	_, c, p := broker(t)
+	a, err := AuditTopics(t.Context(), c, 1)
+	if err != nil || a.Err() != nil {
+		t.Fatal(err, a.Err())
+	}
+	if i := slices.IndexFunc(a.Topics, func(x TopicAudit) bool { return x.Topic == c.Prefix+name }); i < 0 || a.Topics[i].Missing {
+		t.Fatalf("it was not created, or is not checked: %+v", a.Topics)
+	}
+	for range 3 {
+		if err := p.ProduceSync(t.Context(), name, 0, &Record{Value: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := reader(t, c)
+	commitAs(t, c, StoreGroup, name, 3)
+	if done, err := r.doneByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 0 {
+		t.Errorf("trimming does not wait for group %s: %v, %v", group, done, err)
+	}
+	commitAs(t, c, group, name, 2)
+	if done, err := r.doneByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 2 {
+		t.Errorf("both groups have done 2 records: %v, %v", done, err)
+	}
+
+	const day = 24 * time.Hour
+	g, err := NewGuard(GuardDeps{
+		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
+		Now: func() time.Time { return time.Now().Add(20 * day) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := r.Unread(t.Context(), g.deps.Now(), 10*day)
+	if err != nil || len(all) != 1 || all[0].Topic != name || all[0].Group != group {
+		t.Errorf("what is not read in time: %v, %v", all, err)
+	}
+	if err := g.look(t.Context(), r); err != nil || g.Refuse() != nil {
+		t.Errorf("%v; events are refused although it is not in the guard: %v", err, g.Refuse())
+	}
+	topics[len(topics)-1].Guard = true
+	if err := g.look(t.Context(), r); err != nil || g.Refuse() == nil {
+		t.Errorf("%v; events are taken although it is in the guard", err)
+	}
+}
