@@ -71,7 +71,7 @@ type Settings struct {
 	APIRateSend       int      `flag:"api-rate-send" help:"the same for sending events, a batch being one request; serve 5000, dev no limit"`
 	ChdbLib           string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
 	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
-	SMTPURL           string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required where a password is; empty = no mail"`
+	SMTPURL           string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required except on loopback or with &tls=opportunistic; empty = no mail"`
 	LogLevel          string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	// Decided by the command, not by a setting.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"sync"
 
@@ -191,7 +190,7 @@ func (a *API) testMessage() notify.Message {
 	link := a.cfg.BaseURL + "/app"
 	return notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
-		Title: "Test alert from EventRelay", Text: fmt.Sprintf("Somebody asked %s to send a test down every alert channel. Nothing is wrong.", a.cfg.BaseURL),
+		Title: "Test alert from EventRelay", Text: "Somebody asked this relay to send a test to every alert channel. Nothing is wrong.",
 		Data: notify.AlertData{Rule: "test", DashboardURL: link},
 	}
 }

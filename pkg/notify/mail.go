@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // SMTP is the operator's mail server.
@@ -34,14 +36,15 @@ const (
 )
 
 // ParseSMTP reads `smtp://user:password@host:port?from=address` or smtps, which is TLS from the first byte. With smtp
-// STARTTLS is required as soon as there is a password, otherwise used when the server offers it; `&tls=required` asks
-// for it in any case. Its errors never repeat the URL.
+// STARTTLS is required: whoever stands between could take the server's offer out of its answer. It is used only when
+// offered where the server is on loopback and no password is sent, and where `&tls=opportunistic` asks for that;
+// `&tls=required` requires it on loopback too. Its errors never repeat the URL.
 func ParseSMTP(text string) (*SMTP, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" {
 		return nil, errors.New("want smtp:// or smtps://user:password@host:port?from=address")
 	}
-	m := &SMTP{host: u.Hostname(), port: submissionPort, implicit: u.Scheme == "smtps", starttls: gomail.TLSOpportunistic}
+	m := &SMTP{host: u.Hostname(), port: submissionPort, implicit: u.Scheme == "smtps", starttls: gomail.TLSMandatory}
 	if m.implicit {
 		m.port = submissionsPort
 	}
@@ -58,10 +61,15 @@ func ParseSMTP(text string) (*SMTP, error) {
 	}
 	query := u.Query()
 	switch wanted := query.Get("tls"); {
-	case wanted == "required", wanted == "" && m.password != "":
-		m.starttls = gomail.TLSMandatory
-	case wanted != "":
-		return nil, errors.New("tls is required or left out")
+	case wanted == "required", wanted == "" && (m.password != "" || !loopback(m.host)):
+	case wanted == "":
+		m.starttls = gomail.TLSOpportunistic
+	case wanted != "opportunistic":
+		return nil, errors.New("tls must be required or opportunistic, or left out")
+	case m.password != "" || m.implicit:
+		return nil, errors.New("tls=opportunistic needs smtp:// and no password: a password is sent over TLS only")
+	default:
+		m.starttls = gomail.TLSOpportunistic
 	}
 	from, err := mail.ParseAddress(query.Get("from"))
 	if err != nil {
@@ -74,6 +82,12 @@ func ParseSMTP(text string) (*SMTP, error) {
 		}
 	}
 	return m, nil
+}
+
+// loopback reports whether a host is this machine, where nobody stands between.
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
 // sendMail sends one mail to each address over one connection, so that an address that is refused keeps the message
@@ -166,13 +180,13 @@ func (m *SMTP) letter(to string, msg Message) (*gomail.Msg, error) {
 	_, domain, _ := strings.Cut(m.from, "@")
 	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))
 	l.SetDateWithValue(msg.At)
-	l.Subject(msg.Title)
+	l.Subject(web.Line(msg.Title))
 	l.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody answers it by machine
 	l.SetGenHeader("X-Relay-Type", msg.Type)
 	var b strings.Builder
-	b.WriteString(msg.Text + "\n\n")
+	b.WriteString(web.Text(msg.Text) + "\n\n")
 	for _, f := range msg.Facts {
-		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, web.Line(f.Value))
 	}
 	if msg.Link != "" {
 		b.WriteString("\n" + msg.Link + "\n")

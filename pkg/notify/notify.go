@@ -5,8 +5,9 @@
 // message, whose id stays: it is the webhook-id and the Message-ID, by which receivers know a repeat.
 //
 // Guaranteed: HTTP goes through the round tripper that is given, which is the guarded one of package egress, and
-// follows no redirect (TestRedirectIsNotFollowed); mail goes to the one server that the operator has named, never with
-// a password in clear (TestPasswordNeedsTLS); no result and no error text holds a channel's URL, its secret or the
+// follows no redirect (TestRedirectIsNotFollowed); mail goes to the one server that the operator has named, over TLS
+// unless the operator says otherwise, never with a password in clear (TestMailNeedsTLS, TestPasswordNeedsTLS); names in
+// a message make no line, no link in Slack and nothing invisible (TestTextsOfStrangers); no result and no error text holds a channel's URL, its secret or the
 // password of the mail server (TestResultsHoldNoSecret). Nothing is queued and no goroutine is started.
 package notify
 

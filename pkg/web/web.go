@@ -1,7 +1,7 @@
 // Package web holds what every HTTP surface of the service shares: errors and the one place where they
 // become an answer, request ids, the headers that keep an answer from being run by a browser, panics,
-// the address of a client behind proxies, bounds on header blocks and bodies, and a strict reader of
-// JSON that keeps the bytes of every value.
+// the address of a client behind proxies, bounds on header blocks and bodies, texts of strangers as they
+// may be shown, and a strict reader of JSON that keeps the bytes of every value.
 //
 // In flows a handler that returns an error; out flows an http.Handler that answers every request, also
 // one that panics, in the shape of the contract. No error text of ours reaches a client unless a handler

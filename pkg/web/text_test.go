@@ -1,0 +1,24 @@
+package web
+
+import "testing"
+
+func TestTextOfStrangers(t *testing.T) {
+	for in, want := range map[string]struct{ text, line string }{
+		"orders":                     {"orders", "orders"},
+		"a\nb\tc\r\nd":               {"a\nbc\nd", "a b c  d"},
+		"a\x00\x1b[31mb\x7f\u0085c":  {"a[31mbc", "a[31mb c"},
+		"a\u202egpj.exe\u2066\u2069": {"agpj.exe", "agpj.exe"},
+		"pay\u200bpal\ufeff\u2060\u00ad\u180e\u200d": {"paypal", "paypal"},
+		"a\U000e0041\U000e007fb\u3164":               {"ab", "ab"},
+		"a\u2028b":                                   {"ab", "a b"},
+		"Größe 大きい ☕\ufe0f \u0661\u0600":             {"Größe 大きい ☕\ufe0f \u0661\u0600", "Größe 大きい ☕\ufe0f \u0661\u0600"},
+		"\xff": {"\ufffd", "\ufffd"},
+	} {
+		if got := Text(in); got != want.text {
+			t.Errorf("Text(%q) is %q, want %q", in, got, want.text)
+		}
+		if got := Line(in); got != want.line {
+			t.Errorf("Line(%q) is %q, want %q", in, got, want.line)
+		}
+	}
+}
