@@ -26,8 +26,6 @@ const (
 	batchWait = 5 * time.Second
 	// maxBatchClaims bounds the items with an idempotency key that are stored at once.
 	maxBatchClaims = 64
-	// maxBatchWarnings bounds what is said about members that nobody knows.
-	maxBatchWarnings = 20
 )
 
 // batchItem is one event of a batch: what was sent, and what became of it.
@@ -132,25 +130,22 @@ func (b *batch) parse(body []byte, lines bool) error {
 		return err
 	}
 	if len(raw) == 0 || len(raw) > maxBatch {
-		return web.Invalid("events", "must be 1 to %d events", maxBatch)
+		return errBatchSize()
 	}
 	b.items = make([]batchItem, len(raw))
 	for i := range raw {
 		x := &b.items[i]
 		x.raw = raw[i]
-		if x.parse(b.api.cfg.MaxBody); x.fault != nil {
+		if b.parseItem(x, indexed("events", i)); x.fault != nil {
 			x.err = below(indexed("events", i), x.fault)
-		}
-		for _, w := range x.warnings {
-			b.warn(web.Join(indexed("events", i), w.Param), w.Message)
 		}
 	}
 	return nil
 }
 
-func (b *batch) warn(param, message string) {
-	if len(b.warnings) < maxBatchWarnings {
-		b.warnings = append(b.warnings, warning{param, message})
+func (b *batch) warnUnknown(param, name string, known ...string) {
+	if len(b.warnings) < maxUnknown {
+		b.warnings = append(b.warnings, unknownMember(param, name, known))
 	}
 }
 
@@ -169,7 +164,7 @@ func (b *batch) envelope(body []byte) ([][]byte, error) {
 			events = m.Value
 			continue
 		}
-		b.warn(m.Name, "unknown member, ignored"+didYouMean(m.Name, []string{"events"}))
+		b.warnUnknown(m.Name, m.Name, "events")
 	}
 	switch {
 	case events == nil:
@@ -177,12 +172,17 @@ func (b *batch) envelope(body []byte) ([][]byte, error) {
 	case kindOf(events) != kindArray:
 		return nil, web.Invalid("events", "must be an array of 1 to %d events", maxBatch)
 	}
-	items, err := web.ParseEnvelopeArray(events)
+	items, err := web.ParseEnvelopeArray(events, maxBatch)
+	if _, many := errors.AsType[*web.LimitError](err); many {
+		return nil, errBatchSize()
+	}
 	if err != nil {
 		return nil, web.SyntaxFault("events", err)
 	}
 	return items, nil
 }
+
+func errBatchSize() error { return web.Invalid("events", "must be 1 to %d events", maxBatch) }
 
 // batchLines are the lines of NDJSON; empty ones are no events, and are not counted.
 func batchLines(body []byte) (out [][]byte) {
@@ -197,9 +197,9 @@ func batchLines(body []byte) (out [][]byte) {
 	return out
 }
 
-// parse judges {type, data, idempotency_key?}.
-func (x *batchItem) parse(maxBody int64) {
-	if int64(len(x.raw)) > maxBody {
+// parseItem judges {type, data, idempotency_key?}, which stands at path in the request.
+func (b *batch) parseItem(x *batchItem, path string) {
+	if maxBody := b.api.cfg.MaxBody; int64(len(x.raw)) > maxBody {
 		x.fault = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " + strconv.FormatInt(maxBody, 10) + " bytes"}
 		return
 	}
@@ -219,8 +219,7 @@ func (x *batchItem) parse(maxBody int64) {
 			x.fault = web.Invalid("id", "is given by the service; to recognise repeats send an idempotency_key")
 			return
 		default:
-			known := []string{"type", "data", "idempotency_key"}
-			x.warnings = append(x.warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, known)})
+			b.warnUnknown(web.Join(path, m.Name), m.Name, "type", "data", "idempotency_key")
 		}
 	}
 	x.judge(members)

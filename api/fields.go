@@ -18,11 +18,22 @@ type warning struct {
 	Message string `json:"message"`
 }
 
+// maxUnknown bounds the warnings about unknown members in one answer, and so the search for the names that were meant:
+// a request may hold a hundred thousand of them.
+const maxUnknown = 20
+
+// unknownMember is the warning about a member that nobody asked for. Its name is the client's choice, so a long one is
+// cut.
+func unknownMember(param, name string, known []string) warning {
+	return warning{web.ShortParam(param), "unknown member, ignored" + didYouMean(name, known)}
+}
+
 // input collects what is wrong with one request body (the first fault decides the answer) and what is odd
 // about it.
 type input struct {
 	err      error
 	warnings []warning
+	unknown  int // how many of the warnings are about unknown members
 }
 
 func (in *input) fail(param, format string, args ...any) {
@@ -247,8 +258,8 @@ func (o *object) array(name string, limit int) [][]byte {
 	if !ok {
 		return nil
 	}
-	elements, err := web.ParseArray(raw)
-	if err != nil || len(elements) > limit {
+	elements, err := web.ParseArray(raw, limit)
+	if err != nil {
 		o.fail(name, "must have at most %d elements", limit)
 		return nil
 	}
@@ -280,8 +291,9 @@ func (o *object) readOnly(names ...string) { o.known = append(o.known, names...)
 // done turns members that nobody asked for into warnings.
 func (o *object) done() {
 	for _, m := range o.members {
-		if !slices.Contains(o.known, m.Name) {
-			o.in.warn(o.param(m.Name), "unknown member, ignored"+didYouMean(m.Name, o.known))
+		if o.in.unknown < maxUnknown && !slices.Contains(o.known, m.Name) {
+			o.in.unknown++
+			o.in.warnings = append(o.in.warnings, unknownMember(o.param(m.Name), m.Name, o.known))
 		}
 	}
 }
@@ -289,7 +301,7 @@ func (o *object) done() {
 // closed refuses members that nobody asked for: where they choose what is sent, an ignored one sends too much.
 func (o *object) closed() {
 	for _, m := range o.members {
-		if !slices.Contains(o.known, m.Name) {
+		if o.in.err == nil && !slices.Contains(o.known, m.Name) {
 			o.fail(m.Name, "is no member of this request%s; the members are %s", didYouMean(m.Name, o.known), strings.Join(o.known, ", "))
 		}
 	}

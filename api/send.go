@@ -128,7 +128,9 @@ func parseSend(body []byte) (s sending) {
 			s.fault = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
 			return s
 		default:
-			s.warnings = append(s.warnings, warning{m.Name, "unknown member, ignored" + didYouMean(m.Name, []string{"type", "data"})})
+			if len(s.warnings) < maxUnknown {
+				s.warnings = append(s.warnings, unknownMember(m.Name, m.Name, []string{"type", "data"}))
+			}
 		}
 	}
 	s.judge(members)

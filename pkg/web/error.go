@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -64,6 +65,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // maxShownParam is the longest parameter that a message repeats: it may be a name that the client made up.
 const maxShownParam = 200
+
+// ShortParam is a parameter that is named beside others in one answer: cut when it is longer than one is worth.
+func ShortParam(param string) string {
+	if len(param) <= maxShownParam {
+		return param
+	}
+	return strings.ToValidUTF8(param[:maxShownParam], "") + "…"
+}
 
 // text is the message as a client reads it. It names the parameter: many clients show nothing else.
 func (e *Error) text() string {

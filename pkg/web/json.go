@@ -9,6 +9,13 @@ import (
 // MaxDepth bounds how deep the JSON of a request may be nested inside any member.
 const MaxDepth = 64
 
+// MaxMembers bounds an object that is split into its members; nothing that the API knows has a tenth of them.
+const MaxMembers = 1000
+
+// fewMembers is up to how many names are compared one by one, as a request's are. Beyond it a map finds a duplicate,
+// so that the work grows with the length of the text alone.
+const fewMembers = 16
+
 // envelopeDepth is MaxDepth for what holds several requests: each of them is judged for itself, by MaxDepth.
 const envelopeDepth = 1000
 
@@ -32,9 +39,14 @@ type DuplicateError struct{ Name string }
 
 func (e *DuplicateError) Error() string { return fmt.Sprintf("member %q stands twice", e.Name) }
 
+// LimitError is an array with more elements than its reader takes.
+type LimitError struct{ Limit int }
+
+func (e *LimitError) Error() string { return fmt.Sprintf("more than %d elements", e.Limit) }
+
 // ParseObject splits one JSON object into its members, appended to dst. The whole text is judged: syntax
 // (RFC 8259), UTF-8, nesting, nothing behind the end. Duplicates are judged in this object only: objects
-// inside of it are the business of who reads them. Values share the bytes of b.
+// inside of it are the business of who reads them, and so is the number of their members. Values share the bytes of b.
 func ParseObject(dst []Member, b []byte) ([]Member, error) { return parseObject(dst, b, MaxDepth) }
 
 // ParseEnvelope is ParseObject for an object that carries requests which are judged one by one: it lets through
@@ -51,15 +63,16 @@ func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 		return nil, s.fault("an object is wanted")
 	}
 	first := len(dst)
+	var seen names
 	err := s.members(0, func(name, value []byte) error {
 		text, err := String(name)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		for _, m := range dst[first:] {
-			if m.Name == text {
-				return &DuplicateError{Name: text}
-			}
+		case seen.has(dst[first:], text):
+			return &DuplicateError{Name: text}
+		case len(dst)-first == MaxMembers:
+			return s.fault(fmt.Sprintf("an object has more than %d members", MaxMembers))
 		}
 		dst = append(dst, Member{Name: text, Value: value})
 		return nil
@@ -70,20 +83,54 @@ func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 	return dst, s.end()
 }
 
-// ParseArray splits one JSON array into its elements, judged as ParseObject judges.
-func ParseArray(b []byte) ([][]byte, error) { return parseArray(b, MaxDepth) }
+// names are those of the members of one object, once they are more than a few.
+type names map[string]struct{}
+
+// has reports whether a name stands among the members so far, to which its own is added next.
+func (n *names) has(members []Member, name string) bool {
+	if len(members) < fewMembers {
+		for i := range members {
+			if members[i].Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	if *n == nil {
+		*n = make(names, 4*fewMembers)
+		for i := range members {
+			(*n)[members[i].Name] = struct{}{}
+		}
+	}
+	_, twice := (*n)[name]
+	(*n)[name] = struct{}{}
+	return twice
+}
+
+// ParseArray splits one JSON array into its elements, judged as ParseObject judges. It stops with a LimitError at the
+// first element beyond limit.
+func ParseArray(b []byte, limit int) ([][]byte, error) { return parseArray(b, limit, MaxDepth) }
 
 // ParseEnvelopeArray is ParseArray for a member of what ParseEnvelope has read.
-func ParseEnvelopeArray(b []byte) ([][]byte, error) { return parseArray(b, envelopeDepth) }
+func ParseEnvelopeArray(b []byte, limit int) ([][]byte, error) {
+	return parseArray(b, limit, envelopeDepth)
+}
 
-func parseArray(b []byte, deepest int) ([][]byte, error) {
+func parseArray(b []byte, limit, deepest int) ([][]byte, error) {
 	s := scanner{b: b, deepest: deepest}
 	s.space()
 	if s.peek() != '[' {
 		return nil, s.fault("an array is wanted")
 	}
 	var elements [][]byte
-	if err := s.elements(0, func(value []byte) { elements = append(elements, value) }); err != nil {
+	err := s.elements(0, func(value []byte) error {
+		if len(elements) == limit {
+			return &LimitError{limit}
+		}
+		elements = append(elements, value)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	return elements, s.end()
@@ -208,7 +255,7 @@ func (s *scanner) members(depth int, each func(name, value []byte) error) error 
 }
 
 // elements skips an array; each is told of the elements, nil for nobody.
-func (s *scanner) elements(depth int, each func(value []byte)) error {
+func (s *scanner) elements(depth int, each func(value []byte) error) error {
 	if depth > s.deepest {
 		return s.fault(fmt.Sprintf("nesting is deeper than %d", s.deepest))
 	}
@@ -224,7 +271,9 @@ func (s *scanner) elements(depth int, each func(value []byte)) error {
 			return err
 		}
 		if each != nil {
-			each(s.b[value:s.i])
+			if err := each(s.b[value:s.i]); err != nil {
+				return err
+			}
 		}
 		if more, err := s.more(']'); !more {
 			return err

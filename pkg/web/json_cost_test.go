@@ -1,0 +1,132 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// members is an object of n members with names of equal length.
+func members(n int) []byte {
+	b := []byte("{")
+	for i := range n {
+		b = fmt.Appendf(b, `"%06x":0,`, i)
+	}
+	return append(bytes.TrimSuffix(b, []byte(",")), '}')
+}
+
+func TestParseObjectBoundsMembers(t *testing.T) {
+	got, err := web.ParseObject([]web.Member{{Name: "000000"}}, members(web.MaxMembers))
+	if err != nil || len(got) != 1+web.MaxMembers {
+		t.Errorf("%d members, %v", len(got), err)
+	}
+	_, err = web.ParseObject(nil, members(web.MaxMembers+1))
+	if err == nil || !strings.Contains(err.Error(), "more than 1000 members") {
+		t.Error(err)
+	}
+	inside := fmt.Appendf(nil, `{"data":%s}`, members(5*web.MaxMembers))
+	if _, err := web.ParseObject(nil, inside); err != nil {
+		t.Error("the members of a member count:", err)
+	}
+	// A duplicate is found on either side of the place where a map takes over.
+	for _, n := range []int{1, 15, 16, 17, 40, web.MaxMembers - 1} {
+		for _, twice := range []int{0, n / 2, n - 1} {
+			body := fmt.Appendf(bytes.TrimSuffix(members(n), []byte("}")), `,"%06x":1}`, twice)
+			if _, err := web.ParseObject(nil, body); !errors.As(err, new(*web.DuplicateError)) {
+				t.Errorf("member %d of %d twice: %v", twice, n, err)
+			}
+		}
+	}
+}
+
+// expensive are texts of about a mebibyte that would cost a careless reader most.
+func expensive() map[string][]byte {
+	const size = 1 << 20
+	fill := func(before, unit, after string) []byte {
+		return []byte(before + strings.TrimSuffix(strings.Repeat(unit, size/len(unit)), ",") + after)
+	}
+	return map[string][]byte{
+		"distinct members":    members(size / 11),
+		"members of a member": fmt.Appendf(nil, `{"data":%s}`, members(size/11)),
+		"objects of members":  fill(`{"data":[`, string(members(900))+",", "]}"),
+		"empty objects":       fill(`{"data":[`, "{},", "]}"),
+		"nested objects":      fill(`{"data":[`, strings.Repeat(`{"a":`, 60)+"1"+strings.Repeat("}", 60)+",", "]}"),
+		"deep":                fill(`{"data":`, "[", ""),
+		"one string":          fill(`{"data":"`, "x", `"}`),
+		"one escaped string":  fill(`{"data":"`, `\u00e9`, `"}`),
+		"an escaped name":     fill(`{"`, `\n`, `":1}`),
+		"escaped names":       bytes.ReplaceAll(members(size/17), []byte(`"0`), []byte(`"\u0030`)),
+		"one number":          fill(`{"data":`, "9", "}"),
+		"numbers":             fill(`{"data":[`, "-1.5e-7,", "]}"),
+		"digits":              fill(`{"data":[`, "1,", "]}"),
+		"white space":         fill("{", " \n", "}"),
+		"emoji":               fill(`{"data":"`, "\U0001f600", `"}`),
+		"no end":              fill(`{"data":"`, `\\`, ""),
+	}
+}
+
+// maxCost is how many times the work of json.Valid reading a body may cost.
+const maxCost = 10
+
+// cost is how many times the time of json.Valid a reader takes for body. Of several rounds the quickest count: other
+// programs only ever add to one. It returns as soon as they are within the bound.
+func cost(body []byte, read func()) float64 {
+	valid, reader := time.Hour, time.Hour
+	for range 10 {
+		start := time.Now()
+		json.Valid(body)
+		between := time.Now()
+		read()
+		valid, reader = min(valid, between.Sub(start)), min(reader, time.Since(between))
+		if reader <= maxCost*valid {
+			break
+		}
+	}
+	return float64(reader) / float64(valid)
+}
+
+func TestReadingCostsByLengthAlone(t *testing.T) {
+	for name, body := range expensive() {
+		f := func(reader string, read func()) {
+			t.Helper()
+			if got := cost(body, read); got > maxCost {
+				t.Errorf("%s: %s costs %.1f times json.Valid, want at most %d", name, reader, got, maxCost)
+			}
+		}
+		f("ParseObject", func() { _, _ = web.ParseObject(nil, body) })
+		f("ParseEnvelope", func() { _, _ = web.ParseEnvelope(body) })
+		array := bytes.TrimSuffix(bytes.TrimPrefix(body, []byte(`{"data":`)), []byte("}"))
+		f("ParseArray", func() { _, _ = web.ParseArray(array, 1000) })
+		if items, err := web.ParseEnvelopeArray(array, len(array)); err == nil { // as those of a batch
+			f("ParseObject of each element", func() {
+				for _, item := range items {
+					_, _ = web.ParseObject(nil, item)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkParseObject1MiB(b *testing.B) {
+	for name, body := range expensive() {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = web.ParseObject(nil, body)
+			}
+		})
+		b.Run(name+"/json.Valid", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				json.Valid(body)
+			}
+		})
+	}
+}
