@@ -153,6 +153,10 @@ func TestProviderAndWhatDependsOnIt(t *testing.T) {
 	if after.text("type_source") != "header:X-GitHub-Event" || after.text("verification.secret_last4") != "" {
 		t.Errorf("%s", after.raw)
 	}
+	refused := c.do("PATCH", target, `{"type_source":"header:A|header:B|header:C|header:D|header:E"}`).want(400)
+	if refused.text("error.param") != "type_source" || !strings.Contains(refused.text("error.message"), "more than 4 alternatives") {
+		t.Errorf("five alternatives: %s", refused.raw)
+	}
 	if c.do("PATCH", target, `{"type_source":null}`).want(200).get("type_source") != nil {
 		t.Error("type_source is still there")
 	}

@@ -46,6 +46,7 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 	if err := a.replayable(ep, d.Event); err != nil {
 		return err
 	}
+	d.Event = accepted(ep, d.Event)
 	targets := ep.EnabledDestinations()
 	if only != "" {
 		targets = slices.DeleteFunc(targets, func(dest string) bool { return dest != only })
@@ -74,6 +75,19 @@ func (a *API) replayable(ep *control.Endpoint, e *event.Event) error {
 		return web.State("", "the event was rejected and its signature is still not accepted: %s", reasons[reason])
 	}
 	return nil
+}
+
+// accepted is an event as it is sent again: a rejected one gets the verdict of now, which destinations are told.
+func accepted(ep *control.Endpoint, e *event.Event) *event.Event {
+	if e.Verdict != event.VerdictRejected {
+		return e
+	}
+	again := *e
+	again.Verdict = event.VerdictVerified
+	if ep.Verification == nil {
+		again.Verdict = event.VerdictUnverified
+	}
+	return &again
 }
 
 // queueEvent is a run of one event: its commands are one page.

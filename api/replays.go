@@ -179,6 +179,7 @@ func (q *queuer) works(ctx context.Context, page []pick) ([]*event.Work, error) 
 		if ep == nil { // deleted since it was counted
 			continue
 		}
+		e.Event = accepted(ep, e.Event)
 		for _, dest := range q.s.targets(ep, e.Event) {
 			due := q.began.Add(time.Duration(q.sent) * time.Second / time.Duration(q.s.rate))
 			works = append(works, commandOf(e.Event, e.Deliveries, dest, q.run.ID, due))

@@ -63,8 +63,11 @@ func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 		t.Fatal(err)
 	}
 	return &event.Work{
-		Event: &event.Event{ID: eventID, Endpoint: testEndpoint, Method: http.MethodPost, Header: header, Body: body},
-		Dest:  testDest, Trigger: event.TriggerInitial, Attempt: 1,
+		Event: &event.Event{
+			ID: eventID, Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified, Method: http.MethodPost,
+			Header: header, Body: body,
+		},
+		Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
 	}
 }
 
@@ -275,6 +278,7 @@ func TestForwardedHeaders(t *testing.T) {
 		field("Proxy-Connection", "x"), field("Host", "relay.example"), field("Content-Length", "7"), field("Expect", "100-continue"),
 		field("Accept-Encoding", "br"), field("X-Forwarded-For", "1.2.3.4"), field("X-Forwarded-Proto", "https"),
 		field("Forwarded", "for=1.2.3.4"), field("X-Real-Ip", "1.2.3.4"), field("Relay-Attempt", "99"),
+		field("Relay-Verification", "sent"), field("X-Client-Ip", "1.2.3.4"),
 	)
 	w.Attempt, w.Trigger = 3, event.TriggerRetry
 	secret := sign.NewSecret()
@@ -290,9 +294,53 @@ func TestForwardedHeaders(t *testing.T) {
 		"Relay-Webhook-Id": {eventID}, "Relay-Webhook-Timestamp": {"1800000000"}, "Relay-Webhook-Signature": {signature},
 		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest}, "Relay-Delivery-Id": {id.DeliveryOf(w.Event.ID, testDest)},
 		"Relay-Attempt": {"3"}, "Relay-Trigger": {"retry"},
+		"Relay-Verification": {"verified"}, "X-Client-Ip": {"1.2.3.4"}, // the provider has proven itself
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A destination is told what the inbound signature came to, and gets of a request that nothing proves no header by which
+// a stranger would be taken for somebody else. Neither the provider nor the destination's own headers can say otherwise.
+func TestStrangersImpersonateNobody(t *testing.T) {
+	names := []string{
+		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User", "X-Auth-Request-Email",
+		"True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "X_remote_user", "X_forwarded_for", "X_auth_request_groups",
+	}
+	header := []event.Field{{Name: "Authorization", Value: "a"}, {Name: "Cookie", Value: "c"}, {Name: "Relay-Verification", Value: "verified"}}
+	for _, name := range names {
+		header = append(header, event.Field{Name: name, Value: "x"})
+	}
+	for _, c := range []struct {
+		source  event.Source
+		verdict event.Verdict
+		proof   string
+		kept    bool
+	}{
+		{event.SourceProvider, event.VerdictVerified, "verified", true},
+		{event.SourceProvider, event.VerdictObserved, "observed", false},
+		{event.SourceProvider, event.VerdictUnverified, "unverified", false},
+		{event.SourceProvider, event.VerdictRejected, "unverified", false}, // after a replay that has not proven it
+		{event.SourceAPI, event.VerdictUnverified, "sent", true},
+		{event.SourceTest, event.VerdictVerified, "sent", true},
+	} {
+		w := testWork(t, nil, header...)
+		w.Event.Source, w.Event.Verdict = c.source, c.verdict
+		tg := testTarget(t, "https://example.com/", sign.NewSecret())
+		tg.header = []event.Field{{Name: "Relay-Verification", Value: "verified"}}
+		got := headerOf(t, w, tg)
+		if v := got["Relay-Verification"]; len(v) != 1 || v[0] != c.proof {
+			t.Errorf("%s %s: relay-verification %q, want %q", c.source, c.verdict, v, c.proof)
+		}
+		if got.Get("Authorization") != "a" || got.Get("Cookie") != "c" {
+			t.Errorf("%s %s: credentials are not forwarded", c.source, c.verdict)
+		}
+		for _, name := range names {
+			if kept := got[name] != nil; kept != c.kept {
+				t.Errorf("%s %s: %s forwarded: %t", c.source, c.verdict, name, kept)
+			}
+		}
 	}
 }
 

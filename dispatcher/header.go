@@ -25,6 +25,28 @@ var dropped = map[string]bool{
 
 const forwardedPrefix = "X-Forwarded-"
 
+// unproven are received headers that are not forwarded when nothing proves who sent the request. Receivers and the
+// proxies before them take the relay's address for trusted, and by these a stranger would choose the method, the
+// path, the user or the client that they see.
+var unproven = map[string]bool{
+	"X-Http-Method-Override": true, "X-Original-Url": true, "X-Rewrite-Url": true, "X-Remote-User": true,
+	"True-Client-Ip": true, "Cf-Connecting-Ip": true, "X-Client-Ip": true,
+}
+
+const authRequestPrefix = "X-Auth-Request-"
+
+// impersonates reports whether a received header is not forwarded for a stranger. Receivers that pass headers as
+// variables (CGI, WSGI) read X_Remote_User as X-Remote-User.
+func impersonates(name string) bool {
+	if strings.IndexByte(name, '_') >= 0 {
+		name = canonical(strings.ReplaceAll(name, "_", "-"))
+		if dropped[name] || strings.HasPrefix(name, forwardedPrefix) {
+			return true
+		}
+	}
+	return unproven[name] || strings.HasPrefix(name, authRequestPrefix)
+}
+
 // Names of the headers that a delivery adds. net/http takes keys as they are; these are canonical.
 const (
 	hWebhookID        = "Webhook-Id"
@@ -36,11 +58,12 @@ const (
 	hRelayDelivery    = "Relay-Delivery-Id"
 	hRelayAttempt     = "Relay-Attempt"
 	hRelayTrigger     = "Relay-Trigger"
+	hRelayProof       = "Relay-Verification"
 	hUserAgent        = "User-Agent"
 )
 
 // ownHeaders is how many of them a delivery has at most.
-const ownHeaders = 12
+const ownHeaders = 13
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination,
 // then ours, which nothing overrides. The signature covers the body as it is sent.
@@ -53,9 +76,14 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	hop := connectionNames(e.Header)
+	proof := proofOf(e)
+	stranger := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
 	signed := false // by the provider, in the scheme that we use ourselves
 	for _, f := range e.Header {
 		if dropped[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
+			continue
+		}
+		if stranger && impersonates(f.Name) {
 			continue
 		}
 		signed = signed || f.Name == hWebhookID || f.Name == hWebhookSignature
@@ -85,8 +113,20 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 	set(hRelayDelivery, id.DeliveryOf(e.ID, w.Dest))
 	set(hRelayAttempt, strconv.Itoa(w.Attempt))
 	set(hRelayTrigger, string(w.Trigger))
+	set(hRelayProof, string(proof))
 	set(hUserAgent, userAgent)
 	return h
+}
+
+// proofOf is what a destination is told of the event's signature. A rejected event is delivered after a replay; unless
+// that has found its signature good, and says so in the verdict, nothing proves it.
+func proofOf(e *event.Event) event.Proof {
+	switch p := e.Proof(); p {
+	case event.SentProof, event.Proof(event.VerdictVerified), event.Proof(event.VerdictObserved):
+		return p
+	default:
+		return event.Proof(event.VerdictUnverified)
+	}
 }
 
 // connectionNames are the headers that the received Connection header declares to be of the hop.

@@ -56,7 +56,7 @@ func (g *Ingest) store(ctx context.Context, ep *control.Endpoint, p *prepared, e
 	if err := g.acceptor.identify(e, ep); err != nil {
 		return err
 	}
-	key, window := claimKey(ep, value), time.Duration(ep.Dedup.WindowSeconds)*time.Second
+	key, window := claimKey(ep, e.Verdict, value), time.Duration(ep.Dedup.WindowSeconds)*time.Second
 	claim := g.deps.Claims.Claim(ctx, key, e.ID, "")
 	if claim.State == limit.ClaimPending && g.arrived(ctx, ep, claim.Event) {
 		claim.State = limit.ClaimStored
@@ -98,9 +98,14 @@ func (g *Ingest) arrived(ctx context.Context, ep *control.Endpoint, claimed id.I
 	return err == nil && found
 }
 
-// claimKey names what equal events share: the endpoint, where it looks, and a hash of what stands there,
-// which is as long as the sender likes.
-func claimKey(ep *control.Endpoint, value string) string {
+// claimKey names what equal events share: the endpoint, where it looks, a hash of what stands there, which is as long
+// as the sender likes, and unless it is good the verdict of the signature. So whoever guesses a value and posts it
+// without a good signature does not make the provider's event a duplicate.
+func claimKey(ep *control.Endpoint, v event.Verdict, value string) string {
 	sum := sha256.Sum256([]byte(value))
-	return "dedup\x00" + ep.ID + "\x00" + ep.Dedup.Key + "\x00" + string(sum[:])
+	key := "dedup\x00" + ep.ID + "\x00" + ep.Dedup.Key + "\x00" + string(sum[:])
+	if v != event.VerdictVerified {
+		key += "\x00" + string(v)
+	}
+	return key
 }

@@ -86,6 +86,42 @@ func TestDeduplication(t *testing.T) {
 	w.wantDuplicates(-1, 0, -1, -1, -1, 2, -1, 6, -1, 8, -1, -1)
 }
 
+// Somebody who guesses the value of an event to come and posts it first, unsigned, does not keep the provider's own
+// from being delivered. Unsigned copies repeat each other, signed ones too.
+func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {
+		deduplicated("body:$.id")(w, ep)
+		ep.Verification = w.verification("github", "secret")
+		ep.Verification.Mode = "observe"
+	}})
+	body := `{"id":1001}`
+	signed := []string{"X-Hub-Signature-256", githubSignature("secret", body)}
+	w.want(w.post(body, "X-Hub-Signature-256", githubSignature("guess", body)), 200)
+	w.want(w.post(body, signed...), 200)
+	w.want(w.post(body), 200)
+	w.want(w.post(body, signed...), 200)
+	events := w.stored()
+	for i, want := range []struct {
+		verdict event.Verdict
+		of      string
+	}{
+		{event.VerdictObserved, ""}, {event.VerdictVerified, ""},
+		{event.VerdictObserved, events[0].ID.Text(id.Event)}, {event.VerdictVerified, events[1].ID.Text(id.Event)},
+	} {
+		if e := events[i]; e.Verdict != want.verdict || e.DuplicateOf != want.of {
+			t.Errorf("event %d is %s and repeats %q, want %+v", i, e.Verdict, e.DuplicateOf, want)
+		}
+	}
+	// Before the endpoint verified anything its events were unverified: they count as little.
+	w.change(func(ep *control.Endpoint) { ep.Verification = nil })
+	w.want(w.post(`{"id":1002}`), 200)
+	w.change(func(ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") })
+	w.want(w.post(`{"id":1002}`, "X-Hub-Signature-256", githubSignature("secret", `{"id":1002}`)), 200)
+	if e := w.stored()[5]; e.DuplicateOf != "" {
+		t.Error("a verified event is the duplicate of an unverified one")
+	}
+}
+
 // What an observing endpoint saw, and that there was nobody to deliver to, count less than being a duplicate.
 func TestDuplicateHidesOtherReasons(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {

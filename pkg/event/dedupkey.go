@@ -29,12 +29,16 @@ func (k DedupKey) Of(header http.Header, body []byte) (value string, ok bool) {
 		value = header.Get(k.part.value)
 		return value, value != ""
 	}
-	switch r := gjson.GetBytes(body, k.part.value); {
-	case r.Type != gjson.String && r.Type != gjson.Number || !ValidJSON(body):
+	doc, valid := ParseJSON(body)
+	if !valid {
 		return "", false
-	case r.Type == gjson.Number:
+	}
+	switch r := doc.Lookup(BodyPath(k.part.value)); r.Type {
+	case gjson.Number:
 		return r.Raw, true
-	default:
+	case gjson.String:
 		return r.Str, r.Str != ""
+	default:
+		return "", false
 	}
 }

@@ -38,6 +38,21 @@ const (
 	VerdictRejected   Verdict = "rejected"
 )
 
+// Proof says what a receiver may believe of an event: what the verification of its request came to, or that our own
+// API made it.
+type Proof string
+
+// SentProof is the proof of an event of the API, tests included. Those of the others are their verdicts.
+const SentProof Proof = "sent"
+
+// Proof of the event.
+func (e *Event) Proof() Proof {
+	if e.Source != SourceProvider {
+		return SentProof
+	}
+	return Proof(e.Verdict)
+}
+
 // Event is one accepted event. Its time of receipt is the time of its id.
 type Event struct {
 	ID             id.ID

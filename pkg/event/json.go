@@ -19,6 +19,20 @@ func ValidJSON(body []byte) bool {
 	return gjson.ValidBytes(body)
 }
 
+// JSON is a body that ValidJSON has accepted: gjson may give anything for another. Only ParseJSON makes one.
+type JSON struct{ body []byte }
+
+// ParseJSON checks a body, and reports whether it is JSON within the bounds.
+func ParseJSON(body []byte) (doc JSON, ok bool) {
+	if !ValidJSON(body) {
+		return JSON{}, false
+	}
+	return JSON{body}, true
+}
+
+// Lookup returns the value at the path.
+func (j JSON) Lookup(p BodyPath) gjson.Result { return gjson.GetBytes(j.body, string(p)) }
+
 func tooDeep(body []byte) bool {
 	depth, text := 0, false
 	for i := 0; i < len(body); i++ {

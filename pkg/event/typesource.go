@@ -13,6 +13,9 @@ import (
 // maxType bounds an event type, in bytes. A longer or unprintable value is no type.
 const maxType = 128
 
+// maxTypeParts bounds the alternatives of a type source: each may cost a pass over the body, for every event.
+const maxTypeParts = 4
+
 // TypeSource says where the type of a received event stands: `body:$.a.b`, `header:X-Name` or
 // `const:order.created`; alternatives are separated by `|` and the first that gives a value wins.
 // The zero value gives no type.
@@ -38,13 +41,17 @@ func DefaultTypeSource(provider string) string {
 	return ""
 }
 
-// ParseTypeSource reads the text form; empty gives the zero value.
+// ParseTypeSource reads the text form; empty gives the zero value. When there are too many alternatives it returns an
+// error and the first of them, which are what an endpoint that was saved without that bound goes on with.
 func ParseTypeSource(s string) (TypeSource, error) {
 	var t TypeSource
 	if s == "" {
 		return t, nil
 	}
 	for text := range strings.SplitSeq(s, "|") {
+		if len(t.parts) == maxTypeParts {
+			return t, fmt.Errorf("has more than %d alternatives", maxTypeParts)
+		}
 		part, err := parsePart(text)
 		if err != nil {
 			return TypeSource{}, err
@@ -80,19 +87,23 @@ func parsePart(text string) (typePart, error) {
 
 // Of returns the type of a received event, or empty. A body that is not JSON has none.
 func (t TypeSource) Of(header http.Header, body []byte) string {
-	valid, judged := false, false
+	var doc JSON
+	valid, checked := false, false
 	for _, p := range t.parts {
 		v := p.value
 		switch p.kind {
 		case "header":
 			v = header.Get(p.value)
 		case "body":
-			if !judged {
-				valid, judged = ValidJSON(body), true
+			if !checked {
+				doc, valid = ParseJSON(body)
+				checked = true
 			}
 			v = ""
-			if r := gjson.GetBytes(body, p.value); valid && r.Type == gjson.String {
-				v = r.Str
+			if valid {
+				if r := doc.Lookup(BodyPath(p.value)); r.Type == gjson.String {
+					v = r.Str
+				}
 			}
 		}
 		if v = cleanType(v); v != "" {
@@ -135,6 +146,3 @@ func ParseBodyPath(s string) (BodyPath, error) {
 	}
 	return BodyPath(b.String()), nil
 }
-
-// Lookup returns the value at the path. The body must be valid JSON: see ValidJSON.
-func (p BodyPath) Lookup(body []byte) gjson.Result { return gjson.GetBytes(body, string(p)) }
