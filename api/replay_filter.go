@@ -20,8 +20,11 @@ const (
 	maxReplayDeliveries = 100_000
 	maxReplayBytes      = 1 << 30   // of bodies, each as often as it is delivered
 	maxReplayEvents     = 1_000_000 // that match, whether they go anywhere or not
-	maxReplayRate       = 100       // deliveries a second
-	defaultReplayRate   = 50
+	// Of events whose bodies decide whether they are selected: rejected ones, and those of filters on bodies.
+	maxReplayRead      = 100_000
+	maxReplayReadBytes = 1 << 30
+	maxReplayRate      = 100 // deliveries a second
+	defaultReplayRate  = 50
 	// windowGrace is added to a window that ends now: a caller who counted 31 days back is not refused for the
 	// time of the request.
 	windowGrace = time.Minute

@@ -23,6 +23,11 @@ type plan struct {
 	events     int
 	deliveries int
 	bytes      int64
+	unverified int // of events: rejected ones whose endpoint verifies nothing any more
+
+	// What counting them takes: matches, selected or not, and bodies that were read to decide.
+	seen, read int
+	readBytes  int64
 }
 
 // pick is an event that is delivered.
@@ -42,11 +47,29 @@ func (p *plan) add(e *event.Match, n int) error {
 		return tooLarge("", fmt.Sprintf("the selection has more than %d deliveries", maxReplayDeliveries))
 	case p.bytes > maxReplayBytes:
 		return tooLarge("", "the bodies of the selection are more than 1 GiB, each counted for every delivery")
-	case p.events > maxReplayEvents:
-		return tooLarge("", fmt.Sprintf("more than %d events match", maxReplayEvents))
 	}
 	if n > 0 {
 		p.picks = append(p.picks, pick{id: e.ID, size: uint32(e.Size), copies: uint16(n)})
+	}
+	return nil
+}
+
+// see counts a match.
+func (p *plan) see() error {
+	if p.seen++; p.seen > maxReplayEvents {
+		return tooLarge("", fmt.Sprintf("more than %d events match", maxReplayEvents))
+	}
+	return nil
+}
+
+// reads counts an event whose body must be read before it is known whether it is selected. Those that are not selected
+// after all count too: a flood of refused requests must not make this node read for an hour.
+func (p *plan) reads(e *event.Match) error {
+	p.read++
+	p.readBytes += int64(e.Size)
+	if p.read > maxReplayRead || p.readBytes > maxReplayReadBytes {
+		return tooLarge("", fmt.Sprintf("more than %d rejected events, or events for filters on bodies, would have to be read, or more than 1 GiB; "+
+			"a status other than rejected leaves rejected ones out", maxReplayRead))
 	}
 	return nil
 }
@@ -80,23 +103,23 @@ func (a *API) plan(ctx context.Context, s *selection) (*plan, error) {
 	err := a.deps.Selection.Select(ctx, s.query, func(page []event.Match) error {
 		var unsure []pick
 		for i := range page {
-			if _, known := a.copies(s, &page[i]); !known {
-				unsure = append(unsure, pick{page[i].ID, uint32(page[i].Size), 1})
+			if err := p.see(); err != nil {
+				return err
 			}
+			if a.selects(s, &page[i]) != byBody {
+				continue
+			}
+			if err := p.reads(&page[i]); err != nil {
+				return err
+			}
+			unsure = append(unsure, pick{page[i].ID, uint32(page[i].Size), 1})
 		}
-		byBody, err := a.copiesByBody(ctx, s, unsure)
+		copies, err := a.copiesByBody(ctx, s, unsure)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			n, known := a.copies(s, &page[i])
-			if !known {
-				n, known = byBody[page[i].ID]
-			}
-			if !known || page[i].Reason == event.Duplicate {
-				continue
-			}
-			if err := p.add(&page[i], n); err != nil {
+			if err := a.pick(p, s, &page[i], copies); err != nil {
 				return err
 			}
 		}
@@ -106,23 +129,78 @@ func (a *API) plan(ctx context.Context, s *selection) (*plan, error) {
 	return p, err
 }
 
-// copies is to how many destinations an event goes, unless its body must be asked.
-func (a *API) copies(s *selection, e *event.Match) (n int, known bool) {
-	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
-	switch {
-	case e.Reason == event.Duplicate: // not selected
-		return 0, true
-	case ep == nil:
-		return 0, e.Verdict != event.VerdictRejected
+// pick adds an event to the plan if it is selected; copies are the destinations of those that the body decides about.
+func (a *API) pick(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
+	n, selected := 0, true
+	switch a.selects(s, e) {
+	case no:
+		return nil
+	case yes:
+		n = a.copies(s, e)
+	case byBody:
+		n, selected = copies[e.ID]
 	}
-	known = e.Verdict != event.VerdictRejected
+	if !selected {
+		return nil
+	}
+	if e.Verdict == event.VerdictRejected && a.unverified(e.Endpoint) {
+		p.unverified++
+	}
+	return p.add(e, n)
+}
+
+// choice is whether a selection has an event.
+type choice uint8
+
+const (
+	no choice = iota
+	yes
+	byBody // the body must be read to know, or to know where it goes
+)
+
+// selects is that choice. Of an endpoint that verifies nothing any more, rejected events are selected only where they
+// are asked for by their status: they are what somebody once refused, and there is nothing to judge them by.
+func (a *API) selects(s *selection, e *event.Match) choice {
+	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+	rejected := e.Verdict == event.VerdictRejected
+	switch {
+	case e.Reason == event.Duplicate:
+		return no
+	case ep == nil && rejected:
+		return no
+	case ep == nil:
+		return yes // it goes nowhere, and says so
+	case rejected && ep.Verification != nil:
+		return byBody
+	case rejected && !slices.Contains(s.query.Statuses, event.Rejected):
+		return no
+	}
+	for i := range ep.Destinations {
+		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) && d.Filter.OnBody() {
+			return byBody
+		}
+	}
+	return yes
+}
+
+// unverified reports whether an endpoint asks for no signatures.
+func (a *API) unverified(endpoint string) bool {
+	ep, presence := a.deps.Config.Endpoint(endpoint)
+	return presence == control.Present && ep.Verification == nil
+}
+
+// copies is to how many destinations an event goes whose body need not be read.
+func (a *API) copies(s *selection, e *event.Match) (n int) {
+	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+	if ep == nil {
+		return 0
+	}
 	for i := range ep.Destinations {
 		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) {
 			n++
-			known = known && !d.Filter.OnBody()
 		}
 	}
-	return n, known
+	return n
 }
 
 // may reports whether a destination gets events of the selection at all.
@@ -145,7 +223,7 @@ func (a *API) copiesByBody(ctx context.Context, s *selection, unsure []pick) (ma
 			if ep == nil {
 				continue
 			}
-			if e.Verdict == event.VerdictRejected {
+			if e.Verdict == event.VerdictRejected && ep.Verification != nil {
 				reason, err := a.deps.Reverify(ep, e.Event)
 				if err != nil {
 					return nil, err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,8 +15,9 @@ import (
 // scopes are the endpoints for which this node is counting or queueing a selection: one at a time for each. Other
 // nodes are kept out by the run, once there is one.
 type scopes struct {
-	mu     sync.Mutex // guards active
-	active [][]string // an empty one stands for every endpoint
+	mu       sync.Mutex     // guards the rest
+	active   [][]string     // an empty one stands for every endpoint
+	planning map[string]int // by account: selections that are being counted
 }
 
 // take reports whether the scope shares no endpoint with an active one, and makes it active.
@@ -37,6 +39,49 @@ func (s *scopes) leave(scope []string) {
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.active, func(other []string) bool { return slices.Equal(other, scope) })
 	s.active = slices.Delete(s.active, i, i+1)
+}
+
+// maxPlans bounds the selections of an account that this node counts at once: each reads up to a gigabyte, and one
+// call for each endpoint would let an account have as many as it has endpoints.
+const maxPlans = 2
+
+// startPlan reports whether one more may be counted, and counts it as such.
+func (s *scopes) startPlan(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planning[account] >= maxPlans {
+		return false
+	}
+	if s.planning == nil {
+		s.planning = map[string]int{}
+	}
+	s.planning[account]++
+	return true
+}
+
+func (s *scopes) endPlan(account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planning[account]--; s.planning[account] == 0 {
+		delete(s.planning, account)
+	}
+}
+
+// planInTurn counts a selection when fewer than maxPlans of the account are being counted.
+func (a *API) planInTurn(ctx context.Context, s *selection) (*plan, error) {
+	account := s.query.Account
+	err := a.wait(ctx, func() (bool, error) {
+		if a.replaying.startPlan(account) {
+			return true, nil
+		}
+		return false, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+			Message: fmt.Sprintf("%d other replays are being counted; nothing was queued, send it again", maxPlans)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer a.replaying.endPlan(account)
+	return a.plan(ctx, s)
 }
 
 // turn waits until no other selection of this node shares an endpoint.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -52,13 +53,17 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.
 		return err
 	}
 	defer release()
-	p, err := a.plan(ctx, s)
+	p, err := a.planInTurn(ctx, s)
 	if err != nil {
 		return err
 	}
 	result := replayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
 	if p.events > 0 && p.deliveries == 0 {
 		result.Warnings = append(result.Warnings, warning{in.param("destination_id"), "no destination that is enabled now takes one of the events"})
+	}
+	if p.unverified > 0 {
+		const text = "%d of these events were rejected and their endpoints verify no signatures any more: they are delivered unchecked"
+		result.Warnings = append(result.Warnings, warning{in.param("status"), fmt.Sprintf(text, p.unverified)})
 	}
 	if s.dry {
 		web.WriteJSON(w, http.StatusOK, result)

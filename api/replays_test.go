@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ func (a *answer) counted(events, queued int) *answer {
 // TestReplaySelection: every matching event goes to each destination that is enabled now and whose filter matches.
 func TestReplaySelection(t *testing.T) {
 	c := newClient(t)
-	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
+	created := c.do("POST", "/v1/endpoints", `{"provider":"stripe","verification":{"type":"stripe","secret":"whsec_planted"},"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
 		{"url":"https://c.example","filter":{"types":["order.*"]}},{"url":"https://d.example","filter":{"body":{"data.n":1}}}]}`).want(201)
 	ep := created.text("id")
 	first, disabled, typed, byBody := created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id"), created.text("destinations.3.id")
@@ -224,16 +225,7 @@ func TestReplayBounds(t *testing.T) {
 
 	selecting := func(n, size int, dest string) *answer {
 		c.fake.SelectFunc = func(_ context.Context, _ event.Query, page func([]event.Match) error) error {
-			all := make([]event.Match, n)
-			for i := range all {
-				all[i] = event.Match{ID: id.Lowest(time.UnixMilli(int64(1e12 - i))), Endpoint: ep, Type: "a", Verdict: event.VerdictUnverified, Size: size}
-			}
-			for chunk := range slices.Chunk(all, 4000) {
-				if err := page(chunk); err != nil {
-					return err
-				}
-			}
-			return nil
+			return inPages(n, event.Match{Endpoint: ep, Type: "a", Verdict: event.VerdictUnverified, Size: size}, page)
 		}
 		body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}
 		if dest != "" {
@@ -257,6 +249,79 @@ func TestReplayBounds(t *testing.T) {
 	selecting(1_000_001, 1, "").wantError(400, "selection_too_large", "")
 	if len(c.fake.commands) > 0 {
 		t.Errorf("%d commands", len(c.fake.commands))
+	}
+}
+
+// Rejected events are read before it is known whether they are selected: those that stay rejected count as well.
+func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe", "secret": "whsec_planted"}}).text("id")
+	read := 0
+	c.fake.StoredFunc = func(_ context.Context, _ string, ids []id.ID) ([]event.Stored, error) {
+		read += len(ids)
+		return nil, nil // as many as are still refused
+	}
+	selecting := func(n, size int) *answer {
+		c.fake.SelectFunc = func(_ context.Context, _ event.Query, page func([]event.Match) error) error {
+			return inPages(n, event.Match{Endpoint: ep, Verdict: event.VerdictRejected, Size: size}, page)
+		}
+		read = 0
+		return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true})
+	}
+	selecting(100_000, 1).counted(0, 0)
+	selecting(100_001, 1).wantError(400, "selection_too_large", "")
+	if read > 100_000 {
+		t.Errorf("%d were read", read)
+	}
+	selecting(1<<14, 64<<10).counted(0, 0) // 1 GiB
+	selecting(1<<14+1, 64<<10).wantError(400, "selection_too_large", "")
+	// Without a verification none of them is read; they are matches still.
+	c.do("PATCH", "/v1/endpoints/"+ep, `{"provider":"generic","verification":null}`).want(200)
+	selecting(1_000_000, 64<<10).counted(0, 0)
+	if read > 0 {
+		t.Errorf("%d were read", read)
+	}
+	selecting(1_000_001, 1).wantError(400, "selection_too_large", "")
+}
+
+// inPages gives n copies of a match, each with an id of its own, the newest first.
+func inPages(n int, m event.Match, page func([]event.Match) error) error {
+	all := make([]event.Match, n)
+	for i := range all {
+		all[i] = m
+		all[i].ID = id.Lowest(time.UnixMilli(int64(1e12 - i)))
+	}
+	for chunk := range slices.Chunk(all, 4000) {
+		if err := page(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What an endpoint refused while it verified signatures is not sent when it verifies none any more, unless somebody
+// asks for just that; then the answer says so.
+func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return "", nil } // as of an endpoint without a verification
+	})
+	ep := c.endpoint(nil).text("id")
+	good, forged := c.send(ep), c.send(ep)
+	c.fake.events[mustID(t, forged)].Verdict = event.VerdictRejected
+	selecting := func(more map[string]any) *answer {
+		body := map[string]any{"endpoint_id": ep, "since": since()}
+		maps.Copy(body, more)
+		c.fake.commands = nil
+		return c.do("POST", "/v1/replays", body)
+	}
+	for _, more := range []map[string]any{nil, {"type": "a.b"}, {"status": []string{"pending", "delivered"}}} {
+		if a := selecting(more).counted(1, 1); a.get("warnings") != nil || len(c.fake.commands) != 1 || c.fake.commands[0].Event.ID.Text(id.Event) != good {
+			t.Errorf("%v: %s", more, a.raw)
+		}
+	}
+	a := selecting(map[string]any{"status": "rejected"}).counted(1, 1)
+	if a.text("warnings.0.param") != "status" || !strings.Contains(a.text("warnings.0.message"), "1 of these events") || c.fake.commands[0].Event.ID.Text(id.Event) != forged {
+		t.Errorf("%s", a.raw)
 	}
 }
 
@@ -444,6 +509,40 @@ func TestReplayWaitsFiveSeconds(t *testing.T) {
 		all.Wait()
 		if waited := time.Since(began); waited > 8*time.Second {
 			t.Errorf("it went on after %v", waited)
+		}
+	})
+}
+
+// Two selections of an account are counted at a time, whatever their endpoints; a third waits, and is refused.
+func TestReplayCountsTwoAtATime(t *testing.T) {
+	ep, _ := configuration.Endpoint(newClient(t).endpoint(nil).text("id"))
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, withConfig(frozen{configuration, ep}))
+		hold := make(chan struct{})
+		var running, most atomic.Int32
+		c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			<-hold
+			running.Add(-1)
+			return nil
+		}
+		replay := func(ep string) *answer {
+			return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true})
+		}
+		var all sync.WaitGroup
+		all.Go(func() { replay("ep_1").want(200) })
+		all.Go(func() { replay("ep_2").want(200) })
+		synctest.Wait()
+		began := time.Now()
+		if a := replay("ep_3").wantError(429, "rate_limited", ""); time.Since(began) != 5*time.Second || a.Header.Get("Retry-After") != "1" {
+			t.Errorf("refused after %v, Retry-After %q", time.Since(began), a.Header.Get("Retry-After"))
+		}
+		all.Go(func() { replay("ep_3").want(200) })
+		time.Sleep(time.Second)
+		close(hold)
+		all.Wait()
+		if most.Load() != 2 {
+			t.Errorf("%d were counted at once", most.Load())
 		}
 	})
 }
