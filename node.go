@@ -363,6 +363,10 @@ func (n *node) startHTTP(listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	ready, err := n.startReadiness()
+	if err != nil {
+		return err
+	}
 	cfg := api.Config{
 		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
 		RateRead: n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
@@ -372,7 +376,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
-			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.checks(),
+			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: ready,
 			Verification: ingest.CheckVerification, Reverify: in.Reverify, Sample: in.Sample,
 		})
 	if err != nil {
@@ -396,7 +400,11 @@ func (n *node) startHTTP(listener net.Listener) error {
 			apiHandler.ServeHTTP(w, r)
 		}
 	})
-	srv := &server{listener: listener, handler: handler, drain: a.Drain, log: n.log}
+	return n.serve(&server{listener: listener, handler: handler, drain: a.Drain, log: n.log})
+}
+
+// serve starts the server, with TLS where the settings name a certificate.
+func (n *node) serve(srv *server) (err error) {
 	if n.s.TLSCertFile != "" {
 		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
 			return err
@@ -406,7 +414,14 @@ func (n *node) startHTTP(listener net.Listener) error {
 	return nil
 }
 
-// checks are what /readyz asks of this node's roles.
+// startReadiness checks what this node needs to serve, and returns when it has done so once.
+func (n *node) startReadiness() (*api.Readiness, error) {
+	r := api.NewReadiness(n.log, n.checks())
+	n.st.start("readiness", r.Run)
+	return r, n.st.ready(r.Checked())
+}
+
+// checks are what a node with its roles needs to serve.
 func (n *node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
 		if age, ok := n.control.Lease(); !ok {

@@ -45,8 +45,8 @@ type Deps struct {
 	IDs      *id.Generator
 	Now      func() time.Time
 	Metrics  prometheus.Registerer
-	// Ready is asked by /readyz, all must agree; each part of the process adds its own.
-	Ready []Check
+	// Ready is what /readyz answers from; nil: always ready.
+	Ready *Readiness
 	// Verification judges how a provider signs, secrets in clear: the member at fault and what is wrong
 	// with it, or nothing.
 	Verification func(v control.Verification, secrets []string) (param, message string)
@@ -164,10 +164,4 @@ type AuditLog interface {
 // Uses is told of every request with a key that is valid.
 type Uses interface {
 	Note(account, key, name string, from netip.Addr)
-}
-
-// Check is one thing that a node needs to serve.
-type Check struct {
-	Name string
-	Func func(context.Context) error
 }

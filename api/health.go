@@ -1,17 +1,12 @@
 package api
 
 import (
-	"context"
-	"log/slog"
 	"net/http"
-	"time"
+	"slices"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// readyTimeout bounds all checks of one /readyz together.
-const readyTimeout = 3 * time.Second
 
 // outside answers what is not under /v1.
 func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
@@ -25,7 +20,7 @@ func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	case "/readyz":
 		web.InfoOf(r).Route = r.URL.Path
-		a.ready(w, r)
+		a.ready(w)
 		return nil
 	case web.DocsPath:
 		web.InfoOf(r).Route = r.URL.Path
@@ -34,23 +29,11 @@ func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
 	return a.servePage(w, r)
 }
 
-type checkView struct {
-	Name string `json:"name"`
-	OK   bool   `json:"ok"`
-}
-
-// ready asks every part. What is wrong stands in the log: the answer is public.
-func (a *API) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	checks, status, word := make([]checkView, len(a.deps.Ready)), http.StatusOK, "ready"
-	for i, c := range a.deps.Ready {
-		err := c.Func(ctx)
-		checks[i] = checkView{c.Name, err == nil}
-		if err != nil {
-			status, word = http.StatusServiceUnavailable, "not ready"
-			a.deps.Log.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", c.Name), slog.String("error", err.Error()))
-		}
+// ready answers with what the last round of checks found. What is wrong stands in the log: the answer is public.
+func (a *API) ready(w http.ResponseWriter) {
+	checks, status, word := a.deps.Ready.last(), http.StatusOK, "ready"
+	if slices.ContainsFunc(checks, func(c checkView) bool { return !c.OK }) {
+		status, word = http.StatusServiceUnavailable, "not ready"
 	}
 	web.WriteJSON(w, status, map[string]any{"status": word, "checks": checks})
 }

@@ -77,7 +77,7 @@ func (e *Expirer) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	return r.apart(func(shard int) error {
-		if err := r.verify(ctx, shard); err != nil {
+		if err := r.verify(ctx, shard, r.conns[shard]); err != nil {
 			return readError(ctx, err)
 		}
 		for _, table := range retained() {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
 // MigrateUpTo is the migration of a version that knew fewer files, and no baseline.
@@ -48,4 +50,26 @@ func (r *Reader) HoldSearches(ctx context.Context, account string) (release func
 			leave()
 		}
 	}
+}
+
+// HoldConnections takes all connections of the reader to the first shard until release is called.
+func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var held []driver.Rows
+	for range r.cfg.Connections {
+		rows, err := r.conns[0].Query(ctx, "SELECT number FROM numbers(1000000000)")
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		held = append(held, rows)
+	}
+	return func() {
+		cancel()
+		for _, rows := range held {
+			for rows.Next() {
+			}
+			_ = rows.Close() // it was broken off
+		}
+	}, nil
 }

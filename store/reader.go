@@ -32,6 +32,7 @@ type Reader struct {
 	log            *slog.Logger
 	conns          []driver.Conn // one per shard
 	searchConns    []driver.Conn // the same, for searches: they may be another user's
+	pingConns      []driver.Conn // the same, one connection each: a ping never waits for reads, nor takes a place from them
 	searchSettings clickhouse.Settings
 	verified       []atomic.Bool // by shard: it is the one that its address is meant to be
 	topic          *stream.Reader
@@ -63,23 +64,27 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeShards(conns))
 	}
-	topic, err := stream.NewReader(deps.Stream, "store-reader")
+	pingConns, err := openShards(cfg.URL, func(o *clickhouse.Options) { o.MaxOpenConns, o.MaxIdleConns = 1, 1 })
 	if err != nil {
 		return nil, errors.Join(err, closeShards(conns), closeShards(searchConns))
+	}
+	topic, err := stream.NewReader(deps.Stream, "store-reader")
+	if err != nil {
+		return nil, errors.Join(err, closeShards(conns), closeShards(searchConns), closeShards(pingConns))
 	}
 	if deps.Erased == nil {
 		deps.Erased = func(id.ID) bool { return false }
 	}
 	return &Reader{
 		erased: deps.Erased, cfg: cfg, log: deps.Log, conns: conns, verified: make([]atomic.Bool, len(conns)), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
-		searchConns: searchConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
+		pingConns: pingConns, searchConns: searchConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
 	}, nil
 }
 
 // Close ends the connections.
 func (r *Reader) Close() error {
 	r.topic.Close()
-	return errors.Join(closeShards(r.conns), closeShards(r.searchConns))
+	return errors.Join(closeShards(r.conns), closeShards(r.searchConns), closeShards(r.pingConns))
 }
 
 // Ping reports whether ClickHouse answers, every shard of it, and whether they are those that they are taken for.
@@ -87,10 +92,10 @@ func (r *Reader) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	return r.parallel(ctx, r.shards(new(query)), func(ctx context.Context, shard int) error {
-		if err := r.conns[shard].Ping(ctx); err != nil {
+		if err := r.pingConns[shard].Ping(ctx); err != nil {
 			return readError(ctx, fmt.Errorf("ping clickhouse: %w", err))
 		}
-		if err := r.verify(ctx, shard); err != nil {
+		if err := r.verify(ctx, shard, r.pingConns[shard]); err != nil {
 			return readError(ctx, err)
 		}
 		return nil
@@ -140,11 +145,11 @@ func (r *Reader) Check(ctx context.Context) error {
 func (r *Reader) oldest() time.Time { return r.now().AddDate(0, 0, -r.cfg.RetentionDays) }
 
 // verify sees once that a shard is the one that it is taken for.
-func (r *Reader) verify(ctx context.Context, shard int) error {
+func (r *Reader) verify(ctx context.Context, shard int, conn driver.Conn) error {
 	if r.verified[shard].Load() {
 		return nil
 	}
-	if err := checkShard(ctx, r.conns[shard], "shard", shard+1, len(r.conns)); err != nil {
+	if err := checkShard(ctx, conn, "shard", shard+1, len(r.conns)); err != nil {
 		return err
 	}
 	r.verified[shard].Store(true)
@@ -153,10 +158,10 @@ func (r *Reader) verify(ctx context.Context, shard int) error {
 
 // eachOn runs a statement on one shard and calls scan for every row.
 func (r *Reader) eachOn(ctx context.Context, shard int, q *query, scan func(driver.Rows) error) (err error) {
-	if err := r.verify(ctx, shard); err != nil {
+	conn := r.conns[shard]
+	if err := r.verify(ctx, shard, conn); err != nil {
 		return readError(ctx, err)
 	}
-	conn := r.conns[shard]
 	if q.settings != nil {
 		conn, ctx = r.searchConns[shard], clickhouse.Context(ctx, clickhouse.WithSettings(q.settings))
 	}

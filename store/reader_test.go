@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -167,5 +169,21 @@ func TestDuplicates(t *testing.T) {
 	}
 	if got, err := r.Logged(t.Context(), "acc_2", first.ID); err != nil || got {
 		t.Errorf("another account's event is found: %v %v", got, err)
+	}
+}
+
+// A ping is answered while reads hold every connection of the reader.
+func TestPingBesideReads(t *testing.T) {
+	b := newBench(t)
+	r := b.readerOf(store.ReaderConfig{URL: b.url, RetentionDays: 30, Connections: 2}, nil)
+	release, err := r.HoldConnections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := r.Ping(ctx); err != nil {
+		t.Errorf("ping: %v", err)
 	}
 }

@@ -15,7 +15,8 @@
 //   - A request leaves nothing behind: each runs on a connection of its own,
 //     so a SET, a USE or a broken statement never reaches another request.
 //   - At most Config.Sessions statements run at once, the others wait. That and
-//     the engine's memory limit bound what the process takes.
+//     the engine's memory limit bound what the process takes. Two sessions are
+//     for statements that write: TestReadsLeaveSessionsToTheWriter.
 //   - A statement that only reads is killed when its client goes away; one that
 //     writes is finished. An insert whose body breaks off is cancelled.
 //   - One process owns a data directory, held by a file lock.

@@ -17,7 +17,7 @@ type engine struct {
 	lock    *os.File
 	args    []string
 	anchor  *session
-	slots   chan struct{} // one token a running statement
+	slots   *slots
 	version string
 	zone    string
 	host    string
@@ -40,7 +40,7 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{lock: lock, slots: make(chan struct{}, cfg.Sessions)}
+	e := &engine{lock: lock, slots: newSlots(cfg.Sessions)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
@@ -80,16 +80,6 @@ func (e *engine) introduce() error {
 	}
 	e.version, e.zone, e.host = fields[0], fields[1], fields[2]
 	return nil
-}
-
-// acquireSlot waits until one more statement may run.
-func (e *engine) acquireSlot(ctx context.Context) (release func(), err error) {
-	select {
-	case e.slots <- struct{}{}:
-		return func() { <-e.slots }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // close stops the engine, unless a statement still runs in it: its session holds

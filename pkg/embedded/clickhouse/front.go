@@ -69,7 +69,7 @@ func (f *front) fail(ctx context.Context, out *response, err error) {
 
 // run executes the statement on a connection of its own.
 func (f *front) run(ctx context.Context, q *request, out *response) error {
-	release, err := f.engine.acquireSlot(ctx)
+	release, err := f.engine.slots.acquire(ctx, q)
 	if err != nil {
 		return fmt.Errorf("wait for a free session: %w", err)
 	}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// /readyz answers from one check a second, tells of a change within a second, or of one that hangs within 2.5 s, and only
+// changes are logged.
+func TestReadiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		var state atomic.Pointer[string]
+		set := func(s string) { state.Store(&s) }
+		set("well")
+		var out bytes.Buffer
+		r := NewReadiness(slog.New(slog.NewTextHandler(&out, nil)), []Check{
+			{"log", func(context.Context) error { return nil }},
+			{"store", func(ctx context.Context) error {
+				asked.Add(1)
+				switch *state.Load() {
+				case "hangs":
+					<-ctx.Done()
+					return ctx.Err()
+				case "broken":
+					return errors.New("dial clickhouse at db.internal")
+				}
+				return nil
+			}},
+		})
+		a := &API{deps: Deps{Ready: r}}
+		is := func(when string, status int, store bool) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			a.ready(w)
+			var answer struct{ Checks []checkView }
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			if w.Code != status || len(answer.Checks) != 2 || answer.Checks[1].OK != store || strings.Contains(w.Body.String(), "db.internal") {
+				t.Errorf("%s: %d %s", when, w.Code, w.Body)
+			}
+		}
+		is("before the first round", 503, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		is("at first", 200, true)
+		for range 1000 {
+			is("often", 200, true)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("1,000 requests made %d checks", n)
+		}
+		for _, c := range []struct {
+			state  string
+			within time.Duration
+			status int
+		}{{"broken", time.Second, 503}, {"well", time.Second, 200}, {"hangs", readyEvery + readyTimeout, 503}, {"well", readyEvery + readyTimeout, 200}} {
+			set(c.state)
+			time.Sleep(c.within)
+			synctest.Wait()
+			is(c.state, c.status, c.status == 200)
+		}
+		set("broken")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(out.String(), "not ready"); n != 3 || strings.Count(out.String(), "ready again") != 2 || !strings.Contains(out.String(), "db.internal") {
+			t.Errorf("%d lines for three failures:\n%s", n, out.String())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package clickhouse
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// However many statements read, the writer has its sessions and a ping its own; what waits for a read session, or gives up,
+// holds none of the others.
+func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(8)
+		read := &request{query: " select * from events"}
+		insert := &request{query: "INSERT INTO events", insert: strings.NewReader("")}
+		ping := &request{query: pingQuery}
+		take := func(q *request) (func(), bool) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			release, err := s.acquire(ctx, q)
+			return release, err == nil
+		}
+		var reads []func()
+		for range 100 {
+			if release, ok := take(read); ok {
+				reads = append(reads, release)
+			}
+		}
+		if len(reads) != 6 {
+			t.Errorf("%d of 8 sessions went to reads, want 6", len(reads))
+		}
+		var writes []func()
+		for _, q := range []*request{insert, {query: "ALTER TABLE events DELETE WHERE 1"}} {
+			release, ok := take(q)
+			if !ok {
+				t.Fatalf("%q waits for reads", q.query)
+			}
+			writes = append(writes, release)
+		}
+		if _, ok := take(insert); ok {
+			t.Error("a ninth statement runs")
+		}
+		release, ok := take(ping)
+		if !ok {
+			t.Fatal("a ping waits for statements")
+		}
+		release()
+		for _, release := range append(reads, writes...) {
+			release()
+		}
+		if len(s.all)+len(s.reads)+len(s.ping) != 0 {
+			t.Errorf("%d, %d and %d slots were not given back", len(s.all), len(s.reads), len(s.ping))
+		}
+	})
+}
