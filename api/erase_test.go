@@ -61,7 +61,8 @@ func (f failing) ErasedAt(id.ID) time.Time                               { retur
 
 func TestErasePayloadFails(t *testing.T) {
 	for err, status := range map[error]int{
-		control.ErrUnavailable: 503, control.ErrLevel: 503, control.ErrErasures: 429, event.ErrUnavailable: 503, errors.New("other"): 500,
+		control.ErrUnavailable: 503, control.ErrLevel: 503, control.ErrErasures: 429, control.ErrStateFull: 400, control.ErrRecoveryHistory: 429, control.ErrEndpoints: 400,
+		control.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
 	} {
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failing{err} })
 		c.do("DELETE", "/v1/events/"+c.send(c.endpoint(nil).text("id"))+"/payload", nil).want(status)

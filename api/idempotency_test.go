@@ -108,7 +108,7 @@ func TestRefusedSendIsRepeated(t *testing.T) {
 	target := "/v1/endpoints/" + name + "/events"
 	for i, bad := range []struct{ body, kind, param string }{
 		{`{"data":{}}`, "invalid_request", "type"}, {`{"type":"a","data":[]}`, "invalid_request", "data"}, {`{`, "invalid_request", ""}, {``, "invalid_request", "type"},
-		{`{"type":"a","data":{},"` + strings.Repeat("x", 1<<10) + `":1,"` + strings.Repeat("x", 1<<10) + `":2}`, "invalid_request", strings.Repeat("x", 1<<10)},
+		{`{"type":"a","data":{},"` + strings.Repeat("x", 1<<10) + `":1,"` + strings.Repeat("x", 1<<10) + `":2}`, "invalid_request", strings.Repeat("x", 197) + "…"},
 	} {
 		key := fmt.Sprint("bad", i)
 		first := c.sendOnce(target, key, bad.body).wantError(400, bad.kind, bad.param).replayed(false)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,8 +34,9 @@ const (
 	// claimLife is how long a call may take before it counts as dead: longer than any but a replay, whose run tells
 	// whether it lives. What a call does that comes back to life later is as conditional as what the repeat does.
 	claimLife = 30 * time.Second
-	// maxKept bounds an answer that is remembered, compressed, in bytes. Of a larger one only the status is.
-	maxKept = 256 << 10
+	// maxKept bounds an answer that is remembered, compressed, in bytes: sealed and in base64 it is within
+	// control.MaxEntity. Of a larger one only the status is.
+	maxKept = 180 << 10
 	// keepTimeout bounds the wait until an answer is remembered.
 	keepTimeout = 10 * time.Second
 )
@@ -127,11 +129,13 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 			return next(w, r, key)
 		case errors.Is(err, control.ErrFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Minute,
-				Message: "cannot be remembered: too many were sent in the last 24 hours; nothing was done"}
+
+				Message: "cannot be remembered: the answers of the last 24 hours fill the room for them; nothing was done. " +
+					"Repeat it later, or send it without the header"}
 		case err != nil:
 			return err
 		case c.claim.Status != 0:
-			return a.repeatAnswer(w, c.claim)
+			return a.repeatAnswer(w, key, c.claim)
 		}
 		return a.first(w, r, key, c, again, next)
 	}
@@ -159,7 +163,8 @@ func (a *API) claim(r *http.Request, key *control.Key, text string, body []byte,
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{key.Account, r.URL.Path, text}, "\x00")))
 	mine := &control.Answer{
-		Meta: control.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, Subject: subject.String(), Call: id.Random("call_"),
+		Meta: control.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, Subject: subject.String(),
+		Call: id.Random("call_"), Key: key.ID,
 		Until: a.now().Add(claimLife), Expires: a.now().Add(idempotencyWindow),
 	}
 	c := &call{}
@@ -199,7 +204,7 @@ func (a *API) tryClaim(ctx context.Context, mine *control.Answer, again, spare b
 	}
 	held, err = a.deps.Answers.ChangeAnswer(ctx, mine.ID, func(x *control.Answer) error {
 		if x.Call == held.Call && x.Status == 0 {
-			x.Call, x.Until = mine.Call, mine.Until
+			x.Call, x.Key, x.Until = mine.Call, mine.Key, mine.Until
 		}
 		return nil
 	})
@@ -254,7 +259,7 @@ func (a *API) first(w http.ResponseWriter, r *http.Request, key *control.Key, c 
 	if err != nil {
 		e := web.From(err)
 		status = e.Status
-		what = kept{Error: &keptError{Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter, Queued: e.Queued}}
+		what = kept{Error: &keptError{Type: e.Type, Message: e.Message, Param: web.ShortParam(e.Param), Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter, Queued: e.Queued}}
 	}
 	if keepErr := a.keep(r, c, status, what, again); keepErr != nil {
 		// What was done is done. A repeat finds the claim.
@@ -297,12 +302,19 @@ func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) 
 	if err != nil {
 		return err
 	}
-	_, err = a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *control.Answer) error {
-		if x.Status == 0 { // else a repeat that took over was quicker
-			x.Status, x.Answer = status, sealed
-		}
-		return nil
-	})
+	finish := func(with control.Sealed) error {
+		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *control.Answer) error {
+			if x.Status == 0 { // else a repeat that took over was quicker
+				x.Status, x.Answer = status, with
+			}
+			return nil
+		})
+		return err
+	}
+	err = finish(sealed)
+	if errors.Is(err, control.ErrFull) { // that it was done is kept always
+		err = finish("")
+	}
 	return err
 }
 
@@ -319,8 +331,12 @@ func (a *API) seal(name string, what kept) (control.Sealed, error) {
 	return a.deps.Keyring.SealString(name, control.FieldAnswer, string(packed)), nil
 }
 
-// repeatAnswer is the answer of an earlier call.
-func (a *API) repeatAnswer(w http.ResponseWriter, first *control.Answer) error {
+// shownSecret finds the signing secrets in an answer, and the last four characters of each.
+var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
+
+// repeatAnswer is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can ask
+// for it: secrets in it are shown again to the API key of that call only.
+func (a *API) repeatAnswer(w http.ResponseWriter, key *control.Key, first *control.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
@@ -346,6 +362,9 @@ func (a *API) repeatAnswer(w http.ResponseWriter, first *control.Answer) error {
 		h[name] = values
 	}
 	w.WriteHeader(first.Status)
+	if first.Key != key.ID {
+		what.Body = shownSecret.ReplaceAll(what.Body, []byte(`"secret":"****$1"`))
+	}
 	_, _ = w.Write(what.Body)
 	return nil
 }

@@ -91,6 +91,44 @@ func TestRepeatsAreAnsweredAlike(t *testing.T) {
 	}
 }
 
+// TestSecretsAreRepeatedToTheirKeyOnly: another key that knows the Idempotency-Key and the body gets the same answer with
+// the secret masked.
+func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
+	c := newClient(t)
+	text, _, err := configuration.CreateKey(t.Context(), "other", control.ReadWrite, false, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep := c.endpoint(nil)
+	path := "/v1/endpoints/" + ep.text("id") + "/destinations/" + ep.text("destinations.0.id") + "/rotate_secret"
+	first := c.sendOnce(path, "rotation", `{}`).want(200).replayed(false)
+	secret := first.text("signing.secret")
+	other := c.as(text).sendOnce(path, "rotation", `{}`).want(200).replayed(true)
+	if got := other.text("signing.secret"); got != "****"+secret[len(secret)-4:] || other.text("id") != first.text("id") {
+		t.Errorf("another key reads %s", other.raw)
+	}
+	if again := c.sendOnce(path, "rotation", `{}`).want(200).replayed(true); string(again.raw) != string(first.raw) {
+		t.Errorf("the same key reads %s", again.raw)
+	}
+}
+
+// TestFullMemory: when an answer finds no room, the repeat is told that the call took effect.
+func TestFullMemory(t *testing.T) {
+	full := &answers{Answers: configuration, AfterFunc: func(x *control.Answer) error {
+		if x.Answer != "" {
+			return control.ErrFull
+		}
+		return nil
+	}}
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
+	c.sendOnce("/v1/endpoints", "full memory", `{"url":"https://a.example"}`).want(201).replayed(false)
+	again := c.sendOnce("/v1/endpoints", "full memory", `{"url":"https://a.example"}`)
+	again.wantError(400, "conflict", "Idempotency-Key")
+	if !strings.Contains(again.text("error.message"), "answered 201") {
+		t.Errorf("%s", again.raw)
+	}
+}
+
 // TestParallelCallsWithOneKey: on two nodes at the same time, one endpoint comes of them, and all get the one answer.
 func TestParallelCallsWithOneKey(t *testing.T) {
 	nodes := []*client{newClient(t), newClient(t)}
@@ -120,6 +158,7 @@ func TestParallelCallsWithOneKey(t *testing.T) {
 type answers struct {
 	api.Answers
 	ChangeFunc func() error
+	AfterFunc  func(changed *control.Answer) error
 	ClaimFunc  func() error
 }
 
@@ -129,7 +168,12 @@ func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*contr
 			return nil, err
 		}
 	}
-	return a.Answers.ChangeAnswer(ctx, id, alter)
+	return a.Answers.ChangeAnswer(ctx, id, func(x *control.Answer) error {
+		if err := alter(x); err != nil || a.AfterFunc == nil {
+			return err
+		}
+		return a.AfterFunc(x)
+	})
 }
 
 func (a *answers) ClaimAnswer(ctx context.Context, claim *control.Answer, spare bool) (*control.Answer, error) {

@@ -73,7 +73,7 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return a.afterConflict(w, r, err)
 	}
-	if run, err = a.queuePlan(ctx, s, p, run); err != nil {
+	if run, err = a.queuePlan(ctx, r, s, p, run); err != nil {
 		return err
 	}
 	result.Queued, result.RunID = run.Queued, &run.ID
@@ -115,18 +115,38 @@ func (a *API) newQueuer(run *control.Run) *queuer {
 	return &queuer{api: a, run: &own, began: a.now()}
 }
 
-// queuePlan queues all pages. After an error the run and the answer say how far it came.
-func (a *API) queuePlan(ctx context.Context, s *selection, p *plan, run *control.Run) (*control.Run, error) {
+// queuePlan queues all pages. After an error the run and the answer say how far it came. It may take an hour: before
+// each page the key of the request must still be a key that may do this.
+func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *control.Run) (*control.Run, error) {
 	q := a.newQueuer(run)
 	q.s = s
 	for rest := p.picks; len(rest) > 0; {
 		var page []pick
 		page, rest = nextPage(rest)
+		if err := a.authenticateAgain(ctx, r); err != nil {
+			return nil, q.interrupted(ctx, err)
+		}
 		if err := q.page(ctx, page); err != nil {
 			return nil, err
 		}
 	}
 	return q.note(ctx, func(r *control.Run) { r.State = control.RunQueued })
+}
+
+// authenticateAgain judges the key of a request that takes long once more. A node that cannot confirm keys for a
+// moment is waited for.
+func (a *API) authenticateAgain(ctx context.Context, r *http.Request) error {
+	return a.wait(ctx, func() (bool, error) {
+		text, _ := bearer(r)
+		key, err := a.deps.Config.Authenticate(text)
+		switch {
+		case errors.Is(err, control.ErrLease):
+			return false, err
+		case err != nil:
+			return true, errInvalidKey()
+		}
+		return true, authorize(key, r.Method)
+	})
 }
 
 // page sends one page and notes it. The caller's going away ends the run between two pages: what was produced is

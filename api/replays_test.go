@@ -365,6 +365,32 @@ func TestReplayPages(t *testing.T) {
 	}
 }
 
+// TestReplayEndsWithItsKey: a key that is revoked while its call queues queues no further page.
+func TestReplayEndsWithItsKey(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 700 {
+		c.send(ep)
+	}
+	text, k, err := configuration.CreateKey(t.Context(), "replays", control.ReadWrite, false, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fake.CommandFunc = func(context.Context, *event.Work) error {
+		if len(c.fake.commands) == 100 {
+			return configuration.RevokeKey(context.Background(), k.ID)
+		}
+		return nil
+	}
+	a := c.as(text).do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()})
+	if a.want(401).text("error.type") != "invalid_api_key" || a.get("error.queued") != 500.0 {
+		t.Fatalf("%s", a.raw)
+	}
+	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != control.RunInterrupted || run.Queued != 500 {
+		t.Errorf("%+v", run)
+	}
+}
+
 // TestReplayEndsHalfWay: the answer and the run say what is queued.
 func TestReplayEndsHalfWay(t *testing.T) {
 	c := newClient(t)

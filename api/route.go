@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -166,7 +167,13 @@ func (a *API) authenticate(r *http.Request) (*control.Key, error) {
 			return key, fault(err)
 		}
 	}
-	return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey, Message: "the API key is unknown, expired or revoked"}
+	return nil, errInvalidKey()
+}
+
+func errInvalidKey() error {
+	return &web.Error{
+		Status: http.StatusUnauthorized, Type: web.InvalidAPIKey, Message: "the API key is unknown, expired or revoked",
+	}
 }
 
 // bearer is the API key that a request carries.
@@ -209,6 +216,19 @@ func fault(err error) error {
 		return errBusy()
 	case errors.Is(err, control.ErrErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the oldest events make room when they end", control.MaxErasures), Err: err}
+	case errors.Is(err, control.ErrRecoveryHistory):
+		return &web.Error{
+			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
+			Message: fmt.Sprintf("%v, which is as many as can be; the oldest make room when their 30 days are over", err),
+		}
+	case errors.Is(err, control.ErrEntityTooLarge):
+		return web.Invalid("", "is too large with everything in it: %v; shorten headers, metadata or filters", err)
+	case errors.Is(err, control.ErrEndpoints):
+		return web.State("", "%v, which is as many as can be; delete some that are not used", err)
+	case errors.Is(err, control.ErrStateFull):
+		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
+	case errors.Is(err, control.ErrFull): // a call whose claim it was has its answer all the same
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute, Message: err.Error()}
 	case errors.Is(err, control.ErrLevel):
 		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay migrate --finalize")
 	case errors.Is(err, control.ErrUnavailable):

@@ -17,6 +17,8 @@ type Answer struct {
 	Subject string `json:"subject"`
 	// Call names the call that has the claim: the first one, or the repeat that took over from it.
 	Call string `json:"call"`
+	// Key is the id of the API key of that call; to others the secrets of its answer are not repeated.
+	Key string `json:"key,omitempty"`
 	// Until is when the call is taken for dead; zero: it has ended without an answer to keep.
 	Until time.Time `json:"until,omitzero"`
 	// Status is that of the answer; 0 while there is none.
@@ -29,15 +31,9 @@ type Answer struct {
 // FieldAnswer is the field of Answer.Answer.
 const FieldAnswer = "answer"
 
-// maxAnswers bounds the answers that are remembered, at about a kilobyte each. Those that a caller could do
-// without fill no more than half of it.
-const maxAnswers = 100_000
-
-// ErrFull means that as many answers are remembered as may be.
-var ErrFull = errors.New("too many answers are remembered")
-
 // ClaimAnswer claims the key of the answer, and returns the claim or answer that stands: that of the caller when
-// its Call is the caller's. spare marks one that the caller could do without; ErrFull then comes earlier.
+// its Call is the caller's. spare marks one that the caller could do without: those fill no more than half of the room,
+// and get ErrFull earlier.
 func (c *Control) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*Answer, error) {
 	if err := c.running(ctx); err != nil {
 		return nil, err
@@ -50,7 +46,7 @@ func (c *Control) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*
 			if err := c.forgetAt(ctx, kindAnswer, claim.ID, held.Rev); err != nil {
 				return nil, err
 			}
-		case c.full(spare):
+		case spare && c.view.Load().sets[kindAnswer].bytes >= MaxRemembered/2:
 			return nil, ErrFull
 		}
 		v := *claim
@@ -66,11 +62,6 @@ func (c *Control) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*
 		return c.codec.value(res.entity).(*Answer), nil
 	}
 	return nil, fmt.Errorf("claim %s: %w", claim.ID, ErrConflict)
-}
-
-func (c *Control) full(spare bool) bool {
-	n := c.view.Load().sets[kindAnswer].bySeq.len
-	return n >= maxAnswers || spare && n >= maxAnswers/2
 }
 
 // Answer returns what is remembered under an id, as far as this node knows.

@@ -103,25 +103,34 @@ func (n *testNode) inject(change func(*state)) {
 // TestAnswersAreBounded fills the state as a log would have.
 func TestAnswersAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	fillTo := func(want int) {
-		n.inject(func(s *state) {
-			for i := s.sets[kindAnswer].bySeq.len; i < want; i++ {
-				s.add(&entity{id: fmt.Sprint("ans_full", i), kind: kindAnswer, seq: int64(1_000_000 + i), packed: []byte{0}})
-			}
-		})
-	}
+	fillTo := func(want int64) { n.inject(func(s *state) { s.sets[kindAnswer].bytes = want }) }
 	try := func(name string, spare bool, want error) {
 		t.Helper()
 		if _, err := n.ClaimAnswer(t.Context(), claim(name, time.Now().Add(time.Hour)), spare); !errors.Is(err, want) {
-			t.Errorf("%s at %d answers: %v, want %v", name, n.view.Load().sets[kindAnswer].bySeq.len, err, want)
+			t.Errorf("%s at %d bytes: %v, want %v", name, n.view.Load().sets[kindAnswer].bytes, err, want)
 		}
 	}
-	fillTo(maxAnswers/2 - 1)
+	fillTo(MaxRemembered/2 - 1)
 	try("ans_1", true, nil)
 	try("ans_2", true, ErrFull)
 	try("ans_2", false, nil)
-	fillTo(maxAnswers - 1)
+	fillTo(MaxRemembered - rememberedReserve - 1000)
 	try("ans_3", false, nil)
+	fillTo(MaxRemembered - rememberedReserve)
 	try("ans_4", false, ErrFull)
 	try("ans_3", true, nil) // it is there
+	keep := func(name string, answer Sealed) error {
+		_, err := n.ChangeAnswer(t.Context(), name, func(a *Answer) error { a.Status, a.Answer = 201, answer; return nil })
+		return err
+	}
+	if err := keep("ans_1", "test:answer"); err != nil { // whoever has a claim has room for the answer
+		t.Error(err)
+	}
+	fillTo(MaxRemembered)
+	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrFull) {
+		t.Errorf("an answer beyond the bound: %v", err)
+	}
+	if err := keep("ans_3", ""); err != nil { // that the call has ended is remembered always
+		t.Error(err)
+	}
 }

@@ -60,6 +60,7 @@ type Control struct {
 	stream  stream.Config
 	keyring *Keyring
 	now     func() time.Time
+	wall    func() time.Time // now without the monotonic clock, which stands still while a machine sleeps
 	metrics *metrics
 	timing  timing
 	codec   *codec
@@ -114,6 +115,7 @@ func New(cfg Config, deps Deps) (*Control, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	c.wall = func() time.Time { return c.now().Round(0) }
 	c.view.Store(&view{state: &state{}})
 	c.metrics = newMetrics(deps.Metrics, c)
 	return c, nil

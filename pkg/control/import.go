@@ -343,6 +343,9 @@ func (im *importing) append(ctx context.Context, batch []record) error {
 	for i, r := range batch {
 		select {
 		case res := <-results[i]:
+			if res.result == full {
+				return fmt.Errorf("%w: %s %s goes beyond a bound of the configuration", ErrStateFull, r.Kind, r.ID)
+			}
 			if res.result != applied {
 				return fmt.Errorf("write %s %s: %w: record was %s; was the configuration changed meanwhile?", r.Kind, r.ID, ErrConflict, res.result)
 			}

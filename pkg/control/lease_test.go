@@ -243,3 +243,22 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaseCountsSleep: a machine that was suspended has a monotonic clock that stood still meanwhile. Its keys may have
+// been revoked: it takes none until it has heard of the log again. A wall clock that is set back changes nothing.
+func TestLeaseCountsSleep(t *testing.T) {
+	c := alone(t)
+	from := time.Now()
+	c.lease.from.Store(&from)
+	f := func(slept time.Duration, want bool) {
+		t.Helper()
+		c.wall = func() time.Time { return from.Add(slept).Round(0) }
+		if age, ok := c.Lease(); ok != want || age < slept {
+			t.Errorf("slept for %s: the lease is %s old, good: %v", slept, age, ok)
+		}
+	}
+	f(0, true)
+	f(4*time.Second, true)
+	f(6*time.Second, false)
+	f(-time.Hour, true)
+}

@@ -43,6 +43,21 @@ func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
 			func() float64 { return float64(c.view.Load().sets[kindTrail].bySeq.len) }),
 		gauge("relay_control_endpoints", "Endpoints that exist.",
 			func() float64 { return float64(c.view.Load().sets[kindEndpoint].bySeq.len) }),
+		gauge("relay_control_endpoints_limit", "Endpoints that may exist.", constant(MaxEndpoints)),
+		gauge("relay_control_state_bytes", "Size of the configuration as JSON.",
+			func() float64 { return float64(c.view.Load().bytes()) }),
+		gauge("relay_control_state_limit_bytes", "Size that the configuration may have.", constant(MaxState)),
+		gauge("relay_control_remembered_bytes", "Size of what is remembered under Idempotency-Keys.",
+			func() float64 { return float64(c.view.Load().sets[kindAnswer].bytes) }),
+		gauge("relay_control_remembered_limit_bytes", "Size that may be remembered under Idempotency-Keys.",
+			constant(MaxRemembered)),
+		gauge("relay_control_recoveries", "Recovery jobs of the last 30 days.",
+			func() float64 { return float64(c.view.Load().sets[kindRecovery].bySeq.len) }),
+		gauge("relay_control_recoveries_limit", "Recovery jobs that may be made in 30 days.", constant(MaxRecoveries)),
 	)
 	return m
+}
+
+func constant(n float64) func() float64 {
+	return func() float64 { return n }
 }

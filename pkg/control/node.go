@@ -83,7 +83,8 @@ func (c *Control) Lease() (age time.Duration, ok bool) {
 	if from == nil {
 		return 0, false
 	}
-	age = c.now().Sub(*from)
+	// Whichever clock says more: the monotonic one stands still while the machine sleeps, the other can be set back.
+	age = max(c.now().Sub(*from), c.wall().Sub(from.Round(0)))
 	return age, age < c.timing.lease
 }
 

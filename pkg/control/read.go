@@ -87,7 +87,7 @@ func (c *Control) Authenticate(text string) (*Key, error) {
 		return nil, ErrInvalidKey
 	}
 	k := c.codec.key(e)
-	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.now().Before(k.ExpiresAt) {
+	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
 		return nil, ErrInvalidKey
 	}
 	if !k.Bootstrap {

@@ -46,6 +46,8 @@ type record struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 	At      time.Time       `json:"at"`              // the writer's clock
 	Level   int             `json:"level,omitempty"` // of the log, in its first record and those that raise it
+	// Exempt says that the put takes something away and is to be made also when nothing may grow; see exempt.
+	Exempt bool `json:"exempt,omitempty"`
 
 	// For the audit log; see WithOrigin.
 	By        string     `json:"by,omitempty"`
@@ -59,8 +61,12 @@ type record struct {
 	kind   kind
 	hash   [hashLen]byte // of the value's secret; zero = none
 	packed []byte        // the value of a put as it is kept
+	size   int32         // of its JSON
+	open   bool          // see entity.open
 	note   []byte        // what the audit log will say, as it is kept; nil = nothing
 	fault  error         // why the record is no valid one; it is then refused by every node alike
+
+	noteSize int32 // of the note's JSON
 }
 
 // parse never fails: a record that cannot be read is one that apply refuses.
@@ -91,7 +97,7 @@ func (c *codec) resolve(r *record) error {
 	if r.Op == opAdopt && r.kind != kindAccount {
 		return fmt.Errorf("no %s of a %s", r.Op, r.kind)
 	}
-	r.note = c.note(r)
+	r.note, r.noteSize = c.note(r)
 	if r.Op != opPut && r.Op != opAdopt {
 		return nil
 	}
@@ -107,7 +113,7 @@ func (c *codec) resolve(r *record) error {
 	if err := json.Compact(&line, r.Value); err != nil {
 		return fmt.Errorf("compact value: %w", err)
 	}
-	r.packed = c.pack(line.Bytes())
+	r.packed, r.size, r.open = c.pack(line.Bytes()), int32(line.Len()), openValue(v)
 	return nil
 }
 

@@ -131,6 +131,25 @@ type RecoveryTest struct {
 	Failed    int `json:"failed"`
 }
 
+// openValue reports whether something is still to be done for a value: of recovery jobs, which are asked for so often
+// that those which are not settled have an index.
+func openValue(v value) bool {
+	j, ok := v.(*Recovery)
+	return ok && (!j.State.Ended() || !j.Settled)
+}
+
+// openLine is openValue of a value's JSON.
+func (c *codec) openLine(k kind, line []byte) (bool, error) {
+	if k != kindRecovery {
+		return false, nil
+	}
+	v, err := decodeValue(k, line)
+	if err != nil {
+		return false, err
+	}
+	return openValue(v), nil
+}
+
 // End brings the job to an end; one that has ended stays as it is.
 func (j *Recovery) End(state RecoveryState, reason string, at time.Time) {
 	if !j.State.Ended() {
@@ -166,7 +185,13 @@ func (c *Control) Recoveries(account string, beforeSeq int64, limit int, keep fu
 
 // AddRecovery writes a new recovery job.
 func (c *Control) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
-	if open, _ := c.Recoveries(j.Account, 0, maxOpenRecoveries, func(x *Recovery) bool { return !x.State.Ended() }); len(open) == maxOpenRecoveries {
+	open := 0
+	for e := range c.view.Load().sets[kindRecovery].open.below(math.MaxUint64) {
+		if x := c.codec.value(e).(*Recovery); x.Account == j.Account && !x.State.Ended() {
+			open++
+		}
+	}
+	if open >= maxOpenRecoveries {
 		return nil, ErrTooManyRecoveries
 	}
 	return add(ctx, c, kindRecovery, j)
@@ -185,11 +210,16 @@ func (c *Control) ForgetRecovery(ctx context.Context, id string) error {
 // UnsettledRecoveries returns the recovery jobs that something is still to be done for, and those that are to be forgotten
 // because they were made before.
 func (c *Control) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
-	for e := range c.view.Load().sets[kindRecovery].bySeq.below(math.MaxUint64) {
-		switch j := c.codec.value(e).(*Recovery); {
-		case !j.State.Ended() || !j.Settled:
-			unsettled = append(unsettled, j)
-		case j.CreatedAt.Before(before):
+	set := &c.view.Load().sets[kindRecovery]
+	for e := range set.open.below(math.MaxUint64) {
+		unsettled = append(unsettled, c.codec.value(e).(*Recovery))
+	}
+	for e := range set.bySeq.ascend() {
+		j := c.codec.value(e).(*Recovery)
+		if !j.CreatedAt.Before(before) { // nor are those that were made after it
+			break
+		}
+		if !e.open {
 			old = append(old, j)
 		}
 	}

@@ -53,8 +53,8 @@ func TestUnsettledRecoveries(t *testing.T) {
 	ctx := t.Context()
 	now := time.Now()
 	for i, j := range []Recovery{
-		{State: RecoveryReady}, {State: RecoveryStopped}, {State: RecoveryStopped, Settled: true},
-		{State: RecoveryCompleted, Settled: true, Meta: Meta{CreatedAt: now.Add(-time.Hour)}}, {State: RecoveryRunning, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryRunning, Meta: Meta{CreatedAt: now.Add(-time.Hour)}}, {State: RecoveryCompleted, Settled: true, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryStopped, Settled: true}, {State: RecoveryStopped}, {State: RecoveryReady},
 	} {
 		j.ID = fmt.Sprint("rec_", i)
 		if _, err := n.AddRecovery(ctx, &j); err != nil {
@@ -68,11 +68,11 @@ func TestUnsettledRecoveries(t *testing.T) {
 		return out
 	}
 	unsettled, old := n.UnsettledRecoveries(now.Add(-time.Minute))
-	if !slices.Equal(ids(unsettled), []string{"rec_4", "rec_1", "rec_0"}) || !slices.Equal(ids(old), []string{"rec_3"}) {
+	if !slices.Equal(ids(unsettled), []string{"rec_4", "rec_3", "rec_0"}) || !slices.Equal(ids(old), []string{"rec_1"}) {
 		t.Errorf("unsettled %v, old %v", ids(unsettled), ids(old))
 	}
 	page, more := n.Recoveries(n.Account().ID, 0, 1, func(j *Recovery) bool { return j.State == RecoveryStopped })
-	if !slices.Equal(ids(page), []string{"rec_2"}) || !more {
+	if !slices.Equal(ids(page), []string{"rec_3"}) || !more {
 		t.Errorf("page %v, more %v", ids(page), more)
 	}
 

@@ -222,6 +222,7 @@ func (c *codec) readLines(b []byte) ([]*entity, error) {
 		first, rest, ok1 := bytes.Cut(b, []byte{'\n'})
 		second, rest, ok2 := bytes.Cut(rest, []byte{'\n'})
 		var p place
+		var err error
 		if err := json.Unmarshal(first, &p); err != nil || !ok1 || !ok2 {
 			return nil, fmt.Errorf("entity %d of a chunk is unreadable", len(entities))
 		}
@@ -232,7 +233,10 @@ func (c *codec) readLines(b []byte) ([]*entity, error) {
 		e := &entity{id: p.ID, kind: k, seq: p.Seq, rev: p.Rev, deleted: p.Deleted}
 		copy(e.hash[:], p.Hash)
 		if len(second) > 0 {
-			e.packed = c.pack(second)
+			e.packed, e.size = c.pack(second), int32(len(second))
+			if e.open, err = c.openLine(k, second); err != nil {
+				return nil, err
+			}
 		}
 		entities = append(entities, e)
 		b = rest

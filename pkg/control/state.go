@@ -30,7 +30,9 @@ type set struct {
 	byID   trie[*entity] // living ones and tombstones, by FNV-1a of the id
 	byHash trie[*entity] // living ones, by the first 8 bytes of the secret's hash
 	bySeq  trie[*entity] // living ones, by Seq
+	open   trie[*entity] // of these the ones that something is still to be done for
 	graves trie[*entity] // tombstones, by the sequence of the deletion
+	bytes  int64         // sizes of the living ones
 }
 
 // hashLen is the length of a SHA-256.
@@ -44,6 +46,8 @@ type entity struct {
 	seq     int64         // sequence of the record that created it: the order of lists
 	rev     int64         // sequence of the record that changed it last
 	deleted int64         // unix milliseconds of the deletion, by the deleting node's clock
+	size    int32         // of the value's JSON, by which bounds are judged
+	open    bool          // something is still to be done for it; see openValue
 	packed  []byte        // value; nil in a tombstone
 }
 
@@ -56,10 +60,11 @@ const (
 	taken           // another entity has its hash, or the one account exists already
 	invalid         // no valid record
 	early           // of a kind above the level of the log
+	full            // it goes beyond a bound; see exceeds
 )
 
 func (r result) String() string {
-	return [...]string{"applied", "conflict", "taken", "invalid", "early"}[r]
+	return [...]string{"applied", "conflict", "taken", "invalid", "early", "full"}[r]
 }
 
 // apply is the only way from one state to the next. It depends on nothing but its arguments, so every
@@ -93,6 +98,9 @@ func apply(s *state, r record) (*state, result, error) {
 	if !holds(r, old) {
 		return &next, conflict, nil
 	}
+	if r.Op == opPut && s.exceeds(r.kind, old, int(r.size), r.Exempt) != nil {
+		return &next, full, nil
+	}
 	res := applied
 	switch r.Op {
 	case opPut:
@@ -112,7 +120,9 @@ func apply(s *state, r record) (*state, result, error) {
 		return &next, invalid, nil
 	}
 	if res == applied && r.note != nil && next.level >= kindTrail.level() {
-		next.sets[kindTrail].insert(&entity{id: strconv.FormatInt(next.seq, 10), kind: kindTrail, seq: next.seq, rev: next.seq, packed: r.note})
+		next.sets[kindTrail].insert(&entity{
+			id: strconv.FormatInt(next.seq, 10), kind: kindTrail, seq: next.seq, rev: next.seq, packed: r.note, size: r.noteSize,
+		})
 	}
 	return &next, res, nil
 }
@@ -136,8 +146,9 @@ func (s *set) put(r record, old *entity, seq int64) result {
 	if s.collides(r, old) {
 		return taken
 	}
-	e := &entity{id: r.ID, kind: r.kind, hash: r.hash, seq: seq, rev: seq, packed: r.packed}
+	e := &entity{id: r.ID, kind: r.kind, hash: r.hash, seq: seq, rev: seq, packed: r.packed, size: r.size, open: r.open}
 	if old != nil {
+		s.bytes -= int64(old.size)
 		e.id, e.seq = old.id, old.seq
 		if old.hash != e.hash {
 			s.byHash = s.byHash.remove(prefix64(old.hash))
@@ -154,6 +165,12 @@ func (s *set) insert(e *entity) {
 	}
 	s.byID = s.byID.put(hash64(e.id), e)
 	s.bySeq = s.bySeq.put(uint64(e.seq), e)
+	s.bytes += int64(e.size)
+	if e.open {
+		s.open = s.open.put(uint64(e.seq), e)
+	} else if s.open.len > 0 {
+		s.open = s.open.remove(uint64(e.seq))
+	}
 	if e.hash != [hashLen]byte{} {
 		s.byHash = s.byHash.put(prefix64(e.hash), e)
 	}
@@ -179,11 +196,12 @@ func (s *set) collides(r record, old *entity) bool {
 const graveLife = 60 * 24 * time.Hour
 
 // bury leaves a tombstone, so that "deleted" and "not heard of yet" can be told apart. Each burial lets
-// go of at most two that are too old, so that the time of one record is bounded and their number too.
+// go of at most two that are too old or too many, so that the time of one record is bounded and their number too.
 // No condition looks at tombstones: it makes no difference to later records when one is let go.
 func (s *set) bury(old *entity, seq int64, at time.Time) {
 	for range 2 {
-		if grave, ok := s.graves.least(); ok && at.UnixMilli()-grave.deleted > graveLife.Milliseconds() {
+		grave, ok := s.graves.least()
+		if ok && (at.UnixMilli()-grave.deleted > graveLife.Milliseconds() || s.graves.len >= maxTombstones) {
 			s.graves = s.graves.remove(uint64(grave.rev))
 			if e, _ := s.byID.get(hash64(grave.id)); e == grave {
 				s.byID = s.byID.remove(hash64(grave.id))
@@ -201,6 +219,8 @@ func (s *set) remove(old *entity) {
 	}
 	s.byID = s.byID.remove(hash64(old.id))
 	s.bySeq = s.bySeq.remove(uint64(old.seq))
+	s.open = s.open.remove(uint64(old.seq))
+	s.bytes -= int64(old.size)
 }
 
 func (s *set) addGrave(e *entity) {

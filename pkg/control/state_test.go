@@ -230,6 +230,7 @@ func checkIndexes(t testing.TB, c *codec, s *state) {
 	for k := range s.sets {
 		set := &s.sets[k]
 		hashed := 0
+		checkSizes(t, c, kind(k), set)
 		for e := range set.bySeq.below(math.MaxUint64) {
 			if e.packed == nil || set.living(e.id) != e {
 				t.Fatalf("%s is not found by its id", e.id)

@@ -24,7 +24,8 @@ import (
 // same ids.
 
 const (
-	// maxTrail bounds the trail; while it is full nothing is changed, for nobody would ever hear of it.
+	// maxTrail bounds the trail; while it is full nothing is changed, for nobody would ever hear of it. What takes
+	// something away is, and erasures are: their number is bounded by what there is to take away, and by MaxErasures.
 	maxTrail = 100_000
 	// trailBatch is how many entries are copied at once.
 	trailBatch = 500
@@ -93,17 +94,17 @@ func (c *Control) sign(ctx context.Context, r *record) {
 
 // note is what the trail keeps of a record that is applied; nil when the audit log does not show it. It looks at the
 // record alone, for every node must come to the same.
-func (c *codec) note(r *record) []byte {
+func (c *codec) note(r *record) (packed []byte, size int32) {
 	switch r.kind.audited() {
 	case auditNone:
-		return nil
+		return nil, 0
 	case auditMade:
 		if r.Op == opPut && r.Pre != preAbsent || r.Op == opForget {
-			return nil
+			return nil, 0
 		}
 	case auditAsked:
 		if r.By == "" {
-			return nil
+			return nil, 0
 		}
 	}
 	raw, err := json.Marshal(trail{
@@ -113,7 +114,7 @@ func (c *codec) note(r *record) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: encode the trail of %s %s: %v", r.Kind, r.ID, err)) // texts and a time that was read
 	}
-	return c.pack(raw)
+	return c.pack(raw), int32(len(raw))
 }
 
 // action names what a record does.

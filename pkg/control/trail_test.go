@@ -157,12 +157,13 @@ func TestFullTrailRefusesChanges(t *testing.T) {
 		n := node(t, conf, Config{Node: "a"}, func(c *Control) { c.room = 3 })
 		n.create(t)
 		ep := n.create(t)
-		if err := n.DeleteEndpoint(t.Context(), ep.ID); !errors.Is(err, ErrUnavailable) {
+		rename := func(e *Endpoint) error { e.Name = "x"; return nil }
+		if _, err := n.UpdateEndpoint(t.Context(), ep.ID, rename); !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("a change beyond the bound: %v", err)
 		}
 		n.SetOwner(true)
 		inAMinute(t, "the trail is empty", func() bool { return n.trailLen() == 0 })
-		if err := n.DeleteEndpoint(t.Context(), ep.ID); err != nil {
+		if _, err := n.UpdateEndpoint(t.Context(), ep.ID, rename); err != nil {
 			t.Fatal(err)
 		}
 	})

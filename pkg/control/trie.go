@@ -117,6 +117,23 @@ func (t trie[V]) least() (v V, ok bool) {
 	return s.val, true
 }
 
+// ascend yields the values, that with the smallest key first.
+func (t trie[V]) ascend() iter.Seq[V] {
+	return func(yield func(V) bool) { t.root.ascend(yield) }
+}
+
+func (n *branch[V]) ascend(yield func(V) bool) bool {
+	if n == nil {
+		return true
+	}
+	for i := range n.slots {
+		if s := &n.slots[i]; s.sub != nil && !s.sub.ascend(yield) || s.sub == nil && !yield(s.val) {
+			return false
+		}
+	}
+	return true
+}
+
 // below yields the values whose keys are less than limit, the highest first.
 func (t trie[V]) below(limit uint64) iter.Seq[V] {
 	return func(yield func(V) bool) {

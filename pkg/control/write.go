@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,13 +42,13 @@ func (c *Control) write(ctx context.Context, r record, v value) (res opResult, e
 	if err := c.view.Load().allows(of); err != nil {
 		return res, err
 	}
-	if c.view.Load().sets[kindTrail].bySeq.len >= c.room && r.Op != opTold {
-		return res, fmt.Errorf("%w: %d changes wait to be written to the audit log", ErrUnavailable, c.room)
-	}
 	if v != nil {
 		if r.Value, err = json.Marshal(v); err != nil {
 			return res, fmt.Errorf("encode %s %s: %w", r.Kind, r.ID, err)
 		}
+	}
+	if err := c.refused(of, &r); err != nil {
+		return res, err
 	}
 	c.sign(ctx, &r)
 	body, err := json.Marshal(r)
@@ -80,7 +81,23 @@ func (c *Control) write(ctx context.Context, r record, v value) (res opResult, e
 	if res.result == early {
 		return res, errEarly(of, c.view.Load().level) // an older node wrote the first record of the log meanwhile
 	}
+	if res.result == full { // others have filled it meanwhile
+		return res, cmp.Or(c.refused(of, &r), fmt.Errorf("%w: a bound of the configuration was reached", ErrUnavailable))
+	}
 	return res, nil
+}
+
+// refused reports why a record is not even written: no node would apply it, or the audit log could not be told. What
+// takes something away is always written.
+func (c *Control) refused(of kind, r *record) error {
+	s := c.view.Load().state
+	if r.Op != opPut {
+		return nil
+	}
+	if waiting := s.sets[kindTrail].bySeq.len; waiting >= c.room && !r.Exempt && of != kindErasure {
+		return fmt.Errorf("%w: %d changes wait to be written to the audit log", ErrUnavailable, waiting)
+	}
+	return s.exceeds(of, s.sets[of].living(r.ID), len(r.Value), r.Exempt)
 }
 
 // look finds out whether a record whose append failed is in the log nevertheless.
@@ -123,7 +140,16 @@ func (t *turns) of(id string) chan struct{} { return t[int(hashOf(id)[0])%len(t)
 
 // change replaces the value of an entity by what next makes of it; nil leaves it. When a writer on
 // another node comes first, next is asked again with the newer value.
-func (c *Control) change(ctx context.Context, k kind, id string, next func(old value) (value, error)) (before, after *entity, res opResult, err error) {
+func (c *Control) change(
+	ctx context.Context, k kind, id string, next func(old value) (value, error),
+) (before, after *entity, res opResult, err error) {
+	return c.changeAs(ctx, k, id, exempt, next)
+}
+
+// changeAs is change for what is exempt from bounds by another rule.
+func (c *Control) changeAs(
+	ctx context.Context, k kind, id string, free func(old, new value) bool, next func(old value) (value, error),
+) (before, after *entity, res opResult, err error) {
 	turn := c.turns.of(id)
 	select {
 	case turn <- struct{}{}:
@@ -137,12 +163,13 @@ func (c *Control) change(ctx context.Context, k kind, id string, next func(old v
 		if old == nil {
 			return nil, nil, res, ErrNotFound
 		}
-		v, err := next(c.codec.value(old))
+		was := c.codec.value(old)
+		v, err := next(was)
 		if err != nil || v == nil {
 			return old, old, res, err
 		}
 		r := c.newRecord(s, k, id, preRev, opPut)
-		r.Rev, r.before = old.rev, old
+		r.Rev, r.before, r.Exempt = old.rev, old, free(was, v)
 		if res, err = c.write(ctx, r, v); err != nil {
 			return nil, nil, res, err
 		}

@@ -63,23 +63,24 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxShownParam is the longest parameter that a message repeats: it may be a name that the client made up.
+// maxShownParam bounds a parameter in an answer, in bytes: it may be a name that the client made up.
 const maxShownParam = 200
 
-// ShortParam is a parameter that is named beside others in one answer: cut when it is longer than one is worth.
+// ShortParam is a parameter as it stands in answers: cut when it is longer than one is worth, to 200 bytes with the mark.
 func ShortParam(param string) string {
+	const mark = "…"
 	if len(param) <= maxShownParam {
 		return param
 	}
-	return strings.ToValidUTF8(param[:maxShownParam], "") + "…"
+	return strings.ToValidUTF8(param[:maxShownParam-len(mark)], "") + mark
 }
 
 // text is the message as a client reads it. It names the parameter: many clients show nothing else.
 func (e *Error) text() string {
-	if e.Param == "" || len(e.Param) > maxShownParam {
+	if e.Param == "" {
 		return e.Message
 	}
-	return e.Param + ": " + e.Message
+	return ShortParam(e.Param) + ": " + e.Message
 }
 
 // Invalid is the 400 for one parameter; an empty param names none.
@@ -157,7 +158,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 func ViewOf(r *http.Request, e *Error) ErrorView {
 	info := InfoOf(r)
 	v := ErrorView{
-		Type: e.Type, Message: e.text(), Param: e.Param, Code: e.Code, Run: e.Run,
+		Type: e.Type, Message: e.text(), Param: ShortParam(e.Param), Code: e.Code, Run: e.Run,
 		DocURL: cmp.Or(info.docs, DocsPath) + "#" + e.Type, RequestID: info.ID,
 	}
 	if e.Run != "" {

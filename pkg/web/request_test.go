@@ -192,21 +192,24 @@ func TestFront(t *testing.T) {
 
 // A client that shows the message alone still says which parameter it is about.
 func TestMessageNamesItsParameter(t *testing.T) {
-	f := func(param, want string) {
+	f := func(param, shown, want string) {
 		t.Helper()
 		w := httptest.NewRecorder()
 		web.WriteError(w, httptest.NewRequest("GET", "/", nil), nil, web.Invalid(param, "must be a string"))
 		var body struct {
 			Error struct{ Message, Param string }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Message != want || body.Error.Param != param {
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Message != want || body.Error.Param != shown {
 			t.Errorf("%v %s", err, w.Body)
 		}
 	}
-	f("destinations[0].url", "destinations[0].url: must be a string")
-	f("", "must be a string")
-	long := strings.Repeat("x", 300)
-	f(long, "must be a string")
+	f("destinations[0].url", "destinations[0].url", "destinations[0].url: must be a string")
+	f("", "", "must be a string")
+	// A name that the client made up is repeated up to 200 bytes, whole characters of it.
+	f(strings.Repeat("x", 200), strings.Repeat("x", 200), strings.Repeat("x", 200)+": must be a string")
+	cut := strings.Repeat("x", 197) + "…"
+	f(strings.Repeat("x", 300), cut, cut+": must be a string")
+	f("x"+strings.Repeat("ü", 150), "x"+strings.Repeat("ü", 98)+"…", "x"+strings.Repeat("ü", 98)+"…: must be a string")
 }
 
 func TestErrorHeaders(t *testing.T) {
