@@ -240,8 +240,12 @@ func (a *API) copiesByBody(ctx context.Context, s *selection, unsure []pick) (ma
 
 // targets are the destinations that an event goes to.
 func (s *selection) targets(ep *control.Endpoint, e *event.Event) (dests []string) {
+	var wanted []bool
+	if filters := ep.BodyFilters(); filters != nil {
+		wanted = filters.Match(e.Body)
+	}
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.may(d) && d.Filter.Matches(e.Type, e.Body) {
+		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) && (wanted == nil || wanted[i]) {
 			dests = append(dests, d.ID)
 		}
 	}

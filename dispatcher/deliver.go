@@ -35,7 +35,7 @@ func (d *Dispatcher) worker(ctx context.Context, l *lane) {
 func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) result {
 	w := j.work
 	if j.aside != "" {
-		d.putAside(j, j.aside)
+		d.putAside(j, j.aside, true)
 		return result{}
 	}
 	r, err := d.judge(ctx, w)

@@ -127,6 +127,7 @@ type Dispatcher struct {
 	finisher   *finisher
 	superseded superseded
 	client     *client
+	filters    bodyFilters // of the reader alone
 
 	join      func(stream.GroupConfig) (member, error) // of the group; New sets it
 	group     member                                   // set by Run
@@ -186,6 +187,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if err := deps.Metrics.Register(newStats(d.lanes, d.depths)); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
+	d.filters.evaluated = d.metrics.filters
 	d.finisher = newFinisher(deps, d.faults, d.metrics, d.finished)
 	return d, nil
 }

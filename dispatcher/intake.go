@@ -123,8 +123,11 @@ func (d *Dispatcher) readEvent(s *slot, e *event.Event, size int) {
 	if e.Source == event.SourceTest {
 		trigger = event.TriggerTest
 	}
+	wanted := d.filters.evaluate(d.config, e)
 	for _, dest := range e.Dests {
-		d.run(&job{slot: s, work: &event.Work{Event: e, Dest: dest, Trigger: trigger, Attempt: 1}, size: size})
+		w := &event.Work{Event: e, Dest: dest, Trigger: trigger, Attempt: 1}
+		wanted.mark(w)
+		d.run(&job{slot: s, work: w, size: size})
 	}
 }
 

@@ -28,14 +28,14 @@ type ruling struct {
 // judge is rule for an endpoint or a recovery job that this node has not heard of, too: it may have been created
 // on another node a moment ago, or deleted so long ago that nobody remembers.
 func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
-	r := d.rule(w)
+	r := d.rule(w, true)
 	if r.known {
 		return r, nil
 	}
 	if err := d.config.Sync(ctx); err != nil {
 		return r, err
 	}
-	if r = d.rule(w); !r.known {
+	if r = d.rule(w, true); !r.known {
 		r.end = ending{event.Skipped, event.EndpointDeleted}
 		if _, presence := d.config.Endpoint(w.Event.Endpoint); presence == control.Present {
 			r.end.reason = event.JobStopped
@@ -44,8 +44,9 @@ func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
 	return r, nil
 }
 
-// rule reads the configuration. It never waits.
-func (d *Dispatcher) rule(w *event.Work) ruling {
+// rule reads the configuration. It never waits. A worker of a lane lets it read the body if it must; the reader and the
+// timer, which all lanes share, do not, and then work whose filter is not known is still wanted.
+func (d *Dispatcher) rule(w *event.Work, readBody bool) ruling {
 	ep, presence := d.config.Endpoint(w.Event.Endpoint)
 	switch presence {
 	case control.Unknown:
@@ -58,7 +59,11 @@ func (d *Dispatcher) rule(w *event.Work) ruling {
 		return ruling{}
 	}
 	r := ruling{ep: ep, dest: ep.Destination(w.Dest), known: true}
-	if r.end = d.endOf(w, r.dest); stopped.status != "" {
+	r.end = d.endOf(w, r.dest)
+	if r.end.status == "" && stopped.status == "" && !d.passes(w, ep, r.dest, readBody) {
+		r.end = ending{event.Skipped, event.Filtered}
+	}
+	if stopped.status != "" {
 		r.end = stopped
 	}
 	if r.end.status == "" {
@@ -87,8 +92,6 @@ func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
 		return ending{event.Skipped, event.Superseded}
 	case ofRecovery(w) && d.superseded.has(delivery{w.Event.ID, w.Dest, w.Run}):
 		return ending{event.Skipped, event.AlreadyDelivered}
-	case !dest.Filter.Matches(w.Event.Type, w.Event.Body):
-		return ending{event.Skipped, event.Filtered}
 	}
 	return ending{}
 }

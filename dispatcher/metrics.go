@@ -22,6 +22,7 @@ type metrics struct {
 	holes         prometheus.Gauge
 	leftOut       prometheus.Gauge
 	retired       prometheus.Counter
+	filters       prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -53,8 +54,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})
+	m.filters = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "relay_dispatch_filter_evaluations_total", Help: "Bodies that were read to evaluate filters of destinations."})
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.leftOut, m.retired,
+		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.leftOut, m.retired, m.filters,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -122,7 +122,7 @@ func later(a, b time.Time) time.Time {
 // refuse ends or parks work that its lane did not take.
 func (d *Dispatcher) refuse(j *job, reason event.Reason) {
 	if d.hold(j) {
-		d.putAside(j, reason)
+		d.putAside(j, reason, false)
 	}
 }
 
@@ -132,12 +132,12 @@ func (d *Dispatcher) shed(j *job) {
 		d.lanes.free(j)
 		return
 	}
-	d.putAside(j, event.LaneFull)
+	d.putAside(j, event.LaneFull, false)
 }
 
-// putAside ends work if it must end now, else parks it.
-func (d *Dispatcher) putAside(j *job, reason event.Reason) {
-	r := d.rule(j.work)
+// putAside ends work if it must end now, else parks it; readBody as in rule.
+func (d *Dispatcher) putAside(j *job, reason event.Reason, readBody bool) {
+	r := d.rule(j.work, readBody)
 	switch {
 	case r.end.status != "":
 		d.ended(j, r.end)

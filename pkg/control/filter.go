@@ -1,16 +1,20 @@
 package control
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 )
 
-// Matches reports whether a destination with the filter wants an event of that type and body. A body that
-// is not JSON matches no condition on the body.
+// Matches reports whether a destination with the filter wants an event of that type and body.
 func (f *Filter) Matches(typ string, body []byte) bool {
-	return f.MatchesType(typ) && (!f.OnBody() || matchesBody(f.Body, body))
+	return f.MatchesType(typ) && f.MatchesBody(body)
+}
+
+// MatchesBody is the part of Matches that needs the body. A body that is not JSON, or nested deeper than event.JSON
+// allows, matches no condition.
+func (f *Filter) MatchesBody(body []byte) bool {
+	return !f.OnBody() || newBodyFilters([]*Filter{f}).Match(body)[0]
 }
 
 // MatchesType is the part of Matches that needs no body.
@@ -30,48 +34,6 @@ func matchesType(patterns []string, typ string) bool {
 		}
 	}
 	return false
-}
-
-func matchesBody(conditions map[string]any, body []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber() // 12345678901234567890 and …891 are different numbers
-	var doc any
-	if dec.Decode(&doc) != nil {
-		return false
-	}
-	if _, err := dec.Token(); err == nil {
-		return false // something follows the document
-	}
-	for path, want := range conditions {
-		got, ok := lookUp(doc, strings.TrimPrefix(path, "$."))
-		if !ok || !equalScalar(want, got) {
-			return false
-		}
-	}
-	return true
-}
-
-// lookUp follows a dotted path through objects and, by number, arrays.
-func lookUp(doc any, path string) (any, bool) {
-	for part := range strings.SplitSeq(path, ".") {
-		switch v := doc.(type) {
-		case map[string]any:
-			next, ok := v[part]
-			if !ok {
-				return nil, false
-			}
-			doc = next
-		case []any:
-			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil, false
-			}
-			doc = v[i]
-		default:
-			return nil, false
-		}
-	}
-	return doc, true
 }
 
 // equalScalar compares a configured scalar with one of the document. Numbers are equal when they are

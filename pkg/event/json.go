@@ -30,6 +30,9 @@ func ParseJSON(body []byte) (doc JSON, ok bool) {
 	return JSON{body}, true
 }
 
+// Root is the whole document.
+func (j JSON) Root() gjson.Result { return gjson.ParseBytes(j.body) }
+
 // Lookup returns the value at the path.
 func (j JSON) Lookup(p BodyPath) gjson.Result { return gjson.GetBytes(j.body, string(p)) }
 

@@ -35,6 +35,11 @@ type Work struct {
 	// Prior is the final status, and its reason, that a skip inside a run restores; empty when there is none.
 	Prior       Status
 	PriorReason Reason
+	// FilterRev is the revision of the endpoint at which the destination's conditions on the body were evaluated, and
+	// Filtered is whether they refused it: work that comes by again and again does not read its body each time. 0 when
+	// they were not evaluated.
+	FilterRev int64
+	Filtered  bool
 }
 
 // workWire is the JSON of the header relay-work; times are unix milliseconds.
@@ -51,6 +56,8 @@ type workWire struct {
 	Told     int64   `json:"pt,omitempty"`
 	Prior    Status  `json:"ps,omitempty"`
 	PriorWhy Reason  `json:"pr,omitempty"`
+	Filter   int64   `json:"fr,omitempty"`
+	Filtered bool    `json:"ff,omitempty"`
 }
 
 // Record encodes the item. The body is not copied.
@@ -58,7 +65,7 @@ func (w *Work) Record() (*stream.Record, error) {
 	b, err := json.Marshal(workWire{
 		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilliUp(w.Due),
 		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy, Told: unixMilli(w.Told),
-		Prior: w.Prior, PriorWhy: w.PriorReason,
+		Prior: w.Prior, PriorWhy: w.PriorReason, Filter: w.FilterRev, Filtered: w.Filtered,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode work item: %w", err)
@@ -82,7 +89,7 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 	return &Work{
 		Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
 		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, ParkedBy: x.ParkedBy, Told: fromMilli(x.Told),
-		Prior: x.Prior, PriorReason: x.PriorWhy,
+		Prior: x.Prior, PriorReason: x.PriorWhy, FilterRev: x.Filter, Filtered: x.Filtered,
 	}, nil
 }
 

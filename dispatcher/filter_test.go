@@ -1,0 +1,115 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// Work that is parked and comes by again and again, because its destination is down, does not read its body again: each
+// body was read once, for both destinations, when its event was. After a change of the endpoint workers read it once
+// more, and the filter of now counts.
+func TestParkedWorkDoesNotReadBodies(t *testing.T) {
+	const events = 50
+	ep := simEndpoint("ep_1", "dst_down", "dst_other")
+	ep.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 1.0}}
+	ep.Destinations[1].Filter = &control.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+		up := time.Now().Add(30 * time.Minute)
+		s.answer = func(_ string, now time.Time) (time.Duration, int) {
+			if now.Before(up) {
+				return time.Millisecond, 0
+			}
+			return time.Millisecond, 200
+		}
+		for range events {
+			s.accept(ep)
+		}
+		time.Sleep(15 * time.Minute)
+		read := func() float64 { return testutil.ToFloat64(s.d.metrics.filters) }
+		if n, hops := read(), s.hopsInAll(); n != events || hops < 10*events {
+			t.Errorf("%v bodies were read for %d events that were parked %d times", n, events, hops)
+		}
+		if n := s.statuses(); n["skipped filtered"] != events || n["skipped"]+n["delivered"] != 0 {
+			t.Errorf("%v", n)
+		}
+		// The change does not concern the filters; one that refuses all follows it.
+		s.view.change("ep_1", func(e *control.Endpoint) { e.Name = "renamed" })
+		time.Sleep(3 * time.Hour)
+		if n := read(); n > 2*events {
+			t.Errorf("%v bodies were read after a change of the endpoint, for %d events", n, events)
+		}
+		if n := s.statuses(); n["delivered"] != events {
+			t.Errorf("%v", n)
+		}
+	})
+}
+
+// The reader and the timer let through what they would have to read the body for; a worker finds out.
+func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
+	ep := simEndpoint("ep_1", "dst_1")
+	ep.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+		eventID, err := s.ids.New(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &event.Work{
+			Event: &event.Event{ID: eventID, Account: "acc_1", Endpoint: "ep_1", Method: "POST", Body: []byte(`{"id":1}`), Dests: []string{"dst_1"}},
+			Dest:  "dst_1", Trigger: event.TriggerInitial, Attempt: 1,
+		}
+		again := func() *event.Work { // as it comes back from a retry topic
+			r, err := w.Record()
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := event.DecodeWork(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return back
+		}
+		step := func(what string, readBody bool, want event.Reason, bodies float64) {
+			t.Helper()
+			w = again()
+			if got := s.d.rule(w, readBody).end.reason; got != want {
+				t.Errorf("%s: ends %q, want %q", what, got, want)
+			}
+			if n := testutil.ToFloat64(s.d.metrics.filters); n != bodies {
+				t.Errorf("%s: %v bodies were read, want %v", what, n, bodies)
+			}
+		}
+		step("the reader", false, "", 0)
+		step("a worker", true, event.Filtered, 1)
+		step("the reader, told", false, event.Filtered, 1)
+		s.view.change("ep_1", func(e *control.Endpoint) { e.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 1.0}} })
+		step("the reader, after a change", false, "", 1)
+		step("a worker, after a change", true, "", 2)
+		step("a worker, told", true, "", 2)
+		s.view.change("ep_1", func(e *control.Endpoint) { e.Destinations[0].Filter = &control.Filter{Types: []string{"x"}} })
+		step("a filter on the type", false, event.Filtered, 2)
+	})
+}
+
+// What is kept ready of filters is bounded in conditions, however many endpoints there are.
+func TestReadyFiltersAreBounded(t *testing.T) {
+	var b bodyFilters
+	body := map[string]any{}
+	for i := range 1000 {
+		body[string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
+	}
+	for i := range 300 {
+		ep := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
+		ep.Destinations[0].Filter = &control.Filter{Body: body}
+		for ep.Rev = range int64(3) {
+			b.ready(ep)
+		}
+		if b.conditions > maxConditions || b.conditions != len(b.endpoints)*len(body) {
+			t.Fatalf("%d conditions of %d endpoints", b.conditions, len(b.endpoints))
+		}
+	}
+}
