@@ -1,17 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 )
 
 // server serves a handler on a listener until it is told to stop, then lets requests finish.
@@ -21,6 +21,20 @@ type server struct {
 	certificate *certificate // nil: plain HTTP
 	drain       func()       // ends requests that would not end by themselves; nil = none
 	log         *slog.Logger
+	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = handlers do.
+	readTime, writeTime time.Duration
+	connections         int // at once; 0 = maxConnections
+}
+
+// maxConnections is how many connections clients may hold at once; more wait to be accepted. Each costs about 20 KB, and one of
+// the files that the process may open, of which half are left for deliveries, engines and tables.
+func maxConnections() int {
+	const most = 16_384
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return most
+	}
+	return int(min(most, max(files.Cur/2, 1)))
 }
 
 // Run serves until ctx ends and then waits for the requests in flight, at most drain.
@@ -29,6 +43,8 @@ func (s *server) Run(ctx context.Context) error {
 		Handler: s.handler,
 		// Against clients that send their header, or nothing after it, byte by byte. Bodies have their own limit.
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       s.readTime,
+		WriteTimeout:      s.writeTime,
 		IdleTimeout:       2 * time.Minute,
 		// Above the 64 KB that handlers judge, so that most oversized requests get an answer in our own shape.
 		MaxHeaderBytes: 256 << 10,
@@ -37,6 +53,7 @@ func (s *server) Run(ctx context.Context) error {
 	if s.drain != nil {
 		srv.RegisterOnShutdown(s.drain)
 	}
+	listener := netutil.LimitListener(s.listener, cmp.Or(s.connections, maxConnections()))
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var stopped error
@@ -50,9 +67,9 @@ func (s *server) Run(ctx context.Context) error {
 	if s.certificate != nil {
 		wg.Go(func() { _ = s.certificate.Run(ctx) }) // it ends with ctx alone
 		srv.TLSConfig = s.certificate.config()
-		err = srv.ServeTLS(s.listener, "", "")
+		err = srv.ServeTLS(listener, "", "")
 	} else {
-		err = srv.Serve(s.listener)
+		err = srv.Serve(listener)
 	}
 	cancel()
 	wg.Wait()
@@ -60,32 +77,4 @@ func (s *server) Run(ctx context.Context) error {
 		err = nil
 	}
 	return errors.Join(err, stopped)
-}
-
-// startAdmin serves metrics and pprof where the settings say; dev tries the usual port and goes on without.
-func (n *node) startAdmin() error {
-	address := n.s.AdminListen
-	if address == "" {
-		if !n.s.embedded {
-			return nil
-		}
-		address = "127.0.0.1:9090"
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		if n.s.AdminListen != "" {
-			return fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
-		}
-		n.log.Warn("metrics are off: the usual address is taken", "addr", address)
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	n.st.start("admin server", (&server{listener: listener, handler: mux, log: n.log}).Run)
-	n.log.Info("metrics and pprof", "addr", listener.Addr().String())
-	return nil
 }

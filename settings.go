@@ -31,6 +31,7 @@ import (
 type Settings struct {
 	Listen            string   `flag:"listen" default:"127.0.0.1:8080" help:"address of the HTTP server"`
 	AdminListen       string   `flag:"admin-listen" help:"address of metrics and pprof; dev: 127.0.0.1:9090 if it is free; serve: off"`
+	AdminHosts        []string `flag:"admin-hosts" help:"host names under which metrics and pprof answer, besides addresses, localhost and the node's name"`
 	BaseURL           string   `flag:"base-url" help:"public address, used in ingest URLs and links; default from the listen address"`
 	DataDir           string   `flag:"data-dir" default:"./.relay" help:"command socket, and in dev the data of the embedded engines"`
 	NodeName          string   `flag:"node-name" help:"a node's own name; required by serve, never shared by two"`
@@ -241,9 +242,11 @@ func (s Settings) Validate(name string) error {
 	if _, err := prefixes(s.TrustedProxies); err != nil {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
 	}
-	for _, h := range s.AllowedHosts {
-		if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
-			fault("RELAY_ALLOWED_HOSTS", "%q is no host name", h)
+	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
+		for _, h := range hosts {
+			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
+				fault(env, "%q is no host name", h)
+			}
 		}
 	}
 	if err := s.limit().Validate(); err != nil {

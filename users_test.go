@@ -108,15 +108,17 @@ func TestAdminSettings(t *testing.T) {
 	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
 }
 
-func TestAllowedHostsSetting(t *testing.T) {
+func TestHostsSettings(t *testing.T) {
 	f := func(hosts string, ok bool) {
 		t.Helper()
-		s, err := loadSettings("dev", nil, func(name string) string { return map[string]string{"RELAY_ALLOWED_HOSTS": hosts}[name] }, &bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "RELAY_ALLOWED_HOSTS") {
-			t.Errorf("%q: %v", hosts, err)
+		for _, env := range []string{"RELAY_ALLOWED_HOSTS", "RELAY_ADMIN_HOSTS"} {
+			s, err := loadSettings("dev", nil, func(name string) string { return map[string]string{env: hosts}[name] }, &bytes.Buffer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), env) {
+				t.Errorf("%s=%q: %v", env, hosts, err)
+			}
 		}
 	}
 	f("", true)

@@ -207,7 +207,10 @@ func (c *contract) close(v any, branch bool) any {
 }
 
 // everywhere are the headers that the document leaves to HTTP.
-var everywhere = []string{"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control", "Access-Control-Allow-Origin", "Date"}
+var everywhere = []string{
+	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control", "Strict-Transport-Security",
+	"Access-Control-Allow-Origin", "Date",
+}
 
 // judge reports what of an answer the document does not promise.
 func (c *contract) judge(method, path string, status int, header http.Header, body []byte) error {

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
-	"strings"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -13,28 +11,19 @@ import (
 func hostsOf(cfg Config) map[string]bool {
 	hosts := make(map[string]bool)
 	if u, err := url.Parse(cfg.BaseURL); err == nil {
-		hosts[hostName(u.Host)] = true
+		hosts[web.HostName(u.Host)] = true
 	}
 	for _, h := range cfg.AllowedHosts {
-		hosts[hostName(h)] = true
+		hosts[web.HostName(h)] = true
 	}
 	return hosts
-}
-
-// hostName is a host without its port, in one spelling.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // checkHost refuses a request that was sent to a foreign name: a page of somebody else's, whose name has been made to
 // lead here, makes a browser send such. It takes a name to do that, and one that the attacker has: addresses and
 // localhost pass. Providers are not asked: an event is worth more than the name it came by.
 func (a *API) checkHost(host string) error {
-	name := hostName(host)
+	name := web.HostName(host)
 	_, err := netip.ParseAddr(name)
 	if err == nil || name == "localhost" || a.hosts[name] {
 		return nil

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -96,3 +97,12 @@ func forwardedAddr(entry string) (netip.Addr, bool) {
 }
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
+
+// HostName is a host without its port, in one spelling.
+func HostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}

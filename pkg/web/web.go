@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
@@ -31,6 +32,9 @@ type Front struct {
 	// BodyTimeout is how long a body may take to arrive, however slowly; zero for 30 s. It bounds a body that
 	// no handler reads too: net/http reads on for a while before it sends an answer.
 	BodyTimeout time.Duration
+	// WriteTimeout is how long the answer may take to be read, from its first byte on; zero for a minute. A handler whose
+	// answer goes on sets a write deadline of its own before each write.
+	WriteTimeout time.Duration
 	// Done is told of every request after its answer; nil for nobody.
 	Done func(Exchange)
 }
@@ -67,17 +71,21 @@ func InfoOf(r *http.Request) *Info {
 
 // Wrap makes next an http.Handler.
 func (f *Front) Wrap(next HandlerFunc) http.Handler {
+	overTLS := strings.HasPrefix(f.BaseURL, "https://")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		info := &Info{ID: id.Random("req_"), Client: ClientAddr(r, f.Proxies), docs: f.BaseURL + DocsPath}
 		r = r.WithContext(context.WithValue(r.Context(), infoKey{}, info))
-		res := &response{ResponseWriter: w}
+		res := &response{ResponseWriter: w, timeout: cmp.Or(f.WriteTimeout, defaultWriteTimeout)}
 		if r.ContentLength != 0 {
 			setReadDeadline(w, time.Now().Add(cmp.Or(f.BodyTimeout, defaultBodyTimeout)))
 		}
 		h := w.Header()
 		h["X-Request-Id"] = []string{info.ID}
 		SetSandbox(h)
+		if overTLS {
+			h["Strict-Transport-Security"] = transportSecurity
+		}
 		defer func() {
 			if v := recover(); v != nil {
 				f.panicked(res, r, v)
@@ -91,6 +99,12 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 		}
 	})
 }
+
+// defaultWriteTimeout bounds an answer of 6 MiB to a client that reads 100 KB a second.
+const defaultWriteTimeout = time.Minute
+
+// transportSecurity lets browsers that have seen the service over TLS never ask for it without, for a year.
+var transportSecurity = []string{"max-age=31536000"}
 
 // SetSandbox sets the headers of everything that is not a page of the dashboard: the host is shared with
 // it, so nothing that is answered here may run as one of its pages, whatever bytes a customer put into it.
@@ -129,31 +143,35 @@ func (f *Front) log() *slog.Logger {
 	return f.Log
 }
 
-// response remembers the status, so that an error after the first byte is not written into the answer.
+// response remembers the status, so that an error after the first byte is not written into the answer, and bounds the time
+// of writing. It begins with the answer: a call may run for long before that, as a replay that queues for an hour does.
 type response struct {
 	http.ResponseWriter
-	status int
+	timeout time.Duration
+	status  int
+}
+
+func (w *response) begin(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+		// Where that cannot be done, as in tests without a connection, nothing has to be bounded.
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.timeout))
+	}
 }
 
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
-		w.status = status
-	}
+	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *response) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
 // WriteString spares io.WriteString a copy.
 func (w *response) WriteString(s string) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	return io.WriteString(w.ResponseWriter, s)
 }
 

@@ -1,0 +1,122 @@
+package web
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener of one connection without a network, so that time can be the test's.
+type pipes struct{ conns chan net.Conn }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	c, ok := <-p.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p *pipes) Close() error   { return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// exchange sends one request to the handler and returns the connection after it.
+func exchange(t *testing.T, handler http.Handler) net.Conn {
+	t.Helper()
+	client, served := net.Pipe()
+	listener := &pipes{conns: make(chan net.Conn, 1)}
+	listener.conns <- served
+	srv := &http.Server{Handler: handler}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(listener) }()
+	t.Cleanup(func() {
+		close(listener.conns)
+		_ = srv.Close()
+		_ = client.Close()
+		<-ended
+	})
+	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// A client has a minute to read its answer. How long the call takes before it does not count, and a handler whose answer
+// goes on says so with deadlines of its own.
+func TestWriteDeadline(t *testing.T) {
+	t.Run("a client that does not read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			began, failed := time.Now(), make(chan time.Duration, 1)
+			exchange(t, new(Front).Wrap(func(w http.ResponseWriter, _ *http.Request) error {
+				_, err := w.Write(make([]byte, 1<<20))
+				if err == nil {
+					t.Error("the answer was read")
+				}
+				failed <- time.Since(began)
+				return nil
+			}))
+			if took := <-failed; took != time.Minute {
+				t.Errorf("the answer was given up after %v, want a minute", took)
+			}
+		})
+	})
+	t.Run("a call of an hour", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := exchange(t, new(Front).Wrap(func(w http.ResponseWriter, _ *http.Request) error {
+				time.Sleep(time.Hour)
+				WriteJSON(w, http.StatusOK, "done")
+				return nil
+			}))
+			resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "\"done\"\n" {
+				t.Errorf("%q, %v", body, err)
+			}
+		})
+	})
+	t.Run("a stream", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := exchange(t, new(Front).Wrap(func(w http.ResponseWriter, _ *http.Request) error {
+				out := http.NewResponseController(w)
+				for range 5 {
+					time.Sleep(40 * time.Second)
+					if err := out.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+						t.Error(err)
+					}
+					if _, err := io.WriteString(w, "x"); err != nil {
+						t.Error(err)
+					}
+					if err := out.Flush(); err != nil {
+						t.Error(err)
+					}
+				}
+				return nil
+			}))
+			resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "xxxxx" {
+				t.Errorf("%q, %v", body, err)
+			}
+		})
+	})
+}
+
+// Browsers are told to come over TLS only where the service is served so.
+func TestTransportSecurity(t *testing.T) {
+	for base, want := range map[string]string{"https://relay.example.com": "max-age=31536000", "http://relay.example.com": "", "": ""} {
+		w := httptest.NewRecorder()
+		(&Front{BaseURL: base}).Wrap(func(http.ResponseWriter, *http.Request) error { return Missing("nothing") }).
+			ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if got := w.Header().Get("Strict-Transport-Security"); got != want {
+			t.Errorf("%q: Strict-Transport-Security is %q, want %q", base, got, want)
+		}
+	}
+}
