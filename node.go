@@ -94,6 +94,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = s.baseURL(listener.Addr().String())
+	n.policy.Self = egress.NewSelf(n.url, s.AllowedHosts)
 	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startUsage, n.startLedger, n.startDispatcher, n.startAlerts} {
 		if err := start(); err != nil {
 			listener.Close()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
@@ -137,6 +138,19 @@ func TestPatchDestinations(t *testing.T) {
 	if !strings.Contains(removed.text("warnings.0.message"), b) || removed.get("destinations.1") != nil {
 		t.Errorf("%s", removed.raw)
 	}
+}
+
+// A destination that is the relay itself is refused with the member at fault; the alert webhook too.
+func TestDestinationIsNotTheRelay(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Egress.Self = egress.NewSelf("https://relay.example.com", []string{"hooks.example.com"})
+	})
+	body := `{"destinations":["https://a.example/in/x",{"url":"https://hooks.example.com/in/tok"}]}`
+	refused := c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", "destinations[1].url")
+	if !strings.Contains(refused.text("error.message"), "leads back to this relay") {
+		t.Errorf("%s", refused.raw)
+	}
+	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/elsewhere"}`).want(201)
 }
 
 func TestProviderAndWhatDependsOnIt(t *testing.T) {

@@ -98,10 +98,10 @@ func TestReplaySelection(t *testing.T) {
 			t.Errorf("destinations are told %s of the rejected event, want %s", sent, want)
 		}
 	}
-	verdictSent(event.VerdictUnverified) // the endpoint asks for no signature
-	good.do("PATCH", "/v1/endpoints/"+ep, `{"provider":"github","verification":{"secret":"It's a Secret to Everybody"}}`).want(200)
-	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "status": "rejected", "since": since()}).counted(1, 2)
 	verdictSent(event.VerdictVerified)
+	c.do("PATCH", "/v1/endpoints/"+ep, `{"verification":null}`).want(200)
+	good.do("POST", "/v1/events/"+rejected+"/replay", nil).want(200)
+	verdictSent(event.VerdictUnverified)
 	// What is unknown or deleted selects nothing, or delivers nothing, and says so.
 	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).counted(0, 0)
 	if gone.text("warnings.0.param") != "endpoint_id" {

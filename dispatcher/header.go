@@ -59,11 +59,12 @@ const (
 	hRelayAttempt     = "Relay-Attempt"
 	hRelayTrigger     = "Relay-Trigger"
 	hRelayProof       = "Relay-Verification"
+	hRelayHops        = event.HeaderHops
 	hUserAgent        = "User-Agent"
 )
 
 // ownHeaders is how many of them a delivery has at most.
-const ownHeaders = 13
+const ownHeaders = 14
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination,
 // then ours, which nothing overrides. The signature covers the body as it is sent.
@@ -78,9 +79,14 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 	hop := connectionNames(e.Header)
 	proof := proofOf(e)
 	stranger := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
+	hops := 0
 	signed := false // by the provider, in the scheme that we use ourselves
 	for _, f := range e.Header {
 		if dropped[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
+			continue
+		}
+		if f.Name == hRelayHops {
+			hops = max(hops, event.Hops([]string{f.Value}))
 			continue
 		}
 		if stranger && impersonates(f.Name) {
@@ -114,6 +120,7 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 	set(hRelayAttempt, strconv.Itoa(w.Attempt))
 	set(hRelayTrigger, string(w.Trigger))
 	set(hRelayProof, string(proof))
+	set(hRelayHops, strconv.Itoa(hops+1))
 	set(hUserAgent, userAgent)
 	return h
 }

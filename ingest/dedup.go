@@ -47,7 +47,7 @@ func errPending() error {
 // in the log is found to be so as soon as it is a second old.
 func (g *Ingest) store(ctx context.Context, ep *control.Endpoint, p *prepared, e *event.Event, req verify.Request) error {
 	value, ok := "", false
-	if p.dedup != nil {
+	if p.dedup != nil && e.Reason != event.DeliveryLoop { // what is not delivered claims nothing
 		value, ok = p.dedup.Of(req.Header, req.Body)
 	}
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -163,6 +164,27 @@ func TestConfiguredAnswer(t *testing.T) {
 }
 
 // A capture-only endpoint stores with a reason.
+// What has come through five deliveries is stored, answered like any other, and goes nowhere. It makes no later event a
+// duplicate.
+func TestDeliveryLoopIsStoredAndSkipped(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")})
+	for _, c := range []struct {
+		hops string
+		loop bool
+	}{{"5", true}, {"1000000", true}, {"4", false}, {"nonsense", false}} {
+		before := len(w.stored())
+		w.want(w.post(`{"id":"`+c.hops+`"}`, "relay-hops", c.hops), 200)
+		e := w.stored()[before]
+		if loop := e.Reason == event.DeliveryLoop && e.Dests == nil; loop != c.loop || !c.loop && len(e.Dests) != 2 {
+			t.Errorf("%s hops: %q to %v", c.hops, e.Reason, e.Dests)
+		}
+	}
+	w.want(w.post(`{"id":"5"}`), 200)
+	if e := w.stored()[4]; e.DuplicateOf != "" || len(e.Dests) != 2 {
+		t.Errorf("after a loop: %+v", e)
+	}
+}
+
 func TestNoDestination(t *testing.T) {
 	w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) { ep.Destinations = ep.Destinations[1:2] }})
 	w.want(w.post("x"), 200)

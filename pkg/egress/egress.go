@@ -123,6 +123,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &AddressBlockedError{Verdict: PlainHTTP}
 	}
+	if t.policy.Self.Leads(req.URL) { // saved when the relay had another base URL
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, &AddressBlockedError{Verdict: OwnURL}
+	}
 	return t.inner.RoundTrip(req)
 }
 

@@ -20,6 +20,8 @@ func (e *AddressBlockedError) Error() string {
 	switch e.Verdict {
 	case PlainHTTP:
 		return "destination blocked: http is not allowed, only https"
+	case OwnURL:
+		return "destination blocked: it leads back to this relay, where each event would become another one"
 	case Port:
 		return "destination blocked: a public address is reached at port 443 or 1024 to 65535 only"
 	case NotAName:

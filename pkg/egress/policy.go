@@ -19,6 +19,8 @@ type Policy struct {
 	// AllowHTTP accepts http and with it port 80 (RELAY_EGRESS_ALLOW_HTTP). For benchmarks on
 	// loopback only.
 	AllowHTTP bool
+	// Self are the URLs of the relay itself, which nothing is delivered to; nil for none.
+	Self *Self
 }
 
 // OwnAddrs returns the addresses of this machine's interfaces as they are now, for [Policy.Own].

@@ -55,6 +55,9 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = joinHost(host, u.Port(), port)
+	if p.Self.Leads(u) {
+		return nil, refuse("leads back to this relay, where each event would become another one; name the receiver itself")
+	}
 	u.RawQuery = escapeQuery(u.RawQuery)
 	if len(u.String()) > maxURL {
 		return nil, refuse("is longer than %d bytes; shorten it", maxURL)

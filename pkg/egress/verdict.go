@@ -46,6 +46,7 @@ const (
 	Port      Verdict = "port"       // a port that is only open inside Policy.Allow
 	NotAName  Verdict = "not_a_name" // an address literal or a one-label name outside Policy.Allow
 	PlainHTTP Verdict = "plain_http" // http without Policy.AllowHTTP
+	OwnURL    Verdict = "own_url"    // a surface of the relay itself that takes events
 )
 
 // Blocked reports whether the guard refuses what has this verdict. Every word it does not know is

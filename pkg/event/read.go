@@ -150,7 +150,7 @@ type AttemptRow struct {
 //
 // Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending. A
 // rejected event is delivered nowhere until it is replayed, from then on its deliveries count alone. So is a
-// duplicate, which names no destinations; that it is one hides what an observing endpoint saw.
+// duplicate or an event of a loop, which name no destinations; that it is one hides what an observing endpoint saw.
 func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 	dests := e.Dests
 	if e.Verdict == VerdictRejected {
@@ -159,7 +159,7 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 		}
 		dests = nil
 	}
-	observed := e.Verdict == VerdictObserved && e.Reason != Duplicate
+	observed := e.Verdict == VerdictObserved && e.Reason != Duplicate && e.Reason != DeliveryLoop
 	var c Counts
 	reasons := map[Status]Reason{}
 	have := make(map[string]bool, len(ds))

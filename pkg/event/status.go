@@ -33,6 +33,7 @@ const (
 	NoDestination       Reason = "no_destination"
 	Filtered            Reason = "filtered"
 	Duplicate           Reason = "duplicate"
+	DeliveryLoop        Reason = "delivery_loop"
 	DestinationDisabled Reason = "destination_disabled"
 	DestinationDeleted  Reason = "destination_deleted"
 	EndpointDeleted     Reason = "endpoint_deleted"

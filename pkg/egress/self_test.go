@@ -1,0 +1,63 @@
+package egress
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// What leads back to the relay is refused when it is saved and when it is sent, by every name and spelling; its other
+// paths, ports and schemes are not.
+func TestOwnURLsAreNoDestinations(t *testing.T) {
+	f := func(base string, names []string, target string, own bool) {
+		t.Helper()
+		policy := Policy{Self: NewSelf(base, names), AllowHTTP: true, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+		_, err := policy.CheckURL(target)
+		var refused *URLError
+		if got := errors.As(err, &refused) && strings.Contains(refused.Reason, "leads back to this relay"); got != own {
+			t.Errorf("%s of %s, saved: %v", target, base, err)
+		}
+		if !own {
+			return
+		}
+		transport, err := NewTransport(Config{Policy: policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequest("POST", target, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = transport.RoundTrip(req)
+		var blocked *AddressBlockedError
+		if !errors.As(err, &blocked) || blocked.Verdict != OwnURL {
+			t.Errorf("%s of %s, sent: %v", target, base, err)
+		}
+	}
+	base, names := "https://relay.example.com", []string{"hooks.example.com"}
+	for _, target := range []string{
+		"https://relay.example.com/in/tok", "https://RELAY.example.com/in/tok?n=1", "https://relay.example.com:443/in", "https://relay.example.com/drain/d/t",
+		"https://relay.example.com/api/dsn/reports", "https://hooks.example.com/in/tok", "https://relay.example.com/%69n/tok",
+		"https://relay.example.com//in/tok", "https://relay.example.com/x/../in/tok", "https://relay.example.com/./in/tok",
+	} {
+		f(base, names, target, true)
+	}
+	for _, target := range []string{
+		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v1/endpoints", "https://relay.example.com:8443/in/tok",
+		"https://other.example.com/in/tok", "https://relay.example.com.evil.example/in/tok", "https://relay.example.com/hooks/in/tok", "http://relay.example.com:443/in/tok",
+	} {
+		f(base, names, target, false)
+	}
+	f("https://relay.example.com:8443/", nil, "https://relay.example.com:8443/in/tok", true)
+	f("https://relay.example.com:8443/", nil, "https://relay.example.com/in/tok", false)
+	f("https://example.com/relay", nil, "https://example.com/relay/in/tok", true)
+	f("https://example.com/relay", nil, "https://example.com/in/tok", false)
+	f("https://münchen.example", nil, "https://xn--mnchen-3ya.example/in/tok", true)
+	for _, target := range []string{"http://127.0.0.1:8080/in/t", "http://localhost:8080/in/t", "http://[::1]:8080/in/t"} {
+		f("http://localhost:8080", nil, target, true)
+		f("http://127.0.0.1:8080", nil, target, true)
+	}
+	f("http://localhost:8080", nil, "http://127.0.0.1:8081/in/t", false)
+}
