@@ -137,5 +137,7 @@ func withSettings(name string, args []string, getenv func(string) string, stderr
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}
 	}
-	return do(s, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	s.warn(log)
+	return do(s, log)
 }

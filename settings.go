@@ -76,9 +76,10 @@ type Settings struct {
 	LogLevel          string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	// Decided by the command, not by a setting.
-	embedded   bool                                                              // the engines are embedded
-	dialKafka  func(ctx context.Context, network, addr string) (net.Conn, error) // past the network where that can be; nil = TCP
-	syncTables func() error                                                      // makes what ClickHouse has taken durable; nil = it does so by itself
+	secretFlags []string                                                          // secrets that were given as flags
+	embedded    bool                                                              // the engines are embedded
+	dialKafka   func(ctx context.Context, network, addr string) (net.Conn, error) // past the network where that can be; nil = TCP
+	syncTables  func() error                                                      // makes what ClickHouse has taken durable; nil = it does so by itself
 }
 
 // maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on
@@ -110,7 +111,11 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	var errs []error
 	eachSetting(&s, func(f setting) {
 		value := f.defaultValue
-		if v := getenv(f.env); v != "" {
+		v, err := f.fromEnvironment(getenv)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if v != "" {
 			value = v
 		}
 		if value != "" {
@@ -118,9 +123,18 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 				errs = append(errs, fmt.Errorf("%s: %w", f.env, err))
 			}
 		}
-		if f.value.Kind() == reflect.Bool {
+		switch {
+		case f.secret:
+			fs.Func(f.flag, f.help+" ("+f.env+")", func(text string) error {
+				if f.shown(text) {
+					s.secretFlags = append(s.secretFlags, f.flag)
+				}
+				return f.set(text)
+			})
+			fs.Func(f.flag+"-file", "a file that holds "+f.flag+" ("+f.env+"_FILE)", f.setFile)
+		case f.value.Kind() == reflect.Bool:
 			fs.BoolFunc(f.flag, f.help, f.set)
-		} else {
+		default:
 			fs.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
@@ -209,7 +223,11 @@ func writeSettings(w io.Writer) {
 		if f.defaultValue != "" {
 			def = " (default " + f.defaultValue + ")"
 		}
-		fmt.Fprintf(tw, "  --%s\t%s%s\n", f.flag, f.help, def)
+		name := f.flag
+		if f.secret {
+			name += ", --" + f.flag + "-file"
+		}
+		fmt.Fprintf(tw, "  --%s\t%s%s\n", name, f.help, def)
 	})
 	tw.Flush()
 }
@@ -219,7 +237,11 @@ func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| variable | meaning | default |\n|---|---|---|\n")
 	eachSetting(&Settings{}, func(f setting) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.env, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
+		variable := f.env
+		if f.secret {
+			variable += " or " + f.env + "_FILE"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", variable, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
 	})
 	return b.String()
 }

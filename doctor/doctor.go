@@ -43,6 +43,8 @@ type Patient struct {
 	// Ledger counts what became of the events; nil for no such check.
 	Ledger  func(context.Context) command.Check
 	DataDir string
+	// BaseURL is the address that clients are told to call; empty when it is not known.
+	BaseURL string
 	Now     func() time.Time
 	// Retention is how long events are kept.
 	Retention time.Duration
@@ -66,6 +68,9 @@ func Examine(ctx context.Context, p Patient) (command.Report, error) {
 		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"dispatch", x.dispatch}, {"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
 		{"configuration", one(x.configuration)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)}, {"master keys", one(x.masterKeys)},
 		{"clickhouse", one(x.clickhouse)}, {"redis", one(x.redis)}, {"disk", one(x.disk)},
+	}
+	if p.BaseURL != "" {
+		looks = append(looks, look{"base URL", one(x.baseURL)})
 	}
 	if p.Ledger != nil {
 		looks = append(looks, look{"ledger", one(p.Ledger)})

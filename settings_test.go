@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func settingsOf(t *testing.T, args []string, env map[string]string) (Settings, error) {
+	t.Helper()
+	return loadSettings("dev", args, func(name string) string { return env[name] }, &bytes.Buffer{})
+}
+
+// Every secret setting can be read from a file, named by a variable or a flag; a fault names the variable and no secret.
+func TestSecretsFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"), write("large", strings.Repeat("x", maxSecretFile+1))
+	secrets := 0
+	eachSetting(&Settings{}, func(f setting) {
+		file := f.env + "_FILE"
+		if !f.secret {
+			return
+		}
+		secrets++
+		for name, s := range map[string]func() (Settings, error){
+			"environment": func() (Settings, error) { return settingsOf(t, nil, map[string]string{file: good}) },
+			"flag":        func() (Settings, error) { return settingsOf(t, []string{"--" + f.flag + "-file", good}, nil) },
+		} {
+			got, err := s()
+			eachSetting(&got, func(g setting) {
+				if g.flag == f.flag && (err != nil || g.value.String() != "the secret" || len(got.secretFlags) != 0) {
+					t.Errorf("%s as a file, %s: %q, %v", f.flag, name, g.value, err)
+				}
+			})
+		}
+		for _, env := range []map[string]string{{file: empty}, {file: large}, {file: filepath.Join(dir, "none")}, {file: good, f.env: "other secret"}} {
+			if _, err := settingsOf(t, nil, env); err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v: %v", env, err)
+			}
+		}
+	})
+	if secrets < 9 {
+		t.Errorf("%d secret settings", secrets)
+	}
+}
+
+// A secret in a flag is warned of without repeating it, and so is a public address without TLS.
+func TestSettingsWarnings(t *testing.T) {
+	f := func(args string, want ...string) {
+		t.Helper()
+		s, err := settingsOf(t, strings.Fields(args), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+		if strings.Count(out.String(), "\n") != len(want) || strings.Contains(out.String(), "hidden") {
+			t.Errorf("%s: %s", args, out.String())
+		}
+		for _, part := range want {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s: %s does not say %q", args, out.String(), part)
+			}
+		}
+	}
+	f("")
+	f("--master-keys hidden --admin-password hidden --kafka-sasl hidden", "--master-keys", "--admin-password", "--kafka-sasl")
+	f("--redis-url redis://localhost:6379 --clickhouse-url http://ch:8123/relay")
+	f("--redis-url redis://:hidden@localhost --clickhouse-url http://ch:8123/relay?password=hidden", "--redis-url", "--clickhouse-url")
+	f("--base-url http://relay.example.com", "RELAY_BASE_URL is http://")
+	f("--base-url http://localhost:8080")
+	f("--base-url https://relay.example.com")
+}
