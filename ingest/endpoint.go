@@ -101,28 +101,39 @@ func CheckVerification(v control.Verification, secrets []string) (param, message
 }
 
 // Reverify judges the signature of a stored event again, by the endpoint's present secrets and without
-// its age. An empty reason means that it is good.
+// its age. An empty reason means that it is good. A signature over the URL may be over that before a rotation.
 func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, error) {
 	p, err := g.preparer.endpoint(ep)
 	if err != nil || p.verify == nil {
-		return "", err
-	}
-	url, err := g.address(ep, e.Query)
-	if err != nil {
 		return "", err
 	}
 	header := make(http.Header, len(e.Header))
 	for _, f := range e.Header {
 		header[f.Name] = append(header[f.Name], f.Value)
 	}
-	return event.Reason(verify.CheckIgnoringAge(*p.verify, verify.Request{Method: e.Method, URL: url, Header: header, Body: e.Body})), nil
+	tokens := []control.Sealed{ep.Token}
+	if ep.FormerToken != nil {
+		tokens = append(tokens, ep.FormerToken.Token)
+	}
+	var reason event.Reason
+	for _, token := range tokens {
+		url, err := g.address(ep.ID, token, e.Query)
+		if err != nil {
+			return "", err
+		}
+		req := verify.Request{Method: e.Method, URL: url, Header: header, Body: e.Body}
+		if reason = event.Reason(verify.CheckIgnoringAge(*p.verify, req)); reason == "" {
+			break
+		}
+	}
+	return reason, nil
 }
 
-// address is the URL that a provider calls, as it signs it.
-func (g *Ingest) address(ep *control.Endpoint, query string) (string, error) {
-	token, err := g.deps.Keyring.OpenString(ep.ID, control.FieldToken, ep.Token)
+// address is the URL with the token that a provider calls, as it signs it.
+func (g *Ingest) address(endpoint string, sealed control.Sealed, query string) (string, error) {
+	token, err := g.deps.Keyring.OpenString(endpoint, control.FieldToken, sealed)
 	if err != nil {
-		return "", fmt.Errorf("open token of %s: %w", ep.ID, err)
+		return "", fmt.Errorf("open token of %s: %w", endpoint, err)
 	}
 	url := g.cfg.BaseURL + PathPrefix + token
 	if query != "" {

@@ -155,7 +155,7 @@ func (g *Ingest) signSample(ep *control.Endpoint, p *prepared, e *event.Event, h
 	if p.verify.Type == verify.StandardWebhooks {
 		header.Set("Webhook-Id", "msg_"+e.ID.String())
 	}
-	address, err := g.address(ep, "")
+	address, err := g.address(ep.ID, ep.Token, "")
 	if err != nil {
 		return err
 	}

@@ -225,6 +225,11 @@ func TestReverify(t *testing.T) {
 			if err != nil || (reason == "") != (secret == v.Secret) {
 				t.Errorf("%s: %q %v", v.Name, reason, err)
 			}
+			rotated := ep // what came before a rotation was signed for the URL of then
+			rotated.RotateToken(w.keyring.SealString(ep.ID, control.FieldToken, "another"), "", time.Now())
+			if again, err := w.ingest.Reverify(&rotated, e); err != nil || (again == "") != (reason == "") {
+				t.Errorf("%s, after a rotation: %q %v", v.Name, again, err)
+			}
 		}
 	}
 	ep := *w.EndpointByToken(token)

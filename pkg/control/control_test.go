@@ -356,24 +356,3 @@ func encoded(t testing.TB, c *Control, s *state) []byte {
 	}
 	return text.Bytes()
 }
-
-// TestTokenRotation: the new token finds the endpoint, the old one no longer does.
-func TestTokenRotation(t *testing.T) {
-	n := node(t, broker(t), Config{Node: "a"})
-	e := n.create(t)
-	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
-		e.Token = n.keyring.SealString(e.ID, FieldToken, "tok_new")
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if n.EndpointByToken("tok_new") == nil || n.EndpointByToken("tok_"+e.ID) != nil {
-		t.Fatal("tokens after the rotation")
-	}
-	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
-		e.Token = n.keyring.SealString("ep_other", FieldToken, "tok")
-		return nil
-	}); !errors.Is(err, ErrSealed) {
-		t.Fatalf("token sealed for another endpoint: %v", err)
-	}
-}

@@ -16,6 +16,8 @@ type Endpoint struct {
 	Moving       *Moving           `json:"moving,omitempty"` // while it is moved to another partition
 	TokenHash    []byte            `json:"token_hash"`
 	Token        Sealed            `json:"token"` // of the ingest URL
+	FormerToken  *FormerToken      `json:"former_token,omitempty"`
+	TokenBy      string            `json:"token_by,omitempty"` // Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
 	Name         string            `json:"name"`
 	Description  *string           `json:"description"`
 	Provider     string            `json:"provider"`

@@ -20,15 +20,6 @@ func (c *Control) Account() *Account {
 	return nil
 }
 
-// EndpointByToken returns the endpoint with that ingest token, or nil when there is none. It looks for
-// the token's SHA-256 and compares the whole of it in constant time.
-func (c *Control) EndpointByToken(token string) *Endpoint {
-	if e := c.view.Load().sets[kindEndpoint].hashed(hashOf(token)); e != nil {
-		return c.codec.endpoint(e)
-	}
-	return nil
-}
-
 // Endpoint returns the endpoint with that id; nil unless it is Present.
 func (c *Control) Endpoint(id string) (*Endpoint, Presence) {
 	e := c.view.Load().sets[kindEndpoint].find(id)

@@ -59,12 +59,13 @@ type record struct {
 	before *entity // what the writer replaces
 
 	kind   kind
-	hash   [hashLen]byte // of the value's secret; zero = none
-	packed []byte        // the value of a put as it is kept
-	size   int32         // of its JSON
-	open   bool          // see entity.open
-	note   []byte        // what the audit log will say, as it is kept; nil = nothing
-	fault  error         // why the record is no valid one; it is then refused by every node alike
+	hash   [hashLen]byte  // of the value's secret; zero = none
+	former *[hashLen]byte // see entity.former
+	packed []byte         // the value of a put as it is kept
+	size   int32          // of its JSON
+	open   bool           // see entity.open
+	note   []byte         // what the audit log will say, as it is kept; nil = nothing
+	fault  error          // why the record is no valid one; it is then refused by every node alike
 
 	noteSize int32 // of the note's JSON
 }
@@ -109,6 +110,7 @@ func (c *codec) resolve(r *record) error {
 		return errors.New("value has another id than its record")
 	}
 	copy(r.hash[:], v.secretHash())
+	r.former = formerHash(v)
 	var line bytes.Buffer // a value is one line of a snapshot
 	if err := json.Compact(&line, r.Value); err != nil {
 		return fmt.Errorf("compact value: %w", err)

@@ -192,6 +192,9 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 
 func eachSealedOfEndpoint(e *Endpoint, f func(entity, field string, s *Sealed)) {
 	f(e.ID, FieldToken, &e.Token)
+	if e.FormerToken != nil {
+		f(e.ID, FieldToken, &e.FormerToken.Token)
+	}
 	if e.Verification != nil {
 		for i := range e.Verification.Secrets {
 			f(e.ID, FieldVerification, &e.Verification.Secrets[i])

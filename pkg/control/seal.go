@@ -16,7 +16,7 @@ import (
 // Fields under which the secrets of entities are sealed. The additional data of AES-GCM is
 // "<entity id>/<field>", so that a sealed secret copied to another entity or field does not open:
 //
-//	ep_…/token            ingest token          Endpoint.Token
+//	ep_…/token            ingest tokens         Endpoint.Token and its FormerToken
 //	ep_…/verification     provider's secrets    Verification.Secrets, each
 //	dst_…/secret          signing secrets       SigningSecret.Secret, each
 //	dst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored

@@ -61,6 +61,7 @@ type place struct {
 	Seq     int64  `json:"seq"`
 	Rev     int64  `json:"rev"`
 	Hash    []byte `json:"hash,omitempty"`
+	Former  []byte `json:"former,omitempty"`
 	Deleted int64  `json:"deleted,omitempty"` // unix milliseconds; a tombstone has an empty second line
 }
 
@@ -203,6 +204,9 @@ func (c *codec) writeLines(w *bytes.Buffer, e *entity) error {
 	if e.hash != [hashLen]byte{} {
 		p.Hash = e.hash[:]
 	}
+	if e.former != nil {
+		p.Former = e.former[:]
+	}
 	line, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("encode the place of %s: %w", e.id, err)
@@ -232,6 +236,9 @@ func (c *codec) readLines(b []byte) ([]*entity, error) {
 		}
 		e := &entity{id: p.ID, kind: k, seq: p.Seq, rev: p.Rev, deleted: p.Deleted}
 		copy(e.hash[:], p.Hash)
+		if len(p.Former) == hashLen {
+			e.former = (*[hashLen]byte)(p.Former)
+		}
 		if len(second) > 0 {
 			e.packed, e.size = c.pack(second), int32(len(second))
 			if e.open, err = c.openLine(k, second); err != nil {

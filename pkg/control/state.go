@@ -1,7 +1,6 @@
 package control
 
 import (
-	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,13 +41,14 @@ const hashLen = 32
 type entity struct {
 	id      string
 	kind    kind
-	hash    [hashLen]byte // of its secret; zero = none
-	seq     int64         // sequence of the record that created it: the order of lists
-	rev     int64         // sequence of the record that changed it last
-	deleted int64         // unix milliseconds of the deletion, by the deleting node's clock
-	size    int32         // of the value's JSON, by which bounds are judged
-	open    bool          // something is still to be done for it; see openValue
-	packed  []byte        // value; nil in a tombstone
+	hash    [hashLen]byte  // of its secret; zero = none
+	former  *[hashLen]byte // of the secret before it that is still good, for an ingest token; nil = none
+	seq     int64          // sequence of the record that created it: the order of lists
+	rev     int64          // sequence of the record that changed it last
+	deleted int64          // unix milliseconds of the deletion, by the deleting node's clock
+	size    int32          // of the value's JSON, by which bounds are judged
+	open    bool           // something is still to be done for it; see openValue
+	packed  []byte         // value; nil in a tombstone
 }
 
 // result says what became of a record.
@@ -146,13 +146,11 @@ func (s *set) put(r record, old *entity, seq int64) result {
 	if s.collides(r, old) {
 		return taken
 	}
-	e := &entity{id: r.ID, kind: r.kind, hash: r.hash, seq: seq, rev: seq, packed: r.packed, size: r.size, open: r.open}
+	e := &entity{id: r.ID, kind: r.kind, hash: r.hash, former: r.former, seq: seq, rev: seq, packed: r.packed, size: r.size, open: r.open}
 	if old != nil {
 		s.bytes -= int64(old.size)
 		e.id, e.seq = old.id, old.seq
-		if old.hash != e.hash {
-			s.byHash = s.byHash.remove(prefix64(old.hash))
-		}
+		s.removeHashes(old)
 	}
 	s.insert(e)
 	return applied
@@ -171,9 +169,7 @@ func (s *set) insert(e *entity) {
 	} else if s.open.len > 0 {
 		s.open = s.open.remove(uint64(e.seq))
 	}
-	if e.hash != [hashLen]byte{} {
-		s.byHash = s.byHash.put(prefix64(e.hash), e)
-	}
+	s.addHashes(e)
 }
 
 // collides keeps apart what must be unique: hashes of tokens and keys, the account, and the keys of the
@@ -185,11 +181,12 @@ func (s *set) collides(r record, old *entity) bool {
 	if other, ok := s.byID.get(hash64(r.ID)); ok && other.packed != nil && other.id != r.ID {
 		return true
 	}
-	if r.hash == [hashLen]byte{} {
-		return false
+	for _, h := range hashesOf(r.hash, r.former) {
+		if other, ok := s.byHash.get(prefix64(h)); ok && other != old {
+			return true
+		}
 	}
-	other, ok := s.byHash.get(prefix64(r.hash))
-	return ok && other != old
+	return false
 }
 
 // graveLife is how long a tombstone is kept: longer than any event of the entity is.
@@ -214,9 +211,7 @@ func (s *set) bury(old *entity, seq int64, at time.Time) {
 
 // remove takes a living entity out of every index.
 func (s *set) remove(old *entity) {
-	if old.hash != [hashLen]byte{} {
-		s.byHash = s.byHash.remove(prefix64(old.hash))
-	}
+	s.removeHashes(old)
 	s.byID = s.byID.remove(hash64(old.id))
 	s.bySeq = s.bySeq.remove(uint64(old.seq))
 	s.open = s.open.remove(uint64(old.seq))
@@ -242,16 +237,6 @@ func (s *set) living(id string) *entity {
 		return e
 	}
 	return nil
-}
-
-// hashed returns the living entity whose secret has that hash, or nil. What the trie found by the first
-// bytes is compared in constant time.
-func (s *set) hashed(h [hashLen]byte) *entity {
-	e, ok := s.byHash.get(prefix64(h))
-	if !ok || subtle.ConstantTimeCompare(e.hash[:], h[:]) != 1 {
-		return nil
-	}
-	return e
 }
 
 // newest is the living entity created last, or nil.

@@ -241,6 +241,12 @@ func checkIndexes(t testing.TB, c *codec, s *state) {
 					t.Fatalf("%s is not found by its hash", e.id)
 				}
 			}
+			if h := formerHash(c.value(e)); h != nil {
+				hashed++
+				if set.hashed(*h) != e {
+					t.Fatalf("%s is not found by the hash of its former token", e.id)
+				}
+			}
 		}
 		for e := range set.graves.below(math.MaxUint64) {
 			if e.packed != nil || set.find(e.id) != e {
