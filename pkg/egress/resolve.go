@@ -38,7 +38,8 @@ func NewResolver(server string) (*net.Resolver, error) {
 // LookupWarning resolves the host of a URL that CheckURL accepted and returns one sentence when
 // addresses of it are blocked now, else the empty string. It is advice for the answer that saves a
 // destination: no answer within half a second, or none at all, is no warning, because a name may get
-// its address later and it is the dial that decides.
+// its address later and it is the dial that decides. The sentence is the same for every kind and number of
+// blocked addresses: whoever saves destinations shall not learn from it how the network inside is built.
 func (p Policy) LookupWarning(ctx context.Context, resolver *net.Resolver, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookupWarningTimeout)
 	defer cancel()
@@ -46,22 +47,10 @@ func (p Policy) LookupWarning(ctx context.Context, resolver *net.Resolver, host 
 	if err != nil {
 		return ""
 	}
-	blocked := 0
-	var first Verdict
 	for _, addr := range addrs {
-		if v := p.Judge(addr.Unmap()); v.Blocked() {
-			if blocked == 0 {
-				first = v
-			}
-			blocked++
+		if p.Judge(addr.Unmap()).Blocked() {
+			return host + " has an address that is not public; deliveries never go to such a one"
 		}
 	}
-	switch blocked {
-	case 0:
-		return ""
-	case len(addrs):
-		return fmt.Sprintf("%s resolves to an address that is not public (%s); deliveries to it will fail", host, first)
-	default:
-		return fmt.Sprintf("%d of the %d addresses of %s are not public (%s); they will not be used", blocked, len(addrs), host, first)
-	}
+	return ""
 }
