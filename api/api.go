@@ -72,6 +72,7 @@ type API struct {
 	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key, and replays for their turn
 	streams              streams
 	replaying            scopes
+	lookups              lookups
 	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
 }
 

@@ -85,6 +85,7 @@ func TestWrongTypesAtEveryMember(t *testing.T) {
 		try("POST", target+"/events", "type", fmt.Sprintf(`{"type":%s,"data":{}}`, v))
 		try("POST", target+"/events", "data", fmt.Sprintf(`{"type":"a","data":%s}`, v))
 		try("POST", dst+"/rotate_secret", "overlap_seconds", fmt.Sprintf(`{"overlap_seconds":%s}`, v))
+		try("POST", target+"/rotate-token", "overlap_seconds", fmt.Sprintf(`{"overlap_seconds":%s}`, v))
 		try("POST", target+"/destinations", "url", fmt.Sprintf(`{"url":%s}`, v))
 	}
 	event := c.send(base.text("id"))
@@ -220,7 +221,9 @@ func TestBounds(t *testing.T) {
 			return c.do("POST", "/v1/endpoints", body+"}")
 		}
 		for _, v := range b.good {
-			if a := try(v); a.Status != 201 || a.get("warnings") != nil {
+			a := try(v)
+			warned, _ := a.get("warnings.0.param").(string) // of signatures that are not checked, and of short secrets
+			if a.Status != 201 || warned != "" && !strings.HasPrefix(warned, "verification") {
 				t.Errorf("%s %.80s: %d\n%s", b.member, v, a.Status, a.raw)
 			}
 		}

@@ -62,6 +62,7 @@ func TestContract02ReadKeyCannotWrite(t *testing.T) {
 			c.do("POST", "/v1/endpoints/"+id+"/destinations/"+dst+"/purge", nil).wantError(403, "insufficient_scope", "")
 			c.do("POST", "/v1/events/evt_nope/replay", nil).wantError(403, "insufficient_scope", "")
 		}
+		c.do("POST", "/v1/endpoints/"+ep+"/rotate-token", nil).wantError(403, "insufficient_scope", "")
 		c.do("GET", "/v1/endpoints/"+ep, nil).want(200)
 		c.do("GET", "/v1/events", nil).want(200)
 	}
@@ -164,7 +165,7 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 		"GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h%2fattempts", "GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h/attempts",
 		"POST /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h/replay", "POST /v1/events/evt_nope/replay",
 		"GET /v1/endpoints/ep_nope", "PATCH /v1/endpoints/ep_nope", "DELETE /v1/endpoints/ep_nope", "POST /v1/endpoints/ep_nope/events",
-		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
+		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "POST /v1/endpoints/ep_nope/rotate-token", "PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
 		"DELETE /v1/endpoints/" + name + "/destinations/dst_nope", "POST /v1/endpoints/" + name + "/destinations/dst_nope/rotate_secret",
 		"POST /v1/endpoints//events", "POST /v1/endpoints/" + name + "/x/events", "POST /v1/endpoints/" + name + "%2fevents", "POST /v1/endpoints/%2f/events",
 		"POST /v1/endpoints/" + name + "/destinations/dst_nope/purge", "POST /v1/endpoints/ep_nope/destinations/" + dst + "/purge",

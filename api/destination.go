@@ -28,8 +28,8 @@ func (a *API) destinationOf(r *http.Request, key *control.Key) (*control.Endpoin
 func errNoDestination() error { return web.Missing("there is no such destination") }
 
 // changeDestination applies merge to one destination and answers with it.
-func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, e *control.Endpoint, name string,
-	merge func(in *endpointInput, d control.Destination) control.Destination,
+func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, key *control.Key, e *control.Endpoint,
+	name string, merge func(in *endpointInput, d control.Destination) control.Destination,
 ) error {
 	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
 		i := slices.IndexFunc(e.Destinations, func(d control.Destination) bool { return d.ID == name })
@@ -43,11 +43,13 @@ func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, e *contr
 	if err != nil {
 		return err
 	}
-	return a.answerDestination(w, r, http.StatusOK, after, name, in)
+	return a.answerDestination(w, r, key, http.StatusOK, after, name, in)
 }
 
-func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, status int, e *control.Endpoint, name string, in *endpointInput) error {
-	view, err := a.destinationView(e, e.Destination(name), in.revealed, a.held(r.Context(), e))
+func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, key *control.Key, status int, e *control.Endpoint,
+	name string, in *endpointInput,
+) error {
+	view, err := a.destinationView(viewerOf(key), e, e.Destination(name), in.revealed, a.held(r.Context(), e))
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	return a.answerDestination(w, r, http.StatusCreated, after, created, in)
+	return a.answerDestination(w, r, key, http.StatusCreated, after, created, in)
 }
 
 func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
@@ -102,7 +104,7 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	return a.changeDestination(w, r, e, name, func(in *endpointInput, d control.Destination) control.Destination {
+	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d control.Destination) control.Destination {
 		return in.mergeDestination(in.newObject("", body), d)
 	})
 }
@@ -134,6 +136,8 @@ func (a *API) deleteDestination(w http.ResponseWriter, r *http.Request, key *con
 const (
 	defaultOverlap = 86400  // seconds
 	maxOverlap     = 604800 // seconds
+	// maxTokenOverlap is shorter: who knows the old URL can post with it.
+	maxTokenOverlap = 86400 // seconds
 )
 
 // rotateSecret makes a new signing secret. The one before it signs beside it until the overlap ends.
@@ -146,7 +150,7 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return err
 	}
-	return a.changeDestination(w, r, e, name, func(in *endpointInput, d control.Destination) control.Destination {
+	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d control.Destination) control.Destination {
 		overlap := defaultOverlap
 		o := in.newObject("", body)
 		o.whole("overlap_seconds", 0, maxOverlap, &overlap)
@@ -184,6 +188,45 @@ func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *control.Desti
 	}
 	in.revealed[d.ID] = secret
 	return true
+}
+
+// rotateToken gives the endpoint another ingest URL. The one before it goes on until the overlap ends.
+func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	e, err := a.endpointOf(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
+		overlap := defaultOverlap
+		o := in.newObject("", body)
+		o.whole("overlap_seconds", 0, maxTokenOverlap, &overlap)
+		o.done()
+		by := ""
+		if c := callOf(r); c != nil {
+			by = c.claim.Subject
+		}
+		if in.err != nil || by != "" && (e.TokenBy == by || e.FormerToken != nil && e.FormerToken.By == by) {
+			return // the first call with the Idempotency-Key has rotated; another rotation would end the token before
+		}
+		var until time.Time
+		if overlap > 0 {
+			until = a.now().Add(time.Duration(overlap) * time.Second)
+		}
+		e.RotateToken(a.newToken(e.ID), by, until)
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
+}
+
+// newToken is an ingest token of 128 random bits.
+func (a *API) newToken(endpoint string) control.Sealed {
+	return a.deps.Keyring.SealString(endpoint, control.FieldToken, id.Random(""))
 }
 
 // purgeDestination ends what is still open for the destination: deliveries of events that were received, and

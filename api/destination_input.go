@@ -1,7 +1,12 @@
 package api
 
 import (
+	"maps"
 	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/id"
@@ -108,7 +113,7 @@ func (in *endpointInput) destination(o *object, e *control.Endpoint) control.Des
 		o.fail("id", "is not a destination of this endpoint")
 		return control.Destination{}
 	}
-	u := in.destinationURL(o)
+	u := in.destinationURL(o, e.Destinations...)
 	if u == "" {
 		o.fail("url", "is required")
 		return control.Destination{}
@@ -143,8 +148,9 @@ func (in *endpointInput) setSecret(d *control.Destination, s sign.Secret) {
 // mergeDestination reads an entry over d, whose maps and slices stay as they are.
 func (in *endpointInput) mergeDestination(o *object, d control.Destination) control.Destination {
 	o.readOnly("id", "object", "state", "state_reason", "created_at", "updated_at", "warnings")
+	before := d
 	o.textOrNull("name", 0, maxName, &d.Name)
-	if u := in.destinationURL(o); u != "" {
+	if u := in.destinationURL(o, d); u != "" {
 		d.URL = u
 	}
 	if _, ok := o.raw("enabled"); ok {
@@ -153,7 +159,7 @@ func (in *endpointInput) mergeDestination(o *object, d control.Destination) cont
 	}
 	o.whole("timeout_seconds", 1, 60, &d.TimeoutSeconds)
 	o.whole("max_in_flight", 1, 1000, &d.MaxInFlight)
-	in.headers(o, &d)
+	in.movedCredentials(o, &before, &d, in.headers(o, &d))
 	in.filter(o, &d)
 	in.signing(o, &d)
 	o.flag("paused", &d.Paused)
@@ -192,8 +198,9 @@ func (in *endpointInput) rateLimit(o *object, d *control.Destination) {
 
 func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 
-// destinationURL is the URL as it will be stored, empty when it is absent or bad.
-func (in *endpointInput) destinationURL(o *object) string {
+// destinationURL is the URL as it will be stored, empty when it is absent or bad. The mask of one of the present
+// destinations stands for its URL.
+func (in *endpointInput) destinationURL(o *object, present ...control.Destination) string {
 	raw, ok := o.take("url", kindString)
 	if !ok {
 		return ""
@@ -203,12 +210,66 @@ func (in *endpointInput) destinationURL(o *object) string {
 		o.fail("url", "must be a URL of at most %d characters", maxURL)
 		return ""
 	}
+	if strings.Contains(text, mask) {
+		return in.maskedURL(o, text, present)
+	}
 	u, err := in.api.deps.Egress.CheckURL(text)
 	if err != nil {
 		o.fail("url", "%v", err)
 		return ""
 	}
 	return u.String()
+}
+
+// maskedURL is the URL that a mask stands for, empty if there is not exactly one.
+func (in *endpointInput) maskedURL(o *object, text string, present []control.Destination) string {
+	found := ""
+	for _, d := range present {
+		switch {
+		case d.URL == "" || maskCapabilities(d.URL) != text:
+		case found != "" && found != d.URL:
+			o.fail("url", "is the mask of several destinations; name the one that is meant by its id")
+			return ""
+		default:
+			found = d.URL
+		}
+	}
+	if found == "" {
+		o.fail("url", "holds %s and is the mask of no present destination; send the whole URL", mask)
+	}
+	return found
+}
+
+// movedCredentials refuses to take headers that hold credentials along to another server: whoever may change the URL
+// does not know them, and would have them sent to a place of his choice. given are those that the request brings.
+func (in *endpointInput) movedCredentials(o *object, before, after *control.Destination, given map[string]bool) {
+	was, is := originOf(before.URL), originOf(after.URL)
+	if in.err != nil || before.URL == "" || was == is {
+		return
+	}
+	var kept []string
+	for _, name := range slices.Sorted(maps.Keys(after.Headers)) {
+		if control.CredentialHeader(name) && !given[name] {
+			kept = append(kept, name)
+		}
+	}
+	if len(kept) > 0 {
+		o.fail("headers."+kept[0], "would go along from %s to %s: send the value of %s again, or null", was, is,
+			strings.Join(kept, ", "))
+	}
+}
+
+// originOf is the scheme, the host and the port of a stored URL.
+func originOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text // stored URLs were parsed when they were saved
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // signing reads the scheme, of which there is one, and a secret brought along from another relay. It

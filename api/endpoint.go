@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/control"
@@ -47,7 +46,7 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 		Response: defaultResponse(providers[0]), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-nameTail:]
-	e.Token = a.deps.Keyring.SealString(e.ID, control.FieldToken, id.Random("")) // 128 random bits
+	e.Token = a.newToken(e.ID)
 	in := a.newEndpointInput(true)
 	if in.merge(body, e); in.err != nil {
 		return in.err
@@ -62,7 +61,7 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 		return err
 	}
 	a.warnAddresses(r.Context(), in, nil, created)
-	return a.answerEndpoint(w, r, http.StatusCreated, created, in)
+	return a.answerEndpoint(w, r, key, http.StatusCreated, created, in)
 }
 
 // reveal lets the answer show the signing secrets of destinations that an earlier call under the same key has made:
@@ -80,8 +79,10 @@ func (a *API) reveal(in *endpointInput, e *control.Endpoint) error {
 	return nil
 }
 
-func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, status int, e *control.Endpoint, in *endpointInput) error {
-	view, err := a.endpointView(e, in.revealed, a.held(r.Context(), e))
+func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key, status int, e *control.Endpoint,
+	in *endpointInput,
+) error {
+	view, err := a.endpointView(viewerOf(key), e, in.revealed, a.held(r.Context(), e))
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return err
 	}
-	return a.answerEndpoint(w, r, http.StatusOK, e, &endpointInput{})
+	return a.answerEndpoint(w, r, key, http.StatusOK, e, &endpointInput{})
 }
 
 func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control.Key) error {
@@ -119,7 +120,7 @@ func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
 	held := a.held(r.Context(), endpoints...)
 	for i, e := range endpoints {
-		if out.Data[i], err = a.endpointView(e, nil, held); err != nil {
+		if out.Data[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 	if err != nil {
 		return err
 	}
-	return a.answerEndpoint(w, r, http.StatusOK, after, in)
+	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
 }
 
 // deleted is the answer to every DELETE.
@@ -180,40 +181,4 @@ func (a *API) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 	}
 	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})
 	return nil
-}
-
-// maxLookups bounds the names that one answer waits for, half a second each at most.
-const maxLookups = 4
-
-// warnAddresses resolves the hosts that a change added. It is advice: the dial decides.
-func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, after *control.Endpoint) {
-	if a.deps.Resolver == nil {
-		return
-	}
-	asked := map[string]bool{}
-	if before != nil {
-		for _, d := range before.Destinations {
-			asked[hostOf(d.URL)] = true
-		}
-	}
-	n := 0
-	for i, d := range after.Destinations {
-		host := hostOf(d.URL)
-		if asked[host] || n == maxLookups {
-			continue
-		}
-		asked[host] = true
-		n++
-		if text := a.deps.Egress.LookupWarning(ctx, a.deps.Resolver, host); text != "" {
-			in.warn(indexed("destinations", i)+".url", text)
-		}
-	}
-}
-
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "" // stored URLs were parsed when they were saved
-	}
-	return u.Hostname()
 }

@@ -48,6 +48,10 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 	o.text("name", 1, maxName, &e.Name)
 	o.textOrNull("description", 0, maxDescription, &e.Description)
 	in.provider(o, e)
+	if e.Provider != providers[0] && e.Verification == nil {
+		in.warn("verification", "is not set, so signatures of "+e.Provider+" are not checked: whoever knows ingest_url can send "+
+			"events in its name")
+	}
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
 	in.response(o, e.Provider, &e.Response)

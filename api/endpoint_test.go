@@ -373,6 +373,23 @@ func TestDestinationThatResolvesInside(t *testing.T) {
 	if again.get("warnings") != nil {
 		t.Errorf("a name that was there before is looked up again: %s", again.raw)
 	}
+	// Nobody has the names of a network resolved one after the other.
+	now := time.Date(2026, 8, 21, 22, 0, 0, 0, time.UTC)
+	c = newClient(t, func(_ *api.Config, d *api.Deps) { d.Resolver, d.Now = resolver, func() time.Time { return now } })
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	told := 0
+	for i := range 100 {
+		if c.do("PATCH", target, fmt.Sprintf(`{"destinations":["https://n%d.inside.example"]}`, i)).want(200).get("warnings.1") != nil {
+			told++
+		}
+	}
+	if told > 60 || told < 50 {
+		t.Errorf("%d names were resolved in a minute, want 60", told)
+	}
+	now = now.Add(time.Minute)
+	if c.do("PATCH", target, `{"destinations":["https://later.inside.example"]}`).want(200).get("warnings.1") == nil {
+		t.Error("a minute later none is")
+	}
 }
 
 func TestHealthDocs(t *testing.T) {

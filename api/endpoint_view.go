@@ -124,7 +124,9 @@ func (a *API) held(ctx context.Context, endpoints ...*control.Endpoint) heldUnti
 }
 
 // endpointView shows e; revealed are the signing secrets that this very answer may show.
-func (a *API) endpointView(e *control.Endpoint, revealed map[string]string, held heldUntil) (*endpointView, error) {
+func (a *API) endpointView(by viewer, e *control.Endpoint, revealed map[string]string,
+	held heldUntil,
+) (*endpointView, error) {
 	token, err := a.deps.Keyring.OpenString(e.ID, control.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
@@ -132,8 +134,8 @@ func (a *API) endpointView(e *control.Endpoint, revealed map[string]string, held
 	v := &endpointView{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: retryPolicyView(e.RetryPolicy), Alerts: endpointAlerts(e.AlertsOrDefault()),
-		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, Metadata: e.Metadata, IngestURL: a.cfg.BaseURL + "/in/" + token,
-		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
+		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, Metadata: e.Metadata,
+		IngestURL: by.ingestURL(a.cfg.BaseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),
 	}
 	if x := e.Verification; x != nil {
@@ -143,16 +145,18 @@ func (a *API) endpointView(e *control.Endpoint, revealed map[string]string, held
 		}
 	}
 	for i := range e.Destinations {
-		if v.Destinations[i], err = a.destinationView(e, &e.Destinations[i], revealed, held); err != nil {
+		if v.Destinations[i], err = a.destinationView(by, e, &e.Destinations[i], revealed, held); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
 }
 
-func (a *API) destinationView(e *control.Endpoint, d *control.Destination, revealed map[string]string, held heldUntil) (destinationView, error) {
+func (a *API) destinationView(by viewer, e *control.Endpoint, d *control.Destination, revealed map[string]string,
+	held heldUntil,
+) (destinationView, error) {
 	v := destinationView{
-		ID: d.ID, Object: "destination", Name: d.Name, URL: d.URL, Enabled: d.Enabled, Paused: d.Paused, TimeoutSeconds: d.TimeoutSeconds,
+		ID: d.ID, Object: "destination", Name: d.Name, URL: by.destinationURL(d.URL), Enabled: d.Enabled, Paused: d.Paused, TimeoutSeconds: d.TimeoutSeconds,
 		Headers: make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter,
 		Signing: signingView{Scheme: "standard_webhooks", Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
 	}

@@ -100,7 +100,7 @@ type receiptView struct {
 	UpdatedAt web.Time `json:"updated_at"`
 }
 
-func (a *API) detailOf(d *event.Detail) eventDetail {
+func (a *API) detailOf(by viewer, d *event.Detail) eventDetail {
 	e := d.Event
 	v := eventDetail{
 		eventRow: rowOf(&d.Summary), Headers: joined(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
@@ -113,7 +113,7 @@ func (a *API) detailOf(d *event.Detail) eventDetail {
 	}
 	v.Body, v.BodyEncoding = bodyText(e.Body)
 	v.PayloadErasedAt = web.Time(a.deps.Erasures.ErasedAt(e.ID))
-	v.Attempts, v.Why = attemptsOf(d.ID, d.Attempts), eventWhy(d)
+	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d)
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
 	}
@@ -178,7 +178,7 @@ type responseView struct {
 // recoveryPrefix marks a run that is a recovery job.
 const recoveryPrefix = "rec_"
 
-func attemptsOf(ev id.ID, rows []event.AttemptRow) []attemptView {
+func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 	out := make([]attemptView, len(rows))
 	for i := range rows {
 		r := &rows[i]
@@ -187,7 +187,7 @@ func attemptsOf(ev id.ID, rows []event.AttemptRow) []attemptView {
 			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
-			NextAttemptAt: web.Time(r.NextAt), Request: requestView{r.URL, r.Method, joined(r.RequestHeader.Fields())},
+			NextAttemptAt: web.Time(r.NextAt), Request: requestView{by.requestURL(r.URL), r.Method, joined(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"
@@ -204,6 +204,11 @@ func attemptsOf(ev id.ID, rows []event.AttemptRow) []attemptView {
 		if r.Code != 0 {
 			v.ResponseStatus = &r.Code
 			v.Response = &responseView{Headers: joined(r.ResponseHeader.Fields()), Truncated: r.Truncated}
+			for _, name := range []string{"Location", "Content-Location"} { // a receiver answers with its own URL
+				if to, ok := v.Response.Headers[name]; ok {
+					v.Response.Headers[name] = by.requestURL(to)
+				}
+			}
 			v.Response.Body, v.Response.BodyEncoding = bodyText(r.ResponseBody)
 		}
 		out[i] = v

@@ -75,7 +75,7 @@ func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 		return err
 	}
 	setAsOf(w, d.AsOf)
-	web.WriteJSON(w, http.StatusOK, a.detailOf(d))
+	web.WriteJSON(w, http.StatusOK, a.detailOf(viewerOf(key), d))
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return err
 	}
-	out := list[attemptView]{Data: attemptsOf(d, page.Rows)}
+	out := list[attemptView]{Data: attemptsOf(viewerOf(key), d, page.Rows)}
 	if page.More && len(page.Rows) > 0 {
 		out.NextCursor = hash.cursor(page.Rows[len(page.Rows)-1].ID)
 	}

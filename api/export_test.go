@@ -11,6 +11,12 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// MaskCapabilities and MaskCredentials are the masks of URLs.
+var (
+	MaskCapabilities = maskCapabilities
+	MaskCredentials  = maskCredentials
+)
+
 // RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
 func RememberedAnswer(a *API, path string, answer func() []byte) func(key string) (int, error) {
 	handle := a.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *control.Key) error {

@@ -33,18 +33,19 @@ func reservedHeader(canonical string) string {
 	return ""
 }
 
-// headers merges name by name; null removes one, the mask of the present value keeps it.
-func (in *endpointInput) headers(o *object, d *control.Destination) {
+// headers merges name by name; null removes one, the mask of the present value keeps it. It returns the names whose
+// values the request brings.
+func (in *endpointInput) headers(o *object, d *control.Destination) map[string]bool {
 	const name = "headers"
 	if o.isNull(name) {
 		d.Headers = map[string]control.Sealed{}
 	}
 	h := o.object(name)
 	if h == nil {
-		return
+		return nil
 	}
 	merged := maps.Clone(d.Headers)
-	given := map[string]bool{}
+	given, brought := map[string]bool{}, map[string]bool{}
 	for _, m := range h.members {
 		canonical := http.CanonicalHeaderKey(m.Name)
 		why := reservedHeader(canonical)
@@ -58,7 +59,7 @@ func (in *endpointInput) headers(o *object, d *control.Destination) {
 		case kindOf(m.Value) == kindNull:
 			delete(merged, canonical)
 		default:
-			in.header(h, m, d, canonical, merged)
+			brought[canonical] = in.header(h, m, d, canonical, merged)
 		}
 		given[canonical] = true
 	}
@@ -66,9 +67,13 @@ func (in *endpointInput) headers(o *object, d *control.Destination) {
 		o.fail(name, "must have at most %d members", maxHeaders)
 	}
 	d.Headers = merged
+	return brought
 }
 
-func (in *endpointInput) header(h *object, m web.Member, d *control.Destination, canonical string, merged map[string]control.Sealed) {
+// header reads one of them and reports whether it is a value: the mask of the present one is none.
+func (in *endpointInput) header(h *object, m web.Member, d *control.Destination, canonical string,
+	merged map[string]control.Sealed,
+) bool {
 	var value string
 	if kindOf(m.Value) == kindString {
 		value, _ = web.String(m.Value)
@@ -79,19 +84,20 @@ func (in *endpointInput) header(h *object, m web.Member, d *control.Destination,
 		h.fail(m.Name, "must be at most %d printable ASCII characters, none of them a space at the ends", maxHeaderValue)
 	}
 	if in.err != nil {
-		return
+		return false
 	}
 	if sealed, ok := merged[canonical]; ok {
 		old, err := in.api.deps.Keyring.OpenString(d.ID, control.FieldHeader(canonical), sealed)
 		if err != nil {
 			in.err = err
-			return
+			return false
 		}
 		if value == old || value == shownHeader(canonical, old) {
-			return
+			return value == old
 		}
 	}
 	merged[canonical] = in.api.deps.Keyring.SealString(d.ID, control.FieldHeader(canonical), value)
+	return true
 }
 
 func isASCII(s string) bool {

@@ -95,7 +95,8 @@ func repeatable(path string) (again, spare bool) {
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // so has the run, which is written first
 		return true, false
-	case pathOfDestination + "rotate_secret": // the secret knows the claim that made it
+	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token":
+		// the secret knows the claim that made it
 		return true, false
 	case pathOfDestination + "purge": // the moment is that of the claim
 		return true, false

@@ -52,6 +52,7 @@ func (a *API) routes() []route {
 		{"/v1/replays/{run}", methods{"GET": a.readRun}},
 		{"/v1/endpoints", methods{"GET": a.listEndpoints, "POST": a.createEndpoint}},
 		{"/v1/endpoints/{endpoint}", methods{"GET": a.readEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint}},
+		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": a.rotateToken}},
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}", methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": a.rotateSecret}},

@@ -114,6 +114,18 @@ func (a *API) searchTime(q *query, out *event.Query, sinceName string) {
 	}
 }
 
+// clampSince bounds the beginning that a cursor holds: cursors are not signed, and one made up must not look at more
+// time than any other search.
+func (a *API) clampSince(since, until time.Time) time.Time {
+	if until.IsZero() {
+		until = a.now()
+	}
+	if first := until.Add(-maxSearchWindow); since.Before(first) {
+		return first
+	}
+	return since
+}
+
 // searchPage is the answer to a search, which may end before it has filled its page.
 type searchPage struct {
 	list[eventRow]
@@ -137,7 +149,7 @@ func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, values url.Va
 		if err != nil || len(cursors) > 1 {
 			return web.Invalid("cursor", "is not one that this list gave out for these filters; begin without it")
 		}
-		q.Before, q.Since = place.before, place.since
+		q.Before, q.Since = place.before, a.clampSince(place.since, q.Until)
 	}
 	page, err := a.deps.Events.Events(r.Context(), q)
 	if errors.Is(err, event.ErrBusy) {

@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -161,6 +163,16 @@ func TestSearchPages(t *testing.T) {
 	}
 	for _, other := range []string{"/v1/events?q=y&cursor=" + cursor, "/v1/events?cursor=" + cursor, "/v1/events?q=x&cursor=" + cursor + "&cursor=" + cursor} {
 		c.do("GET", other, nil).wantError(400, "invalid_request", "cursor")
+	}
+	// A cursor that was made up for all time looks at no more than another search.
+	forged, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint64(forged[len(forged)-8:], 0)
+	c.do("GET", target+"&cursor="+base64.RawURLEncoding.EncodeToString(forged), nil).want(200)
+	if since := c.fake.queries[len(c.fake.queries)-1].Since; time.Since(since) > 31*24*time.Hour+time.Minute {
+		t.Errorf("a forged cursor looks back to %v", since)
 	}
 	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, event.ErrBusy }
 	if a := c.do("GET", "/v1/events?q=x", nil).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") == "" {

@@ -2,7 +2,9 @@ package api
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/control"
 )
@@ -85,11 +87,29 @@ func (in *endpointInput) verificationSecrets(v *object, e *control.Endpoint, nex
 		return old
 	}
 	next.Secrets = nil
-	for _, s := range secrets {
+	for i, s := range secrets {
+		if !slices.Contains(old, s) {
+			in.warnWeak(v, i, s)
+		}
 		next.Secrets = append(next.Secrets, in.api.deps.Keyring.SealString(e.ID, control.FieldVerification, s))
 	}
 	next.SecretLast4 = strings.TrimPrefix(maskText(secrets[0]), mask)
 	return secrets
+}
+
+// goodSecret is how many characters a provider's secret should have; one that is shorter may be guessed from a request.
+const goodSecret = 16
+
+func (in *endpointInput) warnWeak(v *object, i int, secret string) {
+	if utf8.RuneCountInString(secret) >= goodSecret {
+		return
+	}
+	name := "secret"
+	if _, many := v.raw("secrets"); many {
+		name = indexed("secrets", i)
+	}
+	in.warn(v.param(name), "has fewer than "+strconv.Itoa(goodSecret)+" characters: whoever sees one signed request can guess it; "+
+		"have the provider make a longer one")
 }
 
 // unmasked puts the present secrets in the place of their masks, in their order, so that one can be added
@@ -147,18 +167,4 @@ func (in *endpointInput) givenSecrets(v *object) []string {
 		return secrets
 	}
 	return nil
-}
-
-// mask stands for what is not shown.
-const mask = "****"
-
-// shownEnd is how much of the end of a secret its mask shows.
-const shownEnd = 4
-
-// maskText shows the last four characters of a secret that is long enough to spare them.
-func maskText(secret string) string {
-	if len(secret) < 12 {
-		return mask
-	}
-	return mask + secret[len(secret)-shownEnd:]
 }

@@ -195,5 +195,19 @@ func routeCases() []testCase {
 				return fmt.Sprintf("no entry names %v and %v", ep["id"], me)
 			})
 		}},
+		{"Route 15", "the ingest URL can be changed; the one before it goes on for its overlap", func(c *C) {
+			ep := c.endpoint(nil)
+			id, first := text(ep, "id"), text(ep, "ingest_url")
+			second := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", nil), "ingest_url")
+			third := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 3600}), "ingest_url")
+			for url, want := range map[string]int{first: 404, second: 200, third: 200} {
+				c.equal("status at an ingest URL", c.provider(object{"ingest_url": url}, `{"n":1}`).status, want)
+			}
+			last := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 0}), "ingest_url")
+			for url, want := range map[string]int{second: 404, third: 404, last: 200} {
+				c.equal("status at an ingest URL", c.provider(object{"ingest_url": url}, `{"n":1}`).status, want)
+			}
+			c.refused(400, "invalid_request", "overlap_seconds", "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 86401})
+		}},
 	}
 }

@@ -64,5 +64,19 @@ func strangerCases() []testCase {
 				}
 			}
 		}},
+		{"Stranger 15", "a reading key sees neither the ingest URL nor what may be secret in the URL of a destination", func(c *C) {
+			url := "https://example.com/hooks/T0K3N-of-a-channel-9f3c?key=k3y-of-a-channel-a1b2"
+			ep := c.endpoint(object{"destinations": []object{{"url": url}}})
+			route, token := "/v1/endpoints/"+text(ep, "id"), text(ep, "ingest_url")
+			_, want, _ := strings.Cut(token, "/in/")
+			seen := c.as(c.ReadKey).must(200, "GET", route, nil)
+			if got := text(seen, "ingest_url"); !strings.HasSuffix(got, "/in/****"+want[len(want)-4:]) {
+				c.Errorf("ingest_url is %s", got)
+			}
+			c.equal("url", text(seen, "destinations", 0, "url"), "https://example.com/hooks/****9f3c?key=****a1b2")
+			c.must(200, "PATCH", route, object{"destinations": seen["destinations"]})
+			after := c.must(200, "GET", route, nil)
+			c.equal("the URL after its mask was sent back", text(after, "destinations", 0, "url"), text(ep, "destinations", 0, "url"))
+		}},
 	}
 }

@@ -126,6 +126,14 @@ var credentialName = regexp.MustCompile(`(?i)auth|token|secret|key|passw|pass$|p
 // CredentialHeader reports whether a header that a destination adds is shown masked, by its name.
 func CredentialHeader(name string) bool { return credentialName.MatchString(name) }
 
+// credentialParameter finds those of a URL besides: the names by which platforms sign the URLs of their hooks.
+var credentialParameter = regexp.MustCompile(`(?i)^(sig|sign|code|hmac)$`)
+
+// CredentialParameter reports whether the value of a parameter in a URL is shown masked, by its name.
+func CredentialParameter(name string) bool {
+	return credentialName.MatchString(name) || credentialParameter.MatchString(name)
+}
+
 // SigningSecret is one whsec_ secret; it signs until Until, or for ever when that is zero.
 type SigningSecret struct {
 	Secret Sealed    `json:"secret"`

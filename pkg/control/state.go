@@ -146,7 +146,9 @@ func (s *set) put(r record, old *entity, seq int64) result {
 	if s.collides(r, old) {
 		return taken
 	}
-	e := &entity{id: r.ID, kind: r.kind, hash: r.hash, former: r.former, seq: seq, rev: seq, packed: r.packed, size: r.size, open: r.open}
+	e := &entity{
+		id: r.ID, kind: r.kind, hash: r.hash, former: r.former, seq: seq, rev: seq, packed: r.packed, size: r.size, open: r.open,
+	}
 	if old != nil {
 		s.bytes -= int64(old.size)
 		e.id, e.seq = old.id, old.seq

@@ -298,7 +298,9 @@ func TestLookupWarning(t *testing.T) {
 	}
 	f(Policy{}, "public.example.com", "")
 	// One sentence for all of them: it does not tell what kind of network is inside, nor how many addresses are.
-	blocked := func(host string) string { return host + " has an address that is not public; deliveries never go to such a one" }
+	blocked := func(host string) string {
+		return host + " has an address that is not public; deliveries never go to such a one"
+	}
 	f(Policy{}, "inside.example.com", blocked("inside.example.com"))
 	f(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "inside.example.com", "")
 	f(Policy{}, "both.example.com", blocked("both.example.com"))

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+// maxLookups bounds the names that one answer waits for, half a second each at most.
+const maxLookups = 4
+
+// maxLookupsPerMinute bounds the names that this node resolves for an account: saving destinations is no way to ask
+// our resolver for every name of a network.
+const maxLookupsPerMinute = 60
+
+// lookups counts them.
+type lookups struct {
+	mu     sync.Mutex // guards the rest
+	minute time.Time
+	count  map[string]int // by account, in that minute
+}
+
+// take reports whether the account may have one more name resolved.
+func (l *lookups) take(account string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if minute := now.Truncate(time.Minute); !minute.Equal(l.minute) {
+		l.minute, l.count = minute, make(map[string]int)
+	}
+	if l.count[account] >= maxLookupsPerMinute {
+		return false
+	}
+	l.count[account]++
+	return true
+}
+
+// warnAddresses resolves the hosts that a change added. It is advice: the dial decides.
+func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, after *control.Endpoint) {
+	if a.deps.Resolver == nil {
+		return
+	}
+	asked := map[string]bool{}
+	if before != nil {
+		for _, d := range before.Destinations {
+			asked[hostOf(d.URL)] = true
+		}
+	}
+	n := 0
+	for i, d := range after.Destinations {
+		host := hostOf(d.URL)
+		if asked[host] || n == maxLookups || !a.lookups.take(after.Account, a.now()) {
+			continue
+		}
+		asked[host] = true
+		n++
+		if text := a.deps.Egress.LookupWarning(ctx, a.deps.Resolver, host); text != "" {
+			in.warn(indexed("destinations", i)+".url", text)
+		}
+	}
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "" // stored URLs were parsed when they were saved
+	}
+	return u.Hostname()
+}

@@ -1,0 +1,334 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+func TestMaskedURLs(t *testing.T) {
+	f := func(text, capabilities, credentials string) {
+		t.Helper()
+		if got := api.MaskCapabilities(text); got != capabilities {
+			t.Errorf("%s for a reading key:\n%s, want\n%s", text, got, capabilities)
+		}
+		if got := api.MaskCredentials(text); got != credentials {
+			t.Errorf("%s in an attempt:\n%s, want\n%s", text, got, credentials)
+		}
+	}
+	same := func(text string) { t.Helper(); f(text, text, text) }
+	same("https://example.com")
+	same("https://example.com/")
+	same("https://example.com:8443/hooks/orders/")
+	same("https://a-very-long-name-of-a-host-0123456789.example.com/h")
+	same("https://example.com/customer-notifications/v2") // long, and no digit
+	same("https://example.com/fifteen-chars-1/x")
+	f("https://example.com/sixteen-chars-01/x", "https://example.com/****s-01/x", "https://example.com/sixteen-chars-01/x")
+	f("https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x", "https://hooks.example.com/services/T0123/B4567/****uV0x",
+		"https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x")
+	f("https://example.com/%54oken%20of%20a%20channel%201/x", "https://example.com/****el%201/x", "https://example.com/%54oken%20of%20a%20channel%201/x")
+	f("https://example.com/tokens-of-ünicode-1ü", "https://example.com/****-1%C3%BC", "https://example.com/tokens-of-ünicode-1ü")
+	f("https://example.com/h?n=1&name=a-long-enough-value", "https://example.com/h?n=****&name=****alue", "https://example.com/h?n=1&name=a-long-enough-value")
+	f("https://example.com/h?api_key=a-secret-of-mine&n=1", "https://example.com/h?api_key=****mine&n=****", "https://example.com/h?api_key=****mine&n=1")
+	f("https://example.com/h?%61ccess_%74oken=short", "https://example.com/h?%61ccess_%74oken=****", "https://example.com/h?%61ccess_%74oken=****")
+	f("https://example.com/h?sig=0123456789abcdef&sv=1.0", "https://example.com/h?sig=****cdef&sv=****", "https://example.com/h?sig=****cdef&sv=1.0")
+	f("https://example.com/h?code=which%20ends%20with%2F1", "https://example.com/h?code=****th%2F1", "https://example.com/h?code=****th%2F1")
+	f("https://example.com/h?a-secret-without-name", "https://example.com/h?****name", "https://example.com/h?****name")
+	f("https://example.com/h?a-name-without-value=&&x", "https://example.com/h?****alue&&****", "https://example.com/h?a-name-without-value=&&x")
+	f("https://example.com?q=x", "https://example.com?q=****", "https://example.com?q=x")
+	// What a receiver answers as Location may be anything.
+	f("https://user:secret@example.com/h#access_token=x", "https://****@example.com/h#****", "https://****@example.com/h#****")
+	f("//example.com/h?token=x", "//example.com/h?token=****", "//example.com/h?token=****")
+	f("/0123456789abcdef?token=x", "/****cdef?token=****", "/0123456789abcdef?token=****")
+	f("https://example.com/%zz-0123456789-%", "https://example.com/****89-%25", "https://example.com/%zz-0123456789-%")
+	same("")
+}
+
+// capabilities are what somebody could post to or sign in with: parts of the URLs of an endpoint.
+type capabilities struct{ token, path, query, bare string }
+
+func (x capabilities) url() string {
+	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare
+}
+
+// planted makes an endpoint with capabilities in all of its URLs, and an event with attempts at it.
+func (c *client) planted() (ep *answer, evt string, x capabilities) {
+	c.t.Helper()
+	x = capabilities{path: "Tr3asure" + id.Random(""), query: "Qu3ry" + id.Random(""), bare: "B4re" + id.Random("")}
+	ep = c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": x.url()}}})
+	_, x.token, _ = strings.Cut(ep.text("ingest_url"), "/in/")
+	evt = c.send(ep.text("id"))
+	ev, err := id.Parse(id.Event, evt)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	dst := ep.text("destinations.0.id")
+	c.fake.details[ev] = func(d *event.Detail) {
+		row := event.AttemptRow{Endpoint: ep.text("id"), Destination: dst, Number: 1}
+		row.ID, row.URL, row.Method, row.Code, row.Trigger, row.StartedAt = ev, x.url(), "POST", 301, event.TriggerInitial, time.Now()
+		row.ResponseHeader = event.Lines("Location: " + x.url() + "\n" +
+			"Content-Location: " + "/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "\n")
+		d.Attempts = []event.AttemptRow{row}
+		d.Deliveries = []event.Delivery{{Destination: dst, Status: event.Failed, Attempts: 1}}
+	}
+	return ep, evt, x
+}
+
+func (x capabilities) in(text string) (found []string) {
+	for _, part := range []string{x.token, x.path, x.query, x.bare} {
+		if strings.Contains(text, part) {
+			found = append(found, part)
+		}
+	}
+	return found
+}
+
+// Keys that may change nothing, and those of agents, find no capability in any answer.
+func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
+	agent, _, err := configuration.CreateKey(t.Context(), "agent", control.ReadWrite, true, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStreamed(t, withJobsOf(3))
+	c := s.client
+	ep, evt, x := c.planted()
+	name := ep.text("id")
+	c.do("PATCH", "/v1/endpoints/"+name, `{"destinations":[{"id":"`+ep.text("destinations.0.id")+`","url":"`+x.url()+`&more=1"},"`+x.url()+`&second=1"]}`).want(200)
+	run := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": name, "since": since()}).want(200).text("run_id")
+	in := map[string]string{
+		"{endpoint_id}": name, "{event_id}": evt, "{run_id}": run, "{recovery_id}": c.recovery(name).text("id"),
+		"{destination_id}": ep.text("destinations.0.id"),
+	}
+	c.fake.entries = append(c.fake.entries, audit.Entry{Action: "endpoint.updated", Changes: []string{"destinations"}, EntityType: "endpoint", Entity: name})
+	var paths []string
+	for path, item := range readYAML(t, "openapi.yaml")["paths"].(map[string]any) {
+		if _, reads := item.(map[string]any)["get"]; reads && strings.HasPrefix(path, "/v1/") {
+			for placeholder, value := range in {
+				path = strings.ReplaceAll(path, placeholder, value)
+			}
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	if len(paths) < 15 {
+		t.Fatalf("only %v can be read", paths)
+	}
+	for _, key := range []string{readKey, agent} {
+		c := c.as(key)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "/stream") {
+				if found := x.in(s.listened(name, key)); len(found) > 0 {
+					t.Errorf("GET %s shows %v", path, found)
+				}
+				continue
+			}
+			a := c.do("GET", path, nil).want(200)
+			if found := x.in(string(a.raw) + fmt.Sprint(a.Header)); len(found) > 0 {
+				t.Errorf("GET %s shows %v:\n%s", path, found, a.raw)
+			}
+		}
+	}
+	// The test looks in the right places: whoever may change them sees the same ones.
+	for path, want := range map[string]int{"/v1/endpoints/" + name: 4, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
+		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
+			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
+		}
+	}
+}
+
+// listened is the beginning of a stream with one event.
+func (s *streamed) listened(endpoint, key string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	resp, err := s.http.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text strings.Builder
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		text.WriteString(lines.Text() + "\n")
+		switch lines.Text() {
+		case "event: ready":
+			ep, _ := configuration.Endpoint(endpoint)
+			s.put(ep, []byte("x"))
+			s.flush()
+		case "event: event":
+			lines.Scan()
+			return text.String() + lines.Text()
+		}
+	}
+	s.t.Fatalf("the stream ends: %s", text.String())
+	return ""
+}
+
+// What a reading key has read can be sent back by one that may write: the masks mean unchanged.
+func TestMaskedEndpointIsSentBack(t *testing.T) {
+	c := newClient(t)
+	ep, _, x := c.planted()
+	route := "/v1/endpoints/" + ep.text("id")
+	before := c.do("GET", route, nil).want(200)
+	read := c.as(readKey).do("GET", route, nil).want(200)
+	if got, want := read.text("ingest_url"), baseURL+"/in/****"+x.token[len(x.token)-4:]; got != want {
+		t.Errorf("ingest_url is %s, want %s", got, want)
+	}
+	equalEndpoints(t, before, c.do("PATCH", route, string(read.raw)).want(200))
+	masked := read.text("destinations.0.url")
+	one := route + "/destinations/" + ep.text("destinations.0.id")
+	if a := c.do("PATCH", one, map[string]any{"url": masked}).want(200); a.text("url") != x.url() {
+		t.Errorf("the URL is %s after its mask was sent", a.text("url"))
+	}
+	// An entry without an id is matched by it, too.
+	a := c.do("PATCH", route, map[string]any{"destinations": []any{map[string]any{"url": masked, "name": "by its mask"}}}).want(200)
+	if a.text("destinations.0.id") != ep.text("destinations.0.id") || a.text("destinations.0.url") != x.url() || a.get("destinations.1") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	// A mask of nothing is no URL: deliveries would go astray.
+	c.do("PATCH", one, map[string]any{"url": "https://other.example.com/****abcd"}).wantError(400, "invalid_request", "url")
+	c.do("PATCH", route, map[string]any{"destinations": []any{"https://other.example.com/h?x=****"}}).
+		wantError(400, "invalid_request", "destinations[0].url")
+	c.do("POST", "/v1/endpoints", map[string]any{"url": masked}).wantError(400, "invalid_request", "url")
+	c.do("POST", route+"/destinations", map[string]any{"url": masked}).wantError(400, "invalid_request", "url")
+	// One that two destinations have names neither.
+	twins := []any{"https://example.com/hook?token=first-of-two-1234", "https://example.com/hook?token=other-of-two-1234"}
+	c.do("PATCH", route, map[string]any{"destinations": twins}).want(200)
+	c.do("PATCH", route, map[string]any{"destinations": []any{"https://example.com/hook?token=****1234"}}).
+		wantError(400, "invalid_request", "destinations[0].url")
+}
+
+func TestRotateToken(t *testing.T) {
+	now := time.Date(2026, 8, 21, 22, 0, 0, 0, time.UTC)
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
+	ep := c.endpoint(nil)
+	name := ep.text("id")
+	target := "/v1/endpoints/" + name + "/rotate-token"
+	token := func(a *answer) string {
+		_, token, _ := strings.Cut(a.text("ingest_url"), "/in/")
+		return token
+	}
+	until := func(want time.Time, old string) {
+		t.Helper()
+		e, _ := configuration.Endpoint(name)
+		if want.IsZero() != (e.FormerToken == nil) {
+			t.Fatalf("the former token is %+v", e.FormerToken)
+		}
+		if e.FormerToken == nil {
+			return
+		}
+		text, err := keyring().OpenString(name, control.FieldToken, e.FormerToken.Token)
+		if err != nil || text != old || !e.FormerToken.Until.Equal(want) {
+			t.Errorf("%s goes on until %v (%v), want %s until %v", text, e.FormerToken.Until, err, old, want)
+		}
+		if stored, _ := json.Marshal(e); strings.Contains(string(stored), old) {
+			t.Error("the token stands in the configuration in clear")
+		}
+	}
+	first := token(ep)
+	rotated := c.do("POST", target, nil).want(200)
+	second := token(rotated)
+	if rotated.text("id") != name || second == first || len(second) != len(first) || configuration.EndpointByToken(second) == nil {
+		t.Errorf("%s", rotated.raw)
+	}
+	until(now.Add(24*time.Hour), first)
+	third := token(c.do("POST", target, `{"overlap_seconds":3600}`).want(200))
+	until(now.Add(time.Hour), second)
+	c.do("POST", target, `{"overlap_seconds":0}`).want(200)
+	until(time.Time{}, "")
+	for _, gone := range []string{first, second, third} {
+		if configuration.EndpointByToken(gone) != nil {
+			t.Errorf("%s goes on", gone)
+		}
+	}
+	for _, bad := range []string{"-1", "86401", "1.5", `"1"`} {
+		c.do("POST", target, `{"overlap_seconds":`+bad+`}`).wantError(400, "invalid_request", "overlap_seconds")
+	}
+	entry := c.do("GET", "/v1/audit?entity_id="+name+"&limit=1", nil).want(200)
+	if changes := fmt.Sprint(entry.get("data.0.changes")); !strings.Contains(changes, "token") {
+		t.Errorf("the audit log names %s", changes)
+	}
+}
+
+// Whoever changes where a destination is does not take its credentials along.
+func TestCredentialsDoNotMove(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(map[string]any{"destinations": []any{map[string]any{
+		"url":     "https://example.com/h",
+		"headers": map[string]any{"Authorization": "Bearer a-secret-token", "X-Api-Key": "another-secret-1", "X-Plain": "plain"},
+	}}})
+	route, dst := "/v1/endpoints/"+ep.text("id"), ep.text("destinations.0.id")
+	one := route + "/destinations/" + dst
+	masked := ep.get("destinations.0.headers")
+	for _, elsewhere := range []string{"https://evil.example.com/h", "https://example.com:8443/h", "https://example.com.evil.example/h"} {
+		a := c.do("PATCH", one, map[string]any{"url": elsewhere}).wantError(400, "invalid_request", "headers.Authorization")
+		if !strings.Contains(a.text("error.message"), "Authorization, X-Api-Key") {
+			t.Errorf("not all are named: %s", a.raw)
+		}
+		c.do("PATCH", one, map[string]any{"url": elsewhere, "headers": masked}).wantError(400, "invalid_request", "headers.Authorization")
+		entry := map[string]any{"id": dst, "url": elsewhere, "headers": map[string]any{"authorization": "Bearer a-secret-token"}}
+		c.do("PATCH", route, map[string]any{"destinations": []any{entry}}).
+			wantError(400, "invalid_request", "destinations[0].headers.X-Api-Key")
+	}
+	for _, same := range []string{"https://example.com/elsewhere?x=1", "https://EXAMPLE.com:443/h"} {
+		c.do("PATCH", one, map[string]any{"url": same}).want(200)
+	}
+	// With the values, or without the headers, it may move.
+	moved := map[string]any{"url": "https://new.example.com/h", "headers": map[string]any{"authorization": "Bearer a-secret-token", "x-api-key": nil}}
+	a := c.do("PATCH", one, moved).want(200)
+	if diff := fmt.Sprint(a.get("headers")); diff != "map[Authorization:****oken X-Plain:plain]" {
+		t.Errorf("headers are %s", diff)
+	}
+	entry := c.do("GET", "/v1/audit?entity_id="+ep.text("id")+"&limit=1", nil).want(200)
+	if changes := fmt.Sprint(entry.get("data.0.changes")); !strings.Contains(changes, dst+".url") || !strings.Contains(changes, "X-Api-Key") {
+		t.Errorf("the audit log names %s", changes)
+	}
+	c.do("PATCH", one, map[string]any{"url": "https://third.example.com/h", "headers": nil}).want(200)
+}
+
+// What leaves an endpoint open to forgeries is told in the answer that makes it so.
+func TestVerificationWarnings(t *testing.T) {
+	c := newClient(t)
+	f := func(a *answer, want ...string) {
+		t.Helper()
+		warnings, _ := a.get("warnings").([]any)
+		var got []string
+		for _, w := range warnings {
+			got = append(got, w.(map[string]any)["param"].(string))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: warnings about %v, want %v\n%s", a.call, got, want, a.raw)
+		}
+	}
+	verified := func(members string) string {
+		return `{"url":"https://example.com/h","provider":"stripe","verification":{"type":"stripe",` + members + `}}`
+	}
+	f(c.do("POST", "/v1/endpoints", `{"url":"https://example.com/h"}`).want(201))
+	open := c.do("POST", "/v1/endpoints", `{"url":"https://example.com/h","provider":"stripe"}`).want(201)
+	f(open, "verification")
+	route := "/v1/endpoints/" + open.text("id")
+	f(c.do("PATCH", route, `{"name":"x"}`).want(200), "verification")
+	f(c.do("PATCH", route, `{"verification":{"secret":"sixteen-or-more-"}}`).want(200))
+	f(c.do("PATCH", route, `{"name":"y"}`).want(200))
+	f(c.do("PATCH", route, `{"verification":null}`).want(200), "verification")
+	f(c.do("POST", "/v1/endpoints", verified(`"secret":"fifteen-letters"`)).want(201), "verification.secret")
+	short := c.do("POST", "/v1/endpoints", verified(`"secrets":["sixteen-or-more-","short"]`)).want(201)
+	f(short, "verification.secrets[1]")
+	f(c.do("PATCH", "/v1/endpoints/"+short.text("id"), `{"verification":{"mode":"observe"}}`).want(200))
+}
