@@ -47,8 +47,8 @@ func runDoctor(ctx context.Context, s Settings, env command.Env, asJSON bool) er
 func (n *node) doctor(r *http.Request) (any, error) {
 	return doctor.Examine(r.Context(), doctor.Patient{
 		Stream: n.stream, Copies: n.s.copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, BaseURL: n.url, Now: n.now,
-		Retention: n.s.retention(),
+		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, BaseURL: n.url,
+		WeakKeys: n.s.weakKeys(), Now: n.now, Retention: n.s.retention(),
 	})
 }
 
@@ -56,8 +56,8 @@ func (n *node) doctor(r *http.Request) (any, error) {
 func examineEngines(ctx context.Context, s Settings) (command.Report, error) {
 	now := clock()
 	p := doctor.Patient{
-		Stream: s.stream(), Copies: s.copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL, Now: now,
-		Retention: s.retention(),
+		Stream: s.stream(), Copies: s.copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL,
+		WeakKeys: s.weakKeys(), Now: now, Retention: s.retention(),
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := store.NewReader(store.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, store.ReaderDeps{Stream: p.Stream})

@@ -377,7 +377,7 @@ func (h *hostile) attackAPI(ep string) {
 		h.wantAPI(401, "", "POST", send, `{"type":"a.b","data":{}}`)
 		h.wantAPI(401, "", "GET", "/v1/nope", "")
 	}
-	h.key = "test-read-0123456789"
+	h.key = testReadKey
 	h.wantAPI(403, "", "POST", send, `{"type":"a.b","data":{}}`)
 	h.wantAPI(403, "", "DELETE", "/v1/endpoints/nope", "")
 	h.key = key

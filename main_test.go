@@ -49,8 +49,8 @@ func readFile(t *testing.T, path string) []byte {
 
 // Keys of every relay under test.
 const (
-	testKey     = "test-key-0123456789"
-	testReadKey = "test-read-0123456789"
+	testKey     = "test-key-0123456789abcdef"
+	testReadKey = "test-read-0123456789abcdef"
 )
 
 // process is a relay process under test. Of an engine, the url is its host and port.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/pkg/control"
 )
 
 // maxSecretFile bounds a file that holds a secret, in bytes; dozens of master keys fit.
@@ -74,8 +75,22 @@ func (s Settings) warn(log *slog.Logger) {
 		log.Warn("a secret was given as a flag, which every user of this machine can read in the list of processes; "+
 			"give it in the environment or as a file", "flag", "--"+name, "better", "--"+name+"-file")
 	}
+	for _, env := range s.weakKeys() {
+		log.Warn("an API key is easy to guess; set a random one of 24 characters or more", "setting", env)
+	}
 	if doctor.Unencrypted(s.BaseURL) {
 		log.Warn("API keys, ingest tokens and events travel unencrypted: RELAY_BASE_URL is http:// and its host is public; use https://",
 			"base_url", s.BaseURL)
 	}
+}
+
+// weakKeys are the settings whose API keys are easier to guess than those that the relay makes.
+func (s Settings) weakKeys() (names []string) {
+	if control.WeakKey(s.BootstrapKey) {
+		names = append(names, "RELAY_BOOTSTRAP_KEY")
+	}
+	if control.WeakKey(s.BootstrapReadKey) {
+		names = append(names, "RELAY_BOOTSTRAP_READ_KEY")
+	}
+	return names
 }

@@ -45,7 +45,9 @@ type Patient struct {
 	DataDir string
 	// BaseURL is the address that clients are told to call; empty when it is not known.
 	BaseURL string
-	Now     func() time.Time
+	// WeakKeys are the settings whose API keys are easy to guess.
+	WeakKeys []string
+	Now      func() time.Time
 	// Retention is how long events are kept.
 	Retention time.Duration
 }
@@ -68,6 +70,9 @@ func Examine(ctx context.Context, p Patient) (command.Report, error) {
 		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"dispatch", x.dispatch}, {"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
 		{"configuration", one(x.configuration)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)}, {"master keys", one(x.masterKeys)},
 		{"clickhouse", one(x.clickhouse)}, {"redis", one(x.redis)}, {"disk", one(x.disk)},
+	}
+	if len(p.WeakKeys) > 0 {
+		looks = append(looks, look{"api keys", one(x.weakKeys)})
 	}
 	if p.BaseURL != "" {
 		looks = append(looks, look{"base URL", one(x.baseURL)})

@@ -136,6 +136,12 @@ func (x *examination) masterKeys(context.Context) command.Check {
 	return c
 }
 
+// weakKeys warns of API keys that the environment names.
+func (x *examination) weakKeys(context.Context) command.Check {
+	return warn("set a random one of 24 characters or more, such as relay keys create makes",
+		"the key in %s is easy to guess: it is short, or made of few different characters", list(x.WeakKeys))
+}
+
 func (x *examination) clickhouse(ctx context.Context) command.Check {
 	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from here, and that relay migrate has run"
 	if x.Store == nil {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/eventrelay/relay/command"
@@ -19,5 +20,14 @@ func TestBaseURL(t *testing.T) {
 		if c := x.baseURL(t.Context()); c.State != want || (c.Advice != "") != (want == command.StateWarn) {
 			t.Errorf("%s: %+v, want %s", base, c, want)
 		}
+	}
+}
+
+// A key that is easy to guess is warned of by its setting; where there is none nothing is said.
+func TestWeakKeys(t *testing.T) {
+	x := &examination{Patient: Patient{WeakKeys: []string{"RELAY_BOOTSTRAP_KEY"}}}
+	c := x.weakKeys(t.Context())
+	if c.State != command.StateWarn || c.Advice == "" || !strings.Contains(c.Text, "RELAY_BOOTSTRAP_KEY") {
+		t.Errorf("%+v", c)
 	}
 }

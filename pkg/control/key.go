@@ -48,6 +48,23 @@ func IsKeyText(s string) bool {
 	return keyChecksum(rest[:32]) == rest[32:]
 }
 
+// What a key should have, so that it cannot be found by trying: 24 random characters of an alphabet as small as hex
+// are 96 bits, and nearly always show 10 different ones.
+const (
+	goodKey      = 24 // bytes
+	goodAlphabet = 10 // different bytes
+)
+
+// WeakKey reports whether a key is easier to guess than it should be, by its length and by how little it varies. An
+// empty one is none.
+func WeakKey(text string) bool {
+	different := make(map[rune]bool)
+	for _, r := range text {
+		different[r] = true
+	}
+	return text != "" && (len(text) < goodKey || len(different) < goodAlphabet)
+}
+
 // hashOf is how tokens and keys are kept: they are random, so a plain SHA-256 cannot be searched back.
 func hashOf(secret string) [hashLen]byte { return sha256.Sum256([]byte(secret)) }
 

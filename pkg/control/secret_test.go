@@ -117,6 +117,23 @@ func TestKeyText(t *testing.T) {
 	f(text[:9] + "-" + text[10:])
 }
 
+func TestWeakKey(t *testing.T) {
+	f := func(text string, want bool) {
+		t.Helper()
+		if got := WeakKey(text); got != want {
+			t.Errorf("%q is weak: %v, want %v", text, got, want)
+		}
+	}
+	f("", false) // none at all
+	f(NewKeyText(), false)
+	f("3f9a0c7d5e1b8642f0a1b2c3d", false)
+	f("3f9a0c7d5e1b8642f0a1b2c", true) // 23 characters
+	f("changeme-changeme", true)
+	f(strings.Repeat("a", 64), true)
+	f(strings.Repeat("password-", 8), true)
+	f(strings.Repeat("012345678", 8), true)
+}
+
 // TestMurmur2 uses the vectors of Kafka's own test of its default partitioner.
 func TestMurmur2(t *testing.T) {
 	f := func(s string, want int32) {
