@@ -124,6 +124,7 @@ func (c *contract) read() error {
 	compileLater(map[string]any{"$ref": "#/components/schemas/Error"}, func(s *jsonschema.Schema) { c.failure = s })
 	c.schemas = jsonschema.NewCompiler()
 	c.schemas.DefaultDraft(jsonschema.Draft2020)
+	c.schemas.AssertContent() // data of the stream is JSON
 	if err := c.schemas.AddResource("relay:closed", plain(map[string]any{"$defs": c.closed})); err != nil {
 		return err
 	}
@@ -186,8 +187,10 @@ func (c *contract) close(v any, branch bool) any {
 				properties[name] = c.close(p, false)
 			}
 			out[key] = properties
-		case "items", "additionalProperties":
+		case "items", "additionalProperties", "contentSchema":
 			out[key] = c.close(x, false)
+		case "if", "then":
+			out[key] = c.close(x, true)
 		case "allOf", "oneOf", "anyOf":
 			parts := slices.Clone(x.([]any))
 			for i := range parts {
@@ -259,6 +262,13 @@ func (c *contract) judge(method, path string, status int, header http.Header, bo
 		return nil
 	case err != nil || schema == nil:
 		return fmt.Errorf("%s %s, %d: media type %q is not in the document", o.method, o.template, status, header.Get("Content-Type"))
+	case kind == "text/event-stream":
+		for _, item := range streamItems(string(body)) {
+			if err := schema.Validate(item); err != nil {
+				return fmt.Errorf("%s %s, %d: %v: %w", o.method, o.template, status, item, err)
+			}
+		}
+		return nil
 	case kind != "application/json":
 		return nil
 	}
@@ -278,6 +288,22 @@ func (h describedHeader) validate(values []string) error {
 		v = n
 	}
 	return h.schema.Validate(v)
+}
+
+// streamItems are the items of a stream of server-sent events, each an object of its fields.
+func streamItems(stream string) (items []any) {
+	for block := range strings.SplitSeq(stream, "\n\n") {
+		item := map[string]any{}
+		for line := range strings.SplitSeq(block, "\n") {
+			if name, value, ok := strings.Cut(line, ": "); ok && name != "" { // without a name it is a comment
+				item[name] = value
+			}
+		}
+		if len(item) > 0 {
+			items = append(items, item)
+		}
+	}
+	return items
 }
 
 func validate(schema *jsonschema.Schema, body []byte) error {
@@ -339,4 +365,17 @@ func TestDocumentIsHeldAgainstAnswers(t *testing.T) {
 	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("X-RateLimit-Limit", "many") }, body)
 	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("Content-Type", "text/html") }, body)
 	refused("GET", "/v1/me", 200, func(h http.Header) { h.Set("Idempotent-Replayed", "true") }, body)
+
+	const path = "/v1/endpoints/ep_1/stream"
+	stream := func(h http.Header) { h.Set("Content-Type", "text/event-stream") }
+	h, _ = good()
+	stream(h)
+	item := "id: abc\nevent: ready\ndata: {\"endpoint_id\":\"ep_1\"}\n\n: keep-alive\n\n"
+	if err := c.judge("GET", path, 200, h, []byte(item)); err != nil {
+		t.Error(err)
+	}
+	refused("GET", path, 200, stream, strings.Replace(item, "ready", "begin", 1))
+	refused("GET", path, 200, stream, strings.Replace(item, "endpoint_id", "endpoint", 1))
+	refused("GET", path, 200, stream, strings.Replace(item, `:"ep_1"`, `:"ep_1","more":1`, 1))
+	refused("GET", path, 200, stream, strings.Replace(item, "event: ready\n", "", 1))
 }

@@ -168,3 +168,61 @@ func TestDocumentHasTheErrors(t *testing.T) {
 		t.Errorf("errors (-) and document (+):\n%s", diff)
 	}
 }
+
+// What an operation needs in its path another one's answer links to it, so that tools find their way everywhere.
+func TestDocumentLinksReachEveryOperation(t *testing.T) {
+	pages, err := publicPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type link struct {
+		Ref         string `json:"$ref"`
+		OperationID string
+		Parameters  map[string]string
+	}
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Links map[string]link }
+	}
+	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	needs, reached := map[string][]string{}, map[string]bool{}
+	var links []link
+	for path, item := range doc.Paths {
+		for method, raw := range item {
+			if method == "parameters" {
+				continue
+			}
+			var op struct {
+				OperationID string
+				Responses   map[string]struct{ Links map[string]link }
+			}
+			if err := json.Unmarshal(raw, &op); err != nil {
+				t.Fatal(err)
+			}
+			needs[op.OperationID] = inBraces.FindAllString(path, -1)
+			for _, answer := range op.Responses {
+				for name, l := range answer.Links {
+					known, ok := doc.Components.Links[strings.TrimPrefix(l.Ref, "#/components/links/")]
+					if !ok {
+						t.Errorf("%s links to %s, which is not there", op.OperationID, name)
+					}
+					links = append(links, known)
+				}
+			}
+		}
+	}
+	for _, l := range links {
+		whole := true
+		for _, name := range needs[l.OperationID] {
+			whole = whole && l.Parameters[strings.Trim(name, "{}")] != ""
+		}
+		reached[l.OperationID] = reached[l.OperationID] || whole
+	}
+	for op, names := range needs {
+		if len(names) > 0 && !reached[op] {
+			t.Errorf("no answer links to %s with its %v", op, names)
+		}
+	}
+}

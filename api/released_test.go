@@ -63,38 +63,48 @@ func TestNothingReleasedIsTakenAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	if out, err := oasdiff(t, "breaking", "--fail-on", "WARN", released, "openapi.yaml"); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	for _, gone := range takenAway(readYAML(t, released), readYAML(t, "openapi.yaml"), "") {
-		t.Error(gone)
+	if found := breaks(t, released, "openapi.yaml"); found != "" {
+		t.Error(found)
 	}
 }
 
-// What oasdiff, or the comparison below, must say no to: one change of the document each.
-func TestBreakingChangesAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a tool")
+// breaks says what of the changes from one document to another breaks a client, nothing when all are additions.
+func breaks(t *testing.T, before, after string) string {
+	t.Helper()
+	found := takenAway(readYAML(t, before), readYAML(t, after), "")
+	if out, err := oasdiff(t, "breaking", "--fail-on", "WARN", before, after); err != nil {
+		found = append(found, err.Error(), out)
 	}
+	return strings.Join(found, "\n")
+}
+
+// changed is the document with one change, in a file of its own.
+func changed(t *testing.T, name, old, replacement string) (path string) {
+	t.Helper()
 	text, err := os.ReadFile("openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	after := strings.Replace(string(text), old, replacement, 1)
+	if after == string(text) {
+		t.Fatalf("%s: the document has no %q", name, old)
+	}
+	path = filepath.Join(t.TempDir(), "openapi.yaml")
+	if err := os.WriteFile(path, []byte(after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What the comparison must say no to: one change of the document each.
+func TestBreakingChangesAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a tool")
+	}
 	f := func(name, old, replacement string) {
 		t.Helper()
-		changed := strings.Replace(string(text), old, replacement, 1)
-		if changed == string(text) {
-			t.Fatalf("%s: the document has no %q", name, old)
-		}
-		path := filepath.Join(t.TempDir(), "openapi.yaml")
-		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if len(takenAway(readYAML(t, "openapi.yaml"), readYAML(t, path), "")) > 0 {
-			return
-		}
-		if out, err := oasdiff(t, "breaking", "--fail-on", "WARN", "openapi.yaml", path); err == nil {
-			t.Errorf("%s passes:\n%s", name, out)
+		if breaks(t, "openapi.yaml", changed(t, name, old, replacement)) == "" {
+			t.Errorf("%s passes", name)
 		}
 	}
 	f("a path is gone", "\n  /v1/me:", "\n  /v1/self:")
@@ -102,15 +112,51 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	f("a member of an answer is gone", "        key_name: {type: string}\n", "")
 	f("a member of an answer may be left out", "required: [account_id, key_id, ", "required: [key_id, ")
 	f("a member of an answer is something else", "        agent: {type: boolean,", "        agent: {type: string,")
+	f("a member of an answer may be null", "        key_name: {type: string}\n", "        key_name: {type: [string, \"null\"]}\n")
 	f("a word of an answer is gone", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api]")
 	f("a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, retrying, delivered, failed, skipped]")
+	f("a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, lost, retrying, delivered, failed, skipped, rejected]")
+	f("a reason is gone", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [")
+	f("the reasons are closed", "x-extensible-enum: [signature_missing, ", "enum: [signature_missing, ")
+	f("a transformation is something else", "transformation: {type: [object, \"null\"]", "transformation: {type: [array, \"null\"]")
 	f("a word of a request is gone", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear]")
 	f("a bound of a request is smaller", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 30, d")
-	f("a request needs more", "        name: {type: [string, \"null\"], maxLength: 100}\n        url: {$ref: \"#/components/schemas/DestinationURL\"}\n",
-		"        name: {type: string, maxLength: 100}\n        url: {$ref: \"#/components/schemas/DestinationURL\"}\n")
+	const name = "        name: {type: [string, \"null\"], maxLength: 100, "
+	f("a request needs more", name, strings.Replace(name, "[string, \"null\"]", "string", 1))
+	f("a text of a request has a form", "        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n",
+		"        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n          pattern: \"^[a-z]*$\"\n")
 	f("a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "")
 	f("a header is gone", "            ETag: {$ref: \"#/components/headers/ETag\"}\n", "")
 	f("a filter is gone", "        - name: run_id\n          in: query", "        - name: run\n          in: query")
+	f("an item of the stream is gone", "x-extensible-enum: [ready, event, gap, end]", "x-extensible-enum: [ready, event, end]")
+}
+
+// What the comparison must let pass, for it is to come: one change of the document each.
+func TestAdditionsPass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a tool")
+	}
+	f := func(name, old, replacement string) {
+		t.Helper()
+		if found := breaks(t, "openapi.yaml", changed(t, name, old, replacement)); found != "" {
+			t.Errorf("%s: %s", name, found)
+		}
+	}
+	f("a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": {description: More.}}\n  /v1/me:\n")
+	f("a member of an answer", "        key_name: {type: string}\n", "        key_name: {type: string}\n        team: {type: string}\n")
+	f("a member of a request", "    EndpointUpdate:\n      type: object\n      properties:\n",
+		"    EndpointUpdate:\n      type: object\n      properties:\n        ingest_limit: {type: [object, \"null\"]}\n")
+	f("a reason", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [delivery_loop, signature_missing, ")
+	f("a word of an answer", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api, test, forwarder]")
+	f("a word of a request", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear, none, fibonacci]")
+	f("a wider bound", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 120, d")
+	f("a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          schema: {type: string}\n        - name: run_id\n          in: query")
+	f("a transformation in answers", "transformation: {type: [object, \"null\"], additionalProperties: true,",
+		"transformation: {type: [object, \"null\"], required: [ops], properties: {ops: {type: array, items: {type: object}}},")
+	f("a transformation in requests", "    TransformationInput: {type: \"null\",",
+		"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},")
+	f("scanned payloads", "    ScanPayloads: {type: boolean, const: false}\n", "    ScanPayloads: {type: boolean}\n")
+	f("an item of the stream", "x-extensible-enum: [ready, event, gap, end]", "x-extensible-enum: [ready, event, gap, end, note]")
 }
 
 func readYAML(t *testing.T, path string) map[string]any {
@@ -127,7 +173,8 @@ func readYAML(t *testing.T, path string) map[string]any {
 }
 
 // takenAway finds what oasdiff does not look at or takes for harmless: words, statuses, members and headers that
-// the new document has no longer. Schemas are compared by their place, so one that moved is not looked at here.
+// the new document has no longer, and open sets that it closes. Schemas are compared by their place, so one that
+// moved is not looked at here.
 func takenAway(before, after any, at string) (gone []string) {
 	old, isMap := before.(map[string]any)
 	now, still := after.(map[string]any)
@@ -139,6 +186,9 @@ func takenAway(before, after any, at string) (gone []string) {
 		value, there := now[key]
 		if !there && slices.Contains([]string{"responses", "headers", "properties", "paths"}, name) {
 			gone = append(gone, at+"/"+key+" is gone")
+		}
+		if key == "x-extensible-enum" && !there {
+			gone = append(gone, at+" is no open set any more")
 		}
 		if words, ok := old[key].([]any); ok && (key == "enum" || key == "x-extensible-enum") && there {
 			rest, _ := value.([]any)

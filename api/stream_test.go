@@ -138,10 +138,13 @@ func (w *watch) close() {
 	w.resp.Body.Close()
 }
 
-// next is the next event or comment; an empty one when the stream has ended.
+// next is the next event or comment; an empty one when the stream has ended. It fails the test when the document
+// does not promise it.
 func (w *watch) next() (f frame) {
 	w.t.Helper()
+	var text strings.Builder
 	for w.lines.Scan() {
+		text.WriteString(w.lines.Text() + "\n")
 		name, value, _ := strings.Cut(w.lines.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
 		switch name {
@@ -155,12 +158,24 @@ func (w *watch) next() (f frame) {
 			}
 		case "":
 			if w.lines.Text() == "" {
+				w.described(text.String())
 				return f
 			}
 			f.comment = true
 		}
 	}
 	return f
+}
+
+func (w *watch) described(item string) {
+	w.t.Helper()
+	c, err := theContract()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.judge("GET", w.resp.Request.URL.Path, w.resp.StatusCode, w.resp.Header, []byte(item)); err != nil {
+		w.t.Errorf("the document and the stream differ: %v", err)
+	}
 }
 
 func (w *watch) ready() *watch {

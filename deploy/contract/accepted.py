@@ -1,0 +1,36 @@
+"""Fails when an operation refuses most of what schemathesis generates as allowed: then the document is laxer than the API.
+
+Reads the NDJSON report of a run. What is answered 404 says nothing of the data: ids are generated too.
+"""
+
+import collections
+import json
+import sys
+
+LEAST = 0.5  # of the requests of an operation
+FEW = 10  # fewer requests say nothing
+
+answers = collections.defaultdict(collections.Counter)
+for line in open(sys.argv[1], encoding="utf-8"):
+    scenario = json.loads(line).get("ScenarioFinished")
+    if not scenario or scenario["phase"] != "fuzzing":
+        continue
+    recorder = scenario["recorder"]
+    for name, interaction in recorder["interactions"].items():
+        meta = recorder["cases"].get(name, {}).get("value", {}).get("meta") or {}
+        if meta.get("generation", {}).get("mode") == "positive" and interaction.get("response"):
+            answers[recorder["label"]][interaction["response"]["status_code"]] += 1
+
+shares = {}
+for operation, statuses in answers.items():
+    if operation.startswith("DELETE "):
+        continue  # it carries ids alone; the last destination of an endpoint stays
+    accepted, refused = sum(n for status, n in statuses.items() if status < 400), statuses[400]
+    if accepted + refused >= FEW:
+        shares[operation] = accepted / (accepted + refused)
+if not shares:
+    sys.exit("the report has no generated requests")
+for operation, share in sorted(shares.items(), key=lambda x: x[1])[:3]:
+    print(f"{operation} accepts {share:.0%} of what the document allows")
+if min(shares.values()) < LEAST:
+    sys.exit("the document must say more of what the API refuses")
