@@ -107,7 +107,7 @@ func TestDoctor(t *testing.T) {
 	n.env = append(n.env, "RELAY_REDIS_URL=redis://127.0.0.1:1")
 	n.start()
 	want := map[string]string{
-		"dead": buried, "redis": "warn: ping redis", "master keys": "warn: 2 of 2 secrets are not sealed with the first key, young → relay keys rewrap",
+		"dead": buried, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with the first key, young → relay keys rewrap",
 	}
 	n.findings(want)
 	n.kill()

@@ -142,7 +142,7 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	restart(young, old)
 	deliver(2)
 	// Token, provider's secret, signing secret, header.
-	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "4 secrets of 1 entities were sealed with the first master key; none is left under another\n") {
+	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "5 secrets of 2 entities were sealed with the first master key; none is left under another\n") {
 		t.Errorf("%s", out)
 	}
 	deliver(3)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -100,7 +101,10 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 	}
 	m.Level, m.Newest = c.Level()
 	c.Close()
-	if raise && m.Level != 0 {
+	if raise && m.Level != 0 && m.Level < m.Newest {
+		if s.MasterKeys == "" {
+			return errors.New("RELAY_MASTER_KEYS must be set: the record that raises the level is authenticated by them")
+		}
 		cfg, deps, err := inspection(s)
 		if err != nil {
 			return err

@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/testkit"
 )
@@ -175,16 +179,40 @@ func (c *cluster) admin() *kadm.Client {
 	return kadm.NewClient(cl)
 }
 
-// beginOld writes the first record of the configuration log as a version of level 1 does.
+// beginOld writes the first records of the configuration log as a program of level 1 does: its secret, sealed under the
+// master key, then the account, each with its HMAC.
 func (c *cluster) beginOld() {
+	var keyring *control.Keyring
+	for _, e := range c.env {
+		if spec, ok := strings.CutPrefix(e, "RELAY_MASTER_KEYS="); ok {
+			var err error
+			if keyring, err = control.NewKeyring(spec); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	const secret = "a secret of 32 bytes for one log"
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "eventrelay control record", sha256.Size)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	p, err := stream.NewProducer(stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}, "old")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer p.Close()
-	text := `{"v":1,"op_id":"op_1","node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1"},"at":"2026-01-01T00:00:00Z"}`
-	if err := p.ProduceSync(c.t.Context(), stream.Control, 0, &stream.Record{Key: []byte("acc_1"), Value: []byte(text)}); err != nil {
-		c.t.Fatal(err)
+	const rest = `"node":"old","pre":"absent","op":"put","at":"2026-01-01T00:00:00Z"}`
+	sealed := keyring.SealString("log", control.FieldLogSecret, secret)
+	for _, text := range []string{
+		fmt.Sprintf(`{"v":2,"op_id":"op_1","kind":"log","id":"log","level":1,"value":{"id":"log","secret":%q},`, sealed) + rest,
+		`{"v":2,"op_id":"op_2","seq_seen":1,"kind":"account","id":"acc_1","value":{"id":"acc_1"},` + rest,
+	} {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(text))
+		r := &stream.Record{Value: []byte(text), Headers: []stream.Header{{Key: "mac", Value: h.Sum(nil)}}}
+		if err := p.ProduceSync(c.t.Context(), stream.Control, 0, r); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 }
 

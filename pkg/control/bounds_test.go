@@ -86,8 +86,12 @@ func TestTombstonesAreBounded(t *testing.T) {
 	}
 	s := &state{seq: maxTombstones, level: newestLevel}
 	s.sets[kindEndpoint] = graves
-	s, _, _ = apply(s, parsed(t, c, sized(t, "ep_1", 1)))
-	s, got, err := apply(s, parsed(t, c, record{Kind: "endpoint", ID: "ep_1", Pre: preExists, Op: opDelete, At: time.Now()}))
+	create := sized(t, "ep_1", 1)
+	create.SeqSeen = s.seq
+	s, _, _ = apply(s, parsed(t, c, create))
+	s, got, err := apply(s, parsed(t, c, record{
+		SeqSeen: s.seq, Kind: "endpoint", ID: "ep_1", Pre: preExists, Op: opDelete, At: time.Now(),
+	}))
 	set := &s.sets[kindEndpoint]
 	if got != applied || err != nil || set.graves.len > maxTombstones || set.find("ep_1") == nil || set.find("ep_dead0") != nil {
 		t.Errorf("%s, %v: %d tombstones", got, err, set.graves.len)

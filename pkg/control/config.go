@@ -27,6 +27,9 @@ type Config struct {
 	BootstrapKey, BootstrapReadKey string
 	// Alone says that no other node uses the log, so that it may be raised to what this program knows.
 	Alone bool
+	// Unverified reads a log without the master keys that it was made with: for a person who asks how it is, never for a
+	// node. Nothing proves then who wrote its records.
+	Unverified bool
 	// AdminEmail and AdminPassword are those of the user who is entered when there is none; empty = nobody is.
 	AdminEmail, AdminPassword string
 	// SnapshotEvery is after how many records the owner writes a snapshot; 0 = DefaultSnapshotEvery.

@@ -20,6 +20,7 @@
 //     (TestRevocation…);
 //   - a log with missing records is refused (TestGap…);
 //   - nodes of two versions come to the same state, and one that is too old stops (TestLevel…);
+//   - what another than a node writes to the topics of the configuration changes nothing (TestForged…, TestRepeated…);
 //   - no secret stands in clear in a record, a snapshot or a log line (TestNoSecretInClear);
 //   - 200,000 endpoints are ready in 5 s and take less than 300 MB (TestCeiling).
 package control
@@ -67,8 +68,12 @@ type Control struct {
 	chunk   int // see chunkBytes
 	room    int // see maxTrail
 
-	boot       string                  // names this process
-	bootstrap  map[[hashLen]byte]Scope // by hash: what the environment names
+	boot       string                    // names this process
+	auth       atomic.Pointer[authority] // of the log; nil until its first record was read
+	older      atomic.Bool               // a record of an older version was read
+	headless   atomic.Bool               // a record was read before the first one
+	warned     map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
+	bootstrap  map[[hashLen]byte]Scope   // by hash: what the environment names
 	view       atomic.Pointer[view]
 	changed    signal // fired after each record
 	recoveries signal // fired when a recovery job has changed
@@ -107,7 +112,8 @@ func New(cfg Config, deps Deps) (*Control, error) {
 		cfg:   cfg, log: deps.Log, stream: deps.Stream, keyring: deps.Keyring, now: deps.Now,
 		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, room: maxTrail, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
-		clock: brokerClock{known: make(chan struct{})},
+		clock:  brokerClock{known: make(chan struct{})},
+		warned: map[string]*atomic.Int64{stream.Control: {}, stream.ControlSnapshots: {}, stream.Nodes: {}},
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -164,6 +170,12 @@ func stopped(ctx context.Context, err error) error {
 // keys are in, the lease holds.
 func (c *Control) begin(ctx context.Context) error {
 	err := c.retry(ctx, "read the configuration log", c.sync)
+	if err == nil {
+		if err := c.readable(); err != nil {
+			return err
+		}
+		err = c.retry(ctx, "begin the configuration log", c.ensureLogSecret)
+	}
 	if err == nil {
 		err = c.retry(ctx, "raise the level of the configuration log", c.ensureLevel)
 	}

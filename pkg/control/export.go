@@ -28,9 +28,11 @@ const (
 	exportVersion = 1
 )
 
-// exported reports whether a kind is configuration. What is remembered of requests, and what is on its way to the
-// audit log, is not.
-func (k kind) exported() bool { return k != kindAnswer && k != kindRun && k != kindTrail }
+// exported reports whether a kind is configuration. What is remembered of requests, what is on its way to the audit log,
+// and the log's own secret are not.
+func (k kind) exported() bool {
+	return k != kindAnswer && k != kindRun && k != kindTrail && k != kindLog
+}
 
 // ExportHead is what an export says of itself.
 type ExportHead struct {

@@ -322,13 +322,14 @@ func (im *importing) append(ctx context.Context, batch []record) error {
 	acked := make(chan error, len(batch))
 	for i, r := range batch {
 		im.sign(ctx, &r)
-		body, err := json.Marshal(r)
+		r.SeqSeen = im.view.Load().seq // the whole import may be longer than a record may be late
+		rec, err := im.encode(r, im.auth.Load())
 		if err != nil {
-			return fmt.Errorf("encode record of %s: %w", r.ID, err)
+			return err
 		}
 		results[i] = im.ops.expect(r.OpID)
 		defer im.ops.forget(r.OpID)
-		im.producer.Produce(stream.Control, 0, &stream.Record{Key: []byte(r.ID), Value: body}, func(_ *stream.Record, err error) { acked <- err })
+		im.producer.Produce(stream.Control, 0, rec, func(_ *stream.Record, err error) { acked <- err })
 	}
 	for range batch {
 		select {

@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -26,16 +25,16 @@ func (c *Control) Nodes() []Node {
 	c.peers.mu.Lock()
 	defer c.peers.mu.Unlock()
 	var nodes []Node
-	for name, p := range c.peers.nodes {
+	for _, p := range c.peers.nodes {
 		if now.Sub(p.heard) < c.timing.lease {
 			nodes = append(nodes, Node{
-				Name: name, Version: p.told.Version, Keys: p.told.Keys, Behind: max(0, next-p.next),
+				Name: p.told.Node, Version: p.told.Version, Keys: p.told.Keys, Behind: max(0, next-p.next),
 				Skew: time.Duration(p.told.SkewMS) * time.Millisecond,
 			})
 		}
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return nodes
+	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name }) // one that was just restarted
 }
 
 // Lag is how many records of the configuration log this node has still to apply.
@@ -85,14 +84,16 @@ func Inspect(ctx context.Context, cfg Config, deps Deps) (c *Control, err error)
 	if err := c.readRange(ctx, controlLog, next, ends[controlLog], c.step); err != nil {
 		return nil, err
 	}
+	if err := c.readable(); err != nil {
+		return nil, err
+	}
 	nodes := stream.Partition{Topic: stream.Nodes}
 	at, err := c.reader.At(ctx, stream.Nodes, c.now().Add(-c.timing.lease))
 	if err != nil {
 		return nil, fmt.Errorf("find the heartbeats of the nodes: %w", err)
 	}
 	err = c.readRange(ctx, nodes, at[nodes], ends[nodes], func(r *stream.Record) error {
-		var h heartbeat
-		if json.Unmarshal(r.Value, &h) == nil && h.Node != "" {
+		if h, ok := c.heartbeatOf(r); ok {
 			c.peers.note(h, c.now(), c.timing.lease)
 		}
 		return nil

@@ -186,11 +186,11 @@ func TestBarrierHearsItselfFirst(t *testing.T) {
 			}
 		}
 		f(5500 * time.Millisecond)
-		c.peers.note(heartbeat{Node: c.cfg.Node, Next: 4}, time.Now(), c.timing.lease)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 4}, time.Now(), c.timing.lease)
 		f(5500 * time.Millisecond)
-		c.peers.note(heartbeat{Node: c.cfg.Node, Next: 5}, time.Now(), c.timing.lease)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 5}, time.Now(), c.timing.lease)
 		f(0)
-		c.peers.note(heartbeat{Node: "b", Next: 4}, time.Now(), c.timing.lease)
+		c.peers.note(heartbeat{Node: "b", Boot: "boot_b", Next: 4}, time.Now(), c.timing.lease)
 		f(5500 * time.Millisecond)
 	})
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,8 @@ import (
 // state, and a record of a kind above it is refused by every node alike, the newer ones included. relay migrate
 // --finalize raises it when all nodes are new; a node that is too old for the new level stops.
 //
-// The first record of a log says at which level it begins: at the newest that its writer knows.
+// The first record of a log says at which level it begins: at the newest that its writer knows. What a node cannot
+// authenticate it passes over, so a program that authenticates records in another way raises the level first.
 
 const (
 	// baseLevel is that of a log whose records tell none.
@@ -32,7 +32,7 @@ var ErrLevel = errors.New("the configuration log is at an older level")
 // level is the first one at which there may be entities of the kind.
 func (k kind) level() int {
 	switch k {
-	case kindAccount, kindEndpoint, kindKey:
+	case kindAccount, kindEndpoint, kindKey, kindLog:
 		return 1
 	case kindRun, kindAnswer, kindRecovery, kindAlertSettings, kindAlert, kindUser, kindTrail:
 		return 2
@@ -97,16 +97,15 @@ func Finalize(ctx context.Context, cfg Config, deps Deps) (before int, err error
 	if old := c.olderNodes(); len(old) > 0 {
 		return s.level, fmt.Errorf("%w: level %d is not known to %s; upgrade or stop them first", ErrLevel, newestLevel, strings.Join(old, ", "))
 	}
-	body, err := json.Marshal(c.newRaise(s.state))
+	rec, err := c.encode(c.newRaise(s.state), c.auth.Load())
 	if err != nil {
-		return s.level, fmt.Errorf("encode the record that raises the level: %w", err)
+		return s.level, err
 	}
 	p, err := stream.NewProducer(c.stream, "finalize")
 	if err != nil {
 		return s.level, err
 	}
 	defer p.Close()
-	rec := &stream.Record{Key: []byte("level"), Value: body}
 	if err := p.ProduceSync(ctx, stream.Control, 0, rec); err != nil {
 		return s.level, fmt.Errorf("raise the level of the configuration log: %w", err)
 	}
@@ -124,9 +123,9 @@ func Finalize(ctx context.Context, cfg Config, deps Deps) (before int, err error
 func (c *Control) olderNodes() (names []string) {
 	c.peers.mu.Lock()
 	defer c.peers.mu.Unlock()
-	for name, p := range c.peers.nodes {
+	for _, p := range c.peers.nodes {
 		if p.told.Level < newestLevel && c.now().Sub(p.heard) < c.timing.lease {
-			names = append(names, fmt.Sprintf("node %s (version %s)", name, p.told.Version))
+			names = append(names, fmt.Sprintf("node %s (version %s)", p.told.Node, p.told.Version))
 		}
 	}
 	slices.Sort(names)

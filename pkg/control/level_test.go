@@ -71,22 +71,37 @@ func TestLevelDecides(t *testing.T) {
 // put appends a record as another program writes it.
 func put(t *testing.T, conf stream.Config, topic, text string) {
 	t.Helper()
+	putRecord(t, conf, topic, &stream.Record{Key: []byte("x"), Value: []byte(text)})
+}
+
+func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record) {
+	t.Helper()
 	p, err := stream.NewProducer(conf, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if err := p.ProduceSync(t.Context(), topic, 0, &stream.Record{Key: []byte("x"), Value: []byte(text)}); err != nil {
+	if err := p.ProduceSync(t.Context(), topic, 0, r); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// oldLog is one that a program of level 1 began.
-func oldLog(t *testing.T) stream.Config {
+// oldLog is one that a program of level 1 began, and what signs as its nodes do.
+func oldLog(t *testing.T) (stream.Config, authority) {
 	t.Helper()
 	conf := broker(t)
-	put(t, conf, stream.Control, `{"v":1,"op_id":"op_1","node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
-	return conf
+	secret, own := alone(t).newLogSecret()
+	begin := fmt.Sprintf(`{"v":2,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put","level":1,"value":{"id":"log","secret":%q},"at":"2026-01-01T00:00:00Z"}`, secret.Secret)
+	putSigned(t, conf, own, macRecord, begin)
+	putSigned(t, conf, own, macRecord, `{"v":2,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
+	return conf, own
+}
+
+// putSigned appends a record as another node writes it.
+func putSigned(t *testing.T, conf stream.Config, own authority, p purpose, text string) {
+	t.Helper()
+	topic := map[purpose]string{macRecord: stream.Control, macHeartbeat: stream.Nodes}[p]
+	putRecord(t, conf, topic, own.sign(p, &stream.Record{Key: []byte("x"), Value: []byte(text)}))
 }
 
 // finalize is what relay migrate --finalize does.
@@ -99,7 +114,7 @@ func finalize(t *testing.T, conf stream.Config) (before int, err error) {
 // while a node is heard of that is too old. Then the running node goes on at the new level, and so does one that starts
 // from a snapshot.
 func TestLevelIsRaised(t *testing.T) {
-	conf := oldLog(t)
+	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
 	n.create(t)
 	addRun := func() error {
@@ -117,11 +132,11 @@ func TestLevelIsRaised(t *testing.T) {
 		t.Fatalf("level %d of %d", now, newest)
 	}
 
-	put(t, conf, stream.Nodes, `{"node":"old","boot":"b","position":1,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
+	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
 	if before, err := finalize(t, conf); !errors.Is(err, ErrLevel) || before != 1 || !strings.Contains(err.Error(), "node old (version 0.9)") || strings.Contains(err.Error(), "node a") {
 		t.Fatalf("finalized beside an old node: from %d, %v", before, err)
 	}
-	put(t, conf, stream.Nodes, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
+	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
 	if before, err := finalize(t, conf); err != nil || before != 1 {
 		t.Fatalf("finalized from %d: %v", before, err)
 	}
@@ -162,7 +177,8 @@ func TestLevelOfNewLogs(t *testing.T) {
 	if now, _ := n.Level(); now != newestLevel {
 		t.Errorf("a new log has level %d", now)
 	}
-	alone := node(t, oldLog(t), Config{Node: "a", Alone: true})
+	old, _ := oldLog(t)
+	alone := node(t, old, Config{Node: "a", Alone: true})
 	if now, _ := alone.Level(); now != newestLevel {
 		t.Errorf("alone on an old log: level %d", now)
 	}
@@ -170,9 +186,9 @@ func TestLevelOfNewLogs(t *testing.T) {
 
 // A log that was raised beyond what a program knows stops its nodes, and they do not start again.
 func TestLevelBeyondTheProgram(t *testing.T) {
-	conf := oldLog(t)
+	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
-	put(t, conf, stream.Control, fmt.Sprintf(`{"v":1,"op_id":"op_2","node":"new","kind":"account","id":"level","pre":"none","op":"level","level":%d,"at":"2026-01-01T00:00:00Z"}`, newestLevel+1))
+	putSigned(t, conf, own, macRecord, fmt.Sprintf(`{"v":2,"op_id":"op_2","seq_seen":2,"node":"new","kind":"account","id":"level","pre":"none","op":"level","level":%d,"at":"2026-01-01T00:00:00Z"}`, newestLevel+1))
 	<-n.stopped
 	again := start(t, conf, Config{Node: "a"})
 	<-again.stopped

@@ -1,11 +1,12 @@
 package control
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // empty state and the start of the log when there is none. It retries while the brokers do not answer.
 func (c *Control) load(ctx context.Context) (s *state, next int64, from snapshotPlace, err error) {
 	var logStart, logEnd, start, end int64
-	var cluster string
+	var cluster, topic string
 	err = c.retry(ctx, "find the configuration log", func(ctx context.Context) error {
 		starts, err := c.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
 		if err != nil {
@@ -31,12 +32,13 @@ func (c *Control) load(ctx context.Context) (s *state, next int64, from snapshot
 			return err
 		}
 		logStart, logEnd, start, end = starts[controlLog], ends[controlLog], starts[snapshotLog], ends[snapshotLog]
-		cluster, err = c.reader.ClusterID(ctx)
+		cluster, topic, err = c.reader.TopicID(ctx, stream.Control)
 		return err
 	})
 	if err != nil {
 		return nil, 0, from, err
 	}
+	var closed error // why the foot of a snapshot was not even judged
 	// Feet are looked for from the end, in windows that grow: usually the last record is one.
 	for hi, size := end, int64(8); hi > start; size *= 4 {
 		lo := max(start, hi-size)
@@ -45,14 +47,22 @@ func (c *Control) load(ctx context.Context) (s *state, next int64, from snapshot
 			return nil, 0, from, err
 		}
 		for _, f := range slices.Backward(feet) {
+			own, err := c.authenticFoot(f)
+			if errors.Is(err, ErrLogSecret) {
+				closed = err
+			}
+			if err != nil {
+				continue
+			}
 			s, head, err := c.loadSnapshot(ctx, f)
 			if head.Level > newestLevel {
 				return nil, 0, from, fmt.Errorf("the configuration log is at level %d, this program knows %d: it is for a newer one", head.Level, newestLevel)
 			}
 			if err == nil {
-				err = usable(head, cluster, logStart, logEnd)
+				err = usable(head, cluster, topic, logStart, logEnd)
 			}
 			if err == nil {
+				c.auth.Store(own)
 				return s, head.Next, snapshotPlace{first: f.First, next: head.Next, seq: head.Seq, at: head.At}, nil
 			}
 			if ctx.Err() != nil {
@@ -63,14 +73,41 @@ func (c *Control) load(ctx context.Context) (s *state, next int64, from snapshot
 		}
 		hi = lo
 	}
+	switch {
+	case logStart == 0:
+	case closed != nil:
+		return nil, 0, from, closed
+	case c.older.Load():
+		return nil, 0, from, ErrOlderLog
+	default:
+		return nil, 0, from, fmt.Errorf("%w: the log begins at %d, and there is no snapshot of what was before", errGap, logStart)
+	}
 	return &state{}, logStart, from, nil
 }
 
+// authenticFoot returns the authority that a foot has a right MAC of.
+func (c *Control) authenticFoot(f foundFoot) (*authority, error) {
+	if c.cfg.Unverified {
+		return nil, nil
+	}
+	own, err := c.openLogSecret(f.Secret)
+	if err != nil {
+		return nil, err
+	}
+	if !own.verify(macSnapshot, f.record) {
+		c.unauthentic(stream.ControlSnapshots, f.offset)
+		return nil, errTorn
+	}
+	return &own, nil
+}
+
 // usable reports why a whole snapshot cannot be gone on from.
-func usable(h snapshotHead, cluster string, logStart, logEnd int64) error {
+func usable(h snapshotHead, cluster, topic string, logStart, logEnd int64) error {
 	switch {
 	case h.Cluster != cluster:
 		return fmt.Errorf("it belongs to cluster %q, this is %q", h.Cluster, cluster)
+	case h.Log != topic:
+		return fmt.Errorf("it belongs to another topic of this name")
 	case h.Next < logStart:
 		return fmt.Errorf("%w: the log begins at %d, the snapshot ends at %d", errGap, logStart, h.Next)
 	case h.Next > logEnd:
@@ -84,13 +121,19 @@ type foundFoot struct {
 	snapshotFoot
 	offset int64
 	key    string
+	record *stream.Record
 }
 
 func (c *Control) feet(ctx context.Context, lo, hi int64) (feet []foundFoot, err error) {
 	err = c.readRange(ctx, snapshotLog, lo, hi, func(r *stream.Record) error {
-		f := foundFoot{offset: r.Offset, key: string(r.Key)}
-		if partOf(r) == partFoot && json.Unmarshal(r.Value, &f.snapshotFoot) == nil && f.V == snapshotVersion {
+		f := foundFoot{offset: r.Offset, key: string(r.Key), record: r}
+		if partOf(r) != partFoot || json.Unmarshal(r.Value, &f.snapshotFoot) != nil {
+			return nil
+		}
+		if f.V == snapshotVersion {
 			feet = append(feet, f)
+		} else if f.V < snapshotVersion {
+			c.older.Store(true)
 		}
 		return nil
 	})
@@ -102,7 +145,7 @@ func (c *Control) readRange(ctx context.Context, p stream.Partition, lo, hi int6
 	if lo >= hi {
 		return nil
 	}
-	return c.reader.Read(ctx, p, lo, func(r *stream.Record) error {
+	return c.reader.ReadAll(ctx, p, lo, func(r *stream.Record) error {
 		if r.Offset < hi {
 			if err := each(r); err != nil {
 				return err
@@ -138,12 +181,12 @@ func (c *Control) loadSnapshot(ctx context.Context, f foundFoot) (*state, snapsh
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	var chunks []*[]*entity
-	sum := uint32(0)
+	sum := sha256.New()
 	err = c.readRange(ctx, snapshotLog, f.First, f.offset, func(r *stream.Record) error {
 		if string(r.Key) != f.key {
 			return nil // another node's, written at the same time
 		}
-		sum = crc32.Update(sum, castagnoli, r.Value)
+		addPart(sum, r.Value)
 		if partOf(r) == partHead {
 			return json.Unmarshal(r.Value, &head)
 		}
@@ -161,10 +204,13 @@ func (c *Control) loadSnapshot(ctx context.Context, f foundFoot) (*state, snapsh
 	if err := errors.Join(err, workers.Wait()); err != nil {
 		return nil, head, fmt.Errorf("read snapshot: %w", err)
 	}
-	if sum != f.CRC {
-		return nil, head, fmt.Errorf("%w: CRC %08x of %d chunks instead of %08x", errTorn, sum, len(chunks), f.CRC)
+	if got := sum.Sum(nil); !bytes.Equal(got, f.SHA256) {
+		return nil, head, fmt.Errorf("%w: SHA-256 %x of %d chunks instead of %x", errTorn, got, len(chunks), f.SHA256)
 	}
 	s := &state{seq: head.Seq, level: max(head.Level, baseLevel)}
+	for i, ops := range head.Ops {
+		s.ops[i] = unpackOps(ops)
+	}
 	for _, entities := range chunks {
 		for _, e := range *entities {
 			s.add(e)

@@ -7,6 +7,8 @@ type metrics struct {
 	writes    *prometheus.CounterVec // by outcome
 	snapshots *prometheus.CounterVec // by outcome
 	late      prometheus.Counter
+
+	unauthentic *prometheus.CounterVec // by topic
 }
 
 func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
@@ -23,6 +25,10 @@ func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
 		late: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_control_late_total", Help: "Writes that did not wait any longer for another node to apply them.",
 		}),
+		unauthentic: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_control_unauthenticated_records_total",
+			Help: "Records without a valid MAC that this node found in a topic of the configuration and ignored.",
+		}, []string{"topic"}),
 	}
 	if reg == nil {
 		return m
@@ -30,7 +36,7 @@ func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
-	reg.MustRegister(m.records, m.writes, m.snapshots, m.late,
+	reg.MustRegister(m.records, m.writes, m.snapshots, m.late, m.unauthentic,
 		gauge("relay_control_sequence", "Records of the configuration log that this node has seen.",
 			func() float64 { return float64(c.view.Load().seq) }),
 		gauge("relay_control_lease_age_seconds", "Time since this node was last sure to know the whole configuration log.",

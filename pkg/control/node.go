@@ -119,6 +119,9 @@ func (c *Control) beats(ctx context.Context) error {
 
 // beat is one cycle; see lease.
 func (c *Control) beat(ctx context.Context) error {
+	if c.auth.Load() == nil { // nobody could tell its heartbeat from a forged one: it takes no key yet
+		return nil
+	}
 	began := c.now()
 	ctx, cancel := context.WithTimeout(ctx, c.timing.request)
 	defer cancel()
@@ -142,14 +145,18 @@ func (c *Control) announce(ctx context.Context, h heartbeat) error {
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}
-	return c.producer.ProduceSync(ctx, stream.Nodes, 0, &stream.Record{Key: []byte(h.Node), Value: value})
+	own := c.auth.Load()
+	if own == nil {
+		return nil
+	}
+	return c.producer.ProduceSync(ctx, stream.Nodes, 0, own.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
 }
 
 // peers is what is known of all nodes, this one included.
 type peers struct {
-	mu    sync.Mutex // guards nodes
-	nodes map[string]peer
-	heard signal // fired after each heartbeat
+	mu    sync.Mutex      // guards nodes
+	nodes map[string]peer // by the boot of the process
+	heard signal          // fired after each heartbeat
 }
 
 type peer struct {
@@ -166,6 +173,9 @@ const heardAtStart = 2000
 func (c *Control) hear(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
+	if err := c.changed.await(ctx, func() bool { return c.auth.Load() != nil }); err != nil {
+		return nil // ctx ended
+	}
 	err := c.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
 		at, err := c.reader.At(ctx, stream.Nodes, c.now().Add(-2*c.timing.lease))
 		if err != nil {
@@ -180,9 +190,8 @@ func (c *Control) hear(ctx context.Context) error {
 	}
 	return c.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
 		from = r.Offset + 1
-		var h heartbeat
-		if err := json.Unmarshal(r.Value, &h); err != nil || h.Node == "" {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "unreadable heartbeat", slog.Int64("offset", r.Offset))
+		h, ok := c.heartbeatOf(r)
+		if !ok {
 			return nil
 		}
 		now := c.now()
@@ -192,6 +201,20 @@ func (c *Control) hear(ctx context.Context) error {
 		c.peers.note(h, now, c.timing.lease)
 		return nil
 	})
+}
+
+// heartbeatOf reads a heartbeat, if it is one of a node of this log.
+func (c *Control) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
+	own := c.auth.Load()
+	switch {
+	case c.cfg.Unverified:
+	case own == nil:
+		return h, false
+	case !own.verify(macHeartbeat, r):
+		c.unauthentic(stream.Nodes, r.Offset)
+		return h, false
+	}
+	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""
 }
 
 // logAppendTime marks a record whose timestamp the broker set. The embedded engine never does; it has
@@ -213,40 +236,45 @@ func clockSkew(sent, appended, heard time.Time) time.Duration {
 	}
 }
 
+// note takes a heartbeat. Somebody may append an old one once more: of a process that has ended it says nothing about the
+// one that runs under the node's name now, and of a position only the highest counts.
 func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {
 	p.mu.Lock()
 	if p.nodes == nil {
 		p.nodes = make(map[string]peer)
 	}
-	for name, other := range p.nodes {
-		if now.Sub(other.heard) >= life {
-			delete(p.nodes, name)
+	for boot, other := range p.nodes {
+		restarted := other.told.Node == h.Node && boot != h.Boot && h.At.After(other.told.At)
+		if now.Sub(other.heard) >= life || restarted {
+			delete(p.nodes, boot)
 		}
 	}
-	if p.nodes[h.Node] = (peer{next: h.Next, heard: now, told: h}); h.Leaving {
-		delete(p.nodes, h.Node)
+	if known, ok := p.nodes[h.Boot]; h.Leaving {
+		delete(p.nodes, h.Boot)
+	} else if !ok || h.Next >= known.next {
+		p.nodes[h.Boot] = peer{next: h.Next, heard: now, told: h}
 	}
 	p.mu.Unlock()
 	p.heard.fire()
 }
 
-// reached reports whether every living node except skip announced the position.
+// reached reports whether every living node except the process skip announced the position.
 func (p *peers) reached(next int64, now time.Time, life time.Duration, skip string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, other := range p.nodes {
-		if name != skip && now.Sub(other.heard) < life && other.next < next {
+	for boot, other := range p.nodes {
+		if boot != skip && now.Sub(other.heard) < life && other.next < next {
 			return false
 		}
 	}
 	return true
 }
 
-// has reports whether that node itself announced the position.
-func (p *peers) has(node string, next int64) bool {
+// has reports whether that process itself announced the position.
+func (p *peers) has(boot string, next int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	other, ok := p.nodes[node]
+	other, ok := p.nodes[boot]
 	return ok && other.next >= next
 }
 

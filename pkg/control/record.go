@@ -12,7 +12,7 @@ import (
 )
 
 // recordVersion is the newest record version that this program applies.
-const recordVersion = 1
+const recordVersion = 2
 
 // Conditions under which a record is applied.
 const (
@@ -67,7 +67,8 @@ type record struct {
 	note   []byte         // what the audit log will say, as it is kept; nil = nothing
 	fault  error          // why the record is no valid one; it is then refused by every node alike
 
-	noteSize int32 // of the note's JSON
+	noteSize int32  // of the note's JSON
+	begins   Sealed // the secret of the log that the record begins, or seals anew
 }
 
 // parse never fails: a record that cannot be read is one that apply refuses.
@@ -108,6 +109,9 @@ func (c *codec) resolve(r *record) error {
 	}
 	if v.entityID() != r.ID {
 		return errors.New("value has another id than its record")
+	}
+	if l, ok := v.(*LogSecret); ok {
+		r.begins = l.Secret
 	}
 	copy(r.hash[:], v.secretHash())
 	r.former = formerHash(v)

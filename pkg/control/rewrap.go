@@ -48,7 +48,11 @@ func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, er
 	}
 	for range rewrapPasses {
 		found, err := c.sealedElse()
-		if err != nil || len(found) == 0 {
+		if err != nil {
+			return total, err
+		}
+		if len(found) == 0 { // a node with the new key alone starts from this snapshot: the log still begins with the old one
+			_, err := c.writeSnapshot(ctx, c.view.Load())
 			return total, err
 		}
 		total.Entities += len(found)
@@ -173,7 +177,9 @@ func (c *Control) reseal(k kind, old value) (value, int, error) {
 }
 
 // sealing reports whether values of the kind may hold secrets that open again: those that eachSealed knows.
-func sealing(k kind) bool { return k == kindEndpoint || k == kindAnswer || k == kindAlertSettings }
+func sealing(k kind) bool {
+	return k == kindEndpoint || k == kindAnswer || k == kindAlertSettings || k == kindLog
+}
 
 // eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
 // secret that f changes is changed in the value.
@@ -187,6 +193,8 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		}
 	case *AlertSettings:
 		v.eachSealed(f)
+	case *LogSecret:
+		f(v.ID, FieldLogSecret, &v.Secret)
 	}
 }
 

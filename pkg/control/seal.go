@@ -21,6 +21,7 @@ import (
 //	dst_…/secret          signing secrets       SigningSecret.Secret, each
 //	dst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored
 //	acc_…/alerts/…        channels of alerts    see FieldAlertSlack and its neighbours
+//	log/secret            of the log itself     LogSecret.Secret
 const (
 	FieldToken        = "token"
 	FieldVerification = "verification"

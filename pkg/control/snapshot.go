@@ -3,9 +3,12 @@ package control
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"hash/crc32"
+	"hash"
 	"log/slog"
 	"math"
 	"time"
@@ -18,10 +21,10 @@ import (
 
 // A snapshot is a run of records in control.snapshots that share a key: a head, chunks and a foot. A
 // chunk is zstd over pairs of lines, the place of an entity and its value. The foot says where the head
-// is, and the CRC of head and chunks; a snapshot that does not agree with its foot, or has none, does
+// is, and the SHA-256 of head and chunks, and has a MAC; a snapshot that does not agree with its foot, or has none, does
 // not count.
 const (
-	snapshotVersion = 1
+	snapshotVersion = 2
 	// chunkBytes is where a chunk is cut, before compression, so that it is within 512 KiB after it.
 	chunkBytes = 500 << 10
 	// keptSnapshots are not deleted, nor is the log after the oldest of them: two may turn out torn.
@@ -41,17 +44,27 @@ var snapshotLog = stream.Partition{Topic: stream.ControlSnapshots}
 type snapshotHead struct {
 	Node    string    `json:"node"`
 	Cluster string    `json:"cluster"` // whose offsets Next is one of
+	Log     string    `json:"log"`     // id of the topic; empty where the brokers give topics none
 	Seq     int64     `json:"sequence"`
 	Level   int       `json:"level"` // of the log
 	Next    int64     `json:"next"`  // offset in control of the first record that is not in it
 	At      time.Time `json:"at"`
+	// Ops are the hashes of state.ops, 8 bytes each.
+	Ops [2][]byte `json:"ops"`
 }
 
 // snapshotFoot makes a snapshot whole.
 type snapshotFoot struct {
-	V     int    `json:"v"`      // of the whole
-	First int64  `json:"first"`  // offset of the head
-	CRC   uint32 `json:"crc32c"` // of the head and the chunks, one after the other
+	V      int    `json:"v"`      // of the whole
+	First  int64  `json:"first"`  // offset of the head
+	SHA256 []byte `json:"sha256"` // of the head and the chunks; see addPart
+	Secret Sealed `json:"secret"` // of the log, by which the foot is authenticated
+}
+
+// addPart adds the head or a chunk to the sum of a snapshot, with its length.
+func addPart(sum hash.Hash, value []byte) {
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(value))))
+	sum.Write(value)
 }
 
 // place is the first of the two lines of an entity.
@@ -64,8 +77,6 @@ type place struct {
 	Former  []byte `json:"former,omitempty"`
 	Deleted int64  `json:"deleted,omitempty"` // unix milliseconds; a tombstone has an empty second line
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // snapshotPlace is where a snapshot and the log after it begin.
 type snapshotPlace struct {
@@ -123,28 +134,37 @@ func (c *Control) trim(ctx context.Context, kept []snapshotPlace) []snapshotPlac
 
 // writeSnapshot writes the state of a view. The view is immutable, so records go on being applied.
 func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, error) {
-	cluster, err := c.reader.ClusterID(ctx)
+	own, e := c.auth.Load(), v.sets[kindLog].living(logID)
+	if own == nil || e == nil {
+		return snapshotPlace{}, errors.New("the log has no first record yet")
+	}
+	cluster, topic, err := c.reader.TopicID(ctx, stream.Control)
 	if err != nil {
 		return snapshotPlace{}, err
 	}
 	at := c.now().UTC()
 	key := []byte(id.Random("snap_"))
-	foot := snapshotFoot{V: snapshotVersion}
+	foot := snapshotFoot{V: snapshotVersion, Secret: c.codec.value(e).(*LogSecret).Secret}
+	sum := sha256.New()
 	emit := func(part string, value []byte) error {
 		ctx, cancel := context.WithTimeout(ctx, c.timing.write)
 		defer cancel()
 		rec := &stream.Record{Key: key, Value: value, Headers: []stream.Header{{Key: "part", Value: []byte(part)}}}
+		if part == partFoot {
+			own.sign(macSnapshot, rec)
+		}
 		if err := c.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec); err != nil {
 			return err
 		}
 		if part == partHead {
 			foot.First = rec.Offset
 		}
-		foot.CRC = crc32.Update(foot.CRC, castagnoli, value)
+		addPart(sum, value)
 		return nil
 	}
 	head, err := json.Marshal(snapshotHead{
-		Node: c.cfg.Node, Cluster: cluster, Seq: v.seq, Level: v.level, Next: v.next, At: at,
+		Node: c.cfg.Node, Cluster: cluster, Log: topic, Seq: v.seq, Level: v.level, Next: v.next, At: at,
+		Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])},
 	})
 	if err != nil {
 		return snapshotPlace{}, fmt.Errorf("encode the head: %w", err)
@@ -155,11 +175,29 @@ func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, er
 	if err := c.chunks(v.state, func(chunk []byte) error { return emit(partChunk, chunk) }); err != nil {
 		return snapshotPlace{}, err
 	}
+	foot.SHA256 = sum.Sum(nil)
 	tail, err := json.Marshal(foot)
 	if err != nil {
 		return snapshotPlace{}, fmt.Errorf("encode the foot: %w", err)
 	}
 	return snapshotPlace{first: foot.First, next: v.next, seq: v.seq, at: at}, emit(partFoot, tail)
+}
+
+// packOps and unpackOps are the hashes of op_ids as bytes, and the reverse.
+func packOps(ops trie[uint64]) []byte {
+	b := make([]byte, 0, 8*ops.len)
+	for op := range ops.ascend() {
+		b = binary.BigEndian.AppendUint64(b, op)
+	}
+	return b
+}
+
+func unpackOps(b []byte) (ops trie[uint64]) {
+	for ; len(b) >= 8; b = b[8:] {
+		op := binary.BigEndian.Uint64(b)
+		ops = ops.put(op, op)
+	}
+	return ops
 }
 
 // chunks encodes a state. Equal states give equal chunks.

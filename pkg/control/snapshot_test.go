@@ -141,7 +141,7 @@ func TestTornSnapshots(t *testing.T) {
 			again("left out", append(append([]*stream.Record{}, records[:i]...), records[i+1:]...))
 			altered := append([]*stream.Record{}, records...)
 			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
-			if partOf(records[i]) == partHead { // still valid JSON: only the CRC can tell
+			if partOf(records[i]) == partHead { // still valid JSON: only the sum can tell
 				altered[i].Value = bytes.Replace(altered[i].Value, []byte(`"sequence":1`), []byte(`"sequence":2`), 1)
 			} else {
 				altered[i].Value[len(altered[i].Value)/2] ^= 1
@@ -182,12 +182,13 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	t.Helper()
 	first := endOf(t, n, snapshotLog)
 	for _, r := range records {
-		value := bytes.Clone(r.Value)
-		if partOf(r) == partFoot {
-			_, rest, _ := bytes.Cut(value, []byte(`,"crc32c"`))
-			value = append([]byte(`{"v":1,"first":`+strconv.FormatInt(first, 10)+`,"crc32c"`), rest...)
+		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
+		if partOf(r) == partFoot { // as a node that has its sum wrong would sign it
+			_, rest, _ := bytes.Cut(copied.Value, []byte(`,"sha256"`))
+			copied.Value = append([]byte(`{"v":2,"first":`+strconv.FormatInt(first, 10)+`,"sha256"`), rest...)
+			copied.Headers = r.Headers[:1:1]
+			n.auth.Load().sign(macSnapshot, copied)
 		}
-		copied := &stream.Record{Key: r.Key, Value: value, Headers: r.Headers}
 		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
 			t.Fatal(err)
 		}
@@ -271,14 +272,14 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
 		t.Fatal(err)
 	}
-	err := usable(snapshotHead{Cluster: "c", Next: 10}, "c", 0, 9)
+	err := usable(snapshotHead{Cluster: "c", Log: "t", Next: 10}, "c", "t", 0, 9)
 	if !errors.Is(err, errGap) {
 		t.Fatalf("snapshot beyond the log: %v", err)
 	}
-	if err := usable(snapshotHead{Cluster: "c", Next: 10}, "c", 11, 20); !errors.Is(err, errGap) {
+	if err := usable(snapshotHead{Cluster: "c", Log: "t", Next: 10}, "c", "t", 11, 20); !errors.Is(err, errGap) {
 		t.Fatalf("log begins after the snapshot: %v", err)
 	}
-	if err := usable(snapshotHead{Cluster: "c", Next: 10}, "c", 10, 10); err != nil {
+	if err := usable(snapshotHead{Cluster: "c", Log: "t", Next: 10}, "c", "t", 10, 10); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -324,9 +325,9 @@ func TestSnapshotsByTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Five snapshots after 2, 4, 6, 8, 10 records, each change and the one that says that the audit log has it: the
+		// Five snapshots after 3, 5, 7, 9, 11 records: the first one, each change and the one that says that the audit log has it: the
 		// third is the oldest kept.
-		if starts[controlLog] != 6 || starts[snapshotLog] != 6 {
+		if starts[controlLog] != 7 || starts[snapshotLog] != 6 {
 			t.Fatalf("log begins at %v", starts)
 		}
 		want := stateText(t, n.Control)
@@ -346,7 +347,9 @@ func TestLookFindsTheRecord(t *testing.T) {
 	if _, err := n.look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) || !errors.Is(err, failed) {
 		t.Fatalf("record that is nowhere: %v", err)
 	}
-	rec := &stream.Record{Value: []byte(`{"v":1,"op_id":"op_elsewhere","kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`)}
+	rec := n.auth.Load().sign(macRecord, &stream.Record{
+		Value: []byte(`{"v":2,"op_id":"op_elsewhere","seq_seen":1,"kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`),
+	})
 	if err := n.producer.ProduceSync(t.Context(), stream.Control, 0, rec); err != nil {
 		t.Fatal(err)
 	}

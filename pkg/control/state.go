@@ -18,6 +18,32 @@ type state struct {
 	seq   int64 // how many records led here, applied or refused; kept in snapshots, unlike offsets it survives a re-created topic
 	level int   // see level.go; 0 before the first record
 	sets  [kinds]set
+	// ops are the op_ids of the last records, as hashes: those since the last multiple of opWindow, and those of the
+	// window before it.
+	ops [2]trie[uint64]
+}
+
+// opWindow is how many records a record may come after what its writer had seen, many times what can be on its way.
+const opWindow = 16_384
+
+// repeated reports whether a record may have been in the log before: it was among the last, or its writer had not seen
+// the last. So a record that somebody appends once more is refused, however old it is.
+func (s *state) repeated(r record) bool {
+	op := hash64(r.OpID)
+	for _, known := range s.ops {
+		if _, ok := known.get(op); ok {
+			return true
+		}
+	}
+	return s.seq-r.SeqSeen > opWindow
+}
+
+// remember notes the op_id of the record that led to the state.
+func (s *state) remember(op string) {
+	s.ops[0] = s.ops[0].put(hash64(op), hash64(op))
+	if s.seq%opWindow == 0 {
+		s.ops = [2]trie[uint64]{{}, s.ops[0]}
+	}
 }
 
 // set holds the entities of one kind.
@@ -61,10 +87,11 @@ const (
 	invalid         // no valid record
 	early           // of a kind above the level of the log
 	full            // it goes beyond a bound; see exceeds
+	repeated        // it was in the log before, or is too old to tell
 )
 
 func (r result) String() string {
-	return [...]string{"applied", "conflict", "taken", "invalid", "early", "full"}[r]
+	return [...]string{"applied", "conflict", "taken", "invalid", "early", "full", "repeated"}[r]
 }
 
 // apply is the only way from one state to the next. It depends on nothing but its arguments, so every
@@ -88,6 +115,11 @@ func apply(s *state, r record) (*state, result, error) {
 	switch {
 	case r.fault != nil:
 		return &next, invalid, nil
+	case s.repeated(r):
+		return &next, repeated, nil
+	}
+	next.remember(r.OpID)
+	switch {
 	case r.Op == opLevel:
 		return &next, next.raise(r.Level), nil
 	case r.kind.level() > next.level, r.Op == opAdopt && kindTrail.level() > next.level: // one level has brought both
@@ -177,7 +209,7 @@ func (s *set) insert(e *entity) {
 // collides keeps apart what must be unique: hashes of tokens and keys, the account, and the keys of the
 // tries themselves.
 func (s *set) collides(r record, old *entity) bool {
-	if r.kind == kindAccount && old == nil && s.bySeq.len > 0 {
+	if (r.kind == kindAccount || r.kind == kindLog) && old == nil && s.bySeq.len > 0 {
 		return true
 	}
 	if other, ok := s.byID.get(hash64(r.ID)); ok && other.packed != nil && other.id != r.ID {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // TestTrie compares with a map through random changes, and holds earlier versions to what they were.
@@ -97,7 +100,7 @@ func rawEndpoint(t testing.TB, id, token, name string) json.RawMessage {
 
 func parsed(t testing.TB, c *codec, r record) record {
 	t.Helper()
-	r.V = recordVersion
+	r.V, r.OpID = recordVersion, cmp.Or(r.OpID, id.Random("op_")) // of which none is applied twice
 	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +212,7 @@ func TestHashCollisions(t *testing.T) {
 // TestValueIsOneLine: whoever wrote the record, a value does not break the lines of a snapshot.
 func TestValueIsOneLine(t *testing.T) {
 	c := newCodec()
-	s, res, err := apply(&state{}, c.parse([]byte(`{"v":1,"kind":"account","id":"acc_1","pre":"absent","op":"put","value":{
+	s, res, err := apply(&state{}, c.parse([]byte(`{"v":2,"op_id":"op_1","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{
 		"id": "acc_1"
 	}}`)))
 	if err != nil || res != applied {

@@ -22,7 +22,7 @@ func (c *Control) tail(ctx context.Context) error {
 // not end a node that goes on with what it knows: it is logged, and the reading goes on at next.
 func (c *Control) follow(ctx context.Context, p stream.Partition, next func() int64, each func(*stream.Record) error) error {
 	for {
-		err := c.reader.Read(ctx, p, next(), each)
+		err := c.reader.ReadAll(ctx, p, next(), each)
 		if !errors.Is(err, stream.ErrRead) {
 			return err
 		}
@@ -38,6 +38,14 @@ func (c *Control) step(rec *stream.Record) error {
 	v := c.view.Load()
 	if rec.Offset != v.next {
 		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
+	}
+	own, err := c.authentic(rec)
+	if err != nil {
+		return fmt.Errorf("record at offset %d: %w", rec.Offset, err)
+	}
+	if !own { // as if it were not there
+		c.publish(v.state, rec.Offset+1)
+		return nil
 	}
 	r := c.codec.parse(rec.Value)
 	next, res, err := apply(v.state, r)

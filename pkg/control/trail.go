@@ -49,7 +49,7 @@ const (
 
 func (k kind) audited() audited {
 	switch k {
-	case kindAnswer, kindAlert, kindTrail:
+	case kindAnswer, kindAlert, kindTrail, kindLog:
 		return auditNone
 	case kindRun, kindErasure:
 		return auditMade

@@ -135,7 +135,8 @@ func TestFirstUser(t *testing.T) {
 // On a log of an older level a node serves without its first user, and takes no import.
 func TestOldLevelTakesNoPeople(t *testing.T) {
 	doc := exportOf(t, node(t, broker(t), Config{Node: "other"}))
-	n := node(t, oldLog(t), Config{Node: "a", AdminEmail: "ops@example.com", AdminPassword: "planted-password"})
+	old, _ := oldLog(t)
+	n := node(t, old, Config{Node: "a", AdminEmail: "ops@example.com", AdminPassword: "planted-password"})
 	if users := n.Users(); len(users) > 0 {
 		t.Errorf("%+v", users)
 	}

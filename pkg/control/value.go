@@ -25,10 +25,11 @@ const (
 	kindUser
 	kindTrail
 	kindErasure
+	kindLog
 	kinds // how many there are
 )
 
-var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user", "trail", "erasure"}
+var kindNames = [kinds]string{"account", "endpoint", "key", "run", "answer", "recovery", "alert_settings", "alert", "user", "trail", "erasure", "log"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -80,6 +81,8 @@ func newValue(k kind) value {
 		return &trail{}
 	case kindErasure:
 		return &Erasure{}
+	case kindLog:
+		return &LogSecret{}
 	}
 	panic("BUG: unknown kind")
 }

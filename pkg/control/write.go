@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -37,6 +38,14 @@ func originOf(ctx context.Context) Origin {
 // write appends one record and waits until this node has applied it and the log has it durably. Its
 // error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
 func (c *Control) write(ctx context.Context, r record, v value) (res opResult, err error) {
+	own := c.auth.Load()
+	if own == nil {
+		return res, fmt.Errorf("%w: the log has no first record yet", ErrUnavailable)
+	}
+	return c.writeSigned(ctx, r, v, *own)
+}
+
+func (c *Control) writeSigned(ctx context.Context, r record, v value, own authority) (res opResult, err error) {
 	defer func() { c.countWrite(res, err) }()
 	of, _ := kindNamed(r.Kind) // newRecord took it from a kind
 	if err := c.view.Load().allows(of); err != nil {
@@ -51,16 +60,16 @@ func (c *Control) write(ctx context.Context, r record, v value) (res opResult, e
 		return res, err
 	}
 	c.sign(ctx, &r)
-	body, err := json.Marshal(r)
+	rec, err := c.encode(r, &own)
 	if err != nil {
-		return res, fmt.Errorf("encode record of %s: %w", r.ID, err)
+		return res, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timing.write)
 	defer cancel()
 	found := c.ops.expect(r.OpID)
 	defer c.ops.forget(r.OpID)
 	acked := make(chan error, 1)
-	c.producer.Produce(stream.Control, 0, &stream.Record{Key: []byte(r.ID), Value: body}, func(_ *stream.Record, err error) { acked <- err })
+	c.producer.Produce(stream.Control, 0, rec, func(_ *stream.Record, err error) { acked <- err })
 
 	// Both are waited for: the embedded engine shows a record to readers before it is on the disk.
 	for waitAck, waitOwn := true, true; waitAck || waitOwn; {
@@ -87,6 +96,18 @@ func (c *Control) write(ctx context.Context, r record, v value) (res opResult, e
 	return res, nil
 }
 
+// encode is a record as it is appended.
+func (c *Control) encode(r record, own *authority) (*stream.Record, error) {
+	if own == nil {
+		return nil, fmt.Errorf("%w: the log has no first record yet", ErrUnavailable)
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode record of %s: %w", r.ID, err)
+	}
+	return own.sign(macRecord, &stream.Record{Key: []byte(r.ID), Value: body}), nil
+}
+
 // refused reports why a record is not even written: no node would apply it, or the audit log could not be told. What
 // takes something away is always written.
 func (c *Control) refused(of kind, r *record) error {
@@ -106,10 +127,12 @@ func (c *Control) look(ctx context.Context, found <-chan opResult, failed error)
 		return opResult{}, fmt.Errorf("%w: %w", ErrUnavailable, failed)
 	}
 	syncErr := c.sync(ctx)
+	handed := time.NewTimer(c.timing.courtesy) // the tail hands the result over right after it has published the state
+	defer handed.Stop()
 	select {
 	case res := <-found:
 		return res, nil
-	default:
+	case <-handed.C:
 		return opResult{}, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, failed), syncErr)
 	}
 }
@@ -190,7 +213,7 @@ func (c *Control) courtesy(ctx context.Context, res opResult) {
 	ctx, cancel := context.WithTimeout(ctx, c.timing.courtesy)
 	defer cancel()
 	err := c.peers.heard.await(ctx, func() bool {
-		return c.peers.reached(res.next, c.now(), c.timing.lease, c.cfg.Node)
+		return c.peers.reached(res.next, c.now(), c.timing.lease, c.boot)
 	})
 	if err != nil {
 		c.metrics.late.Inc()
@@ -205,7 +228,7 @@ func (c *Control) barrier(ctx context.Context, res opResult) error {
 	limited, cancel := context.WithDeadline(ctx, res.at.Add(c.timing.strict))
 	defer cancel()
 	err := c.peers.heard.await(limited, func() bool {
-		return c.peers.has(c.cfg.Node, res.next) && c.peers.reached(res.next, c.now(), c.timing.lease, "")
+		return c.peers.has(c.boot, res.next) && c.peers.reached(res.next, c.now(), c.timing.lease, "")
 	})
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: it is written, but not confirmed by every node: %w", ErrUnavailable, ctx.Err())

@@ -10,13 +10,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// ClusterID names the cluster, so that offsets kept elsewhere can be told from another cluster's.
-func (r *Reader) ClusterID(ctx context.Context) (string, error) {
-	m, err := r.adm.BrokerMetadata(ctx)
+// TopicID names the cluster and the topic, so that offsets kept elsewhere can be told from others': of a topic that was deleted and made anew it is another. Brokers that know no
+// such ids (before Kafka 3.1) give none.
+func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string, err error) {
+	m, err := r.adm.Metadata(ctx, r.cfg.Prefix+topic)
 	if err != nil {
-		return "", fmt.Errorf("read the cluster's id: %w", err)
+		return "", "", fmt.Errorf("read the id of topic %s: %w", topic, err)
 	}
-	return m.Cluster, nil
+	t := m.Topics[r.cfg.Prefix+topic]
+	if t.Err != nil {
+		return "", "", fmt.Errorf("read the id of topic %s: %w", topic, t.Err)
+	}
+	if t.ID != (kadm.TopicID{}) {
+		id = t.ID.String()
+	}
+	return m.Cluster, id, nil
 }
 
 // Trim deletes the records of a partition before an offset. The brokers keep the last of them for a

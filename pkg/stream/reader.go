@@ -83,14 +83,24 @@ var ErrRead = errors.New("read from the log")
 // topic that was made anew, ends it with ErrRead. It has a client of its own, so that several reads do
 // not disturb each other.
 func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
-	cl, err := r.cfg.newClient("reader",
+	return r.read(ctx, p, from, each)
+}
+
+// ReadAll is Read for those who count offsets: each gets the markers of transactions too, which the service never writes
+// but anybody may who can write to the topic.
+func (r *Reader) ReadAll(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
+	return r.read(ctx, p, from, each, kgo.KeepControlRecords())
+}
+
+func (r *Reader) read(ctx context.Context, p Partition, from int64, each func(*Record) error, more ...kgo.Opt) error {
+	cl, err := r.cfg.newClient("reader", append(more,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 			r.cfg.Prefix + p.Topic: {p.Index: kgo.NewOffset().At(from)},
 		}),
 		kgo.FetchMaxWait(time.Second),
 		kgo.DisableFetchSessions(), // of no use for one partition, and a client that closes would wait to end it
 		kgo.FetchMaxBytes(16<<20),
-		kgo.FetchMaxPartitionBytes(MaxMessageBytes),
+		kgo.FetchMaxPartitionBytes(MaxMessageBytes))...,
 	)
 	if err != nil {
 		return err
