@@ -10,94 +10,98 @@ import (
 	"time"
 )
 
-// repeated is a text of about a mebibyte: unit again and again, between commas, %06x in it the number of its
-// repetition.
-func repeated(before, unit, after string) string {
+// nearlyMebi is the length of the bodies below: some bytes of each surround what is repeated.
+const nearlyMebi = 1<<20 - 300
+
+// repeated is a text again and again, between commas, %06x in it the number of its repetition.
+func repeated(unit string) string {
 	var b strings.Builder
-	b.WriteString(before)
-	for i := 0; b.Len() < 1<<20-300; i++ {
+	for i := 0; b.Len() < nearlyMebi-len(unit); i++ {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if strings.Contains(unit, "%") {
-			fmt.Fprintf(&b, unit, i)
-		} else {
-			b.WriteString(unit)
-		}
+		fmt.Fprintf(&b, unit, i)
 	}
-	return b.String() + after
+	return b.String()
 }
 
-// A body of a mebibyte costs its route at most ten times what json.Valid takes for it, whatever stands in it.
-func TestBodiesCostByTheirLength(t *testing.T) {
+// wantCheap posts a body that costs its route at most ten times what json.Valid takes for it.
+func (c *client) wantCheap(method, path, contentType, body string) {
+	c.t.Helper()
 	const maxCost = 10
+	valid, took := time.Hour, time.Hour
+	for range 10 { // the quickest of each count: other programs only ever add
+		r := httptest.NewRequestWithContext(c.t.Context(), method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+c.key)
+		r.Header.Set("Content-Type", contentType)
+		start := time.Now()
+		if contentType == "application/json" {
+			json.Valid([]byte(body))
+		} else {
+			for line := range strings.Lines(body) {
+				json.Valid([]byte(line))
+			}
+		}
+		between := time.Now()
+		c.api.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if valid, took = min(valid, between.Sub(start)), min(took, time.Since(between)); took <= maxCost*valid {
+			return
+		}
+	}
+	c.t.Errorf("%s %s of %.60s… took %v, json.Valid %v", method, path, body, took, valid)
+}
+
+// A body of a mebibyte costs its route by its length, whatever stands in it.
+func TestBodiesCostByTheirLength(t *testing.T) {
 	c := newClient(t)
 	made := c.endpoint(nil)
 	ep := "/v1/endpoints/" + made.text("id")
 	dst := ep + "/destinations/" + made.text("destinations.0.id")
-	event := ep + "/events"
-	// As long as a name may be for which a hint is looked for.
-	long := `"destinatoins-` + strings.Repeat("x", 45) + `%06x":0`
-	f := func(method, path, contentType, body string) {
+	sent := "/v1/events/" + c.send(made.text("id"))
+	f := func(method, path, body string) {
 		t.Helper()
-		serve := func() {
-			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-			r.Header.Set("Authorization", "Bearer "+writeKey)
-			r.Header.Set("Content-Type", contentType)
-			c.api.Handler().ServeHTTP(httptest.NewRecorder(), r)
-		}
-		valid, took := time.Hour, time.Hour
-		for range 10 { // the quickest of each count: other programs only ever add
-			start := time.Now()
-			if contentType == "application/json" {
-				json.Valid([]byte(body))
-			} else {
-				for line := range strings.Lines(body) {
-					json.Valid([]byte(line))
-				}
-			}
-			between := time.Now()
-			serve()
-			if valid, took = min(valid, between.Sub(start)), min(took, time.Since(between)); took <= maxCost*valid {
-				return
-			}
-		}
-		t.Errorf("%s %s of %.60s… took %v, json.Valid %v", method, path, body, took, valid)
+		c.wantCheap(method, path, "application/json", body)
 	}
-	for _, x := range [][2]string{
-		{"POST", "/v1/endpoints"},
-		{"PATCH", ep},
-		{"PATCH", dst},
-		{"POST", dst + "/rotate_secret"},
-		{"POST", event},
-		{"POST", event + "/batch"},
-		{"POST", "/v1/replays"},
-		{"POST", "/v1/recoveries"},
-		{"PATCH", "/v1/alerts"},
+	// As long as a name may be for which a hint is looked for.
+	misspelt := `"destinatoins-` + strings.Repeat("x", 45) + `%06x":0`
+	unknown := repeated(misspelt)
+	deep, escapes := strings.Repeat("[", nearlyMebi), strings.Repeat(`\u00e9`, nearlyMebi/6)
+	bodies := []string{"{" + repeated(`"%06x":0`) + "}", "{" + unknown + "}", `{"a":` + deep, `{"a":[` + repeated(`{"%x":{}}`) + "]}"}
+	for _, route := range []string{
+		"POST /v1/endpoints", "PATCH " + ep, "POST " + ep + "/rotate-token", "POST " + ep + "/test", "POST " + ep + "/events",
+		"POST " + ep + "/events/batch", "PATCH " + dst, "POST " + dst + "/rotate_secret", "POST " + dst + "/purge",
+		"POST /v1/replays", "POST /v1/recoveries", "POST " + sent + "/replay", "POST " + sent + "/processing",
+		"PATCH /v1/alerts", "POST /v1/alerts/test",
 	} {
-		f(x[0], x[1], "application/json", repeated("{", `"%06x":0`, "}"))
-		f(x[0], x[1], "application/json", repeated("{", long, "}"))
-		f(x[0], x[1], "application/json", `{"a":`+strings.Repeat("[", 1<<20-300))
-		f(x[0], x[1], "application/json", repeated(`{"a":[`, "{}", "]}"))
+		method, path, _ := strings.Cut(route, " ")
+		for _, body := range bodies {
+			f(method, path, body)
+		}
 	}
 	// Members that are known, of an endpoint and of its parts.
+	names, ids, digits := repeated(`"%06x"`), repeated(`{"id":"%06x"}`), strings.Repeat("9", nearlyMebi)
 	for _, name := range []string{"headers", "filter", "signing", "rate_limit", "name", "url"} {
-		f("PATCH", dst, "application/json", repeated(`{"`+name+`":{`, long, "}}"))
-		f("PATCH", dst, "application/json", repeated(`{"`+name+`":[`, `"%06x"`, "]}"))
-		f("PATCH", dst, "application/json", `{"`+name+`":`+strings.Repeat("9", 1<<20-300)+"}")
+		f("PATCH", dst, `{"`+name+`":{`+unknown+"}}")
+		f("PATCH", dst, `{"`+name+`":[`+names+"]}")
+		f("PATCH", dst, `{"`+name+`":`+digits+"}")
 	}
 	for _, name := range []string{
 		"metadata", "verification", "retry_policy", "destinations", "alerts", "dedup", "response", "type_source",
 	} {
-		f("PATCH", ep, "application/json", repeated(`{"`+name+`":{`, long, "}}"))
-		f("PATCH", ep, "application/json", repeated(`{"`+name+`":[`, `{"id":"%06x"}`, "]}"))
-		f("PATCH", ep, "application/json", `{"`+name+`":"`+strings.Repeat(`\u00e9`, 170_000)+`"}`)
+		f("PATCH", ep, `{"`+name+`":{`+unknown+"}}")
+		f("PATCH", ep, `{"`+name+`":[`+ids+"]}")
+		f("PATCH", ep, `{"`+name+`":"`+escapes+`"}`)
 	}
-	f("PATCH", dst, "application/json", repeated(`{"filter":{"body":{`, `"a.%06x":1`, "}}}"))
-	f("PATCH", dst, "application/json", repeated(`{"filter":{"types":[`, `"a.%06x"`, "]}}"))
-	f("POST", event+"/batch", "application/json", repeated(`{"events":[`, "{"+long+"}", "]}"))
-	f("POST", event+"/batch", "application/json", repeated(`{"events":[`, "1", "]}"))
-	f("POST", event+"/batch", "application/x-ndjson", strings.Repeat("{"+unknownMembers(15)+`"type":"a.b"}`+"\n", 999))
+	for _, name := range []string{"reference", "details"} {
+		f("POST", sent+"/processing", `{"state":"failed","`+name+`":{`+unknown+"}}")
+		f("POST", sent+"/processing", `{"state":"failed","`+name+`":"`+escapes+`"}`)
+	}
+	f("PATCH", dst, `{"filter":{"body":{`+repeated(`"a.%06x":1`)+"}}}")
+	f("PATCH", dst, `{"filter":{"types":[`+repeated(`"a.%06x"`)+"]}}")
+	f("POST", ep+"/events/batch", `{"events":[`+repeated("{"+misspelt+"}")+"]}")
+	f("POST", ep+"/events/batch", `{"events":[`+digits[:1000]+strings.Repeat(",1", nearlyMebi/2-1000)+"]}")
+	lines := strings.Repeat("{"+unknownMembers(15)+`"type":"a.b"}`+"\n", 999)
+	c.wantCheap("POST", ep+"/events/batch", "application/x-ndjson", lines)
 }
 
 // unknownMembers are n members that no request has, each with a comma behind it.
