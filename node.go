@@ -83,9 +83,6 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		s: s, log: log, st: st, registry: registry, stream: s.stream(), keyring: keyring,
 		now: clock(), policy: s.egressPolicy(),
 	}
-	if n.policy.Own, err = egress.OwnAddrs(); err != nil {
-		return nil, err
-	}
 	n.ids = newIDs(n.now, n.log, n.registry)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.stream.Log = log
@@ -95,7 +92,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 	}
 	n.url = s.baseURL(listener.Addr().String())
 	n.policy.Self = egress.NewSelf(n.url, s.AllowedHosts)
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startUses, n.startStore, n.startUsage, n.startLedger, n.startDispatcher, n.startAlerts} {
+	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startOwn, n.startUses, n.startStore, n.startUsage, n.startLedger, n.startDispatcher, n.startAlerts} {
 		if err := start(); err != nil {
 			listener.Close()
 			return nil, err

@@ -1,41 +1,24 @@
 package egress
 
 import (
-	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 )
 
 // Policy is what an installation decides about its outbound requests. The zero Policy is the strict
-// one: https to public addresses only. Read only once in use.
+// one: https to public addresses only. Read only once in use, but for Own, which follows changes.
 type Policy struct {
 	// Allow holds the networks that may be reached although they are not public
 	// (RELAY_EGRESS_ALLOW): tests on loopback, private networks.
 	Allow []netip.Prefix
-	// Own holds the addresses of this machine, so that a destination cannot name our own listeners by
-	// a public address. Allow goes before it.
-	Own []netip.Addr
+	// Own holds the addresses of this machine and of the engines, so that a destination cannot name our
+	// own listeners, or an engine that takes this machine's word, by a public address. Allow goes before it.
+	Own *Own
 	// AllowHTTP accepts http and with it port 80 (RELAY_EGRESS_ALLOW_HTTP). For benchmarks on
 	// loopback only.
 	AllowHTTP bool
 	// Self are the URLs of the relay itself, which nothing is delivered to; nil for none.
 	Self *Self
-}
-
-// OwnAddrs returns the addresses of this machine's interfaces as they are now, for [Policy.Own].
-func OwnAddrs() ([]netip.Addr, error) {
-	interfaces, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("list the addresses of this machine: %w", err)
-	}
-	var own []netip.Addr
-	for _, a := range interfaces {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			own = append(own, prefix.Addr().Unmap())
-		}
-	}
-	return own, nil
 }
 
 // Judge says what an address is to this installation. The address is taken as it is: a mapped one is
@@ -46,7 +29,7 @@ func (p Policy) Judge(addr netip.Addr) Verdict {
 		return Allowed
 	}
 	v := Judge(addr)
-	if v == Public && slices.Contains(p.Own, addr) {
+	if v == Public && p.Own.has(addr) {
 		return OwnAddress
 	}
 	return v

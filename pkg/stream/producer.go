@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -92,6 +93,20 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		return cl, err
 	})
 	return p, nil
+}
+
+// BrokerHosts returns the hosts under which the brokers of the cluster are reached: a few brokers are configured, and
+// those name the others.
+func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
+	brokers, err := kadm.NewClient(p.prompt).ListBrokers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list brokers: %w", err)
+	}
+	var hosts []string
+	for _, b := range brokers {
+		hosts = append(hosts, b.Host)
+	}
+	return hosts, nil
 }
 
 // Produce appends r to a partition of a topic (named without the prefix). done is called exactly

@@ -1,0 +1,84 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ownOf are addresses that do not change.
+func ownOf(texts ...string) *Own {
+	addrs := make(map[netip.Addr]bool)
+	for _, text := range texts {
+		addrs[netip.MustParseAddr(text)] = true
+	}
+	o := &Own{}
+	o.addrs.Store(&addrs)
+	return o
+}
+
+func TestOwnInterfaces(t *testing.T) {
+	own, err := NewOwn(t.Context(), slog.New(slog.DiscardHandler), func(context.Context) []string { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !own.has(netip.MustParseAddr("127.0.0.1")) || own.has(netip.MustParseAddr("8.8.8.8")) {
+		t.Errorf("own addresses: %v", *own.addrs.Load())
+	}
+}
+
+// The addresses of the engines are blocked, those that they move to within a minute too, and a resolver that does not
+// answer opens nothing.
+func TestEnginesAreOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer atomic.Pointer[string]
+		own := &Own{
+			log: slog.New(slog.DiscardHandler), known: map[string][]netip.Addr{},
+			engines: func(context.Context) []string { return []string{"kafka.example", "8.8.4.4"} },
+			lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
+				text := answer.Load()
+				switch {
+				case host == "8.8.4.4":
+					return []netip.Addr{netip.MustParseAddr(host)}, nil
+				case text == nil:
+					return nil, errors.New("no answer")
+				}
+				return []netip.Addr{netip.MustParseAddr(*text)}, nil
+			},
+		}
+		policy := Policy{Own: own}
+		at := func(text string) { answer.Store(&text) }
+		blocked := func(addr string, want bool) {
+			t.Helper()
+			if v := policy.Judge(netip.MustParseAddr(addr)); (v == OwnAddress) != want {
+				t.Errorf("%s is %s", addr, v)
+			}
+		}
+		blocked("93.184.215.14", false)
+		at("::ffff:93.184.215.14")
+		if err := own.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- own.Run(ctx) }()
+		blocked("93.184.215.14", true)
+		blocked("8.8.4.4", true)
+		at("93.184.215.15")
+		time.Sleep(ownEvery + time.Second)
+		blocked("93.184.215.15", true)
+		blocked("93.184.215.14", false)
+		answer.Store(nil)
+		time.Sleep(ownEvery)
+		blocked("93.184.215.15", true)
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
