@@ -40,7 +40,7 @@ fuzz:
 torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'Kill|Crash|Down|Frozen|RandomFaults|Hung|Tiers|Away|Cluster|CutOff|OneOwner|Statement|ReadYourWrites' -v .
 	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'Paging|ReadAfterWrite|OnTwoShards|Histories|UnderFaults|Survives|StayFlat|CatchUp|StrangeBodies' -v ./store
-	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'DownFor|ManyDead|AMillion' -v ./dispatcher
+	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'DownFor|ManyDead|AMillion|Neighbours' -v ./dispatcher
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'MinuteOfTraffic' -v ./pkg/limit
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
 	RELAY_SECONDS=900 deploy/contract/schemathesis.sh

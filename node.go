@@ -256,12 +256,12 @@ func (n *node) startDispatcher() error {
 	if !n.s.has("dispatch") {
 		return nil
 	}
-	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+	cfg := dispatcher.DefaultConfig()
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
+	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return err
 	}
-	cfg := dispatcher.DefaultConfig()
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, version, drain
 	if err := errors.Join(n.startRecovery(), n.startTrimmer(), n.startEraser()); err != nil {
 		return err
 	}

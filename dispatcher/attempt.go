@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
-	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -35,19 +35,38 @@ type client struct {
 	transport http.RoundTripper
 	userAgent string
 	now       func() time.Time
+	sending   *semaphore.Weighted // bounds the requests at the same time
+	waited    prometheus.Observer // of seconds, for a place among them and for a stream
 	names     headerNames
 }
 
+func newClient(
+	transport http.RoundTripper, version string, now func() time.Time, sending int, waited prometheus.Observer,
+) *client {
+	return &client{
+		transport: transport, userAgent: "EventRelay/" + version, now: now,
+		sending: semaphore.NewWeighted(int64(sending)), waited: waited,
+	}
+}
+
 // send makes one HTTP request and returns what came of it. A status means that the receiver answered,
-// however its body ended; without one, a.ErrorCode says what went wrong.
+// however its body ended; without one, a.ErrorCode says what went wrong. The attempt begins when there is room for its
+// request: what it waited before is no time of the destination.
 func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Work) *event.Attempt {
+	asked := c.now()
+	noRoom := c.sending.Acquire(ctx, 1)
 	start := c.now()
 	a := &event.Attempt{
 		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.text, Method: w.Event.Method,
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
-	defer cancel()
-	trace := newTrace(c.now, start, cancel)
+	if noRoom != nil { // the node stops
+		a.ErrorCode, a.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
+		return a
+	}
+	defer c.sending.Release(1)
+	ctx, cut := context.WithCancel(egress.WithDestination(ctx, w.Dest))
+	trace := newTrace(c.now, start, t.timeout, cut)
+	defer trace.end()
 	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), t, w, requestHeader(w, t, c.userAgent, start))
 	a.RequestHeader = c.recorded(req.Header, t.header)
 	resp, err := c.transport.RoundTrip(req)
@@ -55,6 +74,8 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 	case err != nil && trace.refused():
 		a.ErrorCode = event.CodeConnectionReset
 		a.ErrorMessage = fmt.Sprintf("the destination closed %d connections without looking at the request", maxConnections)
+	case err != nil && trace.expired():
+		a.ErrorCode, a.ErrorMessage = event.CodeTimeout, trace.timeoutMessage()
 	case err != nil:
 		a.ErrorCode, a.ErrorMessage = egress.Classify(err), egress.Message(err)
 	default:
@@ -63,8 +84,10 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 		a.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
 		a.ResponseBody, a.Truncated = readBody(resp)
 	}
-	a.Duration = c.now().Sub(start)
+	waited := trace.streamWait()
+	a.Duration = c.now().Sub(start) - waited
 	a.RemoteIP, a.TTFB = trace.result()
+	c.waited.Observe((start.Sub(asked) + waited).Seconds())
 	return a
 }
 
@@ -97,56 +120,6 @@ func readBody(resp *http.Response) (body []byte, truncated bool) {
 	}
 	more, err := io.CopyN(io.Discard, resp.Body, maxReadBody-maxRecordedBody)
 	return body, more > 0 || !errors.Is(err, io.EOF)
-}
-
-// trace hears from net/http whom a request reached and when the answer began. Its hooks run on
-// other goroutines, even after RoundTrip has returned.
-type trace struct {
-	now   func() time.Time
-	start time.Time
-	cut   context.CancelFunc // ends the attempt
-	hooks httptrace.ClientTrace
-
-	mu          sync.Mutex // guards the rest
-	connections int
-	remoteIP    netip.Addr
-	ttfb        time.Duration
-}
-
-func newTrace(now func() time.Time, start time.Time, cut context.CancelFunc) *trace {
-	t := &trace{now: now, start: start, cut: cut}
-	t.hooks.GotConn, t.hooks.GotFirstResponseByte = t.connected, t.answered
-	return t
-}
-
-func (t *trace) connected(info httptrace.GotConnInfo) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if tcp, ok := info.Conn.RemoteAddr().(*net.TCPAddr); ok {
-		t.remoteIP = tcp.AddrPort().Addr().Unmap()
-	}
-	if t.connections++; t.connections > maxConnections {
-		t.cut()
-	}
-}
-
-// refused reports whether the attempt was cut because no connection took it.
-func (t *trace) refused() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.connections > maxConnections
-}
-
-func (t *trace) answered() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ttfb = t.now().Sub(t.start)
-}
-
-func (t *trace) result() (netip.Addr, time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.remoteIP, t.ttfb
 }
 
 // statusMessage is the error message of an attempt that was answered with a status.

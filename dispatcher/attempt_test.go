@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventrelay/relay/pkg/egress"
@@ -37,7 +38,11 @@ func testClient(t testing.TB, policy egress.Policy) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{transport: transport, userAgent: "EventRelay/test", now: time.Now}
+	return newTestClient(transport)
+}
+
+func newTestClient(transport http.RoundTripper) *client {
+	return newClient(transport, "test", time.Now, 1000, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"}))
 }
 
 func loopback() egress.Policy {

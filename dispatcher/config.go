@@ -28,6 +28,9 @@ type Config struct {
 	// the bytes that they hold.
 	MaxInFlight      int
 	MaxInFlightBytes int
+	// MaxSending bounds the requests at the same time, each of which needs an open file. A destination gets as many as
+	// are free at most, so that those that hang leave some to the others.
+	MaxSending int
 	// MaxWaitingBytes bounds what is held of retry tiers until it is due. A partition of a tier holds as much as is
 	// still free, 64 KB at least, and what one poll adds to that.
 	MaxWaitingBytes int
@@ -44,6 +47,7 @@ func DefaultConfig() Config {
 		Drain:            25 * time.Second,
 		MaxInFlight:      8192,
 		MaxInFlightBytes: 256 << 20,
+		MaxSending:       8192,
 		MaxWaitingBytes:  64 << 20,
 		RetentionDays:    30,
 		Version:          "dev",
@@ -62,6 +66,7 @@ func (c Config) Validate() error {
 	check(c.Drain > 0, "dispatcher: Drain must be positive")
 	check(c.MaxInFlight > 0, "dispatcher: MaxInFlight must be positive")
 	check(c.MaxInFlightBytes > 0, "dispatcher: MaxInFlightBytes must be positive")
+	check(c.MaxSending > 0, "dispatcher: MaxSending must be positive")
 	check(c.MaxWaitingBytes > 0, "dispatcher: MaxWaitingBytes must be positive")
 	check(c.RetentionDays > 0, "dispatcher: RetentionDays must be positive")
 	check(c.Version != "", "dispatcher: Version is empty")

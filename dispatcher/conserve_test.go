@@ -185,8 +185,8 @@ func TestEveryJobEndsOnce(t *testing.T) {
 				t.Errorf("seed %d: lane %s holds %d jobs, %d bytes, %d workers, %d replays", seed, l.dest, l.held, l.bytes, l.running, l.replaying)
 			}
 		}
-		if jobs != 0 || bytes != 0 {
-			t.Errorf("seed %d: %d jobs, %d bytes are held", seed, jobs, bytes)
+		if jobs != 0 || bytes != 0 || f.workers != 0 {
+			t.Errorf("seed %d: %d jobs, %d bytes, %d workers are held", seed, jobs, bytes, f.workers)
 		}
 	}
 }

@@ -43,7 +43,8 @@
 //     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor29Seconds, TestDeepTier).
 //  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does
 //     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded,
-//     TestStuckLanesGiveRoomBack, TestHungDestinationGetsFewRequests).
+//     TestStuckLanesGiveRoomBack, TestHungDestinationGetsFewRequests), at the same host and port too
+//     (TestNeighboursAtOneHost, TestRequestsAreShared).
 //  6. Memory is bounded, however much is pending (TestIntakeStopsWhenNothingCanBeRecorded,
 //     TestPartitionPausesWhenTooMuchIsUndone, TestTierPausesAtItsShare, TestLaneBytesAreBounded,
 //     TestAMillionPendingInLittleMemory).
@@ -162,7 +163,6 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, pacer: deps.Pacer, keyring: deps.Keyring, ids: deps.IDs,
 		now: deps.Now, owned: deps.Owned, erased: deps.Erased, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes}, faults: newFaults(),
-		client:    &client{transport: deps.Transport, userAgent: "EventRelay/" + cfg.Version, now: deps.Now},
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
 		kept: make(map[stream.Partition]*partition),
@@ -184,6 +184,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if d.metrics, err = newMetrics(deps.Metrics); err != nil {
 		return nil, err
 	}
+	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.waited)
 	if err := deps.Metrics.Register(newStats(d.lanes, d.depths)); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(transport.CloseIdleConnections)
-		c := &client{transport: transport, userAgent: "EventRelay/test", now: time.Now}
+		c := newTestClient(transport)
 		w := testWork(t, []byte(body))
 		tg := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
 		tg.timeout = 20 * time.Second

@@ -48,7 +48,8 @@ type laneTest struct {
 func newLaneTest(t testing.TB, maxJobs int) *laneTest {
 	t.Helper()
 	lt := &laneTest{now: time.UnixMilli(1_800_000_000_000), started: map[*lane]int{}}
-	lt.lanes = newLanes(Config{MaxInFlight: maxJobs, MaxInFlightBytes: 1 << 30}, func() time.Time { return lt.now }, func() {})
+	cfg := Config{MaxInFlight: maxJobs, MaxInFlightBytes: 1 << 30, MaxSending: maxJobs}
+	lt.lanes = newLanes(cfg, func() time.Time { return lt.now }, func() {})
 	lt.start = func(l *lane) { lt.started[l]++ }
 	lt.inFlight = func(*event.Work) int { return 64 }
 	lt.part, lt.group = testPartition(t, stream.Events, 0)

@@ -24,8 +24,12 @@ type HeldMarker interface {
 // The memory is shared by a dynamic threshold: a lane may hold as much as is still free. However many
 // lanes are stuck, N of them leave one (N+1)th of the memory to the others. When a quarter of it is taken they take no
 // more than they will send soon, and when half of it is taken they give back what is beyond that.
+//
+// The open files of the node are shared in the same way: a lane may send as many requests as there may be further ones,
+// and one in any case.
 type lanes struct {
 	maxJobs, maxBytes int
+	maxSending        int
 	tiers             []stream.Tier
 	now               func() time.Time
 	start             func(*lane)             // starts a worker
@@ -42,12 +46,14 @@ type lanes struct {
 	parking int // lanes with parked work
 	jobs    int // in lanes and behind them, until everything about them is recorded
 	bytes   int
+	workers int  // of all lanes, each with one request at a time
 	short   bool // memory is short, and recheck is called until it is not
 }
 
 func newLanes(cfg Config, now func() time.Time, wake func()) *lanes {
 	return &lanes{
-		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, tiers: stream.Tiers(), now: now, wake: wake,
+		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
+		tiers: stream.Tiers(), now: now, wake: wake,
 		inFlight: func(*event.Work) int { return 0 }, setHeld: func(string, time.Time) {},
 		byDest: make(map[string]*lane), stalled: make(map[*lane]struct{}),
 		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
@@ -162,10 +168,23 @@ func (ls *lanes) room(l *lane, queued int, j *job, now time.Time) bool {
 
 // staff starts workers for at most n queued jobs.
 func (ls *lanes) staff(l *lane, n int) {
-	for n = min(n, l.queued(), l.window.size-l.running); n > 0; n-- {
+	for n = min(n, l.queued(), l.window.size-l.running); n > 0 && ls.mayHave(l.running+1, ls.workers+1); n-- {
 		l.running++
+		ls.workers++
 		ls.start(l)
 	}
+}
+
+// mayHave reports whether a lane may have so many workers when all lanes have total.
+func (ls *lanes) mayHave(running, total int) bool {
+	return running == 1 || running <= ls.maxSending-total+1
+}
+
+// sending is the number of requests at this moment.
+func (ls *lanes) sending() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return min(ls.workers, ls.maxSending)
 }
 
 // result is what a worker did with a job.
@@ -204,11 +223,12 @@ func (ls *lanes) next(l *lane, done *job, r result) *job {
 		l.bytes -= done.size
 	}
 	var j *job
-	if l.running <= l.window.size {
+	if l.running <= l.window.size && ls.mayHave(l.running, ls.workers) {
 		j = l.pick(now)
 	}
 	if j == nil {
 		l.running--
+		ls.workers--
 	}
 	ls.staff(l, more)
 	if len(l.stall.parts) > 0 && l.queued() <= l.stall.at/2 {

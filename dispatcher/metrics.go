@@ -14,6 +14,7 @@ type metrics struct {
 	outcomes      *prometheus.CounterVec // by status and reason
 	seconds       prometheus.Histogram
 	late          prometheus.Histogram
+	waited        prometheus.Histogram
 	dead          prometheus.Counter
 	produceErrors prometheus.Counter
 	refused       *prometheus.CounterVec // by topic
@@ -37,6 +38,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		late: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "relay_dispatch_late_seconds", Help: "How long after its due time a retry was sent.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
+		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "relay_dispatch_connection_wait_seconds",
+			Help:    "How long requests waited for an open file or an HTTP/2 stream, outside their time-out.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}),
 		dead: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_dispatch_dead_total", Help: "Records put into the topic dead: they could not be decoded, or Kafka refused what continues them."}),
 		produceErrors: prometheus.NewCounter(prometheus.CounterOpts{
@@ -57,7 +62,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.filters = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "relay_dispatch_filter_evaluations_total", Help: "Bodies that were read to evaluate filters of destinations."})
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.dead, m.produceErrors, m.refused, m.commitErrors, m.withoutHoles, m.holes, m.leftOut, m.retired, m.filters,
+		m.attempts, m.outcomes, m.seconds, m.late, m.waited, m.dead, m.produceErrors, m.refused, m.commitErrors,
+		m.withoutHoles, m.holes, m.leftOut, m.retired, m.filters,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -118,11 +118,16 @@ func isReset(err error) bool {
 		errors.As(err, &stream)
 }
 
-// isOurs knows a request that net/http refused to send: the fault is in what we built.
+// isOurs knows a request that net/http refused to send, for the fault is in what we built, and that this machine or
+// process has no open files left.
 func isOurs(err error) bool {
 	text := err.Error()
-	return strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil ") ||
+	return outOfFiles(err) || strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil ") ||
 		strings.HasPrefix(text, "unsupported protocol scheme") || strings.HasPrefix(text, "http: no Host in request URL")
+}
+
+func outOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // rootText is the text of the innermost error.

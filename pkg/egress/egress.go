@@ -15,7 +15,9 @@
 //   - No proxy, from the environment or otherwise, and no redirect is followed: there is no
 //     http.Client here (TestRedirectIsNotFollowed, TestProxyIsIgnored).
 //   - What a receiver can make us hold is bounded: 64 KB of response headers, 64 KB of flow control
-//     window per HTTP/2 stream, 256 connections per host (TestHeaderFlood, TestStreamWindow).
+//     window per HTTP/2 stream (TestHeaderFlood, TestStreamWindow).
+//   - Requests of two destinations are never on one connection at the same time, and no host has a limit of
+//     connections: a destination that hangs does not slow down another at the same host (TestNeighbours).
 //
 // The deadline of an attempt is the request's context; without one a silent receiver holds its
 // connection for ever. The package starts no goroutine of its own; net/http's end with their
@@ -23,22 +25,26 @@
 package egress
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"time"
 )
 
+// MaxIdle is how many idle connections a Transport keeps unless told otherwise: at some 50 KB each with TLS, 200 MB.
+const MaxIdle = 4096
+
 // The limits of the shared Transport.
 const (
-	// maxConnsPerHost bounds what one slow host can hold of our sockets; a request over it waits
-	// within its own deadline. As many may be idle: with fewer, a busy destination is connected to anew all the time.
-	maxConnsPerHost = 256
-	// maxIdle bounds the idle connections of all hosts: at some 50 KB each with TLS, 200 MB.
-	maxIdle     = 4096
+	// maxPoolIdle bounds the idle connections of a pool, of which a destination has one. With fewer, a busy
+	// destination is connected to anew all the time.
+	maxPoolIdle = 256
 	idleTimeout = 90 * time.Second
 	// connectTimeout covers resolving and connecting to all candidates of a name, handshakeTimeout TLS.
 	// An attempt's own deadline (15 s unless set otherwise) is usually what ends a wait.
@@ -68,6 +74,8 @@ type Config struct {
 	// DNSServer is the resolver for outbound names (RELAY_DNS_SERVER), see [NewResolver]. Empty for the
 	// system's.
 	DNSServer string
+	// MaxIdle bounds the idle connections; 0 = [MaxIdle]. The oldest are closed.
+	MaxIdle int
 }
 
 // Transport is the shared round tripper, for any number of goroutines. It must not be wrapped into an
@@ -75,6 +83,9 @@ type Config struct {
 type Transport struct {
 	policy Policy
 	inner  *http.Transport
+	pools  pools
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	tls    *tls.Config // without the name of a server
 }
 
 // NewTransport reads the certificates and prepares a Transport; it connects to nothing.
@@ -87,20 +98,30 @@ func NewTransport(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Transport{policy: cfg.Policy, inner: &http.Transport{
-		Proxy:       nil, // a proxy would resolve and connect in our place, past the guard
-		DialContext: newGuard(cfg.Policy, resolver).dial,
-		TLSClientConfig: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			RootCAs:            roots,
+	t := &Transport{
+		policy: cfg.Policy, pools: pools{origins: make(map[origin]*originPools), swept: time.Now()},
+		dial: newGuard(cfg.Policy, resolver).dial,
+		tls: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: roots, NextProtos: []string{"h2", "http/1.1"},
 			ClientSessionCache: tls.NewLRUClientSessionCache(sessions),
 		},
-		TLSHandshakeTimeout: handshakeTimeout,
+	}
+	t.inner = t.newInner(cmp.Or(cfg.MaxIdle, MaxIdle))
+	return t, nil
+}
+
+// newInner makes what sends requests, once a request has a pool.
+func (t *Transport) newInner(idle int) *http.Transport {
+	return &http.Transport{
+		Proxy: nil, // a proxy would resolve and connect in our place, past the guard
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return t.connect(ctx, network, addressOf(ctx))
+		},
+		DialTLSContext: t.dialTLS,
 		// The receiver's bytes are shown as they came, and a small body cannot unpack into a large one.
 		DisableCompression:     true,
-		MaxIdleConns:           maxIdle,
-		MaxIdleConnsPerHost:    maxConnsPerHost,
-		MaxConnsPerHost:        maxConnsPerHost,
+		MaxIdleConns:           idle,
+		MaxIdleConnsPerHost:    maxPoolIdle,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		ForceAttemptHTTP2:      true, // a dialer of our own turns it off otherwise
@@ -111,7 +132,39 @@ func NewTransport(cfg Config) (*Transport, error) {
 			MaxReceiveBufferPerStream:     streamWindow,
 			MaxReceiveBufferPerConnection: connWindow,
 		},
-	}}, nil
+	}
+}
+
+// connect dials. Without an open file left it gives up the idle connections and tries once more.
+func (t *Transport) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.dial(ctx, network, address)
+	if outOfFiles(err) {
+		t.inner.CloseIdleConnections()
+		conn, err = t.dial(ctx, network, address)
+	}
+	return conn, err
+}
+
+// dialTLS connects to the address of the request's pool. net/http would take the pool's name for that of the server.
+func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, error) {
+	address := addressOf(ctx)
+	conn, err := t.connect(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	cfg := t.tls.Clone()
+	cfg.ServerName, _, _ = net.SplitHostPort(address)
+	secured := tls.Client(conn, cfg)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("TLS handshake: %w", err)
+		}
+		return nil, err
+	}
+	return secured, nil
 }
 
 // RoundTrip sends one request and returns its response, redirects included. A target that the policy
@@ -129,7 +182,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &AddressBlockedError{Verdict: OwnURL}
 	}
-	return t.inner.RoundTrip(req)
+	if req.URL == nil || req.URL.Host == "" {
+		return t.inner.RoundTrip(req) // which says what is wrong
+	}
+	return t.roundTrip(req)
 }
 
 // CloseIdleConnections closes what is not in use. Connections in use stay until their response is read

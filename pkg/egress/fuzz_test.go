@@ -99,7 +99,7 @@ func newRecorder(tb testing.TB, p Policy, dnsServer string) *recorder {
 			return errRecorded
 		}
 	}
-	r.inner.DialContext = g.dial
+	r.dial = g.dial
 	return r
 }
 

@@ -205,21 +205,20 @@ type closeRecorder struct {
 
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
-// One host holds no more than its share of connections; the requests over it wait their turn. All of them are kept for
-// those that come after.
-func TestConnectionsPerHostAreBounded(t *testing.T) {
-	var open, most, opened atomic.Int64
+// No host has a limit of connections: all requests are in flight at once, and their connections are kept for those
+// that come after, as many as a pool keeps.
+func TestConnectionsPerHostAreNotBounded(t *testing.T) {
+	const requests = 600
+	var open, opened atomic.Int64
 	full := make(chan struct{})
-	var once sync.Once
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := open.Add(1)
-		defer open.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		if open.Add(1) == requests {
+			close(full)
 		}
-		if n == maxConnsPerHost {
-			once.Do(func() { close(full) })
+		select { // nobody is answered before all are in flight
+		case <-full:
+		case <-r.Context().Done():
 		}
-		<-full // nobody is answered before all the connections there can be are in use
 	}))
 	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
@@ -230,18 +229,22 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 	defer srv.Close()
 	tr := newTransport(t, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
 	defer tr.CloseIdleConnections()
-	for range 3 {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	burst := func(n int) {
 		var wg sync.WaitGroup
-		for range maxConnsPerHost + 50 {
-			wg.Go(func() { post(t.Context(), t, tr, srv.URL) })
+		for range n {
+			wg.Go(func() { post(ctx, t, tr, srv.URL) })
 		}
 		wg.Wait()
 	}
-	if n := most.Load(); n != maxConnsPerHost {
-		t.Errorf("%d connections at once, want %d", n, maxConnsPerHost)
+	burst(requests)
+	before := opened.Load()
+	for range 3 {
+		burst(maxPoolIdle / 4)
 	}
-	if n := opened.Load(); n != maxConnsPerHost {
-		t.Errorf("%d connections for 3 times %d requests, want %d", n, maxConnsPerHost+50, maxConnsPerHost)
+	if n := opened.Load() - before; n != 0 {
+		t.Errorf("%d new connections for a quarter of those that are kept", n)
 	}
 }
 
@@ -325,7 +328,7 @@ func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
 		}
 		var muted atomic.Bool
 		listener := newPipeListener()
-		tr.inner.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		tr.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			client, server := net.Pipe()
 			listener.conns <- &mutedConn{Conn: server, muted: &muted}
 			return client, nil

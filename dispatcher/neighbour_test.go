@@ -1,0 +1,308 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// gateway is one host and port with two destinations behind it: /a answers its requests in rounds, each when as many
+// as the in-flight window allows have come, until they are many, and then hangs; /b answers at once and measures how
+// long its events took.
+type gateway struct {
+	*httptest.Server
+	url     string
+	hangs   chan struct{} // closed when /a hangs
+	release chan struct{}
+
+	mu    sync.Mutex    // guards what follows
+	came  int           // requests of this round
+	round int           // how many there are in a round
+	full  chan struct{} // closed when they have come
+	took  []time.Duration
+}
+
+// arrive returns what a request to /a waits for.
+func (g *gateway) arrive(most int) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	full := g.full
+	g.came++
+	switch {
+	case g.round > most && g.came == most:
+		close(g.hangs)
+	case g.came == g.round:
+		close(full)
+		g.came, g.round, g.full = 0, 2*g.round, make(chan struct{})
+	}
+	return full
+}
+
+func startGateway(t *testing.T, http2 bool, most int) *gateway {
+	t.Helper()
+	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: firstWindow, full: make(chan struct{})}
+	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/b" {
+			sent, _ := strconv.ParseInt(string(body), 10, 64)
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.took = append(g.took, time.Since(time.Unix(0, sent)))
+			return
+		}
+		select {
+		case <-g.arrive(most):
+		case <-g.release:
+		}
+	}))
+	if g.url = "http"; http2 {
+		g.EnableHTTP2, g.url = true, "https"
+		g.StartTLS()
+	} else {
+		g.Start()
+	}
+	g.url += "://" + g.Listener.Addr().String()
+	t.Cleanup(g.Close)
+	return g
+}
+
+// transportTo trusts the gateway.
+func (g *gateway) transportTo(t *testing.T) *egress.Transport {
+	t.Helper()
+	cfg := egress.Config{Policy: loopback()}
+	if cert := g.Certificate(); cert != nil {
+		cfg.CAFile = filepath.Join(t.TempDir(), "ca.pem")
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
+		if err := os.WriteFile(cfg.CAFile, block, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transport, err := egress.NewTransport(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// A destination that hangs with hundreds of requests does not slow down its neighbour at the same host and port, and
+// none of the neighbour's requests times out. RELAY_TORTURE makes it many more requests.
+func TestNeighboursAtOneHost(t *testing.T) {
+	hanging, events := 256, 60 // as many as a host was allowed once
+	if full() {
+		hanging, events = 900, 10_000
+	}
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) { neighbours(t, http2, hanging, events) })
+	}
+}
+
+// neighbours lets one destination hang with so many requests in flight, then sends events to the other.
+func neighbours(t *testing.T, http2 bool, hanging, events int) {
+	const most = time.Second // without a share of its own an event takes until the other's requests time out, 15 s
+	g := startGateway(t, http2, hanging)
+	release := sync.OnceFunc(func() { close(g.release) })
+	defer release()
+	w := newWorld(t, 1)
+	w.rt = g.transportTo(t)
+	ep := w.endpoint(g.url+"/a", g.url+"/b")
+	ep.Destinations[0].MaxInFlight = 1000
+	w.view.put(ep)
+	w.start(testConfig())
+	for range 3 * hanging {
+		w.producer.Produce(stream.Events, 0, w.newEvent("{}", "dst_1").Record(), func(*stream.Record, error) {})
+	}
+	select {
+	case <-g.hangs:
+	case <-time.After(w.patience):
+		t.Fatalf("the first destination never had %d requests in flight", hanging)
+	}
+	for range events {
+		w.accept(w.newEvent(strconv.FormatInt(time.Now().UnixNano(), 10), "dst_2"))
+	}
+	outcomes := w.outcomes(func(all []*event.Outcome) bool { return len(of(all, "dst_2")) >= events })
+	release()
+	for _, o := range of(outcomes, "dst_2") {
+		if o.Status != event.Delivered || o.Attempt.ErrorCode != "" {
+			t.Errorf("beside the hanging destination: %s %s", o.Status, o.Attempt.ErrorCode)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var slowest time.Duration
+	for _, d := range g.took {
+		slowest = max(slowest, d)
+	}
+	if slowest > most {
+		t.Errorf("the slowest event took %v beside the hanging destination, want %v at most", slowest, most)
+	}
+	t.Logf("the slowest of %d events took %v beside %d hanging requests", events, slowest, hanging)
+}
+
+// of are the outcomes of one destination.
+func of(all []*event.Outcome, dest string) (out []*event.Outcome) {
+	for _, o := range all {
+		if o.Dest == dest {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// roundTripper is a transport that the test writes.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// h2 acts as net/http does over HTTP/2: a connection, a wait for a stream, the header, an answer.
+func h2(connect, stream, answer time.Duration) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		ctx, hooks := r.Context(), httptrace.ContextClientTrace(r.Context())
+		for _, step := range []struct {
+			takes time.Duration
+			then  func()
+		}{
+			{connect, func() { hooks.GotConn(httptrace.GotConnInfo{Conn: noConn{}}) }},
+			{stream, func() { hooks.WroteHeaders() }},
+			{answer, func() { hooks.GotFirstResponseByte() }},
+		} {
+			timer := time.NewTimer(step.takes)
+			select {
+			case <-timer.C:
+				step.then()
+			case <-ctx.Done():
+				timer.Stop()
+				return nil, ctx.Err()
+			}
+		}
+		return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}}, nil
+	}
+}
+
+// The time-out of an attempt covers connecting and the answer, and not the wait for a stream of an HTTP/2 connection,
+// which has a bound of its own.
+func TestStreamWaitIsNoTimeout(t *testing.T) {
+	f := func(connect, stream, answer time.Duration, code event.ErrorCode, duration, total time.Duration) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			w := testWork(t, []byte("{}"))
+			tg := testTarget(t, "https://example.com/h", sign.NewSecret())
+			tg.timeout = 10 * time.Second
+			began := time.Now()
+			a := newTestClient(h2(connect, stream, answer)).send(t.Context(), w.Event.ID, tg, w)
+			if a.ErrorCode != code || a.Duration != duration || time.Since(began) != total {
+				t.Errorf("connect %v, stream %v, answer %v: %q %q, %v of %v, want %q, %v of %v", connect, stream, answer,
+					a.ErrorCode, a.ErrorMessage, a.Duration, time.Since(began), code, duration, total)
+			}
+		})
+	}
+	const s = time.Second
+	f(0, 0, 9*s, "", 9*s, 9*s)
+	f(0, 0, 11*s, event.CodeTimeout, 10*s, 10*s)
+	f(11*s, 0, 0, event.CodeTimeout, 10*s, 10*s)
+	f(1*s, 8*s, 8*s, "", 9*s, 17*s)
+	f(1*s, 9*s+s/2, 8*s, "", 9*s, 18*s+s/2)
+	f(1*s, 9*s+s/2, 10*s, event.CodeTimeout, 10*s, 19*s+s/2)
+	f(1*s, 30*s, 0, event.CodeTimeout, 1*s, 11*s) // it gives no stream at all
+}
+
+// A request that waits for its turn because the node has no open files left has its whole time-out when it comes.
+func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waited := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"})
+		c := newClient(h2(0, 0, 8*time.Second), "test", time.Now, 1, waited)
+		tg := testTarget(t, "https://example.com/h", sign.NewSecret())
+		tg.timeout = 10 * time.Second
+		var wg sync.WaitGroup
+		for range 3 {
+			w := testWork(t, []byte("{}"))
+			wg.Go(func() {
+				if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 200 || a.Duration != 8*time.Second {
+					t.Errorf("%d %s after %v", a.Code, a.ErrorCode, a.Duration)
+				}
+			})
+		}
+		wg.Wait()
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(waited)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := families[0].GetMetric()[0].GetHistogram().GetSampleSum(); sum != 24 { // 0, 8 and 16
+			t.Errorf("they waited %v s", sum)
+		}
+		stop, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := testWork(t, []byte("{}"))
+		if a := c.send(stop, w.Event.ID, tg, w); a.Code != 0 || a.ErrorCode != event.CodeInternal {
+			t.Errorf("while the node stops: %d %s", a.Code, a.ErrorCode)
+		}
+	})
+}
+
+// Lanes share the requests that there may be at the same time: the more hang, the less each has, and every lane sends.
+func TestRequestsAreShared(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.maxSending = 100
+	lt.inFlight = func(*event.Work) int { return 1000 }
+	busy := map[*lane][]*job{}
+	finish := func(l *lane) { // the oldest request succeeds, and workers that were started begin
+		t.Helper()
+		for ; lt.started[l] > 0; lt.started[l]-- {
+			busy[l] = append(busy[l], lt.next(l, nil, result{}))
+		}
+		j := lt.next(l, busy[l][0], result{kind: succeeded})
+		if busy[l] = busy[l][1:]; j != nil {
+			busy[l] = append(busy[l], j)
+		}
+	}
+	for n, want := range []int{50, 25, 12, 6} {
+		dest := fmt.Sprint("slow-", n)
+		lt.fill(dest, 900)
+		l := lt.byDest[dest]
+		for range 400 {
+			finish(l)
+		}
+		if got := len(busy[l]) + lt.started[l]; got != l.running || got < want-1 || got > want+1 {
+			t.Errorf("lane %d sends %d requests, want %d; its workers are %d", n, got, want, l.running)
+		}
+	}
+	for n := range 50 {
+		dest := fmt.Sprint("other-", n)
+		if lt.fill(dest, 1); lt.byDest[dest].running != 1 {
+			t.Errorf("%s sends nothing", dest)
+		}
+	}
+	first := lt.byDest["slow-0"]
+	for range 100 {
+		finish(first)
+	}
+	if first.running > 4 || lt.sending() > lt.maxSending {
+		t.Errorf("beside the others the first lane keeps %d requests of %d", first.running, lt.sending())
+	}
+}
+
+// noConn is a connection to nowhere.
+type noConn struct{ net.Conn }
+
+func (noConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }

@@ -1,0 +1,138 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http/httptrace"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// trace hears from net/http whom a request reached and when the answer began, and ends the attempt when the
+// destination has had its time-out. Resolving, connecting and TLS are part of it. A stream of an HTTP/2 connection is
+// not: while all that the receiver allows are taken, net/http lets a request wait on the connection, and the time-out
+// begins anew, once, and goes on where it was when the stream is there. The hooks run on other goroutines, even
+// after RoundTrip has returned.
+type trace struct {
+	now     func() time.Time
+	start   time.Time
+	timeout time.Duration
+	cut     context.CancelFunc // ends the attempt
+	hooks   httptrace.ClientTrace
+
+	mu          sync.Mutex // guards the rest
+	timer       *time.Timer
+	timedOut    bool
+	extended    bool // for a stream
+	connections int
+	gotConn     time.Time     // zero once the request is written to it
+	waited      time.Duration // for streams
+	remoteIP    netip.Addr
+	ttfb        time.Duration
+}
+
+func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cut context.CancelFunc) *trace {
+	t := &trace{now: now, start: start, timeout: timeout, cut: cut}
+	t.hooks.GotConn, t.hooks.WroteHeaders, t.hooks.GotFirstResponseByte = t.connected, t.wroteHeaders, t.answered
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer = time.AfterFunc(timeout, t.expire)
+	return t
+}
+
+// end releases what the trace holds.
+func (t *trace) end() {
+	t.timer.Stop()
+	t.cut()
+}
+
+// expire ends the attempt, or gives it a time-out more if it has a connection and waits for a stream.
+func (t *trace) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.gotConn.IsZero() && !t.extended {
+		t.extended = true
+		t.timer.Reset(t.timeout - t.now().Sub(t.gotConn))
+		return
+	}
+	t.timedOut = true
+	t.cut()
+}
+
+func (t *trace) connected(info httptrace.GotConnInfo) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gotConn = t.now()
+	if tcp, ok := info.Conn.RemoteAddr().(*net.TCPAddr); ok {
+		t.remoteIP = tcp.AddrPort().Addr().Unmap()
+	}
+	if t.connections++; t.connections > maxConnections {
+		t.cut()
+	}
+}
+
+// streamWaitCounts is the time from a connection to a written header from which on it was a wait for a stream.
+const streamWaitCounts = 5 * time.Millisecond
+
+func (t *trace) wroteHeaders() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	wait := now.Sub(t.gotConn)
+	if t.gotConn.IsZero() || t.timedOut {
+		return
+	}
+	t.gotConn = time.Time{}
+	if wait < streamWaitCounts {
+		return
+	}
+	t.waited += wait
+	t.timer.Reset(max(t.start.Add(t.timeout+t.waited).Sub(now), time.Millisecond))
+}
+
+// expired reports whether the attempt was ended by its time-out.
+func (t *trace) expired() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.timedOut
+}
+
+func (t *trace) timeoutMessage() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.gotConn.IsZero() {
+		return fmt.Sprintf("the destination gave the request no HTTP/2 stream within %v", t.timeout)
+	}
+	return context.DeadlineExceeded.Error()
+}
+
+// streamWait is how long the request waited for HTTP/2 streams.
+func (t *trace) streamWait() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timedOut && !t.gotConn.IsZero() {
+		return t.waited + t.timeout
+	}
+	return t.waited
+}
+
+// refused reports whether the attempt was cut because no connection took it.
+func (t *trace) refused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.connections > maxConnections
+}
+
+func (t *trace) answered() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ttfb = t.now().Sub(t.start) - t.waited
+}
+
+func (t *trace) result() (netip.Addr, time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.remoteIP, t.ttfb
+}

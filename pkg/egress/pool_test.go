@@ -1,0 +1,217 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// gateway is one host with many destinations behind it, each at a path of its own.
+type gateway struct {
+	*httptest.Server
+	url     string
+	opened  atomic.Int64 // connections
+	hanging atomic.Int64 // requests to /hang, whose bodies are not read
+	release chan struct{}
+}
+
+// startGateway starts one that gives an HTTP/2 connection so many streams, 0 for HTTP/1.1.
+func startGateway(t *testing.T, streams int) *gateway {
+	t.Helper()
+	g := &gateway{release: make(chan struct{})}
+	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/hang" {
+			_, _ = io.Copy(io.Discard, r.Body)
+			return
+		}
+		g.hanging.Add(1)
+		select {
+		case <-g.release:
+		case <-r.Context().Done():
+		}
+	}))
+	g.EnableHTTP2 = streams > 0
+	g.Config.ErrorLog = discardLog
+	g.Config.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10,
+	}
+	g.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			g.opened.Add(1)
+		}
+	}
+	g.StartTLS()
+	t.Cleanup(g.Close)
+	_, port, _ := net.SplitHostPort(g.Listener.Addr().String())
+	g.url = "https://example.com:" + port
+	return g
+}
+
+// postAs posts a body for a destination and reads the answer.
+func postAs(ctx context.Context, tr *Transport, dest, url string, body []byte) error {
+	req, err := http.NewRequestWithContext(WithDestination(ctx, dest), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK || res.Request != req {
+		return fmt.Errorf("status %d, for the request %v", res.StatusCode, res.Request.URL)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
+}
+
+// Beside a destination that hangs with its bodies unread, another at the same host is answered at once, whether the
+// host gives a connection few streams or many.
+func TestNeighbours(t *testing.T) {
+	const allowed = 2 * time.Second
+	f := func(streams, hanging int) {
+		t.Helper()
+		g := startGateway(t, streams)
+		tr := transportTo(t, g.Server)
+		ctx, cancel := context.WithCancel(t.Context())
+		body := make([]byte, 8<<10)
+		if err := postAs(ctx, tr, "a", g.url+"/", body); err != nil {
+			t.Fatal(err)
+		}
+		var a sync.WaitGroup
+		for range hanging {
+			a.Go(func() { _ = postAs(ctx, tr, "a", g.url+"/hang", body) })
+		}
+		for g.hanging.Load() < 3 {
+			runtime.Gosched()
+		}
+		var slowest time.Duration
+		for n := range 50 {
+			began := time.Now()
+			attempt, end := context.WithTimeout(ctx, allowed)
+			err := postAs(attempt, tr, "b", g.url+"/", body)
+			if slowest = max(slowest, time.Since(began)); err != nil {
+				t.Errorf("%d streams, request %d beside a hanging destination: %v", streams, n, err)
+			}
+			if end(); t.Failed() {
+				break
+			}
+		}
+		t.Logf("%d streams: %d requests hang, %d connections, the slowest beside them took %v",
+			streams, g.hanging.Load(), g.opened.Load(), slowest)
+		close(g.release)
+		cancel()
+		a.Wait()
+	}
+	f(0, 300)
+	f(1, 20)
+	f(250, 50)
+}
+
+// Two hundred destinations of one host with a request now and then share its connections: none is made for each.
+func TestQuietDestinationsShareConnections(t *testing.T) {
+	for _, streams := range []int{0, 250} {
+		g := startGateway(t, streams)
+		tr := transportTo(t, g.Server)
+		for n := range 200 {
+			if err := postAs(t.Context(), tr, fmt.Sprint("dst_", n), g.url+"/", []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := g.opened.Load(); n != 1 {
+			t.Errorf("%d streams: %d connections for 200 destinations in turn, want 1", streams, n)
+		}
+	}
+}
+
+// A connection on which a request was cut short serves no other destination, for it may be dead.
+func TestSuspectConnectionsAreNotPassedOn(t *testing.T) {
+	g := startGateway(t, 250)
+	tr := transportTo(t, g.Server)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := postAs(ctx, tr, "a", g.url+"/hang", nil); Classify(err) != "timeout" {
+		t.Fatalf("the hanging one: %v", err)
+	}
+	if err := postAs(t.Context(), tr, "b", g.url+"/", nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.opened.Load(); n != 2 {
+		t.Errorf("%d connections, want one for each destination", n)
+	}
+}
+
+// Without an open file left the idle connections are given up.
+func TestIdleConnectionsGiveTheirFiles(t *testing.T) {
+	g := startGateway(t, 0)
+	tr := transportTo(t, g.Server)
+	dial, full := tr.dial, atomic.Bool{}
+	tr.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if full.Swap(false) {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("socket", syscall.EMFILE)}
+		}
+		return dial(ctx, network, address)
+	}
+	for _, dest := range []string{"a", "b"} {
+		if err := postAs(t.Context(), tr, dest, g.url+"/", nil); err != nil {
+			t.Error(err)
+		}
+		full.Store(true)
+		url := strings.Replace(g.url, "example.com", "localhost", 1) // another host, to which there is no connection
+		if err := postAs(t.Context(), tr, dest, url, nil); Classify(err) != "tls_error" || full.Load() {
+			t.Errorf("without files: %v", err)
+		}
+	}
+	if n := g.opened.Load(); n != 4 {
+		t.Errorf("%d connections, want 4: none was kept", n)
+	}
+}
+
+// What is remembered of hosts ends with their connections.
+func TestPoolsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := pools{origins: make(map[origin]*originPools), swept: time.Now()}
+		use := func(host string, dest string) *pool {
+			return ps.acquire(mustParse(t, "https://"+host+"/hook"), dest)
+		}
+		held := use("held.example", "a")
+		for n := range 100 {
+			ps.release(use(fmt.Sprintf("host-%d.example", n), "a"), false)
+		}
+		first := use("[2606:4700::1]", "a")
+		ps.release(first, false)
+		if again := use("[2606:4700::1]", "b"); again != first || first.address != "[2606:4700::1]:443" {
+			t.Errorf("a free pool was not used again, or leads to %s", first.address)
+		}
+		time.Sleep(idleTimeout)
+		if use("new.example", "a"); len(ps.origins) != 3 {
+			t.Errorf("%d hosts are remembered, of which 3 are in use", len(ps.origins))
+		}
+		if use("held.example", "a") != held || held.inFlight != 2 {
+			t.Error("a destination has two pools at one host")
+		}
+	})
+}
+
+func mustParse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
