@@ -391,7 +391,7 @@ func (h *hostile) attackValues() {
 	}
 	members := []string{
 		"name", "description", "provider", "verification", "verification.type", "verification.secret", "verification.secrets", "verification.tolerance_seconds",
-		"verification.mode", "type_source", "dedup", "dedup.key", "dedup.window_seconds", "destinations", "retry_policy", "retry_policy.strategy", "retry_policy.schedule_seconds", "retry_policy.max_attempts",
+		"verification.mode", "type_source", "dedup", "dedup.key", "dedup.window_seconds", "ingest_limit", "ingest_limit.events_per_second", "ingest_limit.bytes_per_second", "destinations", "retry_policy", "retry_policy.strategy", "retry_policy.schedule_seconds", "retry_policy.max_attempts",
 		"retry_policy.jitter", "retry_policy.retry_on", "alerts", "alerts.enabled", "transformation", "response", "response.status", "response.content_type", "response.body",
 		"enabled", "paused", "scan_payloads", "metadata", "id", "created_at",
 	}

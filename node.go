@@ -351,7 +351,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	in := ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Logged: n.reader.Logged, Refuse: guard.Refuse, Front: front,
+		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.Logged, Refuse: guard.Refuse, Front: front,
 	})
 	resolver, err := egress.NewResolver(n.s.DNSServer)
 	if err != nil {

@@ -31,8 +31,9 @@ func endpointMembers() map[string]any {
 			"enabled": false, "channels": []string{"slack"}, "consecutive_failures": 5, "failure_rate_percent": 70, "muted_until": "2030-01-01T00:00:00.000Z",
 		},
 		"transformation": nil, "dedup": map[string]any{"key": "body:$.id", "window_seconds": 3600},
-		"response": map[string]any{"status": 202, "content_type": "text/plain", "body": "ok"},
-		"enabled":  true, "paused": true, "scan_payloads": false, "metadata": map[string]string{"team": "billing"},
+		"ingest_limit": map[string]any{"events_per_second": 100, "bytes_per_second": 1 << 20},
+		"response":     map[string]any{"status": 202, "content_type": "text/plain", "body": "ok"},
+		"enabled":      true, "paused": true, "scan_payloads": false, "metadata": map[string]string{"team": "billing"},
 	}
 }
 
@@ -202,6 +203,10 @@ func TestBounds(t *testing.T) {
 		{"dedup", `{"key":%s}`, []string{`"body:$.id"`, `"body:data.object.0.id"`, `"header:X-GitHub-Delivery"`, `"header:x"`},
 			[]string{`""`, `"$.id"`, `"body:"`, `"body:$."`, `"body:$.a..b"`, `"header:"`, `"header:A B"`, `"const:a"`, `"body:$.a|body:$.b"`, `"query:id"`, `"` + strings.Repeat("k", 513) + `"`, `"body:$.` + strings.Repeat("k", 257) + `"`}, "dedup.key"},
 		{"dedup", `{"key":"body:$.id","window_seconds":%s}`, []string{"1", "86400"}, []string{"0", "-1", "86401", "1.5", `"60"`, "null"}, "dedup.window_seconds"},
+		{"ingest_limit", "%s", []string{"null", `{"events_per_second":1}`, `{"bytes_per_second":1024,"events_per_second":null}`},
+			[]string{"{}", "5", "[]", `{"events_per_second":null}`}, "ingest_limit"},
+		{"ingest_limit", `{"events_per_second":%s}`, []string{"1", "100000"}, []string{"0", "-1", "100001", "1.5", `"5"`}, "ingest_limit.events_per_second"},
+		{"ingest_limit", `{"bytes_per_second":%s}`, []string{"1024", "1073741824"}, []string{"1023", "0", "1073741825", "1e5"}, "ingest_limit.bytes_per_second"},
 		{"transformation", "%s", []string{"null", "[]", `{"ops":[ ]}`}, []string{`{"ops":[{"op":"drop","path":"a"}]}`}, "transformation"},
 		{"paused", "%s", []string{"false", "true"}, []string{"null", "1", `"true"`}, "paused"},
 		{"scan_payloads", "%s", []string{"false"}, []string{"true"}, "scan_payloads"},

@@ -59,6 +59,7 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 	in.metadata(o, e)
 	in.alerts(o, e)
 	in.dedup(o, e)
+	in.ingestLimit(o, e)
 	o.fixed("transformation", "null", "[]", `{"ops":[]}`)
 	o.flag("paused", &e.Paused)
 	o.fixed("scan_payloads", "false")

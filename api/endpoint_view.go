@@ -15,27 +15,28 @@ import (
 // endpointView is an endpoint as it is read. Members of parts that this version does not have show their
 // only value, so that what is read can be sent back.
 type endpointView struct {
-	ID             string             `json:"id"`
-	Object         string             `json:"object"`
-	Name           string             `json:"name"`
-	Description    *string            `json:"description"`
-	Provider       string             `json:"provider"`
-	Verification   *verificationView  `json:"verification"`
-	TypeSource     *string            `json:"type_source"`
-	Dedup          *control.Dedup     `json:"dedup"`
-	Destinations   []destinationView  `json:"destinations"`
-	RetryPolicy    retryPolicyView    `json:"retry_policy"`
-	Alerts         endpointAlertsView `json:"alerts"`
-	Transformation *struct{}          `json:"transformation"`
-	Response       control.Response   `json:"response"`
-	Enabled        bool               `json:"enabled"`
-	Paused         bool               `json:"paused"`
-	ScanPayloads   bool               `json:"scan_payloads"`
-	Metadata       map[string]string  `json:"metadata"`
-	IngestURL      string             `json:"ingest_url"`
-	CreatedAt      web.Time           `json:"created_at"`
-	UpdatedAt      web.Time           `json:"updated_at"`
-	Warnings       []warning          `json:"warnings,omitempty"`
+	ID             string               `json:"id"`
+	Object         string               `json:"object"`
+	Name           string               `json:"name"`
+	Description    *string              `json:"description"`
+	Provider       string               `json:"provider"`
+	Verification   *verificationView    `json:"verification"`
+	TypeSource     *string              `json:"type_source"`
+	Dedup          *control.Dedup       `json:"dedup"`
+	IngestLimit    *control.IngestLimit `json:"ingest_limit"`
+	Destinations   []destinationView    `json:"destinations"`
+	RetryPolicy    retryPolicyView      `json:"retry_policy"`
+	Alerts         endpointAlertsView   `json:"alerts"`
+	Transformation *struct{}            `json:"transformation"`
+	Response       control.Response     `json:"response"`
+	Enabled        bool                 `json:"enabled"`
+	Paused         bool                 `json:"paused"`
+	ScanPayloads   bool                 `json:"scan_payloads"`
+	Metadata       map[string]string    `json:"metadata"`
+	IngestURL      string               `json:"ingest_url"`
+	CreatedAt      web.Time             `json:"created_at"`
+	UpdatedAt      web.Time             `json:"updated_at"`
+	Warnings       []warning            `json:"warnings,omitempty"`
 }
 
 type verificationView struct {
@@ -134,7 +135,7 @@ func (a *API) endpointView(by viewer, e *control.Endpoint, revealed map[string]s
 	v := &endpointView{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: retryPolicyView(e.RetryPolicy), Alerts: endpointAlerts(e.AlertsOrDefault()),
-		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, Metadata: e.Metadata,
+		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit, Metadata: e.Metadata,
 		IngestURL: by.ingestURL(a.cfg.BaseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),
 	}

@@ -217,6 +217,7 @@ func limitCases() []testCase {
 				"retry_policy.max_attempts":             {"url": ok["url"], "retry_policy": object{"max_attempts": 51}},
 				"retry_policy.strategy":                 {"url": ok["url"], "retry_policy": object{"strategy": "never"}},
 				"response.status":                       {"url": ok["url"], "response": object{"status": 300}},
+				"ingest_limit.events_per_second":        {"url": ok["url"], "ingest_limit": object{"events_per_second": 0}},
 				"dedup.window_seconds":                  {"url": ok["url"], "dedup": object{"key": "body:$.id", "window_seconds": 86401}},
 			} {
 				c.refused(400, "invalid_request", param, "POST", "/v1/endpoints", body)

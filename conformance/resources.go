@@ -61,7 +61,7 @@ func resourceCases() []testCase {
 		{"Endpoint 5", "reading an endpoint returns its configuration", func(c *C) {
 			ep := c.endpoint(object{"name": "orders", "description": "of the shop", "metadata": object{"team": "a"}})
 			got := c.must(200, "GET", "/v1/endpoints/"+text(ep, "id"), nil)
-			c.has("endpoint", got, "id", "object", "name", "description", "provider", "verification", "type_source", "dedup", "destinations", "retry_policy",
+			c.has("endpoint", got, "id", "object", "name", "description", "provider", "verification", "type_source", "dedup", "ingest_limit", "destinations", "retry_policy",
 				"alerts", "response", "enabled", "paused", "metadata", "ingest_url", "created_at", "updated_at")
 			c.equal("name", got["name"], "orders")
 			c.equal("metadata", got["metadata"], object{"team": "a"})

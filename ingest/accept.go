@@ -36,14 +36,15 @@ type Acceptor struct {
 	ids      *id.Generator
 	skew     func() time.Duration
 	refuse   func() error // nil = never
+	limits   Limits
 	metrics  *metrics
 	circuits [maxPartitions]circuit
 }
 
 // Accept sets the event's account and endpoint, gives it an id unless it has one already (the body of
 // a sent event holds it), and returns when the log has it durably. After ErrUnknown it may be stored or not;
-// after any other error, which is then stream.ErrFull or id.ErrClock, it is not. The event and its body must
-// not be changed afterwards, whatever is returned: it may still be on its way.
+// after any other error, which is then stream.ErrFull (over its ingest_limit it is that and a 429) or id.ErrClock, it
+// is not. The event and its body must not be changed afterwards, whatever is returned: it may still be on its way.
 func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error {
 	return a.AcceptAll(ctx, []*event.Event{e}, ep)[0]
 }
@@ -97,6 +98,11 @@ func (a *Acceptor) produce(put putFunc, e *event.Event, ep *control.Endpoint, do
 	if a.refuse != nil {
 		if err := a.refuse(); err != nil {
 			return a.refused(err)
+		}
+	}
+	if ep.IngestLimit != nil && e.Verdict != event.VerdictRejected { // of which there are other bounds
+		if err := a.withinLimit(e, ep); err != nil {
+			return err
 		}
 	}
 	if err := a.identify(e, ep); err != nil {

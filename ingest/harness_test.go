@@ -169,7 +169,7 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 	w.endpoints = map[string]*control.Endpoint{token: ep}
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
-		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) }, Claims: limiter(tb, o.redis), Logged: w.logged,
+		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) }, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), Logged: w.logged,
 		Refuse: func() error { return w.refuse },
 		Front:  &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
@@ -191,6 +191,16 @@ func limiter(tb testing.TB, address string) *limit.Limiter {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = l.Run(ctx) })
 	tb.Cleanup(func() { cancel(); wg.Wait() })
+	return l
+}
+
+// limits keeps the rates of one node alone, by the clock of the stage.
+func limits(tb testing.TB, now func() time.Time) *limit.Limiter {
+	tb.Helper()
+	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: now})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return l
 }
 

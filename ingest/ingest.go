@@ -7,7 +7,7 @@
 //
 // Guaranteed: a 2xx is given only after the log has the event durably (challenges and HEAD are no events);
 // nothing that was accepted is invisible, a rejected request is stored with its reason (10 a second and
-// endpoint, 64 KiB each), and so is a duplicate; bodies are stored as they came, compressed or not, whole or not at all.
+// endpoint, those of up to 64 KiB; the others are counted), and so is a duplicate; bodies are stored as they came, compressed or not, whole or not at all.
 //
 // Backpressure: when the log does not take an event the answer is 503 with Retry-After, at once where the
 // log is known to be full or stalled, and never a queue without a bound. What waits for one partition is
@@ -53,6 +53,7 @@ type Deps struct {
 	Keyring   *control.Keyring
 	Producer  Producer
 	Claims    Claims
+	Limits    Limits
 	// Logged reports whether the log holds an event of the last minutes.
 	Logged    func(ctx context.Context, account string, event id.ID) (bool, error)
 	IDs       *id.Generator
@@ -70,7 +71,6 @@ type Ingest struct {
 	acceptor *Acceptor
 	metrics  *metrics
 	bodies   bodyReader
-	rejects  perSecond
 	preparer preparer
 }
 
@@ -79,9 +79,8 @@ func New(cfg Config, deps Deps) *Ingest {
 	m := newMetrics(deps.Metrics)
 	return &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
-		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, metrics: m},
+		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, limits: deps.Limits, metrics: m},
 		bodies:   bodyReader{max: cfg.MaxBody},
-		rejects:  perSecond{limit: maxRejectedPerSecond},
 		preparer: preparer{keyring: deps.Keyring},
 	}
 }

@@ -9,6 +9,7 @@ type metrics struct {
 	stalled       prometheus.Gauge
 	rejected      *prometheus.CounterVec
 	unstored      prometheus.Counter
+	limited       *prometheus.CounterVec
 	dedup         *prometheus.CounterVec
 }
 
@@ -30,13 +31,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_ingest_rejected_total", Help: "Requests whose signature was refused, by reason.",
 		}, []string{"reason"}),
 		unstored: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_ingest_rejected_unstored_total", Help: "Rejected requests that were counted but not stored, beyond 10 a second and endpoint.",
+			Name: "relay_ingest_rejected_unstored_total", Help: "Rejected requests that were counted but not stored: beyond 10 a second and endpoint, or longer than 64 KiB.",
 		}),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_ingest_limited_total",
+			Help: "Requests and events answered 429, by the limit of their endpoint: events or bytes of its ingest_limit, rejected.",
+		}, []string{"limit"}),
 		dedup: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_dedup_total",
 			Help: "Events of endpoints that ask for deduplication, by what was known of them: new, duplicate, pending (answered 503), unavailable (taken without).",
 		}, []string{"result"}),
 	}
-	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.dedup)
+	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.limited, m.dedup)
 	return m
 }

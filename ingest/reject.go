@@ -3,8 +3,7 @@ package ingest
 import (
 	"context"
 	"net/http"
-	"sync"
-	"time"
+	"strconv"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
@@ -13,17 +12,23 @@ import (
 
 // Bounds of what is kept of rejected requests: anybody who knows an ingest URL can send them.
 const (
-	maxRejectedBody      = 64 << 10 // bytes
-	maxRejectedPerSecond = 10       // of one endpoint, on one node
+	maxRejectedBody = 64 << 10 // bytes; of a longer one nothing is stored, for half a body cannot be verified again
+	// Of one endpoint a second, on all nodes: as many are stored, and as many are answered 401. Beyond that nobody
+	// corrects a mistake any more.
+	maxRejectedKept, maxRejected = 10, 100
 )
 
-// reject stores a rejected request, within its bounds, and answers 401. One that should be stored and
-// cannot be is answered like any other event: the fault may be in our settings, and then the provider
-// must send it again.
+// reject stores a rejected request, within its bounds, and answers 401, or 429 to one of a flood. One that should be
+// stored and cannot be is answered like any other event: the fault may be in our settings, and then the provider must
+// send it again.
 func (g *Ingest) reject(ep *control.Endpoint, e *event.Event) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
-	if g.rejects.allow(ep.ID, g.deps.Now()) {
-		e.Body = e.Body[:min(len(e.Body), maxRejectedBody)]
+	if wait, _ := g.deps.Limits.TakeShared(limitRejected, ep.ID, maxRejected); wait > 0 {
+		g.metrics.unstored.Inc()
+		g.metrics.limited.WithLabelValues("rejected").Inc()
+		return errLimited(wait, "has rejected "+strconv.Itoa(maxRejected)+" requests in a second")
+	}
+	if g.keepRejected(ep, e) {
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
 			return acceptError(err)
 		}
@@ -36,22 +41,11 @@ func (g *Ingest) reject(ep *control.Endpoint, e *event.Event) error {
 	}
 }
 
-// perSecond lets limit things a second through for each key. It forgets everything at every new second,
-// so it holds no more keys than there were in one.
-type perSecond struct {
-	limit int
-
-	mu     sync.Mutex // guards the rest
-	second int64
-	counts map[string]int
-}
-
-func (p *perSecond) allow(key string, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := now.Unix(); s != p.second || p.counts == nil {
-		p.second, p.counts = s, make(map[string]int)
+// keepRejected reports whether a rejected request is within the bounds of what is stored.
+func (g *Ingest) keepRejected(ep *control.Endpoint, e *event.Event) bool {
+	if len(e.Body) > maxRejectedBody {
+		return false
 	}
-	p.counts[key]++
-	return p.counts[key] <= p.limit
+	wait, _ := g.deps.Limits.TakeShared(limitKept, ep.ID, maxRejectedKept)
+	return wait == 0
 }

@@ -169,7 +169,8 @@ func without(m map[string]string, name string) map[string]string {
 	return out
 }
 
-// Rejections are kept within bounds: 64 KiB of body, ten a second and endpoint. All are counted.
+// Of rejected requests ten a second and endpoint are stored, whole, and those of more than 64 KiB are not, for half a
+// body cannot be verified again. Beyond a hundred a second they are answered 429. All are counted.
 func TestRejectionsAreBounded(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(1_800_000_000)
@@ -177,8 +178,9 @@ func TestRejectionsAreBounded(t *testing.T) {
 		now:      func() time.Time { return time.Unix(clock.Load(), 0) },
 		endpoint: func(w *world, ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") },
 	})
-	body := strings.Repeat("x", 300<<10)
+	body := strings.Repeat("x", maxRejectedBody)
 	for range 2 {
+		w.want(w.post(body+"x"), 401)
 		for range 15 {
 			a := w.want(w.post(body), 401)
 			if !strings.Contains(a.body, `"code":"signature_missing"`) || a.Header.Get("Relay-Event-Id") != "" {
@@ -192,12 +194,22 @@ func TestRejectionsAreBounded(t *testing.T) {
 		t.Fatalf("%d rejections are stored, want 20", len(events))
 	}
 	for _, e := range events {
-		if len(e.Body) != maxRejectedBody || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing || e.Dests != nil || e.Type != "" {
+		if string(e.Body) != body || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing || e.Dests != nil || e.Type != "" {
 			t.Fatalf("stored %d bytes as %s %s for %v", len(e.Body), e.Verdict, e.Reason, e.Dests)
 		}
 	}
-	if all, unstored := w.metric(w.ingest.metrics.rejected.WithLabelValues("signature_missing")), w.metric(w.ingest.metrics.unstored); all != 30 || unstored != 10 {
+	if all, unstored := w.metric(w.ingest.metrics.rejected.WithLabelValues("signature_missing")), w.metric(w.ingest.metrics.unstored); all != 32 || unstored != 12 {
 		t.Errorf("counted %v, unstored %v", all, unstored)
+	}
+	for range maxRejected {
+		w.want(w.post("x"), 401)
+	}
+	a := w.want(w.post("x"), 429)
+	if a.Header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"type":"rate_limited"`) {
+		t.Errorf("a flood is answered %v %s", a.Header, a.body)
+	}
+	if n := w.metric(w.ingest.metrics.limited.WithLabelValues("rejected")); n != 1 {
+		t.Errorf("%v answers 429 are counted", n)
 	}
 	// Good events are not concerned by the limit.
 	w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "observe" })

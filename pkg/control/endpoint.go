@@ -29,6 +29,7 @@ type Endpoint struct {
 	Enabled      bool              `json:"enabled"`
 	Paused       bool              `json:"paused,omitempty"` // accept and store, deliver later
 	Dedup        *Dedup            `json:"dedup,omitempty"`
+	IngestLimit  *IngestLimit      `json:"ingest_limit,omitempty"`
 	Alerts       *EndpointAlerts   `json:"alerts,omitempty"` // nil = as the account
 	Metadata     map[string]string `json:"metadata"`
 	CreatedAt    time.Time         `json:"created_at"`
@@ -79,6 +80,13 @@ type Dedup struct {
 	Key string `json:"key"`
 	// WindowSeconds is how long an event is remembered, at most a day.
 	WindowSeconds int `json:"window_seconds"`
+}
+
+// IngestLimit bounds what an endpoint accepts, on all nodes together; what is over it is answered 429. A nil member is
+// no bound.
+type IngestLimit struct {
+	EventsPerSecond *int `json:"events_per_second"` // 1 to 100,000
+	BytesPerSecond  *int `json:"bytes_per_second"`  // of bodies; 1 KiB to 1 GiB
 }
 
 // Verification says how a provider signs. At most three secrets live at once.

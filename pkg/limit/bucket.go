@@ -48,9 +48,9 @@ type bucket struct {
 	full    time.Duration // when the bucket is full, as Redis has heard
 }
 
-// take takes one token, or says how long it will be until one is there. With period 0 it limits for itself.
+// take takes n tokens, or says how long it will be until they are there; of more than a burst, until the bucket is full. With period 0 it limits for itself.
 // Left is what could be taken now; ask says that Run should not wait for its next round.
-func (b *bucket) take(now time.Duration, period int64, rate, burst float64) (wait time.Duration, left float64, ask bool) {
+func (b *bucket) take(now time.Duration, period int64, n, rate, burst float64) (wait time.Duration, left float64, ask bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.configureLocked(rate, burst)
@@ -61,19 +61,20 @@ func (b *bucket) take(now time.Duration, period int64, rate, burst float64) (wai
 		left = min(left, b.rights)
 	}
 	b.taken = now
+	need := min(n, burst)
 	switch {
-	case left >= 1:
-		b.level--
-		b.rights--
-		return 0, left - 1, !b.active
+	case left >= need:
+		b.level -= n
+		b.rights -= n
+		return 0, left - n, !b.active
 	case period != 0 && !b.known:
 		return soon, left, true // its level is not known yet either
-	case period == 0 || b.rights >= 1:
-		return b.untilLocked(1), left, !b.active
+	case period == 0 || b.rights >= need:
+		return b.untilLocked(need), left, !b.active
 	case b.closed && b.opens > now:
-		return max(b.opens-now+soon, b.untilLocked(1)), left, !b.active
+		return max(b.opens-now+soon, b.untilLocked(need)), left, !b.active
 	default:
-		return max(soon, b.untilLocked(1)), left, true
+		return max(soon, b.untilLocked(need)), left, true
 	}
 }
 

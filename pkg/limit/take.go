@@ -12,7 +12,7 @@ import (
 // second's worth, until Redis has told within milliseconds how full it was left.
 func (l *Limiter) Take(key string, perSecond float64, burst int) time.Duration {
 	most := float64(max(burst, 1))
-	wait, _ := l.take(bucketKey{"", key}, perSecond, most, min(most, max(1, perSecond*firstFor.Seconds())))
+	wait, _ := l.take(bucketKey{"", key}, 1, perSecond, most, min(most, max(1, perSecond*firstFor.Seconds())))
 	return wait
 }
 
@@ -24,10 +24,18 @@ const firstFor = 100 * time.Millisecond
 // its burst once. A bucket that is new on this node begins full, for a caller who is refused gives up.
 func (l *Limiter) TakeShared(class, key string, perSecond float64) (wait time.Duration, left float64) {
 	most := max(perSecond, 1)
-	return l.take(bucketKey{class, key}, perSecond, most, most)
+	return l.take(bucketKey{class, key}, 1, perSecond, most, most)
 }
 
-func (l *Limiter) take(k bucketKey, rate, burst, first float64) (time.Duration, float64) {
+// TakeSharedMany is TakeShared for n tokens at once, all or none. What costs more than a second's worth is let
+// through by a full bucket and paid off before the next.
+func (l *Limiter) TakeSharedMany(class, key string, n int, perSecond float64) (wait time.Duration) {
+	most := max(perSecond, 1)
+	wait, _ = l.take(bucketKey{class, key}, float64(n), perSecond, most, most)
+	return wait
+}
+
+func (l *Limiter) take(k bucketKey, n, rate, burst, first float64) (time.Duration, float64) {
 	if !(rate > 0) {
 		return 0, burst
 	}
@@ -39,7 +47,7 @@ func (l *Limiter) take(k bucketKey, rate, burst, first float64) (time.Duration, 
 		}
 		b = l.buckets.add(k, now, rate, burst, first)
 	}
-	wait, left, ask := b.take(now, l.period.Load(), rate, burst)
+	wait, left, ask := b.take(now, l.period.Load(), n, rate, burst)
 	if ask && l.client != nil {
 		l.enlist(b)
 	}

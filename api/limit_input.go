@@ -1,0 +1,45 @@
+package api
+
+import "github.com/eventrelay/relay/pkg/control"
+
+// Bounds of what an endpoint may be limited to a second.
+const (
+	maxIngestEvents                = 100_000
+	minIngestBytes, maxIngestBytes = 1 << 10, 1 << 30
+)
+
+// ingestLimit reads what the endpoint accepts a second; null, of it or of a member, is no bound.
+func (in *endpointInput) ingestLimit(o *object, e *control.Endpoint) {
+	const name = "ingest_limit"
+	if o.isNull(name) {
+		e.IngestLimit = nil
+	}
+	x := o.object(name)
+	if x == nil {
+		return
+	}
+	var next control.IngestLimit
+	if e.IngestLimit != nil {
+		next = *e.IngestLimit
+	}
+	next.EventsPerSecond = x.wholeOrNull("events_per_second", 1, maxIngestEvents, next.EventsPerSecond)
+	next.BytesPerSecond = x.wholeOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, next.BytesPerSecond)
+	x.done()
+	if next == (control.IngestLimit{}) {
+		o.fail(name, "must give events_per_second or bytes_per_second; null is no limit")
+	}
+	e.IngestLimit = &next
+}
+
+// wholeOrNull returns the integer of a member, nil for null, and what it was before when the member is absent.
+func (o *object) wholeOrNull(name string, lo, hi int, before *int) *int {
+	if o.isNull(name) {
+		return nil
+	}
+	if _, ok := o.raw(name); !ok {
+		return before
+	}
+	var n int
+	o.whole(name, lo, hi, &n)
+	return &n
+}

@@ -1,0 +1,71 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// A limit of the endpoint is merged member by member, and null takes away one or all of it.
+func TestIngestLimitIsMerged(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	target := "/v1/endpoints/" + ep.text("id")
+	if ep.get("ingest_limit") != nil {
+		t.Errorf("at first: %s", ep.raw)
+	}
+	for _, step := range []struct{ patch, events, bytes string }{
+		{`{"events_per_second":5}`, "5", "<nil>"},
+		{`{"bytes_per_second":2048}`, "5", "2048"},
+		{`{"events_per_second":null}`, "<nil>", "2048"},
+		{`{}`, "<nil>", "2048"},
+	} {
+		c.do("PATCH", target, `{"ingest_limit":`+step.patch+`}`).want(200)
+		got := c.do("GET", target, nil).want(200)
+		if e, b := fmt.Sprint(got.get("ingest_limit.events_per_second")), fmt.Sprint(got.get("ingest_limit.bytes_per_second")); e != step.events || b != step.bytes {
+			t.Errorf("after %s: %s events, %s bytes", step.patch, e, b)
+		}
+	}
+	c.do("PATCH", target, `{"ingest_limit":{"bytes_per_second":null}}`).wantError(400, "invalid_request", "ingest_limit")
+	if got := c.do("PATCH", target, `{"ingest_limit":null}`).want(200); got.get("ingest_limit") != nil {
+		t.Errorf("%s", got.raw)
+	}
+}
+
+// Over the endpoint's limit sending answers 429, and each event of a batch has its own answer. An Idempotency-Key of
+// what was refused is free again.
+func TestSendingOverTheIngestLimit(t *testing.T) {
+	c := newClient(t)
+	target, room := "/v1/endpoints/"+c.endpoint(nil).text("id")+"/events", 1
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error {
+		if room--; room >= 0 {
+			return nil
+		}
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: 2 * time.Second, Message: "over the limit", Err: stream.ErrFull}
+	}
+	body := `{"type":"a.b","data":{}}`
+	c.do("POST", target, body).want(202)
+	refused := c.do("POST", target, body, "Idempotency-Key", "k1").wantError(429, "rate_limited", "")
+	if refused.Header.Get("Retry-After") != "2" {
+		t.Errorf("%v", refused.Header)
+	}
+	room = 1
+	c.do("POST", target, body, "Idempotency-Key", "k1").want(202)
+	room = 2
+	batch := c.do("POST", target+"/batch", `{"events":[`+body+`,`+body+`,`+body+`,{"type":"a.b","data":{},"idempotency_key":"k2"}]}`).want(202)
+	for i, want := range []any{nil, nil, "rate_limited", "rate_limited"} {
+		if got := batch.get(fmt.Sprintf("data.%d.error.type", i)); got != want {
+			t.Errorf("event %d: %v, want %v\n%s", i, got, want, batch.raw)
+		}
+	}
+	room = 1
+	if again := c.do("POST", target+"/batch", `{"events":[{"type":"a.b","data":{},"idempotency_key":"k2"}]}`).want(202); again.get("data.0.id") == nil {
+		t.Errorf("%s", again.raw)
+	}
+}

@@ -1,0 +1,93 @@
+package ingest
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Over its limit an endpoint answers 429, of provider events and of sent ones, each of several for itself; what was
+// refused was not stored, claims nothing, and is taken when its time has come. Others are not concerned.
+func TestIngestLimit(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(1_800_000_000)
+	w := newWorld(t, options{
+		redis: miniredis.RunT(t).Addr(), now: func() time.Time { return time.Unix(clock.Load(), 0) },
+		endpoint: func(w *world, ep *control.Endpoint) {
+			deduplicated("body:$.id")(w, ep)
+			events, bytes := 3, 1024
+			ep.IngestLimit = &control.IngestLimit{EventsPerSecond: &events, BytesPerSecond: &bytes}
+		},
+	})
+	refused := func(a answer, limit, after string) {
+		t.Helper()
+		w.want(a, 429)
+		if a.Header.Get("Retry-After") != after || !strings.Contains(a.body, `"type":"rate_limited"`) || !strings.Contains(a.body, limit+" a second at most (ingest_limit)") {
+			t.Errorf("answered %v %s", a.Header, a.body)
+		}
+	}
+	for _, body := range []string{`{"id":1}`, `{"id":2}`, `{"id":1}`} {
+		w.want(w.post(body), 200)
+	}
+	refused(w.post(`{"id":3}`), "3 events", "1")
+	w.want(w.do("HEAD", "", nil), 200) // no event
+	clock.Add(1)
+	w.want(w.post(`{"id":3}`), 200)
+	if e := w.stored()[3]; e.DuplicateOf != "" {
+		t.Error("what was refused has claimed its value")
+	}
+	clock.Add(1)
+	long := `{"long":"` + strings.Repeat("x", 3<<10) + `"}`
+	w.want(w.post(long), 200) // more than a second's worth goes by itself, and is paid off
+	clock.Add(1)
+	refused(w.post(`{}`), "1024 bytes", "2")
+	clock.Add(3)
+
+	ep := w.EndpointByToken(token)
+	var sent []*event.Event
+	for range 5 {
+		sent = append(sent, &event.Event{Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: "POST", Body: []byte("{}")})
+	}
+	for i, err := range w.ingest.Acceptor().AcceptAll(t.Context(), sent, ep) {
+		var limited *web.Error
+		switch {
+		case i < 3 && err != nil:
+			t.Errorf("event %d of several: %v", i, err)
+		case i >= 3 && (!errors.As(err, &limited) || limited.Status != http.StatusTooManyRequests || !errors.Is(err, stream.ErrFull)):
+			t.Errorf("event %d of several: %v", i, err)
+		}
+	}
+	if n := len(w.stored()); n != 8 {
+		t.Errorf("%d events are stored, want 8", n)
+	}
+	if events, bytes := w.metric(w.ingest.metrics.limited.WithLabelValues("events")), w.metric(w.ingest.metrics.limited.WithLabelValues("bytes")); events != 3 || bytes != 1 {
+		t.Errorf("%v and %v are counted", events, bytes)
+	}
+}
+
+// Whoever cannot sign uses up nothing of what an endpoint that enforces signatures accepts.
+func TestRejectedRequestsDoNotUseTheLimit(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	w := newWorld(t, options{now: func() time.Time { return now }, endpoint: func(w *world, ep *control.Endpoint) {
+		events := 2
+		ep.IngestLimit = &control.IngestLimit{EventsPerSecond: &events}
+		ep.Verification = w.verification("github", "secret")
+	}})
+	for range 5 {
+		w.want(w.post("x"), 401)
+	}
+	for range 2 {
+		w.want(w.post("x", "X-Hub-Signature-256", githubSignature("secret", "x")), 200)
+	}
+	w.want(w.post("x", "X-Hub-Signature-256", githubSignature("secret", "x")), 429)
+}

@@ -1,0 +1,44 @@
+package limit
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// Several tokens are taken together or not at all. More than a bucket holds needs a full one, and what it owes is
+// waited for by the next; over an hour the rate is held whatever the sizes.
+func TestTakeMany(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	l, err := New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(n int, want time.Duration) {
+		t.Helper()
+		if got := l.TakeSharedMany("bytes", "ep_1", n, 1000); (got - want).Abs() > time.Microsecond {
+			t.Errorf("%d tokens: wait %v, want %v", n, got, want)
+		}
+	}
+	f(400, 0)
+	f(700, 100*time.Millisecond)
+	f(600, 0)
+	f(0, 0)
+	now = now.Add(time.Second)
+	f(5000, 0) // full: 4,000 are owed
+	f(1, 4001*time.Millisecond)
+	now = now.Add(4500 * time.Millisecond)
+	f(5000, 500*time.Millisecond)
+	taken := 0
+	for began, i := now, 0; now.Sub(began) < time.Hour; i++ {
+		n := 1 + i*7919%3000
+		if wait := l.TakeSharedMany("bytes", "ep_1", n, 1000); wait > 0 {
+			now = now.Add(wait)
+			continue
+		}
+		taken += n
+	}
+	if rate := float64(taken) / 3600; rate < 950 || rate > 1002 {
+		t.Errorf("%.0f tokens a second", rate)
+	}
+}
