@@ -289,7 +289,11 @@ func (n *node) startAlerts() error {
 	if err != nil {
 		return err
 	}
-	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Version: version},
+	domains, err := notify.ParseDomains(n.s.AlertDomains)
+	if err != nil {
+		return err
+	}
+	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Domains: domains, Version: version},
 		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
 	if err != nil || !n.s.has("dispatch") {
 		return err
@@ -367,7 +371,8 @@ func (n *node) startHTTP(listener net.Listener) error {
 	}
 	cfg := api.Config{
 		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
-		RateRead: n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
+		AlertDomains: n.notifier.Domains(),
+		RateRead:     n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
 	}
 	a, err := api.New(cfg,
 		api.Deps{

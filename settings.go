@@ -73,6 +73,7 @@ type Settings struct {
 	ChdbLib           string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
 	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
 	SMTPURL           string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required except on loopback or with &tls=opportunistic; empty = no mail"`
+	AlertDomains      []string `flag:"alert-domains" help:"domains that alert mails may go to; none = any"`
 	LogLevel          string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	// Decided by the command, not by a setting.
@@ -295,6 +296,9 @@ func (s Settings) Validate(name string) error {
 		if _, err := notify.ParseSMTP(s.SMTPURL); err != nil {
 			fault("RELAY_SMTP_URL", "%w", err)
 		}
+	}
+	if _, err := notify.ParseDomains(s.AlertDomains); err != nil {
+		fault("RELAY_ALERT_DOMAINS", "%w", err)
 	}
 	for env, rate := range map[string]int{"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
 		if rate < unset {

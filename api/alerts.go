@@ -17,6 +17,8 @@ type AlertSettings interface {
 	AlertSettings() *control.AlertSettings
 	// UpdateAlertSettings calls change with a copy of the newest value, again after a conflict.
 	UpdateAlertSettings(ctx context.Context, change func(*control.AlertSettings) error) (*control.AlertSettings, error)
+	// ChangeAlert changes an alert, or makes it, by a conditional record; the error ErrAlertUnchanged leaves it.
+	ChangeAlert(ctx context.Context, id string, alter func(*control.Alert) error) (*control.Alert, error)
 }
 
 // Notifier makes one try to send a message, within a bounded time.
@@ -140,6 +142,12 @@ func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *control.Key)
 	}
 	if len(saved) == 0 {
 		in.warn("channels", "no channel is saved, so nothing was sent; PATCH /v1/alerts adds one")
+	} else {
+		end, err := a.startAlertTest(r.Context(), mailsOf(saved))
+		if err != nil {
+			return err
+		}
+		defer end()
 	}
 	answer := struct {
 		Sent     int          `json:"sent"`

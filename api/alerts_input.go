@@ -143,6 +143,10 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 		o.fail(name, "must be a mail address such as ops@example.com, at most %d characters", maxMailAddress)
 		return ""
 	}
+	if domains := in.api.cfg.AlertDomains; !domains.Allow(text) {
+		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s)", domains)
+		return ""
+	}
 	return text
 }
 

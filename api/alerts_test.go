@@ -7,14 +7,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -27,6 +30,13 @@ func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 	c := newClient(t, setup...)
 	reset := func() {
 		c.do("PATCH", "/v1/alerts", `{"channels":null,"rules":null,"cooldown_seconds":null}`).want(200)
+		_, err := configuration.ChangeAlert(t.Context(), control.AlertTestBudget, func(x *control.Alert) error {
+			x.Budget = nil // what tests of other cases spent
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	reset()
 	t.Cleanup(func() {
@@ -318,6 +328,113 @@ func TestAlertTestWaitsForAllAtOnce(t *testing.T) {
 	if a := c.do("POST", "/v1/alerts/test", nil).want(200); a.get("sent") != 3.0 {
 		t.Errorf("%s", a.raw)
 	}
+}
+
+// clockAt is a client's clock that a test moves.
+func clockAt(ahead *atomic.Int64) func(*api.Config, *api.Deps) {
+	return func(_ *api.Config, d *api.Deps) {
+		d.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}
+}
+
+// Tests go to whom a key names, from the operator's server: 6 a minute, 20 mails an hour, whichever node is asked.
+func TestAlertTestsAreLimited(t *testing.T) {
+	var ahead atomic.Int64
+	sent := 0
+	sender := func(_ *api.Config, d *api.Deps) {
+		d.Notifier = sendFunc(func(_ ctxT, c notify.Channel, _ notify.Message) notify.Result {
+			sent += max(1, len(c.To))
+			return notify.Result{OK: true}
+		})
+	}
+	c := alertsClient(t, clockAt(&ahead), sender)
+	other := newClient(t, clockAt(&ahead), sender) // another node
+	test := func(c *client) *answer { return c.do("POST", "/v1/alerts/test", nil) }
+	later := func(d time.Duration) { ahead.Add(int64(d)) }
+	refused := func(least, most int) {
+		t.Helper()
+		before := sent
+		a := test(other).wantError(429, "rate_limited", "")
+		if wait, _ := strconv.Atoi(a.Header.Get("Retry-After")); wait < least || wait > most || sent != before {
+			t.Errorf("Retry-After %d, want %d to %d; %d sent", wait, least, most, sent-before)
+		}
+	}
+	for range 3 { // without a channel nothing is sent and nothing counts
+		test(c).want(200)
+	}
+	c.do("PATCH", "/v1/alerts", `{"slack_webhook_url":"https://example.com/s"}`).want(200)
+	for i := range 6 {
+		test([]*client{c, other}[i%2]).want(200)
+		later(5 * time.Second)
+	}
+	refused(25, 30)
+	later(31 * time.Second)
+	test(other).want(200)
+	refused(1, 5)
+	later(time.Minute)
+
+	var to []string
+	for i := range 7 {
+		to = append(to, fmt.Sprintf("ops%d@example.com", i))
+	}
+	c.do("PATCH", "/v1/alerts", map[string]any{"email": to}).want(200)
+	test(c).want(200)
+	later(10 * time.Minute)
+	test(c).want(200) // 14 mails
+	later(10 * time.Minute)
+	refused(40*60-10, 40*60)
+	c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":false}}}`).want(200)
+	test(other).want(200) // to Slack alone
+	c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":true}}}`).want(200)
+	refused(40*60-10, 40*60)
+	later(40 * time.Minute)
+	test(other).want(200)
+}
+
+// One test at a time: it waits for slow channels, ten seconds at most. One whose node died ends by itself.
+func TestAlertTestIsAloneOfItsAccount(t *testing.T) {
+	var ahead atomic.Int64
+	hold, began := make(chan struct{}), make(chan struct{}, 1)
+	c := alertsClient(t, clockAt(&ahead), func(_ *api.Config, d *api.Deps) {
+		d.Notifier = sendFunc(func(ctxT, notify.Channel, notify.Message) notify.Result {
+			began <- struct{}{}
+			<-hold
+			return notify.Result{OK: true}
+		})
+	})
+	c.do("PATCH", "/v1/alerts", `{"slack_webhook_url":"https://example.com/s"}`).want(200)
+	var all sync.WaitGroup
+	all.Go(func() { c.do("POST", "/v1/alerts/test", nil).want(200) })
+	<-began
+	a := newClient(t, clockAt(&ahead)).do("POST", "/v1/alerts/test", nil).wantError(429, "rate_limited", "")
+	if !strings.Contains(a.text("error.message"), "one is sent at a time") || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%s", a.raw)
+	}
+	ahead.Store(int64(16 * time.Second))
+	all.Go(func() { c.do("POST", "/v1/alerts/test", nil).want(200) })
+	<-began
+	close(hold)
+	all.Wait()
+	all.Go(func() { c.do("POST", "/v1/alerts/test", nil).want(200) }) // both have said that they ended
+	<-began
+	all.Wait()
+}
+
+// The operator may name the domains that mail goes to.
+func TestAlertDomains(t *testing.T) {
+	alertsClient(t).do("PATCH", "/v1/alerts", `{"email":"saved@elsewhere.example"}`).want(200)
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
+		cfg.AlertDomains = notify.Domains{"example.com", "xn--mnchen-3ya.example"}
+	})
+	for _, to := range []string{"ops@elsewhere.example", "ops@mail.example.com", "ops@example.com.evil.example", `\"ops@example.com\"@evil.example`} {
+		a := c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"to":["ops@example.com","`+to+`"]}}}`).wantError(400, "invalid_request", "channels.email.to[1]")
+		if !strings.Contains(a.text("error.message"), "example.com") {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@elsewhere.example"]}`).wantError(400, "invalid_request", "email[1]")
+	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":60}`).want(200) // what is saved is not in the way of other changes
+	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@EXAMPLE.com","c@münchen.example"]}`).want(200)
 }
 
 type sendFunc func(ctxT, notify.Channel, notify.Message) notify.Result

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -36,8 +37,9 @@ type Config struct {
 	RetentionDays  int    // how long events can be read
 	Version        string // of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
-	AllowedHosts   []string      // host names under which it answers besides the base URL's
-	KeepAlive      time.Duration // the longest silence in an event stream; 0 = 15 s
+	AllowedHosts   []string       // host names under which it answers besides the base URL's
+	KeepAlive      time.Duration  // the longest silence in an event stream; 0 = 15 s
+	AlertDomains   notify.Domains // that alert mails may go to
 	// Requests a second and key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 }

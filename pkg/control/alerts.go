@@ -208,6 +208,7 @@ type Alert struct {
 	Position  int64 `json:"position,omitempty"`
 	// Notices are what is still to be announced, oldest first.
 	Notices []AlertNotice `json:"notices,omitempty"`
+	Budget  *AlertBudget  `json:"budget,omitempty"` // of the two alerts that hold one
 }
 
 // AlertNotice is one message on its way to the channels.
@@ -217,7 +218,8 @@ type AlertNotice struct {
 	At        time.Time `json:"at"`
 	Value     any       `json:"value"`
 	Threshold any       `json:"threshold"`
-	To        []string  `json:"to"` // targets that have not taken it: a channel, or "email:" and an address
+	To        []string  `json:"to"`                // targets that have not taken it: a channel, or "email:" and an address
+	Earlier   int       `json:"earlier,omitempty"` // messages before it that it stands for too
 	Tries     int       `json:"tries,omitempty"`
 	NextAt    time.Time `json:"next_at"`
 	// Node sends it, others only from Until on.
@@ -225,7 +227,8 @@ type AlertNotice struct {
 	Until time.Time `json:"until"`
 }
 
-// maxAlertNotices bounds what waits for channels that are away while an alert goes on changing: the oldest go.
+// maxAlertNotices bounds what waits for channels that are away while an alert goes on changing: the oldest goes into
+// the next one, which says for how many it stands.
 const maxAlertNotices = 16
 
 // Alert returns the state of an alert, nil when it has never changed.
@@ -280,8 +283,15 @@ func (c *Control) ChangeAlert(ctx context.Context, id string, alter func(*Alert)
 }
 
 func (a *Alert) trim() {
-	if over := len(a.Notices) - maxAlertNotices; over > 0 {
-		a.Notices = slices.Delete(a.Notices, 0, over)
+	for len(a.Notices) > maxAlertNotices {
+		oldest, next := a.Notices[0], &a.Notices[1]
+		next.Earlier += oldest.Earlier + 1
+		for _, to := range oldest.To {
+			if !slices.Contains(next.To, to) {
+				next.To = append(next.To, to)
+			}
+		}
+		a.Notices = a.Notices[1:]
 	}
 }
 

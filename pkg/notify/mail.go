@@ -90,12 +90,42 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// sendMail sends one mail to each address over one connection, so that an address that is refused keeps the message
-// from nobody else. It has succeeded when every address took it.
+// sendMail sends to the addresses whose domains are allowed. The others were saved before the operator named domains;
+// they are refused for good.
 func (s *Sender) sendMail(ctx context.Context, c Channel, m Message) Result {
 	if s.mail == nil {
 		return Result{Error: CodeNotConfigured, Message: "no mail server is configured (RELAY_SMTP_URL)"}
 	}
+	var allowed, foreign []string
+	for _, to := range c.To {
+		if s.domains.Allow(to) {
+			allowed = append(allowed, to)
+		} else {
+			foreign = append(foreign, to)
+		}
+	}
+	c.To = allowed
+	r := Result{OK: true}
+	if len(allowed) > 0 {
+		r = s.sendLetters(ctx, c, m)
+	}
+	if len(foreign) > 0 && (r.OK || r.Refused != nil) {
+		if r.OK {
+			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(foreign[0]) + " is outside the domains that alert mails may go to (RELAY_ALERT_DOMAINS)"}
+		}
+		if r.Refused == nil {
+			r.Refused = make(map[string]bool)
+		}
+		for _, to := range foreign {
+			r.Refused[to] = false
+		}
+	}
+	return r
+}
+
+// sendLetters sends one mail to each address over one connection, so that an address that is refused keeps the message
+// from nobody else. It has succeeded when every address took it.
+func (s *Sender) sendLetters(ctx context.Context, c Channel, m Message) Result {
 	client, err := s.mailClient(ctx)
 	if err != nil {
 		return Result{Error: event.CodeInternal, Message: egress.Message(err)}

@@ -84,6 +84,7 @@ const (
 // Config is what the operator says about mail.
 type Config struct {
 	SMTPURL string // see ParseSMTP; empty = no mail
+	Domains Domains
 	Version string // of the program, for the User-Agent
 }
 
@@ -100,12 +101,13 @@ type Deps struct {
 type Sender struct {
 	deps    Deps
 	mail    *SMTP // nil = none
+	domains Domains
 	version string
 }
 
 // New validates and dials nothing.
 func New(cfg Config, deps Deps) (*Sender, error) {
-	s := &Sender{deps: deps, version: cfg.Version}
+	s := &Sender{deps: deps, domains: cfg.Domains, version: cfg.Version}
 	if deps.Transport == nil || deps.Dial == nil || deps.TLS == nil || deps.Now == nil {
 		return nil, errors.New("notify: a dependency is missing")
 	}
@@ -118,6 +120,9 @@ func New(cfg Config, deps Deps) (*Sender, error) {
 	}
 	return s, nil
 }
+
+// Domains are those that mail may go to.
+func (s *Sender) Domains() Domains { return s.domains }
 
 // Send makes one try.
 func (s *Sender) Send(ctx context.Context, c Channel, m Message) Result {

@@ -260,6 +260,30 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
+// Addresses that were saved before the operator named domains get nothing, for good; the others get theirs.
+func TestMailStaysInItsDomains(t *testing.T) {
+	w := newWorld(t)
+	m := testkit.NewMail(t, w.conf, testkit.MailOptions{})
+	s := w.sender("smtp://" + m.Addr + "?from=relay@example.com")
+	var err error
+	if s.domains, err = ParseDomains([]string{"Example.com", "münchen.example"}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "x@mail.example.com", "ops@MÜNCHEN.example"}}, message())
+	later, refused := r.Refused["x@mail.example.com"]
+	if r.OK || r.Error != event.CodeAddressBlocked || !strings.Contains(r.Message, "x****@mail.example.com") || len(r.Refused) != 1 || !refused || later || len(m.Letters()) != 2 {
+		t.Errorf("result %+v, %d letters", r, len(m.Letters()))
+	}
+	if r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"x@evil.example"}}, message()); r.OK || len(r.Refused) != 1 || len(m.Letters()) != 2 {
+		t.Errorf("result %+v", r)
+	}
+	for _, bad := range []string{"", "ops@example.com", "*.example.com", "a b"} {
+		if _, err := ParseDomains([]string{bad}); err == nil {
+			t.Errorf("%q is a domain", bad)
+		}
+	}
+}
+
 // A server that offers no TLS is not given a password.
 func TestPasswordNeedsTLS(t *testing.T) {
 	w := newWorld(t)

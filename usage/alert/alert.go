@@ -22,7 +22,8 @@
 //  2. Of several nodes one announces, also when one of them is killed (TestCluster in the root).
 //  3. A restart neither repeats a transition nor loses one (TestRestart…, TestRunGoesOnAfterARestart).
 //  4. Messages survive a crash and channels that are away (TestAnnouncer…).
-//  5. Memory is bounded by the destinations of this node's partitions; of each at most 1,000 deliveries.
+//  5. No mail is dropped for being one too many: beyond 60 an hour they come as a digest (TestDigest, TestDigestsGoOn).
+//  6. Memory is bounded by the destinations of this node's partitions; of each at most 1,000 deliveries.
 //
 // Backpressure: none is needed. While the configuration log takes no record, nothing is judged, and the log waits.
 package alert

@@ -61,12 +61,22 @@ func (h *herald) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, x := range h.due() {
-			h.begin(x.ID)
+			if !h.begin(x.ID) {
+				continue
+			}
 			under.Go(func() error {
-				if written := h.carry(context.WithoutCancel(ctx), x); written {
-					defer h.look() // the next message of the same alert may be due
+				newest := h.deps.Config.Alert(x.ID) // it may have been busy until a moment ago
+				written := newest != nil && h.carry(context.WithoutCancel(ctx), newest)
+				if h.end(x.ID); written {
+					h.look() // the next message of the same alert may be due
 				}
-				h.end(x.ID)
+				return nil
+			})
+		}
+		if h.digestIsDue() && h.begin(control.AlertMailBudget) {
+			under.Go(func() error {
+				h.digest(context.WithoutCancel(ctx))
+				h.end(control.AlertMailBudget)
 				return nil
 			})
 		}
@@ -79,23 +89,23 @@ func (h *herald) run(ctx context.Context) error {
 	}
 }
 
-// due are the alerts that have a message which is this node's to send now.
+// due are the alerts that have a message which is this node's to send now, those that are busy included.
 func (h *herald) due() []*control.Alert {
-	now := h.deps.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	now, mails := h.deps.Now(), h.mailBudget()
 	return h.deps.Config.Alerts(func(x *control.Alert) bool {
-		_, ok := h.turn(x, now)
-		return ok && !h.busy[x.ID]
+		_, ok := h.turn(x, mails, now)
+		return ok
 	})
 }
 
-// turn is the first message of an alert that this node may send now, to those targets that no message before it waits for: nobody
-// hears of an end before the beginning, and a channel that is away holds up nobody else.
-func (h *herald) turn(x *control.Alert, now time.Time) (control.AlertNotice, bool) {
+// turn is the first message of an alert that this node may send now, to those targets that no message before it waits
+// for: nobody hears of an end before the beginning, and a channel that is away holds up nobody else. Mail that waits
+// for a digest is not sent here.
+func (h *herald) turn(x *control.Alert, mails *control.AlertBudget, now time.Time) (control.AlertNotice, bool) {
 	var before []string
 	for _, n := range x.Notices {
-		free := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return slices.Contains(before, to) })
+		mail := mayMail(mails, n.ID, now)
+		free := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return slices.Contains(before, to) || isMail(to) && !mail })
 		if len(free) > 0 && !now.Before(n.NextAt) && (n.Node == h.cfg.Node || now.After(n.Until)) {
 			n.To = free
 			return n, true
@@ -105,10 +115,15 @@ func (h *herald) turn(x *control.Alert, now time.Time) (control.AlertNotice, boo
 	return control.AlertNotice{}, false
 }
 
-func (h *herald) begin(alert string) {
+// begin marks an alert as busy; false if it is already.
+func (h *herald) begin(alert string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.busy[alert] {
+		return false
+	}
 	h.busy[alert] = true
+	return true
 }
 
 func (h *herald) end(alert string) {
@@ -123,6 +138,11 @@ func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
 	if !ok {
 		return false
 	}
+	if slices.ContainsFunc(n.To, isMail) && !h.takeSlot(ctx, n.ID) {
+		if n.To = slices.DeleteFunc(slices.Clone(n.To), isMail); len(n.To) == 0 {
+			return false // it waits for the digest
+		}
+	}
 	channels, err := notify.Open(h.deps.Keyring, h.deps.Config.AlertSettings())
 	if err != nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelError, "open the channels of alerts", slog.Any("error", err))
@@ -133,14 +153,15 @@ func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
 
 // claim chooses the message whose turn it is and makes sure that no other node sends it while this one does.
 func (h *herald) claim(ctx context.Context, x *control.Alert) (control.AlertNotice, bool) {
-	n, ok := h.turn(x, h.deps.Now())
+	mails := h.mailBudget()
+	n, ok := h.turn(x, mails, h.deps.Now())
 	if !ok || n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
 		return n, ok
 	}
 	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *control.Alert) error {
 		now := h.deps.Now()
 		var ok bool
-		if n, ok = h.turn(x, now); !ok {
+		if n, ok = h.turn(x, mails, now); !ok {
 			return control.ErrAlertUnchanged // another node was first
 		}
 		i := slices.IndexFunc(x.Notices, func(is control.AlertNotice) bool { return is.ID == n.ID })
@@ -161,39 +182,29 @@ func (h *herald) send(ctx context.Context, n control.AlertNotice, channels []not
 	}
 	var all sync.WaitGroup
 	waiting := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return h.hasTaken(n.ID, to) })
-	for _, kind := range []notify.Kind{notify.Email, notify.Slack, notify.Webhook} {
-		of := slices.DeleteFunc(slices.Clone(waiting), func(to string) bool {
-			name, _, _ := strings.Cut(to, ":")
-			return name != string(kind)
-		})
-		i := slices.IndexFunc(channels, func(c notify.Saved) bool { return c.Kind == kind && c.Enabled })
-		switch {
-		case len(of) == 0:
-		case i < 0:
-			h.note(n.ID, of...)
-		default:
-			c := channels[i].Channel
-			all.Go(func() { h.sendDown(ctx, c, of, n, m) })
+	var addresses []string
+	for _, target := range waiting {
+		if address, mail := strings.CutPrefix(target, mailTarget); mail {
+			addresses = append(addresses, address)
+			continue
 		}
+		i := slices.IndexFunc(channels, func(c notify.Saved) bool { return string(c.Kind) == target && c.Enabled })
+		if i < 0 {
+			h.note(n.ID, target)
+			continue
+		}
+		all.Go(func() {
+			if r := h.try(ctx, channels[i].Channel, m); r.OK {
+				h.note(n.ID, target)
+			}
+		})
 	}
+	h.mail(ctx, channels, addresses, m, n.ID)
 	all.Wait()
 }
 
-func (h *herald) sendDown(ctx context.Context, c notify.Channel, to []string, n control.AlertNotice, m notify.Message) {
-	if c.Kind == notify.Email {
-		saved := c.To
-		c.To = nil
-		for _, target := range to {
-			if address := strings.TrimPrefix(target, mailTarget); slices.Contains(saved, address) {
-				c.To = append(c.To, address)
-			} else {
-				h.note(n.ID, target)
-			}
-		}
-		if len(c.To) == 0 {
-			return
-		}
-	}
+// try makes one try.
+func (h *herald) try(ctx context.Context, c notify.Channel, m notify.Message) notify.Result {
 	r := h.deps.Notifier.Send(ctx, c, m)
 	result := "ok"
 	if !r.OK {
@@ -202,20 +213,7 @@ func (h *herald) sendDown(ctx context.Context, c notify.Channel, to []string, n 
 			slog.String("target", c.Target()), slog.String("error", string(r.Error)), slog.String("message", r.Message))
 	}
 	h.metrics.messages.WithLabelValues(string(c.Kind), result).Inc()
-	switch {
-	case c.Kind != notify.Email && r.OK:
-		h.note(n.ID, to...)
-	case c.Kind == notify.Email && (r.OK || r.Refused != nil):
-		for _, address := range c.To {
-			later, refused := r.Refused[address]
-			if refused && !later {
-				h.metrics.dropped.Inc()
-			}
-			if !later {
-				h.note(n.ID, mailTarget+address)
-			}
-		}
-	}
+	return r
 }
 
 func (h *herald) note(notice string, to ...string) {
@@ -244,14 +242,10 @@ func (h *herald) record(ctx context.Context, alert, notice string) bool {
 			return control.ErrAlertUnchanged
 		}
 		n, now := &x.Notices[i], h.deps.Now().UTC()
-		n.To = slices.DeleteFunc(n.To, func(to string) bool { return h.hasTaken(notice, to) })
+		n.To = h.left(n, now)
 		n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
 		n.Tries++
 		n.Node, n.Until = h.cfg.Node, n.NextAt.Add(claim)
-		if len(n.To) > 0 && now.Sub(n.At) >= giveUp {
-			h.metrics.dropped.Add(float64(len(n.To)))
-			n.To = nil
-		}
 		if len(n.To) == 0 {
 			x.Notices = slices.Delete(x.Notices, i, i+1)
 		}
@@ -261,8 +255,24 @@ func (h *herald) record(ctx context.Context, alert, notice string) bool {
 		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write what became of an alert's message", slog.String("alert", alert), slog.Any("error", err))
 		return false
 	}
+	h.forgetTaken(notice)
+	return true
+}
+
+// left are the targets of a message that have not taken it, none when its day is over.
+func (h *herald) left(n *control.AlertNotice, now time.Time) []string {
+	to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return h.hasTaken(n.ID, to) })
+	if len(to) > 0 && now.Sub(n.At) >= giveUp {
+		h.metrics.dropped.Add(float64(len(to)))
+		return nil
+	}
+	return to
+}
+
+func (h *herald) forgetTaken(notices ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.took, notice)
-	return true
+	for _, notice := range notices {
+		delete(h.took, notice)
+	}
 }

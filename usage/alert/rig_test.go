@@ -80,10 +80,8 @@ func (m *memory) Alert(id string) *control.Alert {
 	return copied(m.alerts[id])
 }
 
-func copied(a *control.Alert) *control.Alert {
-	if a == nil {
-		return nil
-	}
+// asRead is an alert as it comes back from the log.
+func asRead(a *control.Alert) *control.Alert {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
@@ -95,12 +93,29 @@ func copied(a *control.Alert) *control.Alert {
 	return &c
 }
 
+func copied(a *control.Alert) *control.Alert {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Notices = slices.Clone(a.Notices)
+	for i := range c.Notices {
+		c.Notices[i].To = slices.Clone(c.Notices[i].To)
+	}
+	if a.Budget != nil {
+		b := *a.Budget
+		b.Sent = slices.Clone(b.Sent)
+		c.Budget = &b
+	}
+	return &c
+}
+
 func (m *memory) Alerts(keep func(*control.Alert) bool) (all []*control.Alert) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.alerts {
-		if c := copied(a); keep(c) {
-			all = append(all, c)
+		if keep(a) {
+			all = append(all, copied(a))
 		}
 	}
 	return all
@@ -123,7 +138,7 @@ func (m *memory) ChangeAlert(_ context.Context, id string, alter func(*control.A
 		return nil, err
 	}
 	a.UpdatedAt = time.Now()
-	m.alerts[id] = a
+	m.alerts[id] = asRead(a)
 	m.writes++
 	return copied(a), nil
 }
@@ -158,6 +173,7 @@ type post struct {
 	kind notify.Kind
 	to   []string
 	m    notify.Message
+	at   time.Time
 }
 
 // office takes messages.
@@ -169,7 +185,7 @@ type office struct {
 
 func (o *office) Send(_ context.Context, c notify.Channel, m notify.Message) notify.Result {
 	o.mu.Lock()
-	o.posts = append(o.posts, post{c.Kind, c.To, m})
+	o.posts = append(o.posts, post{c.Kind, c.To, m, time.Now()})
 	f := o.SendFunc
 	o.mu.Unlock()
 	if f != nil {

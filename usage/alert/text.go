@@ -11,9 +11,6 @@ import (
 
 // message is what a notice says, in words and as data.
 func (h *herald) message(x *control.Alert, n control.AlertNotice) notify.Message {
-	over := strings.HasSuffix(n.Type, resolved)
-	topic, _, _ := strings.Cut(x.ID, "/")
-	r, _ := ruleNamed(topic)
 	where := h.link(x)
 	m := notify.Message{
 		ID: n.ID, Type: n.Type, At: n.At, Link: where,
@@ -21,11 +18,8 @@ func (h *herald) message(x *control.Alert, n control.AlertNotice) notify.Message
 			EndpointID: orNull(x.Endpoint), DestinationID: orNull(x.Destination), Rule: x.Rule, Value: n.Value, Threshold: n.Threshold, DashboardURL: where,
 		},
 	}
-	headline, state := r.headline(over), "Alert"
-	if r == recoveryEnded {
-		headline = fmt.Sprintf("Recovery job %s: %v", x.Subject, n.Value)
-	}
-	if over {
+	text, state := headline(x, n), "Alert"
+	if strings.HasSuffix(n.Type, resolved) {
 		state = "Resolved"
 	}
 	fact := func(name string, value any) {
@@ -38,12 +32,31 @@ func (h *herald) message(x *control.Alert, n control.AlertNotice) notify.Message
 	fact("Value", n.Value)
 	fact("Threshold", n.Threshold)
 	fact("Since", n.At.Format("2006-01-02 15:04:05 UTC"))
-	m.Title = fmt.Sprintf("[%s] %s", state, headline)
+	if n.Earlier > 0 {
+		fact(factEarlier, n.Earlier)
+	}
+	m.Title = fmt.Sprintf("[%s] %s", state, text)
 	if name != "" {
 		m.Title += ": " + name
 	}
-	m.Text = headline + "."
+	m.Text = text + "."
 	return m
+}
+
+// Names of facts that a digest shows too.
+const (
+	factDestination = "Destination"
+	factEarlier     = "Changes before it" // that were not told one by one
+)
+
+// headline says in a line what happened.
+func headline(x *control.Alert, n control.AlertNotice) string {
+	topic, _, _ := strings.Cut(x.ID, "/")
+	r, _ := ruleNamed(topic)
+	if r == recoveryEnded {
+		return fmt.Sprintf("Recovery job %s: %v", x.Subject, n.Value)
+	}
+	return r.headline(strings.HasSuffix(n.Type, resolved))
 }
 
 // facts names what an alert is about, and returns what its endpoint is called.
@@ -51,7 +64,7 @@ func (h *herald) facts(x *control.Alert, fact func(string, any)) (name string) {
 	ep, presence := h.deps.Config.Endpoint(x.Endpoint)
 	if presence != control.Present {
 		fact("Endpoint", x.Endpoint)
-		fact("Destination", x.Destination)
+		fact(factDestination, x.Destination)
 		return x.Endpoint
 	}
 	fact("Endpoint", ep.Name+" ("+ep.ID+")")
@@ -60,7 +73,7 @@ func (h *herald) facts(x *control.Alert, fact func(string, any)) (name string) {
 		if u, err := url.Parse(d.URL); err == nil { // the rest of it may be a secret
 			text = u.Host + " (" + d.ID + ")"
 		}
-		fact("Destination", text)
+		fact(factDestination, text)
 	}
 	return ep.Name
 }

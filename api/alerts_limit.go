@@ -1,0 +1,102 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Limits of alert tests, of an account and on all nodes together: recipients are whom a key names, unasked, and the
+// mail comes from the operator's server.
+const (
+	testWindow     = time.Minute
+	maxTests       = 6 // in a window
+	testMailWindow = time.Hour
+	maxTestMails   = 20 // in a window; every recipient is one
+	// testHeld is how long a test may run before another may begin although nobody said that it ended.
+	testHeld = notify.Timeout + 5*time.Second
+	// testEndTimeout bounds the wait for the log to take that a test has ended.
+	testEndTimeout = 2 * time.Second
+)
+
+// startAlertTest takes the account's turn for a test that sends so many mails, or answers 429. It is taken by a
+// conditional record of the configuration log, so that all nodes share the limits and a restart does not end them.
+func (a *API) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
+	holder := id.Random("")
+	var refused error
+	_, err = a.deps.Config.ChangeAlert(ctx, control.AlertTestBudget, func(x *control.Alert) error {
+		return x.ChangeBudget(func(b *control.AlertBudget) error {
+			now := a.now().UTC()
+			if refused = testRefusal(b, now, mails); refused != nil {
+				return control.ErrAlertUnchanged
+			}
+			b.Spend(control.AlertSent{At: now, Mails: mails})
+			b.Holder, b.HeldUntil = holder, now.Add(testHeld)
+			return nil
+		})
+	})
+	if err := cmp.Or(refused, err); err != nil {
+		return nil, err
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testEndTimeout)
+		defer cancel()
+		// Without this record the turn ends by itself.
+		_, _ = a.deps.Config.ChangeAlert(ctx, control.AlertTestBudget, func(x *control.Alert) error {
+			return x.ChangeBudget(func(b *control.AlertBudget) error {
+				if b.Holder != holder {
+					return control.ErrAlertUnchanged
+				}
+				b.Holder, b.HeldUntil = "", time.Time{}
+				return nil
+			})
+		})
+	}, nil
+}
+
+// testRefusal says why there can be no test now, nil if there can.
+func testRefusal(b *control.AlertBudget, now time.Time, mails int) error {
+	if b.Held(now) {
+		return tooManyTests(b.HeldUntil.Sub(now), "another test is running; one is sent at a time")
+	}
+	if tests := b.Since(now, testWindow); len(tests) >= maxTests {
+		return tooManyTests(tests[len(tests)-maxTests].At.Add(testWindow).Sub(now), fmt.Sprintf("an account has %d tests a minute", maxTests))
+	}
+	sent := b.Since(now, testMailWindow)
+	over := mails - maxTestMails
+	for _, s := range sent {
+		over += s.Mails
+	}
+	if over <= 0 || mails == 0 {
+		return nil
+	}
+	var until time.Time
+	for _, s := range sent { // the oldest go first
+		if over -= s.Mails; over <= 0 {
+			until = s.At.Add(testMailWindow)
+			break
+		}
+	}
+	return tooManyTests(until.Sub(now), fmt.Sprintf("tests send %d mails an hour, and every recipient gets one; disable channels.email to test the others", maxTestMails))
+}
+
+func tooManyTests(wait time.Duration, why string) error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait, Message: why + "; nothing was sent"}
+}
+
+// mailsOf is how many mails a message down these channels is.
+func mailsOf(saved []notify.Saved) (n int) {
+	for _, c := range saved {
+		if c.Enabled {
+			n += len(c.To)
+		}
+	}
+	return n
+}
