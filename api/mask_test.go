@@ -57,16 +57,18 @@ func TestMaskedURLs(t *testing.T) {
 }
 
 // capabilities are what somebody could post to or sign in with: parts of the URLs of an endpoint.
-type capabilities struct{ token, path, query, bare string }
+type capabilities struct{ token, path, query, bare, credential string }
 
 func (x capabilities) url() string {
-	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare
+	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "&api_key=" + x.credential
 }
 
 // planted makes an endpoint with capabilities in all of its URLs, and an event with attempts at it.
 func (c *client) planted() (ep *answer, evt string, x capabilities) {
 	c.t.Helper()
-	x = capabilities{path: "Tr3asure" + id.Random(""), query: "Qu3ry" + id.Random(""), bare: "B4re" + id.Random("")}
+	x = capabilities{
+		path: "Tr3asure" + id.Random(""), query: "Qu3ry" + id.Random(""), bare: "B4re" + id.Random(""), credential: "K3y" + id.Random(""),
+	}
 	ep = c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": x.url()}}})
 	_, x.token, _ = strings.Cut(ep.text("ingest_url"), "/in/")
 	evt = c.send(ep.text("id"))
@@ -87,7 +89,7 @@ func (c *client) planted() (ep *answer, evt string, x capabilities) {
 }
 
 func (x capabilities) in(text string) (found []string) {
-	for _, part := range []string{x.token, x.path, x.query, x.bare} {
+	for _, part := range []string{x.token, x.path, x.query, x.bare, x.credential} {
 		if strings.Contains(text, part) {
 			found = append(found, part)
 		}
@@ -140,8 +142,8 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 			}
 		}
 	}
-	// The test looks in the right places: whoever may change them sees the same ones.
-	for path, want := range map[string]int{"/v1/endpoints/" + name: 4, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
+	// The test looks in the right places: whoever may change them sees the same ones, in attempts without the credential.
+	for path, want := range map[string]int{"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
 			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
 		}
