@@ -75,6 +75,7 @@ type API struct {
 	streams              streams
 	replaying            scopes
 	lookups              lookups
+	answers              answers
 	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
 }
 
@@ -90,6 +91,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		cfg: cfg, deps: deps, pages: sync.OnceValues(publicPages), secrets: scanner, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		streams:     streams{draining: make(chan struct{}), open: make(map[string]int)},
+		answers:     newAnswers(),
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
 	a.hosts = hostsOf(cfg)

@@ -100,12 +100,12 @@ func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *control.Key
 		q.Before = id.ID(*last)
 	}
 	// First what is not told yet, then the store: what leaves the one between the two is in the other.
-	waiting := a.deps.Audit.Trail()
+	waiting := a.deps.Audit.Trail(q)
 	page, err := a.deps.Audit.Audit(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	rows := mergeAudit(waiting, page.Rows, &q)
+	rows := mergeAudit(waiting, page.Rows)
 	out := list[auditView]{Data: make([]auditView, min(len(rows), limit))}
 	for i := range out.Data {
 		out.Data[i] = auditOf(&rows[i])
@@ -118,13 +118,9 @@ func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *control.Key
 	return nil
 }
 
-// mergeAudit adds to the rows of the store those that wait and match, each once, the newest first.
-func mergeAudit(waiting, rows []audit.Entry, q *audit.Query) []audit.Entry {
-	for i := range waiting {
-		if q.Matches(&waiting[i]) {
-			rows = append(rows, waiting[i])
-		}
-	}
+// mergeAudit adds to the rows of the store those that wait, each once, the newest first.
+func mergeAudit(waiting, rows []audit.Entry) []audit.Entry {
+	rows = append(rows, waiting...)
 	slices.SortStableFunc(rows, func(a, b audit.Entry) int { return cmp.Compare(string(b.ID[:]), string(a.ID[:])) })
 	return slices.CompactFunc(rows, func(a, b audit.Entry) bool { return a.ID == b.ID })
 }

@@ -75,8 +75,7 @@ func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 		return err
 	}
 	setAsOf(w, d.AsOf)
-	web.WriteJSON(w, http.StatusOK, a.detailOf(viewerOf(key), d))
-	return nil
+	return a.answers.write(r.Context(), w, detailBytes(d), func() any { return a.detailOf(viewerOf(key), d) })
 }
 
 // detail reads the event that the path names.
@@ -111,13 +110,14 @@ func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return err
 	}
-	out := list[attemptView]{Data: attemptsOf(viewerOf(key), d, page.Rows)}
-	if page.More && len(page.Rows) > 0 {
-		out.NextCursor = hash.cursor(page.Rows[len(page.Rows)-1].ID)
-	}
 	setAsOf(w, page.AsOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return a.answers.write(r.Context(), w, attemptBytes(page.Rows), func() any {
+		out := list[attemptView]{Data: attemptsOf(viewerOf(key), d, page.Rows)}
+		if page.More && len(page.Rows) > 0 {
+			out.NextCursor = hash.cursor(page.Rows[len(page.Rows)-1].ID)
+		}
+		return out
+	})
 }
 
 // parseQuery reads the query string strictly: what net/url drops silently would be a filter that is ignored.

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 )
 
@@ -100,4 +103,21 @@ func leased(t *testing.T, reg *prometheus.Registry) bool {
 		}
 	}
 	return false
+}
+
+// The store is told for which key it is asked, and a key that asks for too much at once is told to wait.
+func TestReadsOfAKeyAreBounded(t *testing.T) {
+	c := newClient(t)
+	var caller string
+	c.fake.EventFunc = func(ctx context.Context, _ string, _ id.ID) (*event.Detail, error) {
+		caller = event.Caller(ctx)
+		return nil, fmt.Errorf("%w: 8 reads are running", event.ErrBusy)
+	}
+	a := c.do("GET", "/v1/events/"+id.NewGenerator(nil).Next(1).Text(id.Event), nil).want(429)
+	if a.text("error.type") != "rate_limited" || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("%s %v", a.raw, a.Header)
+	}
+	if me := c.do("GET", "/v1/me", nil).want(200).text("key_id"); caller != me {
+		t.Errorf("the store was asked for %q, the key is %q", caller, me)
+	}
 }

@@ -149,6 +149,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
 		r = r.WithContext(control.WithOrigin(r.Context(), control.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
 	}
+	if found.path != sendPath { // nor does it ask the store
+		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
+	}
 	return fault(handle(w, r, key))
 }
 
@@ -239,6 +242,8 @@ func fault(err error) error {
 		return web.Away(nil, "this node cannot confirm API keys at the moment")
 	case errors.Is(err, event.ErrNotFound):
 		return web.Missing("there is no such event, or its retention has ended")
+	case errors.Is(err, event.ErrBusy):
+		return errReads()
 	case errors.Is(err, event.ErrUnavailable):
 		return web.Away(err, "the event store is away at the moment; nothing is lost")
 	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):

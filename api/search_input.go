@@ -153,7 +153,7 @@ func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, values url.Va
 	}
 	page, err := a.deps.Events.Events(r.Context(), q)
 	if errors.Is(err, event.ErrBusy) {
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second, Message: "the account has two searches running; wait for one of them"}
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second, Message: "the account has two searches running, or the key as many reads as it may have at once; wait for one of them"}
 	}
 	if err != nil {
 		return err

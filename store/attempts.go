@@ -27,7 +27,11 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 		}
 		page.AsOf = asOf
 	}
-	var err error
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
 	if page.Rows, page.More, err = r.attempts(ctx, account, d, before, limit, attemptBody); err != nil || len(page.Rows) > 0 {
 		return page, err
 	}

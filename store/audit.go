@@ -63,12 +63,16 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 		}
 		page.AsOf = asOf
 	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
 	s := new(query).add(`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
 		node, count, last_at FROM audit WHERE account = `, q.Account)
 	auditFilters(s, &q)
 	// Without FINAL, which would read all of it: rows of one id are neighbours, and the newest of them comes first.
 	s.add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
-	var err error
 	if page.Rows, err = merged(ctx, r, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
 		return audit.Page{}, err
 	}

@@ -36,6 +36,11 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	detail, err := r.storedSoon(ctx, account, d, !asOf.IsZero())
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
 	if fromLog {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // MigrateUpTo is the migration of a version that knew fewer files, and no baseline.
@@ -37,9 +40,18 @@ func (r *Reader) Stop(at time.Time) { r.now = func() time.Time { return at } }
 
 // HoldSearches takes all turns of an account until the returned function is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {
+	return r.searches.hold(ctx, account)
+}
+
+// HoldReads takes all turns of an API key until the returned function is called.
+func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
+	return r.reads.hold(ctx, key)
+}
+
+func (t *turns) hold(ctx context.Context, who string) (release func()) {
 	var leaves []func()
-	for range maxSearches {
-		leave, err := r.searches.enter(ctx, account)
+	for range t.most {
+		leave, err := t.enter(ctx, who)
 		if err != nil {
 			panic(err)
 		}
@@ -50,6 +62,23 @@ func (r *Reader) HoldSearches(ctx context.Context, account string) (release func
 			leave()
 		}
 	}
+}
+
+// Scan finds an event in the log.
+func (r *Reader) Scan(ctx context.Context, account string, d id.ID) (*event.Event, error) {
+	return r.scans.find(ctx, account, d)
+}
+
+// AbsentBelow is the offset below which the log is known not to hold an event.
+func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }
+
+// NoteAbsent notes ids as absent and returns how many are remembered.
+func NoteAbsent(ids []id.ID) int {
+	var a absent
+	for _, d := range ids {
+		a.note(d, 1)
+	}
+	return len(a.newer) + len(a.old)
 }
 
 // HoldConnections takes all connections of the reader to the first shard until release is called.

@@ -68,6 +68,11 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 			undone = time.Time{} // what was said may not be in the store yet
 		}
 	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
 	if q.Search != nil {
 		leave, err := r.searches.enter(ctx, q.Account)
 		if err != nil {

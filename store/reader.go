@@ -38,7 +38,8 @@ type Reader struct {
 	topic          *stream.Reader
 	fence          *fence
 	scans          *scanner
-	searches       searches
+	searches       *turns // of accounts
+	reads          *turns // of API keys
 	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
 	reported singleflight.Group
 	now      func() time.Time
@@ -78,6 +79,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	return &Reader{
 		erased: deps.Erased, cfg: cfg, log: deps.Log, conns: conns, verified: make([]atomic.Bool, len(conns)), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
 		pingConns: pingConns, searchConns: searchConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
+		searches: newTurns(maxSearches, searchWait, "searches"), reads: newTurns(maxReads, readWait, "reads"),
 	}, nil
 }
 

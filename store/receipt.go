@@ -83,6 +83,11 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 	if d.Time().Before(r.oldest()) {
 		return "", event.ErrNotFound
 	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	endpoint, err := r.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
 	if errors.Is(err, event.ErrNotFound) {
 		asOf, fenceErr := r.fence.one(ctx, d.Partition())

@@ -30,6 +30,11 @@ func (r *Reader) RecoveryItems(ctx context.Context, job event.RecoveryJob, befor
 		}
 		before = job.Total
 	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
 	chunk := limit + 1
 	if len(states) > 0 {
 		chunk = itemChunk

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -27,10 +28,37 @@ type scanner struct {
 	topic  *stream.Reader
 	flight singleflight.Group
 	slots  chan struct{}
+	absent absent
 }
 
 func newScanner(topic *stream.Reader) *scanner {
 	return &scanner{topic: topic, slots: make(chan struct{}, parallelScans)}
+}
+
+// maxAbsent bounds the ids that are remembered as absent, in each of two halves.
+const maxAbsent = 2048
+
+// absent remembers up to which offset the log does not hold an event, so that who asks for an id that does not exist, again
+// and again, has only what is new read. It forgets the older half when the newer one is full.
+type absent struct {
+	mu         sync.Mutex // guards both
+	newer, old map[id.ID]int64
+}
+
+// below is the offset below which the event is not; 0 when that is not known.
+func (a *absent) below(d id.ID) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(a.newer[d], a.old[d])
+}
+
+func (a *absent) note(d id.ID, below int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.newer == nil || len(a.newer) >= maxAbsent {
+		a.newer, a.old = make(map[id.ID]int64), a.newer
+	}
+	a.newer[d] = below
 }
 
 // find returns event.ErrNotFound when the log does not hold the event (any more), and ErrUnavailable
@@ -67,7 +95,7 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	if from >= end {
+	if from = max(from, s.absent.below(d)); from >= end {
 		return nil, event.ErrNotFound
 	}
 	found, err := s.read(ctx, d, from, end)
@@ -75,6 +103,7 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 		return nil, fmt.Errorf("%w: scan the log: %w", event.ErrUnavailable, err)
 	}
 	if found == nil {
+		s.absent.note(d, end)
 		return nil, event.ErrNotFound
 	}
 	e, err := event.Decode(found)

@@ -2,15 +2,12 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -31,36 +28,6 @@ const (
 	// maxSearches is how many run at once for an account; another waits for its turn for searchWait.
 	maxSearches, searchWait = 2, time.Second
 )
-
-// searches keeps those of an account from taking all of the store.
-type searches struct {
-	mu    sync.Mutex // guards turns
-	turns map[string]chan struct{}
-}
-
-// enter waits for a turn. What it returns gives it back.
-func (s *searches) enter(ctx context.Context, account string) (leave func(), err error) {
-	s.mu.Lock()
-	if s.turns == nil {
-		s.turns = make(map[string]chan struct{})
-	}
-	turn := s.turns[account]
-	if turn == nil {
-		turn = make(chan struct{}, maxSearches)
-		s.turns[account] = turn
-	}
-	s.mu.Unlock()
-	enough := time.NewTimer(searchWait)
-	defer enough.Stop()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-enough.C:
-		return nil, fmt.Errorf("%w: %d searches are running", event.ErrBusy, maxSearches)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // spent reports whether a search has to end for now, which it does sooner when it has found something, and makes the next
 // stretch as long as the last one says; took is that one's time, zero before the first.

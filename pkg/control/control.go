@@ -81,6 +81,7 @@ type Control struct {
 	stopped    chan struct{} // closed when Run returns
 	ops        operations
 	turns      *turns
+	entries    entryCache
 	producer   *stream.Producer // set by Run before ready is closed
 	reader     *stream.Reader
 	peers      peers

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -43,7 +44,7 @@ func TestErasure(t *testing.T) {
 		}
 	}
 	told := 0
-	for _, e := range a.Trail() {
+	for _, e := range a.Trail(audit.Query{Account: a.Account().ID, Limit: 100}) {
 		if e.EntityType == "erasure" && e.Action == "erasure.created" && e.Entity == d.Text(id.Event) {
 			told++
 		}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -161,14 +163,44 @@ func (c *Control) entry(e *entity, account string) audit.Entry {
 	}
 }
 
-// Trail returns the entries that are applied here and that the audit log may not have yet, the newest first.
-func (c *Control) Trail() []audit.Entry {
-	var entries []audit.Entry
-	v := c.view.Load()
-	for e := range v.sets[kindTrail].bySeq.below(math.MaxUint64) {
-		entries = append(entries, c.entry(e, c.Account().ID))
+// entryCache holds the entries of the trail as the audit log shows them, so that each is decoded once, however often the audit
+// log is read while many of them wait.
+type entryCache struct {
+	mu    sync.Mutex // guards bySeq; held while entries are decoded: who comes meanwhile does not decode them too
+	bySeq map[int64]*audit.Entry
+}
+
+// Trail returns the newest entries that match the query, one more than its limit at most, of those that are applied here and
+// that the audit log may not have yet.
+func (c *Control) Trail(q audit.Query) []audit.Entry {
+	var found []*audit.Entry
+	trail, account := c.view.Load().sets[kindTrail].bySeq, c.Account().ID
+	c.entries.mu.Lock()
+	defer c.entries.mu.Unlock()
+	if least, some := trail.least(); !some {
+		c.entries.bySeq = nil
+	} else if len(c.entries.bySeq) > trail.len {
+		maps.DeleteFunc(c.entries.bySeq, func(seq int64, _ *audit.Entry) bool { return seq < least.seq })
 	}
-	return entries
+	for e := range trail.below(math.MaxUint64) {
+		entry := c.entries.bySeq[e.seq]
+		if entry == nil {
+			decoded := c.entry(e, account)
+			if entry = &decoded; c.entries.bySeq == nil {
+				c.entries.bySeq = make(map[int64]*audit.Entry)
+			}
+			c.entries.bySeq[e.seq] = entry
+		}
+		if q.Matches(entry) {
+			found = append(found, entry)
+		}
+	}
+	slices.SortFunc(found, func(a, b *audit.Entry) int { return cmp.Compare(string(b.ID[:]), string(a.ID[:])) })
+	newest := make([]audit.Entry, min(len(found), q.Limit+1))
+	for i := range newest {
+		newest[i] = *found[i]
+	}
+	return newest
 }
 
 // tell copies the trail to the topic audit until ctx ends. It is the task of the node that writes snapshots; another

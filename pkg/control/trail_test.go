@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func TestChangesAreTold(t *testing.T) {
 		if entries, _ := copied(t, a); len(entries) > 0 {
 			t.Fatalf("told by a node whose task it is not: %v", said(entries))
 		}
-		waiting := a.Trail()
+		waiting := a.Trail(audit.Query{Account: a.Account().ID, Limit: 100})
 		a.SetOwner(true)
 		inAMinute(t, "the trail is empty", func() bool { return a.trailLen() == 0 })
 		entries, records := copied(t, a)
@@ -201,4 +202,37 @@ func TestChangedMembers(t *testing.T) {
 	if got := changedMembers([]byte(`{}`), raw); len(got) != maxChanged || got[maxChanged-1] != "…" {
 		t.Errorf("above the bound: %q", got)
 	}
+}
+
+// However many entries wait, each is decoded once, a page holds its newest, and what is told is forgotten.
+func TestWaitingEntriesAreDecodedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		var last string
+		for range 20 {
+			ep := endpoint(n.keyring)
+			if _, err := n.CreateEndpoint(t.Context(), ep); err != nil {
+				t.Fatal(err)
+			}
+			last = ep.ID
+		}
+		q := audit.Query{Account: n.Account().ID, Actions: []string{"endpoint.created"}, Limit: 3}
+		page := n.Trail(q)
+		if len(page) != 4 || page[0].Entity != last || n.trailLen() < 20 {
+			t.Errorf("%d of %d entries, the first of %v", len(page), n.trailLen(), page[0].Entity)
+		}
+		before := maps.Clone(n.entries.bySeq)
+		if len(before) != n.trailLen() {
+			t.Errorf("%d of %d entries are kept", len(before), n.trailLen())
+		}
+		q.Entities = []string{"ep_none"}
+		if page := n.Trail(q); len(page) != 0 || !maps.Equal(before, n.entries.bySeq) {
+			t.Errorf("%d entries of an endpoint that there is not, or some were decoded again", len(page))
+		}
+		n.SetOwner(true)
+		inAMinute(t, "the trail is empty", func() bool { return n.trailLen() == 0 })
+		if page := n.Trail(q); len(page) != 0 || len(n.entries.bySeq) != 0 {
+			t.Errorf("%d entries are kept after they were told", len(n.entries.bySeq))
+		}
+	})
 }

@@ -29,10 +29,13 @@ func (t Time) MarshalJSON() ([]byte, error) {
 // typicalAnswer is what most answers fit in, in bytes: an event's row, an error.
 const typicalAnswer = 768
 
-// WriteJSON answers with v. HTML is not escaped: nothing here is ever shown as a page.
+// WriteJSON answers with v.
+func WriteJSON(w http.ResponseWriter, status int, v any) { WriteEncoded(w, status, Encode(v)) }
+
+// Encode is v as it is answered. HTML is not escaped: nothing here is ever shown as a page.
 //
 // A value that cannot be encoded is a fault of the program; it panics before the first byte is sent.
-func WriteJSON(w http.ResponseWriter, status int, v any) {
+func Encode(v any) []byte {
 	var buf bytes.Buffer
 	buf.Grow(typicalAnswer)
 	enc := json.NewEncoder(&buf)
@@ -40,8 +43,13 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	if err := enc.Encode(v); err != nil {
 		panic(fmt.Sprintf("BUG: encode answer %T: %v", v, err))
 	}
-	h, values := w.Header(), []string{"application/json", strconv.Itoa(buf.Len())}
+	return buf.Bytes()
+}
+
+// WriteEncoded answers with what Encode returned.
+func WriteEncoded(w http.ResponseWriter, status int, body []byte) {
+	h, values := w.Header(), []string{"application/json", strconv.Itoa(len(body))}
 	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // a client that left cannot be told
+	_, _ = w.Write(body) // a client that left cannot be told
 }

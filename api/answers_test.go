@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// slow is a client that reads its answer when it is let.
+type slow struct {
+	*httptest.ResponseRecorder
+	read chan struct{}
+}
+
+func (s slow) Write(b []byte) (int, error) {
+	<-s.read
+	return s.ResponseRecorder.Write(b)
+}
+
+// Large answers to clients that read slowly take as many bytes as they may; a further one waits and is refused, small ones
+// are not, and an answer that is shorter than it could have been leaves the rest to others.
+func TestLargeAnswersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnswers()
+		reads := make(chan struct{})
+		large := strings.Repeat("x", answerBytes/4-100)
+		ended := make(chan error)
+		serve := func(w http.ResponseWriter, most int, text string) error {
+			return a.write(t.Context(), w, most, func() any { return text })
+		}
+		for range 4 {
+			go func() { ended <- serve(slow{httptest.NewRecorder(), reads}, answerBytes/4, large) }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		err := serve(httptest.NewRecorder(), answerBytes/8, "x")
+		var refused *web.Error
+		if !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || time.Since(began) != answerWait {
+			t.Errorf("a further large answer: %v after %v", err, time.Since(began))
+		}
+		if err := serve(httptest.NewRecorder(), smallAnswer, "x"); err != nil || time.Since(began) != answerWait {
+			t.Errorf("a small answer: %v", err)
+		}
+		time.AfterFunc(time.Second, func() { reads <- struct{}{} })
+		if err := serve(httptest.NewRecorder(), answerBytes/8, "x"); err != nil {
+			t.Errorf("an answer that gets room while it waits: %v", err)
+		}
+		close(reads)
+		for range 4 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		for range 10 { // each could have been as long as all of them may be
+			reads := make(chan struct{})
+			go func() {
+				ended <- serve(slow{httptest.NewRecorder(), reads}, 10*answerBytes, strings.Repeat("x", smallAnswer))
+			}()
+			defer func() { close(reads); <-ended }()
+			synctest.Wait()
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		if err := a.write(ctx, httptest.NewRecorder(), answerBytes, func() any { return nil }); !errors.Is(err, context.Canceled) {
+			t.Errorf("for a client that has left: %v", err)
+		}
+	})
+}
+
+// No answer is longer than what it is counted for.
+func TestAnswersAreCountedAtTheirMost(t *testing.T) {
+	a := &API{deps: Deps{Erasures: noErasures{}}}
+	for _, text := range []string{"\x01", "<", "ü", "\xff", "\u2028", "\"", ""} {
+		many := strings.Repeat(text, 50_000)
+		d := &event.Detail{Event: &event.Event{Source: event.SourceAPI, Body: []byte(`{"data":` + many + `}`), Query: many, Header: make([]event.Field, 200)}}
+		for i := range d.Event.Header {
+			d.Event.Header[i] = event.Field{Name: strings.Repeat("n", i), Value: text}
+		}
+		row := event.AttemptRow{Attempt: event.Attempt{
+			RequestHeader: event.Lines(strings.Repeat("A: "+text+"\n", 200)), ResponseHeader: event.Lines("B: " + many + "\n"), Code: 200,
+			ResponseBody: []byte(many), URL: many, ErrorMessage: many,
+		}}
+		for range 20 {
+			d.Attempts = append(d.Attempts, row)
+			d.Deliveries = append(d.Deliveries, event.Delivery{Destination: "dst_01jd0000000000000000000000", Run: "run_01jd0000000000000000000000"})
+		}
+		v := a.detailOf(viewer{capabilities: true}, d)
+		v.Data = nil // what is no JSON cannot be encoded; as long as the body it is counted for
+		if got, most := len(web.Encode(v))+len(d.Event.Body), detailBytes(d); got > most {
+			t.Errorf("%q: an event of %d bytes is counted for %d", text, got, most)
+		}
+		if got, most := len(web.Encode(attemptsOf(viewer{capabilities: true}, d.ID, d.Attempts))), attemptBytes(d.Attempts); got > most {
+			t.Errorf("%q: attempts of %d bytes are counted for %d", text, got, most)
+		}
+	}
+}
+
+// noErasures knows of no erased payload.
+type noErasures struct{ Erasures }
+
+func (noErasures) ErasedAt(id.ID) time.Time { return time.Time{} }
