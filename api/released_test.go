@@ -145,8 +145,8 @@ func TestAdditionsPass(t *testing.T) {
 	f("a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": {description: More.}}\n  /v1/me:\n")
 	f("a member of an answer", "        key_name: {type: string}\n", "        key_name: {type: string}\n        team: {type: string}\n")
 	f("a member of a request", "    EndpointUpdate:\n      type: object\n      properties:\n",
-		"    EndpointUpdate:\n      type: object\n      properties:\n        ingest_limit: {type: [object, \"null\"]}\n")
-	f("a reason", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [delivery_loop, signature_missing, ")
+		"    EndpointUpdate:\n      type: object\n      properties:\n        team: {type: [object, \"null\"]}\n")
+	f("a reason", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [of_a_later_version, signature_missing, ")
 	f("a word of an answer", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api, test, forwarder]")
 	f("a word of a request", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear, none, fibonacci]")
 	f("a wider bound", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 120, d")
