@@ -31,7 +31,9 @@ func (n *node) exportConfig(w http.ResponseWriter, r *http.Request) {
 // importConfig makes a document the configuration.
 func (n *node) importConfig(r *http.Request, tell func(any)) error {
 	var told time.Time
-	done, err := n.control.Import(r.Context(), r.Body, r.URL.Query().Get("replace") == "true", func(im control.Imported) {
+	asked := r.URL.Query()
+	how := control.Importing{Replace: asked.Get("replace") == "true", Unsigned: asked.Get("unsigned") == "true", CheckURL: n.checkStoredURL}
+	done, err := n.control.Import(r.Context(), r.Body, how, func(im control.Imported) {
 		if now := time.Now(); now.Sub(told) >= tellEvery {
 			told = now
 			tell(commandImport(im))
@@ -43,6 +45,10 @@ func (n *node) importConfig(r *http.Request, tell func(any)) error {
 		return web.Invalid("", "the document is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, control.ErrExport):
 		return web.Invalid("", "%v", err)
+	case errors.Is(err, control.ErrUnsigned):
+		return web.State("", "%v; make sure where it comes from, then give --unsigned", err)
+	case errors.Is(err, control.ErrStateFull):
+		return web.State("", "%v", err)
 	case errors.Is(err, control.ErrNotEmpty):
 		return web.State("", "%v; import into an empty configuration log, or give --replace to delete them", err)
 	case errors.Is(err, control.ErrKeys), errors.Is(err, control.ErrConflict):
@@ -52,6 +58,12 @@ func (n *node) importConfig(r *http.Request, tell func(any)) error {
 	}
 	tell(commandImport(done))
 	return nil
+}
+
+// checkStoredURL judges the URL of a destination that comes from a document.
+func (n *node) checkStoredURL(text string) error {
+	_, err := n.policy.CheckURL(text)
+	return err
 }
 
 func commandImport(im control.Imported) command.Import {

@@ -128,7 +128,7 @@ func multiply(export []byte, keys *control.Keyring, wanted int) (document []byte
 	}
 	var out bytes.Buffer
 	head.Entities = len(lines)
-	err = control.WriteExport(&out, head, func(yield func(string, json.RawMessage) bool) {
+	err = control.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		for _, l := range lines {
 			if !yield(l.kind, l.value) {
 				return

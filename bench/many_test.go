@@ -33,8 +33,8 @@ func exportOfOne(keys *control.Keyring) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	head := control.ExportHead{Format: "eventrelay.configuration", Version: 1, Account: "acc_1", Partitions: 4, Entities: 2}
-	err = control.WriteExport(&out, head, func(yield func(string, json.RawMessage) bool) {
+	head := control.ExportHead{Format: "eventrelay.configuration", Version: 2, Account: "acc_1", Partitions: 4, Entities: 2}
+	err = control.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		_ = yield("account", json.RawMessage(`{"id":"acc_1"}`)) && yield("endpoint", value)
 	})
 	return out.Bytes(), err

@@ -34,16 +34,18 @@ type Exported struct {
 func Config() Group {
 	return Group{name: "config", help: `Usage:
   relay config export [--file FILE]
-  relay config import FILE [--replace]
+  relay config import FILE [--replace] [--unsigned]
 
 export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert settings. API
 keys stand in it as hashes, other secrets sealed under the master keys that it names: who has both has everything.
-Without --file it is written to standard output. A file is replaced in one step and is yours alone to read.
+It has a MAC under the first of them, so that a change of it is found out. One-time links are left out. Without --file it is
+written to standard output. A file is replaced in one step and is yours alone to read.
 
 import makes it the configuration of the running process: for a new Kafka, with the same RELAY_MASTER_KEYS. Ids, API keys,
 signing secrets and ingest URLs stay what they were. Events, deliveries on their way and replay runs are not part
 of it. FILE is - for standard input. It is refused where there is a configuration already; --replace deletes what is not in
-the document. Interrupted, it goes on where it stopped when it is given again.
+the document. Interrupted, it goes on where it stopped when it is given again. --unsigned takes an export of an older version, which
+has no MAC: make sure where it comes from.
 `, verbs: map[string]verb{"export": exportConfig, "import": importConfig}}
 }
 
@@ -56,6 +58,7 @@ func exportConfig(flags *flag.FlagSet) action {
 		}
 		defer resp.Body.Close()
 		if *file == "" {
+			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file makes a file that only you can read")
 			_, err := control.ReadExport(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
 			return err
 		}
@@ -91,6 +94,7 @@ func writeWhole(file string, from io.Reader) (head control.ExportHead, err error
 
 func importConfig(flags *flag.FlagSet) action {
 	replace := flags.Bool("replace", false, "delete what is there and not in the document")
+	unsigned := flags.Bool("unsigned", false, "take a document without a MAC, as older versions wrote it")
 	return action{
 		misuse: func(words []string) string {
 			if len(words) != 1 {
@@ -108,10 +112,7 @@ func importConfig(flags *flag.FlagSet) action {
 				defer file.Close()
 				from = file
 			}
-			path := "/config"
-			if *replace {
-				path += "?replace=true"
-			}
+			path := fmt.Sprintf("/config?replace=%t&unsigned=%t", *replace, *unsigned)
 			var im Import
 			err := c.follow(ctx, http.MethodPost, path, from, func(line []byte) error {
 				im = Import{}

@@ -114,11 +114,13 @@ func exempt(old, new value) bool {
 	return false
 }
 
-// onlyTakesAway reports whether an endpoint differs in nothing but what was disabled, paused, purged or removed.
+// onlyTakesAway reports whether an endpoint differs in nothing but what was disabled, paused, purged, removed, or made
+// useless to whoever knows it: tokens and signing secrets that are replaced.
 func onlyTakesAway(before, after *Endpoint) bool {
 	want := *before
 	want.UpdatedAt = after.UpdatedAt
 	want.Enabled, want.Paused = before.Enabled && after.Enabled, before.Paused || after.Paused
+	want.Token, want.TokenHash, want.FormerToken, want.TokenBy = after.Token, after.TokenHash, after.FormerToken, after.TokenBy
 	want.Destinations = nil
 	for _, d := range before.Destinations {
 		now := after.Destination(d.ID)
@@ -132,6 +134,7 @@ func onlyTakesAway(before, after *Endpoint) bool {
 		if !now.Enabled {
 			d.StateReason = now.StateReason
 		}
+		d.Secrets = now.Secrets
 		want.Destinations = append(want.Destinations, d)
 	}
 	x, errX := json.Marshal(&want)

@@ -139,10 +139,10 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control))
 func endpoint(k *Keyring) *Endpoint {
 	ep, dst := id.Random(id.Endpoint), id.Random(id.Destination)
 	return &Endpoint{
-		ID: ep, Name: ep[len(ep)-6:], Provider: "generic", Enabled: true,
+		ID: ep, Name: ep[len(ep)-6:], Provider: "generic", Enabled: true, Metadata: map[string]string{},
 		Token: k.SealString(ep, FieldToken, "tok_"+ep),
 		Destinations: []Destination{{
-			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64, Headers: map[string]Sealed{},
 			Secrets: []SigningSecret{{Secret: k.SealString(dst, FieldSecret, "whsec_"+dst), Last4: "abcd"}},
 		}},
 		RetryPolicy: DefaultRetryPolicy(),

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,12 +21,15 @@ import (
 )
 
 // An export is one JSON document: a head, one entity a line in the order of their creation, and the SHA-256 of
-// everything before the last line. Secrets stand in it as sealed as they are in the log, keys and tokens as hashes.
+// everything before the last line, with a MAC under a master key. Secrets stand in it as sealed as they are in the log, keys
+// and tokens as hashes; one-time links do not stand in it.
 
 // Format and version of the document.
 const (
 	exportFormat  = "eventrelay.configuration"
-	exportVersion = 1
+	exportVersion = 2
+	// unsignedVersion is that of the versions whose exports had no MAC.
+	unsignedVersion = 1
 )
 
 // exported reports whether a kind is configuration. What is remembered of requests, what is on its way to the audit log,
@@ -46,6 +50,8 @@ type ExportHead struct {
 	Entities   int       `json:"count"`
 	// MasterKeys are those that open what is sealed in it, as name:fingerprint.
 	MasterKeys []string `json:"master_keys"`
+
+	foot exportFoot // of a document that was read
 }
 
 // exportedEntity is one line.
@@ -57,6 +63,28 @@ type exportedEntity struct {
 // exportFoot is the last line, without the bracket before it.
 type exportFoot struct {
 	SHA256 string `json:"sha256"`
+	// MAC is the HMAC-SHA256 of SHA256 under a key from the master key MACKey, by its id.
+	MACKey string `json:"mac_key,omitempty"`
+	MAC    string `json:"mac,omitempty"`
+}
+
+// ErrUnsigned means that a document has no MAC.
+var ErrUnsigned = errors.New("the document has no MAC, so that nothing says who wrote it: an older version did, or somebody else")
+
+// authentic reports why a document is none that a holder of the master keys wrote.
+func (h *ExportHead) authentic(keys *Keyring) error {
+	if h.Version == unsignedVersion {
+		return ErrUnsigned
+	}
+	name, _, _ := strings.Cut(h.foot.MACKey, ":")
+	if !slices.Contains(keys.ids, h.foot.MACKey) {
+		return fmt.Errorf("%w: put %.100s into RELAY_MASTER_KEYS and restart, then import", ErrKeys, h.foot.MACKey)
+	}
+	got, err := hex.DecodeString(h.foot.MAC)
+	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.foot.SHA256))) {
+		return fmt.Errorf("%w: its MAC is another; it was changed by somebody who does not have the master key %s", ErrExport, name)
+	}
+	return nil
 }
 
 // Export writes the configuration as it stands when it is called. The state is immutable: changes go on meanwhile.
@@ -80,17 +108,36 @@ func (c *Control) Export(ctx context.Context, to io.Writer) error {
 		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version, Account: c.Account().ID,
 		Sequence: s.seq, Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
 	}
-	return WriteExport(to, head, func(yield func(string, json.RawMessage) bool) {
+	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
-			if !yield(e.kind.String(), c.codec.unpack(e)) {
+			if !yield(e.kind.String(), c.exportedLine(e)) {
 				return
 			}
 		}
 	})
 }
 
-// WriteExport writes a document of as many entities, by kind and value, as its head speaks of: what [ReadExport] reads.
-func WriteExport(to io.Writer, head ExportHead, entities iter.Seq2[string, json.RawMessage]) error {
+// exportedLine is the value of an entity in an export: without the link that lets somebody in.
+func (c *Control) exportedLine(e *entity) json.RawMessage {
+	raw := c.codec.unpack(e)
+	if e.kind != kindUser {
+		return raw
+	}
+	u := *c.codec.value(e).(*User)
+	if u.Link == nil {
+		return raw
+	}
+	u.Link = nil
+	raw, err := json.Marshal(&u)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode user %s: %v", e.id, err)) // it was decoded from JSON
+	}
+	return raw
+}
+
+// WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the first
+// of the keys: what [ReadExport] reads.
+func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
 	first, err := json.Marshal(head)
@@ -113,7 +160,13 @@ func WriteExport(to io.Writer, head ExportHead, entities iter.Seq2[string, json.
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
-	if _, err := fmt.Fprintf(to, "],\"sha256\":%q}\n", hex.EncodeToString(sum.Sum(nil))); err != nil {
+	foot := exportFoot{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
+	foot.MAC = hex.EncodeToString(mac(keys.macs[keys.first], []byte(foot.SHA256)))
+	last, err := json.Marshal(foot)
+	if err != nil {
+		return fmt.Errorf("encode the end of the export: %w", err)
+	}
+	if _, err := fmt.Fprintf(to, "],%s\n", bytes.TrimPrefix(last, []byte("{"))); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
 	return nil
@@ -164,7 +217,7 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
 		return head, fmt.Errorf("%w: its first line is none of relay config export; was it formatted anew?", ErrExport)
 	}
-	if head.Version != exportVersion {
+	if head.Version != exportVersion && head.Version != unsignedVersion {
 		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)
 	}
 	sum := sha256.New()
@@ -172,7 +225,7 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	for n := 0; lines.Scan(); n++ {
 		line := lines.Bytes()
 		if foot, last := bytes.CutPrefix(line, []byte("],")); last {
-			return head, checkFoot(foot, sum, n, head.Entities, lines)
+			return head, head.checkFoot(foot, sum, n, lines)
 		}
 		sum.Write(line)
 		var e exportedEntity
@@ -186,15 +239,14 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrExport), lines.Err())
 }
 
-func checkFoot(line []byte, sum hash.Hash, n, want int, lines *bufio.Scanner) error {
-	var foot exportFoot
-	switch err := json.Unmarshal(append([]byte("{"), line...), &foot); {
+func (h *ExportHead) checkFoot(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
+	switch err := json.Unmarshal(append([]byte("{"), line...), &h.foot); {
 	case err != nil:
 		return fmt.Errorf("%w: its last line: %w", ErrExport, err)
-	case foot.SHA256 != hex.EncodeToString(sum.Sum(nil)):
+	case h.foot.SHA256 != hex.EncodeToString(sum.Sum(nil)):
 		return fmt.Errorf("%w: its checksum is another; it was changed", ErrExport)
-	case n != want:
-		return fmt.Errorf("%w: it has %d entities and speaks of %d", ErrExport, n, want)
+	case n != h.Entities:
+		return fmt.Errorf("%w: it has %d entities and speaks of %d", ErrExport, n, h.Entities)
 	case lines.Scan():
 		return fmt.Errorf("%w: something follows its end", ErrExport)
 	}

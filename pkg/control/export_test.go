@@ -2,6 +2,9 @@ package control
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // oneOfEach writes an entity of every kind that has none yet.
@@ -28,6 +32,14 @@ func oneOfEach(t *testing.T, n *testNode) {
 			t.Fatalf("make a %s for this test", k)
 		}
 		*v.meta() = Meta{ID: k.String() + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
+		switch v := value(v).(type) {
+		case *User:
+			v.Email, v.ID = "ops@example.com", userID("ops@example.com")
+		case *Recovery:
+			v.State, v.RatePerSecond = RecoveryReady, 1
+		case *Erasure:
+			v.ID = id.Lowest(n.now()).Text(id.Event)
+		}
 		if _, err := n.Control.create(t.Context(), k, v); err != nil {
 			t.Fatal(err)
 		}
@@ -55,9 +67,11 @@ func exportOf(t *testing.T, n *testNode) []byte {
 	return doc.Bytes()
 }
 
+func anyURL(string) error { return nil }
+
 func imported(t *testing.T, n *testNode, doc []byte, replace bool) (Imported, error) {
 	t.Helper()
-	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc), replace, func(Imported) {})
+	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc), Importing{Replace: replace, CheckURL: anyURL}, func(Imported) {})
 }
 
 // An export, imported into an empty log, is the same configuration: every kind that there is, in its order.
@@ -192,7 +206,7 @@ func TestImportRefuses(t *testing.T) {
 	lines := bytes.SplitAfter(doc, []byte("\n"))
 	f(c, "", ErrExport, "empty")
 	f(c, "{}", ErrExport, "first line")
-	f(c, strings.Replace(string(doc), `"version":1`, `"version":2`, 1), ErrExport, "version 2")
+	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrExport, "version 3")
 	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrExport, "checksum")
 	f(c, string(doc)+"x", ErrExport, "follows")
 	for i := 1; i < len(lines)-2; i++ { // the last two are the foot and nothing
@@ -246,7 +260,7 @@ func TestImportOfMany(t *testing.T) {
 	b := node(t, broker(t), Config{Node: "b"}, func(c *Control) { c.room = 3 * importBatch })
 	b.SetOwner(true)
 	var told []int
-	im, err := b.Import(t.Context(), &doc, false, func(im Imported) { told = append(told, im.Done) })
+	im, err := b.Import(t.Context(), &doc, Importing{CheckURL: anyURL}, func(im Imported) { told = append(told, im.Done) })
 	if err != nil || im.Done != len(ids)+1 || !slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
 		t.Fatalf("%+v, %v, told %v", im, err, told)
 	}
@@ -255,5 +269,68 @@ func TestImportOfMany(t *testing.T) {
 		if i--; e.id != ids[i] {
 			t.Fatalf("%s stands at %d, want %s", e.id, i, ids[i])
 		}
+	}
+}
+
+// resummed is a document in which a text is replaced by another, and whose checksum is right again.
+func resummed(t *testing.T, doc []byte, from, to string) []byte {
+	t.Helper()
+	head, foot, _ := bytes.Cut(bytes.Replace(doc, []byte(from), []byte(to), 1), []byte(`],"sha256":"`))
+	sum := sha256.Sum256(head)
+	return slices.Concat(head, []byte(`],"sha256":"`+hex.EncodeToString(sum[:])), foot[64:])
+}
+
+// An export has a MAC: one that somebody changed, with its checksum set right, is refused, and so is one without a MAC
+// unless it is asked for. What the API would not take is refused whoever wrote it.
+func TestImportJudgesTheDocument(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	a.create(t)
+	token, _, err := a.AddUser(t.Context(), "ops@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := exportOf(t, a)
+	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) || bytes.Contains(doc, []byte(`"link"`)) {
+		t.Errorf("a one-time link is exported: %s", doc)
+	}
+	b := node(t, broker(t), Config{Node: "b"})
+	load := func(doc []byte, how Importing) error {
+		_, err := b.Import(t.Context(), bytes.NewReader(doc), how, func(Imported) {})
+		return err
+	}
+	f := func(what string, doc []byte, how Importing, want error, words string) {
+		t.Helper()
+		if err := load(doc, how); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	signed := Importing{CheckURL: anyURL}
+	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport, "its MAC is another")
+	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrKeys, "else:")
+	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
+	old = resummed(t, old, "", "")
+	f("of an older version", old, signed, ErrUnsigned, "no MAC")
+
+	unsigned := Importing{CheckURL: anyURL, Unsigned: true}
+	private := Importing{Unsigned: true, CheckURL: func(string) error { return errors.New("URL names an address that is not public") }}
+	f("a URL inside", old, private, ErrExport, "not public")
+	for from, to := range map[string]string{
+		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`, `"content_type":"application/json"`: `"content_type":"text/html"`,
+		`"max_attempts":10`: `"max_attempts":1000000`, `"provider":"generic"`: `"provider":"x"`, `"max_in_flight":64`: `"max_in_flight":0`,
+		`"ops@example.com"`: `"other@example.com"`,
+	} {
+		f(to, resummed(t, old, from, to), unsigned, ErrExport, "")
+	}
+	if len(configured(b)) != 1 {
+		t.Errorf("a refused import has written %v", configured(b))
+	}
+	// Empty members that the service never leaves out are filled in.
+	empty := resummed(t, resummed(t, old, `"metadata":{}`, `"metadata":null`), `"headers":{}`, `"headers":null`)
+	if err := load(empty, unsigned); err != nil {
+		t.Fatal(err)
+	}
+	page, _ := b.Endpoints(b.Account().ID, 0, 1)
+	if len(page) != 1 || page[0].Metadata == nil || page[0].Destinations[0].Headers == nil {
+		t.Errorf("%+v", page)
 	}
 }

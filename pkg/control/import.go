@@ -40,7 +40,16 @@ type importing struct {
 	entities []importedEntity // in the order of their creation
 	place    map[string]int   // in entities, by kind and id
 	done     Imported
+	how      Importing
 	tell     func(Imported)
+}
+
+// Importing says how a document is imported.
+type Importing struct {
+	Replace  bool // delete what is not in it
+	Unsigned bool // take one without a MAC, as older versions wrote it
+	// CheckURL judges the URL of a destination, as the API does.
+	CheckURL func(string) error
 }
 
 // importedEntity is kept as it will be in memory, which is a third of its text.
@@ -56,15 +65,20 @@ type importedEntity struct {
 // Without replace the log must be empty but for what a node writes at its first start, or hold what the document has
 // already: ErrNotEmpty. With it what is not in the document is deleted. It returns when no node acts on the
 // configuration before it any more.
-func (c *Control) Import(ctx context.Context, from io.Reader, replace bool, tell func(Imported)) (Imported, error) {
+//
+// Everything in it is judged as what the API takes is. Without a MAC under one of the master keys it is ErrUnsigned.
+func (c *Control) Import(ctx context.Context, from io.Reader, how Importing, tell func(Imported)) (Imported, error) {
 	if err := c.Sync(ctx); err != nil {
 		return Imported{}, err
 	}
 	if err := c.view.Load().allows(kindTrail); err != nil { // the level that adopting an account came with
 		return Imported{}, err
 	}
-	im := &importing{Control: c, place: make(map[string]int), tell: tell}
+	im := &importing{Control: c, place: make(map[string]int), how: how, tell: tell}
 	if err := im.read(from); err != nil {
+		return im.done, err
+	}
+	if err := im.head.authentic(c.keyring); err != nil && !(how.Unsigned && errors.Is(err, ErrUnsigned)) {
 		return im.done, err
 	}
 	for _, key := range im.head.MasterKeys {
@@ -76,7 +90,7 @@ func (c *Control) Import(ctx context.Context, from io.Reader, replace bool, tell
 	if err != nil {
 		return im.done, err
 	}
-	if len(left) > 0 && !replace {
+	if len(left) > 0 && !how.Replace {
 		return im.done, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left), left[0].kind, left[0].id)
 	}
 	if err := im.write(ctx, left); err != nil {
@@ -96,6 +110,9 @@ func (im *importing) read(from io.Reader) (err error) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrExport, err)
 		}
+		if err := validate(v, im.how.CheckURL); err != nil {
+			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, k, v.entityID(), err)
+		}
 		if a, ok := v.(*Account); ok {
 			if im.account != nil {
 				return fmt.Errorf("%w: it has two accounts", ErrExport)
@@ -104,10 +121,14 @@ func (im *importing) read(from io.Reader) (err error) {
 			im.done.Entities++
 			return nil
 		}
-		if e, ok := v.(*Endpoint); ok && im.resettle(e) {
-			if raw, err = json.Marshal(e); err != nil {
-				return fmt.Errorf("encode endpoint %s: %w", e.ID, err)
-			}
+		if e, ok := v.(*Endpoint); ok {
+			im.resettle(e)
+		}
+		if raw, err = json.Marshal(v); err != nil { // as it was judged: without members that nobody knows
+			return fmt.Errorf("encode %s %s: %w", k, v.entityID(), err)
+		}
+		if len(raw) > MaxEntity {
+			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, k, v.entityID(), ErrEntityTooLarge)
 		}
 		return im.add(k, v.entityID(), raw)
 	})
@@ -134,20 +155,19 @@ func (im *importing) add(k kind, id string, raw []byte) error {
 	return nil
 }
 
-// resettle gives an endpoint a partition that exists here, and reports whether it has altered it. A move that was
-// under way is over: the records that it waited for are not here.
-func (im *importing) resettle(e *Endpoint) bool {
+// resettle gives an endpoint a partition that exists here. A move that was under way is over: the records that it waited
+// for are not here.
+func (im *importing) resettle(e *Endpoint) {
 	here := func(p int32) bool { return p >= 0 && p < im.cfg.Partitions }
 	former := slices.DeleteFunc(slices.Clone(e.Former), func(p int32) bool { return !here(p) })
 	if here(e.Partition) && len(former) == len(e.Former) && e.Moving == nil {
-		return false
+		return
 	}
 	if was := e.Partition; !here(was) {
 		e.Partition = partitionOf(e.ID, im.cfg.Partitions)
 		im.warn("endpoint %s is on partition %d now: there is no %d here", e.ID, e.Partition, was)
 	}
 	e.Former, e.Moving = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
-	return true
 }
 
 func (im *importing) warn(format string, args ...any) {

@@ -39,14 +39,15 @@ var ErrSealed = errors.New("sealed secret does not open")
 type Keyring struct {
 	first string
 	aead  map[string]cipher.AEAD
-	ids   []string // see IDs
+	macs  map[string][]byte // keys of the MACs of exports
+	ids   []string          // see IDs
 }
 
 var masterKeyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // NewKeyring reads `name:base64(32 bytes)[,…]`. Its errors never repeat a key.
 func NewKeyring(spec string) (*Keyring, error) {
-	k := &Keyring{aead: make(map[string]cipher.AEAD)}
+	k := &Keyring{aead: make(map[string]cipher.AEAD), macs: make(map[string][]byte)}
 	for i, part := range strings.Split(spec, ",") {
 		name, text, _ := strings.Cut(strings.TrimSpace(part), ":")
 		if !masterKeyName.MatchString(name) {
@@ -65,6 +66,7 @@ func NewKeyring(spec string) (*Keyring, error) {
 		if i == 0 {
 			k.first = name
 		}
+		k.macs[name] = deriveKey(key, "configuration export")
 		k.ids = append(k.ids, name+":"+fingerprint(key))
 	}
 	return k, nil
