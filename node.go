@@ -85,6 +85,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.registry.MustRegister(diskMetrics(s.DataDir)...)
 	n.stream.Log = log
 	listener, err := net.Listen("tcp", s.Listen)
 	if err != nil {

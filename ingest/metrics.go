@@ -42,6 +42,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Events of endpoints that ask for deduplication, by what was known of them: new, duplicate, pending (answered 503), unavailable (taken without).",
 		}, []string{"result"}),
 	}
+	// They are there before the first refusal, whose increase an alert has to see.
+	for _, cause := range []string{"clock", "crowded", "full", "stalled", "unknown"} {
+		m.refused.WithLabelValues(cause)
+	}
 	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.limited, m.dedup)
 	return m
 }

@@ -36,6 +36,9 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 		buffered: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_buffered_rows", Help: "Rows that wait for the next flush."}),
 	}
+	for _, topic := range Topics() { // there before the first, whose increase an alert has to see
+		m.dead.WithLabelValues(topic)
+	}
 	if reg != nil {
 		reg.MustRegister(m.rows, m.flushes, m.failures, m.commits, m.dead, m.away, m.parts, m.crowded, m.buffered)
 	}

@@ -8,7 +8,7 @@ import json
 import sys
 
 LEAST = 0.5  # of the requests of an operation
-FEW = 10  # fewer requests say nothing
+FEW = 20  # fewer requests say nothing
 
 answers = collections.defaultdict(collections.Counter)
 for line in open(sys.argv[1], encoding="utf-8"):

@@ -22,6 +22,14 @@ def ndjson(ctx, value):
 
 
 @schemathesis.hook
+def map_headers(ctx, headers):
+    """The id of an event is one that a stream gave out."""
+    if headers and "Last-Event-ID" in headers:
+        headers = {name: value for name, value in headers.items() if name != "Last-Event-ID"}
+    return headers
+
+
+@schemathesis.hook
 def map_query(ctx, query):
     """A cursor is what a list gave out: links bring them, and one that is made up is refused."""
     if query and "cursor" in query:
