@@ -53,6 +53,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	long(t)
 	secrets := planted{}
 	apiKey := "rly_" + hex.EncodeToString(secrets.plant("bootstrap key", 16))
+	readerKey := "rly_" + hex.EncodeToString(secrets.plant("bootstrap read key", 16))
 	master := secrets.plant("master key", 32)
 	signing := "whsec_" + base64.StdEncoding.EncodeToString(secrets.plant("signing secret", 32))
 	header := "Bearer " + hex.EncodeToString(secrets.plant("destination header", 16))
@@ -73,7 +74,8 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	})
 	log, store := startEngine(t, "kafka"), startEngine(t, "clickhouse")
 	c := newCluster(t, engines{log.url, startEngine(t, "redis").url, store.url}, "secrets",
-		"RELAY_MASTER_KEYS=planted:"+base64.StdEncoding.EncodeToString(master), "RELAY_BOOTSTRAP_KEY="+apiKey, "RELAY_ADMIN_LISTEN=127.0.0.1:0",
+		"RELAY_MASTER_KEYS=planted:"+base64.StdEncoding.EncodeToString(master), "RELAY_BOOTSTRAP_KEY="+apiKey,
+		"RELAY_BOOTSTRAP_READ_KEY="+readerKey, "RELAY_ADMIN_LISTEN=127.0.0.1:0",
 		"RELAY_SMTP_URL=smtp://relay:"+mailPassword+"@127.0.0.1:1?from=relay@example.com")
 	c.migrate()
 	n := c.node("a")
@@ -89,10 +91,14 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		"channels": map[string]any{"webhook": map[string]any{"url": dest.URL + "/hook?token=" + hook, "secret": hookSecret}},
 		"rules":    map[string]any{"consecutive_failures": map[string]any{"threshold": 1}},
 	})
+	// What only those may know who may change it: it is stored with the attempts, and shown to nobody else.
+	capabilities := planted{}
+	hidden := dest.URL + "/hooks/1" + hex.EncodeToString(capabilities.plant("path of a destination", 16)) +
+		"?channel=" + hex.EncodeToString(capabilities.plant("query of a destination", 16))
 	made := n.must(http.StatusCreated, "POST", "/v1/endpoints", map[string]any{
 		"provider":     "hmac",
 		"verification": map[string]any{"type": "hmac", "secrets": []any{provider, second}, "header": "X-Signature", "mode": "enforce"},
-		"destinations": []any{destination(dest.URL), destination(dest.URL + "/refuses"), destination("https://127.0.0.1:1/nobody"), destination("https://10.0.0.1.nip.invalid/")},
+		"destinations": []any{destination(hidden), destination(dest.URL + "/refuses"), destination("https://127.0.0.1:1/nobody"), destination("https://10.0.0.1.nip.invalid/")},
 	})
 	ep, in := made["id"].(string), made["ingest_url"].(string)
 	token := in[strings.LastIndex(in, "/")+1:]
@@ -138,6 +144,20 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		_, got, h := n.call("GET", path, nil)
 		check("GET "+path, fmt.Sprint(got, h))
 	}
+	n.key = readerKey
+	for _, path := range []string{
+		"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/events/" + delivered + "/attempts", "/v1/audit",
+	} {
+		text := fmt.Sprint(n.must(http.StatusOK, "GET", path, nil))
+		check("GET "+path+" with a reading key", text)
+		for _, what := range capabilities.in(text) {
+			t.Errorf("the %s stands in GET %s with a reading key", what, path)
+		}
+		if strings.Contains(text, token) {
+			t.Errorf("the token of the ingest URL stands in GET %s with a reading key", path)
+		}
+	}
+	n.key = apiKey
 	check("the metrics", n.admin("/metrics"))
 	if err := n.stop(15); err != nil { // SIGTERM: everything is written
 		t.Fatal(err)
@@ -146,6 +166,9 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	rows := everyRow(t, store.url, "secrets", check)
 	check("the log of the node", n.logs.String())
 	check("the log of the store", store.logs.String())
+	for _, what := range capabilities.in(n.logs.String()) {
+		t.Errorf("the %s stands in the log of the node", what)
+	}
 	if strings.Contains(n.logs.String(), token) {
 		t.Error("the token of the ingest URL stands in the log of the node")
 	}
