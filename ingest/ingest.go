@@ -15,6 +15,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -77,10 +78,13 @@ type Ingest struct {
 // New returns the stage.
 func New(cfg Config, deps Deps) *Ingest {
 	m := newMetrics(deps.Metrics)
+	front := *deps.Front
+	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
+	deps.Front = &front
 	return &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
 		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, limits: deps.Limits, metrics: m},
-		bodies:   bodyReader{max: cfg.MaxBody},
+		bodies:   bodyReader{max: cfg.MaxBody, budget: maxReading, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring},
 	}
 }
@@ -117,7 +121,7 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 		return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest, Message: "send webhooks with POST, PUT, PATCH or DELETE"}
 	}
 	var err error
-	if req.Body, err = g.bodies.read(r); err != nil {
+	if req.Body, err = g.bodies.read(w, r, ep.ID, web.InfoOf(r).Client); err != nil {
 		return g.bodyError(err)
 	}
 	if text, ok := challenge(ep, req); ok {
@@ -208,6 +212,9 @@ func (g *Ingest) bodyError(err error) error {
 	case errors.Is(err, errCrowded):
 		g.metrics.refused.WithLabelValues("crowded").Inc()
 		return web.Away(nil, "too many requests are being read; send it again")
+	case errors.Is(err, errShare):
+		g.metrics.refused.WithLabelValues("share").Inc()
+		return web.Away(nil, "too much is being read for this endpoint or from this address; send it again")
 	default:
 		return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Message: "the body could not be read", Err: err}
 	}

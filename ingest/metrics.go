@@ -22,7 +22,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_ingest_accepted_bytes_total", Help: "Body bytes of accepted events.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_ingest_refused_total", Help: "Events answered 503, by cause: clock, crowded, full, stalled, unknown.",
+			Name: "relay_ingest_refused_total", Help: "Events answered 503, by cause: clock, crowded, full, share (of the memory for bodies, of an endpoint or client), stalled, unknown.",
 		}, []string{"cause"}),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_ingest_stalled_partitions", Help: "Partitions that answer nothing, so that events for them are refused at once.",

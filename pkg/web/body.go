@@ -15,9 +15,9 @@ import (
 // defaultBodyTimeout is that of a Front that names none.
 const defaultBodyTimeout = 30 * time.Second
 
-// setReadDeadline sets the end of reading from the client. Where that cannot be done, as in tests without
+// SetReadDeadline sets the end of reading from the client. Where that cannot be done, as in tests without
 // a connection, there is no slow client either.
-func setReadDeadline(w http.ResponseWriter, at time.Time) {
+func SetReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 

@@ -29,8 +29,8 @@ type Front struct {
 	Proxies []netip.Prefix
 	// BaseURL is the public address, without a trailing slash; errors link to their explanation there.
 	BaseURL string
-	// BodyTimeout is how long a body may take to arrive, however slowly; zero for 30 s. It bounds a body that
-	// no handler reads too: net/http reads on for a while before it sends an answer.
+	// BodyTimeout is how long a body may take to arrive, however slowly, unless a handler sets another end; zero for
+	// 30 s. It bounds a body that no handler reads too: net/http reads on for a while before it sends an answer.
 	BodyTimeout time.Duration
 	// WriteTimeout is how long the answer may take to be read, from its first byte on; zero for a minute. A handler whose
 	// answer goes on sets a write deadline of its own before each write.
@@ -78,7 +78,7 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), infoKey{}, info))
 		res := &response{ResponseWriter: w, timeout: cmp.Or(f.WriteTimeout, defaultWriteTimeout)}
 		if r.ContentLength != 0 {
-			setReadDeadline(w, time.Now().Add(cmp.Or(f.BodyTimeout, defaultBodyTimeout)))
+			SetReadDeadline(w, time.Now().Add(cmp.Or(f.BodyTimeout, defaultBodyTimeout)))
 		}
 		h := w.Header()
 		h["X-Request-Id"] = []string{info.ID}

@@ -1,0 +1,178 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// trickle is a client that is slower than its connection: a pipe whose deadline the server sets.
+type trickle struct {
+	*httptest.ResponseRecorder
+	conn net.Conn
+}
+
+func (c *trickle) SetReadDeadline(at time.Time) error { return c.conn.SetReadDeadline(at) }
+
+// A body may take long as long as it comes at the minimum rate; one that does not is cut off when it falls behind,
+// whenever that is, and not at the end of a fixed time.
+func TestMinimumRate(t *testing.T) {
+	confirm := producerFunc(func(_ string, _ int32, r *record, done func(*record, error)) { done(r, nil) })
+	f := func(name string, status int, after time.Duration, first, each, total int) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newStage(t, options{maxBody: maxBody}, confirm)
+				server, client := net.Pipe()
+				defer client.Close()
+				var sending sync.WaitGroup
+				sending.Go(func() {
+					if _, err := client.Write(make([]byte, first)); err != nil {
+						return
+					}
+					for sent := first; sent < total && each > 0; sent += each {
+						time.Sleep(time.Second)
+						if _, err := client.Write(make([]byte, min(each, total-sent))); err != nil {
+							return
+						}
+					}
+				})
+				r := httptest.NewRequest("POST", PathPrefix+token, io.LimitReader(server, int64(total)))
+				r.ContentLength = int64(total)
+				answer := &trickle{httptest.NewRecorder(), server}
+				began := time.Now()
+				w.ingest.Handler().ServeHTTP(answer, r)
+				if took := time.Since(began); answer.Code != status || (took-after).Abs() > 100*time.Millisecond {
+					t.Errorf("answered %d after %v, want %d after %v: %s", answer.Code, took, status, after, answer.Body)
+				}
+				if n := w.ingest.bodies.reading.Load(); n != 0 || len(w.ingest.bodies.shares) != 0 {
+					t.Errorf("%d bytes still count as being read, for %d", n, len(w.ingest.bodies.shares))
+				}
+				server.Close()
+				sending.Wait()
+			})
+		})
+	}
+	const kb = 1 << 10
+	f("at the rate for a minute", 200, 60*time.Second, 16*kb, 16*kb, 61*16*kb)
+	f("half the rate", 408, 9*time.Second, 0, 8*kb, 1000*kb)
+	f("nothing", 408, bodyGrace, 0, 0, 1000*kb)
+	f("much and then nothing", 408, bodyGrace+20*time.Second, 320*kb, 0, 1000*kb)
+	f("all but a byte", 408, bodyGrace+64*time.Second, maxBody-1, 0, maxBody)
+}
+
+// What one endpoint and one client may have of the memory is a part of all; the parts are kept apart, and nothing is
+// left of them when the bodies are.
+func TestSharesOfReading(t *testing.T) {
+	b := bodyReader{max: maxBody, budget: 8000}
+	client := func(s string) netip.Addr { return netip.MustParseAddr(s) }
+	var held []*heldBody
+	f := func(endpoint, from string, n int64, want error) {
+		t.Helper()
+		h := b.hold(endpoint, client(from))
+		held = append(held, h)
+		if err := b.count(h, n); err != want {
+			t.Errorf("%d bytes for %s from %s: %v, want %v", n, endpoint, from, err, want)
+		}
+		if want != nil {
+			b.release(h)
+			held = held[:len(held)-1]
+		}
+	}
+	f("a", "192.0.2.1", 600, nil)
+	f("a", "192.0.2.2", 401, errShare)
+	f("a", "192.0.2.2", 400, nil)
+	f("a", "192.0.2.3", 1, errShare)
+	f("b", "192.0.2.1", 401, errShare) // of the client
+	f("b", "192.0.2.1", 400, nil)
+	f("c", "2001:db8::1", 1000, nil)
+	f("d", "2001:db8::2:1", 1, errShare) // the same /64
+	f("d", "2001:db8:0:1::1", 1000, nil)
+	for i := range 4 {
+		f(fmt.Sprint("e", i), fmt.Sprintf("192.0.2.%d", 10+i), 1000, nil)
+	}
+	f("f", "192.0.2.20", 600, nil)
+	f("g", "192.0.2.21", 1, errCrowded)
+	for _, h := range held {
+		b.release(h)
+	}
+	if len(b.shares) != 0 || b.reading.Load() != 0 {
+		t.Errorf("%d shares and %d bytes are left", len(b.shares), b.reading.Load())
+	}
+}
+
+// A stranger who knows one ingest URL and stalls in the middle of many bodies takes the share of that endpoint and of
+// his address. Other endpoints are served meanwhile.
+func TestStalledBodiesHoldOneShare(t *testing.T) {
+	w := newWorld(t, options{})
+	w.ingest.bodies.budget = 1 << 20
+	other := *w.EndpointByToken(token)
+	other.ID = "ep_other"
+	w.mu.Lock()
+	w.endpoints["other"] = &other
+	w.mu.Unlock()
+	dialFrom := func(address string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		conn, err := d.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	const part = 50 << 10
+	post := func(conn net.Conn, token string, length, send int) *http.Response {
+		t.Helper()
+		fmt.Fprintf(conn, "POST %s%s HTTP/1.1\r\nHost: relay.example.com\r\nContent-Length: %d\r\n\r\n", PathPrefix, token, length)
+		if _, err := conn.Write(make([]byte, send)); err != nil {
+			t.Fatal(err)
+		}
+		if send < length && length == maxBody {
+			return nil
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res
+	}
+	stalled := []net.Conn{dialFrom("127.0.0.1"), dialFrom("127.0.0.1")}
+	for _, conn := range stalled {
+		post(conn, token, maxBody, part)
+	}
+	eventually(t, "both are being read", func() bool { return w.ingest.bodies.reading.Load() == 2*part })
+	for _, c := range []struct {
+		from, token string
+		status      int
+	}{
+		{"127.0.0.2", token, 503},   // the endpoint's share
+		{"127.0.0.1", "other", 503}, // the address's
+		{"127.0.0.2", "other", 200},
+	} {
+		res := post(dialFrom(c.from), c.token, part, part)
+		if res.StatusCode != c.status || c.status == 503 && res.Header.Get("Retry-After") != "1" {
+			t.Errorf("from %s to %s: %s %v, want %d", c.from, c.token, res.Status, res.Header, c.status)
+		}
+	}
+	w.want(w.do("POST", "", bytes.NewReader(make([]byte, 2<<10))), 200) // small bodies need no share
+	if n := w.metric(w.ingest.metrics.refused.WithLabelValues("share")); n != 2 {
+		t.Errorf("%v refusals are counted", n)
+	}
+	for _, conn := range stalled {
+		conn.Close()
+	}
+	eventually(t, "the share is free", func() bool { return w.ingest.bodies.reading.Load() == 0 })
+	if res := post(dialFrom("127.0.0.1"), token, part, part); res.StatusCode != 200 {
+		t.Errorf("afterwards: %s", res.Status)
+	}
+}
