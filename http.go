@@ -10,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // server serves a handler on a listener until it is told to stop, then lets requests finish.
@@ -53,7 +51,7 @@ func (s *server) Run(ctx context.Context) error {
 	if s.drain != nil {
 		srv.RegisterOnShutdown(s.drain)
 	}
-	listener := netutil.LimitListener(s.listener, cmp.Or(s.connections, maxConnections()))
+	listener := newLimitListener(s.listener, cmp.Or(s.connections, maxConnections()))
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var stopped error

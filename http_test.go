@@ -65,6 +65,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	if _, ok := any(&limitedConn{}).(interface{ CloseWrite() error }); !ok {
+		t.Error("a client that is still sending would not read why it was refused")
+	}
 	if n := maxConnections(); n < 100 || n > 16_384 {
 		t.Errorf("the usual bound is %d connections", n)
 	}

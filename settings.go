@@ -265,13 +265,7 @@ func (s Settings) Validate(name string) error {
 	if _, err := prefixes(s.TrustedProxies); err != nil {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
 	}
-	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
-		for _, h := range hosts {
-			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
-				fault(env, "%q is no host name", h)
-			}
-		}
-	}
+	s.validateHosts(fault)
 	if err := s.limit().Validate(); err != nil {
 		fault("RELAY_REDIS_URL", "%w", err)
 	}
@@ -319,6 +313,17 @@ func (s Settings) Validate(name string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateHosts reports what is no host name.
+func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
+	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
+		for _, h := range hosts {
+			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
+				fault(env, "%q is no host name", h)
+			}
+		}
+	}
 }
 
 // validateAdmin judges the first user.

@@ -114,7 +114,10 @@ func New(cfg Config, deps Deps) (*Control, error) {
 		timing: defaultTiming(), codec: newCodec(), chunk: chunkBytes, room: maxTrail, boot: id.Random("boot_"), bootstrap: cfg.bootstrap(),
 		ready: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 		clock:  brokerClock{known: make(chan struct{})},
-		warned: map[string]*atomic.Int64{stream.Control: {}, stream.ControlSnapshots: {}, stream.Nodes: {}},
+		warned: make(map[string]*atomic.Int64),
+	}
+	for _, topic := range stream.AuthenticatedTopics() {
+		c.warned[topic] = new(atomic.Int64)
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

@@ -45,6 +45,8 @@ type Topic struct {
 	// Durable: the embedded broker acknowledges a record when it is on disk. Records of the other topics can be made again
 	// from those of durable ones until the offset that they belong to is committed: they are on disk before that.
 	Durable bool
+	// Authenticated: its records carry a MAC, and those without a valid one count for nothing.
+	Authenticated bool
 	// Linger is how long the producer lets records of the topic gather.
 	Linger time.Duration
 	// Times says who sets the time of a record: createTime, appendTime, or "" where it does not matter.
@@ -85,9 +87,9 @@ var topics = append([]Topic{
 	{Name: Receipts, Keyed: true, Durable: true,
 		Readers: []string{StoreGroup}, Fence: FenceEvents, Guard: true},
 	{Name: Dead, Keyed: true, Durable: true, Retention: 30 * 24 * time.Hour},
-	{Name: Control, Durable: true},
-	{Name: ControlSnapshots, Durable: true},
-	{Name: Nodes, Times: appendTime, Retention: time.Hour},
+	{Name: Control, Durable: true, Authenticated: true},
+	{Name: ControlSnapshots, Durable: true, Authenticated: true},
+	{Name: Nodes, Authenticated: true, Times: appendTime, Retention: time.Hour},
 	// The outbox of the configuration log forgets an entry when this topic has acknowledged it.
 	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guard: true},
 }, retryTopics(
@@ -153,6 +155,9 @@ func ReadBy(group string) []string {
 
 // ReadTopics returns the topics that any group reads: those that are trimmed, and whose records can become dead letters.
 func ReadTopics() []string { return named(func(t Topic) bool { return len(t.Readers) > 0 }) }
+
+// AuthenticatedTopics returns the topics whose records carry a MAC.
+func AuthenticatedTopics() []string { return named(func(t Topic) bool { return t.Authenticated }) }
 
 // Has reports whether the fence waits for a topic.
 func (f Fence) Has(topic string) bool { return topicOf(topic).Fence == f }
