@@ -97,6 +97,7 @@ type options struct {
 	backlog    int  // events that wait in the log
 	partitions int  // of the topics; 0 = as the relay has them
 	probe      int  // events a second to a neighbour
+	sameHost   bool // the neighbour is slow and takes many requests at the same time
 	stopped    bool // what is started has no dispatcher
 
 	serve              int // nodes; 0 = dev
@@ -231,6 +232,9 @@ func (o *options) settings() string {
 		if x.n > 0 {
 			s += fmt.Sprintf(", %d %s", x.n, x.what)
 		}
+	}
+	if o.sameHost {
+		s += ", a slow neighbour at the same host and port"
 	}
 	if o.stopped {
 		s += ", no dispatcher while they are posted"

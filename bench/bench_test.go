@@ -475,6 +475,7 @@ func TestScenariosAddUp(t *testing.T) {
 	}{
 		{"fanout", "--rate 50", 1, 5},
 		{"hung", "--rate 20", 3, 1},
+		{"hung", "--rate 20 --same-host --tls --http2", 3, 1},
 		{"retrystorm", "--events 50 --batch 10", 2, 1},
 		{"batch", "--batch 20 --posters 1", 1, 1},
 		{"tls", "--posters 2", 1, 1},

@@ -24,9 +24,7 @@ func definitions() []definition {
 		{name: "fanout", summary: "each event to five destinations, at a rate", run: fanout, defaults: func(o *options, fs *flag.FlagSet) {
 			preset(fs, "rate", "200")
 		}},
-		{name: "hung", summary: "a destination beside one that never answers, both at a rate: what the healthy one notices", run: hung, defaults: func(o *options, fs *flag.FlagSet) {
-			preset(fs, "rate", "50")
-		}},
+		{name: "hung", summary: "a destination beside one that never answers, both at a rate: what the healthy one notices", run: hung, defaults: hungFlags},
 		{name: "retrystorm", summary: "events to a destination that fails half of all requests, until all are delivered", run: retryStorm, defaults: func(o *options, fs *flag.FlagSet) {
 			eventsFlag(o, fs, 10_000)
 			fs.IntVar(&o.probe, "probe", 100, "single events a second to an endpoint that works, meanwhile and for --duration")
@@ -157,42 +155,6 @@ func fanout(ctx context.Context, b *bed) error {
 		return err
 	}
 	return b.measure(ctx, []post{p}, arriveWithin, nil)
-}
-
-// hung measures a healthy destination alone, then beside one that hangs. Costs are of the second part.
-func hung(ctx context.Context, b *bed) error {
-	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "ok")})
-	if err != nil {
-		return err
-	}
-	sick, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(1, "hang")})
-	if err != nil {
-		return err
-	}
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	alone := b.post("alone", b.r.events(healthy.ID), 0)
-	if err := b.warm(ctx, alone); err != nil {
-		return err
-	}
-	if err := b.measure(ctx, []post{alone}, arriveWithin, nil); err != nil {
-		return err
-	}
-	first := b.result
-	b.result = first.again()
-	beside, neighbour := b.post("beside a hung one", b.r.events(healthy.ID), 0), b.post("hung", b.r.events(sick.ID))
-	if err := b.measure(ctx, []post{beside, neighbour}, arriveWithin, nil); err != nil {
-		return err
-	}
-	b.result.Streams = append(first.Streams, b.result.Streams...)
-	b.result.Lost += first.Lost
-	b.result.Duplicates += first.Duplicates
-	a, c := first.Streams[0].Arrivals[0].Latency, b.result.Streams[1].Arrivals[0].Latency
-	b.result.Figures = append(b.result.Figures,
-		Figure{"arrival p50 beside the hung one", c.P50 / max(a.P50, 0.001), "times that alone"},
-		Figure{"arrival p99 beside the hung one", c.P99 / max(a.P99, 0.001), "times that alone"})
-	return nil
 }
 
 // again is a result for another part of the same run.

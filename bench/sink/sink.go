@@ -1,6 +1,7 @@
 // Package sink is the destination of a benchmark, a process of its own: it answers webhooks and counts
 // their marks. What it does with one is said by the path it is sent to: /<destination>/<behaviour>, with
-// the behaviours ok (200), hang (no answer), fail<percent> (500 by chance) and slow<milliseconds>.
+// the behaviours ok (200), hang (no answer), fail<percent> (500 by chance) and slow<milliseconds>, or
+// slow<milliseconds>after<requests> for one that answers the first requests at once.
 //
 // It shares its cores with what is measured, so plain HTTP is served by a loop of its own, at a third of
 // net/http's price: it reads a request's line, its Content-Length and its body, and nothing else. TLS,
@@ -93,6 +94,7 @@ func (t *tally) again(n int64, now time.Time, fails bool) {
 // Sink counts what arrives. The zero value is ready.
 type Sink struct {
 	tallies             [count.MaxRuns * MaxDestinations]atomic.Pointer[tally]
+	quick               [MaxDestinations]atomic.Int64 // requests to behaviours with after
 	unmarked, malformed atomic.Int64
 }
 
@@ -183,6 +185,7 @@ type behaviour struct {
 	hang        bool
 	fail        int // percent
 	slow        time.Duration
+	after       int64 // requests that are not slow
 }
 
 // parsePath reads /<destination>/<behaviour>; what it does not know is destination 0, answered at once.
@@ -199,6 +202,8 @@ func parsePath(path string) (b behaviour) {
 		b.fail, _ = strconv.Atoi(p)
 	}
 	if ms, ok := strings.CutPrefix(what, "slow"); ok {
+		ms, after, _ := strings.Cut(ms, "after")
+		b.after, _ = strconv.ParseInt(after, 10, 64)
 		n, _ := strconv.Atoi(ms)
 		b.slow = time.Duration(n) * time.Millisecond
 	}
@@ -224,7 +229,7 @@ func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 		<-ctx.Done()
 		return 503
 	}
-	if b.slow > 0 {
+	if b.slow > 0 && (b.after == 0 || s.quick[b.destination].Add(1) > b.after) {
 		timer := time.NewTimer(b.slow)
 		defer timer.Stop()
 		select {

@@ -121,7 +121,8 @@ func TestBehaviours(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]behaviour{
 		"/0/ok": {}, "/15/hang": {destination: 15, hang: true}, "/1/fail50": {destination: 1, fail: 50}, "/2/slow20": {destination: 2, slow: 20 * time.Millisecond},
-		"/16/ok": {}, "/hook": {}, "/": {}, "": {}, "/-1/ok": {},
+		"/4/slow30after2": {destination: 4, slow: 30 * time.Millisecond, after: 2},
+		"/16/ok":          {}, "/hook": {}, "/": {}, "": {}, "/-1/ok": {},
 	} {
 		if got := parsePath(path); got != want {
 			t.Errorf("%q: %+v, want %+v", path, got, want)
@@ -172,6 +173,23 @@ func TestBehaviours(t *testing.T) {
 	for _, tally := range ask(Query{}).Tallies {
 		if arrived := int64(0); tally.Requests != 1 && tally.Destination != 1 || tally.Destination == 2 && tally.Arrived != 1 || tally.Destination != 2 && tally.Arrived != arrived {
 			t.Errorf("%+v", tally)
+		}
+	}
+}
+
+// The first requests of a destination can be quick.
+func TestSlowAfter(t *testing.T) {
+	t.Parallel()
+	url, _ := run(t)
+	for n, slow := range []bool{false, false, true} {
+		began := time.Now()
+		resp, err := http.Post(url+"/4/slow200after2", "text/plain", strings.NewReader(mark(0, int64(n))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if took := time.Since(began); (took >= 200*time.Millisecond) != slow {
+			t.Errorf("request %d took %v", n+1, took)
 		}
 	}
 }

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/eventrelay/relay/bench/load"
+)
+
+// The slow neighbour of hung --same-host. It answers at once until the relay lets it have as many requests in flight
+// as its max_in_flight, and then after 10 s: at 100 events a second it holds 1,000 requests.
+const (
+	slowInFlight = 1000
+	quickFirst   = 1100
+)
+
+var slowNeighbour = fmt.Sprintf("slow10000after%d", quickFirst)
+
+func hungFlags(o *options, fs *flag.FlagSet) {
+	fs.BoolVar(&o.sameHost, "same-host", false,
+		"the other destination answers after 10 s and takes 1,000 requests at a time, at the same host and port")
+	fs.BoolVar(&o.tls, "tls", false, "the destinations speak TLS")
+	fs.BoolVar(&o.http2, "http2", false, "with --tls: they speak HTTP/2")
+	preset(fs, "rate", "50")
+}
+
+// hung measures a healthy destination alone, then beside one that hangs. Costs are of the second part.
+func hung(ctx context.Context, b *bed) error {
+	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "ok")})
+	if err != nil {
+		return err
+	}
+	other := b.one(1, "hang")
+	if b.o.sameHost {
+		other = []object{{"url": b.sink.url(1, slowNeighbour), "max_in_flight": slowInFlight}}
+	}
+	sick, err := b.r.makeEndpoint(ctx, object{"destinations": other})
+	if err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	alone := b.post("alone", b.r.events(healthy.ID), 0)
+	if err := b.warm(ctx, alone); err != nil {
+		return err
+	}
+	if err := b.measure(ctx, []post{alone}, arriveWithin, nil); err != nil {
+		return err
+	}
+	first := b.result
+	b.result = first.again()
+	if b.o.sameHost {
+		if err := b.widen(ctx, b.r.events(sick.ID)); err != nil {
+			return err
+		}
+	}
+	beside, neighbour := b.post("beside a hung one", b.r.events(healthy.ID), 0), b.post("hung", b.r.events(sick.ID))
+	if err := b.measure(ctx, []post{beside, neighbour}, arriveWithin, nil); err != nil {
+		return err
+	}
+	b.result.Streams = append(first.Streams, b.result.Streams...)
+	b.result.Lost += first.Lost
+	b.result.Duplicates += first.Duplicates
+	a, c := first.Streams[0].Arrivals[0], b.result.Streams[1].Arrivals[0]
+	b.result.Figures = append(b.result.Figures,
+		Figure{"arrival p50 beside the hung one", c.Latency.P50 / max(a.Latency.P50, 0.001), "times that alone"},
+		Figure{"arrival p99 beside the hung one", c.Latency.P99 / max(a.Latency.P99, 0.001), "times that alone"},
+		Figure{"requests beside the hung one", float64(c.Requests) / float64(max(c.Arrived, 1)), "an event"})
+	return nil
+}
+
+// widen sends the slow neighbour what it answers at once, so that its in-flight window has its full size.
+func (b *bed) widen(ctx context.Context, url string) error {
+	p := b.post("hung", url, 1).count(quickFirst)
+	p.Rate, p.Conns = 0, 8
+	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, nil)
+	if err != nil {
+		return err
+	}
+	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
+	if err == nil && !arrived {
+		err = fmt.Errorf("not all of %d events arrived at %s", quickFirst, b.sink.base)
+	}
+	return err
+}
