@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -429,23 +430,32 @@ func TestCAFile(t *testing.T) {
 }
 
 // BenchmarkRoundTrip is one delivery of 1 KB over a connection that is there, with both ends in this
-// process.
+// process, to one of as many destinations of the host as take turns.
 func BenchmarkRoundTrip(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 	defer srv.Close()
-	tr := newTransport(b, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
 	body := make([]byte, 1024)
-	b.ReportAllocs()
-	for b.Loop() {
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, srv.URL, bytes.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
-		res, err := tr.RoundTrip(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		io.Copy(io.Discard, res.Body)
-		res.Body.Close()
+	for _, destinations := range []int{1, 200} {
+		b.Run(fmt.Sprint("destinations=", destinations), func(b *testing.B) {
+			tr := newTransport(b, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
+			contexts := make([]context.Context, destinations)
+			for n := range contexts {
+				contexts[n] = WithDestination(b.Context(), fmt.Sprint("dst_", n))
+			}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				ctx := contexts[n%destinations]
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, bytes.NewReader(body))
+				if err != nil {
+					b.Fatal(err)
+				}
+				res, err := tr.RoundTrip(req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		})
 	}
 }
