@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -142,15 +143,27 @@ func (ps *pools) sweep(now time.Time) {
 	}
 }
 
-// pooledBody releases the pool of a response when its body is closed.
-type pooledBody struct {
-	io.ReadCloser
-	release func()
+// exchange is one request over a pool and the body of its response.
+type exchange struct {
+	io.ReadCloser // the body
+	pools         *pools
+	pool          *pool
+	ctx           context.Context
+	url           url.URL // as net/http sees it
+	released      atomic.Bool
 }
 
-func (b *pooledBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.release()
+// release ends the exchange, once.
+func (x *exchange) release() {
+	if !x.released.Swap(true) {
+		x.pools.release(x.pool, x.ctx.Err() != nil)
+	}
+}
+
+// Close releases the pool: the response was read, or will not be.
+func (x *exchange) Close() error {
+	err := x.ReadCloser.Close()
+	x.release()
 	return err
 }
 
@@ -158,23 +171,22 @@ func (b *pooledBody) Close() error {
 func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	dest, _ := ctx.Value(destinationKey{}).(string)
-	p := t.pools.acquire(req.URL, dest)
-	release := sync.OnceFunc(func() { t.pools.release(p, ctx.Err() != nil) })
-	pooled, u := req.WithContext(context.WithValue(ctx, poolKey{}, p)), *req.URL
-	if u.Host = p.name; pooled.Host == "" {
+	x := &exchange{pools: &t.pools, pool: t.pools.acquire(req.URL, dest), ctx: ctx, url: *req.URL}
+	pooled := req.WithContext(context.WithValue(ctx, poolKey{}, x.pool))
+	if x.url.Host = x.pool.name; pooled.Host == "" {
 		pooled.Host = req.URL.Host
 	}
-	pooled.URL = &u
+	pooled.URL = &x.url
 	res, err := t.inner.RoundTrip(pooled)
 	if err != nil {
-		release()
+		x.release()
 		return nil, err
 	}
 	res.Request = req
 	if res.Body == http.NoBody {
-		release()
+		x.release()
 	} else {
-		res.Body = &pooledBody{res.Body, release}
+		x.ReadCloser, res.Body = res.Body, x
 	}
 	return res, nil
 }
