@@ -64,7 +64,7 @@ func TestMinimumRate(t *testing.T) {
 	}
 	const kb = 1 << 10
 	f("at the rate for a minute", 200, 60*time.Second, 16*kb, 16*kb, 61*16*kb)
-	f("half the rate", 408, 9*time.Second, 0, 8*kb, 1000*kb)
+	f("half the rate", 408, 8500*time.Millisecond, 0, 7*kb, 1000*kb)
 	f("nothing", 408, bodyGrace, 0, 0, 1000*kb)
 	f("much and then nothing", 408, bodyGrace+20*time.Second, 320*kb, 0, 1000*kb)
 	f("all but a byte", 408, bodyGrace+64*time.Second, maxBody-1, 0, maxBody)
