@@ -7,7 +7,7 @@ import (
 )
 
 // strangerCases are the rows of the table that closes the HTTP contract, in its order; what another group shows
-// already is not here again.
+// already is not here again. One function because it is one table.
 func strangerCases() []testCase {
 	return []testCase{
 		{"Stranger 3", "an endpoint is made without DNS", func(c *C) {
