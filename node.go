@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/dispatcher"
@@ -84,8 +83,7 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 		now: clock(), policy: s.egressPolicy(),
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
-	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	n.registry.MustRegister(diskMetrics(s.DataDir)...)
+	n.registry.MustRegister(processMetrics(s.DataDir)...)
 	n.stream.Log = log
 	listener, err := net.Listen("tcp", s.Listen)
 	if err != nil {

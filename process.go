@@ -5,11 +5,12 @@ import (
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// diskMetrics are the room where the data directory is: a full disk stops the embedded engines. Of a directory that
-// cannot be looked at they are NaN, which no alert takes for room.
-func diskMetrics(dir string) []prometheus.Collector {
+// processMetrics are those of the process, and the room where its data directory is: a full disk stops the embedded
+// engines. Of a directory that cannot be looked at they are NaN, which no alert takes for room.
+func processMetrics(dir string) []prometheus.Collector {
 	gauge := func(name, help string, blocks func(*syscall.Statfs_t) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			var fs syscall.Statfs_t
@@ -20,6 +21,7 @@ func diskMetrics(dir string) []prometheus.Collector {
 		})
 	}
 	return []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("relay_data_dir_free_bytes", "Bytes that are free where the data directory is.",
 			func(fs *syscall.Statfs_t) uint64 { return fs.Bavail }),
 		gauge("relay_data_dir_size_bytes", "Size of the file system where the data directory is, in bytes.",
