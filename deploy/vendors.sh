@@ -12,7 +12,10 @@ for dir in ingest/verify/testdata/vendors pkg/sign/testdata/node; do
 	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules)
 done
 vendors=ingest/verify/testdata/vendors
-if [ ! -d "$vendors/python" ] && command -v python3 >/dev/null 2>&1; then
+if ! cmp -s "$vendors/requirements.txt" "$vendors/python/requirements.txt" && command -v python3 >/dev/null 2>&1; then
 	echo "vendors: pip install in $vendors"
-	PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --target "$vendors/python" -r "$vendors/requirements.txt"
+	rm -rf "$vendors/python"
+	PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+		--only-binary=:all: --target "$vendors/python" -r "$vendors/requirements.txt"
+	cp "$vendors/requirements.txt" "$vendors/python/"
 fi

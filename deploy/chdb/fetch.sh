@@ -1,7 +1,8 @@
 #!/bin/sh
-# Leaves the pinned libchdb in bin/lib/libchdb.so. It is fetched once: a stamp
-# beside the library names the version and hash that it came from. npm compares
-# the package with the hash in package-lock.json.
+# Leaves the pinned libchdb in bin/lib/libchdb.so. It is fetched once. npm compares
+# the package with the hash in package-lock.json; what lies in bin/lib is compared
+# with libchdb.sha256 each time, for the relay loads it into its own process. A stamp
+# beside it names what it came from.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,9 +26,15 @@ pin=$(awk -v entry="\"node_modules/$package\":" '
 [ -n "$pin" ] || die "package-lock.json has no version and hash for $package"
 pin="$package $pin"
 
+# pinned reports whether a file is the library.
+pinned() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$(cut -d' ' -f1 "$here/libchdb.sha256")" ]; }
+
 if [ -f "$library" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$pin" ]; then
-	say "already in $target"
-	exit 0
+	if pinned "$library"; then
+		say "already in $target"
+		exit 0
+	fi
+	say "$library is not what was fetched: it is fetched again"
 fi
 
 command -v npm >/dev/null 2>&1 || die "npm is missing; install Node.js with npm, then run this again"
@@ -44,6 +51,7 @@ say "fetching $package (about 180 MB, once)"
 	die "npm could not fetch $package; check the network and npm's registry setting, then run this again"
 fetched=$work/node_modules/$package/libchdb.so
 [ -s "$fetched" ] || die "npm left $package out: it could not be fetched, its hash differs from package-lock.json, or this system has no glibc; npm ci in deploy/chdb with --loglevel=silly says which"
+pinned "$fetched" || die "what npm fetched is not the library of libchdb.sha256; a new version needs a new sum there"
 
 say "installing $library"
 rm -f "$stamp"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Copies the jars of Apache Kafka into bin/engines/kafka, once per version of pom.xml.
+# Copies the jars of Apache Kafka into bin/engines/kafka, once per version of pom.xml. They are compared with
+# kafka.sha256 each time, and no other jar may lie there: all of them are loaded.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,9 +8,17 @@ target=$(cd "$here/../.." && pwd)/bin/engines/kafka
 stamp=$target/pom.sum
 sum=$(cksum <"$here/pom.xml")
 
+# pinned reports whether the jars are those of kafka.sha256, and no others.
+pinned() {
+	(cd "$target" && sha256sum --quiet --strict -c "$here/kafka.sha256" && [ "$(ls ./*.jar | wc -l)" = "$(wc -l <"$here/kafka.sha256")" ])
+}
+
 if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then
-	echo "kafka: jars already in $target"
-	exit 0
+	if pinned; then
+		echo "kafka: jars already in $target"
+		exit 0
+	fi
+	echo "kafka: the jars in $target are not what was fetched: they are fetched again"
 fi
 for tool in mvn java; do
 	command -v "$tool" >/dev/null 2>&1 || { echo "kafka: $tool is missing; install Maven and Java 17" >&2; exit 1; }
@@ -17,6 +26,8 @@ done
 echo "kafka: fetching the jars of Apache Kafka with Maven (about 45 MB, once)"
 rm -rf "$target"
 mkdir -p "$target"
-mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$target" -DincludeScope=runtime
+mvn -q -B -C -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies \
+	-DoutputDirectory="$target" -DincludeScope=runtime
+pinned || { echo "kafka: what Maven fetched are not the jars of kafka.sha256; another version in pom.xml needs new sums there" >&2; exit 1; }
 printf '%s\n' "$sum" >"$stamp"
 echo "kafka: jars in $target"
