@@ -46,7 +46,7 @@ func (p *process) findings(want map[string]string, flags ...string) {
 				return name + " is " + c.State + ": " + c.Text + " → " + c.Advice + "; want " + part
 			}
 		}
-		all := 17
+		all := 19
 		if _, known := checks["base URL"]; known { // only a node knows it
 			all++
 		}

@@ -78,6 +78,10 @@ func (s Settings) warn(log *slog.Logger) {
 	for _, env := range s.weakKeys() {
 		log.Warn("an API key is easy to guess; set a random one of 24 characters or more", "setting", env)
 	}
+	if s.stream().Exposed() {
+		log.Warn("the password of the Kafka brokers travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS; " +
+			"set RELAY_KAFKA_TLS, or use scram-sha-512")
+	}
 	if doctor.Unencrypted(s.BaseURL) {
 		log.Warn("API keys, ingest tokens and events travel unencrypted: RELAY_BASE_URL is http:// and its host is public; use https://",
 			"base_url", s.BaseURL)

@@ -84,5 +84,9 @@ func TestSettingsWarnings(t *testing.T) {
 	f("--bootstrap-key "+random+" --bootstrap-read-key hidden-hidden-hidden-hidden", "--bootstrap-key", "--bootstrap-read-key", guessed)
 	f("--base-url http://relay.example.com", "RELAY_BASE_URL is http://")
 	f("--base-url http://localhost:8080")
+	exposed := "password of the Kafka brokers travels in clear"
+	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden", "--kafka-sasl", exposed)
+	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden --kafka-tls system", "--kafka-sasl")
+	f("--kafka-brokers k:9092 --kafka-sasl scram-sha-512:relay:hidden", "--kafka-sasl")
 	f("--base-url https://relay.example.com")
 }

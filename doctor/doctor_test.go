@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/testkit"
 )
@@ -77,7 +78,35 @@ func TestNothingAnswers(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "failed: kafka, topics, dispatch, store, alerts, unread, dead, configuration, nodes, clock, master keys, clickhouse") {
+	if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "failed: kafka, topics, writers, dispatch, store, alerts, unread, dead, configuration, sizes, nodes, clock, master keys, clickhouse") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestJudgeWriters(t *testing.T) {
+	f := func(others []stream.Writer, own string, err error, state, text string) {
+		t.Helper()
+		if c := judgeWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) || len(c.Details) != len(others) && state == command.StateWarn && err == nil {
+			t.Errorf("%+v, want %s: %s", c, state, text)
+		}
+	}
+	one, all := stream.Writer{Principal: "User:a", Topics: []string{"relay.control"}}, stream.Writer{Principal: "User:*"}
+	f(nil, "User:relay", nil, command.StateOK, "nobody else")
+	f([]stream.Writer{one}, "", nil, command.StateOK, "nobody else") // the relay itself, which does not know its name
+	f([]stream.Writer{one}, "User:relay", nil, command.StateWarn, "1 other principal may write")
+	f([]stream.Writer{all}, "", nil, command.StateWarn, "1 principal may write")
+	f([]stream.Writer{one, all}, "", nil, command.StateWarn, "2 principals may write to topics of the relay, which is one of them")
+	f(nil, "", stream.ErrNoAuthorizer, command.StateWarn, "no authorizer: whoever reaches them can write to every topic")
+	f(nil, "", stream.ErrACLsHidden, command.StateWarn, "cannot be read")
+	f(nil, "", errors.New("away"), command.StateFail, "away")
+}
+
+func TestJudgeSizes(t *testing.T) {
+	if c := judgeSizes([]control.Size{{What: "endpoints", Used: 79, Most: 100}}); c.State != command.StateOK {
+		t.Errorf("%+v", c)
+	}
+	c := judgeSizes([]control.Size{{What: "endpoints", Used: 80, Most: 100}, {What: "answers", Used: 1, Most: 100}})
+	if c.State != command.StateWarn || c.Text != "near a bound: endpoints: 80 of 100" || len(c.Details) != 1 {
+		t.Errorf("%+v", c)
 	}
 }

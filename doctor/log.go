@@ -30,6 +30,9 @@ func (x *examination) kafka(ctx context.Context) command.Check {
 		return fail(advice, "%v", err)
 	}
 	c := ok("%s, an answer in %v", count(n, "broker"), took)
+	if x.Stream.Exposed() {
+		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS")
+	}
 	if n < x.Copies {
 		c.State, c.Advice = command.StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.Copies)
 	}
@@ -51,6 +54,42 @@ func (x *examination) topics(ctx context.Context) command.Check {
 	c := fail("relay migrate --fix", "%s of topics would lose events or stop them", count(len(wrong), "setting"))
 	for _, s := range wrong {
 		c.Details = append(c.Details, s.String())
+	}
+	return c
+}
+
+// writers says who else may write to the topics. The relay authenticates what it reads of its configuration; the other
+// topics carry deliveries that it signs and sends, so nobody else may write to them.
+func (x *examination) writers(ctx context.Context) command.Check {
+	cluster, _, err := x.log.TopicID(ctx, stream.Control)
+	if err != nil {
+		return unasked(err)
+	}
+	if cluster == stream.EmbeddedCluster {
+		return ok("the embedded broker has no ACLs: whoever reaches it can write")
+	}
+	others, own, err := x.log.Writers(ctx)
+	return judgeWriters(others, own, err, x.Stream.Prefix)
+}
+
+func judgeWriters(others []stream.Writer, own string, err error, prefix string) command.Check {
+	advice := "give the relay a principal of its own and allow Write, Delete and Alter on the topics " + prefix + "* to it alone"
+	switch {
+	case errors.Is(err, stream.ErrNoAuthorizer):
+		return warn("turn on an authorizer; "+advice, "%v: whoever reaches them can write to every topic", err)
+	case errors.Is(err, stream.ErrACLsHidden):
+		return warn("allow the relay's principal Describe on the cluster, to have them checked", "%v", err)
+	case err != nil:
+		return unasked(err)
+	case len(others) == 0 || len(others) == 1 && own == "" && others[0].Principal != "User:*":
+		return ok("by the ACLs nobody else may write to the topics, super users excepted")
+	}
+	c := warn(advice, "%s may write to topics of the relay", count(len(others), "other principal"))
+	if own == "" {
+		c.Text = fmt.Sprintf("%s may write to topics of the relay, which is one of them", count(len(others), "principal"))
+	}
+	for _, w := range others {
+		c.Details = append(c.Details, fmt.Sprintf("%s: %s", w.Principal, list(w.Topics)))
 	}
 	return c
 }

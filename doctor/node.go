@@ -40,6 +40,29 @@ func (x *examination) configuration(ctx context.Context) command.Check {
 	return ok("confirmed %s ago, %s behind", ago(age), count(lag, "record"))
 }
 
+// nearBound is the share of a bound from which on it is to be looked at.
+const nearBound = 0.8
+
+// sizes looks for bounds of the configuration that are nearly reached.
+func (x *examination) sizes(context.Context) command.Check {
+	if x.Config == nil {
+		return x.noConfig()
+	}
+	return judgeSizes(x.Config.Sizes())
+}
+
+func judgeSizes(sizes []control.Size) command.Check {
+	c := ok("far from every bound")
+	for _, s := range sizes {
+		text := fmt.Sprintf("%s: %d of %d", s.What, s.Used, s.Most)
+		if float64(s.Used) >= nearBound*float64(s.Most) {
+			c = warn("delete endpoints that are not used, and look which API key writes so much: GET /v1/audit", "near a bound: %s", text)
+			c.Details = append(c.Details, text)
+		}
+	}
+	return c
+}
+
 func (x *examination) nodes(context.Context) command.Check {
 	if x.Config == nil {
 		return x.noConfig()

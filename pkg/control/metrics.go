@@ -30,6 +30,9 @@ func newMetrics(reg prometheus.Registerer, c *Control) *metrics {
 			Help: "Records without a valid MAC that this node found in a topic of the configuration and ignored.",
 		}, []string{"topic"}),
 	}
+	for topic := range c.warned { // so that they are there before the first one
+		m.unauthentic.WithLabelValues(topic)
+	}
 	if reg == nil {
 		return m
 	}

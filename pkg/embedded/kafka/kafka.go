@@ -201,7 +201,7 @@ func (s *Server) prepare(ctx context.Context) (durability, error) {
 func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
-		kfake.ClusterID("relay-embedded"),
+		kfake.ClusterID(stream.EmbeddedCluster),
 		kfake.DataDir(s.cfg.DataDir),
 		kfake.WithLogger(brokerLog{s.log}),
 		kfake.MaxVersions(versions()),

@@ -1,0 +1,91 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// EmbeddedCluster is the cluster id of the embedded broker.
+const EmbeddedCluster = "relay-embedded"
+
+// Errors of Writers.
+var (
+	// ErrNoAuthorizer means that the brokers let everybody who reaches them do everything.
+	ErrNoAuthorizer = errors.New("the brokers have no authorizer")
+	// ErrACLsHidden means that this client may not read the ACLs.
+	ErrACLsHidden = errors.New("the ACLs cannot be read")
+)
+
+// Writer is a principal that an ACL lets write to topics of the service.
+type Writer struct {
+	Principal string
+	Topics    []string // with the prefix, sorted
+}
+
+// Writers returns who else than this client may write to the topics, by the ACLs of the brokers; super users are not in
+// them. A client without SASL does not know its own name, which is then among them. own is the name, if it is known.
+func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err error) {
+	rules := kadm.NewACLs().Topics().ResourcePatternType(kadm.ACLPatternAny).Operations(kadm.OpAny).
+		Allow().AllowHosts().Deny().DenyHosts()
+	found, err := r.adm.DescribeACLs(ctx, rules)
+	for _, f := range found {
+		err = errors.Join(err, f.Err)
+	}
+	switch {
+	case errors.Is(err, kerr.SecurityDisabled):
+		return nil, "", ErrNoAuthorizer
+	case errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return nil, "", ErrACLsHidden
+	case err != nil:
+		return nil, "", fmt.Errorf("read the ACLs: %w", err)
+	}
+	if _, rest, ok := strings.Cut(r.cfg.SASL, ":"); ok {
+		user, _, _ := strings.Cut(rest, ":")
+		own = "User:" + user
+	}
+	topics := make(map[string][]string)
+	for _, f := range found {
+		for _, rule := range f.Described {
+			if rule.Principal == own || rule.Permission != kmsg.ACLPermissionTypeAllow || !writes(rule.Operation) {
+				continue
+			}
+			for _, t := range Topics() {
+				if name := r.cfg.Prefix + t.Name; covers(rule, name) && !slices.Contains(topics[rule.Principal], name) {
+					topics[rule.Principal] = append(topics[rule.Principal], name)
+				}
+			}
+		}
+	}
+	for principal, names := range topics {
+		slices.Sort(names)
+		all = append(all, Writer{principal, names})
+	}
+	slices.SortFunc(all, func(a, b Writer) int { return strings.Compare(a.Principal, b.Principal) })
+	return all, own, nil
+}
+
+// writes reports whether who may do this can change what a topic says.
+func writes(op kadm.ACLOperation) bool {
+	return slices.Contains([]kadm.ACLOperation{kadm.OpAll, kadm.OpWrite, kadm.OpDelete, kadm.OpAlter, kadm.OpAlterConfigs}, op)
+}
+
+// covers reports whether a rule is about a topic.
+func covers(rule kadm.DescribedACL, topic string) bool {
+	if rule.Pattern == kadm.ACLPatternPrefixed {
+		return strings.HasPrefix(topic, rule.Name)
+	}
+	return rule.Name == topic || rule.Name == "*"
+}
+
+// Exposed reports whether the password of the brokers travels in clear: SASL plain without TLS.
+func (c Config) Exposed() bool {
+	mechanism, _, _ := strings.Cut(c.SASL, ":")
+	return strings.EqualFold(mechanism, "plain") && c.TLS == ""
+}
