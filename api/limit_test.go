@@ -28,8 +28,10 @@ func TestIngestLimitIsMerged(t *testing.T) {
 	} {
 		c.do("PATCH", target, `{"ingest_limit":`+step.patch+`}`).want(200)
 		got := c.do("GET", target, nil).want(200)
-		if e, b := fmt.Sprint(got.get("ingest_limit.events_per_second")), fmt.Sprint(got.get("ingest_limit.bytes_per_second")); e != step.events || b != step.bytes {
-			t.Errorf("after %s: %s events, %s bytes", step.patch, e, b)
+		events := fmt.Sprint(got.get("ingest_limit.events_per_second"))
+		bytes := fmt.Sprint(got.get("ingest_limit.bytes_per_second"))
+		if events != step.events || bytes != step.bytes {
+			t.Errorf("after %s: %s events, %s bytes", step.patch, events, bytes)
 		}
 	}
 	c.do("PATCH", target, `{"ingest_limit":{"bytes_per_second":null}}`).wantError(400, "invalid_request", "ingest_limit")
@@ -47,7 +49,10 @@ func TestSendingOverTheIngestLimit(t *testing.T) {
 		if room--; room >= 0 {
 			return nil
 		}
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: 2 * time.Second, Message: "over the limit", Err: stream.ErrFull}
+		return &web.Error{
+			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: 2 * time.Second, Message: "over the limit",
+			Err: stream.ErrFull,
+		}
 	}
 	body := `{"type":"a.b","data":{}}`
 	c.do("POST", target, body).want(202)
@@ -58,14 +63,16 @@ func TestSendingOverTheIngestLimit(t *testing.T) {
 	room = 1
 	c.do("POST", target, body, "Idempotency-Key", "k1").want(202)
 	room = 2
-	batch := c.do("POST", target+"/batch", `{"events":[`+body+`,`+body+`,`+body+`,{"type":"a.b","data":{},"idempotency_key":"k2"}]}`).want(202)
+	keyed := `{"type":"a.b","data":{},"idempotency_key":"k2"}`
+	batch := c.do("POST", target+"/batch", `{"events":[`+body+`,`+body+`,`+body+`,`+keyed+`]}`).want(202)
 	for i, want := range []any{nil, nil, "rate_limited", "rate_limited"} {
 		if got := batch.get(fmt.Sprintf("data.%d.error.type", i)); got != want {
 			t.Errorf("event %d: %v, want %v\n%s", i, got, want, batch.raw)
 		}
 	}
 	room = 1
-	if again := c.do("POST", target+"/batch", `{"events":[{"type":"a.b","data":{},"idempotency_key":"k2"}]}`).want(202); again.get("data.0.id") == nil {
+	again := c.do("POST", target+"/batch", `{"events":[`+keyed+`]}`).want(202)
+	if again.get("data.0.id") == nil {
 		t.Errorf("%s", again.raw)
 	}
 }

@@ -314,7 +314,9 @@ func TestStrangersImpersonateNobody(t *testing.T) {
 		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User", "X-Auth-Request-Email",
 		"True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "X_remote_user", "X_forwarded_for", "X_auth_request_groups",
 	}
-	header := []event.Field{{Name: "Authorization", Value: "a"}, {Name: "Cookie", Value: "c"}, {Name: "Relay-Verification", Value: "verified"}}
+	header := []event.Field{
+		{Name: "Authorization", Value: "a"}, {Name: "Cookie", Value: "c"}, {Name: "Relay-Verification", Value: "verified"},
+	}
 	for _, name := range names {
 		header = append(header, event.Field{Name: name, Value: "x"})
 	}
@@ -370,7 +372,8 @@ func TestDeliveryLoopEnds(t *testing.T) {
 		if w, err = event.DecodeWork(r); err != nil {
 			t.Fatal(err)
 		}
-		req := &http.Request{Host: "relay.example", Header: headerOf(t, w, testTarget(t, "https://relay.example/in/x", sign.NewSecret()))}
+		tg := testTarget(t, "https://relay.example/in/x", sign.NewSecret())
+		req := &http.Request{Host: "relay.example", Header: headerOf(t, w, tg)}
 		if got := req.Header[event.HeaderHops]; len(got) != 1 || got[0] != strconv.Itoa(deliveries) {
 			t.Fatalf("delivery %d says %q", deliveries, got)
 		}

@@ -39,7 +39,8 @@ type wantedBy struct {
 // the endpoint yet.
 func (b *bodyFilters) evaluate(config View, e *event.Event) wantedBy {
 	ep, presence := config.Endpoint(e.Endpoint)
-	if presence != control.Present || !slices.ContainsFunc(ep.Destinations, func(d control.Destination) bool { return d.Filter.OnBody() }) {
+	onBody := func(d control.Destination) bool { return d.Filter.OnBody() }
+	if presence != control.Present || !slices.ContainsFunc(ep.Destinations, onBody) {
 		return wantedBy{}
 	}
 	b.evaluated.Inc()

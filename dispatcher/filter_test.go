@@ -59,8 +59,10 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &event.Work{
-			Event: &event.Event{ID: eventID, Account: "acc_1", Endpoint: "ep_1", Method: "POST", Body: []byte(`{"id":1}`), Dests: []string{"dst_1"}},
-			Dest:  "dst_1", Trigger: event.TriggerInitial, Attempt: 1,
+			Event: &event.Event{
+				ID: eventID, Account: "acc_1", Endpoint: "ep_1", Method: "POST", Body: []byte(`{"id":1}`), Dests: []string{"dst_1"},
+			},
+			Dest: "dst_1", Trigger: event.TriggerInitial, Attempt: 1,
 		}
 		again := func() *event.Work { // as it comes back from a retry topic
 			r, err := w.Record()
@@ -86,7 +88,9 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 		step("the reader", false, "", 0)
 		step("a worker", true, event.Filtered, 1)
 		step("the reader, told", false, event.Filtered, 1)
-		s.view.change("ep_1", func(e *control.Endpoint) { e.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 1.0}} })
+		s.view.change("ep_1", func(e *control.Endpoint) {
+			e.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 1.0}}
+		})
 		step("the reader, after a change", false, "", 1)
 		step("a worker, after a change", true, "", 2)
 		step("a worker, told", true, "", 2)

@@ -132,7 +132,8 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 	const part = 50 << 10
 	post := func(conn net.Conn, token string, length, send int) *http.Response {
 		t.Helper()
-		fmt.Fprintf(conn, "POST %s%s HTTP/1.1\r\nHost: relay.example.com\r\nContent-Length: %d\r\n\r\n", PathPrefix, token, length)
+		head := "POST %s%s HTTP/1.1\r\nHost: relay.example.com\r\nContent-Length: %d\r\n\r\n"
+		fmt.Fprintf(conn, head, PathPrefix, token, length)
 		if _, err := conn.Write(make([]byte, send)); err != nil {
 			t.Fatal(err)
 		}

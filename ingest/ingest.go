@@ -7,7 +7,8 @@
 //
 // Guaranteed: a 2xx is given only after the log has the event durably (challenges and HEAD are no events);
 // nothing that was accepted is invisible, a rejected request is stored with its reason (10 a second and
-// endpoint, those of up to 64 KiB; the others are counted), and so is a duplicate; bodies are stored as they came, compressed or not, whole or not at all.
+// endpoint, those of up to 64 KiB; the others are counted), and so is a duplicate; bodies are stored as they came,
+// compressed or not, whole or not at all.
 //
 // Backpressure: when the log does not take an event the answer is 503 with Retry-After, at once where the
 // log is known to be full or stalled, and never a queue without a bound. What waits for one partition is
@@ -83,7 +84,9 @@ func New(cfg Config, deps Deps) *Ingest {
 	deps.Front = &front
 	return &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
-		acceptor: &Acceptor{log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, limits: deps.Limits, metrics: m},
+		acceptor: &Acceptor{
+			log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, limits: deps.Limits, metrics: m,
+		},
 		bodies:   bodyReader{max: cfg.MaxBody, budget: maxReading, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring},
 	}

@@ -32,7 +32,9 @@ func TestIngestLimit(t *testing.T) {
 	refused := func(a answer, limit, after string) {
 		t.Helper()
 		w.want(a, 429)
-		if a.Header.Get("Retry-After") != after || !strings.Contains(a.body, `"type":"rate_limited"`) || !strings.Contains(a.body, limit+" a second at most (ingest_limit)") {
+		text := limit + " a second at most (ingest_limit)"
+		if a.Header.Get("Retry-After") != after || !strings.Contains(a.body, `"type":"rate_limited"`) ||
+			!strings.Contains(a.body, text) {
 			t.Errorf("answered %v %s", a.Header, a.body)
 		}
 	}
@@ -56,22 +58,27 @@ func TestIngestLimit(t *testing.T) {
 	ep := w.EndpointByToken(token)
 	var sent []*event.Event
 	for range 5 {
-		sent = append(sent, &event.Event{Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: "POST", Body: []byte("{}")})
+		sent = append(sent, &event.Event{
+			Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: "POST", Body: []byte("{}"),
+		})
 	}
 	for i, err := range w.ingest.Acceptor().AcceptAll(t.Context(), sent, ep) {
 		var limited *web.Error
 		switch {
 		case i < 3 && err != nil:
 			t.Errorf("event %d of several: %v", i, err)
-		case i >= 3 && (!errors.As(err, &limited) || limited.Status != http.StatusTooManyRequests || !errors.Is(err, stream.ErrFull)):
+		case i >= 3 && (!errors.As(err, &limited) || limited.Status != http.StatusTooManyRequests ||
+			!errors.Is(err, stream.ErrFull)):
 			t.Errorf("event %d of several: %v", i, err)
 		}
 	}
 	if n := len(w.stored()); n != 8 {
 		t.Errorf("%d events are stored, want 8", n)
 	}
-	if events, bytes := w.metric(w.ingest.metrics.limited.WithLabelValues("events")), w.metric(w.ingest.metrics.limited.WithLabelValues("bytes")); events != 3 || bytes != 1 {
-		t.Errorf("%v and %v are counted", events, bytes)
+	for limit, want := range map[string]float64{"events": 3, "bytes": 1} {
+		if n := w.metric(w.ingest.metrics.limited.WithLabelValues(limit)); n != want {
+			t.Errorf("%v over the limit of %s are counted, want %v", n, limit, want)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_ingest_accepted_bytes_total", Help: "Body bytes of accepted events.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_ingest_refused_total", Help: "Events answered 503, by cause: clock, crowded, full, share (of the memory for bodies, of an endpoint or client), stalled, unknown.",
+			Name: "relay_ingest_refused_total",
+			Help: "Events answered 503, by cause: clock, crowded, full, share (of an endpoint or client in the memory for bodies), stalled, unknown.",
 		}, []string{"cause"}),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_ingest_stalled_partitions", Help: "Partitions that answer nothing, so that events for them are refused at once.",
@@ -31,7 +32,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_ingest_rejected_total", Help: "Requests whose signature was refused, by reason.",
 		}, []string{"reason"}),
 		unstored: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_ingest_rejected_unstored_total", Help: "Rejected requests that were counted but not stored: beyond 10 a second and endpoint, or longer than 64 KiB.",
+			Name: "relay_ingest_rejected_unstored_total",
+			Help: "Rejected requests that were counted but not stored: beyond 10 a second and endpoint, or longer than 64 KiB.",
 		}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_limited_total",

@@ -13,7 +13,10 @@ import (
 func TestOwnURLsAreNoDestinations(t *testing.T) {
 	f := func(base string, names []string, target string, own bool) {
 		t.Helper()
-		policy := Policy{Self: NewSelf(base, names), AllowHTTP: true, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+		policy := Policy{
+			Self: NewSelf(base, names), AllowHTTP: true,
+			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		}
 		_, err := policy.CheckURL(target)
 		var refused *URLError
 		if got := errors.As(err, &refused) && strings.Contains(refused.Reason, "leads back to this relay"); got != own {
@@ -38,15 +41,18 @@ func TestOwnURLsAreNoDestinations(t *testing.T) {
 	}
 	base, names := "https://relay.example.com", []string{"hooks.example.com"}
 	for _, target := range []string{
-		"https://relay.example.com/in/tok", "https://RELAY.example.com/in/tok?n=1", "https://relay.example.com:443/in", "https://relay.example.com/drain/d/t",
+		"https://relay.example.com/in/tok", "https://RELAY.example.com/in/tok?n=1", "https://relay.example.com:443/in",
+		"https://relay.example.com/drain/d/t",
 		"https://relay.example.com/api/dsn/reports", "https://hooks.example.com/in/tok", "https://relay.example.com/%69n/tok",
 		"https://relay.example.com//in/tok", "https://relay.example.com/x/../in/tok", "https://relay.example.com/./in/tok",
 	} {
 		f(base, names, target, true)
 	}
 	for _, target := range []string{
-		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v1/endpoints", "https://relay.example.com:8443/in/tok",
-		"https://other.example.com/in/tok", "https://relay.example.com.evil.example/in/tok", "https://relay.example.com/hooks/in/tok", "http://relay.example.com:443/in/tok",
+		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v1/endpoints",
+		"https://relay.example.com:8443/in/tok",
+		"https://other.example.com/in/tok", "https://relay.example.com.evil.example/in/tok", "https://relay.example.com/hooks/in/tok",
+		"http://relay.example.com:443/in/tok",
 	} {
 		f(base, names, target, false)
 	}

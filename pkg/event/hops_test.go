@@ -7,8 +7,10 @@ func TestHops(t *testing.T) {
 		lines []string
 		want  int
 	}{
-		{nil, 0}, {[]string{""}, 0}, {[]string{"0"}, 0}, {[]string{"1"}, 1}, {[]string{"5"}, 5}, {[]string{"6"}, MaxHops}, {[]string{"4294967295"}, MaxHops},
-		{[]string{"99999999999999999999"}, 0}, {[]string{"-1"}, 0}, {[]string{"x"}, 0}, {[]string{"1.5"}, 0}, {[]string{"1", "3", "2"}, 3}, {[]string{"1, 4"}, 4},
+		{nil, 0}, {[]string{""}, 0}, {[]string{"0"}, 0}, {[]string{"1"}, 1}, {[]string{"5"}, 5}, {[]string{"6"}, MaxHops},
+		{[]string{"4294967295"}, MaxHops},
+		{[]string{"99999999999999999999"}, 0}, {[]string{"-1"}, 0}, {[]string{"x"}, 0}, {[]string{"1.5"}, 0},
+		{[]string{"1", "3", "2"}, 3}, {[]string{"1, 4"}, 4},
 		{[]string{"x,2"}, 2}, {[]string{" 2 "}, 2},
 	} {
 		if got := Hops(c.lines); got != c.want {
