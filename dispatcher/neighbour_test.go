@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -258,6 +259,39 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 			t.Errorf("while the node stops: %d %s", a.Code, a.ErrorCode)
 		}
 	})
+}
+
+// Connecting and TLS are the destination's time, and a request that ends in any way gives its place to the next.
+func TestHostsThatDoNotAnswer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted by the kernel, TLS is never answered
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	fine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer fine.Close()
+	c := testClient(t, loopback())
+	c.sending = semaphore.NewWeighted(1)
+	f := func(address string, code event.ErrorCode, least, most time.Duration) {
+		t.Helper()
+		w := testWork(t, []byte("{}"))
+		tg := testTarget(t, address, sign.NewSecret())
+		tg.timeout = 100 * time.Millisecond
+		if a := c.send(t.Context(), w.Event.ID, tg, w); a.ErrorCode != code || a.Duration < least || a.Duration > most {
+			t.Errorf("%s: %q %q after %v", address, a.ErrorCode, a.ErrorMessage, a.Duration)
+		}
+	}
+	for range 2 {
+		f("https://"+silent.Addr().String(), event.CodeTimeout, 100*time.Millisecond, 2*time.Second)
+		f("http://"+silent.Addr().String(), event.CodeTimeout, 100*time.Millisecond, 2*time.Second)
+		f("https://"+gone.Addr().String(), event.CodeConnectionRefused, 0, 2*time.Second)
+		f(fine.URL, "", 0, 2*time.Second)
+	}
 }
 
 // Lanes share the requests that there may be at the same time: the more hang, the less each has, and every lane sends.

@@ -138,6 +138,41 @@ func TestQuietDestinationsShareConnections(t *testing.T) {
 	}
 }
 
+// A hundred destinations of one host that send at the same time each have connections of their own, which then serve
+// all of them.
+func TestBusyDestinationsPassConnectionsOn(t *testing.T) {
+	const destinations, each = 100, 2
+	for _, streams := range []int{0, 250} {
+		g := startGateway(t, streams)
+		tr := transportTo(t, g.Server)
+		burst := func() {
+			var wg sync.WaitGroup
+			for n := range destinations * each {
+				wg.Go(func() {
+					if err := postAs(t.Context(), tr, fmt.Sprint("dst_", n%destinations), g.url+"/", []byte("{}")); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		burst()
+		if n := g.opened.Load(); n > destinations*each {
+			t.Errorf("%d streams: %d connections for %d requests", streams, n, destinations*each)
+		}
+		before := g.opened.Load()
+		for n := range destinations {
+			if err := postAs(t.Context(), tr, fmt.Sprint("new_", n), g.url+"/", nil); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := g.opened.Load() - before; n > 0 {
+			t.Errorf("%d streams: %d more connections for other destinations, after %d", streams, n, before)
+		}
+		t.Logf("%d streams: %d connections for %d requests at once", streams, before, destinations*each)
+	}
+}
+
 // A connection on which a request was cut short serves no other destination, for it may be dead.
 func TestSuspectConnectionsAreNotPassedOn(t *testing.T) {
 	g := startGateway(t, 250)
