@@ -362,10 +362,11 @@ func (a *API) repeatAnswer(w http.ResponseWriter, key *control.Key, first *contr
 	for name, values := range what.Header {
 		h[name] = values
 	}
-	w.WriteHeader(first.Status)
 	if first.Key != key.ID {
 		what.Body = shownSecret.ReplaceAll(what.Body, []byte(`"secret":"****$1"`))
+		h.Del("Content-Length") // of the answer with its secrets
 	}
+	w.WriteHeader(first.Status)
 	_, _ = w.Write(what.Body)
 	return nil
 }
