@@ -220,14 +220,19 @@ func (p *process) ended(limit time.Duration) error {
 
 var adminLine = regexp.MustCompile(`metrics and pprof" addr=(\S+)`)
 
-// admin reads a page of the server of metrics.
-func (p *process) admin(path string) string {
-	p.t.Helper()
+// adminAddress is where the server of metrics is.
+func (p *process) adminAddress() string {
 	address := p.adminAt
 	if found := adminLine.FindAllStringSubmatch(p.logs.String(), -1); address == "" && found != nil {
 		address = found[len(found)-1][1] // a later start has another port
 	}
-	res, err := http.Get("http://" + address + path)
+	return address
+}
+
+// admin reads a page of the server of metrics.
+func (p *process) admin(path string) string {
+	p.t.Helper()
+	res, err := http.Get("http://" + p.adminAddress() + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}

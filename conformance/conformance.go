@@ -27,7 +27,10 @@ type Target struct {
 	ReadKey string // may read
 	// NewKey makes another key that may read, and returns what revokes it. Keys have no HTTP API.
 	NewKey func(t *testing.T) (key string, revoke func())
-	Sink   *Sink // where destinations of the cases are; the service must reach and trust it
+	// Keys makes a key of a scope, which may be an agent's. For RunAttacks alone, as is Admin.
+	Keys  func(t *testing.T, scope string, agent bool) (key string)
+	Admin string // address of the metrics of one of its processes
+	Sink  *Sink  // where destinations of the cases are; the service must reach and trust it
 	// Limited says that the rates of the API are low enough for a case to exceed that of reading.
 	Limited bool
 }
