@@ -45,7 +45,7 @@ func (n *node) startAdmin() error {
 		n.log.Warn("metrics are off: the usual address is taken", "addr", address)
 		return nil
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+	if at := listener.Addr(); beyondLoopback(at) {
 		n.log.LogAttrs(n.st.ctx, slog.LevelWarn, "metrics and profiles can be read by other machines, without a password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()))
 	}
@@ -55,6 +55,12 @@ func (n *node) startAdmin() error {
 	}).Run)
 	n.log.Info("metrics and pprof", "addr", listener.Addr().String())
 	return nil
+}
+
+// beyondLoopback reports whether other machines can reach what listens there.
+func beyondLoopback(at net.Addr) bool {
+	tcp, ok := at.(*net.TCPAddr)
+	return !ok || !tcp.IP.IsLoopback()
 }
 
 // adminHandler serves metrics and pprof under addresses, localhost and these names, and to no page of a browser but its own:

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/store"
 )
 
 // Metrics and profiles are for whoever knows this machine by address or name, not for pages, and take a minute at most.
@@ -45,5 +50,26 @@ func TestAdminHandler(t *testing.T) {
 	f(http.StatusOK, "POST", "/debug/pprof/symbol", "localhost")
 	if adminWriteTime <= maxProfile || adminWriteTime > maxProfile+time.Minute {
 		t.Errorf("an answer may take %v, a profile %v", adminWriteTime, maxProfile)
+	}
+}
+
+// An address that other machines reach is warned of.
+func TestAdminBeyondLoopback(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true, "10.0.0.7:9090": true} {
+		at, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil || beyondLoopback(at) != want {
+			t.Errorf("%s: %v, %v, want %v", address, beyondLoopback(at), err, want)
+		}
+	}
+}
+
+// A node is ready when what its roles need is there: only the API needs the store.
+func TestReadinessByRole(t *testing.T) {
+	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
+		n := &node{s: Settings{Roles: []string{role}}, reader: new(store.Reader)}
+		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
+		if store != want {
+			t.Errorf("a node with the role %s asks the store: %v, want %v", role, store, want)
+		}
 	}
 }
