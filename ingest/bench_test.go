@@ -19,6 +19,7 @@ func (d *discard) Write(b []byte) (int, error)       { return len(b), nil }
 func (d *discard) WriteString(s string) (int, error) { return len(s), nil }
 func (d *discard) WriteHeader(int)                   {}
 func (d *discard) SetReadDeadline(time.Time) error   { return nil }
+func (d *discard) SetWriteDeadline(time.Time) error  { return nil }
 
 // The cost of one event from the parsed request to the answer: no network, a log that confirms at once.
 func BenchmarkHandler(b *testing.B) {
