@@ -21,8 +21,8 @@ func newNetCluster(t *testing.T, name string, nodes []string, env ...string) *cl
 	network := testkit.NewNetwork(t)
 	hub := network.Hub
 	dir := t.TempDir()
-	store := newProcess(t, dir, []string{"engine", "clickhouse", "--data", dir, "--fsync=false"})
-	store.host, store.url = hub, "127.0.0.1:0" // it has no passwords, so it binds loopback only
+	store := newProcess(t, dir, []string{"engine", "clickhouse", "--data", dir, "--fsync=false", "--host", hub.Addr.String()})
+	store.host, store.url = hub, "127.0.0.1:0" // without a key it binds loopback only; the nodes come by way of a forwarder
 	store.start()
 	on := engines{hub.Kafka(t).Addr, hub.Redis(t).Addr, hub.Forward(t, store.url)}
 	c := newCluster(t, on, name, append([]string{allowHTTP, "RELAY_EGRESS_ALLOW=" + network.Prefix(), "RELAY_TAKEOVER_SECONDS=6"}, env...)...)

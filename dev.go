@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // Files in the data directory of dev.
@@ -24,6 +27,7 @@ const (
 	lockFile       = "relay.lock"
 	masterKeysFile = "master.keys"
 	apiKeyFile     = "api.key"
+	socketDir      = "run" // of the engines
 )
 
 // runDev starts the embedded engines, then a node with every role on top of them.
@@ -33,8 +37,8 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 		return fmt.Errorf("find data directory: %w", err)
 	}
 	s.DataDir = dir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make data directory: %w", err)
+	if err := private.Dir(dir, lockFile); err != nil {
+		return fmt.Errorf("data directory: %w", err)
 	}
 	unlock, err := lockDataDir(dir)
 	if err != nil {
@@ -70,15 +74,23 @@ func devDefaults(s *Settings) error {
 // startDev starts the engines, prepares topics and tables and starts the node.
 func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
-	broker, err := newKafka("127.0.0.1:0", filepath.Join(s.DataDir, "kafka"), s.Fsync, log, registry)
+	// No engine listens on TCP: whoever reached its port could read and write everything.
+	sockets := filepath.Join(s.DataDir, socketDir)
+	if err := private.Dir(sockets, ""); err != nil {
+		return fmt.Errorf("directory of the engines' sockets: %w", err)
+	}
+	broker, err := newKafka(engineFlags{
+		listen: "unix:" + filepath.Join(sockets, "kafka.sock"), data: filepath.Join(s.DataDir, "kafka"), fsync: s.Fsync,
+	}, log, registry)
 	if err != nil {
 		return err
 	}
-	limiter, err := newEngine("redis", "127.0.0.1:0", "", "", false, log, registry)
+	limiter, err := redis.New(redis.Config{}, redis.Deps{Log: log})
 	if err != nil {
 		return err
 	}
 	cfg := clickhouse.DefaultChildConfig()
+	cfg.Socket = filepath.Join(sockets, "clickhouse.sock")
 	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync && !clickhouse.Syncs
 	tables, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
@@ -93,8 +105,8 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 		}
 	}
 	s.KafkaBrokers, s.dialKafka = []string{broker.Addr()}, broker.DialContext
-	s.RedisURL = "redis://" + limiter.Addr()
-	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = "http://"+tables.Addr()+"/relay", "", ""
+	s.RedisURL, s.dialRedis = "redis://embedded", limiter.DialContext
+	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = socketURL(tables.Socket(), "relay"), "", ""
 	if s.Fsync && clickhouse.Syncs {
 		s.syncTables = tables.Sync
 	}
@@ -108,6 +120,12 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 	}
 	fmt.Fprint(stdout, banner(n.url, s.BootstrapKey))
 	return nil
+}
+
+// socketURL is the address of a database of ClickHouse behind a unix socket.
+func socketURL(path, database string) string {
+	u := url.URL{Scheme: "unix", Path: path, RawQuery: url.Values{"database": {database}}.Encode()}
+	return u.String()
 }
 
 // banner is what dev prints when it is ready; its commands work when pasted together.
@@ -145,7 +163,7 @@ func lockDataDir(dir string) (unlock func(), err error) {
 
 // keptSecret reads a secret from a file, or makes it once and keeps it there, readable by its owner only.
 func keptSecret(path string, generate func() string) (string, error) {
-	b, err := os.ReadFile(path)
+	b, err := private.ReadFile(path)
 	if err == nil {
 		if text := strings.TrimSpace(string(b)); text != "" {
 			return text, nil

@@ -40,6 +40,7 @@ func fillStore(ctx context.Context, p bench.FillPlan, stdout io.Writer) error {
 func onTables(ctx context.Context, dir string, stdout io.Writer, f func(ctx context.Context, url string) error) error {
 	log := slog.New(slog.NewTextHandler(stdout, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := clickhouse.DefaultChildConfig()
+	cfg.Socket = filepath.Join(dir, socketDir, "clickhouse.sock")
 	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(dir, "clickhouse"), environment("RELAY_CHDB_LIB"), false
 	tables, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
@@ -50,7 +51,7 @@ func onTables(ctx context.Context, dir string, stdout io.Writer, f func(ctx cont
 	if err := st.ready(tables.Ready()); err != nil {
 		return errors.Join(err, st.stop())
 	}
-	return errors.Join(f(st.ctx, "http://"+tables.Addr()+"/relay"), st.stop())
+	return errors.Join(f(st.ctx, socketURL(tables.Socket(), "relay")), st.stop())
 }
 
 func fillTables(ctx context.Context, url string, p bench.FillPlan, stdout io.Writer) error {

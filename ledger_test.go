@@ -1,26 +1,26 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"regexp"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// brokerLine is where `relay dev` says where its log is.
-var brokerLine = regexp.MustCompile(`msg="embedded kafka ready" addr=(\S+)`)
-
-// topics is where the log of a relay is: of a node of a cluster where it was told, of `relay dev` where it said
-// when it was started.
+// topics is where the log of a relay is: of a node of a cluster where it was told, of `relay dev` behind a socket in its
+// data directory.
 func (p *process) topics() stream.Config {
 	p.t.Helper()
-	c := stream.Config{Brokers: []string{p.broker}, Prefix: "relay."}
+	c := stream.Config{Prefix: "relay."}
 	for _, setting := range p.env {
 		switch name, value, _ := strings.Cut(setting, "="); name {
 		case "RELAY_KAFKA_BROKERS":
@@ -29,8 +29,11 @@ func (p *process) topics() stream.Config {
 			c.Prefix = value
 		}
 	}
-	if c.Brokers[0] == "" {
-		p.t.Fatalf("relay %v did not say where its log is", p.args)
+	if c.Brokers == nil { // `relay dev` tells its broker's address to nobody; its socket is enough
+		c.Brokers = []string{"embedded"}
+		c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return private.Dial(ctx, filepath.Join(p.dir, socketDir, "kafka.sock"))
+		}
 	}
 	return c
 }

@@ -63,7 +63,6 @@ type process struct {
 	env    []string
 	// adminAt is the address of the metrics; unless set it is read from the log.
 	adminAt string
-	broker  string // of dev: where its log is
 	cmd     *exec.Cmd
 	wg      sync.WaitGroup
 	over    chan struct{} // closed when the process has ended
@@ -173,9 +172,6 @@ func (p *process) start() {
 			p.t.Fatalf("relay %v ended: %v\n%s", p.args, p.exit, p.logs)
 		}
 		p.url = url
-		if m := brokerLine.FindAllStringSubmatch(p.logs.String(), -1); m != nil {
-			p.broker = m[len(m)-1][1]
-		}
 	case <-time.After(busy * time.Minute):
 		p.kill()
 		p.t.Fatalf("relay %v is not ready after %v:\n%s", p.args, busy*time.Minute, p.logs)

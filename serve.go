@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // runServe runs a node on the engines that the settings name.
 func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
-	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
-		return fmt.Errorf("make data directory: %w", err)
+	if err := private.Dir(s.DataDir, lockFile); err != nil {
+		return fmt.Errorf("data directory: %w", err)
 	}
 	unlock, err := lockDataDir(s.DataDir)
 	if err != nil {

@@ -44,7 +44,7 @@ type Settings struct {
 	KafkaSASL         string   `flag:"kafka-sasl" secret:"yes" help:"mechanism:user:password (plain, scram-sha-256, scram-sha-512)"`
 	KafkaTLS          string   `flag:"kafka-tls" help:"system, or the path of a CA file; empty = no TLS"`
 	RedisURL          string   `flag:"redis-url" secret:"yes" help:"redis://, rediss:// or unix:// of the limiter store; empty = each node limits for itself, and nothing is deduplicated"`
-	ClickHouseURL     string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database, one for each shard by commas; required by serve"`
+	ClickHouseURL     string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database, or unix:///path?database=…; one for each shard by commas; required by serve"`
 	ClickHouseCluster string   `flag:"clickhouse-cluster" help:"name of the ClickHouse cluster that the shards are: relay migrate makes replicated tables on all its servers"`
 	SearchURL         string   `flag:"search-url" secret:"yes" help:"ClickHouse for searches, as many addresses as clickhouse-url: the same databases as another user, whose quotas keep searches from the writer; default clickhouse-url"`
 	SearchThreads     int      `flag:"search-threads" default:"0" help:"processors of a ClickHouse server that one search may take, two searches running for an account; 0 = half of this machine's"`
@@ -80,6 +80,7 @@ type Settings struct {
 	secretFlags []string                                                          // secrets that were given as flags
 	embedded    bool                                                              // the engines are embedded
 	dialKafka   func(ctx context.Context, network, addr string) (net.Conn, error) // past the network where that can be; nil = TCP
+	dialRedis   func(ctx context.Context, network, addr string) (net.Conn, error) // the same
 	syncTables  func() error                                                      // makes what ClickHouse has taken durable; nil = it does so by itself
 }
 
@@ -403,7 +404,7 @@ func (s Settings) stream() stream.Config {
 
 func (s Settings) limit() limit.Config {
 	cfg := limit.DefaultConfig()
-	cfg.URL = s.RedisURL
+	cfg.URL, cfg.Dial = s.RedisURL, s.dialRedis
 	return cfg
 }
 

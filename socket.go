@@ -4,19 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The command socket speaks HTTP over a unix socket in the data directory, which only the owner of the
-// directory can reach: it asks for no key.
+// The command socket speaks HTTP over a unix socket in the data directory, which only processes of
+// the same user can use: it asks for no key.
 
 // maxCommand bounds what a command may send, in bytes.
 const maxCommand = 1 << 20
@@ -43,16 +42,10 @@ func (n *node) commands() map[string]http.HandlerFunc {
 
 // startSocket serves the commands.
 func (n *node) startSocket() error {
-	path := filepath.Join(n.s.DataDir, command.SocketFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove old command socket: %w", err) // the lock says that nobody else uses it
-	}
-	listener, err := net.Listen("unix", path)
+	// It replaces an old socket: the lock of the data directory says that nobody else uses that.
+	listener, err := private.Listen(filepath.Join(n.s.DataDir, command.SocketFile))
 	if err != nil {
-		return fmt.Errorf("listen on command socket: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return errors.Join(fmt.Errorf("restrict command socket: %w", err), listener.Close())
+		return fmt.Errorf("open command socket: %w", err)
 	}
 	mux := http.NewServeMux()
 	for pattern, handler := range n.commands() {

@@ -36,7 +36,7 @@ func runs(t *testing.T, run func(context.Context) error) (stop func()) {
 // in mid-traffic: nothing fails, each node limits for itself.
 func TestRatesAreSharedByNodes(t *testing.T) {
 	const rate = 50
-	store, err := redis.New(redis.DefaultConfig(), redis.Deps{})
+	store, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}

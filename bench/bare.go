@@ -6,11 +6,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // startFloor starts the bare pipeline, or a part of it.
@@ -80,7 +84,10 @@ func (b *bed) during(ctx context.Context, work func(ctx context.Context, before 
 // startTables starts the embedded ClickHouse by itself.
 func startTables(ctx context.Context, o options) (*relay, error) {
 	r := &relay{}
-	args := []string{"engine", "clickhouse", "--data", filepath.Join(o.dir, "clickhouse"), fmt.Sprintf("--fsync=%t", o.fsync)}
+	args := []string{
+		"engine", "clickhouse", "--data", filepath.Join(o.dir, "clickhouse"), fmt.Sprintf("--fsync=%t", o.fsync),
+		"--listen", "unix:" + filepath.Join(o.dir, "clickhouse.sock"),
+	}
 	return r, r.start(ctx, o.relay, args, nil, engineLine)
 }
 
@@ -110,11 +117,11 @@ func bareRows(ctx context.Context, b *bed) error {
 
 // tables sends one statement to the embedded ClickHouse, with rows or nil.
 func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.r.url+"/?query="+url.QueryEscape(statement), bytes.NewReader(rows))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/?query="+url.QueryEscape(statement), bytes.NewReader(rows))
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := b.tablesClient().Do(req)
 	if err != nil {
 		return err
 	}
@@ -124,6 +131,17 @@ func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
 		err = fmt.Errorf("%s: %s: %s", statement, resp.Status, answer)
 	}
 	return err
+}
+
+// tablesClient sends requests to the embedded ClickHouse, over its unix socket; it keeps its connections.
+func (b *bed) tablesClient() *http.Client {
+	if b.engine == nil {
+		path := strings.TrimPrefix(b.r.url, "unix:")
+		b.engine = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return private.Dial(ctx, path)
+		}}}
+	}
+	return b.engine
 }
 
 // nativeBlock is n rows in ClickHouse's format Native, the first with the number first.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/control"
 )
@@ -36,6 +37,9 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		e := &relay{}
 		r.parts = append(r.parts, e)
 		args := []string{"engine", name, "--data", filepath.Join(o.dir, name), fmt.Sprintf("--fsync=%t", o.fsync)}
+		if name != "kafka" { // whose clients know no sockets
+			args = append(args, "--listen", "unix:"+filepath.Join(o.dir, name+".sock"))
+		}
 		if err := e.start(ctx, o.relay, args, nil, engineLine); err != nil {
 			return nil, err
 		}
@@ -45,8 +49,8 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	name := fmt.Sprintf("bench%d", os.Getpid())
 	r.masterKeys = control.GenerateMasterKey("bench")
 	env := []string{
-		"RELAY_KAFKA_BROKERS=" + addresses["kafka"], "RELAY_REDIS_URL=redis://" + addresses["redis"],
-		"RELAY_CLICKHOUSE_URL=http://" + addresses["clickhouse"] + "/" + name, "RELAY_TOPIC_PREFIX=" + name + ".",
+		"RELAY_KAFKA_BROKERS=" + addresses["kafka"], "RELAY_REDIS_URL=" + redisURL(addresses["redis"]),
+		"RELAY_CLICKHOUSE_URL=" + tablesURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX=" + name + ".",
 		"RELAY_MASTER_KEYS=" + r.masterKeys, "RELAY_PARTITIONS=" + fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
 		"RELAY_REPLICATION_FACTOR=1", "RELAY_BOOTSTRAP_KEY=" + r.key, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true",
 		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0", // as in dev: what is measured is the path, not a limit
@@ -70,6 +74,22 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		r.pids = append(r.pids, p.pids...)
 	}
 	return r, nil
+}
+
+// redisURL is the setting for an engine that says that it listens on an address: host and port, or unix:/path.
+func redisURL(address string) string {
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		return "unix://" + path
+	}
+	return "redis://" + address
+}
+
+// tablesURL is the same for a database of ClickHouse.
+func tablesURL(address, database string) string {
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		return "unix://" + path + "?database=" + database
+	}
+	return "http://" + address + "/" + database
 }
 
 // addNode starts one node, and has it answer requests and tell its metrics with the others.

@@ -35,6 +35,8 @@ type bed struct {
 
 	runs   int  // of marks, given out so far
 	remove bool // the data directory, when closed
+
+	engine *http.Client // of the embedded ClickHouse, where that is what is measured; see tablesClient
 }
 
 // openBed starts sink and relay. The sink is first, for a relay must know its certificate.

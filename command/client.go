@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // Client asks the running process.
@@ -153,8 +155,8 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 }
 
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
-	if errors.Is(err, fs.ErrPermission) {
+	conn, err := private.Dial(ctx, c.path)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrOtherUser) {
 		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process", c.path)
 	}
 	if err != nil {

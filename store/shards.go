@@ -58,6 +58,9 @@ func parseURLs(raw string) ([]*clickhouse.Options, error) {
 		}
 		for _, addr := range opts.Addr {
 			place := addr + "/" + opts.Auth.Database
+			if strings.HasPrefix(one, "unix:") {
+				place = one // all sockets have one host
+			}
 			if first, twice := seen[place]; twice {
 				return nil, fmt.Errorf("clickhouse URL: %s is named for shard %d and for shard %d", place, first+1, i+1)
 			}

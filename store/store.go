@@ -28,9 +28,11 @@
 package store
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,6 +42,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -51,6 +54,8 @@ func Topics() []string { return stream.ReadBy(Group) }
 
 const (
 	defaultDatabase = "relay"
+	// socketHost is the Host of requests over a unix socket.
+	socketHost = "localhost"
 	dialTimeout     = 5 * time.Second
 	// readTimeout bounds the wait for the first byte of an answer; contexts are usually shorter.
 	readTimeout = time.Minute
@@ -90,10 +95,14 @@ func splitHosts(raw string) (first string, others []string) {
 }
 
 // parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https://
-// are HTTP; the path names the database. Further hosts after commas are replicas, asked when those before them cannot be
+// are HTTP; the path names the database. unix:///path is HTTP over a unix socket of this user, and the parameter database
+// names the database. Further hosts after commas are replicas, asked when those before them cannot be
 // reached. The parameter ca_file names a file with root certificates; all others are the driver's, or settings.
 func parseURL(raw string) (*clickhouse.Options, error) {
-	first, replicas := splitHosts(raw)
+	first, replicas := raw, []string(nil)
+	if !strings.HasPrefix(raw, "unix:") {
+		first, replicas = splitHosts(raw)
+	}
 	u, err := url.Parse(first)
 	if err != nil {
 		return nil, errors.New("clickhouse URL: cannot be parsed") // the cause would repeat the password
@@ -104,12 +113,19 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 		return nil, err
 	}
 	params.Del("ca_file") // the driver takes what it does not know for settings of every statement
+	var socket string
 	switch u.Scheme {
+	case "unix":
+		if socket = u.Path; socket == "" || u.Host != "" {
+			return nil, errors.New("clickhouse URL: want unix:///path/of/the/socket?database=name")
+		}
+		u.Scheme, u.Host, u.Path = "http", socketHost, "/"+params.Get("database")
+		params.Del("database")
 	case "clickhouse", "http":
 	case "https":
 		params.Set("secure", "true") // the driver asks for it beside the scheme
 	default:
-		return nil, fmt.Errorf("clickhouse URL: scheme %q is none of clickhouse, http, https", u.Scheme)
+		return nil, fmt.Errorf("clickhouse URL: scheme %q is none of clickhouse, http, https, unix", u.Scheme)
 	}
 	u.RawQuery = params.Encode()
 	opts, err := clickhouse.ParseDSN(u.String())
@@ -129,6 +145,9 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 		return nil, fmt.Errorf("clickhouse URL: database %q is not a plain name", opts.Auth.Database)
 	}
 	opts.Addr = append(opts.Addr, replicas...)
+	if socket != "" {
+		opts.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return private.Dial(ctx, socket) }
+	}
 	opts.DialTimeout = dialTimeout
 	opts.ReadTimeout = readTimeout
 	opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{"eventrelay", "1"})

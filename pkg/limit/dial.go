@@ -16,13 +16,23 @@ const dialTimeout = time.Second
 // after Redis is back, and leaves a goroutine behind that tries for itself. When to try again is for the
 // breaker to decide.
 type dialer struct {
-	tls  *tls.Config
-	life context.Context // of the limiter
+	connect connector
+	life    context.Context // of the limiter
 }
 
-// newDialer returns a dialer, with TLS unless that is nil, and what ends its dials.
-func newDialer(c *tls.Config) (d *dialer, hangUp func()) {
-	d = &dialer{tls: c}
+type connector func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// newDialer returns a dialer, which connects by the network unless connect says otherwise, with TLS unless that is nil,
+// and what ends its dials.
+func newDialer(c *tls.Config, connect connector) (d *dialer, hangUp func()) {
+	switch {
+	case connect != nil:
+	case c != nil:
+		connect = (&tls.Dialer{Config: c}).DialContext
+	default:
+		connect = (&net.Dialer{}).DialContext
+	}
+	d = &dialer{connect: connect}
 	d.life, hangUp = context.WithCancel(context.Background())
 	return d, hangUp
 }
@@ -31,13 +41,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
-	var conn net.Conn
-	var err error
-	if d.tls == nil {
-		conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
-	} else {
-		conn, err = (&tls.Dialer{Config: d.tls}).DialContext(ctx, network, addr)
-	}
+	conn, err := d.connect(ctx, network, addr)
 	if err != nil {
 		return noConn{dialError{text: err.Error(), at: time.Now()}}, nil
 	}

@@ -35,7 +35,7 @@ func TestDialEndsWithTheLimiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	d, hangUp := newDialer(nil)
+	d, hangUp := newDialer(nil, nil)
 	hangUp()
 	conn, err := d.dial(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
@@ -49,7 +49,7 @@ func TestDialEndsWithTheLimiter(t *testing.T) {
 func TestDialTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	d, hangUp := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig)
+	d, hangUp := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig, nil)
 	defer hangUp()
 	conn, err := d.dial(t.Context(), "tcp", server.Listener.Addr().String())
 	if err != nil {

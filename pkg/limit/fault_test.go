@@ -138,7 +138,7 @@ func TestRedisAwayInTraffic(t *testing.T) {
 
 // An embedded Redis that is started again is empty.
 func TestEmbeddedRestartsInTraffic(t *testing.T) {
-	first, err := redis.New(redis.DefaultConfig(), redis.Deps{})
+	first, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}

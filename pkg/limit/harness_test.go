@@ -29,7 +29,7 @@ func eachEngine(t *testing.T, test func(t *testing.T, url string)) {
 // embedded runs an embedded Redis for the length of a test and returns its address.
 func embedded(t testing.TB) string {
 	t.Helper()
-	s, err := redis.New(redis.DefaultConfig(), redis.Deps{})
+	s, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}

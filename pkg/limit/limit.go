@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,8 @@ import (
 type Config struct {
 	// URL of Redis: redis://, rediss:// or unix://. Empty: each node limits for itself.
 	URL string
+	// Dial connects to Redis, whatever address the URL names; nil = by the network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout of every exchange with Redis, connecting included.
 	Timeout time.Duration
 	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new key takes the place of

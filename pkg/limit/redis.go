@@ -51,7 +51,7 @@ func (c Config) client() (client *redis.Client, hangUp func()) {
 		return nil, func() {}
 	}
 	silence.Do(func() { redis.SetLogger(noLog{}) })
-	d, hangUp := newDialer(o.TLSConfig)
+	d, hangUp := newDialer(o.TLSConfig, c.Dial)
 	o.Dialer = d.dial
 	return redis.NewClient(o), hangUp
 }

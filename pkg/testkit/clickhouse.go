@@ -54,6 +54,7 @@ func withClickHouse(run func(address string) int) (code int, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cfg := clickhouse.DefaultConfig()
 	cfg.Data, cfg.Library, cfg.Fsync = dir, library, false
+	cfg.Hosts = []string{"127.0.0.1"} // tests put proxies before it
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err

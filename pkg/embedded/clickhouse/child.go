@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,12 +19,15 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // ChildConfig says how the engine's process is started and looked after.
 type ChildConfig struct {
-	// Listen is the loopback address that the engine keeps through all restarts.
-	Listen string
+	// Socket is the path of the unix socket that the engine keeps through all restarts; its directory is made, and is
+	// for this user alone. Empty: run/clickhouse.sock in Data.
+	Socket string
 	// Data, Library, Fsync are passed on, see Config.
 	Data    string
 	Library string
@@ -51,7 +56,6 @@ type ChildConfig struct {
 // DefaultChildConfig is everything but Data.
 func DefaultChildConfig() ChildConfig {
 	return ChildConfig{
-		Listen:        "127.0.0.1:0",
 		Fsync:         true,
 		Args:          []string{"engine", "clickhouse"},
 		StartTimeout:  60 * time.Second,
@@ -68,7 +72,6 @@ func (c ChildConfig) Validate() error {
 	_, missing := FindLibrary(c.Library)
 	return errors.Join(
 		missing,
-		validateListen(c.Listen),
 		check(c.Data != "", "data directory is missing"),
 		check(c.StartTimeout > 0, "start timeout must be positive"),
 		check(c.StopTimeout > 0, "stop timeout must be positive"),
@@ -93,7 +96,7 @@ type Child struct {
 	cfg      ChildConfig
 	log      *slog.Logger
 	stderr   io.Writer
-	listener *net.TCPListener
+	listener *private.Listener
 	restarts atomic.Int64
 	pid      atomic.Int64
 	ready    chan struct{}
@@ -102,8 +105,7 @@ type Child struct {
 	disk *os.File   // see Sync
 }
 
-// NewChild binds the address, so that Addr is known to those who connect later;
-// it starts nothing.
+// NewChild makes the data directory and the socket; it starts nothing.
 func NewChild(cfg ChildConfig, deps ChildDeps) (*Child, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -115,18 +117,32 @@ func NewChild(cfg ChildConfig, deps ChildDeps) (*Child, error) {
 		}
 		cfg.Executable = executable
 	}
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listener, err := openSocket(&cfg)
 	if err != nil {
 		return nil, fmt.Errorf("listen for clickhouse: %w", err)
 	}
-	return &Child{
-		cfg: cfg, log: deps.Log, stderr: deps.Stderr,
-		listener: listener.(*net.TCPListener), ready: make(chan struct{}),
-	}, nil
+	return &Child{cfg: cfg, log: deps.Log, stderr: deps.Stderr, listener: listener, ready: make(chan struct{})}, nil
 }
 
-// Addr is the engine's address, host and port.
-func (c *Child) Addr() string { return c.listener.Addr().String() }
+func openSocket(cfg *ChildConfig) (_ *private.Listener, err error) {
+	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
+		return nil, fmt.Errorf("find data directory: %w", err)
+	}
+	if err := private.Dir(cfg.Data, lockFile); err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(cmp.Or(cfg.Socket, filepath.Join(cfg.Data, "run", "clickhouse.sock")))
+	if err != nil {
+		return nil, fmt.Errorf("find socket: %w", err)
+	}
+	if err := private.Dir(filepath.Dir(path), ""); err != nil {
+		return nil, err
+	}
+	return private.Listen(path)
+}
+
+// Socket is the path of the engine's unix socket.
+func (c *Child) Socket() string { return c.listener.Path() }
 
 // Ready is closed once the engine has answered for the first time.
 func (c *Child) Ready() <-chan struct{} { return c.ready }
@@ -269,8 +285,9 @@ func environment() []string {
 // answers waits for the answer to one ping: the connection waits in the socket's
 // queue until the engine takes it, so that asking again is not needed.
 func (c *Child) answers(ctx context.Context) bool {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr()+"/ping", nil)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, c.Socket()) }
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/ping", http.NoBody)
 	if err != nil {
 		return false
 	}
@@ -286,7 +303,7 @@ func (c *Child) announce(ctx context.Context, took time.Duration) {
 		close(c.ready)
 	}
 	c.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse runs",
-		slog.String("address", c.Addr()), slog.Int("pid", c.PID()), slog.Duration("took", took), slog.Int64("restarts", c.Restarts()))
+		slog.String("socket", c.Socket()), slog.Int("pid", c.PID()), slog.Duration("took", took), slog.Int64("restarts", c.Restarts()))
 }
 
 // wait sleeps for d and reports whether ctx is still alive.

@@ -53,7 +53,7 @@ func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Chi
 func TestKillsLoseNothing(t *testing.T) {
 	const kills, size = 5, 5000
 	child, stop := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
-	conn := connect(t, child.Addr())
+	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE DATABASE d")
 	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, body String) ENGINE = MergeTree ORDER BY n")
 	body := strings.Repeat("x", 1000)
@@ -124,7 +124,7 @@ func TestRequestsWaitForRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the engine is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
-		if err := connect(t, child.Addr()).Ping(t.Context()); err != nil {
+		if err := connect(t, child.Socket()).Ping(t.Context()); err != nil {
 			t.Errorf("connection made during a restart: %v", err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestEngineDiesWithParent(t *testing.T) {
 	}
 	began := time.Now()
 	child, _ := startChild(t, childConfig(data, testkit.ChdbLibrary(t)))
-	if n := count(t, connect(t, child.Addr()), "SELECT n FROM d.t"); n != 42 {
+	if n := count(t, connect(t, child.Socket()), "SELECT n FROM d.t"); n != 42 {
 		t.Errorf("read %d", n)
 	}
 	t.Logf("taken over after %v", time.Since(began).Round(time.Millisecond))
@@ -195,7 +195,7 @@ func TestRelativeDirectory(t *testing.T) {
 	library := testkit.ChdbLibrary(t)
 	t.Chdir(t.TempDir())
 	child, _ := startChild(t, childConfig("data", library))
-	conn := connect(t, child.Addr())
+	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
 	mustExec(t, conn, "INSERT INTO default.t VALUES (7)")
 	if n := count(t, conn, "SELECT sum(n) FROM default.t"); n != 7 {
@@ -246,7 +246,7 @@ func TestFindLibrary(t *testing.T) {
 
 func TestEngineSettings(t *testing.T) {
 	child, _ := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
-	conn := connect(t, child.Addr())
+	conn := connect(t, child.Socket())
 	for query, want := range map[string]string{
 		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":         "1",
 		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_part_directory'":       "1",
@@ -270,7 +270,7 @@ func TestHalvesOfPartsArePutAside(t *testing.T) {
 	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
 	cfg.Fsync = false
 	child, stop := startChild(t, cfg)
-	conn := connect(t, child.Addr())
+	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree PARTITION BY n ORDER BY n")
 	mustExec(t, conn, fmt.Sprintf("INSERT INTO default.t SETTINGS max_partitions_per_insert_block = 0 SELECT number FROM numbers(%d)", parts+1))
 	var directories []string
@@ -287,7 +287,7 @@ func TestHalvesOfPartsArePutAside(t *testing.T) {
 		}
 	}
 	child, _ = startChild(t, cfg)
-	if n := count(t, connect(t, child.Addr()), "SELECT count() FROM default.t"); n != 1 {
+	if n := count(t, connect(t, child.Socket()), "SELECT count() FROM default.t"); n != 1 {
 		t.Errorf("%d rows, want that of the whole part", n)
 	}
 }
@@ -301,7 +301,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
 	cfg.Fsync = false
 	child, _ := startChild(t, cfg)
-	conn := connect(t, child.Addr())
+	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE DATABASE d")
 	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, body String) ENGINE = MergeTree ORDER BY n")
 	body := strings.Repeat("x", 1000)

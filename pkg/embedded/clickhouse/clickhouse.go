@@ -1,5 +1,5 @@
 // Package clickhouse is ClickHouse inside the relay program: libchdb, loaded at
-// run time, behind a small HTTP front on loopback that speaks as much of
+// run time, behind a small HTTP front that speaks as much of
 // ClickHouse's HTTP interface as clickhouse-go needs.
 //
 // In flow statements and Native blocks over HTTP; out flow results in the
@@ -20,9 +20,13 @@
 //   - A statement that only reads is killed when its client goes away; one that
 //     writes is finished. An insert whose body breaks off is cancelled.
 //   - One process owns a data directory, held by a file lock.
+//   - No statement reaches a file, an address or a server outside the data directory: the engine's grants, and in front
+//     of it a closed list of what a statement may name: TestStatementsStayInside.
+//   - A request of a web page, one for a foreign Host, and where there is a key one without it, is refused before its
+//     statement is read: TestGuard. GET reads only: TestGetReadsOnly.
+//   - A Child is reached by a unix socket in a directory that only this user can enter: TestChildListensOnSocketOnly.
 //
-// The front does not authenticate: it listens on loopback for the process that
-// started it. External tables, sessions across requests, gzip bodies and result
+// External tables, sessions across requests, gzip bodies and result
 // columns of type AggregateFunction are not supported, and a Native result without
 // rows comes without its column names.
 package clickhouse
@@ -38,6 +42,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // Deps are what a Server needs from its surroundings.
@@ -51,7 +57,7 @@ type Server struct {
 	cfg   Config
 	log   *slog.Logger
 	ready chan struct{}
-	addr  net.Addr // written before ready is closed
+	addr  string // written before ready is closed
 }
 
 // New checks the configuration; it loads and starts nothing.
@@ -65,9 +71,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 // Ready is closed once requests are answered.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is the address of the front, host and port. It is known once Ready is
+// Addr is the address of the front: host and port, or unix:/path. It is known once Ready is
 // closed.
-func (s *Server) Addr() string { return s.addr.String() }
+func (s *Server) Addr() string { return s.addr }
 
 // Run opens the data directory and serves until ctx ends; then statements that
 // read are killed and the others get Config.Drain to finish. The listener is
@@ -88,7 +94,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.close()) }()
-	s.addr = listener.Addr()
+	s.addr = listenName(s.cfg.Listen, listener.Addr())
 	s.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse is ready",
 		slog.String("address", s.Addr()), slog.String("version", engine.version), slog.Duration("took", time.Since(began)))
 	return s.serve(ctx, listener, engine)
@@ -98,7 +104,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelRequests()
 	server := &http.Server{
-		Handler:           newFront(s.cfg, s.log, engine),
+		Handler:           newFront(s.cfg, s.log, engine, listener.Addr()),
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
@@ -121,10 +127,21 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 	return nil
 }
 
-// listen opens a loopback address, or takes over a listening socket that the
+// listenName is where clients find a listener.
+func listenName(listen string, address net.Addr) string {
+	if address.Network() == "unix" {
+		return listen
+	}
+	return address.String()
+}
+
+// listen opens an address or a unix socket, or takes over a listening socket that the
 // parent process left open: "fd:3" is file descriptor 3.
 func listen(address string) (net.Listener, error) {
-	number, inherited := strings.CutPrefix(address, "fd:")
+	if path, unix := strings.CutPrefix(address, unixPrefix); unix {
+		return private.Listen(path)
+	}
+	number, inherited := strings.CutPrefix(address, fdPrefix)
 	if !inherited {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
@@ -140,6 +157,9 @@ func listen(address string) (net.Listener, error) {
 	listener, err := net.FileListener(file)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("use inherited listener %q: %w", address, err), file.Close())
+	}
+	if unix, ok := listener.(*net.UnixListener); ok {
+		listener = private.Inherit(unix)
 	}
 	return listener, file.Close()
 }

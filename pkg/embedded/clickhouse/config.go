@@ -4,15 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"time"
 )
 
 // Config says where the engine lives and what it may take.
 type Config struct {
-	// Listen is the loopback address of the front; port 0 picks a free one, and
-	// "fd:3" takes over a listening socket from the parent process.
+	// Listen is the address of the front; port 0 picks a free one. Beyond loopback a Key is required. "unix:/path" is
+	// a unix socket, for which the directory should be closed to others, and "fd:3" takes over a listening socket from
+	// the parent process.
 	Listen string
+	// Key is what every request must carry as X-ClickHouse-Key or as password; empty asks for none.
+	Key string
+	// Hosts are names, with a port or for any, that requests may carry as Host beside the listen address.
+	Hosts []string
+	// Backups is the directory below which BACKUP and RESTORE work; empty refuses them.
+	Backups string
 	// Data is the directory of the engine; it is created when it is missing.
 	Data string
 	// Library is the path of libchdb; empty looks beside the executable.
@@ -54,7 +62,9 @@ func DefaultConfig() Config {
 // Validate reports all faults at once.
 func (c Config) Validate() error {
 	return errors.Join(
-		validateListen(c.Listen),
+		c.validateListen(),
+		check(c.Key == "" || len(c.Key) >= MinKey, fmt.Sprintf("the key needs at least %d characters", MinKey)),
+		check(c.Backups == "" || filepath.IsAbs(c.Backups), "backup directory must be an absolute path"),
 		check(c.Data != "", "data directory is missing"),
 		check(c.Sessions > 0, "sessions must be positive"),
 		check(c.MaxStatement > 0, "largest statement must be positive"),
@@ -72,16 +82,26 @@ func check(ok bool, fault string) error {
 	return errors.New("clickhouse engine: " + fault)
 }
 
-// validateListen refuses any address but loopback, because the front trusts
-// whoever reaches it.
-func validateListen(address string) error {
-	if strings.HasPrefix(address, "fd:") {
+// MinKey is how many characters a key has at least.
+const MinKey = 16
+
+// Prefixes of listen addresses that are no host and port.
+const (
+	unixPrefix = "unix:"
+	fdPrefix   = "fd:"
+)
+
+// validateListen refuses an address that other machines reach, unless there is a key.
+func (c Config) validateListen() error {
+	if path, unix := strings.CutPrefix(c.Listen, unixPrefix); unix {
+		return check(path != "", "the path of the unix socket is missing")
+	}
+	if strings.HasPrefix(c.Listen, fdPrefix) {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(address)
+	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("clickhouse engine: read listen address: %w", err)
 	}
-	ip := net.ParseIP(host)
-	return check(host == "localhost" || ip != nil && ip.IsLoopback(), "listen address must be loopback, not "+address)
+	return check(isLoopback(host) || c.Key != "", "listen address "+c.Listen+" is not loopback: it needs a key")
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // engine is the opened data directory. One anchor session stays open as long as
@@ -17,11 +19,15 @@ type engine struct {
 	lock    *os.File
 	args    []string
 	anchor  *session
+	policy  policy
 	slots   *slots
 	version string
 	zone    string
 	host    string
 }
+
+// lockFile is in the data directory.
+const lockFile = "lock"
 
 // openEngine takes the data directory and starts the engine on it.
 func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
@@ -33,10 +39,10 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return nil, fmt.Errorf("find data directory: %w", err)
 	}
-	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("create data directory: %w", err)
+	if err := private.Dir(cfg.Data, lockFile); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	lock, err := acquire(ctx, filepath.Join(cfg.Data, "lock"), cfg.LockWait)
+	lock, err := acquire(ctx, filepath.Join(cfg.Data, lockFile), cfg.LockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +52,9 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 			err = errors.Join(err, e.close())
 		}
 	}()
-	settings := filepath.Join(cfg.Data, "config.xml")
-	if err := os.WriteFile(settings, []byte(serverSettings(cfg)), 0o600); err != nil {
+	settings, users := filepath.Join(cfg.Data, "config.xml"), filepath.Join(cfg.Data, "users.xml")
+	err = os.WriteFile(settings, []byte(serverSettings(cfg, users)), 0o600)
+	if err := errors.Join(err, os.WriteFile(users, []byte(userSettings(cfg)), 0o600)); err != nil {
 		return nil, fmt.Errorf("write engine settings: %w", err)
 	}
 	if e.lib, err = load(path); err != nil {
@@ -65,7 +72,22 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if e.anchor, err = e.lib.open(e.args); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
 	}
-	return e, e.introduce()
+	return e, errors.Join(e.introduce(), e.learnFunctions(cfg.Backups != ""))
+}
+
+// learnFunctions asks the engine for its table functions, so that those of a newer library are refused too.
+func (e *engine) learnFunctions(backups bool) error {
+	out, err := e.anchor.exec("SELECT name FROM system.table_functions", "TabSeparated", nil)
+	if err != nil {
+		return fmt.Errorf("ask the engine for its table functions: %w", err)
+	}
+	names := strings.Fields(string(out))
+	const fewest = 50 // 26.7 has 90
+	if len(names) < fewest {
+		return fmt.Errorf("ask the engine for its table functions: it names %d", len(names))
+	}
+	e.policy = newPolicy(names, backups)
+	return nil
 }
 
 // introduce asks the engine for what the response headers say about it.
@@ -96,7 +118,7 @@ func (e *engine) close() error {
 
 // serverSettings is ClickHouse's configuration file. Its defaults are made for
 // a machine of its own: caches of many gigabytes and dozens of merge threads.
-func serverSettings(cfg Config) string {
+func serverSettings(cfg Config, users string) string {
 	const MiB = 1 << 20
 	fsync := 0
 	if cfg.Fsync {
@@ -114,6 +136,11 @@ func serverSettings(cfg Config) string {
 	set("mmap_cache_size", 0)
 	set("compiled_expression_cache_size", 32*MiB)
 	set("background_pool_size", 2)
+	b.WriteString("  <user_directories><users_xml><path>" + xmlText(users) + "</path></users_xml></user_directories>\n")
+	b.WriteString("  <remote_url_allow_hosts/>\n") // no host at all
+	if cfg.Backups != "" {
+		b.WriteString("  <backups><allowed_path>" + xmlText(filepath.Join(cfg.Backups, "/")+"/") + "</allowed_path></backups>\n")
+	}
 	b.WriteString("  <merge_tree>\n")
 	// Parts are not synced by default: a power cut would take back inserts that
 	// were acknowledged.

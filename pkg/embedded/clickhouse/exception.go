@@ -15,6 +15,8 @@ type exception struct {
 
 func (e *exception) Error() string { return e.text }
 
+func (e *exception) codeText() string { return strconv.Itoa(e.code) }
+
 // Codes of ClickHouse's ErrorCodes.cpp that the front itself answers with.
 const (
 	codeNoDataToInsert = 108
@@ -24,6 +26,11 @@ const (
 	codeStdException   = 1001
 	codeNotImplemented = 48
 	codeBadArguments   = 36
+	codeSyntaxError    = 62
+	codeReadonly       = 164
+	codeAccessDenied   = 497
+
+	codeAuthenticationFailed = 516
 )
 
 var exceptionCode = regexp.MustCompile(`Code: (\d+)\.`)

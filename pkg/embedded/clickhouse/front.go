@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type front struct {
 	buffers sync.Pool
 }
 
-func newFront(cfg Config, log *slog.Logger, engine *engine) http.Handler {
+func newFront(cfg Config, log *slog.Logger, engine *engine, address net.Addr) http.Handler {
 	// appendSize is the piece in which an insert's body goes to the engine.
 	const appendSize = 1 << 20
 	f := &front{cfg: cfg, log: log, engine: engine}
@@ -32,14 +33,18 @@ func newFront(cfg Config, log *slog.Logger, engine *engine) http.Handler {
 			log.Debug("answer ping", slog.Any("error", err))
 		}
 	})
-	mux.Handle("/{$}", f)
-	return mux
+	mux.Handle("GET /{$}", f)
+	mux.Handle("POST /{$}", f)
+	return newGuard(cfg, address, mux)
 }
 
 // ServeHTTP runs one statement.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{w: w, tag: rand.Text()[:tagLength]}
 	q, err := readRequest(w, r, f.cfg)
+	if err == nil {
+		err = f.engine.policy.check(q.query)
+	}
 	if err == nil {
 		if q.id == "" {
 			q.id = rand.Text()
@@ -88,10 +93,13 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 			return err
 		}
 	}
-	if q.insert != nil {
+	reads := q.insert == nil && s.readOnly(q.query)
+	switch {
+	case q.get && !reads:
+		return newException(codeReadonly, "READONLY", "GET is for statements that read; send this one with POST")
+	case q.insert != nil:
 		return f.insert(s, q, out)
-	}
-	if !s.readOnly(q.query) {
+	case !reads:
 		return f.whole(s, q, out)
 	}
 	defer f.killWhenGone(ctx, mark)()

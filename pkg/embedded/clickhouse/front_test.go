@@ -239,7 +239,7 @@ func TestExceptions(t *testing.T) {
 		do   func() error
 		code int32
 	}{
-		"syntax":            {query("SELEC 1"), 62},
+		"syntax":            {query("SELECT 1 +"), 62},
 		"no such table":     {query("SELECT * FROM " + db + ".nope"), 60},
 		"no such setting":   {query("SELECT 1", driver.WithSettings(driver.Settings{"nope": 1})), 115},
 		"bad setting value": {query("SELECT 1", driver.WithSettings(driver.Settings{"max_threads": "x"})), 27},

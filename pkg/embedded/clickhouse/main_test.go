@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/testkit"
 )
 
@@ -56,6 +59,7 @@ func runEngine() int {
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return 2
 	}
+	cfg.Key, cfg.Backups = os.Getenv("ENGINE_TEST_KEY"), os.Getenv("ENGINE_TEST_BACKUPS")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
@@ -80,7 +84,7 @@ func runSupervisor() int {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-child.Ready()
-		fmt.Println(child.PID(), child.Addr())
+		fmt.Println(child.PID(), child.Socket())
 	})
 	if err := child.Run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -101,6 +105,10 @@ func childConfig(data, library string) clickhouse.ChildConfig {
 func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.Conn {
 	t.Helper()
 	options := &driver.Options{Addr: []string{addr}, Protocol: driver.HTTP, MaxOpenConns: 16, DialTimeout: 30 * time.Second}
+	if filepath.IsAbs(addr) { // of a unix socket
+		options.Addr = []string{"localhost"}
+		options.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return private.Dial(ctx, addr) }
+	}
 	for _, f := range change {
 		f(options)
 	}

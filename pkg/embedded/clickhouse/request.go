@@ -27,6 +27,7 @@ type request struct {
 	database string
 	settings []setting
 	params   []param
+	get      bool      // only a statement that reads may run
 	insert   io.Reader // rows that follow the statement; nil for all but inserts
 	compress *compress.Method
 }
@@ -62,6 +63,7 @@ func readRequest(w http.ResponseWriter, r *http.Request, cfg Config) (*request, 
 	}
 	q := &request{
 		id:       values.Get("query_id"),
+		get:      r.Method != http.MethodPost,
 		format:   cmp.Or(values.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated"),
 		database: cmp.Or(values.Get("database"), r.Header.Get("X-ClickHouse-Database")),
 	}
@@ -115,8 +117,7 @@ func (q *request) readValues(values url.Values) error {
 
 // readStatement tells the statement from the rows of an insert. Both may come in
 // the body: the statement stands in the URL and the rows in the body
-// (clickhouse-go), or all in the body (curl), where the engine's own parser finds
-// the rows behind the statement.
+// (clickhouse-go), or all in the body (curl).
 func (q *request) readStatement(values url.Values, body io.Reader, maxStatement int64) error {
 	if values.Get("decompress") == "1" {
 		body = compress.NewReader(body)
@@ -145,6 +146,12 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 	}
 	if int64(len(q.query)) > maxStatement {
 		return newException(codeTooManyBytes, "TOO_MANY_BYTES", "Statement is longer than %d bytes", maxStatement)
+	}
+	if strings.EqualFold(verb(q.query), "INSERT") {
+		if insert, format, rows, ok := splitInsert(q.query); ok {
+			q.query, q.format, q.explicit, q.insert = insert, format, true, strings.NewReader(rows)
+			return nil
+		}
 	}
 	q.takeFormat(false)
 	return nil
@@ -205,6 +212,9 @@ func (q *request) prepare(mark string) string {
 	fmt.Fprintf(&b, "SET log_comment = %s", quote(mark))
 	for _, s := range q.settings {
 		fmt.Fprintf(&b, ", %s = %s", s.name, quote(s.value))
+	}
+	if q.get {
+		b.WriteString(", readonly = 2") // no writes, whatever the settings before it say
 	}
 	return b.String()
 }

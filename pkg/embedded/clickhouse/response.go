@@ -3,7 +3,6 @@ package clickhouse
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/ClickHouse/ch-go/compress"
 )
@@ -97,7 +96,7 @@ func (r *response) exception(e *exception) error {
 	r.began = true
 	h := r.w.Header()
 	h.Set("Content-Type", "text/plain; charset=UTF-8")
-	h.Set("X-ClickHouse-Exception-Code", strconv.Itoa(e.code))
+	h.Set("X-ClickHouse-Exception-Code", e.codeText())
 	r.w.WriteHeader(http.StatusInternalServerError)
 	_, err := fmt.Fprintln(r, e.text)
 	return err

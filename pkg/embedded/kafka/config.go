@@ -4,13 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Config is how an embedded broker is set up.
 type Config struct {
 	// Listen is the address to serve on. Clients are told to connect to it, so its host is an IP
-	// address of this machine and not the unspecified one. Port 0 takes a free port.
+	// address of this machine and not the unspecified one. Port 0 takes a free port. With unix:/path it is a unix
+	// socket in a directory that only this user can enter; clients then ignore the address that they are told.
 	Listen string
+	// Secret is the password of the user User, by SASL (PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512). Beyond loopback it is
+	// required. Empty: every client is let in.
+	Secret string
 	// DataDir is the directory of the log, made when it is absent. One process at a time holds it.
 	DataDir string
 	// Fsync makes acknowledgements of durable topics wait for the disk. Without it they survive the
@@ -34,11 +39,9 @@ func DefaultConfig() Config {
 
 // Validate reports all faults at once.
 func (c Config) Validate() error {
-	var errs []error
-	if addr, err := netip.ParseAddrPort(c.Listen); err != nil {
-		errs = append(errs, fmt.Errorf("parse listen address %q: %w", c.Listen, err))
-	} else if addr.Addr().IsUnspecified() {
-		errs = append(errs, fmt.Errorf("listen address %q names no host that clients could connect to", c.Listen))
+	errs := []error{c.validateListen()}
+	if n := len(c.Secret); n > 0 && n < MinSecret {
+		errs = append(errs, fmt.Errorf("the secret has %d characters, at least %d are needed", n, MinSecret))
 	}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("no data directory"))
@@ -47,4 +50,29 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("max message bytes %d: must be between 1 KiB and 100 MiB", c.MaxMessageBytes))
 	}
 	return errors.Join(errs...)
+}
+
+// User is the name that goes with Config.Secret.
+const User = "relay"
+
+// MinSecret is how many characters a secret has at least.
+const MinSecret = 16
+
+const unixPrefix = "unix:"
+
+func (c Config) validateListen() error {
+	if path, unix := strings.CutPrefix(c.Listen, unixPrefix); unix && path != "" {
+		return nil
+	}
+	addr, err := netip.ParseAddrPort(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("parse listen address %q: %w", c.Listen, err)
+	case addr.Addr().IsUnspecified():
+		return fmt.Errorf("listen address %q names no host that clients could connect to", c.Listen)
+	case !addr.Addr().Unmap().IsLoopback() && c.Secret == "":
+		return fmt.Errorf("listen address %s is not loopback: whoever reaches it could read and write every topic; "+
+			"give a secret", c.Listen)
+	}
+	return nil
 }

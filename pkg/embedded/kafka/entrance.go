@@ -3,23 +3,51 @@ package kafka
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // An entrance accepts connections from other processes and from this one. Those from this process are
 // pipes: a record that passes through the log costs no system call but the write to its file.
 type entrance struct {
-	net.Listener // TCP
+	net.Listener // TCP or unix
 	inside       chan net.Conn
 	outside      chan net.Conn
 	closed       chan struct{}
 	close        sync.Once
 	accepting    sync.WaitGroup
-	err          error // of the TCP listener; set before outside is closed
+	err          error // of the listener; set before outside is closed
 }
 
-func newEntrance(tcp net.Listener) *entrance {
-	e := &entrance{Listener: tcp, inside: make(chan net.Conn), outside: make(chan net.Conn), closed: make(chan struct{})}
+// listen opens the way in for other processes.
+func listen(address string) (net.Listener, error) {
+	path, unix := strings.CutPrefix(address, unixPrefix)
+	if !unix {
+		return net.Listen("tcp", address)
+	}
+	l, err := private.Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	return socketListener{l}, nil
+}
+
+// socketListener is a unix socket under a name that can be told to clients as host and port.
+type socketListener struct{ *private.Listener }
+
+func (socketListener) Addr() net.Addr { return socketAddr{} }
+
+type socketAddr struct{}
+
+func (socketAddr) Network() string { return "unix" }
+
+// String is a name that no resolver knows: a client that does not dial the socket goes nowhere.
+func (socketAddr) String() string { return "embedded-kafka.invalid:9092" }
+
+func newEntrance(l net.Listener) *entrance {
+	e := &entrance{Listener: l, inside: make(chan net.Conn), outside: make(chan net.Conn), closed: make(chan struct{})}
 	e.accepting.Go(e.acceptOutside)
 	return e
 }
@@ -74,7 +102,7 @@ func (e *entrance) Close() (err error) {
 	return err
 }
 
-// DialContext connects to this server without the network when addr is its own, and by TCP otherwise.
+// DialContext connects to this server without the network when addr is its own, and by the network otherwise.
 func (s *Server) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if own := s.Addr(); own == "" || addr != own {
 		var d net.Dialer

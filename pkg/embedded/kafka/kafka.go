@@ -1,6 +1,6 @@
 // Package kafka is an embedded Kafka broker: franz-go's kfake as one node with a data directory.
 //
-// Any Kafka client in, over TCP, or past the network from the same process; log files out, under the data directory. With Fsync on, the answer to
+// Any Kafka client in, over TCP or a unix socket, or past the network from the same process; log files out, under the data directory. With Fsync on, the answer to
 // a produce request for a durable topic leaves only after an fdatasync that started after the records
 // were written has finished, and an offset commit reaches the broker only after everything that was
 // acknowledged before it is on disk, so that no committed offset ever lies beyond the end of a log.
@@ -38,6 +38,7 @@
 //   - what is deleted leaves the disk, and does not come back after a SIGKILL but for a segment: TestDeletedLeavesTheDisk
 //   - one sync serves all that wait: TestGroupCommit
 //   - a client in the same process is a client like any other: TestDialFromWithin
+//   - with a secret, nobody gets an answer without it; beyond loopback there is one: TestSecret, TestValidate
 package kafka
 
 import (
@@ -213,13 +214,19 @@ func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
 			"offsets.retention.minutes": "2147483647",
 		}),
 		kfake.ListenFn(func(string, string) (net.Listener, error) {
-			l, err := net.Listen("tcp", s.cfg.Listen)
+			l, err := listen(s.cfg.Listen)
 			if err == nil {
 				s.entrance = newEntrance(l)
 				ln.Listener = s.entrance
 			}
 			return ln, err
 		}),
+	}
+	if s.cfg.Secret != "" {
+		opts = append(opts, kfake.EnableSASL())
+		for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			opts = append(opts, kfake.Superuser(mechanism, User, s.cfg.Secret))
+		}
 	}
 	if d == syncWrites {
 		opts = append(opts, kfake.SyncWrites())

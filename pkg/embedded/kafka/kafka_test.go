@@ -90,7 +90,12 @@ func client(tb testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 
 func createTopics(tb testing.TB, addr string, partitions int32, configs map[string]*string, topics ...string) {
 	tb.Helper()
-	adm := kadm.NewClient(client(tb, addr))
+	createTopicsBy(tb, client(tb, addr), partitions, configs, topics...)
+}
+
+func createTopicsBy(tb testing.TB, cl *kgo.Client, partitions int32, configs map[string]*string, topics ...string) {
+	tb.Helper()
+	adm := kadm.NewClient(cl)
 	resp, err := adm.CreateTopics(tb.Context(), partitions, 1, configs, topics...)
 	if err != nil {
 		tb.Fatal(err)

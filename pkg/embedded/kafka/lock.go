@@ -8,15 +8,18 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // lockDir makes the data directory and takes it for this process, until unlock or the end of the process.
 func lockDir(dir string) (unlock func(), err error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+	const lockFile = "lock"
+	if err := private.Dir(dir, lockFile); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock of data directory: %w", err)
 	}

@@ -57,7 +57,7 @@ func wholeEntries(raw []byte) []byte {
 // replace writes a file anew so that at any moment either the old or the new one is there.
 func (d *disk) replace(path string, data []byte) error {
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return err
 	}
 	if err := d.syncFile(tmp); err != nil {

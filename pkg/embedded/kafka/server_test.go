@@ -31,6 +31,16 @@ func TestValidate(t *testing.T) {
 		{"default with a directory", Config{Listen: "127.0.0.1:0", DataDir: "x", MaxMessageBytes: 1 << 20}, nil},
 		{"zero", Config{}, []string{"listen address", "no data directory", "max message bytes"}},
 		{"unspecified host", Config{Listen: "0.0.0.0:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"names no host"}},
+		{"beyond loopback", Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"not loopback"}},
+		{
+			"beyond loopback, with a secret",
+			Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20, Secret: "0123456789abcdef"}, nil,
+		},
+		{
+			"short secret",
+			Config{Listen: "127.0.0.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20, Secret: "0123456789abcde"}, []string{"at least 16"},
+		},
+		{"socket", Config{Listen: "unix:/x/y.sock", DataDir: "x", MaxMessageBytes: 1 << 20}, nil},
 		{"host name", Config{Listen: "localhost:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"parse listen address"}},
 		{"too big", Config{Listen: "[::1]:9092", DataDir: "x", MaxMessageBytes: 1 << 30}, []string{"max message bytes"}},
 	} {

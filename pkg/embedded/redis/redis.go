@@ -1,8 +1,11 @@
 // Package redis is an embedded Redis: miniredis with keys that expire as time passes.
 //
-// Any Redis client in, over TCP. Everything is in memory and gone at the end of the process: it holds
-// only what may be lost, which are rate leases and the memory of deduplication. Commands run one at a
-// time; a plain one costs some 25 µs, a script several times that.
+// Any Redis client in: from this process by [Server.DialContext], from others by a unix socket or loopback TCP. Everything
+// is in memory and gone at the end of the process: it holds only what may be lost, which are rate leases and the memory of
+// deduplication. Commands run one at a time; a plain one costs some 25 µs, a script several times that.
+//
+// It knows no passwords, and miniredis trusts the lengths that a client names: one packet ends the process. So it serves
+// its own machine only, and in `relay dev` its own process only.
 //
 // miniredis leaves time to its caller. Run moves it on in steps, so a key lives as long as it should, give
 // or take one step. A step visits every key while commands wait; with many keys steps become rarer
@@ -11,12 +14,21 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 const (
@@ -30,17 +42,25 @@ const (
 
 // Config is how an embedded Redis is set up.
 type Config struct {
-	// Listen is the address to serve on. Port 0 takes a free port.
+	// Listen is where other processes connect: a loopback address, whose port 0 takes a free port, or unix:/path.
+	// Empty: only this process connects, see Server.DialContext.
 	Listen string
 }
 
-// DefaultConfig returns the settings of `relay dev`.
-func DefaultConfig() Config { return Config{Listen: "127.0.0.1:0"} }
+const unixPrefix = "unix:"
 
 // Validate reports all faults at once.
 func (c Config) Validate() error {
-	if _, err := netip.ParseAddrPort(c.Listen); err != nil {
+	if c.Listen == "" || strings.HasPrefix(c.Listen, unixPrefix) && c.Listen != unixPrefix {
+		return nil
+	}
+	addr, err := netip.ParseAddrPort(c.Listen)
+	if err != nil {
 		return fmt.Errorf("parse listen address %q: %w", c.Listen, err)
+	}
+	if !addr.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("listen address %s is not loopback: the embedded redis knows no passwords; "+
+			"use 127.0.0.1 or unix:/path, and a Redis server for other machines", c.Listen)
 	}
 	return nil
 }
@@ -57,6 +77,9 @@ type Server struct {
 	redis *miniredis.Miniredis
 	ready chan struct{}
 	addr  string // set before ready is closed
+
+	mu     sync.Mutex     // guards server
+	server *server.Server // nil before the start and after the end
 }
 
 // New checks the configuration. It starts nothing.
@@ -73,7 +96,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 // Ready is closed when the server answers.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is the address that clients connect to. It is known once Ready is closed.
+// Addr is where clients connect: host and port, or unix:/path, or nothing. It is known once Ready is closed.
 func (s *Server) Addr() string {
 	select {
 	case <-s.ready:
@@ -84,16 +107,121 @@ func (s *Server) Addr() string {
 }
 
 // Run serves until ctx ends, then closes all connections and returns nil. A Server runs once.
-func (s *Server) Run(ctx context.Context) error {
-	if err := s.redis.StartAddr(s.cfg.Listen); err != nil {
-		return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+func (s *Server) Run(ctx context.Context) (err error) {
+	// miniredis starts without a listener of its own when it is first dialled.
+	first, err := s.redis.Dial()
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
 	}
+	first.Close()
+	s.setServer(s.redis.Server())
 	defer s.redis.Close()
-	s.addr = s.redis.Addr()
+	defer s.setServer(nil)
+	if s.cfg.Listen != "" {
+		listener, err := s.listen()
+		if err != nil {
+			return err
+		}
+		var accepting sync.WaitGroup
+		accepting.Go(func() { s.accept(listener) })
+		defer accepting.Wait()
+		defer listener.Close()
+	}
 	close(s.ready)
 	s.log.Info("embedded redis ready", "addr", s.addr)
 	s.passTime(ctx)
 	return nil
+}
+
+func (s *Server) setServer(to *server.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server = to
+}
+
+// serve hands a connection to miniredis unless that has ended.
+func (s *Server) serve(conn net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return errors.Join(net.ErrClosed, conn.Close())
+	}
+	s.server.ServeConn(conn)
+	return nil
+}
+
+func (s *Server) listen() (net.Listener, error) {
+	if path, unix := strings.CutPrefix(s.cfg.Listen, unixPrefix); unix {
+		s.addr = s.cfg.Listen
+		return private.Listen(path)
+	}
+	l, err := net.Listen("tcp", s.cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+	}
+	s.addr = l.Addr().String()
+	return l, nil
+}
+
+func (s *Server) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if s.serve(conn) != nil {
+			return
+		}
+	}
+}
+
+// DialContext connects from within the process, whatever the address is. The connection is a pair of sockets without a
+// name: a net.Pipe has no buffer, so that a client that sends many commands at once and the server that answers the
+// first would wait for each other.
+func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.serve(theirs); err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	return ours, nil
+}
+
+func socketPair() (a, b net.Conn, err error) {
+	syscall.ForkLock.RLock() // a process that is started in between must not inherit them
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a pair of sockets: %w", err)
+	}
+	a, errA := connOf(fds[0])
+	b, errB := connOf(fds[1])
+	if err := errors.Join(errA, errB); err != nil {
+		for _, c := range []net.Conn{a, b} {
+			if c != nil {
+				c.Close()
+			}
+		}
+		return nil, nil, err
+	}
+	return a, b, nil
+}
+
+func connOf(fd int) (net.Conn, error) {
+	file := os.NewFile(uintptr(fd), "redis")
+	defer file.Close() // FileConn has a copy
+	return net.FileConn(file)
 }
 
 // passTime lets keys grow older until ctx ends.

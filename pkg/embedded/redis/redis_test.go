@@ -3,8 +3,10 @@ package redis
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func serve(t *testing.T) (*Server, func() error) {
+func serve(t *testing.T) (*Server, func() error) { return serveOn(t, "127.0.0.1:0") }
+
+func serveOn(t *testing.T, listen string) (*Server, func() error) {
 	t.Helper()
-	s, err := New(DefaultConfig(), Deps{})
+	s, err := New(Config{Listen: listen}, Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +108,73 @@ func TestListenError(t *testing.T) {
 	}
 	if _, err := New(Config{Listen: "nowhere"}, Deps{}); err == nil {
 		t.Error("an address without a port was accepted")
+	}
+}
+
+// Whoever reaches the port can end the process with one packet: it is loopback or a socket, never the network.
+func TestListenOnThisMachineOnly(t *testing.T) {
+	for _, listen := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:6379", "[::ffff:192.0.2.1]:6379", ":6379", "unix:"} {
+		if _, err := New(Config{Listen: listen}, Deps{}); err == nil {
+			t.Errorf("%s was taken", listen)
+		}
+	}
+	for _, listen := range []string{"", "127.0.0.1:0", "[::1]:0", "127.9.9.9:0", "unix:/x/y.sock"} {
+		if _, err := New(Config{Listen: listen}, Deps{}); err != nil {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}
+
+// Without an address only this process connects, also with more commands at once than a pipe would hold.
+func TestDialFromWithin(t *testing.T) {
+	s, stop := serveOn(t, "")
+	if s.Addr() != "" {
+		t.Errorf("it listens on %s", s.Addr())
+	}
+	c, err := s.DialContext(t.Context(), "tcp", "anything:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const many = 2_000
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte(strings.Repeat("*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n", many))); err != nil {
+		t.Fatal(err)
+	}
+	r, last := bufio.NewReader(c), ""
+	for range many {
+		if last, err = r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last != fmt.Sprintf(":%d\r\n", many) {
+		t.Errorf("the last answer is %q", last)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DialContext(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestListenOnSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "redis.sock")
+	s, stop := serveOn(t, "unix:"+path)
+	if s.Addr() != "unix:"+path {
+		t.Errorf("address %s", s.Addr())
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := call(t, c, bufio.NewReader(c), "PING"); got != "+PONG" {
+		t.Errorf("PING answered %s", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,94 @@
+package clickhouse
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// guard refuses requests that no client of the relay makes, before anything of them is read: those of a web page, which
+// carry an Origin or Sec-Fetch-Site, or under DNS rebinding a foreign Host, and those without the key.
+type guard struct {
+	hosts []string // own names, in lower case, with a port or for any port
+	key   [sha256.Size]byte
+	keyed bool
+	next  http.Handler
+}
+
+// newGuard puts a guard before a handler that is reached at address.
+func newGuard(cfg Config, address net.Addr, next http.Handler) *guard {
+	g := &guard{key: sha256.Sum256([]byte(cfg.Key)), keyed: cfg.Key != "", next: next}
+	for _, host := range cfg.Hosts {
+		g.hosts = append(g.hosts, strings.ToLower(strings.Trim(host, "[]")))
+	}
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		g.hosts = append(g.hosts, "localhost") // of a unix socket
+		return g
+	}
+	g.hosts = append(g.hosts, tcp.String())
+	if tcp.IP.IsLoopback() {
+		_, port, _ := net.SplitHostPort(tcp.String())
+		g.hosts = append(g.hosts, net.JoinHostPort("localhost", port))
+	}
+	return g
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e := g.refusal(r); e != nil {
+		h := w.Header()
+		h.Set("Content-Type", "text/plain; charset=UTF-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-ClickHouse-Exception-Code", e.codeText())
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(e.text + "\n")) // a client that left needs no answer
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *guard) refusal(r *http.Request) *exception {
+	switch site := r.Header.Values("Sec-Fetch-Site"); {
+	case len(r.Header.Values("Origin")) > 0, len(site) > 0 && !slices.Equal(site, []string{"none"}):
+		return accessDenied("requests of web pages are refused")
+	case !g.isOwn(r.Host):
+		return accessDenied("the Host of the request is none of this server's names; more are given with --host")
+	case g.keyed && !g.hasKey(r):
+		return &exception{code: codeAuthenticationFailed, text: "Code: 516. DB::Exception: The key is missing or wrong: " +
+			"send it as X-ClickHouse-Key or as password. (AUTHENTICATION_FAILED)"}
+	}
+	return nil
+}
+
+func accessDenied(why string) *exception {
+	return &exception{code: codeAccessDenied, text: "Code: 497. DB::Exception: " + why + ". (ACCESS_DENIED)"}
+}
+
+func (g *guard) isOwn(host string) bool {
+	host = strings.ToLower(host)
+	bare, _, err := net.SplitHostPort(host)
+	if err != nil {
+		bare = strings.Trim(host, "[]")
+	}
+	return slices.Contains(g.hosts, host) || slices.Contains(g.hosts, bare)
+}
+
+// hasKey compares digests, so that neither the content nor the length of the key can be measured.
+func (g *guard) hasKey(r *http.Request) bool {
+	given := r.Header.Get("X-ClickHouse-Key")
+	if _, password, ok := r.BasicAuth(); ok && given == "" {
+		given = password
+	}
+	digest := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(digest[:], g.key[:]) == 1
+}
+
+// isLoopback says whether a listen address is reached from this machine only.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}

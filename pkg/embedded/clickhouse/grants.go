@@ -1,0 +1,49 @@
+package clickhouse
+
+import (
+	"encoding/xml"
+	"strings"
+)
+
+// grants are the privileges of every statement. What is not here is refused by the engine: the sources FILE, URL, REMOTE,
+// S3, MYSQL and so on with the table functions and table engines that need them, users and roles, functions, dictionaries,
+// named collections, shutdown. Those of BACKUP are added where the operator gave a path.
+const grants = "SHOW, SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE TEMPORARY TABLE, " +
+	"DROP, TRUNCATE, OPTIMIZE, CHECK, KILL QUERY, SYSTEM MERGES, SYSTEM TTL MERGES, SYSTEM MOVES, SYSTEM DROP CACHE, SYSTEM FLUSH LOGS"
+
+// fixed are settings that no statement and no request may change: each names a file, an address or SQL as text.
+var fixed = []string{
+	"format_schema", "format_schema_source", "format_template_resultset", "format_template_row", "output_format_schema",
+	"format_avro_schema_registry_url", "url_base", "additional_result_filter", "additional_table_filters",
+	"parallel_replicas_custom_key", "schema_inference_hints", "dialect", "merge_tree_disk", "merge_tree_table_disk",
+	"merge_tree_storage_policy", "input_format_values_interpret_expressions",
+}
+
+// userSettings is ClickHouse's file of users: the one user that all sessions of the library have.
+func userSettings(cfg Config) string {
+	var b strings.Builder
+	b.WriteString("<clickhouse>\n  <profiles><default>\n")
+	// Otherwise the rows of an insert in the format Values are expressions, which nobody has checked.
+	b.WriteString("    <input_format_values_interpret_expressions>0</input_format_values_interpret_expressions>\n")
+	b.WriteString("    <constraints>\n")
+	for _, name := range fixed {
+		b.WriteString("      <" + name + "><const/></" + name + ">\n")
+	}
+	b.WriteString("    </constraints>\n  </default></profiles>\n  <quotas><default/></quotas>\n")
+	b.WriteString("  <users><default>\n    <password/>\n    <networks><ip>::/0</ip></networks>\n")
+	b.WriteString("    <profile>default</profile>\n    <quota>default</quota>\n    <grants>\n")
+	all := grants
+	if cfg.Backups != "" {
+		all += ", BACKUP"
+	}
+	b.WriteString("      <query>GRANT " + all + " ON *.*</query>\n")
+	b.WriteString("    </grants>\n  </default></users>\n</clickhouse>\n")
+	return b.String()
+}
+
+// xmlText writes a text as the content of an element.
+func xmlText(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	return b.String()
+}

@@ -1,0 +1,63 @@
+package clickhouse_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/eventrelay/relay/pkg/testkit"
+)
+
+// The driver sends the key as its password. BACKUP and RESTORE go below the operator's path only.
+func TestKeyAndBackups(t *testing.T) {
+	const key = "0123456789abcdef-key"
+	dir := t.TempDir()
+	backups, socket := filepath.Join(dir, "backups & more"), filepath.Join(dir, "engine.sock")
+	engine := exec.Command(os.Args[0], "--listen", "unix:"+socket, "--data", filepath.Join(dir, "data"), "--library", testkit.ChdbLibrary(t), "--fsync=false")
+	engine.Env = append(os.Environ(), role+"=engine", "ENGINE_TEST_KEY="+key, "ENGINE_TEST_BACKUPS="+backups)
+	var output bytes.Buffer
+	engine.Stdout, engine.Stderr = &output, &output
+	if err := engine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(engine.Process.Signal(syscall.SIGTERM), engine.Wait()); err != nil {
+			t.Errorf("%v\n%s", err, &output)
+		}
+	})
+	open := func(password string) driver.Conn {
+		return connect(t, socket, func(o *driver.Options) { o.Auth = driver.Auth{Username: "relay", Password: password} })
+	}
+	eventually(t, "the engine answers", func() bool { return open(key).Ping(t.Context()) == nil })
+	var refused *driver.Exception
+	for _, password := range []string{"", "0123456789abcdef-kex", key + "x"} {
+		if err := open(password).Ping(t.Context()); !errors.As(err, &refused) || refused.Code != 516 {
+			t.Errorf("password %q: %v, want code 516", password, err)
+		}
+	}
+	conn := open(key)
+	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
+	mustExec(t, conn, "INSERT INTO default.t VALUES (7)")
+	mustExec(t, conn, "BACKUP TABLE default.t TO File('one')")
+	mustExec(t, conn, "RESTORE TABLE default.t AS default.t2 FROM File('"+filepath.Join(backups, "one")+"')")
+	if n := count(t, conn, "SELECT n FROM default.t2"); n != 7 {
+		t.Errorf("restored %d", n)
+	}
+	for _, target := range []string{
+		"File('" + filepath.Join(dir, "two") + "')", "File('../two')", "Disk('default', 'two')", "S3('http://127.0.0.1:9/bucket/two')",
+	} {
+		if err := conn.Exec(t.Context(), "BACKUP TABLE default.t TO "+target); err == nil {
+			t.Errorf("BACKUP to %s was taken", target)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "two")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a backup elsewhere: %v", err)
+	}
+}

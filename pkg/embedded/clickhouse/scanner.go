@@ -1,0 +1,115 @@
+package clickhouse
+
+import "strings"
+
+// scanner takes a statement apart as ClickHouse's lexer does (Lexer.cpp). Where the two could differ it refuses the
+// statement: what this scanner takes for a text must be one for the engine too.
+type scanner struct{ rest string }
+
+type kind uint8
+
+const (
+	end     kind = iota
+	word         // a bare word or a number
+	name         // a quoted identifier, without its quotes
+	literal      // a string, without its content
+	symbol
+)
+
+type token struct {
+	kind kind
+	text string
+}
+
+// next returns the next token behind white space and comments.
+func (s *scanner) next() (token, error) {
+	if err := s.skip(); err != nil {
+		return token{}, err
+	}
+	if s.rest == "" {
+		return token{kind: end}, nil
+	}
+	switch c := s.rest[0]; {
+	case isWordByte(c):
+		n := 1
+		for n < len(s.rest) && isWordByte(s.rest[n]) {
+			n++
+		}
+		t := token{kind: word, text: s.rest[:n]}
+		s.rest = s.rest[n:]
+		if s.rest != "" && s.rest[0] == '\'' {
+			return token{}, unclear("a text right behind " + t.text) // x'…' and b'…' know no escapes
+		}
+		return t, nil
+	case c == '\'':
+		_, err := s.quoted(c)
+		return token{kind: literal}, err
+	case c == '"' || c == '`':
+		text, err := s.quoted(c)
+		if err == nil && strings.Contains(text, `\`) {
+			err = unclear("a backslash in a quoted name")
+		}
+		return token{kind: name, text: text}, err
+	case c < ' ' || c > '~' || c == '$' || c == '#' || c == '\\':
+		return token{}, unclear("the character " + strings.ToValidUTF8(string(rune(c)), "?"))
+	}
+	t := token{kind: symbol, text: s.rest[:1]}
+	s.rest = s.rest[1:]
+	return t, nil
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// skip passes over white space and comments.
+func (s *scanner) skip() error {
+	for {
+		s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v")
+		switch {
+		case strings.HasPrefix(s.rest, "--"):
+			_, s.rest, _ = strings.Cut(s.rest, "\n")
+		case strings.HasPrefix(s.rest, "/*"):
+			_, after, closed := strings.Cut(s.rest[2:], "*/")
+			if !closed {
+				return unclear("a comment without an end")
+			}
+			s.rest = after
+		default:
+			return nil
+		}
+	}
+}
+
+// quoted passes over a string or a quoted name and returns what is between the quotes. A quote inside is doubled or
+// stands behind a backslash.
+func (s *scanner) quoted(quote byte) (string, error) {
+	special := string(quote) + `\`
+	for at := 1; ; {
+		i := strings.IndexAny(s.rest[at:], special)
+		if i < 0 {
+			return "", unclear("a text without an end")
+		}
+		at += i
+		switch {
+		case s.rest[at] == '\\':
+			if at += 2; at > len(s.rest) {
+				return "", unclear("a text without an end")
+			}
+		case at+1 < len(s.rest) && s.rest[at+1] == quote:
+			if quote != '\'' {
+				return "", unclear("a doubled quote in a quoted name")
+			}
+			at += 2
+		default:
+			text := s.rest[1:at]
+			s.rest = s.rest[at+1:]
+			return text, nil
+		}
+	}
+}
+
+func unclear(what string) error {
+	return newException(codeSyntaxError, "SYNTAX_ERROR", "Cannot read the statement safely: it has %s; "+
+		"pass texts as parameters", what)
+}

@@ -1,0 +1,130 @@
+package clickhouse
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func testPolicy(backups bool) policy {
+	return newPolicy(strings.Fields("file url s3 remote mysql executable format input eval generateRandom values null merge "+
+		"numbers view"), backups)
+}
+
+// verdictOf is the code of the exception, 0 for none.
+func verdictOf(t *testing.T, p policy, statement string) int {
+	t.Helper()
+	err := p.check(statement)
+	if err == nil {
+		return 0
+	}
+	var e *exception
+	if !errors.As(err, &e) {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return e.code
+}
+
+func TestStatementsThatRun(t *testing.T) {
+	for _, statement := range []string{
+		"",
+		"SELECT 1",
+		" ( SELECT 1 ) ;  -- done",
+		"WITH 1 AS x SELECT x /* file('/etc/hosts') */",
+		`SELECT * FROM t WHERE body LIKE '%file(%' AND a = 'it''s \' url(x)'`,
+		"SELECT `url`, \"method\" FROM attempts",
+		"INSERT INTO attempts (account, url) VALUES (1, 'x'), (2, 'y')",
+		"INSERT INTO t SELECT number FROM numbers(3)",
+		"SELECT * FROM merge('relay', '.*')",
+		"CREATE TABLE t (a Int8) ENGINE = ReplacingMergeTree(a) ORDER BY a",
+		"CREATE TABLE t (a Int8) ENGINE MergeTree ORDER BY a",
+		"CREATE MATERIALIZED VIEW v TO t AS SELECT 1",
+		"SELECT engine FROM system.tables WHERE engine LIKE '%MergeTree'",
+		"SYSTEM STOP MERGES t",
+		"SELECT {x:String}, [1, 2][1], a.1, x -> x + 1, -1 % 2 != 3",
+	} {
+		if code := verdictOf(t, testPolicy(false), statement); code != 0 {
+			t.Errorf("%s: refused with %d", statement, code)
+		}
+	}
+}
+
+// Every way to name a file, an address or another server that a reader of ClickHouse's grammar might try.
+func TestStatementsThatAreRefused(t *testing.T) {
+	for _, statement := range []string{
+		"SELECT file('/etc/hosts')", "SELECT FILE('/etc/hosts')", "SELECT file ('/etc/hosts')", "SELECT file/**/('/etc/hosts')",
+		"SELECT file--\n('/etc/hosts')", "SELECT `file`('/etc/hosts')", `SELECT "file"('/etc/hosts')`,
+		"SELECT `f\\x69le`('/etc/hosts')", "SELECT arrayMap(file, ['/etc/hosts'])", "SELECT * APPLY(file) FROM t",
+		"SELECT * APPLY file FROM t", "SELECT 1.file('/etc/hosts')", "SELECT 'a', file('/etc/hosts')",
+		`SELECT 'a\'', file('/etc/hosts') -- '`, "SELECT 'a''', file('/etc/hosts') -- '",
+		`SELECT x'\', file('/etc/hosts') -- '`, `SELECT b'\', file('/etc/hosts') -- '`,
+		"SELECT $$'$$, file('/etc/hosts') -- '", "SELECT 1 # '\n, file('/etc/hosts') -- '", "SELECT ‘'’, file('/etc/hosts') -- '",
+		"SELECT “file”('/etc/hosts')", "SELECT /* /* */ file('/etc/hosts') -- */", "SELECT 1 /* open", "SELECT 'open", "SELECT `open",
+		"SELECT `a``b`", "SELECT 1\x00, file('/etc/hosts')", "EXPLAIN SELECT file('/etc/hosts')",
+		"SELECT * FROM file('/etc/hosts', 'LineAsString')", "SELECT * FROM url('http://127.0.0.1/')",
+		"SELECT * FROM `url` ('http://127.0.0.1/')", "SELECT (SELECT * FROM remote('127.0.0.1', system.one))",
+		"INSERT INTO FUNCTION url('http://127.0.0.1/') SELECT 1", "INSERT INTO TABLE FUNCTION mysql('a')",
+		"CREATE TABLE t AS s3('a')", "DESCRIBE TABLE url('http://127.0.0.1/')", "SELECT * FROM eval('SELECT 1')",
+		"SELECT * FROM format(JSONEachRow, 'a String DEFAULT 1', '{}')", "SELECT * FROM input('a String')",
+		"SELECT a FROM generateRandom('a String ALIAS 1')", "SELECT a FROM values('a String ALIAS 1', 1)",
+		"INSERT INTO t SELECT a FROM values('a String ALIAS 1', 1)",
+		"INSERT INTO t VALUES ((SELECT a FROM values('a String ALIAS 1', 1)))", "INSERT INTO FUNCTION null('a String DEFAULT 1') VALUES (1)",
+		"SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT 1 INTO outfile '/tmp/x'", "INSERT INTO t FROM INFILE '/etc/hosts' FORMAT CSV",
+		"CREATE TABLE t (a Int8) ENGINE = File(TSV)", "CREATE TABLE t (a Int8) ENGINE URL('http://x')",
+		"CREATE TABLE t (a Int8) engine=`Kafka`", "CREATE DATABASE d ENGINE = MySQL('a')",
+		"CREATE TABLE t (a Int8) ENGINE = EmbeddedRocksDB(0, '/tmp/x')",
+		"CREATE TABLE t (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
+		"ATTACH TABLE t FROM '/etc' (a Int8)", "GRANT ALL ON *.* TO default", "EXECUTE AS default SELECT 1", "COPY t TO '/tmp/x'",
+		"1", "'SELECT'", "SELECT 1; SELECT 2", "BACKUP TABLE t TO File('x')", "RESTORE TABLE t FROM File('x')",
+	} {
+		if verdictOf(t, testPolicy(false), statement) == 0 {
+			t.Errorf("%s: runs", statement)
+		}
+	}
+}
+
+func TestBackupStatements(t *testing.T) {
+	p := testPolicy(true)
+	for _, statement := range []string{
+		"BACKUP DATABASE relay TO File('x')", "RESTORE DATABASE relay FROM File('x')",
+		"BACKUP DATABASE relay TO File('y') SETTINGS base_backup = File('x')",
+	} {
+		if code := verdictOf(t, p, statement); code != 0 {
+			t.Errorf("%s: refused with %d", statement, code)
+		}
+	}
+	for _, statement := range []string{
+		"BACKUP DATABASE relay TO S3('http://127.0.0.1/')", "BACKUP DATABASE relay TO Disk('default', 'x')",
+		"RESTORE DATABASE relay FROM AzureBlobStorage('x')", "SELECT * FROM File('x')",
+		"BACKUP TABLE t TO File('x') SETTINGS a = (SELECT file('x'))",
+	} {
+		if verdictOf(t, p, statement) == 0 {
+			t.Errorf("%s: runs", statement)
+		}
+	}
+}
+
+func TestSplitInsert(t *testing.T) {
+	for statement, want := range map[string][3]string{
+		"INSERT INTO t FORMAT CSV\n1,2\n":               {"INSERT INTO t ", "CSV", "1,2\n"},
+		"INSERT INTO t (a) SETTINGS x=1 format TSV 1\t": {"INSERT INTO t (a) SETTINGS x=1 ", "TSV", "1\t"},
+		"INSERT INTO t VALUES (1, 'FORMAT CSV')":        {},
+		"INSERT INTO t SELECT 1 FORMAT CSV":             {},
+	} {
+		insert, format, rows, _ := splitInsert(statement)
+		if got := [3]string{insert, format, rows}; got != want {
+			t.Errorf("%q: %q, want %q", statement, got, want)
+		}
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	p, statement := testPolicy(false), "SELECT id, ts, type FROM events WHERE account = {a:String} AND endpoint IN ("+
+		strings.Repeat("unhex('0123456789abcdef'), ", 40)+"'x') ORDER BY id DESC LIMIT 50"
+	b.SetBytes(int64(len(statement)))
+	for b.Loop() {
+		if err := p.check(statement); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

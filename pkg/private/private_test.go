@@ -1,0 +1,266 @@
+package private_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
+)
+
+func makeDir(t *testing.T, mode os.FileMode, files ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "d")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestDir(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir    string
+		refuse string
+	}{
+		"new":                    {dir: filepath.Join(t.TempDir(), "a", "b")},
+		"ours":                   {dir: makeDir(t, 0o700, "other")},
+		"empty":                  {dir: makeDir(t, 0o755)},
+		"open, with our mark":    {dir: makeDir(t, 0o755, "mark", "other")},
+		"open, of other things":  {dir: makeDir(t, 0o755, "other"), refuse: "chmod 700"},
+		"others can write there": {dir: makeDir(t, 0o777|os.ModeSticky, "mark"), refuse: "chmod 700"},
+	} {
+		err := private.Dir(c.dir, "mark")
+		if c.refuse != "" {
+			if err == nil || !strings.Contains(err.Error(), c.refuse) {
+				t.Errorf("%s: %v, want a refusal with %q", name, err, c.refuse)
+			}
+			continue
+		}
+		info, statErr := os.Stat(c.dir)
+		if err != nil || statErr != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v, mode %v", name, err, statErr, info.Mode())
+		}
+	}
+	asRoot(t)
+	foreign := makeDir(t, 0o700)
+	if err := os.Chown(foreign, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := private.Dir(foreign, "mark"); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+		t.Errorf("directory of another user: %v", err)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := private.ReadFile(path); err != nil || string(got) != "s" {
+		t.Fatal(string(got), err)
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := private.ReadFile(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+	}
+	if _, err := private.ReadFile(path + "x"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	asRoot(t)
+	if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := private.ReadFile(path); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+		t.Errorf("file of another user: %v", err)
+	}
+}
+
+// nobody is a user that no test runs as.
+const nobody = 65534
+
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Log("not run as root: what other users do is left out")
+		t.SkipNow()
+	}
+}
+
+// serve answers every connection with a greeting until the test ends.
+func serve(t *testing.T, l net.Listener) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "hello")
+			conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		wg.Wait()
+	})
+}
+
+func greeting(t *testing.T, path string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	conn, err := private.Dial(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	text, err := io.ReadAll(conn)
+	return string(text), err
+}
+
+// A socket replaces an old one, is closed to others whatever the umask is, and is gone after Close.
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old := syscall.Umask(0)
+	l, err := private.Listen(path)
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("%v, mode %v", err, info.Mode())
+	}
+	serve(t, l)
+	if got, err := greeting(t, path); got != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v, left %v", err, left)
+	}
+}
+
+func TestLongPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 150))
+	if err := private.Dir(dir, ""); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s.sock")
+	l, err := private.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, l)
+	if got, err := greeting(t, path); got != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestMain plays the process of another user, see TestPeer.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("PRIVATE_TEST_DIAL"); path != "" {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			os.Exit(3)
+		}
+		text, _ := io.ReadAll(conn)
+		_, _ = os.Stdout.Write(text)
+		os.Exit(0)
+	}
+	if path := os.Getenv("PRIVATE_TEST_LISTEN"); path != "" {
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			os.Exit(3)
+		}
+		_, _ = os.Stdout.WriteString("listening\n")
+		if conn, err := l.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "hello")
+			conn.Close()
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Neither side speaks to a process of another user, even where the modes of directory and socket would let it.
+func TestPeer(t *testing.T) {
+	asRoot(t)
+	dir, err := os.MkdirTemp("", "peer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	binary := filepath.Join(dir, "test") // os.Args[0] stands in a directory that others cannot enter
+	text, err := os.ReadFile(os.Args[0])
+	if err := errors.Join(err, os.Chmod(dir, 0o777), os.WriteFile(binary, text, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	other := func(env string) *exec.Cmd {
+		cmd := exec.Command(binary)
+		cmd.Env = []string{env}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		return cmd
+	}
+
+	path := filepath.Join(dir, "ours.sock")
+	l, err := private.Listen(path)
+	if err == nil {
+		err = os.Chmod(path, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, l)
+	if out, err := other("PRIVATE_TEST_DIAL=" + path).Output(); err != nil || len(out) > 0 {
+		t.Errorf("another user connected: %q, %v", out, err)
+	}
+
+	theirs := filepath.Join(dir, "theirs.sock")
+	cmd := other("PRIVATE_TEST_LISTEN=" + theirs)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 32))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := greeting(t, theirs); !errors.Is(err, private.ErrOtherUser) {
+		t.Errorf("spoke to another user's process: %q, %v", got, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,118 @@
+package private
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+)
+
+// maxSocketPath is the longest path that every system takes as the address of a socket, in bytes: sun_path has 104 on
+// BSD and macOS, 108 on Linux, with the zero at the end.
+const maxSocketPath = 103
+
+// A Listener accepts connections from processes of this user.
+type Listener struct {
+	*net.UnixListener
+	path   string // "" when it was inherited: the parent process removes it
+	remove sync.Once
+}
+
+// Listen makes a unix socket with mode 0600, in place of an old one. It is bound in a new directory of mode 0700 and
+// then moved into place, so that at no time others can connect, whatever the umask of the process is.
+func Listen(path string) (*Listener, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket-*")
+	if err != nil {
+		return nil, fmt.Errorf("make directory for socket: %w", err)
+	}
+	defer os.Remove(dir)
+	bound := filepath.Join(dir, "s")
+	address, release, err := shortPath(bound)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false) // it has another name by then
+	if err := errors.Join(os.Chmod(bound, 0o600), os.Rename(bound, path)); err != nil {
+		return nil, errors.Join(fmt.Errorf("put socket into place: %w", err), l.Close(), os.Remove(bound))
+	}
+	return &Listener{UnixListener: l, path: path}, nil
+}
+
+// Inherit takes over a listening unix socket that the parent process left open, with the same check of who connects.
+func Inherit(l *net.UnixListener) *Listener {
+	l.SetUnlinkOnClose(false)
+	return &Listener{UnixListener: l}
+}
+
+// Accept returns the next connection from a process of this user; others are closed.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if checkPeer(conn) == nil {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}
+
+// Close closes the socket and removes it.
+func (l *Listener) Close() (err error) {
+	l.remove.Do(func() {
+		if l.path == "" {
+			return
+		}
+		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	})
+	return errors.Join(err, l.UnixListener.Close())
+}
+
+// Path is the name under which the socket is found.
+func (l *Listener) Path() string { return l.path }
+
+// Dial connects to a unix socket, if a process of this user listens on it.
+func Dial(ctx context.Context, path string) (net.Conn, error) {
+	address, release, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPeer(conn.(*net.UnixConn)); err != nil {
+		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), conn.Close())
+	}
+	return conn, nil
+}
+
+// ErrOtherUser means that the process at the other end of a socket is another user's.
+var ErrOtherUser = errors.New("the process at the other end belongs to another user; run both as the same user")
+
+// shortPath is a name of at most maxSocketPath bytes for the file at path. A longer path is reached through an open
+// file descriptor of its directory, until release; only Linux can do that.
+func shortPath(path string) (short string, release func(), err error) {
+	if len(path) <= maxSocketPath || runtime.GOOS != "linux" {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
+}
