@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -69,7 +70,12 @@ func fakeProcess(what string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if what == "engine" { // it takes every request
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		network, address, told := "tcp", "127.0.0.1:0", ""
+		if i := slices.Index(os.Args, "--listen"); i > 0 { // a unix socket, as those of the embedded engines
+			told = os.Args[i+1]
+			network, address = "unix", strings.TrimPrefix(told, "unix:")
+		}
+		l, err := net.Listen(network, address)
 		if err != nil {
 			return err
 		}
@@ -77,7 +83,7 @@ func fakeProcess(what string) error {
 		go func() {
 			_ = http.Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 		}()
-		fmt.Println(os.Args[2], "listens on", l.Addr())
+		fmt.Println(os.Args[2], "listens on", cmp.Or(told, l.Addr().String()))
 		<-ctx.Done()
 		return nil
 	}

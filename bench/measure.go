@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // post is a stream of events and the destinations that are to get all of it.
@@ -49,6 +50,8 @@ func openBed(ctx context.Context, o options, name string, stderr io.Writer, star
 			return nil, err
 		}
 		b.remove = true
+	} else if err := private.Dir(o.dir, "relay.lock"); err != nil { // before the sink's certificate is written there
+		return nil, err
 	}
 	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {
 		b.o.deliver = b.sink.url(0, "ok")
