@@ -55,8 +55,8 @@ func Topics() []string { return stream.ReadBy(Group) }
 const (
 	defaultDatabase = "relay"
 	// socketHost is the Host of requests over a unix socket.
-	socketHost = "localhost"
-	dialTimeout     = 5 * time.Second
+	socketHost  = "localhost"
+	dialTimeout = 5 * time.Second
 	// readTimeout bounds the wait for the first byte of an answer; contexts are usually shorter.
 	readTimeout = time.Minute
 )
