@@ -17,8 +17,8 @@ import (
 	"github.com/eventrelay/relay/pkg/testkit"
 )
 
-// released is the document of the last release, to which clients were written. There is no release yet: until there
-// is, it is the document as it was when it was first whole, and may be replaced.
+// released is the document to which clients were written. It is added to, with what the service adds, and nothing in it
+// is taken away or narrowed.
 const released = "released/openapi.yaml"
 
 // oasdiffPath builds the tool that knows what of an OpenAPI document breaks a client.
