@@ -68,19 +68,21 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlags, err error) {
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "address to serve on; port 0 takes a free one. redis, clickhouse: also unix:/path. "+
-		"kafka, clickhouse: beyond loopback with a key only")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "address to serve on; port 0 takes a free one. redis, clickhouse: also "+
+		"unix:/path. kafka, clickhouse: beyond loopback with a key only")
 	fs.StringVar(&f.data, "data", "", "data directory; redis keeps nothing")
 	fs.StringVar(&f.library, "library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
-	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; kafka: the SASL password of "+
-		"the user "+kafka.User+". Without it the key is "+engineKeyEnv)
-	fs.Func("host", "clickhouse: name or address, with a port or for any, that requests may carry as Host beside the listen address; can be repeated",
+	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; "+
+		"kafka: the SASL password of the user "+kafka.User+". Without it the key is "+engineKeyEnv)
+	fs.Func("host", "clickhouse: name or address, with a port or for any, that requests may carry as Host beside "+
+		"the listen address; can be repeated",
 		func(text string) error {
 			f.hosts = append(f.hosts, text)
 			return nil
 		})
-	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work; without it they are refused")
+	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work; "+
+		"without it they are refused")
 	if err := fs.Parse(args); err != nil {
 		return f, err
 	}

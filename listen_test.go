@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/testkit"
@@ -21,8 +22,14 @@ func TestDevListensOnTwoPorts(t *testing.T) {
 	dir := t.TempDir()
 	dir = filepath.Join(dir, strings.Repeat("d", 91-len(dir))) // the command socket's path has 103 bytes
 	p := startDevProcess(t, dir)
-	main, admin := strings.TrimPrefix(p.url, "http://"), adminLine.FindStringSubmatch(p.logs.String())[1]
-	want := []string{main, admin}
+	var admin []string // the log may come after the ready line, which is on another pipe
+	eventually(t, time.Minute, func() string {
+		if admin = adminLine.FindStringSubmatch(p.logs.String()); admin == nil {
+			return "the log does not say where the metrics are"
+		}
+		return ""
+	})
+	want := []string{strings.TrimPrefix(p.url, "http://"), admin[1]}
 	slices.Sort(want)
 	if got := testkit.Listeners(t, p.cmd.Process.Pid); !slices.Equal(got, want) {
 		t.Errorf("it listens on %v, want %v", got, want)

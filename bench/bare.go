@@ -117,7 +117,8 @@ func bareRows(ctx context.Context, b *bed) error {
 
 // tables sends one statement to the embedded ClickHouse, with rows or nil.
 func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/?query="+url.QueryEscape(statement), bytes.NewReader(rows))
+	address := "http://localhost/?query=" + url.QueryEscape(statement)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(rows))
 	if err != nil {
 		return err
 	}
@@ -137,9 +138,8 @@ func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
 func (b *bed) tablesClient() *http.Client {
 	if b.engine == nil {
 		path := strings.TrimPrefix(b.r.url, "unix:")
-		b.engine = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return private.Dial(ctx, path)
-		}}}
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, path) }
+		b.engine = &http.Client{Transport: &http.Transport{DialContext: dial}}
 	}
 	return b.engine
 }

@@ -139,7 +139,8 @@ func serverSettings(cfg Config, users string) string {
 	b.WriteString("  <user_directories><users_xml><path>" + xmlText(users) + "</path></users_xml></user_directories>\n")
 	b.WriteString("  <remote_url_allow_hosts/>\n") // no host at all
 	if cfg.Backups != "" {
-		b.WriteString("  <backups><allowed_path>" + xmlText(filepath.Join(cfg.Backups, "/")+"/") + "</allowed_path></backups>\n")
+		path := xmlText(filepath.Clean(cfg.Backups) + "/")
+		b.WriteString("  <backups><allowed_path>" + path + "</allowed_path></backups>\n")
 	}
 	b.WriteString("  <merge_tree>\n")
 	// Parts are not synced by default: a power cut would take back inserts that

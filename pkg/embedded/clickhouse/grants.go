@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// grants are the privileges of every statement. What is not here is refused by the engine: the sources FILE, URL, REMOTE,
-// S3, MYSQL and so on with the table functions and table engines that need them, users and roles, functions, dictionaries,
-// named collections, shutdown. Those of BACKUP are added where the operator gave a path.
+// grants are the privileges of every statement. What is not here is refused by the engine: the sources FILE, URL,
+// REMOTE, S3, MYSQL and so on with the table functions and table engines that need them, users and roles, functions,
+// dictionaries, named collections, shutdown. Those of BACKUP are added where the operator gave a path.
 const grants = "SHOW, SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE TEMPORARY TABLE, " +
-	"DROP, TRUNCATE, OPTIMIZE, CHECK, KILL QUERY, SYSTEM MERGES, SYSTEM TTL MERGES, SYSTEM MOVES, SYSTEM DROP CACHE, SYSTEM FLUSH LOGS"
+	"DROP, TRUNCATE, OPTIMIZE, CHECK, KILL QUERY, SYSTEM MERGES, SYSTEM TTL MERGES, SYSTEM MOVES, " +
+	"SYSTEM DROP CACHE, SYSTEM FLUSH LOGS"
 
 // fixed are settings that no statement and no request may change: each names a file, an address or SQL as text.
 var fixed = []string{

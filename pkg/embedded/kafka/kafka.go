@@ -1,6 +1,7 @@
 // Package kafka is an embedded Kafka broker: franz-go's kfake as one node with a data directory.
 //
-// Any Kafka client in, over TCP or a unix socket, or past the network from the same process; log files out, under the data directory. With Fsync on, the answer to
+// Any Kafka client in, over TCP or a unix socket, or past the network from the same process; log files
+// out, under the data directory. With Fsync on, the answer to
 // a produce request for a durable topic leaves only after an fdatasync that started after the records
 // were written has finished, and an offset commit reaches the broker only after everything that was
 // acknowledged before it is on disk, so that no committed offset ever lies beyond the end of a log.
