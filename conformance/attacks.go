@@ -21,7 +21,7 @@ import (
 // case says in its title what is tried, and in its body what is sent and what must be answered.
 //
 // What would take hours or gigabytes is held by tests that move the clock or count the work, and is not here:
-// bodies that arrive slowly (ingest.TestTooManyBodiesAtOnce, TestSlowClientsCostLittle), bounds of the configuration
+// bodies that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumRate), bounds of the configuration
 // (control.TestBoundsAreJudgedByApply, TestAnswersAreBounded, TestTakingAwayIsAlwaysDone), filters on bodies
 // (dispatcher.TestParkedWorkDoesNotReadBodies, control.TestBodyFiltersAreBounded), replays of refused requests
 // (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn, api.TestAlertTestsAreLimited),
