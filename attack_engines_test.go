@@ -65,13 +65,20 @@ func attackClickHouse(t *testing.T) {
 	}
 	for what, try := range map[string]func() (int, string){
 		"a form of a page": func() (int, string) {
-			return sent(t, "POST", address, "", works, "Origin", "https://evil.example", "Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site")
+			return sent(t, "POST", address, "", works, "Origin", "https://evil.example", "Content-Type", "text/plain",
+				"Sec-Fetch-Site", "cross-site")
 		},
-		"a form of an opaque origin": func() (int, string) { return sent(t, "POST", address, "", works, "Origin", "null") },
+		"a form of an opaque origin": func() (int, string) {
+			return sent(t, "POST", address, "", works, "Origin",
+				"null")
+		},
 		"a form of another port": func() (int, string) {
 			return sent(t, "POST", address, "", works, "Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site")
 		},
-		"an image of a page":   func() (int, string) { return sent(t, "GET", read, "", "", "Sec-Fetch-Site", "cross-site") },
+		"an image of a page": func() (int, string) {
+			return sent(t, "GET", read, "", "", "Sec-Fetch-Site",
+				"cross-site")
+		},
 		"a name rebound to it": func() (int, string) { return sent(t, "POST", address, "evil.example:"+port, works) },
 		"the same, by GET":     func() (int, string) { return sent(t, "GET", read, "evil.example:"+port, "") },
 	} {
@@ -80,15 +87,18 @@ func attackClickHouse(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{
-		"SELECT * FROM file('/etc/hosts','LineAsString','l String')", "SELECT * FROM url('http://" + p.url + "/','LineAsString','l String')",
+		"SELECT * FROM file('/etc/hosts','LineAsString','l String')", "SELECT * FROM url('http://" + p.url +
+			"/','LineAsString','l String')",
 		"INSERT INTO FUNCTION file('" + filepath.Join(t.TempDir(), "keys") + "','TSVRaw','l String') SELECT 'x'",
 		"SELECT * FROM remote('127.0.0.1', system.one)", "BACKUP DATABASE default TO Disk('default','x')",
 	} {
-		if status, text := sent(t, "POST", address, "", sql); status == 200 || strings.Contains(text, "127.0.0.1\tlocalhost") {
+		if status, text := sent(t, "POST", address, "", sql); status == 200 || strings.Contains(text,
+			"127.0.0.1\tlocalhost") {
 			t.Errorf("%s: %d %s", sql, status, text)
 		}
 	}
-	if status, text := sent(t, "GET", address+"?query="+url.QueryEscape("CREATE DATABASE stranger"), "", ""); status == 200 {
+	if status, text := sent(t, "GET", address+"?query="+url.QueryEscape("CREATE DATABASE stranger"), "",
+		""); status == 200 {
 		t.Errorf("GET writes: %d %s", status, text)
 	}
 }
@@ -97,7 +107,8 @@ func attackClickHouse(t *testing.T) {
 func attackKafka(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := newProcess(t, dir, []string{"engine", "kafka", "--data", dir, "--fsync=false"}, engineKeyEnv+"=a-key-of-32-characters-or-more-00")
+	p := newProcess(t, dir, []string{"engine", "kafka", "--data", dir, "--fsync=false"},
+		engineKeyEnv+"=a-key-of-32-characters-or-more-00")
 	p.start()
 	if status, text := sent(t, "POST", "http://"+p.url+"/", "", "x"); status != 0 {
 		t.Errorf("a page is answered: %d %s", status, text)
@@ -133,7 +144,8 @@ func attackRedis(t *testing.T) {
 		return string(answer[:n])
 	}
 	const set = "SET stranger 1\r\n"
-	for _, text := range []string{"POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + set, "GET / HTTP/1.1\r\nHost: " + p.url + "\r\n\r\n" + set, set} {
+	for _, text := range []string{"POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + set, "GET / HTTP/1.1\r\nHost: " +
+		p.url + "\r\n\r\n" + set, set} {
 		ask(text)
 		if got := ask("*2\r\n$3\r\nGET\r\n$8\r\nstranger\r\n"); got != "$-1\r\n" {
 			t.Errorf("%q was taken: %q", text, got)
@@ -151,7 +163,8 @@ func openEngines(t *testing.T) {
 		for _, listen := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
 			dir := t.TempDir()
 			p := newProcess(t, dir, nil)
-			if out, err := p.output("engine", name, "--data", dir, "--listen", listen); err == nil || strings.Contains(string(out), "listens on") {
+			if out, err := p.output("engine", name, "--data", dir, "--listen", listen); err == nil ||
+				strings.Contains(string(out), "listens on") {
 				t.Errorf("%s on %s: %v %s", name, listen, err, out)
 			}
 		}

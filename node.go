@@ -371,7 +371,8 @@ func (n *node) startHTTP(listener net.Listener) error {
 	cfg := api.Config{
 		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
-		RateRead:     n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200), RateSend: n.s.rate(n.s.APIRateSend, 5000),
+		RateRead:     n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200),
+		RateSend: n.s.rate(n.s.APIRateSend, 5000),
 	}
 	a, err := api.New(cfg,
 		api.Deps{

@@ -198,7 +198,8 @@ func (a *API) testMessage() notify.Message {
 	link := a.cfg.BaseURL + "/app"
 	return notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
-		Title: "Test alert from EventRelay", Text: "Somebody asked this relay to send a test to every alert channel. Nothing is wrong.",
-		Data: notify.AlertData{Rule: "test", DashboardURL: link},
+		Title: "Test alert from EventRelay",
+		Text:  "Somebody asked this relay to send a test to every alert channel. Nothing is wrong.",
+		Data:  notify.AlertData{Rule: "test", DashboardURL: link},
 	}
 }

@@ -67,7 +67,8 @@ func testRefusal(b *control.AlertBudget, now time.Time, mails int) error {
 		return tooManyTests(b.HeldUntil.Sub(now), "another test is running; one is sent at a time")
 	}
 	if tests := b.Since(now, testWindow); len(tests) >= maxTests {
-		return tooManyTests(tests[len(tests)-maxTests].At.Add(testWindow).Sub(now), fmt.Sprintf("an account has %d tests a minute", maxTests))
+		return tooManyTests(tests[len(tests)-maxTests].At.Add(testWindow).Sub(now),
+			fmt.Sprintf("an account has %d tests a minute", maxTests))
 	}
 	sent := b.Since(now, testMailWindow)
 	over := mails - maxTestMails
@@ -84,11 +85,13 @@ func testRefusal(b *control.AlertBudget, now time.Time, mails int) error {
 			break
 		}
 	}
-	return tooManyTests(until.Sub(now), fmt.Sprintf("tests send %d mails an hour, and every recipient gets one; disable channels.email to test the others", maxTestMails))
+	return tooManyTests(until.Sub(now),
+		fmt.Sprintf("tests send %d mails an hour, and every recipient gets one; disable channels.email to test the others", maxTestMails))
 }
 
 func tooManyTests(wait time.Duration, why string) error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait, Message: why + "; nothing was sent"}
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait, Message: why +
+		"; nothing was sent"}
 }
 
 // mailsOf is how many mails a message down these channels is.

@@ -426,13 +426,16 @@ func TestAlertDomains(t *testing.T) {
 	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
 		cfg.AlertDomains = notify.Domains{"example.com", "xn--mnchen-3ya.example"}
 	})
-	for _, to := range []string{"ops@elsewhere.example", "ops@mail.example.com", "ops@example.com.evil.example", `\"ops@example.com\"@evil.example`} {
-		a := c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"to":["ops@example.com","`+to+`"]}}}`).wantError(400, "invalid_request", "channels.email.to[1]")
+	for _, to := range []string{"ops@elsewhere.example", "ops@mail.example.com", "ops@example.com.evil.example",
+		`\"ops@example.com\"@evil.example`} {
+		a := c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"to":["ops@example.com","`+to+`"]}}}`).wantError(400,
+			"invalid_request", "channels.email.to[1]")
 		if !strings.Contains(a.text("error.message"), "example.com") {
 			t.Errorf("%s", a.raw)
 		}
 	}
-	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@elsewhere.example"]}`).wantError(400, "invalid_request", "email[1]")
+	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@elsewhere.example"]}`).wantError(400, "invalid_request",
+		"email[1]")
 	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":60}`).want(200) // what is saved is not in the way of other changes
 	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@EXAMPLE.com","c@münchen.example"]}`).want(200)
 }

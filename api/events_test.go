@@ -423,19 +423,22 @@ func TestReplayOfARejectedEvent(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return reason, nil }
 	})
-	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe", "secret": "whsec_planted"}}).text("id")
+	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
+		"secret": "whsec_planted"}}).text("id")
 	name := c.send(ep)
 	d, _ := id.Parse(id.Event, name)
 	c.fake.events[d].Verdict = event.VerdictRejected
 	reason = event.SignatureMismatch
 	c.do("POST", "/v1/events/"+name+"/replay", nil).wantError(400, "invalid_state", "")
 	reason = ""
-	if a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200); a.get("queued") != 1.0 || a.get("warnings") != nil {
+	if a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200); a.get("queued") != 1.0 ||
+		a.get("warnings") != nil {
 		t.Errorf("%s", a.raw)
 	}
 	// Without a verification there is nothing to judge it by: who asks for it by its id gets it, and is told.
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"provider":"generic","verification":null}`).want(200)
-	if a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200); a.get("queued") != 1.0 || !strings.Contains(a.text("warnings.0.message"), "unchecked") {
+	if a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200); a.get("queued") != 1.0 ||
+		!strings.Contains(a.text("warnings.0.message"), "unchecked") {
 		t.Errorf("%s", a.raw)
 	}
 }

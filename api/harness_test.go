@@ -458,7 +458,8 @@ func (c *client) serve(r *http.Request) *answer {
 	w := httptest.NewRecorder()
 	c.api.Handler().ServeHTTP(w, r)
 	a := &answer{t: c.t, call: r.Method + " " + r.URL.Path, Status: w.Code, Header: w.Header(), raw: w.Body.Bytes()}
-	if n := w.Header().Get("Content-Length"); n != "" && n != strconv.Itoa(len(a.raw)) && r.Method != http.MethodHead && w.Code != http.StatusNotModified {
+	if n := w.Header().Get("Content-Length"); n != "" && n != strconv.Itoa(len(a.raw)) &&
+		r.Method != http.MethodHead && w.Code != http.StatusNotModified {
 		c.t.Errorf("%s: %d bytes with Content-Length %s, which ends the connection", a.call, len(a.raw), n)
 	}
 	if w.Header().Get("Content-Type") == "application/json" {

@@ -35,7 +35,8 @@ func (a *answer) counted(events, queued int) *answer {
 // TestReplaySelection: every matching event goes to each destination that is enabled now and whose filter matches.
 func TestReplaySelection(t *testing.T) {
 	c := newClient(t)
-	created := c.do("POST", "/v1/endpoints", `{"provider":"stripe","verification":{"type":"stripe","secret":"whsec_planted"},"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
+	created := c.do("POST", "/v1/endpoints",
+		`{"provider":"stripe","verification":{"type":"stripe","secret":"whsec_planted"},"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
 		{"url":"https://c.example","filter":{"types":["order.*"]}},{"url":"https://d.example","filter":{"body":{"data.n":1}}}]}`).want(201)
 	ep := created.text("id")
 	first, disabled, typed, byBody := created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id"), created.text("destinations.3.id")
@@ -255,7 +256,8 @@ func TestReplayBounds(t *testing.T) {
 // Rejected events are read before it is known whether they are selected: those that stay rejected count as well.
 func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
 	c := newClient(t)
-	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe", "secret": "whsec_planted"}}).text("id")
+	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
+		"secret": "whsec_planted"}}).text("id")
 	read := 0
 	c.fake.StoredFunc = func(_ context.Context, _ string, ids []id.ID) ([]event.Stored, error) {
 		read += len(ids)
@@ -303,7 +305,10 @@ func inPages(n int, m event.Match, page func([]event.Match) error) error {
 // asks for just that; then the answer says so.
 func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return "", nil } // as of an endpoint without a verification
+		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) {
+			return "",
+				nil
+		} // as of an endpoint without a verification
 	})
 	ep := c.endpoint(nil).text("id")
 	good, forged := c.send(ep), c.send(ep)
@@ -315,12 +320,14 @@ func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 		return c.do("POST", "/v1/replays", body)
 	}
 	for _, more := range []map[string]any{nil, {"type": "a.b"}, {"status": []string{"pending", "delivered"}}} {
-		if a := selecting(more).counted(1, 1); a.get("warnings") != nil || len(c.fake.commands) != 1 || c.fake.commands[0].Event.ID.Text(id.Event) != good {
+		if a := selecting(more).counted(1, 1); a.get("warnings") != nil || len(c.fake.commands) != 1 ||
+			c.fake.commands[0].Event.ID.Text(id.Event) != good {
 			t.Errorf("%v: %s", more, a.raw)
 		}
 	}
 	a := selecting(map[string]any{"status": "rejected"}).counted(1, 1)
-	if a.text("warnings.0.param") != "status" || !strings.Contains(a.text("warnings.0.message"), "1 of these events") || c.fake.commands[0].Event.ID.Text(id.Event) != forged {
+	if a.text("warnings.0.param") != "status" || !strings.Contains(a.text("warnings.0.message"),
+		"1 of these events") || c.fake.commands[0].Event.ID.Text(id.Event) != forged {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -560,7 +567,8 @@ func TestReplayCountsTwoAtATime(t *testing.T) {
 		all.Go(func() { replay("ep_2").want(200) })
 		synctest.Wait()
 		began := time.Now()
-		if a := replay("ep_3").wantError(429, "rate_limited", ""); time.Since(began) != 5*time.Second || a.Header.Get("Retry-After") != "1" {
+		if a := replay("ep_3").wantError(429, "rate_limited", ""); time.Since(began) != 5*time.Second ||
+			a.Header.Get("Retry-After") != "1" {
 			t.Errorf("refused after %v, Retry-After %q", time.Since(began), a.Header.Get("Retry-After"))
 		}
 		all.Go(func() { replay("ep_3").want(200) })

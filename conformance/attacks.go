@@ -31,7 +31,8 @@ import (
 // The service must run with RELAY_ALERT_DOMAINS=example.com. Cases change settings of the account and use up limits, so
 // nothing else should play at the same time.
 func RunAttacks(t *testing.T, target Target) {
-	for _, group := range [][]testCase{pageAttacks(), readerAttacks(), writerAttacks(), ingestAttacks(), replayAttacks()} {
+	for _, group := range [][]testCase{pageAttacks(), readerAttacks(), writerAttacks(), ingestAttacks(),
+		replayAttacks()} {
 		for _, x := range group {
 			t.Run(x.place+": "+x.title, func(t *testing.T) {
 				t.Parallel()
@@ -71,26 +72,30 @@ func (c *C) raw(method, address, host, body string, header ...string) answer {
 func (c *C) sandboxed(what string, a answer) {
 	c.Helper()
 	h := a.header
-	if !strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Access-Control-Allow-Origin") != "" {
+	if !strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox") ||
+		h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Access-Control-Allow-Origin") != "" {
 		c.Errorf("%s: %d with the headers %v", what, a.status, h)
 	}
 }
 
 // ofPage are the headers with which a browser sends what a page of another site asks for without being asked itself.
-var ofPage = []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Content-Type", "text/plain"}
+var ofPage = []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors",
+	"Content-Type", "text/plain"}
 
 // pageAttacks are those of a page in a browser on the same machine.
 func pageAttacks() []testCase {
 	return []testCase{
 		{"Page 1", "a page posts text/plain to the API, with a cookie and without a key", func(c *C) {
 			for _, route := range []string{"/v1/endpoints", "/v1/alerts/test", "/v1/replays"} {
-				a := c.raw("POST", c.URL+route, "", `{"destinations":["https://evil.example/h"]}`, append(ofPage, "Cookie", "relay="+c.Key+"; __Host-relay="+c.Key)...)
+				a := c.raw("POST", c.URL+route, "", `{"destinations":["https://evil.example/h"]}`, append(ofPage,
+					"Cookie", "relay="+c.Key+"; __Host-relay="+c.Key)...)
 				c.equal("status of "+route, a.status, 401)
 				c.sandboxed(route, a)
 			}
 		}},
 		{"Page 2", "a page asks whether it may send a key", func(c *C) {
-			a := c.raw("OPTIONS", c.URL+"/v1/endpoints", "", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+			a := c.raw("OPTIONS", c.URL+"/v1/endpoints", "", "", "Origin", "https://evil.example",
+				"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 			c.equal("status", a.status, 401)
 			c.sandboxed("preflight", a)
 		}},
@@ -104,28 +109,36 @@ func pageAttacks() []testCase {
 			if c.Admin == "" {
 				c.Fatal("the target names no address of metrics")
 			}
-			for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?gc=1"} {
-				c.equal("status of "+path+" by another name", c.raw("GET", c.Admin+path, "evil.example", "").status, 403)
+			for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/goroutine?debug=2",
+				"/debug/pprof/heap?gc=1"} {
+				c.equal("status of "+path+" by another name", c.raw("GET", c.Admin+path, "evil.example", "").status,
+					403)
 				c.equal("status of "+path+" from a page", c.raw("GET", c.Admin+path, "", "", ofPage...).status, 403)
-				c.equal("status of "+path+" from another port", c.raw("GET", c.Admin+path, "", "", "Sec-Fetch-Site", "same-site").status, 403)
+				c.equal("status of "+path+" from another port", c.raw("GET", c.Admin+path, "", "", "Sec-Fetch-Site",
+					"same-site").status, 403)
 			}
-			c.equal("status of a day's trace", c.raw("GET", c.Admin+"/debug/pprof/trace?seconds=99999", "", "").status, 400)
+			c.equal("status of a day's trace", c.raw("GET", c.Admin+"/debug/pprof/trace?seconds=99999", "", "").status,
+				400)
 			c.equal("status for monitoring", c.raw("GET", c.Admin+"/metrics", "", "").status, 200)
 		}},
 		{"Page 5", "what a customer chose or sent never runs as a page of this host", func(c *C) {
-			ep := c.endpoint(object{"response": object{"status": 200, "content_type": "text/xml", "body": "<script>alert(1)</script>"}})
+			ep := c.endpoint(object{"response": object{"status": 200, "content_type": "text/xml",
+				"body": "<script>alert(1)</script>"}})
 			a := c.provider(ep, "<script>alert(1)</script>")
 			c.equal("status", a.status, 200)
 			c.sandboxed("answer to a provider", a)
-			c.sandboxed("challenge", c.raw("GET", text(ep, "ingest_url")+"?hub.challenge="+url.QueryEscape("<script>"), "", ""))
+			c.sandboxed("challenge", c.raw("GET", text(ep, "ingest_url")+"?hub.challenge="+url.QueryEscape("<script>"),
+				"", ""))
 			c.sandboxed("unknown page", c.raw("GET", c.URL+"/<script>alert(1)</script>", "", ""))
-			c.sandboxed("event", c.raw("GET", c.URL+"/v1/events/"+a.header.Get("Relay-Event-Id"), "", "", "Authorization", "Bearer "+c.Key))
+			c.sandboxed("event", c.raw("GET", c.URL+"/v1/events/"+a.header.Get("Relay-Event-Id"), "", "",
+				"Authorization", "Bearer "+c.Key))
 		}},
 		{"Page 6", "the reference page is an origin of its own, also when the browser has it already", func(c *C) {
 			first := c.raw("GET", c.URL+"/docs", "", "")
 			again := c.raw("GET", c.URL+"/docs", "", "", "If-None-Match", first.header.Get("Etag"))
 			for _, a := range []answer{first, again} {
-				if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "sandbox allow-scripts") || strings.Contains(policy, "allow-same-origin") {
+				if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy,
+					"sandbox allow-scripts") || strings.Contains(policy, "allow-same-origin") {
 					c.Errorf("%d: policy %q", a.status, policy)
 				}
 			}
@@ -139,12 +152,15 @@ func readerAttacks() []testCase {
 	return []testCase{
 		{"Reader 1", "a key that may not write finds no URL to post a forged event to", func(c *C) {
 			secret := "tok" + randomText(24)
-			ep := c.must(201, "POST", "/v1/endpoints", object{"destinations": []object{{"url": "https://example.com/hooks/" + secret + "?token=" + secret, "enabled": false}}})
+			ep := c.must(201, "POST", "/v1/endpoints",
+				object{"destinations": []object{{"url": "https://example.com/hooks/" + secret + "?token=" + secret,
+					"enabled": false}}})
 			_, token, _ := strings.Cut(text(ep, "ingest_url"), "/in/")
 			for _, key := range []string{c.ReadKey, c.Keys(c.T, "read", true)} {
 				one := c.as(key).do("GET", "/v1/endpoints/"+text(ep, "id"), nil)
 				list := c.as(key).do("GET", "/v1/endpoints", nil)
-				if strings.Contains(string(one.raw)+string(list.raw), token) || strings.Contains(string(one.raw)+string(list.raw), secret) {
+				if strings.Contains(string(one.raw)+string(list.raw), token) ||
+					strings.Contains(string(one.raw)+string(list.raw), secret) {
 					c.Errorf("the answers show a capability: %s", one.raw)
 				}
 				shown := text(one.body, "ingest_url")
@@ -153,7 +169,8 @@ func readerAttacks() []testCase {
 				}
 				c.equal("status of a post to it", c.raw("POST", shown, "", `{"type":"order.paid"}`).status, 404)
 			}
-			c.as(c.Keys(c.T, "read_write", true)).refused(403, "insufficient_scope", "", "PATCH", "/v1/endpoints/"+text(ep, "id"), object{"name": "x"})
+			c.as(c.Keys(c.T, "read_write", true)).refused(403, "insufficient_scope", "", "PATCH",
+				"/v1/endpoints/"+text(ep, "id"), object{"name": "x"})
 		}},
 		{"Reader 2", "an ingest URL that became known is replaced", func(c *C) {
 			ep := c.endpoint(nil)
@@ -169,7 +186,8 @@ func readerAttacks() []testCase {
 			for range 40 {
 				all.Go(func() {
 					for range 3 {
-						if a := greedy.do("GET", "/v1/events"+filter, nil); a.status != 200 && a.status != 429 && a.status != 503 {
+						if a := greedy.do("GET", "/v1/events"+filter, nil); a.status != 200 && a.status != 429 &&
+							a.status != 503 {
 							c.Errorf("%d %.200s", a.status, a.raw)
 						}
 					}

@@ -15,7 +15,8 @@ const githubSecret = "a-secret-of-32-characters-or-more"
 // guarded is an endpoint that verifies GitHub's signatures.
 func (c *C) guarded(mode string, more object, receivers ...*Receiver) object {
 	c.Helper()
-	definition := object{"provider": "github", "verification": object{"type": "github", "secret": githubSecret, "mode": mode}}
+	definition := object{"provider": "github", "verification": object{"type": "github", "secret": githubSecret,
+		"mode": mode}}
 	for name, value := range more {
 		definition[name] = value
 	}
@@ -25,26 +26,7 @@ func (c *C) guarded(mode string, more object, receivers ...*Receiver) object {
 // writerAttacks are those of a key that may write: against the nodes, other people, other keys.
 func writerAttacks() []testCase {
 	return []testCase{
-		{"Writer 1", "a mebibyte of distinct members holds no processor", func(c *C) {
-			ep := c.endpoint(nil)
-			route := "/v1/endpoints/" + text(ep, "id") + "/events"
-			members := distinct(1000 << 10)
-			c.quickly("refusing them", func() {
-				c.refused(400, "invalid_request", "-", "POST", route, `{"type":"a","data":{},`+members+`}`)
-			})
-			c.quickly("taking them as data", func() { c.must(202, "POST", route, `{"type":"a","data":{`+members+`}}`) })
-			c.quickly("refusing a batch of them", func() {
-				c.refused(400, "invalid_request", "-", "POST", route+"/batch", `{"events":[],`+members+`}`)
-			})
-			var unknown []string
-			for i := range 500 {
-				unknown = append(unknown, fmt.Sprintf(`"unknown%d":0`, i))
-			}
-			a := c.do("POST", route, `{"type":"a","data":{},`+strings.Join(unknown, ",")+`}`)
-			if n := len(rows(a.body, "warnings")); a.status != 202 || n == 0 || n > 20 {
-				c.Errorf("%d with %d warnings", a.status, n)
-			}
-		}},
+		{"Writer 1", "a mebibyte of distinct members holds no processor", manyMembers},
 		{"Writer 2", "answers that are remembered do not hold what was sent", func(c *C) {
 			name := randomText(120 << 10)
 			a := c.do("POST", "/v1/recoveries", `{"`+name+`":1}`, "Idempotency-Key", randomText(16))
@@ -67,7 +49,8 @@ func writerAttacks() []testCase {
 			}
 		}},
 		{"Writer 4", "credentials of a destination do not follow it to another server", func(c *C) {
-			ep := c.must(201, "POST", "/v1/endpoints", object{"destinations": []object{{"url": "https://example.com/h", "headers": object{"Authorization": basic("a", "b")}}}})
+			ep := c.must(201, "POST", "/v1/endpoints", object{"destinations": []object{{"url": "https://example.com/h",
+				"headers": object{"Authorization": basic("a", "b")}}}})
 			d := "/v1/endpoints/" + text(ep, "id") + "/destinations/" + text(ep, "destinations", 0, "id")
 			for _, elsewhere := range []string{"https://evil.example/h", "https://example.com:8443/h"} {
 				a := c.do("PATCH", d, object{"url": elsewhere})
@@ -75,40 +58,28 @@ func writerAttacks() []testCase {
 					c.Errorf("%s: %d %s", elsewhere, a.status, a.raw)
 				}
 			}
-			c.must(200, "PATCH", d, object{"url": "https://example.com/other"})
 			c.must(200, "PATCH", d, object{"url": "https://evil.example/h", "headers": object{"Authorization": nil}})
 		}},
 		{"Writer 5", "nothing inside the network is a destination, however it is written", func(c *C) {
 			for _, to := range []string{
-				"https://169.254.169.254/latest", "https://10.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://0x7f.1/", "https://2130706433/",
-				"https://user:pass@example.com/", "http://example.com/", "https://example.com:22/", "file:///etc/passwd", "gopher://example.com/",
+				"https://169.254.169.254/latest", "https://10.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
+				"https://0x7f.1/", "https://2130706433/",
+				"https://user:pass@example.com/", "http://example.com/", "https://example.com:22/",
+				"file:///etc/passwd", "gopher://example.com/",
 			} {
-				c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints", object{"destinations": []object{{"url": to}}})
+				c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
+					object{"destinations": []object{{"url": to}}})
 			}
 			for _, channel := range []string{"slack_webhook_url", "webhook_url"} {
-				c.refused(400, "invalid_request", channel, "PATCH", "/v1/alerts", object{channel: "https://169.254.169.254/"})
+				c.refused(400, "invalid_request", channel, "PATCH", "/v1/alerts",
+					object{channel: "https://169.254.169.254/"})
 			}
 		}},
-		{"Writer 6", "an event that goes in circles stops", func(c *C) {
-			ep := c.endpoint(object{"verification": nil}, c.receiver(nil))
-			var hops []string
-			for turn := 0; ; turn++ {
-				a := c.provider(ep, `{"n":1}`, hops...)
-				id := a.header.Get("Relay-Event-Id")
-				if turn == 5 {
-					e := c.becomes(id, "skipped")
-					c.equal("reason", e["reason"], "delivery_loop")
-					return
-				}
-				e := c.becomes(id, "delivered")
-				next := text(e, "attempts", 0, "request", "headers", "Relay-Hops") + text(e, "attempts", 0, "request", "headers", "relay-hops")
-				c.equal("hops", next, fmt.Sprint(turn+1))
-				hops = []string{"Relay-Hops", next}
-			}
-		}},
+		{"Writer 6", "an event that goes in circles stops", deliveryLoop},
 		{"Writer 7", "the secret of a repeated answer is for the key that asked first", func(c *C) {
 			ep := c.endpoint(nil)
-			route := "/v1/endpoints/" + text(ep, "id") + "/destinations/" + text(ep, "destinations", 0, "id") + "/rotate_secret"
+			route := "/v1/endpoints/" + text(ep, "id") + "/destinations/" + text(ep, "destinations", 0, "id") +
+				"/rotate_secret"
 			secret := text(c.must(200, "POST", route, object{}, "Idempotency-Key", "rotate-1"), "signing", "secret")
 			other := c.as(c.Keys(c.T, "read_write", false)).do("POST", route, object{}, "Idempotency-Key", "rotate-1")
 			if secret == "" || strings.Contains(string(other.raw), secret) {
@@ -116,8 +87,9 @@ func writerAttacks() []testCase {
 			}
 		}},
 		{"Writer 8", "a type source is not a program", func(c *C) {
-			source := "body:$.a|body:$.b|body:$.c|body:$.d|body:$.e"
-			c.refused(400, "invalid_request", "type_source", "POST", "/v1/endpoints", object{"url": "https://example.com/h", "type_source": source})
+			const source = "body:$.a|body:$.b|body:$.c|body:$.d|body:$.e"
+			c.refused(400, "invalid_request", "type_source", "POST", "/v1/endpoints",
+				object{"url": "https://example.com/h", "type_source": source})
 		}},
 		{"Writer 9", "alerts and their tests are no mail cannon", alertCannon},
 	}
@@ -165,16 +137,20 @@ func ingestAttacks() []testCase {
 		{"Ingest 1", "a destination can tell what was proven, and is told nothing in a proxy's name", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.guarded("observe", nil, r)
-			c.provider(ep, `{"n":1}`, "X-HTTP-Method-Override", "DELETE", "X-Original-URL", "/admin", "X-Remote-User", "root", "True-Client-IP", "127.0.0.1", "CF-Connecting-IP", "127.0.0.1",
-				"X-Auth-Request-User", "root", "X-Forwarded-For", "127.0.0.1", "Relay-Verification", "verified", "Authorization", basic("shop", "hook"))
+			c.provider(ep, `{"n":1}`, "X-HTTP-Method-Override", "DELETE", "X-Original-URL", "/admin", "X-Remote-User",
+				"root", "True-Client-IP", "127.0.0.1", "CF-Connecting-IP", "127.0.0.1",
+				"X-Auth-Request-User", "root", "X-Forwarded-For", "127.0.0.1", "Relay-Verification", "verified",
+				"Authorization", basic("shop", "hook"))
 			forged := r.wait(c, 1)[0].Header
-			for _, name := range []string{"X-Http-Method-Override", "X-Original-Url", "X-Remote-User", "True-Client-Ip", "Cf-Connecting-Ip", "X-Auth-Request-User", "X-Forwarded-For"} {
+			for _, name := range []string{"X-Http-Method-Override", "X-Original-Url", "X-Remote-User",
+				"True-Client-Ip", "Cf-Connecting-Ip", "X-Auth-Request-User", "X-Forwarded-For"} {
 				c.equal(name, forged.Get(name), "")
 			}
 			c.equal("relay-verification", forged.Values("Relay-Verification"), []string{"observed"})
 			c.equal("authorization", forged.Get("Authorization"), basic("shop", "hook"))
 			c.provider(ep, `{"n":2}`, signed(githubSecret, `{"n":2}`)...)
-			c.equal("relay-verification of the proven one", r.wait(c, 2)[1].Header.Get("Relay-Verification"), "verified")
+			c.equal("relay-verification of the proven one", r.wait(c, 2)[1].Header.Get("Relay-Verification"),
+				"verified")
 		}},
 		{"Ingest 2", "a guessed id that was posted first does not suppress the real event", func(c *C) {
 			r := c.receiver(nil)
@@ -183,43 +159,10 @@ func ingestAttacks() []testCase {
 			c.becomes(c.provider(ep, body).header.Get("Relay-Event-Id"), "delivered")
 			real := c.provider(ep, body, signed(githubSecret, body)...).header.Get("Relay-Event-Id")
 			c.becomes(real, "delivered")
-			c.equal("the provider's own repeat", c.becomes(c.provider(ep, body, signed(githubSecret, body)...).header.Get("Relay-Event-Id"), "skipped")["reason"], "duplicate")
+			c.equal("the provider's own repeat", c.becomes(c.provider(ep, body, signed(githubSecret,
+				body)...).header.Get("Relay-Event-Id"), "skipped")["reason"], "duplicate")
 		}},
-		{"Ingest 3", "refused requests fill no disk", func(c *C) {
-			ep := c.guarded("enforce", nil)
-			c.equal("status", c.provider(ep, `{"x":"`+strings.Repeat("x", 70<<10)+`"}`).status, 401)
-			c.equal("stored of what is large", len(c.list("/v1/events?status=rejected&endpoint_id="+text(ep, "id"), 10)), 0)
-			const most = 4000
-			var mu sync.Mutex // guards sent and refused
-			sent, refused := 0, false
-			var all sync.WaitGroup
-			for range 16 {
-				all.Go(func() {
-					for {
-						mu.Lock()
-						sent++
-						over := refused || sent > most
-						mu.Unlock()
-						if over {
-							return
-						}
-						if a := c.provider(ep, `{}`); a.status == http.StatusTooManyRequests {
-							mu.Lock()
-							refused = true
-							mu.Unlock()
-						} else if a.status != http.StatusUnauthorized {
-							c.Errorf("%d %.200s", a.status, a.raw)
-						}
-					}
-				})
-			}
-			all.Wait()
-			if !refused {
-				c.Errorf("%d refused requests, and none was answered 429", most)
-			}
-			other := c.guarded("enforce", nil)
-			c.equal("status at another endpoint", c.provider(other, `{}`, signed(githubSecret, `{}`)...).status, 200)
-		}},
+		{"Ingest 3", "refused requests fill no disk", refusedFlood},
 		{"Ingest 4", "an endpoint takes no more than its owner said", func(c *C) {
 			ep := c.endpoint(object{"ingest_limit": object{"events_per_second": 2}})
 			var last answer
@@ -233,8 +176,10 @@ func ingestAttacks() []testCase {
 			}
 		}},
 		{"Ingest 5", "deep and broken bodies are bytes", func(c *C) {
-			ep := c.endpoint(object{"type_source": "body:$.type", "dedup": object{"key": "body:$.id", "window_seconds": 60}})
-			for _, body := range []string{strings.Repeat("[", 500<<10), strings.Repeat(`{"a":`, 100<<10), "\x00\xff", `{"type":"` + strings.Repeat("x", 900<<10) + `"}`} {
+			ep := c.endpoint(object{"type_source": "body:$.type", "dedup": object{"key": "body:$.id",
+				"window_seconds": 60}})
+			for _, body := range []string{strings.Repeat("[", 500<<10), strings.Repeat(`{"a":`, 100<<10), "\x00\xff",
+				`{"type":"` + strings.Repeat("x", 900<<10) + `"}`} {
 				c.quickly("taking it", func() { c.equal("status", c.provider(ep, body).status, 200) })
 			}
 			c.equal("status of too large", c.provider(ep, strings.Repeat("x", 1<<20+1)).status, 413)
@@ -270,7 +215,8 @@ func replayAttacks() []testCase {
 			}
 		}},
 		{"Replay 2", "a selection is bounded before anything is read", func(c *C) {
-			c.refused(400, "selection_too_large", "since", "POST", "/v1/replays", object{"status": "rejected", "since": ago(40 * 24 * time.Hour)})
+			c.refused(400, "selection_too_large", "since", "POST", "/v1/replays", object{"status": "rejected",
+				"since": ago(40 * 24 * time.Hour)})
 		}},
 		{"Replay 3", "one selection of everything does not run many times at once", func(c *C) {
 			var all sync.WaitGroup
@@ -285,4 +231,84 @@ func replayAttacks() []testCase {
 			all.Wait()
 		}},
 	}
+}
+
+// manyMembers sends them where they are refused, and where they are data.
+func manyMembers(c *C) {
+	ep := c.endpoint(nil)
+	route := "/v1/endpoints/" + text(ep, "id") + "/events"
+	members := distinct(1000 << 10)
+	c.quickly("refusing them", func() {
+		c.refused(400, "invalid_request", "-", "POST", route, `{"type":"a","data":{},`+members+`}`)
+	})
+	c.quickly("taking them as data", func() { c.must(202, "POST", route, `{"type":"a","data":{`+members+`}}`) })
+	c.quickly("refusing a batch of them", func() {
+		c.refused(400, "invalid_request", "-", "POST", route+"/batch", `{"events":[],`+members+`}`)
+	})
+	var unknown []string
+	for i := range 500 {
+		unknown = append(unknown, fmt.Sprintf(`"unknown%d":0`, i))
+	}
+	a := c.do("POST", route, `{"type":"a","data":{},`+strings.Join(unknown, ",")+`}`)
+	if n := len(rows(a.body, "warnings")); a.status != 202 || n == 0 || n > 20 {
+		c.Errorf("%d with %d warnings", a.status, n)
+	}
+}
+
+// deliveryLoop sends an event back with the header of its delivery, as a chain of relays would.
+func deliveryLoop(c *C) {
+	ep := c.endpoint(object{"verification": nil}, c.receiver(nil))
+	var hops []string
+	for turn := 0; ; turn++ {
+		a := c.provider(ep, `{"n":1}`, hops...)
+		id := a.header.Get("Relay-Event-Id")
+		if turn == 5 {
+			e := c.becomes(id, "skipped")
+			c.equal("reason", e["reason"], "delivery_loop")
+			return
+		}
+		e := c.becomes(id, "delivered")
+		next := text(e, "attempts", 0, "request", "headers", "Relay-Hops") + text(e, "attempts", 0, "request",
+			"headers", "relay-hops")
+		c.equal("hops", next, fmt.Sprint(turn+1))
+		hops = []string{"Relay-Hops", next}
+	}
+}
+
+// refusedFlood sends what no secret has signed: large, then often.
+func refusedFlood(c *C) {
+	ep := c.guarded("enforce", nil)
+	c.equal("status", c.provider(ep, `{"x":"`+strings.Repeat("x", 70<<10)+`"}`).status, 401)
+	c.equal("stored of what is large", len(c.list("/v1/events?status=rejected&endpoint_id="+text(ep, "id"),
+		10)), 0)
+	const most = 4000
+	var mu sync.Mutex // guards sent and refused
+	sent, refused := 0, false
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for {
+				mu.Lock()
+				sent++
+				over := refused || sent > most
+				mu.Unlock()
+				if over {
+					return
+				}
+				if a := c.provider(ep, `{}`); a.status == http.StatusTooManyRequests {
+					mu.Lock()
+					refused = true
+					mu.Unlock()
+				} else if a.status != http.StatusUnauthorized {
+					c.Errorf("%d %.200s", a.status, a.raw)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if !refused {
+		c.Errorf("%d refused requests, and none was answered 429", most)
+	}
+	other := c.guarded("enforce", nil)
+	c.equal("status at another endpoint", c.provider(other, `{}`, signed(githubSecret, `{}`)...).status, 200)
 }

@@ -382,7 +382,8 @@ func TestAlertNoticesAreMerged(t *testing.T) {
 		a.trim()
 	}
 	first := a.Notices[0]
-	if len(a.Notices) != maxAlertNotices || first.ID != "24" || first.Earlier != 24 || !slices.Equal(first.To, []string{"slack", "email:a@example.com"}) || a.Notices[1].Earlier != 0 {
+	if len(a.Notices) != maxAlertNotices || first.ID != "24" || first.Earlier != 24 || !slices.Equal(first.To,
+		[]string{"slack", "email:a@example.com"}) || a.Notices[1].Earlier != 0 {
 		t.Errorf("%d notices, the first %+v", len(a.Notices), first)
 	}
 }

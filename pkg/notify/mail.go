@@ -111,7 +111,8 @@ func (s *Sender) sendMail(ctx context.Context, c Channel, m Message) Result {
 	}
 	if len(foreign) > 0 && (r.OK || r.Refused != nil) {
 		if r.OK {
-			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(foreign[0]) + " is outside the domains that alert mails may go to (RELAY_ALERT_DOMAINS)"}
+			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(foreign[0]) +
+				" is outside the domains that alert mails may go to (RELAY_ALERT_DOMAINS)"}
 		}
 		if r.Refused == nil {
 			r.Refused = make(map[string]bool)

@@ -151,26 +151,32 @@ func TestTextsOfStrangers(t *testing.T) {
 	}
 	const shown = "a  Bcc: x@evil[.]example https[:]//evil[.]example/login &lt;!channel&gt; www[.]evil[.]example"
 	field := body.Blocks[2].Fields[0]
-	if body.Text != "Alert: "+shown || body.Parse != "none" || body.UnfurlLinks == nil || *body.UnfurlLinks || field.Text != "*Endpoint*\n"+shown || !field.Verbatim ||
-		strings.Contains(body.Blocks[0].Text.Text, "evil.example") || body.Blocks[3].Text.Text != "<https://relay.example.com/app|Open in EventRelay>" {
+	if body.Text != "Alert: "+shown || body.Parse != "none" || body.UnfurlLinks == nil || *body.UnfurlLinks ||
+		field.Text != "*Endpoint*\n"+shown || !field.Verbatim ||
+		strings.Contains(body.Blocks[0].Text.Text, "evil.example") ||
+		body.Blocks[3].Text.Text != "<https://relay.example.com/app|Open in EventRelay>" {
 		t.Errorf("Slack got %+v", body)
 	}
 	server := testkit.NewMail(t, w.conf, testkit.MailOptions{})
-	r := w.sender("smtp://"+server.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, m)
+	r := w.sender("smtp://"+server.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email,
+		To: []string{"ops@example.com"}}, m)
 	if !r.OK {
 		t.Fatalf("result %+v", r)
 	}
 	const plain = "a  Bcc: x@evil.example https://evil.example/login <!channel> www.evil.example"
 	l := server.Letters()[0]
-	if l.Header.Get("Subject") != "Alert: "+plain || l.Header.Get("Bcc") != "" || !strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain) {
+	if l.Header.Get("Subject") != "Alert: "+plain || l.Header.Get("Bcc") != "" ||
+		!strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain) {
 		t.Errorf("letter %+v", l)
 	}
 }
 
 func TestBreakLinks(t *testing.T) {
 	for in, want := range map[string]string{
-		"see https://example.com.": "see https[:]//example[.]com.", "a.b": "a[.]b", "1.5 s at 22:24:36.005": "1.5 s at 22:24:36.005",
-		"done. Next": "done. Next", "10.0.0.1": "10.0.0.1", ".": ".", "x@münchen.example": "x@münchen[.]example", "": "",
+		"see https://example.com.": "see https[:]//example[.]com.", "a.b": "a[.]b",
+		"1.5 s at 22:24:36.005": "1.5 s at 22:24:36.005",
+		"done. Next":            "done. Next", "10.0.0.1": "10.0.0.1", ".": ".", "x@münchen.example": "x@münchen[.]example",
+		"": "",
 	} {
 		if got := breakLinks(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -269,12 +275,15 @@ func TestMailStaysInItsDomains(t *testing.T) {
 	if s.domains, err = ParseDomains([]string{"Example.com", "münchen.example"}); err != nil {
 		t.Fatal(err)
 	}
-	r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "x@mail.example.com", "ops@MÜNCHEN.example"}}, message())
+	r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "x@mail.example.com",
+		"ops@MÜNCHEN.example"}}, message())
 	later, refused := r.Refused["x@mail.example.com"]
-	if r.OK || r.Error != event.CodeAddressBlocked || !strings.Contains(r.Message, "x****@mail.example.com") || len(r.Refused) != 1 || !refused || later || len(m.Letters()) != 2 {
+	if r.OK || r.Error != event.CodeAddressBlocked || !strings.Contains(r.Message, "x****@mail.example.com") ||
+		len(r.Refused) != 1 || !refused || later || len(m.Letters()) != 2 {
 		t.Errorf("result %+v, %d letters", r, len(m.Letters()))
 	}
-	if r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"x@evil.example"}}, message()); r.OK || len(r.Refused) != 1 || len(m.Letters()) != 2 {
+	if r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"x@evil.example"}}, message()); r.OK ||
+		len(r.Refused) != 1 || len(m.Letters()) != 2 {
 		t.Errorf("result %+v", r)
 	}
 	for _, bad := range []string{"", "ops@example.com", "*.example.com", "a b"} {
@@ -297,14 +306,17 @@ func TestPasswordNeedsTLS(t *testing.T) {
 // Whoever stands between takes STARTTLS out of the server's answer: nothing is sent then, unless the operator said so.
 func TestMailNeedsTLS(t *testing.T) {
 	w := newWorld(t)
-	plain, secured := testkit.NewMail(t, w.conf, testkit.MailOptions{}), testkit.NewMail(t, w.conf, testkit.MailOptions{StartTLS: true})
+	plain, secured := testkit.NewMail(t, w.conf, testkit.MailOptions{}), testkit.NewMail(t, w.conf,
+		testkit.MailOptions{StartTLS: true})
 	for _, x := range []struct {
 		host, more string
 		server     *testkit.Mail
 		ok         bool
 	}{
-		{"example.com", "", plain, false}, {"example.com", "", secured, true}, {"example.com", "&tls=opportunistic", plain, true}, {"example.com", "&tls=opportunistic", secured, true},
-		{"127.0.0.1", "", plain, true}, {"[::1]", "", plain, true}, {"localhost", "", plain, true}, {"127.0.0.1", "&tls=required", plain, false}, {"127.0.0.1", "&tls=required", secured, true},
+		{"example.com", "", plain, false}, {"example.com", "", secured, true}, {"example.com", "&tls=opportunistic",
+			plain, true}, {"example.com", "&tls=opportunistic", secured, true},
+		{"127.0.0.1", "", plain, true}, {"[::1]", "", plain, true}, {"localhost", "", plain, true}, {"127.0.0.1",
+			"&tls=required", plain, false}, {"127.0.0.1", "&tls=required", secured, true},
 	} {
 		s := w.sender("smtp://" + x.host + ":25?from=relay@example.com" + x.more)
 		s.deps.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -348,14 +360,16 @@ func TestHungChannels(t *testing.T) {
 }
 
 func TestParseSMTP(t *testing.T) {
-	for _, good := range []string{"smtp://h?from=a@b.c", "smtps://u:p@h:465?from=a@b.c", "smtp://h:25?from=Relay+<a@b.c>&tls=required",
+	for _, good := range []string{"smtp://h?from=a@b.c", "smtps://u:p@h:465?from=a@b.c",
+		"smtp://h:25?from=Relay+<a@b.c>&tls=required",
 		"smtp://h?from=a@b.c&tls=opportunistic"} {
 		if _, err := ParseSMTP(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "h:25", "http://h?from=a@b.c", "smtp://?from=a@b.c", "smtp://h", "smtp://h?from=nobody", "smtp://h:0?from=a@b.c", "smtp://h:65536?from=a@b.c",
-		"smtp://u:hush@h?from=a@b.c&tls=none", "smtp://u:hush@h?from=a@b.c&tls=opportunistic", "smtps://h?from=a@b.c&tls=opportunistic", "smtp://h?from=a@b.c&form=x", "smtp://u:hush@h:x?from=a@b.c"} {
+		"smtp://u:hush@h?from=a@b.c&tls=none", "smtp://u:hush@h?from=a@b.c&tls=opportunistic",
+		"smtps://h?from=a@b.c&tls=opportunistic", "smtp://h?from=a@b.c&form=x", "smtp://u:hush@h:x?from=a@b.c"} {
 		if _, err := ParseSMTP(bad); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", bad, err)
 		}

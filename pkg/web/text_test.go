@@ -11,7 +11,8 @@ func TestTextOfStrangers(t *testing.T) {
 		"pay\u200bpal\ufeff\u2060\u00ad\u180e\u200d": {"paypal", "paypal"},
 		"a\U000e0041\U000e007fb\u3164":               {"ab", "ab"},
 		"a\u2028b":                                   {"ab", "a b"},
-		"Größe 大きい ☕\ufe0f \u0661\u0600":             {"Größe 大きい ☕\ufe0f \u0661\u0600", "Größe 大きい ☕\ufe0f \u0661\u0600"},
+		"Größe 大きい ☕\ufe0f \u0661\u0600": {"Größe 大きい ☕\ufe0f \u0661\u0600",
+			"Größe 大きい ☕\ufe0f \u0661\u0600"},
 		"\xff": {"\ufffd", "\ufffd"},
 	} {
 		if got := Text(in); got != want.text {

@@ -105,7 +105,10 @@ func (h *herald) turn(x *control.Alert, mails *control.AlertBudget, now time.Tim
 	var before []string
 	for _, n := range x.Notices {
 		mail := mayMail(mails, n.ID, now)
-		free := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return slices.Contains(before, to) || isMail(to) && !mail })
+		free := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool {
+			return slices.Contains(before, to) ||
+				isMail(to) && !mail
+		})
 		if len(free) > 0 && !now.Before(n.NextAt) && (n.Node == h.cfg.Node || now.After(n.Until)) {
 			n.To = free
 			return n, true

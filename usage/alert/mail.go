@@ -87,7 +87,10 @@ func (h *herald) waitingMail(b *control.AlertBudget, now time.Time) (all []waiti
 	for _, x := range h.deps.Config.Alerts(func(x *control.Alert) bool { return len(x.Notices) > 0 }) {
 		var kept []string
 		for _, n := range x.Notices {
-			to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return !isMail(to) || slices.Contains(kept, to) })
+			to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool {
+				return !isMail(to) ||
+					slices.Contains(kept, to)
+			})
 			if hasSlot(b, n.ID, now) {
 				kept = append(kept, to...)
 			} else if len(to) > 0 {
@@ -239,7 +242,8 @@ func idsOf(list []waiting) []string {
 
 // mail sends a message to the addresses that are still saved and notes for the notices that it tells of which took
 // it. Addresses that are no longer saved, or will never take it, count as if they had.
-func (h *herald) mail(ctx context.Context, channels []notify.Saved, addresses []string, m notify.Message, notices ...string) {
+func (h *herald) mail(ctx context.Context, channels []notify.Saved, addresses []string, m notify.Message,
+	notices ...string) {
 	done := func(address string) {
 		for _, notice := range notices {
 			h.note(notice, mailTarget+address)
@@ -287,7 +291,8 @@ func (h *herald) recordDigest(ctx context.Context, alert string, notices []strin
 		return nil
 	})
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the digest of an alert", slog.String("alert", alert), slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the digest of an alert", slog.String("alert", alert),
+			slog.Any("error", err))
 		return // it is remembered who has it, and the next digest records it
 	}
 	h.forgetTaken(notices...)
@@ -317,7 +322,8 @@ func (h *herald) digestMessage(list []waiting) notify.Message {
 	m := notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.digest", At: h.deps.Now().UTC(), Link: h.cfg.BaseURL + "/app",
 		Title: fmt.Sprintf("[Alert] %d alerts since %s", count, since),
-		Text:  fmt.Sprintf("%d alert mails were sent within the last hour; what happened since comes in one.\n\n%s", maxMails, lines.String()),
+		Text: fmt.Sprintf("%d alert mails were sent within the last hour; what happened since comes in one.\n\n%s",
+			maxMails, lines.String()),
 	}
 	for _, text := range slices.Sorted(maps.Keys(more)) {
 		m.Facts = append(m.Facts, notify.Fact{Name: fmt.Sprintf("And %d more", more[text]), Value: text})

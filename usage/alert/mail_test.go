@@ -44,8 +44,10 @@ func (o *office) mails(address string) (all []post, named map[string]int) {
 			continue
 		}
 		all = append(all, p)
-		for word := range strings.FieldsFuncSeq(p.m.Title+" "+p.m.Text, func(r rune) bool { return strings.ContainsRune(" :\n", r) }) {
-			if strings.HasPrefix(word, "rec_") && (p.m.Type == "alert.digest" || strings.HasPrefix(p.m.Title, "[Alert] Recovery job "+word)) {
+		for word := range strings.FieldsFuncSeq(p.m.Title+" "+p.m.Text,
+			func(r rune) bool { return strings.ContainsRune(" :\n", r) }) {
+			if strings.HasPrefix(word, "rec_") && (p.m.Type == "alert.digest" || strings.HasPrefix(p.m.Title,
+				"[Alert] Recovery job "+word)) {
 				named[word]++
 			}
 		}
@@ -94,8 +96,11 @@ func TestDigest(t *testing.T) {
 			t.Fatalf("%d mails, %d messages left over", len(all), r.open())
 		}
 		digest := all[maxMails]
-		if digest.m.Type != "alert.digest" || !strings.HasPrefix(digest.m.Title, "[Alert] 40 alerts since 2000-01-01 00:00:00 UTC") || !slices.Equal(digest.to, []string{"a@example.com", "b@example.com"}) ||
-			strings.Count(digest.m.Text, "[Alert] Recovery job rec_") != 40 || digest.m.Link != "https://relay.example.com/app" {
+		if digest.m.Type != "alert.digest" || !strings.HasPrefix(digest.m.Title,
+			"[Alert] 40 alerts since 2000-01-01 00:00:00 UTC") || !slices.Equal(digest.to, []string{"a@example.com",
+			"b@example.com"}) ||
+			strings.Count(digest.m.Text, "[Alert] Recovery job rec_") != 40 ||
+			digest.m.Link != "https://relay.example.com/app" {
 			t.Errorf("digest to %v: %+v", digest.to, digest.m)
 		}
 		toldOnce(t, r.office, "a@example.com", 100)
@@ -169,7 +174,8 @@ func TestDigestIsRepeated(t *testing.T) {
 		if all, _ := r.office.mails("a@example.com"); len(all) != maxMails+1 || r.open() > 0 {
 			t.Errorf("%d mails to who took them all, %d messages left over", len(all), r.open())
 		}
-		if all, _ := r.office.mails("b@example.com"); len(all) != maxMails+4 || strings.Count(all[len(all)-1].m.Text, "rec_") != 20 {
+		if all, _ := r.office.mails("b@example.com"); len(all) != maxMails+4 || strings.Count(all[len(all)-1].m.Text,
+			"rec_") != 20 {
 			t.Errorf("%d mails to who was away", len(all))
 		}
 	})
@@ -206,12 +212,15 @@ func TestDigestIsBounded(t *testing.T) {
 	now := time.Now()
 	var all []waiting
 	for i := range 1000 {
-		x := &control.Alert{Meta: control.Meta{ID: idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
-		all = append(all, waiting{x, control.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now, Earlier: i % 2}, nil})
+		x := &control.Alert{Meta: control.Meta{ID: idOf(deliveryFailed, subject{endpoint: testEndpoint,
+			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
+		all = append(all, waiting{x, control.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
+			Earlier: i % 2}, nil})
 	}
 	r.memory.set(func(m *memory) { m.endpoint.Name = strings.Repeat("a\n", 50) })
 	m := r.herald.digestMessage(all)
-	if n := strings.Count(m.Text, "\n"); n != maxDigestLines+2 || len(m.Text) > maxDigestLines*400 || !strings.HasPrefix(m.Title, "[Alert] 1500 alerts") {
+	if n := strings.Count(m.Text, "\n"); n != maxDigestLines+2 || len(m.Text) > maxDigestLines*400 ||
+		!strings.HasPrefix(m.Title, "[Alert] 1500 alerts") {
 		t.Errorf("%q: %d lines, %d bytes", m.Title, n, len(m.Text))
 	}
 	if len(m.Facts) != 1 || m.Facts[0] != (notify.Fact{Name: "And 1200 more", Value: "A delivery failed for good"}) {

@@ -22,7 +22,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_alert_messages_total", Help: "Tries to send alerts, by channel and result: ok or an error code."}, []string{"channel", "result"}),
 		digests: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_digests_total", Help: "Alert digests that were mailed because an hour had 60 alert mails."}),
+			Name: "relay_alert_digests_total",
+			Help: "Alert digests that were mailed because an hour had 60 alert mails."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_dropped_total", Help: "Targets that were given up: they took a message for a day not, or will never."}),
 		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
