@@ -3,6 +3,7 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -80,7 +81,7 @@ func TestSharesOfReading(t *testing.T) {
 		t.Helper()
 		h := b.hold(endpoint, client(from))
 		held = append(held, h)
-		if err := b.count(h, n); err != want {
+		if err := b.count(h, n); !errors.Is(err, want) {
 			t.Errorf("%d bytes for %s from %s: %v, want %v", n, endpoint, from, err, want)
 		}
 		if want != nil {
