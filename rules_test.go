@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,18 +17,18 @@ import (
 const module = "github.com/eventrelay/relay"
 
 // stages are the folders that never import each other and that pkg never imports.
-var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor", "conformance", "bench"}
+var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor", "bench"}
 
 // homes names, for each library that belongs into one room, where it may be imported, and why.
 var homes = map[string]struct {
 	rooms []string
 	why   string
 }{
-	"github.com/twmb/franz-go":            {[]string{"pkg/stream", "pkg/embedded", "pkg/testkit"}, "everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
+	"github.com/twmb/franz-go":            {[]string{"pkg/stream", "pkg/embedded", "test/kit"}, "everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
-	"github.com/testcontainers":           {[]string{"pkg/testkit"}, "it starts engines for tests"},
-	"github.com/moby/moby":                {[]string{"pkg/testkit"}, "it starts engines for tests"},
+	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
+	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/gorilla/mux":              {[]string{"ingest", "api"}, "routes stand in one place for each surface"},
 }
 
@@ -89,17 +88,23 @@ func TestImportRules(t *testing.T) {
 
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
-		if inner == "pkg/testkit" && !s.test {
+		switch {
+		case inner == "test/kit" && (s.test || within(s.dir, "test")):
+			return ""
+		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"
-		}
-		if within(s.dir, "pkg") && !within(inner, "pkg") {
+		case s.dir == "." && inner != "node" && !s.test:
+			return "main is a doormat"
+		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"
+		case (within(s.dir, "test/kit") || within(s.dir, "test/conformance")) && !within(inner, "pkg"):
+			return "it knows the relay from outside"
 		}
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):
-			case s.dir != "." && !within(s.dir, stage) && !within(s.dir, "deploy"):
-				return "a stage never imports a stage; declare an interface and let main meet it"
+			case !within(s.dir, "node") && !within(s.dir, "test/e2e") && !within(s.dir, stage) && !within(s.dir, "deploy"):
+				return "a stage never imports a stage; declare an interface and let node meet it"
 			}
 		}
 		return ""
@@ -175,20 +180,6 @@ func TestFileAndFunctionSizes(t *testing.T) {
 				t.Errorf("%s: %s has %d lines, at most %d; a longer one says in its doc why (\"One function because …\")", s.fset.Position(f.Pos()), f.Name.Name, lines, maxFunc)
 			}
 		}
-	}
-}
-
-// The README's table is made from the settings, so that it cannot drift.
-func TestReadmeSettingsTable(t *testing.T) {
-	const begin, end = "<!-- settings -->\n", "<!-- /settings -->"
-	readme := readFile(t, "README.md")
-	_, rest, ok := bytes.Cut(readme, []byte(begin))
-	table, _, ok2 := bytes.Cut(rest, []byte(end))
-	if !ok || !ok2 {
-		t.Fatalf("README.md has no %q … %q", begin, end)
-	}
-	if want := settingsTable(); string(table) != want {
-		t.Errorf("the settings table of README.md is out of date; it should be:\n%s", want)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // alertsClient is a client on alert settings as they are before anybody has set some. There is one account, so these
@@ -226,8 +226,8 @@ func TestAlertSettingsAreChangedByMany(t *testing.T) {
 
 // The test route against real servers: one that takes it, one that refuses, one that says nothing, and mail.
 func TestAlertTest(t *testing.T) {
-	conf, ca := testkit.Certificate(t)
-	mail := testkit.NewMail(t, conf, testkit.MailOptions{StartTLS: true, User: "relay", Password: "secret"})
+	conf, ca := kit.Certificate(t)
+	mail := kit.NewMail(t, conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "secret"})
 	policy := egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	transport, err := egress.NewTransport(egress.Config{Policy: policy, CAFile: ca})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // released is the document to which clients were written. It is added to, with what the service adds, and nothing in it
@@ -37,7 +37,7 @@ func oasdiff(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	path, err := oasdiffPath()
 	if err != nil {
-		testkit.Absent(t, "oasdiff cannot be built: %v", err)
+		kit.Absent(t, "oasdiff cannot be built: %v", err)
 	}
 	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
 	return string(out), err

@@ -72,8 +72,8 @@ images() {
 packages() {
 	local module
 	module=$(go list -m)
-	echo "$module/store" "$module"
-	go list ./... | grep -Ev "^$module(/store)?\$"
+	echo "$module/store" "$module/test/e2e"
+	go list ./... | grep -Ev "^$module/(store|test/e2e)\$"
 }
 
 unit() {
@@ -85,12 +85,12 @@ unit() {
 	fi
 	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -timeout 70m -skip "$contained" $all
 	echo "on engines as containers:"
-	CGO_ENABLED=0 RELAY_TEST_WITH=containers go test -timeout 30m -run "$contained" . ./pkg/testkit
+	CGO_ENABLED=0 RELAY_TEST_WITH=containers go test -timeout 30m -run "$contained" ./test/e2e ./test/kit
 }
 
 # A build with crash points, which the release does not have.
 faults() {
-	go vet -tags faults . ./dispatcher
+	go vet -tags faults ./node ./dispatcher
 	CGO_ENABLED=0 go test -tags faults -run 'Crash|Faults' ./dispatcher
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestApacheKafka holds the dispatcher to what it expects of a real broker: metadata that comes back
@@ -21,7 +21,7 @@ func TestApacheKafka(t *testing.T) {
 		t.Skip("starts an Apache Kafka")
 	}
 	const partitions, events = 4, 800
-	w := newWorldOn(t, stream.Config{Brokers: []string{testkit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."},
+	w := newWorldOn(t, stream.Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."},
 		testClient(t, loopback()).transport, partitions)
 	seen := map[string]int{}
 	s := &sink{}

@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // A receiver that says of every request that it has not looked at it is not asked for ever, with a body and
@@ -30,7 +30,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 	}
 	for _, body := range []string{"", "with a body"} {
 		var requests atomic.Int64
-		port := testkit.Frames(t, srv.TLS.Certificates, func(n int64, f *http2.Framer, _ uint32) {
+		port := kit.Frames(t, srv.TLS.Certificates, func(n int64, f *http2.Framer, _ uint32) {
 			requests.Store(n)
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 		})

@@ -10,10 +10,10 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 func TestJudgeAge(t *testing.T) {
 	for age, want := range map[time.Duration]string{

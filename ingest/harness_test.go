@@ -26,11 +26,11 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 const (
 	token   = "tok"

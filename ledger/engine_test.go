@@ -19,10 +19,10 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // bench is a log on a real protocol, and a member of the group that dispatches.
 type bench struct {
@@ -42,7 +42,7 @@ func onEngines(t *testing.T, f func(*testing.T, *bench)) {
 		t.Cleanup(cluster.Close)
 		f(t, newBench(t, cluster.ListenAddrs()))
 	})
-	t.Run("apache", func(t *testing.T) { f(t, newBench(t, []string{testkit.Kafka(t).Addr})) })
+	t.Run("apache", func(t *testing.T) { f(t, newBench(t, []string{kit.Kafka(t).Addr})) })
 }
 
 func newBench(t *testing.T, brokers []string) *bench {

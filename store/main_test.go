@@ -25,8 +25,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
 	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 const (
@@ -38,7 +38,7 @@ const (
 var engines struct{ clickhouse, kafka string }
 
 func TestMain(m *testing.M) {
-	os.Exit(testkit.ClickHouse(func(address string) int {
+	os.Exit(kit.ClickHouse(func(address string) int {
 		engines.clickhouse = address
 		return withKafka(func() int {
 			engines := goleak.IgnoreCurrent()

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/testkit"
 	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // secured stands before ClickHouse with TLS and asks for a user, as a server with users does.
@@ -24,7 +24,7 @@ type secured struct {
 }
 
 func newSecured(t *testing.T) (s *secured, host, caFile string) {
-	conf, caFile := testkit.Certificate(t)
+	conf, caFile := kit.Certificate(t)
 	s = &secured{bases: map[string]bool{}}
 	target, err := url.Parse("http://" + engines.clickhouse)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 func bubble(t *testing.T, failed int, test func(w *world)) {
 	t.Helper()

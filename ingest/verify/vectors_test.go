@@ -15,7 +15,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 const vendors = "testdata/vendors"
@@ -221,13 +221,13 @@ func formText(body string) string {
 func TestVectorsAreWhatTheLibrariesSign(t *testing.T) {
 	t.Run("node", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "node_modules")); err != nil {
-			testkit.Absent(t, "the providers' Node libraries are not installed; run deploy/vendors.sh")
+			kit.Absent(t, "the providers' Node libraries are not installed; run deploy/vendors.sh")
 		}
 		regenerate(t, "vectors.json", "node", "generate.mjs")
 	})
 	t.Run("python", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "python", "slack_sdk")); err != nil {
-			testkit.Absent(t, "slack_sdk is not installed; run deploy/vendors.sh")
+			kit.Absent(t, "slack_sdk is not installed; run deploy/vendors.sh")
 		}
 		regenerate(t, "slack.json", "python3", "slack.py")
 	})

@@ -13,10 +13,10 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 func TestRecordKeepsAll(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 123e6, time.UTC)

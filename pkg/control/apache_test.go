@@ -8,7 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestApacheKafka holds the log to what it expects of a real broker: offsets without gaps, ends that
@@ -18,7 +18,7 @@ func TestApacheKafka(t *testing.T) {
 		t.Skip("starts an Apache Kafka")
 	}
 	ctx := t.Context()
-	conf := stream.Config{Brokers: []string{testkit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."}
+	conf := stream.Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."}
 	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
 		t.Fatal(err)
 	}

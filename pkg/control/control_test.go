@@ -16,10 +16,10 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // broker starts an empty Kafka with the topics of the service.
 func broker(t testing.TB, opts ...kfake.Opt) stream.Config {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // targets reads testdata/targets.txt: what must be refused when it is saved, and names that are accepted and
@@ -232,7 +232,7 @@ func TestPublicNameIsReached(t *testing.T) {
 func TestBlockedCandidateIsPassedOver(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.2:0")
 	if err != nil {
-		testkit.Absent(t, "127.0.0.2 is not there: %v", err)
+		kit.Absent(t, "127.0.0.2 is not there: %v", err)
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // BenchmarkTake is the hot path: it may cost 200 ns and no allocation.
@@ -57,7 +57,7 @@ return t`)
 // The engine's own CPU counts for the embedded one, not for redis-server.
 func BenchmarkLease(b *testing.B) {
 	for name, addr := range map[string]func() string{
-		"embedded": func() string { return embedded(b) }, "redis": func() string { return testkit.Redis(b).Addr },
+		"embedded": func() string { return embedded(b) }, "redis": func() string { return kit.Redis(b).Addr },
 	} {
 		c := redis.NewClient(&redis.Options{Addr: addr(), Protocol: 2})
 		b.Cleanup(func() { c.Close() })

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/embedded/redis"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // traffic takes all that an owner is given, waiting as long as it is told to.
@@ -93,16 +93,16 @@ func value(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
 
 // faults are what becomes of a Redis in mid-traffic, and how it is undone.
 var faults = map[string]struct {
-	begin, end func(testing.TB, *testkit.Engine)
+	begin, end func(testing.TB, *kit.Engine)
 }{
-	"frozen": {func(t testing.TB, e *testkit.Engine) { e.Freeze(t) }, func(t testing.TB, e *testkit.Engine) { e.Thaw(t) }},
-	"killed": {func(t testing.TB, e *testkit.Engine) { e.Kill(t) }, func(t testing.TB, e *testkit.Engine) { e.Start(t) }},
+	"frozen": {func(t testing.TB, e *kit.Engine) { e.Freeze(t) }, func(t testing.TB, e *kit.Engine) { e.Thaw(t) }},
+	"killed": {func(t testing.TB, e *kit.Engine) { e.Kill(t) }, func(t testing.TB, e *kit.Engine) { e.Start(t) }},
 }
 
 func TestRedisAwayInTraffic(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
-			engine := testkit.Redis(t)
+			engine := kit.Redis(t)
 			engine.Owned(t)
 			reg := prometheus.NewRegistry()
 			l := node(t, "redis://"+engine.Addr, quick(reg))
@@ -215,7 +215,7 @@ func TestMinuteOfTraffic(t *testing.T) {
 	if os.Getenv("RELAY_TORTURE") == "" {
 		t.Skip("left out: takes a minute; RELAY_TORTURE=1 runs it")
 	}
-	engine := testkit.Redis(t)
+	engine := kit.Redis(t)
 	engine.Owned(t)
 	url := "redis://" + engine.Addr
 	first := node(t, url, quick(nil))

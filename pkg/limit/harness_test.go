@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/embedded/redis"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // engines are what each suite runs on: the embedded Redis and a real one.
 var engines = map[string]func(testing.TB) string{
 	"embedded": func(t testing.TB) string { return "redis://" + embedded(t) },
-	"redis":    func(t testing.TB) string { return "redis://" + testkit.Redis(t).Addr },
+	"redis":    func(t testing.TB) string { return "redis://" + kit.Redis(t).Addr },
 }
 
 // eachEngine runs a test on every engine.

@@ -20,10 +20,10 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // world is a sender, and servers whose certificate it trusts.
 type world struct {
@@ -33,7 +33,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	conf, ca := testkit.Certificate(t)
+	conf, ca := kit.Certificate(t)
 	return &world{t, conf, ca}
 }
 
@@ -157,7 +157,7 @@ func TestTextsOfStrangers(t *testing.T) {
 		body.Blocks[3].Text.Text != "<https://relay.example.com/app|Open in EventRelay>" {
 		t.Errorf("Slack got %+v", body)
 	}
-	server := testkit.NewMail(t, w.conf, testkit.MailOptions{})
+	server := kit.NewMail(t, w.conf, kit.MailOptions{})
 	r := w.sender("smtp://"+server.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email,
 		To: []string{"ops@example.com"}}, m)
 	if !r.OK {
@@ -213,7 +213,7 @@ func TestResultsHoldNoSecret(t *testing.T) {
 			}
 		}
 	}
-	m := testkit.NewMail(t, w.conf, testkit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
+	m := kit.NewMail(t, w.conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
 	r := w.sender("smtp://relay:hush@"+m.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 	if r.OK || r.Error != CodeSMTP || strings.Contains(r.Message, "hush") || r.Refused["ops@example.com"] != true {
 		t.Errorf("wrong password: %+v", r)
@@ -222,12 +222,12 @@ func TestResultsHoldNoSecret(t *testing.T) {
 
 func TestMail(t *testing.T) {
 	w := newWorld(t)
-	for scheme, o := range map[string]testkit.MailOptions{
+	for scheme, o := range map[string]kit.MailOptions{
 		"smtp://":               {},
 		"smtp://relay:secret@":  {StartTLS: true, User: "relay", Password: "secret"},
 		"smtps://relay:secret@": {Implicit: true, User: "relay", Password: "secret"},
 	} {
-		m := testkit.NewMail(t, w.conf, o)
+		m := kit.NewMail(t, w.conf, o)
 		s := w.sender(scheme + m.Addr + "?from=Relay+<relay@example.com>")
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "second@example.org"}}, message())
 		letters := m.Letters()
@@ -235,7 +235,7 @@ func TestMail(t *testing.T) {
 			t.Fatalf("%s: %+v, %d letters", scheme, r, len(letters))
 		}
 		l := letters[1]
-		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" || l.Secured != (o != testkit.MailOptions{}) ||
+		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" || l.Secured != (o != kit.MailOptions{}) ||
 			l.Header.Get("Message-Id") != "<alrt_1@example.com>" || l.Header.Get("Auto-Submitted") != "auto-generated" ||
 			!strings.Contains(l.Body, "takes nothing") || !strings.Contains(l.Body, "Endpoint: ep_1") || !strings.Contains(l.Body, "relay.example.com/app") {
 			t.Errorf("%s: letter %+v", scheme, l)
@@ -249,7 +249,7 @@ func TestMail(t *testing.T) {
 // An address that is refused keeps the message from nobody else, and is told whether it may be tried again.
 func TestRefusedAddresses(t *testing.T) {
 	w := newWorld(t)
-	m := testkit.NewMail(t, w.conf, testkit.MailOptions{})
+	m := kit.NewMail(t, w.conf, kit.MailOptions{})
 	m.RcptFunc = func(to string) error {
 		switch to {
 		case "gone@example.com":
@@ -269,7 +269,7 @@ func TestRefusedAddresses(t *testing.T) {
 // Addresses that were saved before the operator named domains get nothing, for good; the others get theirs.
 func TestMailStaysInItsDomains(t *testing.T) {
 	w := newWorld(t)
-	m := testkit.NewMail(t, w.conf, testkit.MailOptions{})
+	m := kit.NewMail(t, w.conf, kit.MailOptions{})
 	s := w.sender("smtp://" + m.Addr + "?from=relay@example.com")
 	var err error
 	if s.domains, err = ParseDomains([]string{"Example.com", "münchen.example"}); err != nil {
@@ -296,7 +296,7 @@ func TestMailStaysInItsDomains(t *testing.T) {
 // A server that offers no TLS is not given a password.
 func TestPasswordNeedsTLS(t *testing.T) {
 	w := newWorld(t)
-	m := testkit.NewMail(t, w.conf, testkit.MailOptions{User: "relay", Password: "secret"})
+	m := kit.NewMail(t, w.conf, kit.MailOptions{User: "relay", Password: "secret"})
 	r := w.sender("smtp://relay:secret@"+m.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 	if r.OK || !strings.Contains(r.Message, "STARTTLS") || len(m.Letters()) != 0 {
 		t.Errorf("result %+v", r)
@@ -306,11 +306,11 @@ func TestPasswordNeedsTLS(t *testing.T) {
 // Whoever stands between takes STARTTLS out of the server's answer: nothing is sent then, unless the operator said so.
 func TestMailNeedsTLS(t *testing.T) {
 	w := newWorld(t)
-	plain, secured := testkit.NewMail(t, w.conf, testkit.MailOptions{}), testkit.NewMail(t, w.conf,
-		testkit.MailOptions{StartTLS: true})
+	plain, secured := kit.NewMail(t, w.conf, kit.MailOptions{}), kit.NewMail(t, w.conf,
+		kit.MailOptions{StartTLS: true})
 	for _, x := range []struct {
 		host, more string
-		server     *testkit.Mail
+		server     *kit.Mail
 		ok         bool
 	}{
 		{"example.com", "", plain, false}, {"example.com", "", secured, true}, {"example.com", "&tls=opportunistic",

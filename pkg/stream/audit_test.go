@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // found is what brokers tell of topics as they were created.
@@ -186,7 +186,7 @@ func TestTopicsAreMended(t *testing.T) {
 }
 
 func TestTopicsAreMendedOnApacheKafka(t *testing.T) {
-	c := Config{Brokers: []string{testkit.Kafka(t).Addr}, Prefix: "mended."}
+	c := Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: "mended."}
 	mend(t, c, map[string]map[string]string{
 		Events:     {"retention.ms": "1000", "max.message.bytes": "100", "min.insync.replicas": "2"},
 		Control:    {"cleanup.policy": "compact", "retention.bytes": "1"},

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func refuse(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
@@ -54,7 +54,7 @@ func TestTrimOnApacheKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an Apache Kafka")
 	}
-	c := Config{Brokers: []string{testkit.Kafka(t).Addr}, Prefix: "trim."}
+	c := Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: "trim."}
 	if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/testkit"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/fill"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 var address string // of the engine; set once by TestMain
 
 func TestMain(m *testing.M) {
-	os.Exit(testkit.ClickHouse(func(a string) int {
+	os.Exit(kit.ClickHouse(func(a string) int {
 		address = a
 		return m.Run()
 	}))

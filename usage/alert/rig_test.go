@@ -19,10 +19,10 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 const (
 	testEndpoint = "ep_1"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // niceness returns that of each thread of a process, but for one that the engine gives a priority itself.
@@ -40,7 +40,7 @@ func niceness(t *testing.T, process string) (all []int) {
 // The engine's threads give way to those of the process that started it, which stay what they are.
 func TestEngineGivesWay(t *testing.T) {
 	before := niceness(t, "self")[0]
-	child, stop := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
+	child, stop := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	for _, n := range niceness(t, fmt.Sprint(child.PID())) {
 		if n != min(before+5, 19) {
 			t.Errorf("a thread of the engine has niceness %d, want 5 more than %d", n, before)

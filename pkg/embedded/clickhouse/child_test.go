@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // startChild runs a Child for the test and waits until the engine answers. The
@@ -52,7 +52,7 @@ func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Chi
 // acknowledged is there afterwards, at the same address.
 func TestKillsLoseNothing(t *testing.T) {
 	const kills, size = 5, 5000
-	child, stop := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
+	child, stop := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE DATABASE d")
 	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, body String) ENGINE = MergeTree ORDER BY n")
@@ -117,7 +117,7 @@ func TestKillsLoseNothing(t *testing.T) {
 
 // TestRequestsWaitForRestart connects while no engine runs.
 func TestRequestsWaitForRestart(t *testing.T) {
-	child, _ := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
+	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	for range 3 {
 		pid := child.PID()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -134,7 +134,7 @@ func TestRequestsWaitForRestart(t *testing.T) {
 // directory over.
 func TestEngineDiesWithParent(t *testing.T) {
 	data := t.TempDir()
-	parent := exec.CommandContext(t.Context(), os.Args[0], data, testkit.ChdbLibrary(t))
+	parent := exec.CommandContext(t.Context(), os.Args[0], data, kit.ChdbLibrary(t))
 	parent.Env = append(os.Environ(), role+"=supervisor")
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
@@ -161,7 +161,7 @@ func TestEngineDiesWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	child, _ := startChild(t, childConfig(data, testkit.ChdbLibrary(t)))
+	child, _ := startChild(t, childConfig(data, kit.ChdbLibrary(t)))
 	if n := count(t, connect(t, child.Socket()), "SELECT n FROM d.t"); n != 42 {
 		t.Errorf("read %d", n)
 	}
@@ -177,9 +177,9 @@ func TestEngineDiesWithParent(t *testing.T) {
 
 func TestHeldDirectoryIsRefused(t *testing.T) {
 	data := t.TempDir()
-	child, _ := startChild(t, childConfig(data, testkit.ChdbLibrary(t)))
+	child, _ := startChild(t, childConfig(data, kit.ChdbLibrary(t)))
 	cfg := clickhouse.DefaultConfig()
-	cfg.Data, cfg.Library, cfg.LockWait = data, testkit.ChdbLibrary(t), 50*time.Millisecond
+	cfg.Data, cfg.Library, cfg.LockWait = data, kit.ChdbLibrary(t), 50*time.Millisecond
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestHeldDirectoryIsRefused(t *testing.T) {
 
 // TestRelativeDirectory holds rows in a directory that is named from where the process is.
 func TestRelativeDirectory(t *testing.T) {
-	library := testkit.ChdbLibrary(t)
+	library := kit.ChdbLibrary(t)
 	t.Chdir(t.TempDir())
 	child, _ := startChild(t, childConfig("data", library))
 	conn := connect(t, child.Socket())
@@ -204,7 +204,7 @@ func TestRelativeDirectory(t *testing.T) {
 }
 
 func TestFailingStartGivesUp(t *testing.T) {
-	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "echo no such luck >&2; exit 3"}
 	cfg.FirstPause = time.Millisecond
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
@@ -218,7 +218,7 @@ func TestFailingStartGivesUp(t *testing.T) {
 }
 
 func TestSilentStartIsKilled(t *testing.T) {
-	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "exec sleep 1000"}
 	cfg.StartTimeout, cfg.StartAttempts = 100*time.Millisecond, 1
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
@@ -239,13 +239,13 @@ func TestFindLibrary(t *testing.T) {
 	if _, err := clickhouse.FindLibrary(""); !errors.Is(err, clickhouse.ErrNoLibrary) {
 		t.Errorf("got %v, want ErrNoLibrary", err)
 	}
-	if path, err := clickhouse.FindLibrary(testkit.ChdbLibrary(t)); err != nil || !filepath.IsAbs(path) {
+	if path, err := clickhouse.FindLibrary(kit.ChdbLibrary(t)); err != nil || !filepath.IsAbs(path) {
 		t.Errorf("%q, %v", path, err)
 	}
 }
 
 func TestEngineSettings(t *testing.T) {
-	child, _ := startChild(t, childConfig(t.TempDir(), testkit.ChdbLibrary(t)))
+	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	conn := connect(t, child.Socket())
 	for query, want := range map[string]string{
 		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":         "1",
@@ -267,7 +267,7 @@ func TestEngineSettings(t *testing.T) {
 // all the same, and what is whole is read.
 func TestHalvesOfPartsArePutAside(t *testing.T) {
 	const parts = 150 // more than a hundred of a table is what ClickHouse refuses by default
-	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
 	cfg.Fsync = false
 	child, stop := startChild(t, cfg)
 	conn := connect(t, child.Socket())
@@ -298,7 +298,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures another process")
 	}
-	cfg := childConfig(t.TempDir(), testkit.ChdbLibrary(t))
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
 	cfg.Fsync = false
 	child, _ := startChild(t, cfg)
 	conn := connect(t, child.Socket())

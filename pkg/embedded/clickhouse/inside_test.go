@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // No statement reads or writes a file outside the data directory, or reaches an address: some are refused by the front,
@@ -150,7 +150,7 @@ func TestChildListensOnSocketOnly(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg := childConfig(filepath.Join(dir, "clickhouse"), testkit.ChdbLibrary(t))
+	cfg := childConfig(filepath.Join(dir, "clickhouse"), kit.ChdbLibrary(t))
 	cfg.Socket = filepath.Join(dir, "run", "clickhouse.sock")
 	child, _ := startChild(t, cfg)
 	if n := count(t, connect(t, child.Socket()), "SELECT toUInt64(7)"); n != 7 {
@@ -161,7 +161,7 @@ func TestChildListensOnSocketOnly(t *testing.T) {
 			t.Errorf("%s: %v, mode %v, want %v", path, err, info.Mode(), want)
 		}
 	}
-	if ports := testkit.Listeners(t, child.PID()); len(ports) > 0 {
+	if ports := kit.Listeners(t, child.PID()); len(ports) > 0 {
 		t.Errorf("the engine listens on %v", ports)
 	}
 }
@@ -172,7 +172,7 @@ func TestChildRefusesOpenDirectory(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "x"), nil, 0o600), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := childConfig(filepath.Join(dir, "data"), testkit.ChdbLibrary(t))
+	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
 	cfg.Socket = filepath.Join(dir, "clickhouse.sock")
 	_, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "chmod 700") {

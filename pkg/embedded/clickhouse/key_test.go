@@ -12,7 +12,7 @@ import (
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // The driver sends the key as its password. BACKUP and RESTORE go below the operator's path only.
@@ -20,7 +20,7 @@ func TestKeyAndBackups(t *testing.T) {
 	const key = "0123456789abcdef-key"
 	dir := t.TempDir()
 	backups, socket := filepath.Join(dir, "backups & more"), filepath.Join(dir, "engine.sock")
-	engine := exec.Command(os.Args[0], "--listen", "unix:"+socket, "--data", filepath.Join(dir, "data"), "--library", testkit.ChdbLibrary(t), "--fsync=false")
+	engine := exec.Command(os.Args[0], "--listen", "unix:"+socket, "--data", filepath.Join(dir, "data"), "--library", kit.ChdbLibrary(t), "--fsync=false")
 	engine.Env = append(os.Environ(), role+"=engine", "ENGINE_TEST_KEY="+key, "ENGINE_TEST_BACKUPS="+backups)
 	var output bytes.Buffer
 	engine.Stdout, engine.Stderr = &output, &output

@@ -20,7 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/private"
-	"github.com/eventrelay/relay/pkg/testkit"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // role tells this test binary, when it starts itself, what to be.
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	case "supervisor":
 		os.Exit(runSupervisor())
 	}
-	code := testkit.ClickHouse(func(addr string) int {
+	code := kit.ClickHouse(func(addr string) int {
 		address = addr
 		return m.Run()
 	})

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/store"
+)
+
+// Metrics and profiles are for whoever knows this machine by address or name, not for pages, and take a minute at most.
+func TestAdminHandler(t *testing.T) {
+	handler := adminHandler(prometheus.NewRegistry(), []string{"Metrics.internal", "node-1", ""})
+	f := func(want int, method, target, host string, header ...string) {
+		t.Helper()
+		r := httptest.NewRequest(method, target, strings.NewReader("seconds=0.01"))
+		r.Host = host
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != want || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s to %q %v: %d %v, want %d", method, target, host, header, w.Code, w.Header(), want)
+		}
+	}
+	for _, host := range []string{"127.0.0.1:9090", "10.1.2.3", "[::1]:9090", "localhost:9090", "LOCALHOST", "node-1:9090", "metrics.internal.", "metrics.internal:80"} {
+		f(http.StatusOK, "GET", "/metrics", host)
+	}
+	for _, host := range []string{"evil.example:9090", "127.0.0.1.evil.example", "localhost.evil.example", "", "node-2"} {
+		f(http.StatusForbidden, "GET", "/metrics", host)
+		f(http.StatusForbidden, "GET", "/debug/pprof/heap?gc=1", host)
+	}
+	for site, want := range map[string]int{"none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403, "?": 403} {
+		f(want, "GET", "/metrics", "127.0.0.1:9090", "Sec-Fetch-Site", site)
+	}
+	for seconds, want := range map[string]int{"0.01": 200, "60.5": 400, "99999": 400, "NaN": 400, "Inf": 400, "1e99": 400} {
+		f(want, "GET", "/debug/pprof/trace?seconds="+seconds, "localhost")
+	}
+	f(http.StatusBadRequest, "GET", "/debug/pprof/heap?seconds=61", "localhost")
+	f(http.StatusMethodNotAllowed, "POST", "/debug/pprof/trace", "localhost")
+	f(http.StatusOK, "POST", "/debug/pprof/symbol", "localhost")
+	if adminWriteTime <= maxProfile || adminWriteTime > maxProfile+time.Minute {
+		t.Errorf("an answer may take %v, a profile %v", adminWriteTime, maxProfile)
+	}
+}
+
+// An address that other machines reach is warned of.
+func TestAdminBeyondLoopback(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true, "10.0.0.7:9090": true} {
+		at, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil || beyondLoopback(at) != want {
+			t.Errorf("%s: %v, %v, want %v", address, beyondLoopback(at), err, want)
+		}
+	}
+}
+
+// A node is ready when what its roles need is there: only the API needs the store.
+func TestReadinessByRole(t *testing.T) {
+	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
+		n := &node{s: Settings{Roles: []string{role}}, reader: new(store.Reader)}
+		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
+		if store != want {
+			t.Errorf("a node with the role %s asks the store: %v, want %v", role, store, want)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package node
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// A node that starts while its broker ends waits for the broker that comes after it.
+func TestAwaitLog(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	var cut atomic.Int64 // connections that are closed at once
+	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err == nil && cut.Add(-1) >= 0 {
+			c.Close()
+			return hungUp{c}, nil
+		}
+		return c, err
+	}
+	c := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
+	if _, err := stream.Migrate(t.Context(), c, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.DialFunc = dialer
+	var log strings.Builder
+	n := &node{stream: c, s: Settings{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	cut.Store(5)
+	ctx, stop := context.WithTimeout(t.Context(), kit.Busy*20*time.Second)
+	defer stop()
+	partitions, err := n.awaitLog(ctx)
+	if err != nil || partitions != 3 {
+		t.Errorf("%d partitions, %v", partitions, err)
+	}
+	if cut.Load() > 0 || !strings.Contains(log.String(), "waiting for Kafka") {
+		t.Errorf("%d connections were not tried, %s", cut.Load(), &log)
+	}
+}
+
+// hungUp is a connection that the other side has closed.
+type hungUp struct{ net.Conn }
+
+func (hungUp) Read([]byte) (int, error)    { return 0, io.EOF }
+func (hungUp) Write(p []byte) (int, error) { return len(p), nil }

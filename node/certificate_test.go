@@ -1,0 +1,171 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// pairFor is a certificate for a name, and its key, as PEM.
+func pairFor(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+}
+
+// A server takes new certificate files while it serves, over HTTP/2 too. Files that do not fit, are cut off or gone
+// leave the pair before, and are told of once. Connections that stand go on.
+func TestCertificateIsReloaded(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write := func(path string, b []byte) {
+		t.Helper()
+		next := path + ".next" // at once, as those who renew certificates do
+		if err := os.WriteFile(next, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, key := pairFor(t, "one.test")
+	write(certFile, cert)
+	write(keyFile, key)
+	var logged kit.Tail
+	log := slog.New(slog.NewTextHandler(&logged, nil))
+	c, err := newCertificate(certFile, keyFile, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.every = 5 * time.Millisecond
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &server{listener: listener, certificate: c, log: log, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Proto)
+	})}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := srv.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+
+	standing := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+	defer standing.CloseIdleConnections()
+	served := func() string {
+		t.Helper()
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		resp, err := standing.Get("https://" + listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if proto, _ := io.ReadAll(resp.Body); string(proto) != "HTTP/2.0" {
+			t.Errorf("the standing connection speaks %q", proto)
+		}
+		return strings.Join(conn.ConnectionState().PeerCertificates[0].DNSNames, " ")
+	}
+	becomes := func(name string) {
+		t.Helper()
+		kit.Eventually(t, 20*time.Second, func() string {
+			if got := served(); got != name {
+				return "served with " + got + ", want " + name
+			}
+			return ""
+		})
+	}
+	warned := func(times int) {
+		t.Helper()
+		kit.Eventually(t, 20*time.Second, func() string {
+			if strings.Count(logged.String(), "cannot be used") < times {
+				return "no word of files that cannot be used"
+			}
+			return ""
+		})
+		c := strings.Count(logged.String(), "cannot be used")
+		if name := served(); name != "two.test" || c != times {
+			t.Errorf("served with %s, told %d times, want %d", name, c, times)
+		}
+	}
+	becomes("one.test")
+	cert, key = pairFor(t, "two.test")
+	write(certFile, cert)
+	write(keyFile, key)
+	becomes("two.test")
+
+	other, otherKey := pairFor(t, "three.test")
+	write(certFile, other) // and not the key
+	warned(1)
+	write(certFile, other[:len(other)/2])
+	warned(2)
+	if err := os.Remove(keyFile); err != nil {
+		t.Fatal(err)
+	}
+	warned(3)
+	write(certFile, other)
+	write(keyFile, otherKey)
+	becomes("three.test")
+	if strings.Contains(logged.String(), "PRIVATE KEY") || bytes.Contains([]byte(logged.String()), otherKey[40:60]) {
+		t.Error("the log holds a key")
+	}
+}
+
+// At the start the files must be right, and the error names the settings.
+func TestServeRefusesBrokenCertificate(t *testing.T) {
+	dir := t.TempDir()
+	cert, _ := pairFor(t, "one.test")
+	_, key := pairFor(t, "two.test")
+	for name, c := range map[string]struct{ cert, key []byte }{"missing": {}, "of another key": {cert, key}} {
+		for file, b := range map[string][]byte{"cert": c.cert, "key": c.key} {
+			if b == nil {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := newCertificate(filepath.Join(dir, "cert"), filepath.Join(dir, "key"), slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "RELAY_TLS_CERT_FILE") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+const (
+	// inspectTime bounds the reading of the configuration log by a doctor who asks the engines himself.
+	inspectTime = 15 * time.Second
+	// redisTime is longer than what the limiter gives Redis: a slow one is to be measured, not given up.
+	redisTime = 2 * time.Second
+	// auditedBack is how far back the doctor counts what became of the events, and auditedRate how many records
+	// he reads in a second, so that he takes no disk from those who deliver.
+	auditedBack = time.Hour
+	auditedRate = 200_000
+)
+
+// runDoctor asks the running process, or the engines themselves when there is none and the settings name them.
+func runDoctor(ctx context.Context, s Settings, env command.Env, asJSON bool) error {
+	err := command.Doctor(ctx, command.NewClient(s.DataDir, asJSON, env))
+	if !errors.Is(err, command.ErrNoProcess) || len(s.KafkaBrokers) == 0 {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprintf(env.Stdout, "%v; asking the engines themselves\n\n", command.ErrNoProcess)
+	}
+	report, err := examineEngines(ctx, s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.Write(env.Stdout, asJSON), report.Err())
+}
+
+// doctor examines this node and the engines it stands on.
+func (n *node) doctor(r *http.Request) (any, error) {
+	return doctor.Examine(r.Context(), doctor.Patient{
+		Stream: n.stream, Copies: n.s.copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
+		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, BaseURL: n.url,
+		WeakKeys: n.s.weakKeys(), Now: n.now, Retention: n.s.retention(),
+	})
+}
+
+// examineEngines does without a node: what only one knows is left out.
+func examineEngines(ctx context.Context, s Settings) (command.Report, error) {
+	now := clock()
+	p := doctor.Patient{
+		Stream: s.stream(), Copies: s.copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL,
+		WeakKeys: s.weakKeys(), Now: now, Retention: s.retention(),
+	}
+	if s.ClickHouseURL != "" {
+		reader, err := store.NewReader(store.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, store.ReaderDeps{Stream: p.Stream})
+		if err != nil {
+			return command.Report{}, err
+		}
+		defer reader.Close()
+		p.Store = reader.Check
+	}
+	p.Config, p.Keyring, p.ConfigErr = inspect(ctx, s)
+	if p.Config != nil {
+		defer p.Config.Close()
+	}
+	return doctor.Examine(ctx, p)
+}
+
+// inspect reads the configuration log. Without master keys it does with one of its own, which opens nothing, and cannot
+// tell who wrote the records: that is enough to see what there is and what sealed it.
+func inspect(ctx context.Context, s Settings) (*control.Control, *control.Keyring, error) {
+	cfg, deps, err := inspection(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	c, err := control.Inspect(ctx, cfg, deps)
+	if s.MasterKeys == "" {
+		return c, nil, err
+	}
+	return c, deps.Keyring, err
+}
+
+// inspection is what reads the configuration log without being a node.
+func inspection(s Settings) (control.Config, control.Deps, error) {
+	spec := s.MasterKeys
+	if spec == "" {
+		spec = control.GenerateMasterKey("doctor")
+	}
+	keyring, err := control.NewKeyring(spec)
+	if err != nil {
+		return control.Config{}, control.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
+	}
+	return control.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""}, control.Deps{Stream: s.stream(), Keyring: keyring, Now: clock()}, nil
+}
+
+func (s Settings) pingRedis() func(context.Context) (time.Duration, error) {
+	if s.RedisURL == "" {
+		return nil
+	}
+	return func(ctx context.Context) (time.Duration, error) {
+		cfg := s.limit()
+		cfg.Timeout = redisTime
+		return limit.Ping(ctx, cfg)
+	}
+}
+
+// auditLedger counts what became of the events of the last hour.
+func auditLedger(conf stream.Config, now func() time.Time) func(context.Context) command.Check {
+	return func(ctx context.Context) command.Check {
+		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-auditedBack), PerSecond: auditedRate})
+		switch {
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrTooMany):
+			return command.Check{State: command.StateOK, Text: fmt.Sprintf("the events of the last %v are too many to count in passing; relay_ledger_* in the metrics count all the time", auditedBack)}
+		case err != nil:
+			return command.Check{State: command.StateWarn, Text: err.Error(), Advice: "ask again"}
+		}
+		c := command.Check{State: command.StateOK, Text: r.Counts.String()}
+		for _, l := range r.Lost {
+			c.Details = append(c.Details, l.String())
+		}
+		if r.Residue > 0 {
+			c.State, c.Advice = command.StateFail, "work is lost: keep the log as it is and look at these deliveries"
+		}
+		return c
+	}
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/embedded/kafka"
+	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// embeddedEngine is one of the engines that the binary carries.
+type embeddedEngine interface {
+	Run(context.Context) error
+	Ready() <-chan struct{}
+	Addr() string
+}
+
+// engineKeyEnv holds the secret of an engine, where no file does.
+const engineKeyEnv = "RELAY_ENGINE_KEY"
+
+// engineFlags are the flags of `relay engine`.
+type engineFlags struct {
+	listen, data, library string
+	fsync                 bool
+	keyFile, key          string // the content of the file, or of RELAY_ENGINE_KEY
+	hosts                 []string
+	backups               string
+}
+
+// runEngine runs one embedded engine as a process of its own.
+func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return usageError{errors.New("which engine? relay engine kafka|redis|clickhouse --listen address --data directory")}
+	}
+	name := args[0]
+	if name == "help" || name == "-h" || name == "--help" {
+		fmt.Fprintln(stdout, "Usage: relay engine kafka|redis|clickhouse [flags]; relay engine NAME --help lists the flags")
+		return nil
+	}
+	f, err := readEngineFlags(name, args[1:], stderr)
+	if err != nil {
+		return usageError{err}
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	engine, err := newEngine(name, f, log, prometheus.NewRegistry())
+	if err != nil {
+		return usageError{err}
+	}
+	st := newStack(ctx, log)
+	st.start(name, engine.Run)
+	if st.ready(engine.Ready()) == nil {
+		fmt.Fprintf(stdout, "%s listens on %s\n", name, engine.Addr())
+	}
+	return st.wait()
+}
+
+func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlags, err error) {
+	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "address to serve on; port 0 takes a free one. redis, clickhouse: also "+
+		"unix:/path. kafka, clickhouse: beyond loopback with a key only")
+	fs.StringVar(&f.data, "data", "", "data directory; redis keeps nothing")
+	fs.StringVar(&f.library, "library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
+	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
+	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; "+
+		"kafka: the SASL password of the user "+kafka.User+". Without it the key is "+engineKeyEnv)
+	fs.Func("host", "clickhouse: name or address, with a port or for any, that requests may carry as Host beside "+
+		"the listen address; can be repeated",
+		func(text string) error {
+			f.hosts = append(f.hosts, text)
+			return nil
+		})
+	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work; "+
+		"without it they are refused")
+	if err := fs.Parse(args); err != nil {
+		return f, err
+	}
+	if f.backups != "" {
+		if f.backups, err = filepath.Abs(f.backups); err != nil {
+			return f, fmt.Errorf("find backup directory: %w", err)
+		}
+	}
+	f.key = environment(engineKeyEnv)
+	if f.keyFile != "" {
+		if name == "redis" {
+			return f, errors.New("the embedded redis knows no keys: it serves loopback and unix sockets only")
+		}
+		text, err := private.ReadFile(f.keyFile)
+		if err != nil {
+			return f, fmt.Errorf("read key: %w", err)
+		}
+		if f.key = strings.TrimSpace(string(text)); f.key == "" {
+			return f, fmt.Errorf("key file %s is empty", f.keyFile)
+		}
+	}
+	return f, nil
+}
+
+func newEngine(name string, f engineFlags, log *slog.Logger, metrics prometheus.Registerer) (embeddedEngine, error) {
+	switch name {
+	case "kafka":
+		return newKafka(f, log, metrics)
+	case "redis":
+		return redis.New(redis.Config{Listen: f.listen}, redis.Deps{Log: log})
+	case "clickhouse":
+		cfg := clickhouse.DefaultConfig()
+		cfg.Listen, cfg.Data, cfg.Library, cfg.Fsync = f.listen, f.data, f.library, f.fsync
+		cfg.Key, cfg.Hosts, cfg.Backups = f.key, f.hosts, f.backups
+		return clickhouse.New(cfg, clickhouse.Deps{Log: log})
+	}
+	return nil, fmt.Errorf("unknown engine %q: kafka, redis or clickhouse", name)
+}
+
+func newKafka(f engineFlags, log *slog.Logger, metrics prometheus.Registerer) (*kafka.Server, error) {
+	cfg := kafka.DefaultConfig()
+	cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.Secret = f.listen, f.data, f.fsync, f.key
+	cfg.MaxMessageBytes = stream.MaxMessageBytes
+	return kafka.New(cfg, kafka.Deps{Log: log, Metrics: metrics})
+}

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// The clock steps forward and is set right again: that events are refused is logged once, with its end, and
+// shown as long as it lasts.
+func TestClockThatWasAhead(t *testing.T) {
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	now := start
+	var log bytes.Buffer
+	reg := prometheus.NewRegistry()
+	ids := newIDs(func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)), reg)
+	var check api.Check
+	for _, c := range (&node{ids: ids}).checks() {
+		if c.Name == "ids" {
+			check = c
+		}
+	}
+	judge := func(moment string, refused bool, ahead float64, lines int) {
+		t.Helper()
+		if _, err := ids.New(0); errors.Is(err, id.ErrClock) != refused {
+			t.Errorf("%s: New: %v", moment, err)
+		}
+		if err := check.Func(t.Context()); (err != nil) != refused || refused && !strings.Contains(err.Error(), "id generator ahead") {
+			t.Errorf("%s: check: %v", moment, err)
+		}
+		if n := strings.Count(log.String(), "\n"); n != lines {
+			t.Errorf("%s: %d log lines, want %d:\n%s", moment, n, lines, log.String())
+		}
+		if got, err := testutil.GatherAndCount(reg, "relay_id_ahead_seconds"); got != 1 || err != nil {
+			t.Fatal(got, err)
+		}
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != ahead {
+			t.Errorf("%s: %v s ahead, want %v", moment, got, ahead)
+		}
+	}
+	judge("at first", false, 0, 0)
+	now = start.Add(time.Hour)
+	judge("an hour ahead", false, 0, 0)
+	now = start
+	judge("set right", true, 3600, 1)
+	if !strings.Contains(log.String(), "until=2026-11-01T12:59:30.000Z") {
+		t.Errorf("the log does not say when it ends: %s", log.String())
+	}
+	now = start.Add(time.Minute)
+	judge("a minute later", true, 3540, 1)
+	before, after := ids.Next(0), ids.Next(0)
+	if bytes.Compare(before[:], after[:]) >= 0 || !before.Time().Equal(start.Add(time.Hour)) {
+		t.Errorf("ids of attempts: %v, %v", before, after)
+	}
+	now = start.Add(59*time.Minute + 30*time.Second)
+	judge("caught up", false, 30, 2)
+	now = start.Add(2 * time.Hour)
+	judge("long after", false, 0, 2)
+}

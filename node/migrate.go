@@ -1,0 +1,287 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+// Partitions and copies of the topics of a new service whose settings say nothing.
+const (
+	newPartitions    = 32
+	newPartitionsDev = 4
+	newCopies        = 3
+)
+
+// copies is the replication factor that topics get, and must have at least.
+func (s Settings) copies() int {
+	if s.Replication == 0 {
+		return newCopies
+	}
+	return s.Replication
+}
+
+// migration is what relay migrate found and did.
+type migration struct {
+	Topics []migratedTopic `json:"topics"`
+	Tables string          `json:"tables"` // ready, or untouched
+	Schema uint32          `json:"schema"` // number of the tables' last migration; 0: untouched
+	Ran    []string        `json:"ran"`    // their migrations that ran now
+	Level  int             `json:"level"`  // of the configuration log; 0: it is empty
+	Newest int             `json:"newest"` // the level that this version knows
+}
+
+// tablesReady is what Tables says once they are.
+const tablesReady = "ready"
+
+// States of a topic after relay migrate.
+const (
+	topicCreated = "created"
+	topicRight   = "right"
+	topicGrown   = "grown" // it has got more partitions
+	topicFixed   = "fixed"
+	topicWrong   = "differs"
+)
+
+type migratedTopic struct {
+	Topic      string        `json:"topic"`
+	State      string        `json:"state"`
+	Partitions int           `json:"partitions"`
+	Copies     int           `json:"copies"`
+	Differs    []wrongConfig `json:"differs"`
+}
+
+type wrongConfig struct {
+	Setting string `json:"setting"`
+	Found   string `json:"found"`
+	Want    string `json:"want"`
+	Fixed   bool   `json:"fixed"`
+}
+
+// runMigrate creates what serve needs and checks what is there.
+func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, stdout io.Writer) error {
+	m, err := migrate(ctx, s, fix, true)
+	if err == nil {
+		err = m.finalize(ctx, s, finalize)
+	}
+	if asJSON {
+		if printErr := json.NewEncoder(stdout).Encode(m); printErr != nil {
+			return printErr
+		}
+		return err
+	}
+	m.print(stdout)
+	if m.Tables == tablesReady {
+		for _, name := range m.Ran {
+			fmt.Fprintf(stdout, "tables: ran %s\n", name)
+		}
+		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
+	}
+	if err == nil && m.Level != 0 && m.Level < m.Newest {
+		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d and takes away what only older ones need\n", m.Level, m.Newest)
+	}
+	return err
+}
+
+// finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs: tables and
+// views that only those need are taken away.
+func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
+	c, _, err := inspect(ctx, s)
+	if err != nil {
+		return fmt.Errorf("read the configuration log: %w", err)
+	}
+	m.Level, m.Newest = c.Level()
+	c.Close()
+	if raise && m.Level != 0 && m.Level < m.Newest {
+		if s.MasterKeys == "" {
+			return errors.New("RELAY_MASTER_KEYS must be set: the record that raises the level is authenticated by them")
+		}
+		cfg, deps, err := inspection(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, inspectTime)
+		defer cancel()
+		if _, err := control.Finalize(ctx, cfg, deps); err != nil {
+			return err
+		}
+		m.Level = m.Newest
+	}
+	if m.Level != 0 && m.Level < m.Newest {
+		return nil
+	}
+	return m.migrateTables(ctx, s.tables())
+}
+
+func (m *migration) migrateTables(ctx context.Context, cfg store.MigrateConfig) error {
+	tables, err := store.MigrateTables(ctx, cfg)
+	m.Ran = append(m.Ran, tables.Ran...)
+	if err != nil {
+		return fmt.Errorf("migrate tables: %w", err)
+	}
+	m.Tables, m.Schema = tablesReady, tables.Schema
+	return nil
+}
+
+// tables is where the tables are.
+func (s Settings) tables() store.MigrateConfig {
+	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.version, Sync: s.syncTables}
+}
+
+// printTables writes the statements that would make the tables, and touches nothing.
+func printTables(s Settings, stdout io.Writer) error {
+	statements, err := store.DDL(s.tables())
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		fmt.Fprintf(stdout, "%s;\n\n", statement)
+	}
+	return nil
+}
+
+// migrate brings topics and tables to what this program needs, and while others may be running leaves what versions before
+// need. What is wrong and not fixed is an error, and the tables are left alone then.
+func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
+	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
+	done, audit, err := migrateTopics(ctx, s, fix)
+	for _, t := range audit.Topics {
+		if t.Missing {
+			continue
+		}
+		state := topicRight
+		for _, d := range done {
+			if slices.Contains(d.topics, t.Topic) {
+				state = d.state
+			}
+		}
+		row := migratedTopic{Topic: t.Topic, State: state, Partitions: t.Partitions, Copies: t.Copies, Differs: []wrongConfig{}}
+		for _, w := range t.Wrong {
+			row.State = topicWrong
+			row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want})
+		}
+		for _, d := range done {
+			for _, w := range d.fixed {
+				if w.Topic == t.Topic && !slices.ContainsFunc(t.Wrong, func(still stream.Setting) bool { return still.Name == w.Name }) {
+					row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want, Fixed: true})
+				}
+			}
+		}
+		m.Topics = append(m.Topics, row)
+	}
+	if err == nil {
+		err = audit.Err()
+	}
+	if err != nil {
+		return m, err
+	}
+	cfg := s.tables()
+	cfg.Upgrading = others
+	err = m.migrateTables(ctx, cfg)
+	return m, err
+}
+
+// deed is something that migrateTopics did.
+type deed struct {
+	state  string
+	topics []string
+	fixed  []stream.Setting
+}
+
+// migrateTopics creates topics, adds partitions, and with fix sets settings; it returns what it did and what
+// it found in the end. More partitions than there are must be asked for; fewer are refused before anything
+// is done.
+func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a stream.Audit, err error) {
+	conf, copies, want := s.stream(), s.copies(), int32(s.Partitions)
+	if a, err = stream.AuditTopics(ctx, conf, copies); err != nil {
+		return nil, a, err
+	}
+	present := a.Partitions()
+	if want != 0 && want < present {
+		_, err := stream.Grow(ctx, conf, a, want) // says which topic is larger
+		return nil, a, err
+	}
+	made := present
+	switch {
+	case made == 0 && want != 0:
+		made = want
+	case made == 0 && s.embedded:
+		made = newPartitionsDev
+	case made == 0:
+		made = newPartitions
+	}
+	created, err := stream.Migrate(ctx, conf, made, int16(copies))
+	done = append(done, deed{state: topicCreated, topics: created})
+	if err != nil {
+		return done, a, err
+	}
+	// Another broker may answer than the one that knows of the new topics.
+	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.Audit) bool { return true }); err != nil {
+		return done, a, err
+	}
+	if want > 0 && present > 0 {
+		grown, err := stream.Grow(ctx, conf, a, want)
+		if err != nil {
+			return done, a, err
+		}
+		done = append(done, deed{state: topicGrown, topics: grown})
+		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool { return a.Partitions() == want && a.Level() })
+		if err != nil {
+			return done, a, err
+		}
+	}
+	wrong := a.Wrong()
+	if !fix || !slices.ContainsFunc(wrong, fixable) {
+		return done, a, nil
+	}
+	if err := stream.Fix(ctx, conf, wrong); err != nil {
+		return done, a, err
+	}
+	fixed := deed{state: topicFixed}
+	for _, w := range wrong {
+		if fixable(w) {
+			fixed.topics, fixed.fixed = append(fixed.topics, w.Topic), append(fixed.fixed, w)
+		}
+	}
+	a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool { return !slices.ContainsFunc(a.Wrong(), fixable) })
+	return append(done, fixed), a, err
+}
+
+func fixable(s stream.Setting) bool { return s.Fix != "" }
+
+// print writes a row for each topic.
+func (m migration) print(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "TOPIC\tSTATE\tPARTITIONS\tCOPIES\tSETTINGS THAT DIFFER")
+	for _, t := range m.Topics {
+		var texts []string
+		for _, d := range t.Differs {
+			if d.Fixed {
+				texts = append(texts, fmt.Sprintf("%s was %s, is set to %s", d.Setting, d.Found, strings.TrimPrefix(d.Want, "at least ")))
+			} else {
+				texts = append(texts, fmt.Sprintf("%s is %s, want %s", d.Setting, d.Found, d.Want))
+			}
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", t.Topic, t.State, t.Partitions, t.Copies, strings.Join(texts, "; "))
+	}
+	tw.Flush()
+}
+
+// checkTopics refuses to start on topics that would lose events or stop them, and returns the number of
+// partitions that new endpoints are spread over.
+func (n *node) checkTopics(ctx context.Context) (int32, error) {
+	a, err := stream.AwaitTopics(ctx, n.stream, n.s.copies(), func(stream.Audit) bool { return true })
+	if err == nil {
+		err = a.Err()
+	}
+	return a.Partitions(), err
+}

@@ -1,0 +1,28 @@
+package node
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Half of the open files is for destinations at most.
+func TestOutboundFiles(t *testing.T) {
+	for _, c := range []struct{ files, sending, idle int }{
+		{1, 1, 1}, {256, 96, 32}, {1024, 384, 128}, {20_000, 7500, 2500}, {524_288, 8192, 65_536},
+	} {
+		if sending, idle := outbound(c.files, 8192); sending != c.sending || idle != c.idle {
+			t.Errorf("%d files: %d requests and %d idle connections, want %d and %d", c.files, sending, idle, c.sending, c.idle)
+		}
+	}
+}
+
+// The soft limit was raised to the hard one.
+func TestOpenFilesAreRaised(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if n := openFiles(); n != int(min(uint64(limit.Max), maxFiles)) {
+		t.Errorf("%d open files, the hard limit is %d", n, limit.Max)
+	}
+}

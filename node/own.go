@@ -1,0 +1,52 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/egress"
+)
+
+// startOwn follows the addresses of this machine and of the engines, to which no destination may lead.
+func (n *node) startOwn() error {
+	own, err := egress.NewOwn(n.st.ctx, n.log, func(ctx context.Context) []string {
+		if n.s.embedded {
+			return nil
+		}
+		brokers, err := n.producer.BrokerHosts(ctx)
+		if err != nil {
+			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the brokers of Kafka, destinations may lead to some of them",
+				slog.Any("error", err))
+		}
+		hosts := append(n.s.engineHosts(), brokers...)
+		slices.Sort(hosts)
+		return slices.Compact(hosts)
+	})
+	if err != nil {
+		return err
+	}
+	n.policy.Own = own
+	n.st.start("own addresses", own.Run)
+	return nil
+}
+
+// engineHosts are the hosts of Kafka, ClickHouse and Redis that the settings name.
+func (s Settings) engineHosts() []string {
+	var hosts []string
+	for _, broker := range s.KafkaBrokers {
+		if host, _, err := net.SplitHostPort(broker); err == nil {
+			hosts = append(hosts, host)
+		}
+	}
+	urls := append(splitList(s.ClickHouseURL), splitList(s.SearchURL)...)
+	for _, text := range append(urls, s.RedisURL) {
+		if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return hosts
+}

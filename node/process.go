@@ -1,0 +1,30 @@
+package node
+
+import (
+	"math"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// processMetrics are those of the process, and the room where its data directory is: a full disk stops the embedded
+// engines. Of a directory that cannot be looked at they are NaN, which no alert takes for room.
+func processMetrics(dir string) []prometheus.Collector {
+	gauge := func(name, help string, blocks func(*syscall.Statfs_t) uint64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			var fs syscall.Statfs_t
+			if err := syscall.Statfs(dir, &fs); err != nil {
+				return math.NaN()
+			}
+			return float64(blocks(&fs)) * float64(fs.Bsize)
+		})
+	}
+	return []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		gauge("relay_data_dir_free_bytes", "Bytes that are free where the data directory is.",
+			func(fs *syscall.Statfs_t) uint64 { return fs.Bavail }),
+		gauge("relay_data_dir_size_bytes", "Size of the file system where the data directory is, in bytes.",
+			func(fs *syscall.Statfs_t) uint64 { return fs.Blocks }),
+	}
+}

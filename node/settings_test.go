@@ -1,0 +1,176 @@
+package node
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+func settingsOf(t *testing.T, args []string, env map[string]string) (Settings, error) {
+	t.Helper()
+	return loadSettings("dev", args, func(name string) string { return env[name] }, &bytes.Buffer{})
+}
+
+// Every secret setting can be read from a file, named by a variable or a flag; a fault names the variable and no secret.
+func TestSecretsFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"), write("large", strings.Repeat("x", maxSecretFile+1))
+	secrets := 0
+	eachSetting(&Settings{}, func(f setting) {
+		file := f.env + "_FILE"
+		if !f.secret {
+			return
+		}
+		secrets++
+		for name, s := range map[string]func() (Settings, error){
+			"environment": func() (Settings, error) { return settingsOf(t, nil, map[string]string{file: good}) },
+			"flag":        func() (Settings, error) { return settingsOf(t, []string{"--" + f.flag + "-file", good}, nil) },
+		} {
+			got, err := s()
+			eachSetting(&got, func(g setting) {
+				if g.flag == f.flag && (err != nil || g.value.String() != "the secret" || len(got.secretFlags) != 0) {
+					t.Errorf("%s as a file, %s: %q, %v", f.flag, name, g.value, err)
+				}
+			})
+		}
+		for _, env := range []map[string]string{{file: empty}, {file: large}, {file: filepath.Join(dir, "none")}, {file: good, f.env: "other secret"}} {
+			if _, err := settingsOf(t, nil, env); err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v: %v", env, err)
+			}
+		}
+	})
+	if secrets < 9 {
+		t.Errorf("%d secret settings", secrets)
+	}
+}
+
+// A secret in a flag is warned of without repeating it, and so is a public address without TLS.
+func TestSettingsWarnings(t *testing.T) {
+	f := func(args string, want ...string) {
+		t.Helper()
+		s, err := settingsOf(t, strings.Fields(args), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+		if strings.Count(out.String(), "\n") != len(want) || strings.Contains(out.String(), "hidden") {
+			t.Errorf("%s: %s", args, out.String())
+		}
+		for _, part := range want {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s: %s does not say %q", args, out.String(), part)
+			}
+		}
+	}
+	f("")
+	f("--master-keys hidden --admin-password hidden --kafka-sasl hidden", "--master-keys", "--admin-password", "--kafka-sasl")
+	f("--redis-url redis://localhost:6379 --clickhouse-url http://ch:8123/relay")
+	f("--redis-url redis://:hidden@localhost --clickhouse-url http://ch:8123/relay?password=hidden", "--redis-url", "--clickhouse-url")
+	random := control.NewKeyText()
+	guessed := "setting=RELAY_BOOTSTRAP_READ_KEY"
+	f("--bootstrap-key "+random+" --bootstrap-read-key hidden-hidden-hidden-hidden", "--bootstrap-key", "--bootstrap-read-key", guessed)
+	f("--base-url http://relay.example.com", "RELAY_BASE_URL is http://")
+	f("--base-url http://localhost:8080")
+	exposed := "password of the Kafka brokers travels in clear"
+	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden", "--kafka-sasl", exposed)
+	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden --kafka-tls system", "--kafka-sasl")
+	f("--kafka-brokers k:9092 --kafka-sasl scram-sha-512:relay:hidden", "--kafka-sasl")
+	f("--base-url https://relay.example.com")
+}
+
+func TestBaseURLIsCallable(t *testing.T) {
+	f := func(s Settings, listening, want string) {
+		t.Helper()
+		if got := s.baseURL(listening); got != want {
+			t.Errorf("%s: %s, want %s", listening, got, want)
+		}
+	}
+	f(Settings{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
+	f(Settings{}, "0.0.0.0:8080", "http://localhost:8080")
+	f(Settings{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
+	f(Settings{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
+}
+
+func TestAdminSettings(t *testing.T) {
+	f := func(email, password string, faults ...string) {
+		t.Helper()
+		s, err := loadSettings("dev", nil, func(name string) string {
+			return map[string]string{"RELAY_ADMIN_EMAIL": email, "RELAY_ADMIN_PASSWORD": password}[name]
+		}, &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Validate("dev")
+		if (err == nil) != (len(faults) == 0) {
+			t.Errorf("%q %q: %v", email, password, err)
+		}
+		for _, fault := range faults {
+			if err == nil || !strings.Contains(err.Error(), fault) {
+				t.Errorf("%q %q: %v, want %s", email, password, err, fault)
+			}
+		}
+		if err != nil && password != "" && strings.Contains(err.Error(), password) {
+			t.Errorf("a fault repeats the password: %v", err)
+		}
+	}
+	f("", "")
+	f("ops@example.com", strings.Repeat("x", 12))
+	f("ops@example.com", strings.Repeat("x", 1000))
+	f("ops@example.com", strings.Repeat("x", 11), "RELAY_ADMIN_PASSWORD: must have 12 to 1000 bytes")
+	f("ops@example.com", strings.Repeat("x", 1001), "RELAY_ADMIN_PASSWORD: must have")
+	f("ops@example.com", "", "RELAY_ADMIN_EMAIL: and RELAY_ADMIN_PASSWORD go together")
+	f("", strings.Repeat("x", 12), "go together")
+	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
+}
+
+func TestHostsSettings(t *testing.T) {
+	f := func(hosts string, ok bool) {
+		t.Helper()
+		for _, env := range []string{"RELAY_ALLOWED_HOSTS", "RELAY_ADMIN_HOSTS"} {
+			s, err := loadSettings("dev", nil, func(name string) string { return map[string]string{env: hosts}[name] }, &bytes.Buffer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), env) {
+				t.Errorf("%s=%q: %v", env, hosts, err)
+			}
+		}
+	}
+	f("", true)
+	f("relay.example.com, inside", true)
+	f("relay.example.com:8080", false)
+	f("relay.example.com:", false)
+	f("https://relay.example.com", false)
+	f("relay.example.com/x", false)
+	f("me@relay.example.com", false)
+}
+
+// The README's table is made from the settings, so that it cannot drift.
+func TestReadmeSettingsTable(t *testing.T) {
+	const begin, end = "<!-- settings -->\n", "<!-- /settings -->"
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := bytes.Cut(readme, []byte(begin))
+	table, _, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok || !ok2 {
+		t.Fatalf("README.md has no %q … %q", begin, end)
+	}
+	if want := settingsTable(); string(table) != want {
+		t.Errorf("the settings table of README.md is out of date; it should be:\n%s", want)
+	}
+}

@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// client calls the API of a relay and fails its test when it is not answered as it should be.
+type client struct {
+	t    *testing.T
+	url  string
+	key  string
+	logs *tail             // of the process that answers
+	via  http.RoundTripper // from where the requests come; nil = this machine
+}
+
+// in is the same client for a subtest.
+func (c client) in(t *testing.T) client {
+	c.t = t
+	return c
+}
+
+// with is the same client with another API key.
+func (c client) with(key string) client {
+	c.key = key
+	return c
+}
+
+// call makes an API request and returns status, answer and headers.
+func (c client) call(method, path string, body any) (int, map[string]any, http.Header) {
+	c.t.Helper()
+	var reader io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(b)
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequest(method, c.url+path, reader)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Transport: c.via}).Do(req)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", method, path, err, c.logs)
+	}
+	defer resp.Body.Close()
+	var answer map[string]any
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		c.t.Fatalf("%s %s: %d, not JSON: %s", method, path, resp.StatusCode, raw)
+	}
+	return resp.StatusCode, answer, resp.Header
+}
+
+// must is call, failing on anything but the wanted status.
+func (c client) must(want int, method, path string, body any) map[string]any {
+	c.t.Helper()
+	status, answer, _ := c.call(method, path, body)
+	if status != want {
+		c.t.Fatalf("%s %s: %d %v, want %d\n%s", method, path, status, answer, want, c.logs)
+	}
+	return answer
+}
+
+// endpoint creates one and returns its id, ingest URL and first destination's secret.
+func (c client) endpoint(definition map[string]any) (ep, ingestURL, secret string) {
+	c.t.Helper()
+	made := c.must(http.StatusCreated, "POST", "/v1/endpoints", definition)
+	dest := made["destinations"].([]any)[0].(map[string]any)
+	secret, _ = dest["signing"].(map[string]any)["secret"].(string)
+	return made["id"].(string), made["ingest_url"].(string), secret
+}
+
+// send sends a numbered event through the API and returns its id.
+func (c client) send(endpoint string, n int) string {
+	c.t.Helper()
+	e := c.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "order.paid", "data": map[string]any{"n": n}})
+	return e["id"].(string)
+}
+
+// post is a provider's request to an ingest URL of the relay.
+func (c client) post(url string, header map[string]string, body []byte) *http.Response {
+	c.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	resp, err := (&http.Client{Transport: c.via}).Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		c.t.Fatal(err)
+	}
+	return resp
+}
+
+// waitStatus reads an event until it has the status.
+func (c client) waitStatus(id, want string, limit time.Duration) map[string]any {
+	c.t.Helper()
+	for deadline := time.Now().Add(busy * limit); ; time.Sleep(20 * time.Millisecond) {
+		e := c.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+		if e["status"] == want {
+			return e
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("event %s is %v (%v), want %s; deliveries %v\n%s", id, e["status"], e["why"], want, e["deliveries"], c.logs)
+		}
+	}
+}
+
+// list returns every row of a list of events, a page at a time. A first page that says that it is behind is asked for
+// again: what was acknowledged later may be missing from it.
+func (c client) list(query string, limit int) []map[string]any {
+	c.t.Helper()
+	var rows []map[string]any
+	began := time.Now()
+	for cursor := ""; ; {
+		path := fmt.Sprintf("/v1/events?limit=%d%s%s", limit, query, cursor)
+		status, page, header := c.call("GET", path, nil)
+		if status != http.StatusOK {
+			c.t.Fatalf("GET %s: %d %v\n%s", path, status, page, c.logs)
+		}
+		if cursor == "" && header.Get("Relay-Data-As-Of") != "" && time.Since(began) < busy*time.Minute {
+			continue
+		}
+		for _, row := range page["data"].([]any) {
+			rows = append(rows, row.(map[string]any))
+		}
+		next, more := page["next_cursor"].(string)
+		if !more {
+			return rows
+		}
+		cursor = "&cursor=" + next
+	}
+}

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/eventrelay/relay/test/conformance"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// TestConformance holds `relay dev`, and three nodes on Apache Kafka and Redis behind a balancer that gives every
+// request to the next one, to the documents.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) {
+		p := startDevProcess(t, t.TempDir())
+		conformance.Run(t, target(t, p.url, p))
+	})
+	t.Run("three nodes", func(t *testing.T) {
+		long(t)
+		on := engines{kit.Kafka(t).Addr, kit.Redis(t).Addr, startEngine(t, "clickhouse").url}
+		// The public address is the balancer's, which the nodes learn before it knows theirs.
+		var next http.Handler
+		balancer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }))
+		t.Cleanup(balancer.Close)
+		c := newCluster(t, on, "conformance", "RELAY_BASE_URL="+balancer.URL, "RELAY_API_RATE_READ=400")
+		c.migrate()
+		var nodes []*process
+		var addresses []string
+		for _, name := range []string{"a", "b", "c"} {
+			n := c.node(name)
+			n.url = fmt.Sprintf("http://127.0.0.1:%d", kit.FreePort(t)) // what it prints when it is ready is the balancer's
+			nodes, addresses = append(nodes, n), append(addresses, n.url)
+			n.start()
+		}
+		c.balanced(len(nodes))
+		next = roundRobin(t, addresses)
+		tg := target(t, balancer.URL, nodes[0])
+		tg.Limited = true
+		conformance.Run(t, tg)
+	})
+}
+
+// target describes a relay whose keys are made through one of its processes.
+func target(t *testing.T, address string, p *process) conformance.Target {
+	keys := func(t *testing.T, args ...string) string {
+		caller := process{client: p.in(t), dir: p.dir}
+		return caller.keys(args...)
+	}
+	return conformance.Target{
+		URL: address, Key: testKey, ReadKey: testReadKey, Sink: conformance.NewSink(t),
+		NewKey: func(t *testing.T) (string, func()) {
+			words := strings.Fields(keys(t, "create", "--name", "conformance", "--scope", "read"))
+			return words[2], func() { keys(t, "revoke", words[0]) }
+		},
+	}
+}
+
+// roundRobin passes requests to the addresses in turn.
+func roundRobin(t *testing.T, addresses []string) http.Handler {
+	t.Helper()
+	proxies := make([]*httputil.ReverseProxy, len(addresses))
+	for i, address := range addresses {
+		to, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxies[i] = &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+		}}
+	}
+	var turn atomic.Uint64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxies[turn.Add(1)%uint64(len(proxies))].ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// buildRelay builds the binary as the Makefile does, with build tags.
+func buildRelay(t *testing.T, tags string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "relay")
+	cmd := exec.Command("go", "build", "-tags", tags, "-o", path, ".")
+	cmd.Dir, cmd.Env = kit.Root(t), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build with tags %q: %v\n%s", tags, err, out)
+	}
+	return path
+}
+
+// restartAfterCrash waits until the process has killed itself at its crash point, and starts it without one.
+func (p *process) restartAfterCrash() (died time.Time) {
+	p.t.Helper()
+	err := p.ended(30 * time.Second)
+	died = time.Now()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		p.t.Fatalf("the process ended with %v, not at its crash point\n%s", err, p.logs)
+	}
+	p.kill() // and its engine, if it is still there
+	p.env = append(p.env, "RELAY_FAULT_CRASH=")
+	p.start()
+	return died
+}
+
+// TestCrash kills the process between any two of {send, retry acknowledged, outcome acknowledged, commit}
+// by itself, then lets the destination answer whatever is sent again with 409 for 3 s and then with 200.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	binary := buildRelay(t, "faults")
+	for _, c := range []struct {
+		name, point string
+		first, redo int // answers before the death and, for 3 s, after it
+		after       func(requests []received, statuses map[any]bool) (fault string)
+	}{
+		{"sent, nothing recorded", "sent", 200, 409, func(requests []received, _ map[any]bool) string {
+			return answered(requests, 1, 1)
+		}},
+		{"retry acknowledged, no outcome", "retry", 503, 409, func(requests []received, _ map[any]bool) string {
+			return answered(requests, 1, 2) // a chain that forked delivers once more at most
+		}},
+		{"retry and outcome acknowledged, no commit", "outcome", 503, 409, func(requests []received, _ map[any]bool) string {
+			return answered(requests, 1, 2)
+		}},
+		{"delivered acknowledged, no commit", "outcome", 200, 409, func(requests []received, statuses map[any]bool) string {
+			return answered(requests, 0, 1) + only(statuses, "delivered")
+		}},
+		{"delivered acknowledged, no commit, redo refused", "outcome", 200, 410, func(requests []received, statuses map[any]bool) string {
+			if len(requests) > 1 {
+				return fmt.Sprintf("%d requests after the death, want one at most", len(requests))
+			}
+			return only(statuses, "delivered")
+		}},
+		{"committed", "commit", 200, 409, func(requests []received, statuses map[any]bool) string {
+			if len(requests) > 0 {
+				return fmt.Sprintf("%d requests for an event whose offset was committed", len(requests))
+			}
+			return only(statuses, "delivered")
+		}},
+	} {
+		if testing.Short() && c.redo != 410 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			crashOnce(t, binary, c.point, c.first, c.redo, c.after)
+		})
+	}
+	for _, point := range []string{"sent:50", "retry:10", "outcome:50", "commit:2"}[:rounds(0, 4, 4)] {
+		t.Run("in traffic at "+point, func(t *testing.T) {
+			t.Parallel()
+			crashInTraffic(t, binary, point)
+		})
+	}
+}
+
+// answered demands that between least and most of the requests were answered 200.
+func answered(requests []received, least, most int) string {
+	n := 0
+	for _, r := range requests {
+		if r.status == http.StatusOK {
+			n++
+		}
+	}
+	if n < least || n > most {
+		return fmt.Sprintf("%d of %d requests after the death were answered 200, want %d to %d", n, len(requests), least, most)
+	}
+	return ""
+}
+
+func only(statuses map[any]bool, want string) string {
+	if len(statuses) != 1 || !statuses[want] {
+		return fmt.Sprintf("statuses %v after the death, want %s at all times", statuses, want)
+	}
+	return ""
+}
+
+func crashOnce(t *testing.T, binary, point string, first, redo int, after func([]received, map[any]bool) string) {
+	refusing := time.Duration(rounds(1, 3, 3)) * time.Second
+	var since atomic.Pointer[time.Time] // first request after the death
+	var died atomic.Bool
+	dest := newSink(t, func(r received) int {
+		if !died.Load() {
+			time.Sleep(300 * time.Millisecond) // the sender's answer comes before the death
+			return first
+		}
+		if since.CompareAndSwap(nil, &r.at) || r.at.Sub(*since.Load()) < refusing {
+			return redo
+		}
+		return http.StatusOK
+	})
+	p := newDevProcess(t, t.TempDir(), "RELAY_FAULT_CRASH="+point)
+	p.binary = binary
+	p.start()
+	ep, _, _ := p.endpoint(map[string]any{
+		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 20, "jitter": 0},
+	})
+	id := p.send(ep, 1)
+	select {
+	case <-p.over:
+	case <-time.After(busy * 30 * time.Second):
+	}
+	died.Store(true)
+	before := len(dest.received())
+	p.restartAfterCrash()
+	nothingLost(t, p.topics())
+	statuses := map[any]bool{}
+	const calm = 2500 * time.Millisecond // longer than a retry of a second takes
+	for quiet, n := time.Now(), 0; time.Since(quiet) < calm; time.Sleep(50 * time.Millisecond) {
+		code, e, header := p.call("GET", "/v1/events/"+id, nil)
+		if code != http.StatusOK {
+			t.Fatalf("%d %v", code, e)
+		}
+		if header.Get("Relay-Data-As-Of") == "" { // else the store is not that far, and says so
+			statuses[e["status"]] = true
+		}
+		if now := len(dest.received()); now != n || e["status"] != "delivered" {
+			quiet, n = time.Now(), now
+		}
+	}
+	requests := dest.received()[before:]
+	if fault := after(requests, statuses); fault != "" {
+		t.Error(fault)
+	}
+	if r := settledLedger(t, p.topics()); r.Accepted != 1 || r.Delivered != 1 {
+		t.Errorf("one event was sent, and the ledger is %v", r.Counts)
+	}
+	t.Logf("%d requests after the death", len(requests))
+}
+
+// crashInTraffic: with many events on their way, all that were accepted are delivered, and one death
+// repeats no more than it may.
+func crashInTraffic(t *testing.T, binary, point string) {
+	dest := newSink(t, func(r received) int {
+		if r.before == 0 && r.event()[len(r.event())-1]%4 == 0 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	p := newDevProcess(t, t.TempDir(), "RELAY_FAULT_CRASH="+point)
+	p.binary = binary
+	p.start()
+	endpoint, in, _ := p.endpoint(map[string]any{
+		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 20, "jitter": 0},
+	})
+	tr := startTraffic(16, 5*time.Millisecond, in)
+	died := p.restartAfterCrash()
+	nothingLost(t, p.topics())
+	time.Sleep(500 * time.Millisecond)
+	accepted := tr.finish()
+	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	settledDeliveries(t, p.topics(), len(accepted), dest)
+	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{from: died, to: died}))
+}
+
+// A release has no crash points and no clock that can be moved: nothing in it reads the settings of the
+// fault tests.
+func TestReleaseHasNoFaults(t *testing.T) {
+	t.Parallel()
+	long(t)
+	release := readFile(t, buildRelay(t, ""))
+	if bytes.Contains(release, []byte("RELAY_FAULT_")) {
+		t.Error("the release binary reads RELAY_FAULT_… settings")
+	}
+	if faulty := readFile(t, buildRelay(t, "faults")); !bytes.Contains(faulty, []byte("RELAY_FAULT_CRASH")) || !bytes.Contains(faulty, []byte("RELAY_FAULT_CLOCK")) {
+		t.Error("a binary with faults does not hold the names of its settings: this test looks for the wrong text")
+	}
+}

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// buried is a node with a hand in its log.
+type buried struct {
+	*process
+	t        *testing.T
+	conf     stream.Config
+	producer *stream.Producer
+	ids      *id.Generator
+}
+
+func newBuried(t *testing.T) *buried {
+	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "buried")
+	b := &buried{process: c.start("a")[0], t: t, conf: stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}, ids: id.NewGenerator(time.Now)}
+	var err error
+	if b.producer, err = stream.NewProducer(b.conf, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.producer.Close)
+	return b
+}
+
+func (b *buried) produce(topic string, partition int32, r *stream.Record) {
+	b.t.Helper()
+	if err := b.producer.ProduceSync(b.t.Context(), topic, partition, r); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// bury puts a record into dead as if the group had not been able to read it there.
+func (b *buried) bury(topic string, partition int32, group string, r *stream.Record) {
+	b.t.Helper()
+	r.Topic, r.Partition, r.Offset = b.conf.Prefix+topic, partition, 7
+	b.produce(stream.Dead, partition, b.conf.DeadRecord(r, group, errors.New("version 9 is too new")))
+}
+
+func (b *buried) dead(want int, args ...string) string {
+	b.t.Helper()
+	out, code := ran(b.t, b.command(slices.Concat([]string{"dead"}, args, []string{"--data-dir", b.dir})...))
+	if code != want {
+		b.t.Fatalf("relay dead %v ended with %d, want %d:\n%s", args, code, want, out)
+	}
+	return out
+}
+
+// list returns what relay dead list says, once it says that many.
+func (b *buried) list(want int, args ...string) (records []command.DeadRecord) {
+	b.t.Helper()
+	eventually(b.t, arrival, func() string {
+		out := b.dead(command.ExitDone, append([]string{"list", "--json"}, args...)...)
+		records = nil
+		if err := json.Unmarshal([]byte(out), &records); err != nil {
+			b.t.Fatal(err)
+		}
+		if len(records) != want {
+			return fmt.Sprintf("%d are buried, want %d: %s", len(records), want, out)
+		}
+		return ""
+	})
+	return records
+}
+
+// event is one to the endpoint's destination that was never accepted here.
+func (b *buried) event(ep string, partition int32, body string) *event.Event {
+	b.t.Helper()
+	eventID, err := b.ids.New(partition)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e := b.must(http.StatusOK, "GET", "/v1/endpoints/"+ep, nil)
+	me := b.must(http.StatusOK, "GET", "/v1/me", nil)
+	return &event.Event{
+		ID: eventID, Account: me["account_id"].(string), Endpoint: ep, Source: event.SourceProvider, Verdict: event.VerdictUnverified, Method: "POST",
+		Dests: []string{e["destinations"].([]any)[0].(map[string]any)["id"].(string)}, Body: []byte(body),
+		Header: []event.Field{{Name: "Authorization", Value: "Bearer planted"}, {Name: "X-Plain", Value: "shown"}},
+	}
+}
+
+// What could not be read is listed without its secrets, put back once for those who could not read it, and
+// hidden then; what can never be read stays.
+func TestDeadCommands(t *testing.T) {
+	t.Parallel()
+	b := newBuried(t)
+	dest := newSink(t, nil)
+	ep, _, _ := b.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	if out := b.dead(command.ExitDone, "list"); out != "nothing is buried\n" {
+		t.Errorf("%q", out)
+	}
+
+	b.produce(stream.Events, 2, &stream.Record{Key: []byte("x"), Value: []byte("poison \x1b[2J \xff")})
+	poison := b.list(2) // by both groups
+	for _, r := range poison {
+		if r.Topic != stream.Events || r.Partition != 2 || r.Size != 13 || r.Body != nil || r.Headers != nil || !strings.Contains(r.Error, "version") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if out := b.dead(command.ExitRefused, "retry", poison[0].ID); !strings.Contains(out, poison[0].ID+"\trefused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
+		t.Errorf("%s", out)
+	}
+	if out := b.dead(command.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") || strings.Contains(out, "\xff") || !strings.Contains(out, "base64: ") {
+		t.Errorf("%s", out)
+	}
+
+	first, second, third := b.event(ep, 0, "first"), b.event(ep, 1, "second"), b.event(ep, 1, "third")
+	b.bury(stream.Events, 0, stream.DispatchGroup, first.Record())
+	b.list(1, "--topic", "events", "--limit", "1")
+	again := b.list(3, "--body")[0]
+	if again.Event != first.ID.Text(id.Event) || again.Group != stream.DispatchGroup || again.Error != "version 9 is too new" || *again.Body != "first" || again.Offset != 7 {
+		t.Errorf("%+v", again)
+	}
+	shown := fmt.Sprint(again.Headers)
+	if strings.Contains(shown, "planted") || !strings.Contains(shown, "[h:Authorization ****]") || !strings.Contains(shown, "[h:X-Plain shown]") {
+		t.Errorf("%s", shown)
+	}
+	if out := b.dead(command.ExitDone, "retry", again.ID); out != again.ID+"\tput back\n" {
+		t.Errorf("%s", out)
+	}
+	if e := b.waitStatus(first.ID.Text(id.Event), "delivered", arrival); e["body"] != "first" {
+		t.Errorf("%v", e)
+	}
+	b.list(2)
+	if out := b.dead(command.ExitRefused, "retry", again.ID); !strings.Contains(out, "it was done again already") {
+		t.Errorf("%s", out)
+	}
+
+	// What only the store could not take is not delivered again; work that waited is.
+	b.bury(stream.Events, 1, stream.StoreGroup, second.Record())
+	work, err := (&event.Work{Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.bury("retry.1s", 1, stream.DispatchGroup, work)
+	b.list(4)
+	out := b.dead(command.ExitRefused, "retry", "--all", "--yes", "--json")
+	if strings.Count(out, `"refused":"decode`) != 2 || strings.Count(out, `"id"`) != 4 || !strings.Contains(out, "2 put back, 2 refused") {
+		t.Errorf("%s", out)
+	}
+	got := dest.wait(t, 2, arrival)
+	if string(got[1].body) != "third" || got[1].event() != third.ID.Text(id.Event) {
+		t.Errorf("%+v", got[1])
+	}
+	eventually(t, arrival, func() string {
+		if status, e, _ := b.call("GET", "/v1/events/"+second.ID.Text(id.Event), nil); status != http.StatusOK || e["body"] != "second" {
+			return fmt.Sprint("the store does not have it: ", e)
+		}
+		return ""
+	})
+	b.waitStatus(b.send(ep, 1), "delivered", arrival)
+	if n := len(dest.received()); n != 3 {
+		t.Errorf("%d deliveries, want 3: what was for the store alone was delivered", n)
+	}
+	b.list(2)
+}
+
+func TestDeadMisuse(t *testing.T) {
+	f := func(want string, args ...string) {
+		t.Helper()
+		p := newProcess(t, t.TempDir(), nil)
+		if out, code := ran(t, p.command(append([]string{"dead"}, args...)...)); code != command.ExitMisused || !strings.Contains(out, want) {
+			t.Errorf("%q: %d\n%s", args, code, out)
+		}
+	}
+	f("say --yes", "retry", "--all")
+	f("--all takes no ids", "retry", "1:2", "--all", "--yes")
+	f("--topic goes with --all", "retry", "1:2", "--topic", "events")
+	f("or --all", "retry")
+	f("is no PARTITION:OFFSET", "retry", "1")
+	f("--limit must be from 1 to 1000", "list", "--limit", "0")
+	f("unknown command", "bury")
+}

@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"bytes"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+func TestDevPipeline(t *testing.T) {
+	t.Parallel()
+	p := startDevProcess(t, t.TempDir(), "RELAY_ALLOWANCE_EVENTS=5")
+	testPipeline(t, p, p, 10) // TestReadYourWrites has more of them
+	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.in(t)) })
+	t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, p.in(t), p.in(t)) })
+	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
+	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.in(t)) })
+	t.Run("the log is trimmed", func(t *testing.T) {
+		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_limit_share{group=\"store\"} 0\n") {
+			t.Error("nobody looks whether what is accepted is done in time")
+		}
+		if !strings.Contains(p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n") {
+			t.Error("nobody drops what the retention has ended for")
+		}
+		eventually(t, time.Minute, func() string {
+			if p.metric("relay_log_trim_last_timestamp_seconds") == 0 {
+				return "nobody has looked at the log"
+			}
+			return ""
+		})
+	})
+}
+
+// Ctrl-C ends with 0, and a second start continues where the first stopped.
+func TestDevRestart(t *testing.T) {
+	t.Parallel()
+	dest := newSink(t, nil)
+	p := startDevProcess(t, t.TempDir())
+	ep, _, secret := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	id := p.send(ep, 1)
+	p.waitStatus(id, "delivered", arrival)
+	if err := p.stop(syscall.SIGINT); err != nil {
+		t.Fatalf("Ctrl-C ended with %v\n%s", err, p.logs)
+	}
+	started := time.Now()
+	p.start()
+	t.Logf("second start took %v", time.Since(started).Round(time.Millisecond))
+	if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["status"] != "delivered" {
+		t.Fatalf("after the restart %v", e)
+	}
+	next := p.send(ep, 2)
+	if _, _, h := p.call("GET", "/v1/events/"+next, nil); h.Get("Relay-Data-As-Of") != "" {
+		t.Errorf("the store is behind, as of %s, right after the start", h.Get("Relay-Data-As-Of"))
+	}
+	got := dest.wait(t, 2, arrival)[1]
+	if got.event() != next {
+		t.Fatalf("after the restart %s was delivered, want %s", got.event(), next)
+	}
+	verifyDelivery(t, secret, got)
+}
+
+func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
+	p := startDevProcess(t, t.TempDir())
+	readYourWrites(t, p.client, p.client, rounds(50, 150, 500))
+}
+
+func TestSecondProcessOnTheSameDataIsRefused(t *testing.T) {
+	t.Parallel()
+	p := startDevProcess(t, t.TempDir())
+	out, err := p.command(append(p.args, "--listen", "127.0.0.1:0")...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "in use by another relay process") {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// The commands of the banner work when they are pasted into a shell.
+func TestBannerCommandsWork(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		kit.Absent(t, "curl is not installed")
+	}
+	p := startDevProcess(t, t.TempDir())
+	var script string
+	eventually(t, 5*time.Second, func() string {
+		_, rest, _ := strings.Cut(p.printed.String(), "read the event.\n")
+		var whole bool
+		if script, _, whole = strings.Cut(rest, "Ctrl-C"); !whole {
+			return "printed " + p.printed.String()
+		}
+		return ""
+	})
+	out, err := exec.Command("bash", "-c", "set -e\n"+script).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"received":true`) || !strings.Contains(string(out), `"type":null`) || !strings.Contains(string(out), `order.paid`) {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+}
+
+// A socket that cannot be made is found out before the engines are started, not after.
+func TestDataDirTooLongForItsSocket(t *testing.T) {
+	var out, errs bytes.Buffer
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string { return "" }, &out, &errs)
+	if code != command.ExitMisused || !strings.Contains(errs.String(), "RELAY_DATA_DIR: the path of the command socket") {
+		t.Errorf("%d %s", code, errs.String())
+	}
+}

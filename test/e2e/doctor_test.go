@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// examine runs relay doctor and returns its checks by name, and its exit code.
+func (p *process) examine(flags ...string) (map[string]command.Check, int) {
+	p.t.Helper()
+	cmd := p.command(append([]string{"doctor", "--data-dir", p.dir, "--json"}, flags...)...)
+	out, err := cmd.Output()
+	var report command.Report
+	if err := json.Unmarshal(out, &report); err != nil {
+		p.t.Fatalf("doctor: %v\n%s", err, out)
+	}
+	checks := make(map[string]command.Check)
+	for _, c := range report.Checks {
+		checks[c.Name] = c
+	}
+	if failed := report.Err() != nil; failed != (err != nil) {
+		p.t.Errorf("doctor ended with %v, the report says %v", err, report.Err())
+	}
+	return checks, cmd.ProcessState.ExitCode()
+}
+
+// findings waits until the checks that are not ok are these, each with a part of its text.
+func (p *process) findings(want map[string]string, flags ...string) {
+	p.t.Helper()
+	eventually(p.t, arrival, func() string {
+		checks, code := p.examine(flags...)
+		exit := command.ExitDone
+		for name, c := range checks {
+			part, odd := want[name]
+			if c.State == command.StateFail {
+				exit = command.ExitRefused
+			}
+			if odd != (c.State != command.StateOK) || odd && !strings.Contains(c.State+": "+c.Text+" → "+c.Advice, part) {
+				return name + " is " + c.State + ": " + c.Text + " → " + c.Advice + "; want " + part
+			}
+		}
+		all := 19
+		if _, known := checks["base URL"]; known { // only a node knows it
+			all++
+		}
+		if len(checks) != all {
+			p.t.Errorf("%d checks, want %d", len(checks), all)
+		}
+		if code != exit {
+			p.t.Errorf("exit code %d, want %d", code, exit)
+		}
+		return ""
+	})
+}
+
+// What is wrong is found, and what is not is not; by a node and, without one, from the engines themselves.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	tables := startEngine(t, "clickhouse")
+	c := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, tables.url}, "doctor", "RELAY_TAKEOVER_SECONDS=6")
+	c.migrate()
+	n := c.node("a")
+	if out, code := ran(t, newProcess(t, n.dir, nil).command("doctor", "--data-dir", n.dir)); code != command.ExitNoProcess || !strings.Contains(out, "no running process answers") {
+		t.Errorf("without a process and without settings: %d\n%s", code, out)
+	}
+	n.findings(map[string]string{"nodes": "fail: no node runs → relay serve", "clock": "warn: no node", "dispatch": "fail: nothing waits; 0 nodes", "store": "fail: nothing waits; 0 nodes",
+		"alerts": "fail: nothing waits; 0 nodes there to judge"})
+	n.start()
+	dest := newSink(t, nil)
+	ep, _, _ := n.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	n.waitStatus(n.send(ep, 1), "delivered", arrival)
+	n.findings(nil)
+
+	c.alter("outcomes", "retention.ms", "1000")
+	n.findings(map[string]string{"topics": "fail: 1 setting of topics would lose events or stop them → relay migrate --fix"})
+	c.migrate("--fix")
+	n.findings(nil)
+
+	conf := stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}
+	producer, err := stream.NewProducer(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	if err := producer.ProduceSync(t.Context(), stream.Events, 0, &stream.Record{Value: []byte("poison")}); err != nil {
+		t.Fatal(err)
+	}
+	buried := "warn: 2 records could not be read or stored → relay dead list" // by both groups
+	n.findings(map[string]string{"dead": buried})
+
+	tables.kill()
+	n.findings(map[string]string{"dead": buried, "clickhouse": "fail: "})
+	tables.start()
+
+	if err := n.stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
+	}
+	young := control.GenerateMasterKey("young")
+	for i, e := range n.env {
+		if name, keys, _ := strings.Cut(e, "="); name == "RELAY_MASTER_KEYS" {
+			n.env[i] = "RELAY_MASTER_KEYS=" + young + "," + keys
+		}
+	}
+	n.env = append(n.env, "RELAY_REDIS_URL=redis://127.0.0.1:1")
+	n.start()
+	want := map[string]string{
+		"dead": buried, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with the first key, young → relay keys rewrap",
+	}
+	n.findings(want)
+	n.kill()
+	want["nodes"], want["clock"] = "fail: no node", "warn: no node"
+	// The groups forget the node when its session is over.
+	eventually(t, time.Minute, func() string {
+		if checks, _ := n.examine(); checks["dispatch"].State != command.StateFail || checks["store"].State != command.StateFail || checks["alerts"].State != command.StateFail {
+			return "the groups have members: " + checks["dispatch"].Text + ", " + checks["store"].Text + ", " + checks["alerts"].Text
+		}
+		return ""
+	})
+	want["dispatch"] = "fail: nothing waits; 0 nodes"
+	// These commit from time to time, so that the node may have died with something waiting.
+	want["store"], want["alerts"] = "0 nodes there to write", "0 nodes there to judge"
+	n.findings(want)
+}

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startEngine starts `relay engine` on a directory of its own. Tests do not lose power: it need not
+// wait for the disk.
+func startEngine(t *testing.T, name string) *process {
+	t.Helper()
+	dir := t.TempDir()
+	p := newProcess(t, dir, []string{"engine", name, "--data", dir, "--fsync=false"})
+	p.start()
+	return p
+}
+
+// Each engine alone: it prints its address, answers there, keeps a second one off, and ends with 0.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]string{
+		"kafka":      "is used by another process",
+		"redis":      "address already in use", // it keeps no data; the address is all there is to share
+		"clickhouse": "is held by another process",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startEngine(t, name)
+			conn, err := net.DialTimeout("tcp", p.url, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			if name != "clickhouse" || !testing.Short() { // it waits ten seconds for a holder that may be ending
+				listen := "127.0.0.1:0"
+				if name == "redis" {
+					listen = p.url
+				}
+				out, err := p.command(append(p.args, "--listen", listen)...).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), refusal) {
+					t.Errorf("a second one on the same data: %v\n%s", err, out)
+				}
+			}
+			if err := p.stop(syscall.SIGTERM); err != nil {
+				t.Errorf("SIGTERM ended with %v\n%s", err, p.logs)
+			}
+			p.start()
+		})
+	}
+}

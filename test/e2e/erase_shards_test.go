@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// rowsWith counts the rows of a database that hold a text where payloads are.
+func rowsWith(t *testing.T, url, text string) (n uint64) {
+	t.Helper()
+	conn := openStore(t, url)
+	err := conn.QueryRow(t.Context(), `SELECT (SELECT count() FROM events WHERE position(concat(body, headers, query), {text:String}) > 0)
+		+ (SELECT count() FROM attempts WHERE position(concat(req_headers, resp_headers, resp_body), {text:String}) > 0)`, clickhouse.Named("text", text)).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// erasing is an endpoint on two shards whose events have failed, each with a text of its own wherever a payload may be.
+type erasing struct {
+	t        *testing.T
+	a, b     client
+	endpoint string
+	in       string
+	shards   []string
+	texts    map[string]string // by event; of those that were not erased
+}
+
+// fail posts an event and waits until its delivery has failed.
+func (x *erasing) fail(text string) (event string) {
+	x.t.Helper()
+	res := x.a.post(x.in+"?q="+text, map[string]string{"X-Planted": text}, []byte(`{"planted":"`+text+`"}`))
+	event = res.Header.Get("Relay-Event-Id")
+	x.a.waitStatus(event, "failed", time.Minute)
+	x.texts[event] = text
+	return event
+}
+
+// erase erases a payload at one node; from the answer on the other shows nothing of it.
+func (x *erasing) erase(event string) (text string) {
+	x.t.Helper()
+	x.a.must(http.StatusOK, "DELETE", "/v1/events/"+event+"/payload", nil)
+	text = x.texts[event]
+	delete(x.texts, event)
+	read := x.b.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
+	_, attempts, _ := x.b.call("GET", "/v1/events/"+event+"/attempts", nil) // 503 where they are on a server that is away
+	if shown := fmt.Sprint(read, attempts); strings.Contains(shown, text) || read["payload_erased_at"] == nil {
+		x.t.Errorf("the other node shows %s", shown)
+	}
+	status, answer, _ := x.b.call("POST", "/v1/events/"+event+"/replay", nil)
+	if e, _ := answer["error"].(map[string]any); status != http.StatusBadRequest || e["type"] != "invalid_state" || !strings.Contains(fmt.Sprint(e["message"]), "erased") {
+		x.t.Errorf("a replay of it is answered %d %v", status, answer)
+	}
+	return text
+}
+
+// found compares what lists, searches and selections have with what was not erased.
+func (x *erasing) found(text, event string) {
+	x.t.Helper()
+	for _, row := range x.b.list("&endpoint_id="+x.endpoint, 100) {
+		if erased := row["payload_erased_at"] != nil; erased != (x.texts[row["id"].(string)] == "") {
+			x.t.Errorf("the list says of %v that it was erased: %v", row["id"], erased)
+		}
+	}
+	if rows := x.b.list("&q="+text, 10); len(rows) > 0 {
+		x.t.Errorf("a search for what was erased finds %v", rows)
+	}
+	for kept, other := range x.texts {
+		if rows := x.b.list("&q="+other, 10); len(rows) != 1 || rows[0]["id"] != kept {
+			x.t.Errorf("a search for %s finds %v", other, rows)
+		}
+	}
+	if rows := x.b.list("&q="+strings.ToLower(event), 10); len(rows) != 1 || rows[0]["id"] != event {
+		x.t.Errorf("a search for the id finds %v", rows)
+	}
+	run := x.b.must(http.StatusOK, "POST", "/v1/replays", map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "dry_run": true})
+	if run["events"] != float64(len(x.texts)) {
+		x.t.Errorf("a replay selects %v events, want %d", run["events"], len(x.texts))
+	}
+	job := x.b.job(x.t, x.b.must(http.StatusCreated, "POST", "/v1/recoveries", map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "rate_per_second": 100}), time.Minute, "ready")
+	var items []string
+	for _, item := range x.b.items(job, "") {
+		items = append(items, item["event_id"].(string))
+	}
+	slices.Sort(items)
+	if want := slices.Sorted(maps.Keys(x.texts)); !slices.Equal(items, want) || job["total"] != float64(len(want)) {
+		x.t.Errorf("a recovery job selects %v, want %v", items, want)
+	}
+	x.b.act(job, "cancel")
+}
+
+// leaves waits until no row of the shards has a text.
+func (x *erasing) leaves(text string, shards ...string) {
+	x.t.Helper()
+	eventually(x.t, time.Minute, func() string {
+		for i, url := range shards {
+			if n := rowsWith(x.t, url, text); n > 0 {
+				return fmt.Sprintf("%d rows of %s, shard %d of these, have %s", n, url, i+1, text)
+			}
+		}
+		return ""
+	})
+}
+
+// Payloads are erased on two ClickHouse servers: of an event that was moved from one to the other and replayed since, of
+// one that can be reached while the other server is away, of one whose server is away and which the log still has. One
+// that neither has cannot be erased then, nothing of it is half done, and the call is repeated when the server is back.
+func TestErasePayloadOnShards(t *testing.T) {
+	long(t)
+	t.Parallel()
+	stores := []*process{startEngine(t, "clickhouse"), startEngine(t, "clickhouse")}
+	x := &erasing{t: t, texts: map[string]string{}}
+	for _, p := range stores {
+		x.shards = append(x.shards, "http://"+p.url+"/erase")
+	}
+	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", ""}, "erase", "RELAY_CLICKHOUSE_URL="+strings.Join(x.shards, ","))
+	nodes := c.start("a", "b")
+	x.a, x.b = nodes[0].in(t), nodes[1].in(t)
+	dest := newSink(t, func(received) int { return http.StatusInternalServerError })
+	x.endpoint, x.in, _ = x.a.endpoint(map[string]any{"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none"}})
+
+	trimmed := x.fail("planted-trimmed")
+	home := partitionOf(t, trimmed)
+	far, near := home%2, 1-home%2
+	moved, logged := x.fail("planted-moved"), x.fail("planted-logged")
+	brokers := c.brokers()
+	defer brokers.Close()
+	upTo := make(kadm.Offsets) // the first event is no longer in the log
+	upTo.AddOffset(c.prefix+"events", home, 1, -1)
+	if _, err := brokers.DeleteRecords(t.Context(), upTo); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].move(0, x.endpoint, int(home+1)%4, "--wait", "60s")
+	other := x.fail("planted-other")
+	if partitionOf(t, other)%2 != near {
+		t.Fatalf("the endpoint was not moved to the other shard")
+	}
+	x.a.must(http.StatusOK, "POST", "/v1/events/"+moved+"/replay", nil)
+	eventually(t, time.Minute, func() string {
+		if e := x.a.must(http.StatusOK, "GET", "/v1/events/"+moved, nil); len(e["attempts"].([]any)) != 2 || e["status"] != "failed" {
+			return fmt.Sprint("the replayed event is ", e["status"])
+		}
+		return ""
+	})
+	text := x.erase(moved)
+	x.found(text, moved)
+	x.leaves(text, x.shards...)
+
+	stores[far].kill()
+	x.leaves(x.erase(other), x.shards[near])
+	text = x.erase(logged)
+	status, answer, header := x.a.call("DELETE", "/v1/events/"+trimmed+"/payload", nil)
+	if e, _ := answer["error"].(map[string]any); status != http.StatusServiceUnavailable || e["type"] != "unavailable" || header.Get("Retry-After") == "" {
+		t.Errorf("an erasure that cannot be checked is answered %d %v", status, answer)
+	}
+	if status, answer, _ := x.b.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("a list without one of the shards is answered %d %v", status, answer)
+	}
+
+	stores[far].start()
+	x.leaves(text, x.shards...)
+	eventually(t, time.Minute, func() string {
+		status, e, _ := x.b.call("GET", "/v1/events/"+trimmed, nil)
+		if status != http.StatusOK || !strings.Contains(fmt.Sprint(e["body"]), "planted-trimmed") || e["payload_erased_at"] != nil {
+			return fmt.Sprintf("what was not erased is read as %d %v", status, e)
+		}
+		return ""
+	})
+	x.found(text, logged)
+	text = x.erase(trimmed)
+	x.leaves(text, x.shards...)
+	told := 0
+	for _, row := range x.a.must(http.StatusOK, "GET", "/v1/audit?limit=100", nil)["data"].([]any) {
+		if row.(map[string]any)["action"] == "erasure.created" {
+			told++
+		}
+	}
+	if told != 4 {
+		t.Errorf("the audit log tells of %d erasures, want 4", told)
+	}
+}

@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// A full disk is 503, never a false 2xx. When there is room again the same process goes on, and everything
+// that was answered 2xx is there, also after a restart.
+func TestFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "size=256m"); err != nil {
+		kit.Absent(t, "a small file system that can be filled: mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	p := startDevProcess(t, dir)
+	ep, in, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	var mu sync.Mutex // guards the maps
+	stored, statuses := map[string]bool{}, map[int]int{}
+	send := func() int {
+		res, err := http.Post(in, "application/octet-stream", bytes.NewReader(make([]byte, 10_000)))
+		if err != nil {
+			t.Errorf("no answer: %v", err)
+			return 0
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		statuses[res.StatusCode]++
+		if res.StatusCode/100 == 2 {
+			stored[res.Header.Get("Relay-Event-Id")] = true
+		}
+		if res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") == "" {
+			t.Error("503 without Retry-After")
+		}
+		return res.StatusCode
+	}
+	for range 20 {
+		send()
+	}
+	if len(stored) != 20 {
+		t.Fatalf("before: %v", statuses)
+	}
+
+	filler := filepath.Join(dir, "filler")
+	fill(t, filler)
+	started := time.Now()
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for time.Since(started) < 5*time.Second {
+				send()
+			}
+		})
+	}
+	clients.Wait()
+	t.Logf("full: %v", statuses)
+	if statuses[http.StatusServiceUnavailable] == 0 || len(statuses) != 2 {
+		t.Errorf("answers of a full disk: %v", statuses)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	for freed := time.Now(); send() != http.StatusOK; time.Sleep(100 * time.Millisecond) {
+		if time.Since(freed) > busy*20*time.Second {
+			t.Fatalf("nothing is accepted after there is room again\n%s", p.logs)
+		}
+	}
+	h := &hostile{process: p, t: t}
+	check := func(when string) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // the store had no room either
+			rows, missing := h.listed(ep), 0
+			for id := range stored {
+				if rows[id] == "" {
+					missing++
+				}
+			}
+			if missing == 0 {
+				t.Logf("%s: all are listed, %v later", when, time.Since(began).Round(time.Millisecond))
+				return
+			}
+			if time.Since(began) > busy*30*time.Second {
+				t.Fatalf("%s: %d of %d that were answered 2xx are not listed\n%s", when, missing, len(stored), p.logs)
+			}
+		}
+	}
+	check("after")
+	if err := p.stop(os.Interrupt.(syscall.Signal)); err != nil {
+		t.Fatalf("ended with %v\n%s", err, p.logs)
+	}
+	p.start()
+	check("after a restart")
+	t.Logf("%d of %v were answered 2xx", len(stored), statuses)
+}
+
+// fill writes a file until the file system is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<20); ; {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// When only the store has no room, delivery goes on. Single events are found in the log, lists say how far they reach or
+// 503, and everything is there once there is room again, in the same process.
+func TestFullDiskOfTheStore(t *testing.T) {
+	long(t)
+	t.Parallel()
+	dir := t.TempDir()
+	tables := filepath.Join(dir, "clickhouse")
+	if err := os.Mkdir(tables, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
+		kit.Absent(t, "a small file system that can be filled: mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(tables, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dest := newSink(t, nil)
+	p := startDevProcess(t, dir)
+	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	tr := startTraffic(4, time.Millisecond, in)
+	tr.wait(t, 100)
+	filler := filepath.Join(tables, "filler")
+	fill(t, filler)
+	full := tr.count()
+	tr.wait(t, full+300)
+	eventually(t, time.Minute, func() string {
+		if !strings.Contains(p.admin("/metrics"), "relay_store_away 1") {
+			return "the metrics do not say that the store takes no rows"
+		}
+		return ""
+	})
+	sent := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "a.b", "data": map[string]any{"n": -1}})["id"].(string)
+	if e := p.must(http.StatusOK, "GET", "/v1/events/"+sent, nil); e["id"] != sent {
+		t.Errorf("an event by its id: %v", e)
+	}
+	answers := map[int]int{}
+	for _, filter := range []string{"", "&status=failed", "&status=delivered", "&endpoint_id=" + endpoint, "&q=pad"} {
+		status, answer, header := p.call("GET", "/v1/events?limit=10"+filter, nil)
+		switch answers[status]++; {
+		case status == http.StatusOK && header.Get("Relay-Data-As-Of") != "":
+		case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "" && answer["error"].(map[string]any)["type"] == "unavailable":
+		default:
+			t.Errorf("a list (%q) without room is answered %d %v %v", filter, status, header, answer)
+		}
+	}
+	delivered := len(arrivals(dest))
+	eventually(t, time.Minute, func() string {
+		if now := len(arrivals(dest)); now < delivered+100 {
+			return fmt.Sprintf("%d deliveries since the store has no room", now-delivered)
+		}
+		return ""
+	})
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	accepted := tr.finish()
+	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint+"&source=provider", accepted, time.Minute)
+	t.Logf("%d accepted, %d before there was no room, %d duplicates; lists without room: %v", len(accepted), full, duplicates, answers)
+	if duplicates > 0 {
+		t.Errorf("%d duplicates, though only the store had no room", duplicates)
+	}
+}

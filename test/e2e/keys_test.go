@@ -1,0 +1,228 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
+)
+
+func TestKeysCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startDevProcess(t, dir, "RELAY_ADMIN_EMAIL=Admin@example.com", "RELAY_ADMIN_PASSWORD=planted-password")
+	usersCommands(t, p)
+	relay := func(args ...string) (string, int) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
+		return out.String() + errs.String(), code
+	}
+	out, code := relay("create", "--name", "ci", "--scope", "read", "--data-dir", dir)
+	lines := strings.Fields(out)
+	if code != command.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
+		t.Fatalf("create: %d %q", code, out)
+	}
+	as := p.with(lines[2])
+	as.must(http.StatusOK, "GET", "/v1/me", nil)
+	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
+	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
+		t.Fatalf("list: %d %s", code, out)
+	}
+	used := regexp.MustCompile("(?m)^" + lines[0] + `\tread\tactive\t.*\tused 20\S+ from 127\.0\.0\.1\tci$`)
+	eventually(t, 10*time.Second, func() string {
+		if out, _ := relay("list", "--data-dir", dir); !used.MatchString(out) {
+			return "its use is not listed:\n" + out
+		}
+		return ""
+	})
+	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
+		t.Fatalf("revoke: %d %s", code, out)
+	}
+	// Who made, used and revoked it is in the audit log, the revocation at once.
+	var actions []string
+	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
+		row := row.(map[string]any)
+		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
+	}
+	if want := []string{"operator key.revoked", "key key.used", "operator key.created"}; !slices.Equal(actions, want) {
+		t.Errorf("%q, want %q", actions, want)
+	}
+	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
+	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
+		t.Fatalf("revoking an unknown key ended with %d", code)
+	}
+	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
+		t.Fatalf("a name of two lines: %d %s", code, out)
+	}
+	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
+	if code != command.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
+		t.Fatalf("without a process it ended with %d: %s", code, out)
+	}
+}
+
+func TestKeysMisuse(t *testing.T) {
+	f := func(want string, code int, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) || !strings.Contains(text, "Usage:") {
+			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
+		}
+	}
+	f("Exit codes", command.ExitDone, "--help")
+	f("Exit codes", command.ExitDone, "create", "--help")
+	f("Usage", command.ExitMisused)
+	f(`unknown command "make"`, command.ExitMisused, "make")
+	f("--name is required", command.ExitMisused, "create", "--scope", "read")
+	f("--scope is required", command.ExitMisused, "create", "--name", "x")
+	f(`unexpected argument "y"`, command.ExitMisused, "create", "y", "--name", "x", "--scope", "read")
+	f("id of one key", command.ExitMisused, "revoke")
+	f("id of one key", command.ExitMisused, "revoke", "key_a", "key_b")
+	f("-bogus", command.ExitMisused, "list", "--bogus")
+	// A part of a second must not become a key without an end.
+	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
+	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
+}
+
+// The master key is changed as the help says it: what was sealed before opens afterwards without the old one.
+func TestMasterKeyIsChanged(t *testing.T) {
+	t.Parallel()
+	long(t)
+	old, young := control.GenerateMasterKey("old"), control.GenerateMasterKey("young")
+	p := newDevProcess(t, t.TempDir())
+	env := p.env
+	restart := func(keys ...string) {
+		t.Helper()
+		if p.url != "" {
+			if err := p.stop(syscall.SIGTERM); err != nil {
+				t.Fatalf("SIGTERM ended with %v\n%s", err, p.logs)
+			}
+		}
+		p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+strings.Join(keys, ","))
+		p.start()
+	}
+	rewrap := func(want int, flags ...string) string {
+		t.Helper()
+		out, code := ran(t, p.command(append([]string{"keys", "rewrap", "--data-dir", p.dir}, flags...)...))
+		if code != want {
+			t.Fatalf("rewrap ended with %d:\n%s", code, out)
+		}
+		return out
+	}
+	restart(old)
+	dest := newSink(t, nil)
+	ep, in, secret := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": dest.URL, "headers": map[string]any{"X-Planted": "planted-header"}}},
+		"provider":     "github", "verification": map[string]any{"type": "github", "secret": "planted-provider-secret"},
+	})
+	deliver := func(n int) {
+		t.Helper()
+		p.waitStatus(p.send(ep, n), "delivered", arrival)
+		got := dest.wait(t, n, arrival)[n-1]
+		verifyDelivery(t, secret, got)
+		if got.header.Get("X-Planted") != "planted-header" {
+			t.Errorf("delivery %d has lost its header", n)
+		}
+		if resp := p.post(in, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, []byte("{}")); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a wrong signature was answered %s", resp.Status)
+		}
+	}
+	deliver(1)
+	restart(young, old)
+	deliver(2)
+	// Token, provider's secret, signing secret, header.
+	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "5 secrets of 2 entities were sealed with the first master key; none is left under another\n") {
+		t.Errorf("%s", out)
+	}
+	deliver(3)
+	if out := rewrap(command.ExitDone, "--json"); out != "{\"entities\":0,\"rewrapped\":0,\"secrets\":0}\n{\"finished\":true}\n" {
+		t.Errorf("%s", out)
+	}
+	restart(young)
+	deliver(4)
+	// The other way round the log itself does not open: the process does not start, and nothing is harmed.
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+old)
+	if out, code := ran(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone || !strings.Contains(out, "add that key to RELAY_MASTER_KEYS") {
+		t.Errorf("%d %s", code, out)
+	}
+	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+young)
+	p.start()
+	deliver(5)
+	for _, planted := range []string{"planted", secret, old[4:], young[6:]} {
+		if strings.Contains(p.logs.String(), planted) {
+			t.Errorf("%s is in the log", planted)
+		}
+	}
+}
+
+// What one node did is known to the other when it is killed: the use of a key, and a change that was just answered.
+func TestAuditSurvivesItsNode(t *testing.T) {
+	t.Parallel()
+	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
+	nodes := newCluster(t, on, "audited", "RELAY_TAKEOVER_SECONDS=6", "RELAY_ADMIN_LISTEN=127.0.0.1:0").start("a", "b")
+	a, b := nodes[0], nodes[1]
+	out, code := ran(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
+	key := strings.Fields(out)
+	if code != command.ExitDone || len(key) != 3 {
+		t.Fatalf("%d %s", code, out)
+	}
+	app := a.with(key[2])
+	began := time.Now().Add(-time.Second)
+	app.must(http.StatusOK, "GET", "/v1/me", nil)
+	eventually(t, 30*time.Second, func() string {
+		out, _ := ran(t, b.command("keys", "list", "--json", "--data-dir", b.dir))
+		var keys []command.Key
+		if err := json.Unmarshal([]byte(out), &keys); err != nil {
+			return out
+		}
+		for _, k := range keys {
+			if k.ID == key[0] && k.LastUse != nil && k.LastUse.Node == "a" && k.LastUse.RemoteIP == "127.0.0.1" && k.LastUse.At.After(began) {
+				return ""
+			}
+		}
+		return "the other node does not list the use: " + out
+	})
+	ep, _, _ := app.endpoint(map[string]any{"destinations": []any{"https://example.com/hook"}})
+	a.kill()
+	actions := func() string {
+		var words []string
+		for _, id := range []string{ep, key[0]} {
+			for _, row := range b.must(http.StatusOK, "GET", "/v1/audit?entity_id="+id, nil)["data"].([]any) {
+				row := row.(map[string]any)
+				words = append(words, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
+			}
+		}
+		return strings.Join(words, ", ")
+	}
+	const want = "key endpoint.created, key key.used, operator key.created"
+	eventually(t, 10*time.Second, func() string { // a node under load applies a change a moment later
+		if got := actions(); got != want {
+			return got
+		}
+		return ""
+	})
+	// The one that is left tells the audit log, and writes the store when it has taken the partition over.
+	eventually(t, time.Minute, func() string {
+		if waiting := b.metric("relay_audit_trail"); waiting != 0 {
+			return fmt.Sprintf("%v entries wait", waiting)
+		}
+		if got := actions(); got != want {
+			return got
+		}
+		return ""
+	})
+}

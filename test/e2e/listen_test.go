@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// `relay dev` with all it has started listens on two TCP ports, the main one and that of the metrics: whoever reached a
+// port of an engine could read and write everything. This holds in a data directory with a long name, too.
+func TestDevListensOnTwoPorts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	dir = filepath.Join(dir, strings.Repeat("d", 91-len(dir))) // the command socket's path has 103 bytes
+	p := startDevProcess(t, dir)
+	var admin []string // the log may come after the ready line, which is on another pipe
+	eventually(t, time.Minute, func() string {
+		if admin = adminLine.FindStringSubmatch(p.logs.String()); admin == nil {
+			return "the log does not say where the metrics are"
+		}
+		return ""
+	})
+	want := []string{strings.TrimPrefix(p.url, "http://"), admin[1]}
+	slices.Sort(want)
+	if got := kit.Listeners(t, p.cmd.Process.Pid); !slices.Equal(got, want) {
+		t.Errorf("it listens on %v, want %v", got, want)
+	}
+	for path, want := range map[string]os.FileMode{
+		"": os.ModeDir | 0o700, "run": os.ModeDir | 0o700, "run/kafka.sock": os.ModeSocket | 0o600,
+		"run/clickhouse.sock": os.ModeSocket | 0o600, "relay.sock": os.ModeSocket | 0o600,
+		"kafka": os.ModeDir | 0o700, "clickhouse": os.ModeDir | 0o700,
+	} {
+		if info, err := os.Lstat(filepath.Join(dir, path)); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, mode %v, want %v", path, err, info.Mode(), want)
+		}
+	}
+}
+
+// An engine beyond loopback starts only with a secret, Redis not at all.
+func TestEngineStaysOnThisMachine(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(key, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(key, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It ends before it has started anything: no library, or a context that has ended.
+	try := func(args ...string) (code int, said string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var out, errs bytes.Buffer
+		code = run(ctx, append([]string{"engine"}, args...), func(string) string { return "" }, &out, &errs)
+		return code, errs.String()
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	refused := func(want string, args ...string) {
+		t.Helper()
+		if code, said := try(append(args, "--data", data)...); code != command.ExitMisused || !strings.Contains(said, want) {
+			t.Errorf("%v: %d %s, want %q", args, code, said, want)
+		}
+	}
+	refused("not loopback", "kafka", "--listen", "192.0.2.1:0")
+	refused("not loopback", "redis", "--listen", "192.0.2.1:0")
+	refused("not loopback", "clickhouse", "--listen", "192.0.2.1:0")
+	write("0123456789abcdef\n", 0o644)
+	refused("chmod 600", "kafka", "--listen", "192.0.2.1:0", "--key-file", key)
+	write("short", 0o600)
+	refused("at least 16", "kafka", "--listen", "192.0.2.1:0", "--key-file", key)
+	refused("at least 16", "clickhouse", "--listen", "192.0.2.1:0", "--key-file", key)
+	refused("knows no keys", "redis", "--listen", "192.0.2.1:0", "--key-file", key)
+	write("0123456789abcdef\n", 0o600)
+	if code, said := try("kafka", "--listen", "192.0.2.1:0", "--data", data, "--key-file", key); code == command.ExitMisused {
+		t.Errorf("kafka with a key: %d %s", code, said)
+	}
+	if code, said := try("clickhouse", "--listen", "192.0.2.1:0", "--data", data, "--key-file", key); code == command.ExitMisused {
+		t.Errorf("clickhouse with a key: %d %s", code, said)
+	}
+}
+
+// What is kept in the data directory was known to others if others could read it.
+func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
+	try := func(dir string) string {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string { return "" }, &out, &errs); code != command.ExitRefused {
+			t.Errorf("ended with %d: %s", code, errs.String())
+		}
+		return errs.String()
+	}
+	for _, name := range []string{"master.keys", "api.key"} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("dev:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if said := try(dir); !strings.Contains(said, name) || !strings.Contains(said, "chmod 600") {
+			t.Errorf("%s that others can read: %s", name, said)
+		}
+	}
+	open := t.TempDir()
+	if err := os.WriteFile(filepath.Join(open, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if said := try(open); !strings.Contains(said, "chmod 700") {
+		t.Errorf("a directory that others can enter: %s", said)
+	}
+}
+
+// The front of the engine stands before it as a process, too: see the table of TestGuard for the cases.
+func TestEngineRefusesWebPages(t *testing.T) {
+	t.Parallel()
+	p := startEngine(t, "clickhouse")
+	ask := func(change func(*http.Request)) int {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodPost, "http://"+p.url+"/", strings.NewReader("SELECT 1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(req)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := ask(func(*http.Request) {}); got != http.StatusOK {
+		t.Errorf("a plain request: %d", got)
+	}
+	if got := ask(func(r *http.Request) { r.Host = "evil.example" }); got != http.StatusForbidden {
+		t.Errorf("a foreign Host: %d", got)
+	}
+	if got := ask(func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); got != http.StatusForbidden {
+		t.Errorf("an Origin: %d", got)
+	}
+}

@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// ran is the output and the exit code of a command that has ended.
+func ran(t *testing.T, cmd *exec.Cmd) (output string, code int) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Topics whose settings would lose events are refused by migrate and serve in the same words, set right by
+// --fix, and given more partitions under a running node.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	tables := startEngine(t, "clickhouse").url
+	t.Run("on Apache Kafka", func(t *testing.T) {
+		t.Parallel()
+		testMigrate(t, newCluster(t, engines{kit.Kafka(t).Addr, "127.0.0.1:1", tables}, "wrong"))
+	})
+	t.Run("on the embedded engine", func(t *testing.T) {
+		t.Parallel()
+		testMigrate(t, newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", tables}, "wrongembedded"))
+	})
+}
+
+func testMigrate(t *testing.T, c *cluster) {
+	topics, keyed := len(stream.Topics()), 0
+	for _, topic := range stream.Topics() {
+		if topic.Keyed {
+			keyed++
+		}
+	}
+	n := c.node("a")
+	migrate := func(want int, flags ...string) string {
+		t.Helper()
+		out, code := ran(t, n.command(append([]string{"migrate"}, flags...)...))
+		if code != want {
+			t.Fatalf("migrate %v ended with %d, want %d:\n%s", flags, code, want, out)
+		}
+		return out
+	}
+	if out := migrate(command.ExitDone); strings.Count(out, " created ") != topics || !strings.HasPrefix(out, "TOPIC ") {
+		t.Errorf("first migrate:\n%s", out)
+	}
+	if out := migrate(command.ExitDone); strings.Count(out, " right ") != topics || strings.Contains(out, "created") {
+		t.Errorf("second migrate:\n%s", out)
+	}
+
+	c.alter("events", "retention.ms", "604800000")
+	c.alter("retry.1h", "max.message.bytes", "1000")
+	words := "topic " + c.prefix + "events: retention.ms is 604800000, want -1\n" +
+		"topic " + c.prefix + "retry.1h: max.message.bytes is 1000, want at least 12582912"
+	out := migrate(command.ExitRefused)
+	if !strings.Contains(out, words) || !strings.Contains(out, "`relay migrate --fix` sets them") {
+		t.Errorf("migrate:\n%s", out)
+	}
+	if out, code := ran(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused || !strings.Contains(out, words) {
+		t.Errorf("serve ended with %d:\n%s", code, out)
+	}
+	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(out, "replication.factor is 1, want at least 2") {
+		t.Errorf("more copies than there are:\n%s", out)
+	}
+	c.alter("events", "retention.ms", "1000")
+	type setting struct {
+		Setting, Found, Want string
+		Fixed                bool
+	}
+	var answer struct {
+		Tables string
+		Topics []struct {
+			State   string
+			Differs []setting
+		}
+	}
+	if err := json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 || first.Differs[0] != (setting{"retention.ms", "1000", "-1", true}) {
+		t.Errorf("fixed: %+v", answer)
+	}
+
+	// As if the tables were of an older version, too, whose nodes need some views.
+	c.execStore("ALTER TABLE schema_version DELETE WHERE name LIKE '%.final' SETTINGS mutations_sync = 1")
+	c.beginOld()
+	if out := migrate(command.ExitDone); strings.Contains(out, "tables: ran") {
+		t.Errorf("migrate while nodes of an older version may run:\n%s", out)
+	}
+	if out := migrate(command.ExitDone); !strings.Contains(out, "is at level 1; when every node runs this version, relay migrate --finalize raises it to 4") {
+		t.Errorf("migrate on a log of an older version:\n%s", out)
+	}
+	n.start()
+	waits := func() string {
+		_, answer, _ := n.in(t).call("PATCH", "/v1/alerts", map[string]any{"enabled": true})
+		return fmt.Sprint(answer)
+	}
+	if answer := waits(); !strings.Contains(answer, "run relay migrate --finalize") || !strings.Contains(answer, "unavailable") {
+		t.Errorf("alerts on a log of an older version: %s", answer)
+	}
+	if out := migrate(command.ExitDone, "--finalize"); strings.Contains(out, "level 1") || !strings.Contains(out, "tables: ran 0014_fewer_views.final\n") {
+		t.Errorf("migrate --finalize:\n%s", out)
+	}
+	eventually(t, arrival, func() string {
+		if answer := waits(); strings.Contains(answer, "finalize") {
+			return answer
+		}
+		return ""
+	})
+	dest := newSink(t, nil)
+	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
+	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(out, "partitions is 4, want 3: partitions cannot become fewer") {
+		t.Errorf("fewer partitions:\n%s", out)
+	}
+	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
+		t.Errorf("more partitions:\n%s", out)
+	}
+	n.in(t).waitStatus(n.in(t).send(ep, 2), "delivered", arrival)
+	if err := n.stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
+	}
+	n.start()
+	n.in(t).waitStatus(n.in(t).send(ep, 3), "delivered", arrival)
+	// 24 endpoints miss three of seven partitions once in 700,000 times.
+	var last string
+	for range 24 {
+		made, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+		last = n.in(t).send(made, 4)
+	}
+	n.in(t).waitStatus(last, "delivered", arrival)
+	if used := c.used("events"); used < 5 {
+		t.Errorf("new endpoints use %d partitions of 7", used)
+	}
+	if e := n.in(t).must(http.StatusOK, "GET", "/v1/events?limit=100", nil); len(e["data"].([]any)) != 27 {
+		t.Errorf("%d events are listed, want 27", len(e["data"].([]any)))
+	}
+}
+
+// admin speaks to the cluster's Kafka.
+// --print touches nothing: there is nobody at the addresses.
+func TestMigratePrints(t *testing.T) {
+	f := func(want int, text string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args = append([]string{"migrate", "--print", "--kafka-brokers", "127.0.0.1:1"}, args...)
+		code := run(t.Context(), args, func(string) string { return "" }, &out, &errs)
+		if code != want || !strings.Contains(out.String()+errs.String(), text) {
+			t.Errorf("relay %v: %d, want %d and %q in it:\n%s%s", args, code, want, text, out.String(), errs.String())
+		}
+	}
+	two := "http://ch1:8123/x,http://ch2:8123/x"
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster", "blue", "--retention-days", "7")
+	f(command.ExitDone, "TTL toDateTime(ts) + INTERVAL 7 DAY", "--clickhouse-url", two, "--clickhouse-cluster", "blue", "--retention-days", "7")
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
+	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two, "--cluster", "blue'")
+}
+
+func (c *cluster) admin() *kadm.Client {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// beginOld writes the first records of the configuration log as a program of level 1 does: its secret, sealed under the
+// master key, then the account, each with its HMAC.
+func (c *cluster) beginOld() {
+	var keyring *control.Keyring
+	for _, e := range c.env {
+		if spec, ok := strings.CutPrefix(e, "RELAY_MASTER_KEYS="); ok {
+			var err error
+			if keyring, err = control.NewKeyring(spec); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	const secret = "a secret of 32 bytes for one log"
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "eventrelay control record", sha256.Size)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p, err := stream.NewProducer(stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}, "old")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer p.Close()
+	const rest = `"node":"old","pre":"absent","op":"put","at":"2026-01-01T00:00:00Z"}`
+	sealed := keyring.SealString("log", control.FieldLogSecret, secret)
+	for _, text := range []string{
+		fmt.Sprintf(`{"v":2,"op_id":"op_1","kind":"log","id":"log","level":1,"value":{"id":"log","secret":%q},`, sealed) + rest,
+		`{"v":2,"op_id":"op_2","seq_seen":1,"kind":"account","id":"acc_1","value":{"id":"acc_1"},` + rest,
+	} {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(text))
+		r := &stream.Record{Value: []byte(text), Headers: []stream.Header{{Key: "mac", Value: h.Sum(nil)}}}
+		if err := p.ProduceSync(c.t.Context(), stream.Control, 0, r); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// alter sets a setting of a topic.
+func (c *cluster) alter(topic, name, value string) {
+	c.t.Helper()
+	resp, err := c.admin().AlterTopicConfigs(c.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.prefix+topic)
+	for _, r := range resp {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// used is how many partitions of a topic hold records.
+func (c *cluster) used(topic string) (n int) {
+	c.t.Helper()
+	ends, err := c.admin().ListEndOffsets(c.t.Context(), c.prefix+topic)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			n++
+		}
+	})
+	return n
+}
+
+// execStore runs a statement on the cluster's tables.
+func (c *cluster) execStore(statement string) {
+	c.t.Helper()
+	for _, setting := range c.env {
+		if url, ok := strings.CutPrefix(setting, "RELAY_CLICKHOUSE_URL="); ok {
+			if err := openStore(c.t, url).Exec(c.t.Context(), statement); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+}

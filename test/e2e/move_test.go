@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// move runs relay endpoints move and returns its steps.
+func (p *process) move(want int, ep string, partition int, flags ...string) (steps []command.MoveStep, output string) {
+	p.t.Helper()
+	args := append([]string{"endpoints", "move", ep, "--partition", strconv.Itoa(partition), "--data-dir", p.dir, "--json"}, flags...)
+	out, code := ran(p.t, p.command(args...))
+	if code != want {
+		p.t.Fatalf("move %v ended with %d, want %d:\n%s\n%s", flags, code, want, out, p.logs)
+	}
+	for line := range strings.Lines(out) {
+		var s command.MoveStep
+		if json.Unmarshal([]byte(line), &s) == nil && s.State != "" {
+			steps = append(steps, s)
+		}
+	}
+	return steps, out
+}
+
+// openStore is a connection to a database that ends with the test.
+func openStore(t *testing.T, url string) driver.Conn {
+	t.Helper()
+	opts, err := clickhouse.ParseDSN(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // nothing is pending on it
+	return conn
+}
+
+// storedOn is how many events a shard of two has; all of them must belong to it.
+func storedOn(t *testing.T, url string, shard int32) (n int) {
+	t.Helper()
+	conn := openStore(t, url)
+	rows, err := conn.Query(t.Context(), "SELECT DISTINCT id FROM events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for ; rows.Next(); n++ {
+		var d id.ID
+		if err := rows.Scan((*[16]byte)(&d)); err != nil {
+			t.Fatal(err)
+		}
+		if d.Partition()%2 != shard {
+			t.Errorf("an event of partition %d is on shard %d", d.Partition(), shard+1)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// partitionOf is where an event was accepted.
+func partitionOf(t *testing.T, event string) int32 {
+	t.Helper()
+	e, err := id.Parse(id.Event, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Partition()
+}
+
+// A busy endpoint is moved from partition to partition, between nodes: nothing is lost, nothing is delivered
+// twice, and every status is right; replays of earlier events too. Two ClickHouse servers share the rows, and each move
+// leads from one to the other.
+func TestMoveEndpoint(t *testing.T) {
+	t.Parallel()
+	long(t)
+	on := engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}
+	shards := []string{"http://" + on.clickhouse + "/move", "http://" + startEngine(t, "clickhouse").url + "/move"}
+	nodes := newCluster(t, on, "move", "RELAY_CLICKHOUSE_URL="+strings.Join(shards, ",")).start("a", "b")
+	a, b := nodes[0].in(t), nodes[1].in(t)
+	dest := newSink(t, func(r received) int { // every tenth event is late by a retry
+		if r.before == 0 && strings.ContainsAny(r.event()[len(r.event())-1:], "012") {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	ep, in, _ := a.endpoint(map[string]any{
+		"destinations": []any{dest.URL},
+		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 5, "jitter": 0},
+	})
+	first := a.send(ep, 0)
+	home := partitionOf(t, first)
+	a.waitStatus(first, "delivered", arrival)
+	tr := startTraffic(4, 20*time.Millisecond, in, strings.Replace(in, a.url, b.url, 1))
+	moves := rounds(2, 3, 3)
+	for i := range moves {
+		tr.wait(t, tr.count()+100)
+		to := (int(home) + 1 + i) % 4
+		began := time.Now()
+		steps, out := nodes[i%2].move(command.ExitDone, ep, to, "--wait", "60s")
+		if last := steps[len(steps)-1]; steps[0].State != command.MoveOpen || last.State != command.MoveDone || int(last.To) != to {
+			t.Fatalf("%s", out)
+		}
+		t.Logf("moved in %v", time.Since(began).Round(time.Millisecond))
+		if e := b.send(ep, 1); partitionOf(t, e) != int32(to) {
+			t.Errorf("an event after the move is in partition %d, want %d", partitionOf(t, e), to)
+		}
+	}
+	accepted := tr.finish()
+	settle(t, b, dest, "&endpoint_id="+ep, accepted, time.Minute)
+	settledDeliveries(t, nodes[0].topics(), len(accepted)+1+moves, dest)
+	if listed := len(a.list("&endpoint_id="+ep, 100)); listed != len(accepted)+1+moves {
+		t.Errorf("%d events of the endpoint are listed, want %d", listed, len(accepted)+1+moves)
+	}
+	for i, url := range shards {
+		if n := storedOn(t, url, int32(i)); n == 0 {
+			t.Errorf("shard %d has no events", i+1)
+		}
+	}
+	if duplicates := redelivered(t, dest); duplicates > 0 {
+		t.Errorf("%d duplicates, though nobody died", duplicates)
+	}
+	used := map[int32]int{}
+	for _, r := range dest.received() {
+		used[partitionOf(t, r.event())]++
+	}
+	t.Logf("%d accepted, 0 lost, by partition %v", len(accepted), used)
+	if len(used) != moves+1 {
+		t.Errorf("events were accepted in %v", used)
+	}
+	// A replay goes where its event is, and its result counts.
+	replayed := a.must(http.StatusOK, "POST", "/v1/events/"+first+"/replay", map[string]any{})
+	eventually(t, arrival, func() string {
+		e := a.must(http.StatusOK, "GET", "/v1/events/"+first, nil)
+		d := e["deliveries"].([]any)[0].(map[string]any)
+		if e["status"] != "delivered" || d["run_id"] != replayed["run_id"] {
+			return fmt.Sprint(e["status"], d)
+		}
+		return ""
+	})
+}
+
+// What is open for longer than the wait is refused and nothing has changed; a dry run changes nothing either;
+// what is in vain is moved back.
+func TestMoveRefuses(t *testing.T) {
+	t.Parallel()
+	p := startDevProcess(t, t.TempDir())
+	hang := make(chan struct{})
+	dest := newSink(t, func(r received) int {
+		if r.path == "/hang" {
+			<-hang
+			return http.StatusOK
+		}
+		return http.StatusServiceUnavailable
+	})
+	t.Cleanup(func() { close(hang) })
+	policy := map[string]any{"strategy": "linear", "interval_seconds": 3600, "max_attempts": 5, "jitter": 0}
+	failing, _, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL + "/fail"}, "retry_policy": policy})
+	e := p.send(failing, 1)
+	home := int(partitionOf(t, e))
+	away := (home + 1) % 4
+	p.waitStatus(e, "retrying", arrival)
+	refuse := func(want, ep string, partition int, flags ...string) {
+		t.Helper()
+		if _, out := p.move(command.ExitRefused, ep, partition, flags...); !strings.Contains(out, want) {
+			t.Errorf("%s\nwant %q", out, want)
+		}
+		if next := p.send(ep, 2); int(partitionOf(t, next)) == partition && partition != home {
+			t.Errorf("it was moved all the same")
+		}
+	}
+	refuse("wait for a retry, the last until", failing, away)
+	refuse("wait for a retry", failing, away, "--dry-run")
+	refuse("the endpoint is in this partition", failing, home)
+	refuse("must be from 0 to 3", failing, 4)
+	if _, out := p.move(command.ExitRefused, "ep_nope", away); !strings.Contains(out, "no endpoint has this id") {
+		t.Errorf("%s", out)
+	}
+	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": true})
+	refuse("the endpoint is paused", failing, away)
+	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": false})
+	// With --leave the retries stay where they are.
+	eventually(t, time.Minute, func() string {
+		steps, _ := p.move(command.ExitDone, failing, away, "--leave", "--dry-run")
+		if steps[0].Open > 0 {
+			return fmt.Sprintf("something is still on its way: %+v", steps[0])
+		}
+		return ""
+	})
+	if steps, _ := p.move(command.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 || steps[len(steps)-1].State != command.MoveDone {
+		t.Errorf("%+v", steps)
+	}
+	if next := p.send(failing, 3); int(partitionOf(t, next)) != away {
+		t.Errorf("it was not moved")
+	}
+
+	hanging, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": dest.URL + "/hang", "timeout_seconds": 60}}, "retry_policy": policy})
+	stuck := p.send(hanging, 1)
+	home = int(partitionOf(t, stuck))
+	dest.wait(t, 1, arrival)
+	steps, out := p.move(command.ExitRefused, hanging, (home+1)%4, "--wait", "2s")
+	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) || steps[1].State != command.MoveSwitched {
+		t.Errorf("%s", out)
+	}
+	if next := p.send(hanging, 2); int(partitionOf(t, next)) != home {
+		t.Error("it was not moved back")
+	}
+	if out, code := ran(t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != command.ExitMisused || !strings.Contains(out, "--partition is required") {
+		t.Errorf("%d %s", code, out)
+	}
+}

@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What the build loads is compared with the sums of the repository each time: a file that somebody put in its place is
+// fetched again, whatever the stamp beside it says.
+func TestFetchedFilesAreCompared(t *testing.T) {
+	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "deploy"), os.DirFS("deploy")); err != nil {
+		t.Fatal(err)
+	}
+	tools := t.TempDir() // in which fetching fails, so that nothing is fetched here
+	for _, name := range []string{"npm", "mvn", "java"} {
+		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fetch := func(script string) string {
+		t.Helper()
+		cmd := exec.Command("sh", filepath.Join(root, script))
+		cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Errorf("%s is content:\n%s", script, out)
+		}
+		return string(out)
+	}
+	lock := readFile(t, "deploy/chdb/package-lock.json")
+	version := regexp.MustCompile(`"version": "(26[^"]*)",\s+"integrity": "([^"]*)"`).FindStringSubmatch(string(lock))
+	if version == nil {
+		t.Fatal("the lock file pins no libchdb")
+	}
+	put("bin/lib/libchdb.version", "@chdb/lib-linux-x64-gnu "+version[1]+" "+version[2]+"\n")
+	put("bin/lib/libchdb.so", "something else")
+	if out := fetch("deploy/chdb/fetch.sh"); !strings.Contains(out, "is not what was fetched") {
+		t.Errorf("%s", out)
+	}
+
+	sum, err := exec.Command("sh", "-c", "cksum <deploy/engines/pom.xml").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("bin/engines/kafka/pom.sum", string(sum))
+	put("bin/engines/kafka/kafka_2.13-4.1.0.jar", "something else")
+	if out := fetch("deploy/engines/fetch.sh"); !strings.Contains(out, "are not what was fetched") {
+		t.Errorf("%s", out)
+	}
+}
+
+// pip installs nothing whose sum the repository does not have, and runs no set-up script of a package.
+func TestPythonPackagesArePinned(t *testing.T) {
+	for script, requirements := range map[string]string{
+		"deploy/vendors.sh":               "ingest/verify/testdata/vendors/requirements.txt",
+		"deploy/contract/schemathesis.sh": "deploy/contract/requirements.txt",
+	} {
+		text := string(readFile(t, script))
+		for _, flag := range []string{"--require-hashes", "--only-binary=:all:", "--no-deps"} {
+			if !strings.Contains(text, flag) {
+				t.Errorf("%s calls pip without %s", script, flag)
+			}
+		}
+		pins := strings.ReplaceAll(string(readFile(t, requirements)), "\\\n", "")
+		for line := range strings.Lines(pins) {
+			pinned := regexp.MustCompile(`^[a-z0-9_-]+==[0-9.]+( +--hash=sha256:[0-9a-f]{64})+$`)
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && !pinned.MatchString(line) {
+				t.Errorf("%s: %s", requirements, line)
+			}
+		}
+	}
+}

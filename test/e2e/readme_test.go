@@ -1,0 +1,374 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// readmeCommands are the commands in README.md's blocks of shell, in their order. One may have several lines, while a
+// quote is open.
+func readmeCommands(t *testing.T) (commands []string) {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readFile(t, "README.md")), -1)
+	for _, block := range blocks {
+		command := ""
+		for line := range strings.Lines(block[1]) {
+			command += line
+			if text := strings.TrimSpace(command); text == "" || strings.HasPrefix(text, "#") {
+				command = ""
+			} else if strings.Count(command, "'")%2 == 0 {
+				commands = append(commands, text)
+				command = ""
+			}
+		}
+		if command != "" {
+			t.Fatalf("a quote of README.md is not closed: %s", command)
+		}
+	}
+	return commands
+}
+
+// shell is a bash that runs one command after the other.
+type shell struct {
+	t   *testing.T
+	dir string
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+// newShell starts a bash whose relay is the binary under test and whose curl says the status.
+func newShell(t *testing.T, env ...string) *shell {
+	t.Helper()
+	bin := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "relay")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(append(os.Environ(), env...), "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+	})
+	s := &shell{t: t, dir: cmd.Dir, in: in, out: bufio.NewScanner(out)}
+	s.out.Buffer(nil, 4<<20)
+	s.run(`exec 2>&1; curl() { command curl -w '\nstatus %{http_code}\n' --max-time 20 "$@"; }`)
+	return s
+}
+
+// run returns what a command printed, and its exit code.
+func (s *shell) run(command string) (output, code string) {
+	s.t.Helper()
+	const end = "== exit "
+	if _, err := fmt.Fprintf(s.in, "%s\nprintf '\\n%s%%d\\n' $?\n", command, end); err != nil {
+		s.t.Fatal(err)
+	}
+	var text strings.Builder
+	for s.out.Scan() {
+		if code, over := strings.CutPrefix(s.out.Text(), end); over {
+			return text.String(), code
+		}
+		text.WriteString(s.out.Text() + "\n")
+	}
+	s.t.Fatalf("the shell ended at %s: %v\n%s", command, s.out.Err(), text.String())
+	return "", ""
+}
+
+// readme plays the commands: relay dev is the service that most speak to, a node on engines of its own the cluster.
+type readme struct {
+	t        *testing.T
+	values   map[string]string // of placeholders, by what stands before the dots
+	known    *strings.Replacer // what else a reader replaces
+	settings map[string]string // of the cluster
+	cluster  *cluster
+	dev      *process
+	dest     *sink
+	got      received // a delivery
+	secret   string   // that signed it
+	port     int      // of the node
+	serving  bool     // the node runs
+	dead     string   // address of a record in the node's dead letter topic
+
+	onDev, onNode, aside *shell
+}
+
+var (
+	placeholder = regexp.MustCompile(`(ep_|evt_|dst_|run_|rec_|rly_live_|whsec_|services/|main:)…`)
+	namedID     = regexp.MustCompile(`"(?:id|run_id)":"((?:ep|evt|dst|run|rec)_)([0-9a-z]+)"`)
+	statusLine  = regexp.MustCompile(`(?m)^status (\d+)$`)
+	saidStatus  = regexp.MustCompile(`  # (\d{3})\b`)
+	comment     = regexp.MustCompile(`  +# .*$`)
+)
+
+// fill puts values where the reader has to.
+func (r *readme) fill(command string) string {
+	r.t.Helper()
+	command = comment.ReplaceAllString(command, "")
+	command = placeholder.ReplaceAllStringFunc(command, func(match string) string {
+		name := strings.TrimSuffix(match, "…")
+		if r.values[name] == "" {
+			r.t.Fatalf("no answer had an id for %s in %s", match, command)
+		}
+		return name + r.values[name]
+	})
+	if strings.Contains(command, "…") {
+		r.t.Fatalf("a placeholder of %s is not known", command)
+	}
+	if r.known != nil {
+		command = r.known.Replace(command)
+	}
+	return strings.ReplaceAll(command, "P:O", r.dead)
+}
+
+// call runs a command of curl and holds its status against the one that README.md says.
+func (r *readme) call(command string) {
+	r.t.Helper()
+	line, streams := r.fill(command), strings.Contains(command, "/stream")
+	if streams {
+		line += " --max-time 1"
+	}
+	out, code := r.onDev.run(line)
+	status := statusLine.FindStringSubmatch(out)
+	said := saidStatus.FindStringSubmatch(command)
+	switch {
+	case status == nil || status[1][0] != '2' || code != "0" && !streams:
+		r.t.Errorf("%s\nended with %s: %s", line, code, out)
+	case said != nil && said[1] != status[1]:
+		r.t.Errorf("%s\nis answered %s, README.md says %s", line, status[1], said[1])
+	case streams && !strings.Contains(out, "event: ready\n"):
+		r.t.Errorf("%s\nstreams %s", line, out)
+	}
+	if m := regexp.MustCompile(`"secret":"(whsec_[^"]+)"`).FindStringSubmatch(out); m != nil {
+		r.secret = m[1]
+	}
+	named := map[string]bool{}
+	for _, m := range namedID.FindAllStringSubmatch(out, -1) {
+		if !named[m[1]] { // the first is that of the answer itself
+			r.values[m[1]], named[m[1]] = m[2], true
+		}
+	}
+}
+
+// must runs a command that has to end well.
+func (r *readme) must(sh *shell, command string) string {
+	r.t.Helper()
+	line := r.fill(command)
+	out, code := sh.run(line)
+	if code != "0" {
+		r.t.Errorf("%s\nended with %s: %s", line, code, out)
+	}
+	return out
+}
+
+// Every command of README.md does what it says when it is pasted, with real values where it has placeholders.
+func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "curl", "openssl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			kit.Absent(t, "%s is not installed", tool)
+		}
+	}
+	r := newReadme(t)
+	for _, command := range readmeCommands(t) {
+		switch words := strings.Fields(command); {
+		case words[0] == "make":
+			if !strings.Contains(string(readFile(t, "Makefile")), "\n"+words[1]+":") {
+				t.Errorf("the Makefile has no %s", words[1])
+			}
+		case words[0] == "go": // its packages are there; to test them is another step's business
+			if out, err := exec.Command("go", "list", words[len(words)-1]).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+		case words[0] == "openssl":
+			r.values["main:"] = strings.TrimSpace(r.must(r.onNode, command))
+			r.startDev()
+		case words[0] == "curl":
+			r.call(command)
+		case strings.HasPrefix(command, "relay serve"):
+			r.must(r.onNode, command+" >serve.log 2>&1 &")
+			r.serves()
+		case words[0] == "export" && !r.serving, elsewhere.MatchString(command):
+			r.must(r.onNode, command)
+		case words[0] == "export", strings.Contains(command, "--print"): // of a cluster that is not there
+			r.must(r.aside, command)
+		case strings.HasPrefix(command, "relay dead"):
+			r.deadLetters(command)
+		case strings.HasPrefix(command, "relay config export"):
+			r.must(r.onDev, command)
+			r.must(r.onNode, "cp "+r.onDev.dir+"/config.json .")
+		case strings.HasPrefix(command, "KEY="):
+			r.receive()
+			r.must(r.onDev, command)
+		case strings.Contains(command, "openssl dgst"):
+			want, signature := r.got.header.Get("Webhook-Signature"), strings.TrimSpace(r.must(r.onDev, command))
+			if "v1,"+signature != want {
+				t.Errorf("%s\nmakes %s, the delivery has %s", command, signature, want)
+			}
+		case strings.HasPrefix(command, "relay endpoints move"): // from another partition than the one that it names
+			r.onDev.run(strings.Replace(r.fill(command), "--partition 7", "--partition 6", 1))
+			r.must(r.onDev, command)
+		default:
+			r.must(r.onDev, command)
+		}
+	}
+	r.metrics()
+}
+
+// elsewhere are commands for the cluster, or for a relay without a configuration.
+var elsewhere = regexp.MustCompile(`^relay (migrate|config import)\b[^|]*$`)
+
+func newReadme(t *testing.T) *readme {
+	t.Helper()
+	r := &readme{t: t, port: kit.FreePort(t), settings: map[string]string{}}
+	r.values = map[string]string{"whsec_": "0123456789abcdef", "services/": "T0/B0/x"}
+	r.dest = newSink(t, func(received) int { return http.StatusNotFound }) // what fails for good can be recovered
+	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
+	r.cluster = newCluster(t, on, "readme")
+	for _, variable := range r.cluster.env {
+		name, value, _ := strings.Cut(variable, "=")
+		r.settings[name] = value
+	}
+	node := r.cluster.node("a")
+	r.aside = newShell(t, append(node.env, "RELAY_DATA_DIR="+node.dir)...)
+	env := slices.DeleteFunc(slices.Clone(node.env), func(variable string) bool { // README.md says what is needed
+		return regexp.MustCompile(`^RELAY_(MASTER_KEYS|KAFKA_BROKERS|CLICKHOUSE_URL|REDIS_URL)=`).MatchString(variable)
+	})
+	r.onNode = newShell(t, append(env, "RELAY_DATA_DIR="+node.dir)...)
+	return r
+}
+
+// startDev starts relay dev, with the cluster's master key: the configuration goes from one to the other.
+func (r *readme) startDev() {
+	r.t.Helper()
+	r.dev = startDevProcess(r.t, r.t.TempDir(),
+		"RELAY_MASTER_KEYS=main:"+r.values["main:"], "RELAY_PARTITIONS=8", "RELAY_DNS_SERVER=127.0.0.1:9")
+	r.values["rly_live_"] = "x"
+	r.onDev = newShell(r.t, append(r.dev.env, "RELAY_DATA_DIR="+r.dev.dir)...)
+	r.known = strings.NewReplacer(
+		"rly_live_x", testKey, "localhost:8080", strings.TrimPrefix(r.dev.url, "http://"),
+		"https://app.example.com/hooks", r.dest.URL,
+		"2026-11-20", time.Now().Add(-24*time.Hour).UTC().Format(time.DateOnly),
+		"kafka1:9092,kafka2:9092,kafka3:9092", r.settings["RELAY_KAFKA_BROKERS"],
+		"http://clickhouse:8123/relay", r.settings["RELAY_CLICKHOUSE_URL"],
+		"redis://redis:6379", r.settings["RELAY_REDIS_URL"],
+		"0.0.0.0:8080", fmt.Sprintf("127.0.0.1:%d", r.port))
+}
+
+// serves waits for the node.
+func (r *readme) serves() {
+	r.t.Helper()
+	r.serving = true
+	eventually(r.t, time.Minute, func() string {
+		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", r.port))
+		if err == nil {
+			defer resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return ""
+			}
+		}
+		out, _ := r.onNode.run("cat serve.log")
+		return fmt.Sprintf("relay serve is not ready: %v\n%s", err, out)
+	})
+}
+
+// deadLetters puts a record into the dead letter topic before the first command asks for it.
+func (r *readme) deadLetters(command string) {
+	r.t.Helper()
+	if r.dead == "" {
+		conf := stream.Config{Brokers: []string{r.cluster.kafka}, Prefix: r.cluster.prefix}
+		producer, err := stream.NewProducer(conf, "test")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		defer producer.Close()
+		eventID, err := id.NewGenerator(time.Now).New(0)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		record := (&event.Event{ID: eventID, Account: "acc_x", Endpoint: "ep_x", Source: event.SourceProvider,
+			Verdict: event.VerdictUnverified, Method: "POST"}).Record()
+		record.Topic = conf.Prefix + stream.Events
+		dead := conf.DeadRecord(record, stream.StoreGroup, errors.New("unreadable"))
+		if err := producer.ProduceSync(r.t.Context(), stream.Dead, 0, dead); err != nil {
+			r.t.Fatal(err)
+		}
+		eventually(r.t, arrival, func() string {
+			out, _ := r.onNode.run("relay dead list")
+			r.dead = regexp.MustCompile(`\b\d+:\d+\b`).FindString(out)
+			if r.dead == "" {
+				return out
+			}
+			return ""
+		})
+	}
+	r.must(r.onNode, command)
+}
+
+// receive gives the shell what a receiver has of a delivery.
+func (r *readme) receive() {
+	r.t.Helper()
+	r.got = r.dest.wait(r.t, 1, arrival)[0]
+	h := r.got.header
+	r.onDev.run(fmt.Sprintf("SECRET='%s' WEBHOOK_ID='%s' WEBHOOK_TIMESTAMP='%s' BODY='%s'",
+		r.secret, h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), r.got.body))
+}
+
+var metricName = regexp.MustCompile(`\brelay_[a-z_]+\b`)
+
+// metrics: those to alert on are there from the start, before they count anything.
+func (r *readme) metrics() {
+	r.t.Helper()
+	_, operating, _ := strings.Cut(string(readFile(r.t, "README.md")), "\n## Operating\n")
+	operating, _, _ = strings.Cut(operating, "\n## ")
+	fresh := startDevProcess(r.t, r.t.TempDir())
+	eventually(r.t, arrival, func() string { // its log comes by another pipe than its ready line
+		if !adminLine.MatchString(fresh.logs.String()) {
+			return "it does not say where its metrics are"
+		}
+		return ""
+	})
+	text := fresh.admin("/metrics")
+	rules := string(readFile(r.t, "deploy/prometheus/rules.yaml"))
+	names := append(metricName.FindAllString(operating, -1), metricName.FindAllString(rules, -1)...)
+	if len(names) < 20 {
+		r.t.Errorf("only %q are to be alerted on", names)
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if !regexp.MustCompile(`(?m)^` + name + `(_count)?[{ ]`).MatchString(text) {
+			r.t.Errorf("a node has no metric %s", name)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// recoverable makes an endpoint whose destination fails until it is mended, and so many events that failed for good.
+func (c client) recoverable(t *testing.T, n int) (endpoint string, dest *sink, mend func()) {
+	t.Helper()
+	var mended atomic.Bool
+	dest = newSink(t, func(received) int {
+		if mended.Load() {
+			return http.StatusOK
+		}
+		return http.StatusInternalServerError
+	})
+	endpoint, _, _ = c.endpoint(map[string]any{
+		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
+	})
+	c.sendMany(endpoint, n)
+	// A destination that only fails is asked by few at a time.
+	dest.wait(t, n, time.Minute+time.Duration(n)*20*time.Millisecond)
+	eventually(t, time.Minute, func() string {
+		if failed := len(c.list("&status=failed&endpoint_id="+endpoint, 100)); failed < n {
+			return fmt.Sprintf("%d of %d events have failed", failed, n)
+		}
+		return ""
+	})
+	return endpoint, dest, func() { mended.Store(true) }
+}
+
+// sendMany sends events in batches.
+func (c client) sendMany(endpoint string, n int) {
+	c.t.Helper()
+	for sent := 0; sent < n; {
+		var events []any
+		for ; sent < n && len(events) < 1000; sent++ {
+			events = append(events, map[string]any{"type": "order.paid", "data": map[string]any{"n": sent}})
+		}
+		c.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events/batch", map[string]any{"events": events})
+	}
+}
+
+// recover makes a recovery job and waits until it is ready.
+func (c client) recover(t *testing.T, endpoint string, rate int) (job map[string]any) {
+	t.Helper()
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	job = c.must(http.StatusCreated, "POST", "/v1/recoveries", map[string]any{"endpoint_id": endpoint, "since": since, "rate_per_second": rate})
+	return c.job(t, job, time.Minute, "ready")
+}
+
+// job polls a job until it has one of the states and nothing of an ended one is queued. At every poll its counters add up.
+func (c client) job(t *testing.T, job map[string]any, limit time.Duration, states ...string) map[string]any {
+	t.Helper()
+	eventually(t, limit, func() string {
+		status, now, _ := c.call("GET", "/v1/recoveries/"+job["id"].(string), nil)
+		if status != http.StatusOK {
+			return fmt.Sprintf("the job is answered %d %v", status, now)
+		}
+		job = now
+		sum := 0.0
+		for _, name := range []string{"pending", "queued", "delivered", "failed", "skipped"} {
+			if job[name].(float64) < 0 {
+				t.Errorf("a counter is negative: %v", job)
+			}
+			sum += job[name].(float64)
+		}
+		if sum != job["total"] {
+			t.Errorf("the counters add up to %v: %v", sum, job)
+		}
+		for _, s := range states {
+			if job["state"] == s && (job["finished_at"] == nil || job["queued"] == 0.0) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the job is not %v: %v\n%s", states, job, c.logs)
+	})
+	return job
+}
+
+// act takes an action on a job.
+func (c client) act(job map[string]any, action string) map[string]any {
+	c.t.Helper()
+	return c.must(http.StatusOK, "POST", "/v1/recoveries/"+job["id"].(string), map[string]any{"action": action})
+}
+
+// Failed deliveries are selected, tested with a canary, and sent once somebody agrees.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	p := startDevProcess(t, t.TempDir())
+	endpoint, dest, mend := p.recoverable(t, 12)
+	job := p.recover(t, endpoint, 100)
+	if n := len(dest.received()); n != 12 || job["total"] != 12.0 || job["pending"] != 12.0 {
+		t.Fatalf("after the preparation the destination has had %d requests, and the job is %v", n, job)
+	}
+	mend()
+	p.act(job, "canary")
+	job = p.job(t, job, 20*time.Second, "awaiting_approval")
+	if n := len(dest.received()); n != 17 || job["delivered"] != 5.0 || job["pending"] != 7.0 {
+		t.Fatalf("after the canary the destination has had %d requests, and the job is %v", n, job)
+	}
+	p.act(job, "continue")
+	job = p.job(t, job, 20*time.Second, "completed")
+	if n := len(dest.received()); n != 24 || job["delivered"] != 12.0 {
+		t.Fatalf("at the end the destination has had %d requests, and the job is %v", n, job)
+	}
+	triggers := map[any]int{}
+	for _, row := range p.list("&endpoint_id="+endpoint, 100) {
+		e := p.must(http.StatusOK, "GET", "/v1/events/"+row["id"].(string), nil)
+		last := e["attempts"].([]any)[1].(map[string]any)
+		if e["status"] != "delivered" || last["recovery_id"] != job["id"] || last["run_id"] != nil {
+			t.Fatalf("an event of the job is %v", e)
+		}
+		triggers[last["trigger"]]++
+	}
+	if triggers["canary"] != 5 || triggers["recovery"] != 7 {
+		t.Errorf("triggers of the attempts: %v", triggers)
+	}
+	nothingLost(t, p.topics())
+}
+
+// TestRecoveryUnderFire kills the whole process tree on every way of a job from state to state. The counters add up at
+// every poll, every delivery is made, and a kill repeats a page at most.
+func TestRecoveryUnderFire(t *testing.T) {
+	t.Parallel()
+	long(t)
+	events := rounds(0, 1500, 1500)
+	p := startDevProcess(t, t.TempDir())
+	var mended atomic.Bool
+	answer := func(received) int {
+		if mended.Load() {
+			return http.StatusOK
+		}
+		return http.StatusInternalServerError
+	}
+	dests := []*sink{newSink(t, answer), newSink(t, answer)}
+	endpoint, _, _ := p.endpoint(map[string]any{
+		"destinations": []any{dests[0].URL, dests[1].URL}, "retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
+	})
+	p.sendMany(endpoint, events)
+	eventually(t, 5*time.Minute, func() string { // seconds, unless everything else runs beside
+		if failed := len(p.list("&status=failed&endpoint_id="+endpoint, 100)); failed < events {
+			return fmt.Sprintf("%d of %d events have failed", failed, events)
+		}
+		return ""
+	})
+	time.Sleep(2 * time.Second) // the offsets are committed: no kill repeats what has failed
+	mended.Store(true)
+	kills := 0
+	kill := func(after time.Duration) {
+		time.Sleep(after)
+		p.kill()
+		kills++
+		p.start()
+	}
+
+	prepared := make(chan struct{})
+	go func() { // the answer is lost with the process
+		defer close(prepared)
+		body := fmt.Sprintf(`{"endpoint_id":%q,"since":"2020-01-01","rate_per_second":100}`, endpoint)
+		req, err := http.NewRequest(http.MethodPost, p.url+"/v1/recoveries", strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+testKey)
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			res.Body.Close()
+		}
+	}()
+	kill(30 * time.Millisecond)
+	<-prepared
+	var job map[string]any
+	if jobs := p.must(http.StatusOK, "GET", "/v1/recoveries", nil)["data"].([]any); len(jobs) == 1 {
+		job = p.job(t, jobs[0].(map[string]any), time.Minute, "ready")
+	} else {
+		job = p.recover(t, endpoint, 100)
+	}
+	if job["total"] != float64(2*events) {
+		t.Fatalf("the job has selected %v of %d", job["total"], 2*events)
+	}
+	kill(0)
+	job = p.job(t, job, time.Minute, "ready")
+	p.act(job, "canary")
+	kill(time.Duration(rand.IntN(60)) * time.Millisecond)
+	job = p.job(t, job, time.Minute, "awaiting_approval")
+	kill(0)
+	job = p.job(t, job, time.Minute, "awaiting_approval")
+	p.act(job, "continue")
+	for range rounds(0, 3, 15) {
+		kill(time.Duration(rand.IntN(1200)) * time.Millisecond)
+		p.job(t, job, time.Minute, "running", "completed")
+	}
+	job = p.job(t, job, 5*time.Minute, "completed")
+	kill(0)
+	job = p.job(t, job, time.Minute, "completed")
+	if job["delivered"] != job["total"] {
+		t.Errorf("at the end the job is %v", job)
+	}
+	if left := p.items(job, "&state=pending,queued,failed,skipped"); len(left) > 0 {
+		t.Errorf("%d items were not delivered, such as %v", len(left), left[0])
+	}
+	if all := p.items(job, ""); len(all) != 2*events {
+		t.Errorf("%d items, want %d", len(all), 2*events)
+	}
+	duplicates := 0
+	for _, dest := range dests {
+		taken := map[string]int{}
+		for _, r := range dest.received() {
+			if r.status == http.StatusOK {
+				taken[r.event()]++
+			}
+		}
+		if len(taken) != events {
+			t.Errorf("a destination has taken %d of %d events", len(taken), events)
+		}
+		for _, n := range taken {
+			duplicates += n - 1
+		}
+	}
+	t.Logf("%d deliveries, %d kills, %d duplicates", 2*events, kills, duplicates)
+	if duplicates > 200*kills {
+		t.Errorf("%d duplicates after %d kills", duplicates, kills)
+	}
+	for _, row := range p.list("&endpoint_id="+endpoint, 100) {
+		if row["status"] != "delivered" {
+			t.Errorf("an event is %v", row)
+		}
+	}
+	nothingLost(t, p.topics())
+}
+
+// items are those of a job that a query lists.
+func (c client) items(job map[string]any, query string) (all []map[string]any) {
+	c.t.Helper()
+	for cursor := ""; ; {
+		page := c.must(http.StatusOK, "GET", "/v1/recoveries/"+job["id"].(string)+"/items?limit=100"+query+cursor, nil)
+		for _, row := range page["data"].([]any) {
+			all = append(all, row.(map[string]any))
+		}
+		next, more := page["next_cursor"].(string)
+		if !more {
+			return all
+		}
+		cursor = "&cursor=" + next
+	}
+}
+
+// A job of 100,000 deliveries runs at its rate to its end. It takes about 20 minutes.
+func TestRecoveryOfMany(t *testing.T) {
+	n := rounds(0, 0, 100_000)
+	if n == 0 {
+		t.Skip("takes 20 minutes; set RELAY_TORTURE")
+	}
+	p := startDevProcess(t, t.TempDir())
+	endpoint, dest, mend := p.recoverable(t, n)
+	mend()
+	began := time.Now()
+	job := p.recover(t, endpoint, 100)
+	t.Logf("prepared after %v", time.Since(began).Round(time.Millisecond))
+	p.act(job, "canary")
+	p.job(t, job, time.Minute, "awaiting_approval")
+	began = time.Now()
+	p.act(job, "continue")
+	job = p.job(t, job, time.Hour, "completed")
+	took := time.Since(began)
+	if job["delivered"] != float64(n) || len(dest.received()) != 2*n {
+		t.Errorf("%d requests, and the job is %v", len(dest.received()), job)
+	}
+	t.Logf("%d deliveries in %v: %.1f a second", n, took.Round(time.Second), float64(n)/took.Seconds())
+	nothingLost(t, p.topics())
+}

@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// planted are secrets by what they are.
+type planted map[string]string
+
+// plant makes a secret that no other text holds.
+func (p planted) plant(what string, n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	p[what] = hex.EncodeToString(b)
+	return b
+}
+
+// in names the secrets that stand in a text, however they are written.
+func (p planted) in(text string) (found []string) {
+	for what, secret := range p {
+		raw, err := hex.DecodeString(secret)
+		if err != nil {
+			panic(err)
+		}
+		for _, form := range []string{secret, string(raw), base64.StdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw)} {
+			if strings.Contains(text, strings.TrimRight(form, "=")) {
+				found = append(found, what)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// No secret of ours or of the settings of an account stands in a topic, a table, a log, a metric or an answer,
+// whatever happens to the events: delivered, refused by the destination or by us, replayed, unreachable.
+func TestPlantedSecretsAreNowhere(t *testing.T) {
+	t.Parallel()
+	long(t)
+	secrets := planted{}
+	apiKey := "rly_" + hex.EncodeToString(secrets.plant("bootstrap key", 16))
+	readerKey := "rly_" + hex.EncodeToString(secrets.plant("bootstrap read key", 16))
+	master := secrets.plant("master key", 32)
+	signing := "whsec_" + base64.StdEncoding.EncodeToString(secrets.plant("signing secret", 32))
+	header := "Bearer " + hex.EncodeToString(secrets.plant("destination header", 16))
+	provider := hex.EncodeToString(secrets.plant("verification secret", 16))
+	second := hex.EncodeToString(secrets.plant("second verification secret", 16))
+	answer := hex.EncodeToString(secrets.plant("cookie of an answer", 16))
+	slack := hex.EncodeToString(secrets.plant("URL of a Slack channel", 16))
+	hook := hex.EncodeToString(secrets.plant("URL of an alert webhook", 16))
+	hookSecret := "whsec_" + base64.StdEncoding.EncodeToString(secrets.plant("secret of an alert webhook", 32))
+	mailPassword := hex.EncodeToString(secrets.plant("password of the mail server", 16))
+
+	dest := newSink(t, nil)
+	dest.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "session="+answer)
+		if r.URL.Path == "/refuses" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	log, store := startEngine(t, "kafka"), startEngine(t, "clickhouse")
+	c := newCluster(t, engines{log.url, startEngine(t, "redis").url, store.url}, "secrets",
+		"RELAY_MASTER_KEYS=planted:"+base64.StdEncoding.EncodeToString(master), "RELAY_BOOTSTRAP_KEY="+apiKey,
+		"RELAY_BOOTSTRAP_READ_KEY="+readerKey, "RELAY_ADMIN_LISTEN=127.0.0.1:0",
+		"RELAY_SMTP_URL=smtp://relay:"+mailPassword+"@127.0.0.1:1?from=relay@example.com")
+	c.migrate()
+	n := c.node("a")
+	n.key = apiKey
+	n.start()
+
+	destination := func(url string) map[string]any {
+		return map[string]any{"url": url, "headers": map[string]any{"Authorization": header}, "signing": map[string]any{"secret": signing}}
+	}
+	// Alerts of the failures below go down these, which nobody answers, but for the last.
+	n.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{
+		"email": "ops@example.com", "slack_webhook_url": "https://127.0.0.1:1/services/" + slack,
+		"channels": map[string]any{"webhook": map[string]any{"url": dest.URL + "/hook?token=" + hook, "secret": hookSecret}},
+		"rules":    map[string]any{"consecutive_failures": map[string]any{"threshold": 1}},
+	})
+	// What only those may know who may change it: it is stored with the attempts, and shown to nobody else.
+	capabilities := planted{}
+	hidden := dest.URL + "/hooks/1" + hex.EncodeToString(capabilities.plant("path of a destination", 16)) +
+		"?channel=" + hex.EncodeToString(capabilities.plant("query of a destination", 16))
+	made := n.must(http.StatusCreated, "POST", "/v1/endpoints", map[string]any{
+		"provider":     "hmac",
+		"verification": map[string]any{"type": "hmac", "secrets": []any{provider, second}, "header": "X-Signature", "mode": "enforce"},
+		"destinations": []any{destination(hidden), destination(dest.URL + "/refuses"), destination("https://127.0.0.1:1/nobody"), destination("https://10.0.0.1.nip.invalid/")},
+	})
+	ep, in := made["id"].(string), made["ingest_url"].(string)
+	token := in[strings.LastIndex(in, "/")+1:]
+	delivered := n.send(ep, 1)
+	// What is no secret of ours is stored as it came: it shows that the search would find one.
+	decoy := planted{}
+	n.post(in, map[string]string{"X-Signature": hex.EncodeToString(decoy.plant("decoy", 16))}, []byte(`{"n":2}`))
+	dest.Config.Handler = nil
+	n.must(http.StatusOK, "POST", "/v1/events/"+delivered+"/replay", map[string]any{})
+	dst := made["destinations"].([]any)[0].(map[string]any)["id"].(string)
+	rotated := n.must(http.StatusOK, "POST", "/v1/endpoints/"+ep+"/destinations/"+dst+"/rotate_secret", map[string]any{})
+	fresh, _ := strings.CutPrefix(rotated["signing"].(map[string]any)["secret"].(string), "whsec_")
+	raw, err := base64.StdEncoding.DecodeString(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets["rotated signing secret"] = hex.EncodeToString(raw)
+	eventually(t, arrival, func() string {
+		e := n.must(http.StatusOK, "GET", "/v1/events/"+delivered, nil)
+		if attempts := e["attempts"].([]any); len(attempts) < 5 {
+			return fmt.Sprintf("%d attempts are recorded, want one of each destination and a replayed one", len(attempts))
+		}
+		return ""
+	})
+
+	tested := n.must(http.StatusOK, "POST", "/v1/alerts/test", nil)
+	if tested["failed"] != 3.0 { // the last answers 404 by now
+		t.Errorf("%v", tested)
+	}
+
+	seen := map[string]bool{}
+	check := func(where, text string) {
+		t.Helper()
+		if len(decoy.in(text)) > 0 {
+			seen[strings.Fields(where)[0]] = true
+		}
+		for _, what := range secrets.in(text) {
+			t.Errorf("the %s stands in %s", what, where)
+		}
+	}
+	check("the test of the alert channels", fmt.Sprint(tested))
+	for _, path := range []string{"/v1/alerts", "/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/me", "/v1/nope"} {
+		_, got, h := n.call("GET", path, nil)
+		check("GET "+path, fmt.Sprint(got, h))
+	}
+	n.key = readerKey
+	for _, path := range []string{
+		"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/events/" + delivered + "/attempts", "/v1/audit",
+	} {
+		text := fmt.Sprint(n.must(http.StatusOK, "GET", path, nil))
+		check("GET "+path+" with a reading key", text)
+		for _, what := range capabilities.in(text) {
+			t.Errorf("the %s stands in GET %s with a reading key", what, path)
+		}
+		if strings.Contains(text, token) {
+			t.Errorf("the token of the ingest URL stands in GET %s with a reading key", path)
+		}
+	}
+	n.key = apiKey
+	check("the metrics", n.admin("/metrics"))
+	if err := n.stop(15); err != nil { // SIGTERM: everything is written
+		t.Fatal(err)
+	}
+	records := everyRecord(t, log.url, check)
+	rows := everyRow(t, store.url, "secrets", check)
+	check("the log of the node", n.logs.String())
+	check("the log of the store", store.logs.String())
+	for _, what := range capabilities.in(n.logs.String()) {
+		t.Errorf("the %s stands in the log of the node", what)
+	}
+	if strings.Contains(n.logs.String(), token) {
+		t.Error("the token of the ingest URL stands in the log of the node")
+	}
+	t.Logf("looked for %d secrets in %d records and %d rows", len(secrets), records, rows)
+	if !seen["topic"] || !seen["table"] {
+		t.Errorf("what was stored on purpose is found in %v only: the test looks in the wrong place", seen)
+	}
+}
+
+// everyRecord hands every record of every topic to check.
+func everyRecord(t *testing.T, brokers string, check func(where, text string)) (n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeRegex(), kgo.ConsumeTopics(".*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	ends.Each(func(o kadm.ListedOffset) { want += int(o.Offset) })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for n < want && ctx.Err() == nil {
+		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			n++
+			text := string(r.Key) + "\n" + string(r.Value)
+			for _, h := range r.Headers {
+				text += "\n" + h.Key + ": " + string(h.Value)
+			}
+			check(fmt.Sprintf("topic %s, offset %d", r.Topic, r.Offset), text)
+		})
+	}
+	if n < want {
+		t.Errorf("read %d records of %d", n, want)
+	}
+	return n
+}
+
+// everyRow hands every row of every table to check.
+func everyRow(t *testing.T, address, database string, check func(where, text string)) (n int) {
+	t.Helper()
+	conn, err := clickhouse.Open(&clickhouse.Options{Protocol: clickhouse.HTTP, Addr: []string{address}, Auth: clickhouse.Auth{Database: database}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	tables, err := conn.Query(t.Context(), "SELECT name FROM system.tables WHERE database = $1 AND engine LIKE '%MergeTree'", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for tables.Next() {
+		var name string
+		if err := tables.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := errors.Join(tables.Err(), tables.Close()); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		rows, err := conn.Query(t.Context(), "SELECT toString(tuple(*)) FROM "+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var text string
+			if err := rows.Scan(&text); err != nil {
+				t.Fatal(err)
+			}
+			n++
+			check("table "+name, text)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+	}
+	return n
+}

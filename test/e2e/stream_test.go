@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// streamLine is one event of an event stream, as far as tests look at it.
+type streamLine struct {
+	id, kind string
+	event    string // evt_…
+	reason   string // of the end
+}
+
+// watching is an open event stream.
+type watching struct {
+	t      *testing.T
+	lines  *bufio.Scanner
+	cancel context.CancelFunc
+}
+
+// watch opens the stream of an endpoint, from after an event on unless last is empty, and waits until it is ready.
+func (c client) watch(endpoint, last string) *watching {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/v1/endpoints/"+endpoint+"/stream", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	r.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := (&http.Client{Transport: c.via}).Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { cancel(); resp.Body.Close() })
+	w := &watching{t: c.t, lines: bufio.NewScanner(resp.Body), cancel: cancel}
+	w.lines.Buffer(nil, 4<<20)
+	if first := w.next(); resp.StatusCode != http.StatusOK || first.kind != "ready" {
+		c.t.Fatalf("%s, begins with %+v\n%s", resp.Status, first, c.logs)
+	}
+	return w
+}
+
+// next is the next event; an empty one when the stream is over.
+func (w *watching) next() (l streamLine) {
+	w.t.Helper()
+	for w.lines.Scan() {
+		name, value, _ := strings.Cut(w.lines.Text(), ": ")
+		switch name {
+		case "id":
+			l.id = value
+		case "event":
+			l.kind = value
+		case "data":
+			var data struct{ ID, Reason string }
+			if err := json.Unmarshal([]byte(value), &data); err != nil {
+				w.t.Fatalf("%v: %.200s", err, value)
+			}
+			l.event, l.reason = data.ID, data.Reason
+		default:
+			if l.kind != "" {
+				return l
+			}
+		}
+	}
+	return l
+}
+
+// known waits until a node answers a GET: configuration reaches the others a moment later.
+func (c client) known(path string) {
+	c.t.Helper()
+	eventually(c.t, arrival, func() string {
+		if status, answer, _ := c.call("GET", path, nil); status != http.StatusOK {
+			return fmt.Sprintf("%s: %d %v", path, status, answer)
+		}
+		return ""
+	})
+}
+
+// eventStreams watches an endpoint on one node and goes on on the other, while both take events. Each is seen once, in
+// the order of the log; a revoked key and a deleted endpoint end what is open.
+func eventStreams(t *testing.T, a, b *process) {
+	near, far := a.in(t), b.in(t)
+	dest := newSink(t, nil)
+	ep, _, _ := near.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	far.known("/v1/endpoints/" + ep)
+	const each = 30
+	w := near.watch(ep, "")
+	var sent, seen []string
+	last := ""
+	for n := range each {
+		for _, c := range []client{near, far} {
+			sent = append(sent, c.send(ep, n))
+		}
+		if n%10 == 9 { // leaves without what has come last, and goes on elsewhere
+			for range 5 {
+				l := w.next()
+				seen, last = append(seen, l.event), l.id
+			}
+			w.cancel()
+			near, far = far, near
+			w = near.watch(ep, last)
+		}
+	}
+	for len(seen) < len(sent) {
+		l := w.next()
+		if l.kind != "event" {
+			t.Fatalf("after %d events: %+v", len(seen), l)
+		}
+		seen = append(seen, l.event)
+	}
+	if strings.Join(seen, " ") != strings.Join(sent, " ") { // one request after the other: the log has their order
+		t.Errorf("seen %v\nsent %v", seen, sent)
+	}
+	made := strings.Fields(a.keys("create", "--name", "watcher", "--scope", "read"))
+	far.with(made[2]).known("/v1/me")
+	revoked := far.with(made[2]).watch(ep, "")
+	a.keys("revoke", made[0])
+	if l := revoked.next(); l.kind != "end" || l.reason != "key_revoked" {
+		t.Errorf("after the revocation: %+v", l)
+	}
+	test := near.must(http.StatusAccepted, "POST", "/v1/endpoints/"+ep+"/test", map[string]any{"provider": "github"})["id"].(string)
+	if l := w.next(); l.event != test {
+		t.Errorf("a test event is shown as %+v", l)
+	}
+	detail := near.waitStatus(test, "delivered", arrival)
+	if attempts := detail["attempts"].([]any); attempts[0].(map[string]any)["trigger"] != "test" {
+		t.Errorf("a test event is delivered as %v", attempts[0])
+	}
+	far.must(http.StatusOK, "DELETE", "/v1/endpoints/"+ep, nil)
+	if l := w.next(); l.kind != "end" || l.reason != "endpoint_deleted" {
+		t.Errorf("after the deletion: %+v", l)
+	}
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/command"
+)
+
+// usersCommands plays the life of a user on a process whose environment names admin@example.com.
+func usersCommands(t *testing.T, p *process) {
+	t.Helper()
+	relay := func(want int, words string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"users", args[0], "--data-dir", p.dir}, args[1:]...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); code != want || !strings.Contains(text, words) {
+			t.Fatalf("users %v: %d, want %d: %s", args, code, want, text)
+		}
+		return out.String()
+	}
+	lines := strings.Fields(relay(command.ExitDone, "usr_", "add", "Ops@example.com"))
+	token, linked := strings.CutPrefix(lines[len(lines)-1], p.url+"/app/link/")
+	if len(lines) != 3 || lines[1] != "ops@example.com" || !linked || len(token) != 43 {
+		t.Fatalf("%q", lines)
+	}
+	relay(command.ExitRefused, "email: is a user already", "add", "ops@EXAMPLE.com")
+	relay(command.ExitRefused, "email: must be an address", "add", "ops")
+	if again := relay(command.ExitDone, lines[0], "reset", "ops@example.com"); strings.Contains(again, token) {
+		t.Errorf("%s", again)
+	}
+	list := relay(command.ExitDone, "admin@example.com\t", "list")
+	if !strings.Contains(list, "\thas a password\n") || !strings.Contains(list, "\thas a link until ") {
+		t.Errorf("%s", list)
+	}
+	var users []command.User
+	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil || len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet {
+		t.Errorf("%+v, %v", users, err)
+	}
+	relay(command.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
+	relay(command.ExitRefused, "no user has this address", "remove", "ops@example.com")
+	relay(command.ExitRefused, "no user has this address", "reset", "ops@example.com")
+	var actions []string
+	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
+		row := row.(map[string]any)
+		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"], " ", row["changes"]))
+	}
+	if got := strings.Join(actions, ", "); got != "operator user.deleted [], operator user.updated [link.expires link.hash sessions_since], operator user.created []" {
+		t.Errorf("%s", got)
+	}
+	for _, secret := range []string{"planted-password", token} {
+		if strings.Contains(p.logs.String(), secret) {
+			t.Error("a secret is in the log")
+		}
+	}
+}
+
+func TestUsersMisuse(t *testing.T) {
+	f := func(want string, code int, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"users"}, args...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) {
+			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
+		}
+	}
+	f("Exit codes", command.ExitDone, "--help")
+	f("e-mail address of one user", command.ExitMisused, "add")
+	f("e-mail address of one user", command.ExitMisused, "reset", "a", "b")
+	f("e-mail address of one user", command.ExitMisused, "remove")
+	f(`unexpected argument "x"`, command.ExitMisused, "list", "x")
+	f("no running process", command.ExitNoProcess, "list", "--data-dir", t.TempDir())
+}

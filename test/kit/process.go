@@ -1,0 +1,78 @@
+package kit
+
+import (
+	"bytes"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is an engine as a process group of its own.
+type process struct {
+	command []string
+	enter   func(func() error) error // runs a function in the network namespace of the process; nil = here
+
+	cmd   *exec.Cmd
+	wg    sync.WaitGroup
+	ended chan struct{} // closed when cmd has ended; nil before the first start
+	out   lockedBuffer
+}
+
+func (p *process) start() error {
+	p.cmd = exec.Command(p.command[0], p.command[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	launch := p.cmd.Start
+	if p.enter != nil {
+		launch = func() error { return p.enter(p.cmd.Start) }
+	}
+	if err := launch(); err != nil {
+		return err
+	}
+	cmd, ended := p.cmd, make(chan struct{})
+	p.ended = ended
+	p.wg.Go(func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended says its output
+	})
+	return nil
+}
+
+func (p *process) signal(s syscall.Signal) error { return syscall.Kill(-p.cmd.Process.Pid, s) }
+
+func (p *process) wait(limit time.Duration) (ended bool) {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+func (p *process) output() string { return p.out.String() }
+
+func (p *process) remove() {
+	if p.ended != nil && !p.wait(0) {
+		_ = p.signal(syscall.SIGKILL) // it may be ending by itself
+	}
+	p.wg.Wait()
+}
+
+// lockedBuffer takes the output of a process while the test may read it.
+type lockedBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
