@@ -95,6 +95,9 @@ func importFault(s source, path string) string {
 			return "it and its libraries are for tests, no part of the binary"
 		case s.dir == "." && inner != "node" && !s.test:
 			return "main is a doormat"
+		case (inner == "command" || within(inner, "node")) && s.dir != "." && !within(s.dir, "command") && !within(s.dir, "node") &&
+			!within(s.dir, "test/e2e"):
+			return "main, command and node stand above everything else"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"
 		case (within(s.dir, "test/kit") || within(s.dir, "test/conformance")) && !within(inner, "pkg"):
@@ -103,7 +106,7 @@ func importFault(s source, path string) string {
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):
-			case !within(s.dir, "node") && !within(s.dir, "test/e2e") && !within(s.dir, stage) && !within(s.dir, "deploy"):
+			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "test/e2e") && !within(s.dir, stage) && !within(s.dir, "deploy"):
 				return "a stage never imports a stage; declare an interface and let node meet it"
 			}
 		}

@@ -2,8 +2,8 @@
 // socket over which it is asked, and how the answer is shown.
 //
 // In flow the words of a command line; out flow one request over the socket in the data directory of the
-// process, and its answer as text, or as JSON with --json. The types of requests and answers stand here;
-// main serves the socket. A command decides nothing by itself: whether it is allowed is decided by the
+// process, and its answer as text, or as JSON with --json. The types of requests and answers are those of
+// node/admin, which serves the socket. A command decides nothing by itself: whether it is allowed is decided by the
 // process that is asked.
 package command
 
@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+
+	"github.com/eventrelay/relay/node/admin"
 )
 
 // Exit codes of every command.
@@ -23,9 +25,6 @@ const (
 	ExitMisused   = 2
 	ExitNoProcess = 3 // no running process answers on the socket
 )
-
-// SocketFile is the name of the socket in the data directory of a running process.
-const SocketFile = "relay.sock"
 
 // DefaultDataDir is where the data directory is unless a flag or RELAY_DATA_DIR says otherwise.
 const DefaultDataDir = "./.relay"
@@ -130,5 +129,5 @@ func orDefault(s, def string) string {
 
 // NewClient makes a client of the process that has this data directory. Nothing is dialled yet.
 func NewClient(dir string, asJSON bool, env Env) *Client {
-	return &Client{path: filepath.Join(dir, SocketFile), asJSON: asJSON, out: env.Stdout, err: env.Stderr}
+	return &Client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: env.Stdout, err: env.Stderr}
 }

@@ -11,16 +11,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/control"
 )
-
-// Import is how far config import has come.
-type Import struct {
-	Entities int      `json:"entities"` // of the document
-	Done     int      `json:"done"`
-	Removed  int      `json:"removed"` // what was there before
-	Warnings []string `json:"warnings"`
-}
 
 // Exported is what config export says of the file it has written.
 type Exported struct {
@@ -113,9 +106,9 @@ func importConfig(flags *flag.FlagSet) action {
 				from = file
 			}
 			path := fmt.Sprintf("/config?replace=%t&unsigned=%t", *replace, *unsigned)
-			var im Import
+			var im admin.Import
 			err := c.follow(ctx, http.MethodPost, path, from, func(line []byte) error {
-				im = Import{}
+				im = admin.Import{}
 				if err := json.Unmarshal(line, &im); err != nil {
 					return err
 				}

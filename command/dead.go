@@ -7,64 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/eventrelay/relay/node/admin"
 )
-
-// DeadRecord is a record that could not be read or stored, as the commands print it.
-type DeadRecord struct {
-	ID        string    `json:"id"`        // partition:offset in the topic dead
-	At        time.Time `json:"at"`        // when it was put there
-	Topic     string    `json:"topic"`     // where it was read,
-	Partition int32     `json:"partition"` // in which partition
-	Offset    int64     `json:"offset"`    // and at which offset
-	Group     string    `json:"group"`     // who could not read it
-	Error     string    `json:"error"`
-	Size      int       `json:"size"` // of its value, in bytes
-	Event     string    `json:"event_id,omitempty"`
-
-	// Only with --body.
-	Headers      [][2]string `json:"headers,omitempty"` // of the record; credentials are masked
-	Body         *string     `json:"body,omitempty"`    // at most MaxDeadBody
-	BodyEncoding string      `json:"body_encoding,omitempty"`
-	Truncated    bool        `json:"body_truncated,omitempty"`
-}
-
-// RetryDead asks for records to be done again: one, or all of a topic, or all.
-type RetryDead struct {
-	ID    string `json:"id,omitempty"`
-	All   bool   `json:"all,omitempty"`
-	Topic string `json:"topic,omitempty"`
-}
-
-// RetriedDead is what came of one of them.
-type RetriedDead struct {
-	ID      string `json:"id"`
-	Refused string `json:"refused,omitempty"` // why it was not done again
-}
-
-// Bounds of dead list.
-const (
-	MaxDeadList = 1000
-	MaxDeadBody = 16 << 10 // bytes of each value
-)
-
-var deadID = regexp.MustCompile(`^([0-9]{1,9}):([0-9]{1,18})$`)
-
-// ParseDeadID reads partition:offset.
-func ParseDeadID(id string) (partition int32, offset int64, ok bool) {
-	m := deadID.FindStringSubmatch(id)
-	if m == nil {
-		return 0, 0, false
-	}
-	p, _ := strconv.ParseInt(m[1], 10, 32) // the expression has judged them
-	offset, _ = strconv.ParseInt(m[2], 10, 64)
-	return int32(p), offset, true
-}
 
 // Dead are the commands about records that could not be read or stored.
 func Dead() Group {
@@ -90,14 +40,14 @@ func listDead(flags *flag.FlagSet) action {
 			if fault := noWords(words); fault != "" {
 				return fault
 			}
-			if *limit < 1 || *limit > MaxDeadList {
-				return fmt.Sprintf("--limit must be from 1 to %d", MaxDeadList)
+			if *limit < 1 || *limit > admin.MaxDeadList {
+				return fmt.Sprintf("--limit must be from 1 to %d", admin.MaxDeadList)
 			}
 			return ""
 		},
 		do: func(ctx context.Context, c *Client, _ []string) error {
 			query := url.Values{"limit": {strconv.Itoa(*limit)}, "topic": {*topic}, "body": {strconv.FormatBool(*body)}}
-			var records []DeadRecord
+			var records []admin.DeadRecord
 			return c.call(ctx, http.MethodGet, "/dead?"+query.Encode(), nil, &records, func() {
 				c.printDead(records, *limit)
 			})
@@ -105,7 +55,7 @@ func listDead(flags *flag.FlagSet) action {
 	}
 }
 
-func (c *Client) printDead(records []DeadRecord, limit int) {
+func (c *Client) printDead(records []admin.DeadRecord, limit int) {
 	if len(records) == 0 {
 		fmt.Fprintln(c.out, "nothing is buried")
 		return
@@ -120,14 +70,14 @@ func (c *Client) printDead(records []DeadRecord, limit int) {
 		if r.Body != nil {
 			more := ""
 			if r.Truncated {
-				more = fmt.Sprintf(" … (the first %d bytes)", MaxDeadBody)
+				more = fmt.Sprintf(" … (the first %d bytes)", admin.MaxDeadBody)
 			}
 			fmt.Fprintf(tw, "  %s: %s%s\n", r.BodyEncoding, line(*r.Body), more)
 		}
 	}
 	tw.Flush()
 	if len(records) == limit {
-		fmt.Fprintln(c.out, "there may be more: --limit shows up to", MaxDeadList)
+		fmt.Fprintln(c.out, "there may be more: --limit shows up to", admin.MaxDeadList)
 	}
 }
 
@@ -156,18 +106,18 @@ func retryDead(flags *flag.FlagSet) action {
 				return "--topic goes with --all"
 			case !*all && len(words) != 1:
 				return "retry takes one PARTITION:OFFSET, which list shows, or --all"
-			case !*all && !deadID.MatchString(words[0]):
+			case !*all && !isDeadID(words[0]):
 				return fmt.Sprintf("%q is no PARTITION:OFFSET such as 3:1207", words[0])
 			}
 			return ""
 		},
 		do: func(ctx context.Context, c *Client, words []string) error {
-			ask := RetryDead{All: *all, Topic: *topic}
+			ask := admin.RetryDead{All: *all, Topic: *topic}
 			if !*all {
 				ask.ID = words[0]
 			}
 			return c.follow(ctx, http.MethodPost, "/dead/retry", ask, func(raw []byte) error {
-				var r RetriedDead
+				var r admin.RetriedDead
 				if err := json.Unmarshal(raw, &r); err != nil {
 					return err
 				}
@@ -180,4 +130,9 @@ func retryDead(flags *flag.FlagSet) action {
 			})
 		},
 	}
+}
+
+func isDeadID(text string) bool {
+	_, _, ok := admin.ParseDeadID(text)
+	return ok
 }

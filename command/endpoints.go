@@ -7,36 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/eventrelay/relay/node/admin"
 )
-
-// Move asks for an endpoint to be moved to another partition.
-type Move struct {
-	Endpoint    string `json:"endpoint"`
-	Partition   int    `json:"partition"`
-	WaitSeconds int64  `json:"wait_seconds"` // for what is open in the old one
-	Leave       bool   `json:"leave"`        // what waits for a retry is not waited for
-	DryRun      bool   `json:"dry_run"`
-}
-
-// States of a move.
-const (
-	MoveOpen     = "open"     // nothing was changed yet
-	MoveSwitched = "switched" // new events go to the new partition and wait there
-	MoveDone     = "moved"
-)
-
-// MoveStep is how far a move is, and what is open in the old partition.
-type MoveStep struct {
-	State   string     `json:"state"`
-	From    int32      `json:"from"`
-	To      int32      `json:"to"`
-	Open    int        `json:"open"`    // records that are done as soon as there is room
-	Waiting int        `json:"waiting"` // records that wait for a retry, or because they are held
-	Until   *time.Time `json:"until"`   // when the last of these is due
-}
-
-// MaxMoveWait bounds how long a move waits.
-const MaxMoveWait = time.Hour
 
 // Endpoints are the commands about endpoints that the API does not have.
 func Endpoints() Group {
@@ -54,7 +27,7 @@ Every record of an event, a later replay too, goes to the partition that the eve
 }
 
 func moveEndpoint(flags *flag.FlagSet) action {
-	m := Move{}
+	m := admin.Move{}
 	flags.IntVar(&m.Partition, "partition", -1, "where it is to be")
 	wait := flags.Duration("wait", 5*time.Minute, "how long to wait for what is open, at most 1h")
 	flags.BoolVar(&m.Leave, "leave", false, "do not wait for what waits for a retry")
@@ -67,15 +40,15 @@ func moveEndpoint(flags *flag.FlagSet) action {
 				return "move takes the id of one endpoint"
 			case m.Partition < 0:
 				return "--partition is required: 0 or more"
-			case *wait < time.Second || *wait > MaxMoveWait:
-				return fmt.Sprintf("--wait must be from 1s to %v", MaxMoveWait)
+			case *wait < time.Second || *wait > admin.MaxMoveWait:
+				return fmt.Sprintf("--wait must be from 1s to %v", admin.MaxMoveWait)
 			}
 			m.Endpoint = words[0]
 			return ""
 		},
 		do: func(ctx context.Context, c *Client, _ []string) error {
 			return c.follow(ctx, http.MethodPost, "/move", m, func(line []byte) error {
-				var s MoveStep
+				var s admin.MoveStep
 				if err := json.Unmarshal(line, &s); err != nil {
 					return err
 				}
@@ -84,19 +57,4 @@ func moveEndpoint(flags *flag.FlagSet) action {
 			})
 		},
 	}
-}
-
-// String is the step as a line for people.
-func (s MoveStep) String() string {
-	open := fmt.Sprintf("%d records are open in partition %d", s.Open+s.Waiting, s.From)
-	if s.Waiting > 0 && s.Until != nil {
-		open += fmt.Sprintf(", %d of them wait, the last until %s", s.Waiting, s.Until.Format(time.RFC3339))
-	}
-	switch s.State {
-	case MoveSwitched:
-		return fmt.Sprintf("new events go to partition %d and wait; %s", s.To, open)
-	case MoveDone:
-		return fmt.Sprintf("moved from partition %d to %d", s.From, s.To)
-	}
-	return open
 }

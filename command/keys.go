@@ -8,33 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/eventrelay/relay/node/admin"
 )
 
-// Key is an API key as the commands print it. Key is set only in the answer that creates it.
-type Key struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Scope     string     `json:"scope"`
-	Agent     bool       `json:"agent"`
-	Key       string     `json:"key,omitempty"`
-	Last4     string     `json:"last4"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
-	RevokedAt *time.Time `json:"revoked_at"`
-	LastUse   *KeyUse    `json:"last_use"` // null: never used, or LastUseUnknown
-	// LastUseUnknown: the store that knows when keys were used does not answer.
-	LastUseUnknown bool `json:"last_use_unknown,omitempty"`
-}
-
-// KeyUse is the last use of an API key, within a minute.
-type KeyUse struct {
-	At       time.Time `json:"at"`
-	Node     string    `json:"node"`
-	RemoteIP string    `json:"remote_ip"`
-}
-
 // scope is what the key may do, as a list shows it.
-func (k *Key) scope() string {
+func scope(k *admin.Key) string {
 	if k.Agent {
 		return k.Scope + " (agent)"
 	}
@@ -42,7 +21,7 @@ func (k *Key) scope() string {
 }
 
 // lastUse is the last use as a list shows it.
-func (k *Key) lastUse() string {
+func lastUse(k *admin.Key) string {
 	switch {
 	case k.LastUseUnknown:
 		return "last use unknown: the store does not answer"
@@ -51,21 +30,6 @@ func (k *Key) lastUse() string {
 	default:
 		return "used " + k.LastUse.At.Format(time.RFC3339) + " from " + k.LastUse.RemoteIP
 	}
-}
-
-// CreateKey asks for a new key.
-type CreateKey struct {
-	Name           string `json:"name"`
-	Scope          string `json:"scope"`
-	Agent          bool   `json:"agent"`
-	ExpiresSeconds int64  `json:"expires_seconds"`
-}
-
-// Rewrap is how far keys rewrap has come.
-type Rewrap struct {
-	Entities  int `json:"entities"`  // endpoints and others that have secrets under another master key than the first
-	Rewrapped int `json:"rewrapped"` // of them
-	Secrets   int `json:"secrets"`   // that were sealed anew
 }
 
 // Keys are the commands about API keys and master keys.
@@ -89,7 +53,7 @@ rewrap seals every secret of the configuration with the first master key. To cha
 
 func rewrapKeys(*flag.FlagSet) action {
 	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
-		var r Rewrap
+		var r admin.Rewrap
 		err := c.follow(ctx, http.MethodPost, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
@@ -108,7 +72,7 @@ func rewrapKeys(*flag.FlagSet) action {
 }
 
 func createKey(flags *flag.FlagSet) action {
-	var k CreateKey
+	var k admin.CreateKey
 	flags.StringVar(&k.Name, "name", "", "what the key is for")
 	flags.StringVar(&k.Scope, "scope", "", "read or read_write")
 	flags.BoolVar(&k.Agent, "agent", false, "for a program whose changes people approve")
@@ -129,7 +93,7 @@ func createKey(flags *flag.FlagSet) action {
 			return ""
 		},
 		do: func(ctx context.Context, c *Client, _ []string) error {
-			var made Key
+			var made admin.Key
 			return c.call(ctx, http.MethodPost, "/keys", k, &made, func() {
 				fmt.Fprintf(c.out, "%s\n%s\n%s\n", made.ID, made.Scope, made.Key)
 			})
@@ -139,7 +103,7 @@ func createKey(flags *flag.FlagSet) action {
 
 func listKeys(*flag.FlagSet) action {
 	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
-		var keys []Key
+		var keys []admin.Key
 		return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 			for _, k := range keys {
 				state := "active"
@@ -149,7 +113,7 @@ func listKeys(*flag.FlagSet) action {
 				case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
 					state = "expired"
 				}
-				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, k.scope(), state, k.Last4, k.CreatedAt.Format(time.RFC3339), k.lastUse(), k.Name)
+				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4, k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)
 			}
 		})
 	}}

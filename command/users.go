@@ -6,22 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/eventrelay/relay/node/admin"
 )
-
-// User is somebody who may sign in to the dashboard. Link is set only in the answer that makes it.
-type User struct {
-	ID          string     `json:"id"`
-	Email       string     `json:"email"`
-	CreatedAt   time.Time  `json:"created_at"`
-	PasswordSet bool       `json:"password_set"`
-	Link        string     `json:"link,omitempty"`
-	LinkExpires *time.Time `json:"link_expires_at"`
-}
-
-// Email names a user.
-type Email struct {
-	Email string `json:"email"`
-}
 
 // Users are the commands about people.
 func Users() Group {
@@ -48,8 +35,8 @@ func oneEmail(words []string) string {
 func linkUser(path string) verb {
 	return func(*flag.FlagSet) action {
 		return action{misuse: oneEmail, do: func(ctx context.Context, c *Client, words []string) error {
-			var u User
-			return c.call(ctx, http.MethodPost, path, Email{words[0]}, &u, func() {
+			var u admin.User
+			return c.call(ctx, http.MethodPost, path, admin.Email{Email: words[0]}, &u, func() {
 				fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
 			})
 		}}
@@ -58,7 +45,7 @@ func linkUser(path string) verb {
 
 func listUsers(*flag.FlagSet) action {
 	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
-		var users []User
+		var users []admin.User
 		return c.call(ctx, http.MethodGet, "/users", nil, &users, func() {
 			for _, u := range users {
 				state := "has a password"
@@ -78,6 +65,6 @@ func listUsers(*flag.FlagSet) action {
 func removeUser(*flag.FlagSet) action {
 	return action{misuse: oneEmail, do: func(ctx context.Context, c *Client, words []string) error {
 		var answer struct{}
-		return c.call(ctx, http.MethodPost, "/users/remove", Email{words[0]}, &answer, func() { fmt.Fprintln(c.out, "removed", words[0]) })
+		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: words[0]}, &answer, func() { fmt.Fprintln(c.out, "removed", words[0]) })
 	}}
 }

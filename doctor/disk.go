@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"syscall"
-
-	"github.com/eventrelay/relay/command"
 )
 
 // Shares of a disk that should be free: a log that finds no room refuses events.
@@ -13,7 +11,7 @@ const (
 	failFree = 0.05
 )
 
-func (x *examination) disk(context.Context) command.Check {
+func (x *examination) disk(context.Context) Check {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(x.DataDir, &fs); err != nil {
 		return warn("name the data directory with --data-dir", "the data directory %s cannot be looked at: %v", x.DataDir, err)
@@ -21,7 +19,7 @@ func (x *examination) disk(context.Context) command.Check {
 	return judgeDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize), uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // their types differ between systems
 }
 
-func judgeDisk(dir string, free, size uint64) command.Check {
+func judgeDisk(dir string, free, size uint64) Check {
 	const advice = "make room: a full disk stops what keeps its data there"
 	share := 1.0
 	if size > 0 {

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -41,7 +40,7 @@ type Patient struct {
 	// Redis measures one exchange; nil when it is not configured.
 	Redis func(context.Context) (time.Duration, error)
 	// Ledger counts what became of the events; nil for no such check.
-	Ledger  func(context.Context) command.Check
+	Ledger  func(context.Context) Check
 	DataDir string
 	// BaseURL is the address that clients are told to call; empty when it is not known.
 	BaseURL string
@@ -55,14 +54,14 @@ type Patient struct {
 // look is one or more checks that share what they need.
 type look struct {
 	name string
-	do   func(context.Context) []command.Check
+	do   func(context.Context) []Check
 }
 
 // Examine makes all checks at once and returns them in the order in which they are best read.
-func Examine(ctx context.Context, p Patient) (command.Report, error) {
+func Examine(ctx context.Context, p Patient) (Report, error) {
 	reader, err := stream.NewReader(p.Stream, "doctor")
 	if err != nil {
-		return command.Report{}, err
+		return Report{}, err
 	}
 	defer reader.Close()
 	x := &examination{Patient: p, log: reader}
@@ -80,7 +79,7 @@ func Examine(ctx context.Context, p Patient) (command.Report, error) {
 	if p.Ledger != nil {
 		looks = append(looks, look{"ledger", one(p.Ledger)})
 	}
-	found := make([][]command.Check, len(looks))
+	found := make([][]Check, len(looks))
 	var all sync.WaitGroup
 	for i, l := range looks {
 		all.Go(func() {
@@ -95,15 +94,15 @@ func Examine(ctx context.Context, p Patient) (command.Report, error) {
 		})
 	}
 	all.Wait()
-	r := command.Report{Node: p.Node}
+	r := Report{Node: p.Node}
 	for _, checks := range found {
 		r.Checks = append(r.Checks, checks...)
 	}
 	return r, ctx.Err()
 }
 
-func one(check func(context.Context) command.Check) func(context.Context) []command.Check {
-	return func(ctx context.Context) []command.Check { return []command.Check{check(ctx)} }
+func one(check func(context.Context) Check) func(context.Context) []Check {
+	return func(ctx context.Context) []Check { return []Check{check(ctx)} }
 }
 
 // examination is a Patient on the table.
@@ -112,20 +111,20 @@ type examination struct {
 	log *stream.Reader
 }
 
-func ok(format string, args ...any) command.Check {
-	return command.Check{State: command.StateOK, Text: fmt.Sprintf(format, args...)}
+func ok(format string, args ...any) Check {
+	return Check{State: StateOK, Text: fmt.Sprintf(format, args...)}
 }
 
-func warn(advice, format string, args ...any) command.Check {
-	return command.Check{State: command.StateWarn, Text: fmt.Sprintf(format, args...), Advice: advice}
+func warn(advice, format string, args ...any) Check {
+	return Check{State: StateWarn, Text: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-func fail(advice, format string, args ...any) command.Check {
-	return command.Check{State: command.StateFail, Text: fmt.Sprintf(format, args...), Advice: advice}
+func fail(advice, format string, args ...any) Check {
+	return Check{State: StateFail, Text: fmt.Sprintf(format, args...), Advice: advice}
 }
 
 // unasked is the check of something that could not be looked at.
-func unasked(err error) command.Check {
+func unasked(err error) Check {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fail("see kafka", "Kafka did not answer in %v", checkTime)
 	}
@@ -133,7 +132,7 @@ func unasked(err error) command.Check {
 }
 
 // judgeAge turns the age of the oldest thing that waits into a check.
-func judgeAge(age time.Duration, advice, format string, args ...any) command.Check {
+func judgeAge(age time.Duration, advice, format string, args ...any) Check {
 	switch {
 	case age >= failAge:
 		return fail(advice, format, args...)

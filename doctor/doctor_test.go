@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -17,9 +16,9 @@ func TestMain(m *testing.M) { kit.Main(m) }
 
 func TestJudgeAge(t *testing.T) {
 	for age, want := range map[time.Duration]string{
-		0: command.StateOK, warnAge - 1: command.StateOK, warnAge: command.StateWarn, failAge - 1: command.StateWarn, failAge: command.StateFail,
+		0: StateOK, warnAge - 1: StateOK, warnAge: StateWarn, failAge - 1: StateWarn, failAge: StateFail,
 	} {
-		if c := judgeAge(age, "do", "text"); c.State != want || c.Text != "text" || (c.Advice != "") != (want != command.StateOK) {
+		if c := judgeAge(age, "do", "text"); c.State != want || c.Text != "text" || (c.Advice != "") != (want != StateOK) {
 			t.Errorf("%v: %+v, want %s", age, c, want)
 		}
 	}
@@ -33,11 +32,11 @@ func TestJudgeDisk(t *testing.T) {
 			t.Errorf("%d of %d: %+v", free, size, c)
 		}
 	}
-	f(50*gib, 100*gib, command.StateOK, "50.0 GiB (50 %) are free where /data is")
-	f(15*gib, 100*gib, command.StateOK, "15.0 GiB (15 %) are free where /data is")
-	f(14*gib, 100*gib, command.StateWarn, "14.0 GiB (14 %) are free where /data is")
-	f(4*gib, 100*gib, command.StateFail, "4.0 GiB (4 %) are free where /data is")
-	f(0, 0, command.StateOK, "0.0 GiB (100 %) are free where /data is") // a file system without a size
+	f(50*gib, 100*gib, StateOK, "50.0 GiB (50 %) are free where /data is")
+	f(15*gib, 100*gib, StateOK, "15.0 GiB (15 %) are free where /data is")
+	f(14*gib, 100*gib, StateWarn, "14.0 GiB (14 %) are free where /data is")
+	f(4*gib, 100*gib, StateFail, "4.0 GiB (4 %) are free where /data is")
+	f(0, 0, StateOK, "0.0 GiB (100 %) are free where /data is") // a file system without a size
 }
 
 func TestWords(t *testing.T) {
@@ -64,15 +63,15 @@ func TestNothingAnswers(t *testing.T) {
 		Stream: stream.Config{Brokers: []string{"127.0.0.1:1"}}, ConfigErr: away, Store: func(context.Context) error { return away },
 		Redis:   func(context.Context) (time.Duration, error) { return 0, away },
 		DataDir: "/nowhere", Now: time.Now,
-		Ledger: func(ctx context.Context) command.Check { <-ctx.Done(); return command.Check{State: command.StateWarn} },
+		Ledger: func(ctx context.Context) Check { <-ctx.Done(); return Check{State: StateWarn} },
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ended with %v", err)
 	}
 	for _, c := range report.Checks {
-		want := command.StateFail
+		want := StateFail
 		if c.Name == "redis" || c.Name == "disk" || c.Name == "ledger" {
-			want = command.StateWarn
+			want = StateWarn
 		}
 		if c.State != want {
 			t.Errorf("%+v", c)
@@ -86,27 +85,27 @@ func TestNothingAnswers(t *testing.T) {
 func TestJudgeWriters(t *testing.T) {
 	f := func(others []stream.Writer, own string, err error, state, text string) {
 		t.Helper()
-		if c := judgeWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) || len(c.Details) != len(others) && state == command.StateWarn && err == nil {
+		if c := judgeWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) || len(c.Details) != len(others) && state == StateWarn && err == nil {
 			t.Errorf("%+v, want %s: %s", c, state, text)
 		}
 	}
 	one, all := stream.Writer{Principal: "User:a", Topics: []string{"relay.control"}}, stream.Writer{Principal: "User:*"}
-	f(nil, "User:relay", nil, command.StateOK, "nobody else")
-	f([]stream.Writer{one}, "", nil, command.StateOK, "nobody else") // the relay itself, which does not know its name
-	f([]stream.Writer{one}, "User:relay", nil, command.StateWarn, "1 other principal may write")
-	f([]stream.Writer{all}, "", nil, command.StateWarn, "1 principal may write")
-	f([]stream.Writer{one, all}, "", nil, command.StateWarn, "2 principals may write to topics of the relay, which is one of them")
-	f(nil, "", stream.ErrNoAuthorizer, command.StateWarn, "no authorizer: whoever reaches them can write to every topic")
-	f(nil, "", stream.ErrACLsHidden, command.StateWarn, "cannot be read")
-	f(nil, "", errors.New("away"), command.StateFail, "away")
+	f(nil, "User:relay", nil, StateOK, "nobody else")
+	f([]stream.Writer{one}, "", nil, StateOK, "nobody else") // the relay itself, which does not know its name
+	f([]stream.Writer{one}, "User:relay", nil, StateWarn, "1 other principal may write")
+	f([]stream.Writer{all}, "", nil, StateWarn, "1 principal may write")
+	f([]stream.Writer{one, all}, "", nil, StateWarn, "2 principals may write to topics of the relay, which is one of them")
+	f(nil, "", stream.ErrNoAuthorizer, StateWarn, "no authorizer: whoever reaches them can write to every topic")
+	f(nil, "", stream.ErrACLsHidden, StateWarn, "cannot be read")
+	f(nil, "", errors.New("away"), StateFail, "away")
 }
 
 func TestJudgeSizes(t *testing.T) {
-	if c := judgeSizes([]control.Size{{What: "endpoints", Used: 79, Most: 100}}); c.State != command.StateOK {
+	if c := judgeSizes([]control.Size{{What: "endpoints", Used: 79, Most: 100}}); c.State != StateOK {
 		t.Errorf("%+v", c)
 	}
 	c := judgeSizes([]control.Size{{What: "endpoints", Used: 80, Most: 100}, {What: "answers", Used: 1, Most: 100}})
-	if c.State != command.StateWarn || c.Text != "near a bound: endpoints: 80 of 100" || len(c.Details) != 1 {
+	if c.State != StateWarn || c.Text != "near a bound: endpoints: 80 of 100" || len(c.Details) != 1 {
 		t.Errorf("%+v", c)
 	}
 }

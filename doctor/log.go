@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func (x *examination) kafka(ctx context.Context) command.Check {
+func (x *examination) kafka(ctx context.Context) Check {
 	const advice = "see that the brokers of RELAY_KAFKA_BROKERS run and can be reached from here"
 	n, err := x.log.Brokers(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -34,12 +33,12 @@ func (x *examination) kafka(ctx context.Context) command.Check {
 		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS")
 	}
 	if n < x.Copies {
-		c.State, c.Advice = command.StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.Copies)
+		c.State, c.Advice = StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.Copies)
 	}
 	return c
 }
 
-func (x *examination) topics(ctx context.Context) command.Check {
+func (x *examination) topics(ctx context.Context) Check {
 	a, err := stream.AuditTopics(ctx, x.Stream, x.Copies)
 	if err != nil {
 		return unasked(err)
@@ -60,7 +59,7 @@ func (x *examination) topics(ctx context.Context) command.Check {
 
 // writers says who else may write to the topics. The relay authenticates what it reads of its configuration; the other
 // topics carry deliveries that it signs and sends, so nobody else may write to them.
-func (x *examination) writers(ctx context.Context) command.Check {
+func (x *examination) writers(ctx context.Context) Check {
 	cluster, _, err := x.log.TopicID(ctx, stream.Control)
 	if err != nil {
 		return unasked(err)
@@ -72,7 +71,7 @@ func (x *examination) writers(ctx context.Context) command.Check {
 	return judgeWriters(others, own, err, x.Stream.Prefix)
 }
 
-func judgeWriters(others []stream.Writer, own string, err error, prefix string) command.Check {
+func judgeWriters(others []stream.Writer, own string, err error, prefix string) Check {
 	advice := "give the relay a principal of its own and allow Write, Delete and Alter on the topics " + prefix + "* to it alone"
 	switch {
 	case errors.Is(err, stream.ErrNoAuthorizer):
@@ -116,15 +115,15 @@ func (w *waiting) age(now time.Time) time.Duration {
 
 // dispatch looks at what the dispatchers have still to do: what they should be doing now, and what waits in
 // the retry topics.
-func (x *examination) dispatch(ctx context.Context) []command.Check {
+func (x *examination) dispatch(ctx context.Context) []Check {
 	tiers := stream.Tiers()
 	backlogs, err := x.log.Backlogs(ctx, stream.DispatchGroup, stream.ReadBy(stream.DispatchGroup)...)
 	if err != nil {
-		return []command.Check{unasked(err)}
+		return []Check{unasked(err)}
 	}
 	members, err := x.log.Members(ctx, stream.DispatchGroup)
 	if err != nil {
-		return []command.Check{unasked(err)}
+		return []Check{unasked(err)}
 	}
 	var now, retries waiting
 	byTier := make(map[string]int64)
@@ -140,7 +139,7 @@ func (x *examination) dispatch(ctx context.Context) []command.Check {
 			undelivered = accepted
 		}
 	}
-	return []command.Check{
+	return []Check{
 		x.group(stream.DispatchGroup, "there to deliver", "dispatch", members, now),
 		oldestUndelivered(undelivered, x.Now()),
 		depth(tiers, byTier, retries),
@@ -148,7 +147,7 @@ func (x *examination) dispatch(ctx context.Context) []command.Check {
 }
 
 // group judges a group by what waits for it and by who is there to do it.
-func (x *examination) group(name, verb, role string, members int, w waiting) command.Check {
+func (x *examination) group(name, verb, role string, members int, w waiting) Check {
 	text := "nothing waits"
 	if w.records > 0 {
 		text = fmt.Sprintf("%s wait, the oldest for %s", count(w.records, "record"), ago(w.age(x.Now())))
@@ -163,7 +162,7 @@ func (x *examination) group(name, verb, role string, members int, w waiting) com
 	return c
 }
 
-func oldestUndelivered(accepted, now time.Time) command.Check {
+func oldestUndelivered(accepted, now time.Time) Check {
 	c := ok("nothing is undelivered")
 	if !accepted.IsZero() {
 		c = ok("the oldest event that is not through was accepted %s ago", ago(now.Sub(accepted)))
@@ -172,7 +171,7 @@ func oldestUndelivered(accepted, now time.Time) command.Check {
 	return c
 }
 
-func depth(tiers []stream.Tier, byTier map[string]int64, all waiting) command.Check {
+func depth(tiers []stream.Tier, byTier map[string]int64, all waiting) Check {
 	var parts []string
 	for _, t := range tiers {
 		if n := byTier[t.Topic]; n > 0 {
@@ -204,17 +203,17 @@ func acceptedAt(r *stream.Record) time.Time {
 	return e.Time()
 }
 
-func (x *examination) store(ctx context.Context) command.Check {
+func (x *examination) store(ctx context.Context) Check {
 	return x.readers(ctx, stream.StoreGroup, "there to write", "write")
 }
 
 // alerts looks at those who judge what is worth an alert: nobody hears of trouble while they are behind.
-func (x *examination) alerts(ctx context.Context) command.Check {
+func (x *examination) alerts(ctx context.Context) Check {
 	return x.readers(ctx, stream.AlertGroup, "there to judge", "dispatch")
 }
 
 // unread looks whether something waits for so long that it will be lost by its age.
-func (x *examination) unread(ctx context.Context) command.Check {
+func (x *examination) unread(ctx context.Context) Check {
 	all, _, err := x.log.Unread(ctx, x.Now(), x.Retention)
 	if err != nil {
 		return unasked(err)
@@ -223,9 +222,9 @@ func (x *examination) unread(ctx context.Context) command.Check {
 	for _, u := range all {
 		const advice = "bring that group back, or raise RELAY_RETENTION_DAYS, before records are lost"
 		if u.Refused() {
-			c.State, c.Advice, c.Text = command.StateFail, advice, "events are refused: records will soon be lost by their age"
-		} else if c.State == command.StateOK {
-			c.State, c.Advice, c.Text = command.StateWarn, advice, "records wait for so long that they will be lost by their age"
+			c.State, c.Advice, c.Text = StateFail, advice, "events are refused: records will soon be lost by their age"
+		} else if c.State == StateOK {
+			c.State, c.Advice, c.Text = StateWarn, advice, "records wait for so long that they will be lost by their age"
 		}
 		c.Details = append(c.Details, u.String())
 	}
@@ -233,7 +232,7 @@ func (x *examination) unread(ctx context.Context) command.Check {
 }
 
 // readers looks at a group that reads all of its topics in order.
-func (x *examination) readers(ctx context.Context, group, verb, role string) command.Check {
+func (x *examination) readers(ctx context.Context, group, verb, role string) Check {
 	backlogs, err := x.log.Backlogs(ctx, group, stream.ReadBy(group)...)
 	if err != nil {
 		return unasked(err)
@@ -249,7 +248,7 @@ func (x *examination) readers(ctx context.Context, group, verb, role string) com
 	return x.group(group, verb, role, members, w)
 }
 
-func (x *examination) dead(ctx context.Context) command.Check {
+func (x *examination) dead(ctx context.Context) Check {
 	n, err := x.log.CountDead(ctx)
 	if err != nil {
 		return unasked(err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/control"
 )
 
@@ -18,11 +17,11 @@ const (
 	failSkew = 30 * time.Second
 )
 
-func (x *examination) noConfig() command.Check {
+func (x *examination) noConfig() Check {
 	return fail("see kafka; the master keys must be given too", "the configuration could not be read: %v", x.ConfigErr)
 }
 
-func (x *examination) configuration(ctx context.Context) command.Check {
+func (x *examination) configuration(ctx context.Context) Check {
 	if x.Config == nil {
 		return x.noConfig()
 	}
@@ -44,14 +43,14 @@ func (x *examination) configuration(ctx context.Context) command.Check {
 const nearBound = 0.8
 
 // sizes looks for bounds of the configuration that are nearly reached.
-func (x *examination) sizes(context.Context) command.Check {
+func (x *examination) sizes(context.Context) Check {
 	if x.Config == nil {
 		return x.noConfig()
 	}
 	return judgeSizes(x.Config.Sizes())
 }
 
-func judgeSizes(sizes []control.Size) command.Check {
+func judgeSizes(sizes []control.Size) Check {
 	c := ok("far from every bound")
 	for _, s := range sizes {
 		text := fmt.Sprintf("%s: %d of %d", s.What, s.Used, s.Most)
@@ -63,7 +62,7 @@ func judgeSizes(sizes []control.Size) command.Check {
 	return c
 }
 
-func (x *examination) nodes(context.Context) command.Check {
+func (x *examination) nodes(context.Context) Check {
 	if x.Config == nil {
 		return x.noConfig()
 	}
@@ -95,7 +94,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-func (x *examination) clock(context.Context) command.Check {
+func (x *examination) clock(context.Context) Check {
 	if x.Config == nil {
 		return x.noConfig()
 	}
@@ -116,7 +115,7 @@ func (x *examination) clock(context.Context) command.Check {
 }
 
 // masterKeys looks for secrets that the first key does not seal, and for nodes that have other keys.
-func (x *examination) masterKeys(context.Context) command.Check {
+func (x *examination) masterKeys(context.Context) Check {
 	if x.Config == nil {
 		return x.noConfig()
 	}
@@ -160,12 +159,12 @@ func (x *examination) masterKeys(context.Context) command.Check {
 }
 
 // weakKeys warns of API keys that the environment names.
-func (x *examination) weakKeys(context.Context) command.Check {
+func (x *examination) weakKeys(context.Context) Check {
 	return warn("set a random one of 24 characters or more, such as relay keys create makes",
 		"the key in %s is easy to guess: it is short, or made of few different characters", list(x.WeakKeys))
 }
 
-func (x *examination) clickhouse(ctx context.Context) command.Check {
+func (x *examination) clickhouse(ctx context.Context) Check {
 	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from here, and that relay migrate has run"
 	if x.Store == nil {
 		return warn("give RELAY_CLICKHOUSE_URL to have it asked", "not asked")
@@ -177,7 +176,7 @@ func (x *examination) clickhouse(ctx context.Context) command.Check {
 	return ok("an answer in %v", took)
 }
 
-func (x *examination) redis(ctx context.Context) command.Check {
+func (x *examination) redis(ctx context.Context) Check {
 	const advice = "nothing stops: rates are held by each node for itself, and duplicates may pass; see that RELAY_REDIS_URL can be reached from here"
 	if x.Redis == nil {
 		return ok("not configured: every node holds rates for itself")

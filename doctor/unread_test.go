@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -34,11 +33,11 @@ func TestUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(log.Close)
-	for days, want := range map[int]string{4: command.StateOK, 6: command.StateWarn, 10: command.StateFail} {
+	for days, want := range map[int]string{4: StateOK, 6: StateWarn, 10: StateFail} {
 		x := &examination{log: log, Patient: Patient{
 			Retention: 10 * 24 * time.Hour, Now: func() time.Time { return time.Now().AddDate(0, 0, days) },
 		}}
-		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != command.StateOK) || (c.Advice != "") != (want != command.StateOK) {
+		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != StateOK) || (c.Advice != "") != (want != StateOK) {
 			t.Errorf("after %d days: %+v", days, c)
 		}
 	}

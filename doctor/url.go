@@ -6,12 +6,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/eventrelay/relay/command"
 )
 
 // baseURL looks at how clients are told to come.
-func (x *examination) baseURL(context.Context) command.Check {
+func (x *examination) baseURL(context.Context) Check {
 	if Unencrypted(x.BaseURL) {
 		return warn("serve HTTPS (RELAY_TLS_CERT_FILE, or a proxy before the nodes) and set RELAY_BASE_URL to https://…",
 			"clients are told to call %s: API keys, ingest tokens and events travel unencrypted", x.BaseURL)

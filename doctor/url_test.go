@@ -3,21 +3,19 @@ package doctor
 import (
 	"strings"
 	"testing"
-
-	"github.com/eventrelay/relay/command"
 )
 
 // A public address without TLS is warned of, one that only this machine or network knows is not.
 func TestBaseURL(t *testing.T) {
 	for base, want := range map[string]string{
-		"https://relay.example.com": command.StateOK, "http://localhost:8080": command.StateOK, "http://127.0.0.1:8080": command.StateOK,
-		"http://[::1]:8080": command.StateOK, "http://10.0.0.7": command.StateOK, "http://[fd00::1]": command.StateOK, "http://relay:8080": command.StateOK,
-		"http://relay.svc.cluster.local": command.StateOK, "http://relay.internal.": command.StateOK, "http://app.localhost": command.StateOK,
-		"http://relay.example.com": command.StateWarn, "http://203.0.113.9": command.StateWarn, "http://[2001:db8::1]:8080": command.StateWarn,
-		"HTTP://Relay.Example.Com.": command.StateWarn, "http://localhost.example.com": command.StateWarn,
+		"https://relay.example.com": StateOK, "http://localhost:8080": StateOK, "http://127.0.0.1:8080": StateOK,
+		"http://[::1]:8080": StateOK, "http://10.0.0.7": StateOK, "http://[fd00::1]": StateOK, "http://relay:8080": StateOK,
+		"http://relay.svc.cluster.local": StateOK, "http://relay.internal.": StateOK, "http://app.localhost": StateOK,
+		"http://relay.example.com": StateWarn, "http://203.0.113.9": StateWarn, "http://[2001:db8::1]:8080": StateWarn,
+		"HTTP://Relay.Example.Com.": StateWarn, "http://localhost.example.com": StateWarn,
 	} {
 		x := &examination{Patient: Patient{BaseURL: base}}
-		if c := x.baseURL(t.Context()); c.State != want || (c.Advice != "") != (want == command.StateWarn) {
+		if c := x.baseURL(t.Context()); c.State != want || (c.Advice != "") != (want == StateWarn) {
 			t.Errorf("%s: %+v, want %s", base, c, want)
 		}
 	}
@@ -27,7 +25,7 @@ func TestBaseURL(t *testing.T) {
 func TestWeakKeys(t *testing.T) {
 	x := &examination{Patient: Patient{WeakKeys: []string{"RELAY_BOOTSTRAP_KEY"}}}
 	c := x.weakKeys(t.Context())
-	if c.State != command.StateWarn || c.Advice == "" || !strings.Contains(c.Text, "RELAY_BOOTSTRAP_KEY") {
+	if c.State != StateWarn || c.Advice == "" || !strings.Contains(c.Text, "RELAY_BOOTSTRAP_KEY") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/command"
@@ -44,8 +43,8 @@ func runDoctor(ctx context.Context, s Settings, env command.Env, asJSON bool) er
 }
 
 // doctor examines this node and the engines it stands on.
-func (n *node) doctor(r *http.Request) (any, error) {
-	return doctor.Examine(r.Context(), doctor.Patient{
+func (n *node) doctor(ctx context.Context) (doctor.Report, error) {
+	return doctor.Examine(ctx, doctor.Patient{
 		Stream: n.stream, Copies: n.s.copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, BaseURL: n.url,
 		WeakKeys: n.s.weakKeys(), Now: n.now, Retention: n.s.retention(),
@@ -53,7 +52,7 @@ func (n *node) doctor(r *http.Request) (any, error) {
 }
 
 // examineEngines does without a node: what only one knows is left out.
-func examineEngines(ctx context.Context, s Settings) (command.Report, error) {
+func examineEngines(ctx context.Context, s Settings) (doctor.Report, error) {
 	now := clock()
 	p := doctor.Patient{
 		Stream: s.stream(), Copies: s.copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL,
@@ -62,7 +61,7 @@ func examineEngines(ctx context.Context, s Settings) (command.Report, error) {
 	if s.ClickHouseURL != "" {
 		reader, err := store.NewReader(store.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, store.ReaderDeps{Stream: p.Stream})
 		if err != nil {
-			return command.Report{}, err
+			return doctor.Report{}, err
 		}
 		defer reader.Close()
 		p.Store = reader.Check
@@ -115,21 +114,21 @@ func (s Settings) pingRedis() func(context.Context) (time.Duration, error) {
 }
 
 // auditLedger counts what became of the events of the last hour.
-func auditLedger(conf stream.Config, now func() time.Time) func(context.Context) command.Check {
-	return func(ctx context.Context) command.Check {
+func auditLedger(conf stream.Config, now func() time.Time) func(context.Context) doctor.Check {
+	return func(ctx context.Context) doctor.Check {
 		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-auditedBack), PerSecond: auditedRate})
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrTooMany):
-			return command.Check{State: command.StateOK, Text: fmt.Sprintf("the events of the last %v are too many to count in passing; relay_ledger_* in the metrics count all the time", auditedBack)}
+			return doctor.Check{State: doctor.StateOK, Text: fmt.Sprintf("the events of the last %v are too many to count in passing; relay_ledger_* in the metrics count all the time", auditedBack)}
 		case err != nil:
-			return command.Check{State: command.StateWarn, Text: err.Error(), Advice: "ask again"}
+			return doctor.Check{State: doctor.StateWarn, Text: err.Error(), Advice: "ask again"}
 		}
-		c := command.Check{State: command.StateOK, Text: r.Counts.String()}
+		c := doctor.Check{State: doctor.StateOK, Text: r.Counts.String()}
 		for _, l := range r.Lost {
 			c.Details = append(c.Details, l.String())
 		}
 		if r.Residue > 0 {
-			c.State, c.Advice = command.StateFail, "work is lost: keep the log as it is and look at these deliveries"
+			c.State, c.Advice = doctor.StateFail, "work is lost: keep the log as it is and look at these deliveries"
 		}
 		return c
 	}

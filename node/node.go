@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +66,6 @@ type node struct {
 	trimmer  *stream.Trimmer  // as well
 	first    atomic.Bool      // this node owns the first partition
 	url      string
-	retrying sync.Mutex // held by the one command that puts buried records back
 }
 
 // startNode starts the parts that the roles ask for, from the log upwards, and returns when the node

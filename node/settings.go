@@ -18,7 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -276,7 +276,7 @@ func (s Settings) Validate(name string) error {
 			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
 		}
 	}
-	if path, err := filepath.Abs(filepath.Join(s.DataDir, command.SocketFile)); name != "migrate" && err == nil && len(path) > maxSocketPath {
+	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil && len(path) > maxSocketPath {
 		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d", path, len(path), maxSocketPath)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -60,7 +61,7 @@ func (b *buried) dead(want int, args ...string) string {
 }
 
 // list returns what relay dead list says, once it says that many.
-func (b *buried) list(want int, args ...string) (records []command.DeadRecord) {
+func (b *buried) list(want int, args ...string) (records []admin.DeadRecord) {
 	b.t.Helper()
 	eventually(b.t, arrival, func() string {
 		out := b.dead(command.ExitDone, append([]string{"list", "--json"}, args...)...)

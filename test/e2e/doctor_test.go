@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/doctor"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // examine runs relay doctor and returns its checks by name, and its exit code.
-func (p *process) examine(flags ...string) (map[string]command.Check, int) {
+func (p *process) examine(flags ...string) (map[string]doctor.Check, int) {
 	p.t.Helper()
 	cmd := p.command(append([]string{"doctor", "--data-dir", p.dir, "--json"}, flags...)...)
 	out, err := cmd.Output()
-	var report command.Report
+	var report doctor.Report
 	if err := json.Unmarshal(out, &report); err != nil {
 		p.t.Fatalf("doctor: %v\n%s", err, out)
 	}
-	checks := make(map[string]command.Check)
+	checks := make(map[string]doctor.Check)
 	for _, c := range report.Checks {
 		checks[c.Name] = c
 	}
@@ -39,10 +40,10 @@ func (p *process) findings(want map[string]string, flags ...string) {
 		exit := command.ExitDone
 		for name, c := range checks {
 			part, odd := want[name]
-			if c.State == command.StateFail {
+			if c.State == doctor.StateFail {
 				exit = command.ExitRefused
 			}
-			if odd != (c.State != command.StateOK) || odd && !strings.Contains(c.State+": "+c.Text+" → "+c.Advice, part) {
+			if odd != (c.State != doctor.StateOK) || odd && !strings.Contains(c.State+": "+c.Text+" → "+c.Advice, part) {
 				return name + " is " + c.State + ": " + c.Text + " → " + c.Advice + "; want " + part
 			}
 		}
@@ -118,7 +119,7 @@ func TestDoctor(t *testing.T) {
 	want["nodes"], want["clock"] = "fail: no node", "warn: no node"
 	// The groups forget the node when its session is over.
 	eventually(t, time.Minute, func() string {
-		if checks, _ := n.examine(); checks["dispatch"].State != command.StateFail || checks["store"].State != command.StateFail || checks["alerts"].State != command.StateFail {
+		if checks, _ := n.examine(); checks["dispatch"].State != doctor.StateFail || checks["store"].State != doctor.StateFail || checks["alerts"].State != doctor.StateFail {
 			return "the groups have members: " + checks["dispatch"].Text + ", " + checks["store"].Text + ", " + checks["alerts"].Text
 		}
 		return ""

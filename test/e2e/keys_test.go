@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/control"
 )
 
@@ -185,7 +186,7 @@ func TestAuditSurvivesItsNode(t *testing.T) {
 	app.must(http.StatusOK, "GET", "/v1/me", nil)
 	eventually(t, 30*time.Second, func() string {
 		out, _ := ran(t, b.command("keys", "list", "--json", "--data-dir", b.dir))
-		var keys []command.Key
+		var keys []admin.Key
 		if err := json.Unmarshal([]byte(out), &keys); err != nil {
 			return out
 		}

@@ -13,11 +13,12 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // move runs relay endpoints move and returns its steps.
-func (p *process) move(want int, ep string, partition int, flags ...string) (steps []command.MoveStep, output string) {
+func (p *process) move(want int, ep string, partition int, flags ...string) (steps []admin.MoveStep, output string) {
 	p.t.Helper()
 	args := append([]string{"endpoints", "move", ep, "--partition", strconv.Itoa(partition), "--data-dir", p.dir, "--json"}, flags...)
 	out, code := ran(p.t, p.command(args...))
@@ -25,7 +26,7 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 		p.t.Fatalf("move %v ended with %d, want %d:\n%s\n%s", flags, code, want, out, p.logs)
 	}
 	for line := range strings.Lines(out) {
-		var s command.MoveStep
+		var s admin.MoveStep
 		if json.Unmarshal([]byte(line), &s) == nil && s.State != "" {
 			steps = append(steps, s)
 		}
@@ -112,7 +113,7 @@ func TestMoveEndpoint(t *testing.T) {
 		to := (int(home) + 1 + i) % 4
 		began := time.Now()
 		steps, out := nodes[i%2].move(command.ExitDone, ep, to, "--wait", "60s")
-		if last := steps[len(steps)-1]; steps[0].State != command.MoveOpen || last.State != command.MoveDone || int(last.To) != to {
+		if last := steps[len(steps)-1]; steps[0].State != admin.MoveOpen || last.State != admin.MoveDone || int(last.To) != to {
 			t.Fatalf("%s", out)
 		}
 		t.Logf("moved in %v", time.Since(began).Round(time.Millisecond))
@@ -201,7 +202,7 @@ func TestMoveRefuses(t *testing.T) {
 		}
 		return ""
 	})
-	if steps, _ := p.move(command.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 || steps[len(steps)-1].State != command.MoveDone {
+	if steps, _ := p.move(command.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 || steps[len(steps)-1].State != admin.MoveDone {
 		t.Errorf("%+v", steps)
 	}
 	if next := p.send(failing, 3); int(partitionOf(t, next)) != away {
@@ -213,7 +214,7 @@ func TestMoveRefuses(t *testing.T) {
 	home = int(partitionOf(t, stuck))
 	dest.wait(t, 1, arrival)
 	steps, out := p.move(command.ExitRefused, hanging, (home+1)%4, "--wait", "2s")
-	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) || steps[1].State != command.MoveSwitched {
+	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) || steps[1].State != admin.MoveSwitched {
 		t.Errorf("%s", out)
 	}
 	if next := p.send(hanging, 2); int(partitionOf(t, next)) != home {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
 )
 
 // usersCommands plays the life of a user on a process whose environment names admin@example.com.
@@ -37,7 +38,7 @@ func usersCommands(t *testing.T, p *process) {
 	if !strings.Contains(list, "\thas a password\n") || !strings.Contains(list, "\thas a link until ") {
 		t.Errorf("%s", list)
 	}
-	var users []command.User
+	var users []admin.User
 	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil || len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet {
 		t.Errorf("%+v, %v", users, err)
 	}

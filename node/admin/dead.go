@@ -1,4 +1,4 @@
-package node
+package admin
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
@@ -19,15 +21,87 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// DeadRecord is a record that could not be read or stored, as the commands print it.
+type DeadRecord struct {
+	ID        string    `json:"id"`        // partition:offset in the topic dead
+	At        time.Time `json:"at"`        // when it was put there
+	Topic     string    `json:"topic"`     // where it was read,
+	Partition int32     `json:"partition"` // in which partition
+	Offset    int64     `json:"offset"`    // and at which offset
+	Group     string    `json:"group"`     // who could not read it
+	Error     string    `json:"error"`
+	Size      int       `json:"size"` // of its value, in bytes
+	Event     string    `json:"event_id,omitempty"`
+
+	// Only with --body.
+	Headers      [][2]string `json:"headers,omitempty"` // of the record; credentials are masked
+	Body         *string     `json:"body,omitempty"`    // at most MaxDeadBody
+	BodyEncoding string      `json:"body_encoding,omitempty"`
+	Truncated    bool        `json:"body_truncated,omitempty"`
+}
+
+// RetryDead asks for records to be done again: one, or all of a topic, or all.
+type RetryDead struct {
+	ID    string `json:"id,omitempty"`
+	All   bool   `json:"all,omitempty"`
+	Topic string `json:"topic,omitempty"`
+}
+
+// RetriedDead is what came of one of them.
+type RetriedDead struct {
+	ID      string `json:"id"`
+	Refused string `json:"refused,omitempty"` // why it was not done again
+}
+
+// Bounds of dead list.
+const (
+	MaxDeadList = 1000
+	MaxDeadBody = 16 << 10 // bytes of each value
+)
+
+var deadID = regexp.MustCompile(`^([0-9]{1,9}):([0-9]{1,18})$`)
+
+// ParseDeadID reads partition:offset.
+func ParseDeadID(id string) (partition int32, offset int64, ok bool) {
+	m := deadID.FindStringSubmatch(id)
+	if m == nil {
+		return 0, 0, false
+	}
+	p, _ := strconv.ParseInt(m[1], 10, 32) // the expression has judged them
+	offset, _ = strconv.ParseInt(m[2], 10, 64)
+	return int32(p), offset, true
+}
+
+// DeadLetters reads the topic dead; *stream.Reader does.
+type DeadLetters interface {
+	Graves(ctx context.Context, topic string, limit, value int) ([]stream.Grave, error)
+	Grave(ctx context.Context, partition int32, offset int64) (stream.Grave, error)
+	EachGrave(ctx context.Context, topic string, do func(stream.Grave) error) error
+	Close()
+}
+
+// Producer appends records to the log.
+type Producer interface {
+	ProduceAlone(ctx context.Context, topic string, partition int32, r *stream.Record) error
+	ProduceSync(ctx context.Context, topic string, partition int32, r *stream.Record) error
+}
+
+// deadLetters are the handlers of relay dead.
+type deadLetters struct {
+	open     func() (DeadLetters, error)
+	producer Producer
+	retrying sync.Mutex // held by the one command that puts dead letters back
+}
+
 // masked stands for the value of a header that may be a credential.
 const masked = "****"
 
-// listDead shows what could not be read or stored, the newest first.
-func (n *node) listDead(r *http.Request) (any, error) {
+// list shows what could not be read or stored, the newest first.
+func (x *deadLetters) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := strconv.Atoi(q.Get("limit"))
-	if err != nil || limit < 1 || limit > command.MaxDeadList {
-		return nil, web.Invalid("limit", "must be from 1 to %d", command.MaxDeadList)
+	if err != nil || limit < 1 || limit > MaxDeadList {
+		return nil, web.Invalid("limit", "must be from 1 to %d", MaxDeadList)
 	}
 	body, err := strconv.ParseBool(q.Get("body"))
 	if err != nil {
@@ -36,16 +110,16 @@ func (n *node) listDead(r *http.Request) (any, error) {
 	if err := checkDeadTopic(q.Get("topic")); err != nil {
 		return nil, err
 	}
-	reader, err := stream.NewReader(n.stream, "dead")
+	reader, err := x.open()
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	graves, err := reader.Graves(r.Context(), q.Get("topic"), limit, command.MaxDeadBody)
+	graves, err := reader.Graves(r.Context(), q.Get("topic"), limit, MaxDeadBody)
 	if err != nil {
 		return nil, err
 	}
-	records := make([]command.DeadRecord, len(graves))
+	records := make([]DeadRecord, len(graves))
 	for i, g := range graves {
 		records[i] = showDead(g, body)
 	}
@@ -62,8 +136,8 @@ func checkDeadTopic(topic string) error {
 
 func deadName(g stream.Grave) string { return fmt.Sprintf("%d:%d", g.Partition, g.Offset) }
 
-func showDead(g stream.Grave, body bool) command.DeadRecord {
-	d := command.DeadRecord{
+func showDead(g stream.Grave, body bool) DeadRecord {
+	d := DeadRecord{
 		ID: deadName(g), At: g.At, Topic: g.Source.Topic, Partition: g.Source.Index, Offset: g.SourceAt,
 		Group: g.Group, Error: g.Error, Size: g.Size, Event: event.RecordID(g.Record),
 	}
@@ -86,41 +160,41 @@ func showDead(g stream.Grave, body bool) command.DeadRecord {
 	return d
 }
 
-// retryDead puts records back where they were read.
-func (n *node) retryDead(r *http.Request, tell func(any)) error {
-	var c command.RetryDead
+// retry puts records back where they were read.
+func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
+	var c RetryDead
 	if err := readCommand(r, &c); err != nil {
 		return err
 	}
 	if err := checkDeadTopic(c.Topic); err != nil {
 		return err
 	}
-	partition, offset, named := command.ParseDeadID(c.ID)
+	partition, offset, named := ParseDeadID(c.ID)
 	if c.All == (c.ID != "") || !c.All && !named {
 		return web.Invalid("id", "must be partition:offset, or all must be true")
 	}
 	// One after the other: two commands at once must not both find a record that is not marked yet.
-	n.retrying.Lock()
-	defer n.retrying.Unlock()
-	reader, err := stream.NewReader(n.stream, "dead")
+	x.retrying.Lock()
+	defer x.retrying.Unlock()
+	reader, err := x.open()
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	done, refused := 0, 0
 	again := func(g stream.Grave) error {
-		err := n.retryGrave(r.Context(), g)
+		err := x.putBack(r.Context(), g)
 		refusal, ok := errors.AsType[refusedError](err)
 		switch {
 		case ok:
 			refused++
-			tell(command.RetriedDead{ID: deadName(g), Refused: refusal.Error()})
+			tell(RetriedDead{ID: deadName(g), Refused: refusal.Error()})
 			return nil
 		case err != nil:
 			return err
 		}
 		done++
-		tell(command.RetriedDead{ID: deadName(g)})
+		tell(RetriedDead{ID: deadName(g)})
 		return nil
 	}
 	if c.All {
@@ -145,9 +219,9 @@ func (n *node) retryDead(r *http.Request, tell func(any)) error {
 // refusedError says why a record is not done again: it would be buried again.
 type refusedError struct{ error }
 
-// retryGrave puts one record back and then marks it. Between the two a crash leaves it unmarked: it may be
+// putBack puts one record back and then marks it. Between the two a crash leaves it unmarked: it may be
 // done twice, never lost.
-func (n *node) retryGrave(ctx context.Context, g stream.Grave) error {
+func (x *deadLetters) putBack(ctx context.Context, g stream.Grave) error {
 	again := g.Again()
 	switch topic := g.Source.Topic; {
 	case topic == stream.Events:
@@ -175,12 +249,12 @@ func (n *node) retryGrave(ctx context.Context, g stream.Grave) error {
 	default:
 		return refusedError{fmt.Errorf("records of topic %q cannot be retried", topic)}
 	}
-	err := n.producer.ProduceAlone(ctx, g.Source.Topic, g.Source.Index, again)
+	err := x.producer.ProduceAlone(ctx, g.Source.Topic, g.Source.Index, again)
 	if stream.Refused(err) {
 		return refusedError{err}
 	}
 	if err != nil {
 		return err
 	}
-	return n.producer.ProduceSync(ctx, stream.Dead, g.Partition, g.Mark())
+	return x.producer.ProduceSync(ctx, stream.Dead, g.Partition, g.Mark())
 }

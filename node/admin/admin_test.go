@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/dispatcher"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// moving is a configuration with one endpoint in partition 0 of two, and a log in which some of it is open.
+type moving struct {
+	open  []int // records that are open, at one look after the other
+	steps []string
+}
+
+func (m *moving) Endpoint(id string) (*control.Endpoint, control.Presence) {
+	if id != "ep_1" {
+		return nil, control.Unknown
+	}
+	return &control.Endpoint{ID: id}, control.Present
+}
+
+func (m *moving) step(name string, partition int32) (*control.Endpoint, error) {
+	m.steps = append(m.steps, name)
+	return &control.Endpoint{ID: "ep_1", Partition: partition, Moving: &control.Moving{Until: time.Now().Add(moveLease)}}, nil
+}
+
+func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time) (*control.Endpoint, error) {
+	return m.step("move", to)
+}
+
+func (m *moving) HoldMove(context.Context, *control.Endpoint, time.Time) (*control.Endpoint, error) {
+	return m.step("hold", 1)
+}
+
+func (m *moving) EndMove(_ context.Context, _ *control.Endpoint, back bool) (*control.Endpoint, error) {
+	return m.step(fmt.Sprintf("end back=%t", back), 1)
+}
+
+func (m *moving) Count(context.Context) (int, error) { return 2, nil }
+func (m *moving) Survey(string, []int32) Survey      { return m }
+func (m *moving) Close()                             {}
+
+func (m *moving) handler() http.Handler {
+	return New(Deps{
+		Log: slog.New(slog.DiscardHandler), Endpoints: m, Users: noUsers{}, Now: time.Now,
+		Partitions: func() (Partitions, error) { return m, nil },
+	})
+}
+
+func (m *moving) Look(context.Context) (dispatcher.Open, error) {
+	if len(m.open) == 0 {
+		return dispatcher.Open{}, errors.New("the log is away")
+	}
+	n := m.open[0]
+	m.open = m.open[1:]
+	return dispatcher.Open{Now: n}, nil
+}
+
+// noUsers knows nobody.
+type noUsers struct{}
+
+func (noUsers) Users() []*control.User                                           { return nil }
+func (noUsers) AddUser(context.Context, string) (string, *control.User, error)   { return "", nil, nil }
+func (noUsers) ResetUser(context.Context, string) (string, *control.User, error) { return "", nil, nil }
+func (noUsers) RemoveUser(context.Context, string) error                         { return nil }
+
+func asked(h http.Handler, method, path, body string) (status int, answer string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w.Code, w.Body.String()
+}
+
+// A move ends when nothing is open, goes back when the log does not say so any more, and a dry run changes nothing.
+func TestMoveSteps(t *testing.T) {
+	f := func(open []int, ask Move, steps, said string) {
+		t.Helper()
+		m := &moving{open: open}
+		body, _ := json.Marshal(ask)
+		_, answer := asked(m.handler(), "POST", "/move", string(body))
+		if got := strings.Join(m.steps, ", "); got != steps || !strings.Contains(answer, said) {
+			t.Errorf("%+v: %q, want %q\n%s", ask, got, steps, answer)
+		}
+	}
+	ask := Move{Endpoint: "ep_1", Partition: 1, WaitSeconds: 60}
+	f([]int{1, 0}, ask, "move, end back=false", `"finished":true`)
+	f([]int{1}, ask, "move, end back=true", `"error"`)
+	f([]int{1}, Move{Endpoint: "ep_1", Partition: 1, WaitSeconds: 60, DryRun: true}, "", `"state":"open"`)
+	f(nil, Move{Endpoint: "ep_1", Partition: 2, WaitSeconds: 60}, "", "from 0 to 1")
+	f(nil, Move{Endpoint: "ep_2", Partition: 1, WaitSeconds: 60}, "", "no endpoint has this id")
+}
+
+// letters is a topic dead with one record that can be put back and one that cannot.
+type letters struct {
+	DeadLetters
+	produced []string
+}
+
+func (l *letters) EachGrave(_ context.Context, _ string, do func(stream.Grave) error) error {
+	return errors.Join(
+		do(stream.Grave{Source: stream.Partition{Topic: "control"}, Record: &stream.Record{}}),
+		do(stream.Grave{Source: stream.Partition{Topic: stream.Outcomes}, Record: &stream.Record{Value: []byte("?")}}))
+}
+
+func (l *letters) Close() {}
+
+func (l *letters) ProduceAlone(_ context.Context, topic string, _ int32, _ *stream.Record) error {
+	l.produced = append(l.produced, topic)
+	return nil
+}
+
+func (l *letters) ProduceSync(_ context.Context, topic string, _ int32, _ *stream.Record) error {
+	l.produced = append(l.produced, topic)
+	return nil
+}
+
+// What cannot be read is refused and stays where it is.
+func TestDeadLettersAreRefused(t *testing.T) {
+	l := &letters{}
+	h := New(Deps{
+		Log: slog.New(slog.DiscardHandler), Users: noUsers{}, Producer: l,
+		Dead: func() (DeadLetters, error) { return l, nil },
+	})
+	_, answer := asked(h, "POST", "/dead/retry", `{"all":true}`)
+	if len(l.produced) != 0 || strings.Count(answer, `"refused"`) != 2 || !strings.Contains(answer, "0 put back, 2 refused") {
+		t.Errorf("produced %v: %s", l.produced, answer)
+	}
+	if status, answer := asked(h, "POST", "/dead/retry", `{"id":"x"}`); status < 400 || !strings.Contains(answer, "partition:offset") {
+		t.Errorf("%d %s", status, answer)
+	}
+}

@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Key is an API key as the commands print it. Key is set only in the answer that creates it.
+type Key struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Scope     string     `json:"scope"`
+	Agent     bool       `json:"agent"`
+	Key       string     `json:"key,omitempty"`
+	Last4     string     `json:"last4"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+	LastUse   *KeyUse    `json:"last_use"` // null: never used, or LastUseUnknown
+	// LastUseUnknown: the store that knows when keys were used does not answer.
+	LastUseUnknown bool `json:"last_use_unknown,omitempty"`
+}
+
+// KeyUse is the last use of an API key, within a minute.
+type KeyUse struct {
+	At       time.Time `json:"at"`
+	Node     string    `json:"node"`
+	RemoteIP string    `json:"remote_ip"`
+}
+
+// CreateKey asks for a new key.
+type CreateKey struct {
+	Name           string `json:"name"`
+	Scope          string `json:"scope"`
+	Agent          bool   `json:"agent"`
+	ExpiresSeconds int64  `json:"expires_seconds"`
+}
+
+// Rewrap is how far keys rewrap has come.
+type Rewrap struct {
+	Entities  int `json:"entities"`  // endpoints and others that have secrets under another master key than the first
+	Rewrapped int `json:"rewrapped"` // of them
+	Secrets   int `json:"secrets"`   // that were sealed anew
+}
+
+// Keys is what the configuration knows of API keys and master keys.
+type Keys interface {
+	Account() *control.Account
+	Keys(account string) []*control.Key
+	CreateKey(ctx context.Context, name string, scope control.Scope, agent bool, expires time.Time) (
+		text string, k *control.Key, err error)
+	RevokeKey(ctx context.Context, key string) error
+	Rewrap(ctx context.Context, progress func(control.Rewrap)) (control.Rewrap, error)
+}
+
+// Uses says when API keys were used last.
+type Uses interface {
+	KeyUses(ctx context.Context, account string) (map[string]audit.Use, error)
+}
+
+// keys are the handlers of relay keys.
+type keys struct {
+	log  *slog.Logger
+	keys Keys
+	uses Uses
+	now  func() time.Time
+}
+
+func commandKey(k *control.Key, text string) Key {
+	j := Key{
+		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Key: text, Last4: k.Last4, CreatedAt: k.CreatedAt,
+	}
+	if !k.ExpiresAt.IsZero() {
+		j.ExpiresAt = &k.ExpiresAt
+	}
+	if !k.RevokedAt.IsZero() {
+		j.RevokedAt = &k.RevokedAt
+	}
+	return j
+}
+
+// list shows the keys also while the store is away, for one may have to be revoked just then.
+func (x *keys) list(r *http.Request) (any, error) {
+	account := x.keys.Account().ID
+	uses, err := x.uses.KeyUses(r.Context(), account)
+	if err != nil {
+		x.log.LogAttrs(r.Context(), slog.LevelWarn, "read the last uses of API keys", slog.Any("error", err))
+	}
+	shown := []Key{}
+	for _, k := range x.keys.Keys(account) {
+		j := commandKey(k, "")
+		j.LastUseUnknown = err != nil
+		if u, used := uses[k.ID]; used {
+			j.LastUse = &KeyUse{At: u.At, Node: u.Node, RemoteIP: u.RemoteIP.String()}
+		}
+		shown = append(shown, j)
+	}
+	return shown, nil
+}
+
+func (x *keys) create(r *http.Request) (any, error) {
+	var c CreateKey
+	if err := readCommand(r, &c); err != nil {
+		return nil, err
+	}
+	scope := control.Scope(c.Scope)
+	if scope != control.Read && scope != control.ReadWrite {
+		return nil, web.Invalid("scope", "must be read or read_write")
+	}
+	// Lists print it as it is, one key a line.
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if n := utf8.RuneCountInString(c.Name); n < 1 || n > 100 || strings.ContainsFunc(c.Name, unprintable) {
+		return nil, web.Invalid("name", "must have 1 to 100 printable characters")
+	}
+	if c.ExpiresSeconds < 0 {
+		return nil, web.Invalid("expires_seconds", "must not be negative")
+	}
+	var expires time.Time
+	if c.ExpiresSeconds > 0 {
+		expires = x.now().Add(time.Duration(c.ExpiresSeconds) * time.Second)
+	}
+	text, k, err := x.keys.CreateKey(r.Context(), c.Name, scope, c.Agent, expires)
+	if err != nil {
+		return nil, err
+	}
+	return commandKey(k, text), nil
+}
+
+func (x *keys) revoke(r *http.Request) (any, error) {
+	err := x.keys.RevokeKey(r.Context(), r.PathValue("id"))
+	if errors.Is(err, control.ErrNotFound) {
+		return nil, web.Missing("no key has this id; relay keys list shows them")
+	}
+	return map[string]any{"id": r.PathValue("id"), "revoked": true}, err
+}
+
+// tellEvery is the pause between two lines of a command that tells how far it is.
+const tellEvery = 200 * time.Millisecond
+
+// rewrap seals everything anew that another master key than the first seals.
+func (x *keys) rewrap(r *http.Request, tell func(any)) error {
+	var told time.Time
+	done, err := x.keys.Rewrap(r.Context(), func(w control.Rewrap) {
+		if now := time.Now(); now.Sub(told) >= tellEvery {
+			told = now
+			tell(commandRewrap(w))
+		}
+	})
+	switch {
+	case errors.Is(err, control.ErrKeys), errors.Is(err, control.ErrNotRewrapped):
+		return web.State("", "%v", err)
+	case err != nil:
+		return err
+	}
+	tell(commandRewrap(done))
+	return nil
+}
+
+func commandRewrap(r control.Rewrap) Rewrap {
+	return Rewrap{Entities: r.Entities, Rewrapped: r.Done, Secrets: r.Secrets}
+}
