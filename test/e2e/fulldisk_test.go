@@ -136,9 +136,9 @@ func fill(t *testing.T, path string) {
 func TestFullDiskOfTheStore(t *testing.T) {
 	long(t)
 	t.Parallel()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "data")
 	tables := filepath.Join(dir, "clickhouse")
-	if err := os.Mkdir(tables, 0o700); err != nil {
+	if err := os.MkdirAll(tables, 0o700); err != nil { // a directory that holds something is refused if others can enter it
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
