@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,7 +47,7 @@ func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 // node prepares one: its own name and data directory, the same settings as the others'.
 func (c *cluster) node(name string, flags ...string) *process {
 	c.t.Helper()
-	dir := c.t.TempDir()
+	dir := nodeDir(c.t)
 	p := newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
 	if c.network != nil {
 		p.host, p.via = c.network.Hub, c.network.Hub.Transport()
@@ -55,6 +56,17 @@ func (c *cluster) node(name string, flags ...string) *process {
 		}
 	}
 	return p
+}
+
+// nodeDir is a data directory with a short path: the socket in it may have 103 bytes, and that of t.TempDir names the test.
+func nodeDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the process has ended
+	return dir
 }
 
 func (c *cluster) migrate(flags ...string) {
