@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,15 +17,28 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// buildRelay builds the binary as the Makefile does, with build tags.
+// built are the binaries that tests have built, by their tags. TestMain sets the directory and removes it.
+var built struct {
+	dir string
+	mu  sync.Mutex // guards of; held while one is built, for which the others wait
+	of  map[string]string
+}
+
+// buildRelay builds the binary as the Makefile does, with build tags, once for all tests.
 func buildRelay(t *testing.T, tags string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "relay")
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if path := built.of[tags]; path != "" {
+		return path
+	}
+	path := filepath.Join(built.dir, "relay-"+tags)
 	cmd := exec.Command("go", "build", "-tags", tags, "-o", path, ".")
 	cmd.Dir, cmd.Env = kit.Root(t), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build with tags %q: %v\n%s", tags, err, out)
 	}
+	built.of[tags] = path
 	return path
 }
 
@@ -129,7 +143,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 		}
 		return http.StatusOK
 	})
-	p := newDevProcess(t, t.TempDir(), "RELAY_FAULT_CRASH="+point)
+	p := newDevProcess(t, nodeDir(t), "RELAY_FAULT_CRASH="+point)
 	p.binary = binary
 	p.start()
 	ep, _, _ := p.endpoint(map[string]any{
@@ -177,7 +191,7 @@ func crashInTraffic(t *testing.T, binary, point string) {
 		}
 		return http.StatusOK
 	})
-	p := newDevProcess(t, t.TempDir(), "RELAY_FAULT_CRASH="+point)
+	p := newDevProcess(t, nodeDir(t), "RELAY_FAULT_CRASH="+point)
 	p.binary = binary
 	p.start()
 	endpoint, in, _ := p.endpoint(map[string]any{

@@ -40,7 +40,18 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	os.Exit(withBuilt(m.Run))
+}
+
+// withBuilt gives the tests a directory for the binaries that they build.
+func withBuilt(run func() int) int {
+	dir, err := os.MkdirTemp("", "relay-built")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	built.dir, built.of = dir, map[string]string{}
+	return run()
 }
 
 // run is what main calls.
