@@ -348,7 +348,7 @@ func TestChoresWithoutAShard(t *testing.T) {
 
 // One batch has events of more days than ClickHouse takes partitions in a block by default, as a recovery of a year's failures does.
 func TestBatchOfManyDays(t *testing.T) {
-	const days = 150
+	const days = 110
 	b := newBench(t)
 	if err := store.Migrate(t.Context(), b.url, 365); err != nil {
 		t.Fatal(err)

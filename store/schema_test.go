@@ -237,7 +237,7 @@ func TestMigrateIsBrokenOff(t *testing.T) {
 			t.Errorf("only %d runs were broken off", n)
 		}
 		check(f, "one after the other")
-		stride := rounds(20, 10, 1)
+		stride := rounds(20, 20, 1)
 		at := []int{8} // when the first file has made two tables, and is not noted
 		for n = rand.IntN(stride); n < 40; n += stride {
 			at = append(at, n)

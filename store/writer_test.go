@@ -23,7 +23,8 @@ import (
 func TestRedoChangesNothing(t *testing.T) {
 	b := newBench(t)
 	h := newHistory(b, 7)
-	h.happen(60)
+	n := rounds(30, 30, 60)
+	h.happen(n)
 	all := event.Query{Account: account, Limit: 100}
 	read := func() []*event.Detail {
 		w, stop := b.writer(store.WriterConfig{FlushRows: 50})
@@ -43,8 +44,8 @@ func TestRedoChangesNothing(t *testing.T) {
 		return details
 	}
 	first := read()
-	if len(first) != 60 {
-		t.Fatalf("%d events", len(first))
+	if len(first) != n {
+		t.Fatalf("%d of %d events", len(first), n)
 	}
 	for range 3 {
 		b.rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
@@ -291,7 +292,7 @@ func TestReadAfterWrite(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.writer(store.WriterConfig{})
 	r := b.reader(w)
-	for i := range rounds(100, 500, 1000) {
+	for i := range rounds(100, 100, 1000) {
 		e := b.event(i)
 		b.accept(e)
 		if i%2 == 0 {

@@ -226,7 +226,8 @@ func TestKillEverything(t *testing.T) {
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir(), "RELAY_LEDGER_SECONDS=10")
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	tr := startTraffic(64, 0, in)
+	// Each of them is read back over and over until the last one is stored: without a pause that takes minutes.
+	tr := startTraffic(64, time.Duration(rounds(50, 50, 0))*time.Millisecond, in)
 	kills := rounds(2, 8, 50)
 	var worst time.Duration
 	for range kills {

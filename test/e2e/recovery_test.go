@@ -130,7 +130,7 @@ func TestRecovery(t *testing.T) {
 func TestRecoveryUnderFire(t *testing.T) {
 	t.Parallel()
 	long(t)
-	events := rounds(0, 1500, 1500)
+	events := rounds(0, 600, 1500)
 	p := startDevProcess(t, t.TempDir())
 	var mended atomic.Bool
 	answer := func(received) int {
