@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,5 +229,49 @@ func TestNoSecondListOfTopics(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// Tests that the Makefile and deploy/test.sh call by name are there: of a name that nothing has any more, nobody would hear.
+func TestTestsThatAreNamedExist(t *testing.T) {
+	tests := map[string][]string{} // by directory
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test && strings.HasPrefix(f.Name.Name, "Test") {
+				tests[s.dir] = append(tests[s.dir], f.Name.Name)
+			}
+		}
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	named := func(dir, word string) bool {
+		return slices.ContainsFunc(tests[dir], func(name string) bool { return strings.Contains(name, word) })
+	}
+	for _, m := range regexp.MustCompile(`-run '(\w[^']*)' -v \./(\S+)`).FindAllStringSubmatch(read("Makefile"), -1) {
+		for word := range strings.SplitSeq(m[1], "|") {
+			if !named(m[2], word) {
+				t.Errorf("make torture runs %s in %s, which has no such test", word, m[2])
+			}
+		}
+	}
+	lists := regexp.MustCompile(`(?m)^(?:contained|repeats|whole)\+?='(.*)'$`).FindAllStringSubmatch(read("deploy/test.sh"), -1)
+	if len(lists) < 3 {
+		t.Fatalf("deploy/test.sh has %d lines that name tests: this test looks for the wrong text", len(lists))
+	}
+	for _, list := range lists {
+		for _, word := range regexp.MustCompile(`[A-Z]\w+`).FindAllString(list[1], -1) {
+			there := false
+			for dir := range tests {
+				there = there || named(dir, word)
+			}
+			if !there {
+				t.Errorf("deploy/test.sh names %s, and no test is called so", word)
+			}
+		}
 	}
 }

@@ -94,13 +94,28 @@ faults() {
 	CGO_ENABLED=0 go test -tags faults -run 'Crash|Faults' ./dispatcher
 }
 
+# Tests of the store that keep ClickHouse busy and begin no goroutine that others do not begin: they do the same many times, or are
+# about statements and the schema. All others are run under the race detector too, and so is whatever is added.
+repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchReadsStrangeBodies|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
+repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultIsNotTheRows|ValuesAreNeverText|MigrateIs.*|MigrateKnows.*'
+repeats+='|MigrateBeside.*|MigrateRunsAgain|Migration.*|.*Baseline.*|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadOfTheTextIndex'
+repeats+='|SearchTakesWhatAURLHolds)$'
+
+# Whole processes under the race detector: one with all in it, killed, under attack; nodes that share the work, one of them killed, all
+# restarted. Their goroutines begin in the packages, whose own tests run under it too.
+whole='^Test(DevPipeline|KillEverything|HostileClients|Serve)$'
+
 # Every package that starts goroutines. -race needs a C compiler.
 race() {
 	if ! command -v gcc >/dev/null; then
 		try "the race detector (needs a C compiler)" false
 		return 0
 	fi
-	CGO_ENABLED=1 go test -race -short -timeout 50m $(packages | tr ' ' '\n' | grep -Ev '/(command|egress|event|id|secrets|sign|verify|web)$')
+	local each
+	each=$(packages | tr ' ' '\n' | grep -Ev '/(command|egress|event|id|secrets|sign|verify|web|test/e2e)$')
+	CGO_ENABLED=1 go test -race -short -timeout 50m -skip "$repeats" $each
+	echo "whole processes ($whole):"
+	CGO_ENABLED=1 go test -race -short -timeout 30m -run "$whole" ./test/e2e
 }
 
 lint() {
