@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/command"
 )
 
 // version is set by the build.
@@ -17,7 +17,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := node.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	code := command.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -95,8 +95,10 @@ func importFault(s source, path string) string {
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"
-		case s.dir == "." && inner != "node" && !s.test:
+		case s.dir == "." && inner != "command" && !s.test:
 			return "main is a doormat"
+		case inner == "command" && within(s.dir, "node"):
+			return "command stands above node"
 		case (inner == "command" || within(inner, "node")) && s.dir != "." && !within(s.dir, "command") && !within(s.dir, "node") &&
 			!within(s.dir, "test/e2e"):
 			return "main, command and node stand above everything else"

@@ -1,7 +1,7 @@
-// Package command is the client side of the commands that speak to a running process: what is typed, the
-// socket over which it is asked, and how the answer is shown.
+// Package command is the command line: subcommands, their help and settings, what starts a process, and the client side
+// of the commands that speak to a running one.
 //
-// In flow the words of a command line; out flow one request over the socket in the data directory of the
+// Of those, in flow the words of a command line; out flow one request over the socket in the data directory of the
 // process, and its answer as text, or as JSON with --json. The types of requests and answers are those of
 // node/admin, which serves the socket. A command decides nothing by itself: whether it is allowed is decided by the
 // process that is asked.

@@ -29,10 +29,10 @@ const (
 const symbolPath = "/debug/pprof/symbol"
 
 // startAdmin serves metrics and pprof where the settings say; dev tries the usual port and goes on without.
-func (n *node) startAdmin() error {
+func (n *Node) startAdmin() error {
 	address := n.s.AdminListen
 	if address == "" {
-		if !n.s.embedded {
+		if !n.s.Embedded {
 			return nil
 		}
 		address = "127.0.0.1:9090"
@@ -46,10 +46,10 @@ func (n *node) startAdmin() error {
 		return nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
-		n.log.LogAttrs(n.st.ctx, slog.LevelWarn, "metrics and profiles can be read by other machines, without a password: "+
+		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()))
 	}
-	n.st.start("admin server", (&server{
+	n.st.Start("admin server", (&server{
 		listener: listener, handler: adminHandler(n.registry, append(slices.Clone(n.s.AdminHosts), n.s.NodeName)), log: n.log,
 		readTime: adminReadTime, writeTime: adminWriteTime,
 	}).Run)

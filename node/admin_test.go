@@ -66,7 +66,7 @@ func TestAdminBeyondLoopback(t *testing.T) {
 // A node is ready when what its roles need is there: only the API needs the store.
 func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
-		n := &node{s: Settings{Roles: []string{role}}, reader: new(store.Reader)}
+		n := &Node{s: Config{Roles: []string{role}}, reader: new(store.Reader)}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		if store != want {
 			t.Errorf("a node with the role %s asks the store: %v, want %v", role, store, want)

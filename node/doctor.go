@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/doctor"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/control"
@@ -16,8 +15,8 @@ import (
 )
 
 const (
-	// inspectTime bounds the reading of the configuration log by a doctor who asks the engines himself.
-	inspectTime = 15 * time.Second
+	// InspectTime bounds the reading of the configuration log by a doctor who asks the engines himself.
+	InspectTime = 15 * time.Second
 	// redisTime is longer than what the limiter gives Redis: a slow one is to be measured, not given up.
 	redisTime = 2 * time.Second
 	// auditedBack is how far back the doctor counts what became of the events, and auditedRate how many records
@@ -26,37 +25,21 @@ const (
 	auditedRate = 200_000
 )
 
-// runDoctor asks the running process, or the engines themselves when there is none and the settings name them.
-func runDoctor(ctx context.Context, s Settings, env command.Env, asJSON bool) error {
-	err := command.Doctor(ctx, command.NewClient(s.DataDir, asJSON, env))
-	if !errors.Is(err, command.ErrNoProcess) || len(s.KafkaBrokers) == 0 {
-		return err
-	}
-	if !asJSON {
-		fmt.Fprintf(env.Stdout, "%v; asking the engines themselves\n\n", command.ErrNoProcess)
-	}
-	report, err := examineEngines(ctx, s)
-	if err != nil {
-		return err
-	}
-	return errors.Join(report.Write(env.Stdout, asJSON), report.Err())
-}
-
 // doctor examines this node and the engines it stands on.
-func (n *node) doctor(ctx context.Context) (doctor.Report, error) {
+func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Patient{
-		Stream: n.stream, Copies: n.s.copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
+		Stream: n.stream, Copies: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, BaseURL: n.url,
-		WeakKeys: n.s.weakKeys(), Now: n.now, Retention: n.s.retention(),
+		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(),
 	})
 }
 
-// examineEngines does without a node: what only one knows is left out.
-func examineEngines(ctx context.Context, s Settings) (doctor.Report, error) {
+// ExamineEngines does without a node: what only one knows is left out.
+func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := clock()
 	p := doctor.Patient{
-		Stream: s.stream(), Copies: s.copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL,
-		WeakKeys: s.weakKeys(), Now: now, Retention: s.retention(),
+		Stream: s.Stream(), Copies: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL,
+		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(),
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := store.NewReader(store.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, store.ReaderDeps{Stream: p.Stream})
@@ -66,21 +49,21 @@ func examineEngines(ctx context.Context, s Settings) (doctor.Report, error) {
 		defer reader.Close()
 		p.Store = reader.Check
 	}
-	p.Config, p.Keyring, p.ConfigErr = inspect(ctx, s)
+	p.Config, p.Keyring, p.ConfigErr = Inspect(ctx, s)
 	if p.Config != nil {
 		defer p.Config.Close()
 	}
 	return doctor.Examine(ctx, p)
 }
 
-// inspect reads the configuration log. Without master keys it does with one of its own, which opens nothing, and cannot
+// Inspect reads the configuration log. Without master keys it does with one of its own, which opens nothing, and cannot
 // tell who wrote the records: that is enough to see what there is and what sealed it.
-func inspect(ctx context.Context, s Settings) (*control.Control, *control.Keyring, error) {
-	cfg, deps, err := inspection(s)
+func Inspect(ctx context.Context, s Config) (*control.Control, *control.Keyring, error) {
+	cfg, deps, err := Inspection(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	ctx, cancel := context.WithTimeout(ctx, InspectTime)
 	defer cancel()
 	c, err := control.Inspect(ctx, cfg, deps)
 	if s.MasterKeys == "" {
@@ -89,8 +72,8 @@ func inspect(ctx context.Context, s Settings) (*control.Control, *control.Keyrin
 	return c, deps.Keyring, err
 }
 
-// inspection is what reads the configuration log without being a node.
-func inspection(s Settings) (control.Config, control.Deps, error) {
+// Inspection is what reads the configuration log without being a node.
+func Inspection(s Config) (control.Config, control.Deps, error) {
 	spec := s.MasterKeys
 	if spec == "" {
 		spec = control.GenerateMasterKey("doctor")
@@ -99,15 +82,15 @@ func inspection(s Settings) (control.Config, control.Deps, error) {
 	if err != nil {
 		return control.Config{}, control.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	return control.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""}, control.Deps{Stream: s.stream(), Keyring: keyring, Now: clock()}, nil
+	return control.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""}, control.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
 }
 
-func (s Settings) pingRedis() func(context.Context) (time.Duration, error) {
+func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
 	if s.RedisURL == "" {
 		return nil
 	}
 	return func(ctx context.Context) (time.Duration, error) {
-		cfg := s.limit()
+		cfg := s.Limit()
 		cfg.Timeout = redisTime
 		return limit.Ping(ctx, cfg)
 	}

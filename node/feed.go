@@ -9,7 +9,7 @@ import (
 
 // startFeed starts what event streams are served from. It reads the log on its own: a node without a dispatcher serves
 // streams too.
-func (n *node) startFeed() (*feed.Feed, error) {
+func (n *Node) startFeed() (*feed.Feed, error) {
 	topic, err := stream.NewReader(n.stream, "feed")
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (n *node) startFeed() (*feed.Feed, error) {
 		topic.Close()
 		return nil, err
 	}
-	n.st.start("event feed", func(ctx context.Context) error {
+	n.st.Start("event feed", func(ctx context.Context) error {
 		defer topic.Close()
 		return f.Run(ctx)
 	})

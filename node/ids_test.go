@@ -24,7 +24,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	ids := newIDs(func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)), reg)
 	var check api.Check
-	for _, c := range (&node{ids: ids}).checks() {
+	for _, c := range (&Node{ids: ids}).checks() {
 		if c.Name == "ids" {
 			check = c
 		}

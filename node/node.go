@@ -1,3 +1,5 @@
+// Package node is the wiring of a running process: what it is told, its parts in the order in which they start, and what
+// serves them: HTTP with TLS, readiness, metrics, the command socket.
 package node
 
 import (
@@ -8,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -41,11 +44,11 @@ const flushSmall = 250 * time.Millisecond
 // drain is how long a stop waits for requests in flight, in and out.
 const drain = 25 * time.Second
 
-// node is one running process: what its parts share, and the parts.
-type node struct {
-	s        Settings
+// Node is one running process: what its parts share, and the parts.
+type Node struct {
+	s        Config
 	log      *slog.Logger
-	st       *stack
+	st       *Stack
 	registry *prometheus.Registry
 	stream   stream.Config
 	keyring  *control.Keyring
@@ -68,16 +71,19 @@ type node struct {
 	url      string
 }
 
-// startNode starts the parts that the roles ask for, from the log upwards, and returns when the node
+// URL is the public address of the node.
+func (n *Node) URL() string { return n.url }
+
+// Start starts the parts that the roles ask for, from the log upwards, and returns when the node
 // takes requests.
-func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Registry) (*node, error) {
-	st.start("heap", newHeap(environment).Run)
+func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry) (*Node, error) {
+	st.Start("heap", newHeap(os.Getenv).Run)
 	keyring, err := control.NewKeyring(s.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	n := &node{
-		s: s, log: log, st: st, registry: registry, stream: s.stream(), keyring: keyring,
+	n := &Node{
+		s: s, log: log, st: st, registry: registry, stream: s.Stream(), keyring: keyring,
 		now: clock(), policy: s.egressPolicy(),
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
@@ -101,39 +107,39 @@ func startNode(st *stack, s Settings, log *slog.Logger, registry *prometheus.Reg
 	return n, errors.Join(n.startSocket(), n.startAdmin())
 }
 
-func (n *node) startControl() error {
-	ctx, cancel := context.WithTimeout(n.st.ctx, time.Minute)
+func (n *Node) startControl() error {
+	ctx, cancel := context.WithTimeout(n.st.Context(), time.Minute)
 	defer cancel()
 	partitions, err := n.awaitLog(ctx)
 	if err != nil {
 		return err
 	}
 	n.control, err = control.New(control.Config{
-		Node: n.s.NodeName, Version: n.s.version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
-		Alone: n.s.embedded, RetentionDays: n.s.RetentionDays,
+		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
+		Alone: n.s.Embedded, RetentionDays: n.s.RetentionDays,
 		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return err
 	}
-	n.st.start("configuration", n.control.Run)
-	return n.st.ready(n.control.Ready())
+	n.st.Start("configuration", n.control.Run)
+	return n.st.Ready(n.control.Ready())
 }
 
 // startLimiter needs no Redis to be there, now or later.
-func (n *node) startLimiter() error {
+func (n *Node) startLimiter() error {
 	var err error
-	if n.limiter, err = limit.New(n.s.limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
+	if n.limiter, err = limit.New(n.s.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
 		return err
 	}
-	n.st.start("limiter", n.limiter.Run)
+	n.st.Start("limiter", n.limiter.Run)
 	return nil
 }
 
 // awaitLog returns the number of partitions. A broker that is started at the same time as this node, or again,
 // is waited for until ctx ends; anything else that is wrong with the log is an error at once. A broker that hangs up
 // is ending, or wants TLS or a password: it gets some time.
-func (n *node) awaitLog(ctx context.Context) (int32, error) {
+func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 	const (
 		pause  = 500 * time.Millisecond
 		ending = 10 * time.Second
@@ -158,12 +164,12 @@ func (n *node) awaitLog(ctx context.Context) (int32, error) {
 	}
 }
 
-func (n *node) startProducer() error {
+func (n *Node) startProducer() error {
 	var err error
 	if n.producer, err = stream.NewProducer(n.stream, "producer"); err != nil {
 		return err
 	}
-	n.st.start("producer", func(ctx context.Context) error {
+	n.st.Start("producer", func(ctx context.Context) error {
 		<-ctx.Done()
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 		defer cancel()
@@ -174,28 +180,28 @@ func (n *node) startProducer() error {
 }
 
 // startUses gathers which API keys are used here.
-func (n *node) startUses() error {
+func (n *Node) startUses() error {
 	var err error
 	if n.uses, err = audit.NewUses(n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
 		return err
 	}
-	n.st.start("uses of keys", n.uses.Run)
+	n.st.Start("uses of keys", n.uses.Run)
 	return nil
 }
 
-func (n *node) startStore() error {
+func (n *Node) startStore() error {
 	var err error
 	if n.s.has("write") {
 		cfg := store.WriterConfig{URL: n.s.ClickHouseURL}
-		if !n.s.embedded {
+		if !n.s.Embedded {
 			cfg.FlushSmall = flushSmall
 		}
 		n.writer, err = store.NewWriter(cfg,
-			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(), Erased: n.control.Erased, Sync: n.s.syncTables})
+			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(), Erased: n.control.Erased, Sync: n.s.SyncTables})
 		if err != nil {
 			return err
 		}
-		n.st.start("store writer", n.writer.Run)
+		n.st.Start("store writer", n.writer.Run)
 	}
 	deps := store.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
 	if n.writer != nil {
@@ -207,7 +213,7 @@ func (n *node) startStore() error {
 	if err != nil {
 		return err
 	}
-	n.st.start("store reader", func(ctx context.Context) error {
+	n.st.Start("store reader", func(ctx context.Context) error {
 		<-ctx.Done()
 		return n.reader.Close()
 	})
@@ -215,7 +221,7 @@ func (n *node) startStore() error {
 }
 
 // startUsage counts what was used where rows are written, and says it everywhere.
-func (n *node) startUsage() error {
+func (n *Node) startUsage() error {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.s.AllowanceEvents)
 	deps := usage.Deps{
@@ -229,12 +235,12 @@ func (n *node) startUsage() error {
 	if n.usage, err = usage.New(cfg, deps); err != nil {
 		return err
 	}
-	n.st.start("usage", n.usage.Run)
+	n.st.Start("usage", n.usage.Run)
 	return nil
 }
 
 // startLedger follows what this node dispatches.
-func (n *node) startLedger() error {
+func (n *Node) startLedger() error {
 	if !n.s.has("dispatch") || n.s.LedgerSeconds == 0 {
 		return nil
 	}
@@ -245,16 +251,16 @@ func (n *node) startLedger() error {
 	if n.ledger, err = ledger.New(cfg, ledger.Deps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.now}); err != nil {
 		return err
 	}
-	n.st.start("ledger", n.ledger.Run)
+	n.st.Start("ledger", n.ledger.Run)
 	return nil
 }
 
-func (n *node) startDispatcher() error {
+func (n *Node) startDispatcher() error {
 	if !n.s.has("dispatch") {
 		return nil
 	}
 	cfg := dispatcher.DefaultConfig()
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.version, drain
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version, drain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return err
@@ -269,15 +275,15 @@ func (n *node) startDispatcher() error {
 	if err != nil {
 		return err
 	}
-	if err := n.st.ready(n.control.ClockKnown()); err != nil {
+	if err := n.st.Ready(n.control.ClockKnown()); err != nil {
 		return err
 	}
-	n.st.start("dispatcher", d.Run)
+	n.st.Start("dispatcher", d.Run)
 	return nil
 }
 
 // startAlerts prepares the way to people, which the test of channels takes too, and judges what this node dispatches.
-func (n *node) startAlerts() error {
+func (n *Node) startAlerts() error {
 	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
 	if err != nil {
 		return err
@@ -290,7 +296,7 @@ func (n *node) startAlerts() error {
 	if err != nil {
 		return err
 	}
-	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Domains: domains, Version: n.s.version},
+	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Domains: domains, Version: n.s.Version},
 		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
 	if err != nil || !n.s.has("dispatch") {
 		return err
@@ -302,7 +308,7 @@ func (n *node) startAlerts() error {
 	if err != nil {
 		return err
 	}
-	n.st.start("alerts", a.Run)
+	n.st.Start("alerts", a.Run)
 	return nil
 }
 
@@ -319,7 +325,7 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 
 // owned hears which partitions of events this node dispatches; the owner of the first writes snapshots, trims
 // the log and erases payloads. The ledger follows what is dispatched here.
-func (n *node) owned(partitions []int32) {
+func (n *Node) owned(partitions []int32) {
 	n.first.Store(slices.Contains(partitions, 0))
 	n.control.SetOwner(n.first.Load())
 	n.trimmer.SetOwner(n.first.Load())
@@ -333,15 +339,15 @@ func (n *node) owned(partitions []int32) {
 
 // instanceID makes group membership static, so that a restart within the session moves no partition. In
 // dev there is nobody to move them to, and a static member would only be waited for.
-func (n *node) instanceID() string {
-	if n.s.embedded {
+func (n *Node) instanceID() string {
+	if n.s.Embedded {
 		return ""
 	}
 	return n.s.NodeName
 }
 
-func (n *node) startHTTP(listener net.Listener) error {
-	proxies, err := prefixes(n.s.TrustedProxies)
+func (n *Node) startHTTP(listener net.Listener) error {
+	proxies, err := Prefixes(n.s.TrustedProxies)
 	if err != nil {
 		return err
 	}
@@ -367,7 +373,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 		return err
 	}
 	cfg := api.Config{
-		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: n.s.version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
+		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: n.s.Version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		RateRead:     n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200),
 		RateSend: n.s.rate(n.s.APIRateSend, 5000),
@@ -384,7 +390,7 @@ func (n *node) startHTTP(listener net.Listener) error {
 		return err
 	}
 	if n.s.has("api") {
-		n.st.start("replay watch", a.Run)
+		n.st.Start("replay watch", a.Run)
 	}
 	ingestHandler := in.Handler()
 	apiHandler := a.Handler()
@@ -405,13 +411,13 @@ func (n *node) startHTTP(listener net.Listener) error {
 }
 
 // serve starts the server, with TLS where the settings name a certificate.
-func (n *node) serve(srv *server) (err error) {
+func (n *Node) serve(srv *server) (err error) {
 	if n.s.TLSCertFile != "" {
 		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
 			return err
 		}
 	}
-	n.st.start("http server", srv.Run)
+	n.st.Start("http server", srv.Run)
 	return nil
 }
 

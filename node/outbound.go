@@ -9,12 +9,12 @@ import (
 )
 
 // deliveryTransport makes the way to destinations, and bounds the requests of the dispatcher by the open files.
-func (n *node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, error) {
+func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, error) {
 	files := openFiles()
 	sending, idle := outbound(files, cfg.MaxSending)
 	cfg.MaxSending = sending
 	if files < fewFiles {
-		n.log.LogAttrs(n.st.ctx, slog.LevelWarn, "few open files are allowed, which bounds requests to destinations: raise ulimit -n",
+		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "few open files are allowed, which bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
 	return egress.NewTransport(egress.Config{

@@ -12,9 +12,9 @@ import (
 )
 
 // startOwn follows the addresses of this machine and of the engines, to which no destination may lead.
-func (n *node) startOwn() error {
-	own, err := egress.NewOwn(n.st.ctx, n.log, func(ctx context.Context) []string {
-		if n.s.embedded {
+func (n *Node) startOwn() error {
+	own, err := egress.NewOwn(n.st.Context(), n.log, func(ctx context.Context) []string {
+		if n.s.Embedded {
 			return nil
 		}
 		brokers, err := n.producer.BrokerHosts(ctx)
@@ -30,19 +30,19 @@ func (n *node) startOwn() error {
 		return err
 	}
 	n.policy.Own = own
-	n.st.start("own addresses", own.Run)
+	n.st.Start("own addresses", own.Run)
 	return nil
 }
 
 // engineHosts are the hosts of Kafka, ClickHouse and Redis that the settings name.
-func (s Settings) engineHosts() []string {
+func (s Config) engineHosts() []string {
 	var hosts []string
 	for _, broker := range s.KafkaBrokers {
 		if host, _, err := net.SplitHostPort(broker); err == nil {
 			hosts = append(hosts, host)
 		}
 	}
-	urls := append(splitList(s.ClickHouseURL), splitList(s.SearchURL)...)
+	urls := append(SplitList(s.ClickHouseURL), SplitList(s.SearchURL)...)
 	for _, text := range append(urls, s.RedisURL) {
 		if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Hostname() != "" {
 			hosts = append(hosts, u.Hostname())

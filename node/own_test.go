@@ -7,7 +7,7 @@ import (
 
 // A destination cannot lead to an engine, however its address is written in the settings.
 func TestEngineHosts(t *testing.T) {
-	s := Settings{
+	s := Config{
 		KafkaBrokers:  []string{"kafka-1.example:9092", "[2001:db8::1]:9092"},
 		ClickHouseURL: "https://user:secret@ch-1.example:8443/relay,clickhouse://ch-2.example:9000/relay",
 		SearchURL:     "http://search.example/relay", RedisURL: "rediss://:secret@redis.example:6380",
@@ -16,7 +16,20 @@ func TestEngineHosts(t *testing.T) {
 	if got := s.engineHosts(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := (Settings{RedisURL: "unix:///run/redis.sock"}).engineHosts(); len(got) != 0 {
+	if got := (Config{RedisURL: "unix:///run/redis.sock"}).engineHosts(); len(got) != 0 {
 		t.Errorf("%v, of a socket", got)
 	}
+}
+
+func TestBaseURLIsCallable(t *testing.T) {
+	f := func(s Config, listening, want string) {
+		t.Helper()
+		if got := s.baseURL(listening); got != want {
+			t.Errorf("%s: %s, want %s", listening, got, want)
+		}
+	}
+	f(Config{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
+	f(Config{}, "0.0.0.0:8080", "http://localhost:8080")
+	f(Config{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
+	f(Config{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
 }

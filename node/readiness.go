@@ -11,14 +11,14 @@ import (
 )
 
 // startReadiness checks what this node needs to serve, and returns when it has done so once.
-func (n *node) startReadiness() (*api.Readiness, error) {
+func (n *Node) startReadiness() (*api.Readiness, error) {
 	r := api.NewReadiness(n.log, n.checks())
-	n.st.start("readiness", r.Run)
-	return r, n.st.ready(r.Checked())
+	n.st.Start("readiness", r.Run)
+	return r, n.st.Ready(r.Checked())
 }
 
 // checks are what a node with its roles needs to serve.
-func (n *node) checks() []api.Check {
+func (n *Node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
 		if age, ok := n.control.Lease(); !ok {
 			return fmt.Errorf("%w: last confirmed %v ago", control.ErrLease, age.Round(time.Millisecond))

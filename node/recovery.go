@@ -11,7 +11,7 @@ import (
 )
 
 // startRecovery runs the recovery jobs of the partitions that this node dispatches.
-func (n *node) startRecovery() error {
+func (n *Node) startRecovery() error {
 	r, err := recovery.New(recovery.Deps{
 		Log: n.log, Jobs: n.control, Endpoints: n.control, Items: n.reader, Submit: submitter{n.producer}, Now: n.control.Now,
 		Name: func() string { return id.Random("") },
@@ -20,7 +20,7 @@ func (n *node) startRecovery() error {
 		return err
 	}
 	n.recovery = r
-	n.st.start("recovery", r.Run)
+	n.st.Start("recovery", r.Run)
 	return nil
 }
 

@@ -15,50 +15,50 @@ import (
 const embeddedKept = 1 << 30
 
 // startTrimmer deletes from the log what everybody has done. It waits to be told that this node is the one.
-func (n *node) startTrimmer() error {
+func (n *Node) startTrimmer() error {
 	cfg := stream.DefaultTrimConfig()
 	cfg.Keep = time.Duration(n.s.LogKeepMinutes) * time.Minute
-	if n.s.embedded {
+	if n.s.Embedded {
 		cfg.MaxBytes = embeddedKept
 	}
 	var err error
 	if n.trimmer, err = stream.NewTrimmer(cfg, stream.TrimDeps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now}); err != nil {
 		return err
 	}
-	n.st.start("trimming of the log", n.trimmer.Run)
+	n.st.Start("trimming of the log", n.trimmer.Run)
 	return nil
 }
 
 // retention is how long events are kept.
-func (s Settings) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
+func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
 
 // startGuard looks whether what is accepted is done in time.
-func (n *node) startGuard() (*stream.Guard, error) {
+func (n *Node) startGuard() (*stream.Guard, error) {
 	g, err := stream.NewGuard(stream.GuardDeps{
 		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.s.retention(),
 	})
 	if err == nil {
-		n.st.start("guard of the log", g.Run)
+		n.st.Start("guard of the log", g.Run)
 	}
 	return g, err
 }
 
 // startEraser takes out of the store the payloads that were erased, and the days whose retention has ended.
-func (n *node) startEraser() error {
+func (n *Node) startEraser() error {
 	e, err := store.NewEraser(store.DefaultEraserConfig(), store.EraserDeps{
 		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now, Metrics: n.registry,
 	})
 	if err != nil {
 		return err
 	}
-	n.st.start("eraser of payloads", e.Run)
+	n.st.Start("eraser of payloads", e.Run)
 	x, err := store.NewExpirer(store.DefaultExpirerConfig(), store.ExpirerDeps{
 		Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry,
 	})
 	if err != nil {
 		return err
 	}
-	n.st.start("retention of the store", x.Run)
+	n.st.Start("retention of the store", x.Run)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // startSocket serves the commands on a unix socket in the data directory.
-func (n *node) startSocket() error {
+func (n *Node) startSocket() error {
 	// It replaces an old socket: the lock of the data directory says that nobody else uses that.
 	listener, err := private.Listen(filepath.Join(n.s.DataDir, admin.SocketFile))
 	if err != nil {
@@ -31,7 +31,7 @@ func (n *node) startSocket() error {
 			return partitions{r}, err
 		},
 	})
-	n.st.start("command socket", (&server{listener: listener, handler: handler, log: n.log}).Run)
+	n.st.Start("command socket", (&server{listener: listener, handler: handler, log: n.log}).Run)
 	return nil
 }
 

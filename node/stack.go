@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// stack runs components that stand on each other. They are started one after the other and stopped in
+// Stack runs components that stand on each other. They are started one after the other and stopped in
 // reverse, each only when all above it have ended: the HTTP server before the dispatcher, the
 // dispatcher before the log. The first component that ends by itself, with an error or without, stops all.
-type stack struct {
+type Stack struct {
 	log  *slog.Logger
 	down context.CancelCauseFunc // asks for the end of everything
 	ctx  context.Context         // done when the end was asked for
@@ -28,13 +28,17 @@ type part struct {
 	err    error // set before ended is closed
 }
 
-func newStack(ctx context.Context, log *slog.Logger) *stack {
+// NewStack makes one that ends with ctx.
+func NewStack(ctx context.Context, log *slog.Logger) *Stack {
 	ctx, down := context.WithCancelCause(ctx)
-	return &stack{log: log, ctx: ctx, down: down}
+	return &Stack{log: log, ctx: ctx, down: down}
 }
 
-// start runs a component on top of those that run. Its context ends only when it is its turn to stop.
-func (s *stack) start(name string, run func(context.Context) error) {
+// Context is done when the end was asked for.
+func (s *Stack) Context() context.Context { return s.ctx }
+
+// Start runs a component on top of those that run. Its context ends only when it is its turn to stop.
+func (s *Stack) Start(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
 	p := &part{name: name, cancel: cancel, ended: make(chan struct{})}
 	s.parts = append(s.parts, p)
@@ -54,8 +58,8 @@ func (s *stack) start(name string, run func(context.Context) error) {
 	})
 }
 
-// ready waits for a component to say that it is ready, or for the end.
-func (s *stack) ready(c <-chan struct{}) error {
+// Ready waits for a component to say that it is ready, or for the end.
+func (s *Stack) Ready(c <-chan struct{}) error {
 	select {
 	case <-c:
 		return nil
@@ -64,13 +68,14 @@ func (s *stack) ready(c <-chan struct{}) error {
 	}
 }
 
-// wait blocks until the end was asked for, stops everything from the top down and returns what went wrong.
-func (s *stack) wait() error {
+// Wait blocks until the end was asked for, stops everything from the top down and returns what went wrong.
+func (s *Stack) Wait() error {
 	<-s.ctx.Done()
-	return s.stop()
+	return s.Stop()
 }
 
-func (s *stack) stop() error {
+// Stop stops everything from the top down and returns what went wrong.
+func (s *Stack) Stop() error {
 	s.down(nil)
 	var errs []error
 	for _, p := range slices.Backward(s.parts) {

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -56,7 +56,7 @@ func withBuilt(run func() int) int {
 
 // run is what main calls.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	return node.Run(ctx, "dev", args, getenv, stdout, stderr)
+	return command.Run(ctx, "dev", args, getenv, stdout, stderr)
 }
 
 func readFile(t *testing.T, path string) []byte {

@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
@@ -57,12 +58,12 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
-	st := newStack(ctx, log)
-	st.start(name, engine.Run)
-	if st.ready(engine.Ready()) == nil {
+	st := node.NewStack(ctx, log)
+	st.Start(name, engine.Run)
+	if st.Ready(engine.Ready()) == nil {
 		fmt.Fprintf(stdout, "%s listens on %s\n", name, engine.Addr())
 	}
-	return st.wait()
+	return st.Wait()
 }
 
 func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlags, err error) {

@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench"
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/store"
 	filling "github.com/eventrelay/relay/store/fill"
@@ -46,12 +47,12 @@ func onTables(ctx context.Context, dir string, stdout io.Writer, f func(ctx cont
 	if err != nil {
 		return err
 	}
-	st := newStack(ctx, log)
-	st.start("embedded clickhouse", tables.Run)
-	if err := st.ready(tables.Ready()); err != nil {
-		return errors.Join(err, st.stop())
+	st := node.NewStack(ctx, log)
+	st.Start("embedded clickhouse", tables.Run)
+	if err := st.Ready(tables.Ready()); err != nil {
+		return errors.Join(err, st.Stop())
 	}
-	return errors.Join(f(st.ctx, socketURL(tables.Socket(), "relay")), st.stop())
+	return errors.Join(f(st.Context(), socketURL(tables.Socket(), "relay")), st.Stop())
 }
 
 func fillTables(ctx context.Context, url string, p bench.FillPlan, stdout io.Writer) error {

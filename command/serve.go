@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/private"
 )
 
@@ -22,11 +23,11 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Write
 		return err
 	}
 	defer unlock()
-	st := newStack(ctx, log)
-	n, err := startNode(st, s, log, prometheus.NewRegistry())
+	st := node.NewStack(ctx, log)
+	n, err := node.Start(st, s.Config, log, prometheus.NewRegistry())
 	if err != nil {
-		return errors.Join(err, st.stop())
+		return errors.Join(err, st.Stop())
 	}
-	fmt.Fprintf(stdout, "EventRelay is ready at %s\n", n.url)
-	return st.wait()
+	fmt.Fprintf(stdout, "EventRelay is ready at %s\n", n.URL())
+	return st.Wait()
 }

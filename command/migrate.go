@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"context"
@@ -10,25 +10,17 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 )
 
-// Partitions and copies of the topics of a new service whose settings say nothing.
+// Partitions of the topics of a new service whose settings say nothing.
 const (
 	newPartitions    = 32
 	newPartitionsDev = 4
-	newCopies        = 3
 )
-
-// copies is the replication factor that topics get, and must have at least.
-func (s Settings) copies() int {
-	if s.Replication == 0 {
-		return newCopies
-	}
-	return s.Replication
-}
 
 // migration is what relay migrate found and did.
 type migration struct {
@@ -95,7 +87,7 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 // finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs: tables and
 // views that only those need are taken away.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
-	c, _, err := inspect(ctx, s)
+	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
 		return fmt.Errorf("read the configuration log: %w", err)
 	}
@@ -105,11 +97,11 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 		if s.MasterKeys == "" {
 			return errors.New("RELAY_MASTER_KEYS must be set: the record that raises the level is authenticated by them")
 		}
-		cfg, deps, err := inspection(s)
+		cfg, deps, err := node.Inspection(s.Config)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, inspectTime)
+		ctx, cancel := context.WithTimeout(ctx, node.InspectTime)
 		defer cancel()
 		if _, err := control.Finalize(ctx, cfg, deps); err != nil {
 			return err
@@ -134,7 +126,7 @@ func (m *migration) migrateTables(ctx context.Context, cfg store.MigrateConfig) 
 
 // tables is where the tables are.
 func (s Settings) tables() store.MigrateConfig {
-	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.version, Sync: s.syncTables}
+	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
 // printTables writes the statements that would make the tables, and touches nothing.
@@ -201,7 +193,7 @@ type deed struct {
 // it found in the end. More partitions than there are must be asked for; fewer are refused before anything
 // is done.
 func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a stream.Audit, err error) {
-	conf, copies, want := s.stream(), s.copies(), int32(s.Partitions)
+	conf, copies, want := s.Stream(), s.Copies(), int32(s.Partitions)
 	if a, err = stream.AuditTopics(ctx, conf, copies); err != nil {
 		return nil, a, err
 	}
@@ -214,7 +206,7 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 	switch {
 	case made == 0 && want != 0:
 		made = want
-	case made == 0 && s.embedded:
+	case made == 0 && s.Embedded:
 		made = newPartitionsDev
 	case made == 0:
 		made = newPartitions
@@ -274,14 +266,4 @@ func (m migration) print(w io.Writer) {
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", t.Topic, t.State, t.Partitions, t.Copies, strings.Join(texts, "; "))
 	}
 	tw.Flush()
-}
-
-// checkTopics refuses to start on topics that would lose events or stop them, and returns the number of
-// partitions that new endpoints are spread over.
-func (n *node) checkTopics(ctx context.Context) (int32, error) {
-	a, err := stream.AwaitTopics(ctx, n.stream, n.s.copies(), func(stream.Audit) bool { return true })
-	if err == nil {
-		err = a.Err()
-	}
-	return a.Partitions(), err
 }

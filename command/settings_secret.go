@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/doctor"
-	"github.com/eventrelay/relay/pkg/control"
 )
 
 // maxSecretFile bounds a file that holds a secret, in bytes; dozens of master keys fit.
@@ -75,10 +74,10 @@ func (s Settings) warn(log *slog.Logger) {
 		log.Warn("a secret was given as a flag, which every user of this machine can read in the list of processes; "+
 			"give it in the environment or as a file", "flag", "--"+name, "better", "--"+name+"-file")
 	}
-	for _, env := range s.weakKeys() {
+	for _, env := range s.WeakKeys() {
 		log.Warn("an API key is easy to guess; set a random one of 24 characters or more", "setting", env)
 	}
-	if s.stream().Exposed() {
+	if s.Stream().Exposed() {
 		log.Warn("the password of the Kafka brokers travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS; " +
 			"set RELAY_KAFKA_TLS, or use scram-sha-512")
 	}
@@ -86,15 +85,4 @@ func (s Settings) warn(log *slog.Logger) {
 		log.Warn("API keys, ingest tokens and events travel unencrypted: RELAY_BASE_URL is http:// and its host is public; use https://",
 			"base_url", s.BaseURL)
 	}
-}
-
-// weakKeys are the settings whose API keys are easier to guess than those that the relay makes.
-func (s Settings) weakKeys() (names []string) {
-	if control.WeakKey(s.BootstrapKey) {
-		names = append(names, "RELAY_BOOTSTRAP_KEY")
-	}
-	if control.WeakKey(s.BootstrapReadKey) {
-		names = append(names, "RELAY_BOOTSTRAP_READ_KEY")
-	}
-	return names
 }

@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/control"
 )
 
@@ -28,7 +29,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"), write("large", strings.Repeat("x", maxSecretFile+1))
 	secrets := 0
-	eachSetting(&Settings{}, func(f setting) {
+	eachSetting(&node.Config{}, func(f setting) {
 		file := f.env + "_FILE"
 		if !f.secret {
 			return
@@ -39,7 +40,7 @@ func TestSecretsFromFiles(t *testing.T) {
 			"flag":        func() (Settings, error) { return settingsOf(t, []string{"--" + f.flag + "-file", good}, nil) },
 		} {
 			got, err := s()
-			eachSetting(&got, func(g setting) {
+			eachSetting(&got.Config, func(g setting) {
 				if g.flag == f.flag && (err != nil || g.value.String() != "the secret" || len(got.secretFlags) != 0) {
 					t.Errorf("%s as a file, %s: %q, %v", f.flag, name, g.value, err)
 				}
@@ -89,19 +90,6 @@ func TestSettingsWarnings(t *testing.T) {
 	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden --kafka-tls system", "--kafka-sasl")
 	f("--kafka-brokers k:9092 --kafka-sasl scram-sha-512:relay:hidden", "--kafka-sasl")
 	f("--base-url https://relay.example.com")
-}
-
-func TestBaseURLIsCallable(t *testing.T) {
-	f := func(s Settings, listening, want string) {
-		t.Helper()
-		if got := s.baseURL(listening); got != want {
-			t.Errorf("%s: %s, want %s", listening, got, want)
-		}
-	}
-	f(Settings{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
-	f(Settings{}, "0.0.0.0:8080", "http://localhost:8080")
-	f(Settings{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
-	f(Settings{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
 }
 
 func TestAdminSettings(t *testing.T) {

@@ -1,6 +1,4 @@
-// Package node is the wiring of a running process: its settings, its parts in the order in which they start, the
-// commands that start it, and the server's side of those that speak to it.
-package node
+package command
 
 import (
 	"context"
@@ -9,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-
-	"github.com/eventrelay/relay/command"
 )
 
 const helpText = `relay receives webhooks and events, stores every one and delivers each to its destinations.
@@ -30,14 +26,14 @@ Usage: relay <command> [flags]
   bench     measure a relay on this machine
   version   print the version
 
-relay <command> --help lists the flags of a command.
+relay <command> --help lists the flags of a 
 `
 
 // Run is main without the process around it.
 func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, helpText)
-		return command.ExitMisused
+		return ExitMisused
 	}
 	name, args := args[0], args[1:]
 	var err error
@@ -63,22 +59,22 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	case "doctor":
 		var asJSON bool
 		err = withSettings(name, version, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
-			return runDoctor(ctx, s, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, asJSON)
+			return runDoctor(ctx, s, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, asJSON)
 		}, jsonToggle(&asJSON))
 	case "engine":
 		err = runEngine(ctx, args, stdout, stderr)
 	case "bench":
 		err = runBench(ctx, args, stdout, stderr)
 	case "dead":
-		return command.Dead().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+		return Dead().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "config":
-		return command.Config().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+		return Config().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "endpoints":
-		return command.Endpoints().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+		return Endpoints().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "keys":
-		return command.Keys().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+		return Keys().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "users":
-		return command.Users().Run(ctx, command.Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
+		return Users().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "version":
 		fmt.Fprintln(stdout, version)
 	case "help", "-h", "--help":
@@ -89,7 +85,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	return exitCode(err, stderr)
 }
 
-// usageError is an error of whoever typed the command.
+// usageError is an error of whoever typed the
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -98,16 +94,16 @@ func exitCode(err error, stderr io.Writer) int {
 	var misuse usageError
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
-		return command.ExitDone
+		return ExitDone
 	case errors.As(err, &misuse):
 		fmt.Fprintln(stderr, "relay:", err)
-		return command.ExitMisused
-	case errors.Is(err, command.ErrNoProcess):
+		return ExitMisused
+	case errors.Is(err, ErrNoProcess):
 		fmt.Fprintln(stderr, "relay:", err)
-		return command.ExitNoProcess
+		return ExitNoProcess
 	default:
 		fmt.Fprintln(stderr, "relay:", err)
-		return command.ExitRefused
+		return ExitRefused
 	}
 }
 
@@ -120,7 +116,7 @@ func withSettings(name, version string, args []string, getenv func(string) strin
 	if err = errors.Join(err, s.Validate(name)); err != nil {
 		return usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
-	s.version = version
+	s.Version = version
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}

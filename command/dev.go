@@ -1,4 +1,4 @@
-package node
+package command
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
@@ -48,11 +49,11 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 	if err := devDefaults(&s); err != nil {
 		return err
 	}
-	st := newStack(ctx, log)
+	st := node.NewStack(ctx, log)
 	if err := startDev(st, &s, log, stdout); err != nil {
-		return errors.Join(err, st.stop())
+		return errors.Join(err, st.Stop())
 	}
-	return st.wait()
+	return st.Wait()
 }
 
 // devDefaults fills in what dev decides by itself: keys that are kept, and the shape of one machine.
@@ -60,7 +61,7 @@ func devDefaults(s *Settings) error {
 	if s.NodeName == "" {
 		s.NodeName = "dev"
 	}
-	s.Replication, s.embedded = 1, true
+	s.Replication, s.Embedded = 1, true
 	var err error
 	if s.MasterKeys == "" {
 		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string { return control.GenerateMasterKey("dev") })
@@ -72,7 +73,7 @@ func devDefaults(s *Settings) error {
 }
 
 // startDev starts the engines, prepares topics and tables and starts the node.
-func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
+func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
 	// No engine listens on TCP: whoever reached its port could read and write everything.
 	sockets := filepath.Join(s.DataDir, socketDir)
@@ -96,29 +97,29 @@ func startDev(st *stack, s *Settings, log *slog.Logger, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
-	st.start("embedded clickhouse", tables.Run)
-	st.start("embedded kafka", broker.Run)
-	st.start("embedded redis", limiter.Run)
+	st.Start("embedded clickhouse", tables.Run)
+	st.Start("embedded kafka", broker.Run)
+	st.Start("embedded redis", limiter.Run)
 	for _, ready := range []<-chan struct{}{broker.Ready(), limiter.Ready(), tables.Ready()} {
-		if err := st.ready(ready); err != nil {
+		if err := st.Ready(ready); err != nil {
 			return err
 		}
 	}
-	s.KafkaBrokers, s.dialKafka = []string{broker.Addr()}, broker.DialContext
-	s.RedisURL, s.dialRedis = "redis://embedded", limiter.DialContext
+	s.KafkaBrokers, s.DialKafka = []string{broker.Addr()}, broker.DialContext
+	s.RedisURL, s.DialRedis = "redis://embedded", limiter.DialContext
 	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = socketURL(tables.Socket(), "relay"), "", ""
 	if s.Fsync && clickhouse.Syncs {
-		s.syncTables = tables.Sync
+		s.SyncTables = tables.Sync
 	}
 	// Whatever an older version left of the topics, they are nobody else's to set.
-	if _, err := migrate(st.ctx, *s, true, false); err != nil {
+	if _, err := migrate(st.Context(), *s, true, false); err != nil {
 		return err
 	}
-	n, err := startNode(st, *s, log, registry)
+	n, err := node.Start(st, s.Config, log, registry)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(stdout, banner(n.url, s.BootstrapKey))
+	fmt.Fprint(stdout, banner(n.URL(), s.BootstrapKey))
 	return nil
 }
 

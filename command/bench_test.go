@@ -1,11 +1,9 @@
-package node
+package command
 
 import (
 	"bytes"
 	"strings"
 	"testing"
-
-	"github.com/eventrelay/relay/command"
 )
 
 func TestBenchCommand(t *testing.T) {
@@ -15,20 +13,20 @@ func TestBenchCommand(t *testing.T) {
 		code = Run(t.Context(), "dev", append([]string{"bench"}, args...), func(string) string { return "" }, &o, &e)
 		return o.String(), e.String(), code
 	}
-	if out, _, code := run("help"); code != command.ExitDone || strings.Count(out, "\n  ") != len(scenarios()) {
+	if out, _, code := run("help"); code != ExitDone || strings.Count(out, "\n  ") != len(scenarios()) {
 		t.Errorf("help: %d\n%s", code, out)
 	}
-	if _, fault, code := run(); code != command.ExitMisused || !strings.Contains(fault, "which scenario?") {
+	if _, fault, code := run(); code != ExitMisused || !strings.Contains(fault, "which scenario?") {
 		t.Errorf("no scenario: %d\n%s", code, fault)
 	}
-	if _, fault, code := run("nothing"); code != command.ExitMisused || !strings.Contains(fault, `unknown scenario "nothing"`) {
+	if _, fault, code := run("nothing"); code != ExitMisused || !strings.Contains(fault, `unknown scenario "nothing"`) {
 		t.Errorf("unknown scenario: %d\n%s", code, fault)
 	}
 	for _, s := range scenarios() {
-		if _, fault, code := run(s.Name, "--help"); code != command.ExitDone || !strings.Contains(fault, "Usage of relay bench "+s.Name) {
+		if _, fault, code := run(s.Name, "--help"); code != ExitDone || !strings.Contains(fault, "Usage of relay bench "+s.Name) {
 			t.Errorf("%s --help: %d\n%s", s.Name, code, fault)
 		}
-		if _, _, code := run(s.Name, "--no-such-flag"); code != command.ExitMisused {
+		if _, _, code := run(s.Name, "--no-such-flag"); code != ExitMisused {
 			t.Errorf("%s with a flag that is not there: %d", s.Name, code)
 		}
 	}

@@ -1,0 +1,299 @@
+package command
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Settings are what a node is told, as the command line and the environment say it.
+type Settings struct {
+	node.Config
+	secretFlags []string // secrets that were given as flags
+}
+
+// maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on
+// Linux, with the zero at the end.
+const maxSocketPath = 103
+
+// maxAllowance bounds the events of a month: far beyond what can be counted in one.
+const maxAllowance = 1_000_000_000_000
+
+// roles that a node may have.
+var knownRoles = []string{"ingest", "dispatch", "write", "api"}
+
+// toggle is a flag of one command that is no setting: it has no environment variable.
+type toggle struct {
+	flag, help string
+	value      *bool
+}
+
+func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value} }
+
+// loadSettings reads flags over environment over defaults.
+func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (Settings, error) {
+	s := Settings{Config: node.Config{APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset}}
+	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	var errs []error
+	eachSetting(&s.Config, func(f setting) {
+		value := f.defaultValue
+		v, err := f.fromEnvironment(getenv)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if v != "" {
+			value = v
+		}
+		if value != "" {
+			if err := f.set(value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.env, err))
+			}
+		}
+		switch {
+		case f.secret:
+			fs.Func(f.flag, f.help+" ("+f.env+")", func(text string) error {
+				if f.shown(text) {
+					s.secretFlags = append(s.secretFlags, f.flag)
+				}
+				return f.set(text)
+			})
+			fs.Func(f.flag+"-file", "a file that holds "+f.flag+" ("+f.env+"_FILE)", f.setFile)
+		case f.value.Kind() == reflect.Bool:
+			fs.BoolFunc(f.flag, f.help, f.set)
+		default:
+			fs.Func(f.flag, f.help+" ("+f.env+")", f.set)
+		}
+	})
+	if name == "migrate" {
+		fs.StringVar(&s.ClickHouseCluster, "cluster", s.ClickHouseCluster, "the same as --clickhouse-cluster")
+	}
+	for _, t := range more {
+		fs.BoolVar(t.value, t.flag, *t.value, t.help)
+	}
+	fs.Usage = func() {
+		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\n", name)
+		for _, t := range more {
+			fmt.Fprintf(stderr, "  --%s  %s\n", t.flag, t.help)
+		}
+		fmt.Fprint(stderr, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n")
+		writeSettings(stderr)
+	}
+	if err := fs.Parse(args); err != nil {
+		return s, err
+	}
+	if fs.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	return s, errors.Join(errs...)
+}
+
+// setting is one field of Settings.
+type setting struct {
+	flag, env, help, defaultValue string
+	secret                        bool
+	value                         reflect.Value
+}
+
+func (f setting) set(text string) error {
+	switch f.value.Kind() {
+	case reflect.String:
+		f.value.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		f.value.SetBool(b)
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		f.value.SetInt(int64(n))
+	case reflect.Slice:
+		f.value.Set(reflect.ValueOf(node.SplitList(text)))
+	}
+	return nil
+}
+
+func eachSetting(s *node.Config, f func(setting)) {
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		name := tag.Get("flag")
+		if name == "" {
+			continue
+		}
+		f(setting{
+			flag: name, env: "RELAY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), help: tag.Get("help"),
+			defaultValue: tag.Get("default"), secret: tag.Get("secret") != "", value: v.Field(i),
+		})
+	}
+}
+
+// writeSettings prints the help text of all settings.
+func writeSettings(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	eachSetting(&node.Config{}, func(f setting) {
+		def := ""
+		if f.defaultValue != "" {
+			def = " (default " + f.defaultValue + ")"
+		}
+		name := f.flag
+		if f.secret {
+			name += ", --" + f.flag + "-file"
+		}
+		fmt.Fprintf(tw, "  --%s\t%s%s\n", name, f.help, def)
+	})
+	tw.Flush()
+}
+
+// settingsTable is the README's table.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | meaning | default |\n|---|---|---|\n")
+	eachSetting(&node.Config{}, func(f setting) {
+		variable := f.env
+		if f.secret {
+			variable += " or " + f.env + "_FILE"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", variable, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
+	})
+	return b.String()
+}
+
+// Validate reports every fault at once, as the command of that name sees them.
+func (s Settings) Validate(name string) error {
+	var errs []error
+	fault := func(env, format string, args ...any) {
+		errs = append(errs, fmt.Errorf(env+": "+format, args...))
+	}
+	s.validateNumbers(fault)
+	for _, r := range s.Roles {
+		if !slices.Contains(knownRoles, r) {
+			fault("RELAY_ROLES", "%q is none of %s", r, strings.Join(knownRoles, ", "))
+		}
+	}
+	if _, err := node.Prefixes(s.EgressAllow); err != nil {
+		fault("RELAY_EGRESS_ALLOW", "%w", err)
+	}
+	if _, err := node.Prefixes(s.TrustedProxies); err != nil {
+		fault("RELAY_TRUSTED_PROXIES", "%w", err)
+	}
+	s.validateHosts(fault)
+	if err := s.Limit().Validate(); err != nil {
+		fault("RELAY_REDIS_URL", "%w", err)
+	}
+	if s.BaseURL != "" {
+		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
+		}
+	}
+	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil && len(path) > maxSocketPath {
+		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d", path, len(path), maxSocketPath)
+	}
+	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
+		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")
+	}
+	s.validateAdmin(fault)
+	for env, key := range map[string]string{"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
+		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
+			fault(env, "must be at least 16 printable characters")
+		}
+	}
+	if s.SMTPURL != "" {
+		if _, err := notify.ParseSMTP(s.SMTPURL); err != nil {
+			fault("RELAY_SMTP_URL", "%w", err)
+		}
+	}
+	if _, err := notify.ParseDomains(s.AlertDomains); err != nil {
+		fault("RELAY_ALERT_DOMAINS", "%w", err)
+	}
+	for env, rate := range map[string]int{"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
+		if rate < node.Unset {
+			fault(env, "must be 0 or more")
+		}
+	}
+	for _, r := range []struct {
+		env, value string
+		commands   []string
+	}{
+		{"RELAY_NODE_NAME", s.NodeName, []string{"serve"}},
+		{"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ","), []string{"serve", "migrate"}},
+		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL, []string{"serve", "migrate"}},
+		{"RELAY_MASTER_KEYS", s.MasterKeys, []string{"serve"}},
+	} {
+		if r.value == "" && slices.Contains(r.commands, name) {
+			fault(r.env, "is required by %s", name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateHosts reports what is no host name.
+func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
+	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
+		for _, h := range hosts {
+			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
+				fault(env, "%q is no host name", h)
+			}
+		}
+	}
+}
+
+// validateAdmin judges the first user.
+func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
+	if (s.AdminEmail == "") != (s.AdminPassword == "") {
+		fault("RELAY_ADMIN_EMAIL", "and RELAY_ADMIN_PASSWORD go together")
+	}
+	if s.AdminEmail != "" {
+		if _, err := control.NormalizeEmail(s.AdminEmail); err != nil {
+			fault("RELAY_ADMIN_EMAIL", "%w", err)
+		}
+	}
+	if n := len(s.AdminPassword); n > 0 && (n < control.MinPassword || n > control.MaxPassword) {
+		fault("RELAY_ADMIN_PASSWORD", "must have %d to %d bytes", control.MinPassword, control.MaxPassword)
+	}
+}
+
+// validateNumbers reports those that are out of their range.
+func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
+	for _, n := range []struct {
+		env              string
+		value, low, high int
+		want             string
+	}{
+		{"RELAY_MAX_BODY", s.MaxBody, 1 << 10, stream.MaxBody, fmt.Sprintf("from 1024 to %d bytes", stream.MaxBody)},
+		{"RELAY_RETENTION_DAYS", s.RetentionDays, 1, 3650, "from 1 to 3650"},
+		{"RELAY_LOG_KEEP_MINUTES", s.LogKeepMinutes, 15, 43200, "from 15 to 43200"},
+		{"RELAY_ALLOWANCE_EVENTS", s.AllowanceEvents, 0, maxAllowance, fmt.Sprintf("from 0 to %d", maxAllowance)},
+		{"RELAY_PARTITIONS", s.Partitions, 0, 4096, "from 1 to 4096"},
+		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
+		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
+		{"RELAY_SEARCH_THREADS", s.SearchThreads, 0, 1024, "from 0 to 1024"},
+		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, which is what Kafka brokers take by default"},
+	} {
+		if n.value < n.low || n.value > n.high {
+			fault(n.env, "must be %s", n.want)
+		}
+	}
+}
+
+// environment is what the settings are read from.
+func environment(name string) string { return os.Getenv(name) }
