@@ -78,7 +78,7 @@ func (h *ExportHead) authentic(keys *Keyring) error {
 	}
 	name, _, _ := strings.Cut(h.foot.MACKey, ":")
 	if !slices.Contains(keys.ids, h.foot.MACKey) {
-		return fmt.Errorf("%w: put %.100s into RELAY_MASTER_KEYS and restart, then import", ErrKeys, h.foot.MACKey)
+		return lacksKey(keys.ids, h.foot.MACKey)
 	}
 	got, err := hex.DecodeString(h.foot.MAC)
 	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.foot.SHA256))) {

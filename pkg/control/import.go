@@ -190,9 +190,26 @@ func (im *importing) opens(key string) error {
 		}
 	}
 	if !slices.Contains(im.keyring.IDs(), key) {
-		return fmt.Errorf("%w: put %s into RELAY_MASTER_KEYS and restart, then import", ErrKeys, key)
+		return lacksKey(im.keyring.IDs(), key)
 	}
 	return im.peersHave(key)
+}
+
+// lacksKey says how to get the master key of that id, which a document needs and the node does not have. An id is a
+// name and a fingerprint, or a name alone; a key cannot be made from it.
+func lacksKey(here []string, id string) error {
+	name, fingerprint, _ := strings.Cut(id, ":")
+	if fingerprint != "" {
+		fingerprint = ", fingerprint " + fingerprint
+	}
+	for _, h := range here {
+		if strings.HasPrefix(h, name+":") {
+			return fmt.Errorf("%w: the document needs another master key of the name %.100s than is here%.100s; start on a new "+
+				"data directory that has the old master.keys, or with the old RELAY_MASTER_KEYS, then import", ErrKeys, name, fingerprint)
+		}
+	}
+	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; add it to RELAY_MASTER_KEYS as it stands in "+
+		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrKeys, name, fingerprint)
 }
 
 // left are the entities that are here and not, or not so, in the document, and that no node has made by itself.

@@ -44,9 +44,12 @@ func (l *LogSecret) secretHash() []byte { return nil }
 
 // Errors that end a node at its start.
 var (
-	// ErrOlderLog means that a version before 0.1 wrote the log or the data directory.
-	ErrOlderLog = errors.New("this configuration was written by an older version, which this one cannot read: run relay config " +
-		"export with the older version, then relay config import --unsigned with this one on new topics or a new data directory")
+	// ErrOlderLog means that a version whose control records have no MAC wrote the log or the data directory.
+	ErrOlderLog = errors.New("this configuration was written by an older version, which this one cannot read: " +
+		"with the older version, run relay config export --file config.json; then start this version with the same " +
+		"master keys on an empty log (dev: a new data directory of mode 700, with the old master.keys copied into it " +
+		"before the first start; serve: another RELAY_TOPIC_PREFIX, after relay migrate, and the same ClickHouse), and run " +
+		"relay config import config.json --unsigned")
 	// ErrLogSecret means that the master keys are others than those that the log was made with.
 	ErrLogSecret = errors.New("the secret of the configuration log does not open")
 )
