@@ -1,0 +1,46 @@
+package dispatcher
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/sign"
+)
+
+// Receivers read README and the OpenAPI document: both name every header that a delivery adds, and no other.
+func TestDeliveryHeadersAreDocumented(t *testing.T) {
+	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
+	delete(header, hUserAgent)
+	var sent []string
+	for name := range header {
+		sent = append(sent, strings.ToLower(name))
+	}
+	slices.Sort(sent)
+	f := func(path, begin, end, pattern string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, list, _ := strings.Cut(string(text), begin)
+		list, _, ended := strings.Cut(list, end)
+		if !ended {
+			t.Fatalf("%s has no list of the headers of a delivery", path)
+		}
+		var named []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(list, -1) {
+			named = append(named, m[1])
+		}
+		slices.Sort(named)
+		if diff := cmp.Diff(sent, named); diff != "" {
+			t.Errorf("sent (-) and named in %s (+):\n%s", path, diff)
+		}
+	}
+	f("../README.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`")
+	f("../api/openapi.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`)
+}
