@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,33 +29,33 @@ const (
 // symbolPath takes addresses in a body.
 const symbolPath = "/debug/pprof/symbol"
 
-// startAdmin serves metrics and pprof where the settings say; dev tries the usual port and goes on without.
-func (n *Node) startAdmin() error {
+// newAdmin serves metrics and pprof where the settings say; dev tries the usual port and goes on without.
+func (n *Node) newAdmin() (func(context.Context) error, error) {
 	address := n.s.AdminListen
 	if address == "" {
 		if !n.s.Embedded {
-			return nil
+			return nil, nil
 		}
 		address = "127.0.0.1:9090"
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		if n.s.AdminListen != "" {
-			return fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
+			return nil, fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
 		}
 		n.log.Warn("metrics are off: the usual address is taken", "addr", address)
-		return nil
+		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
 		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()))
 	}
-	n.st.Start("admin server", (&server{
+	srv := &server{
 		listener: listener, handler: adminHandler(n.registry, append(slices.Clone(n.s.AdminHosts), n.s.NodeName)), log: n.log,
 		readTime: adminReadTime, writeTime: adminWriteTime,
-	}).Run)
+	}
 	n.log.Info("metrics and pprof", "addr", listener.Addr().String())
-	return nil
+	return srv.Run, nil
 }
 
 // beyondLoopback reports whether other machines can reach what listens there.

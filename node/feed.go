@@ -7,14 +7,14 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// startFeed starts what event streams are served from. It reads the log on its own: a node without a dispatcher serves
+// newFeed makes what event streams are served from. It reads the log on its own: a node without a dispatcher serves
 // streams too.
-func (n *Node) startFeed() (*feed.Feed, error) {
+func (n *Node) newFeed() (func(context.Context) error, error) {
 	topic, err := stream.NewReader(n.stream, "feed")
 	if err != nil {
 		return nil, err
 	}
-	f, err := feed.New(feed.Deps{
+	n.feed, err = feed.New(feed.Deps{
 		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.s.retention(),
 		Erased: n.control.Erased,
 	})
@@ -22,9 +22,8 @@ func (n *Node) startFeed() (*feed.Feed, error) {
 		topic.Close()
 		return nil, err
 	}
-	n.st.Start("event feed", func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		defer topic.Close()
-		return f.Run(ctx)
-	})
-	return f, nil
+		return n.feed.Run(ctx)
+	}, nil
 }

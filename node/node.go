@@ -9,16 +9,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
+	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
@@ -26,7 +26,6 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/egress"
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -56,28 +55,77 @@ type Node struct {
 	now      func() time.Time
 	policy   egress.Policy
 
-	control  *control.Control
-	limiter  *limit.Limiter
-	producer *stream.Producer
-	writer   *store.Writer
-	reader   *store.Reader
-	uses     *audit.Uses
-	usage    *usage.Usage
-	ledger   *ledger.Ledger // nil when it is off
-	notifier *notify.Sender
-	recovery *recovery.Runner // nil without the role dispatch
-	trimmer  *stream.Trimmer  // as well
-	first    atomic.Bool      // this node owns the first partition
-	url      string
+	listener  net.Listener
+	url       string
+	control   *control.Control
+	limiter   *limit.Limiter
+	producer  *stream.Producer
+	writer    *store.Writer
+	reader    *store.Reader
+	uses      *audit.Uses
+	usage     *usage.Usage
+	ledger    *ledger.Ledger   // nil when it is off
+	recovery  *recovery.Runner // nil without the role dispatch
+	trimmer   *stream.Trimmer  // as well
+	first     atomic.Bool      // this node owns the first partition
+	notifier  *notify.Sender
+	guard     *stream.Guard
+	front     *web.Front
+	proxies   []netip.Prefix
+	ingest    *ingest.Ingest
+	feed      *feed.Feed
+	readiness *api.Readiness
+	api       *api.API
 }
 
 // URL is the public address of the node.
 func (n *Node) URL() string { return n.url }
 
+// start is one component of a node.
+type start struct {
+	name string
+	role string // that a node must have to need it; "" = all nodes do
+	// new makes it of those above it, and returns what it does until it is stopped; nil = it is asked only.
+	new func() (run func(context.Context) error, err error)
+	// ready is closed when those below it can use it; nil = at once.
+	ready func() <-chan struct{}
+}
+
+// starts are the components of a node, each on those above it. They stop in reverse.
+func (n *Node) starts() []start {
+	return []start{
+		{name: "heap", new: n.newHeap},
+		{name: "listener", new: n.newListener},
+		{name: "configuration", new: n.newControl, ready: func() <-chan struct{} { return n.control.Ready() }},
+		{name: "limiter", new: n.newLimiter},
+		{name: "producer", new: n.newProducer},
+		{name: "own addresses", new: n.newOwn},
+		{name: "uses of keys", new: n.newUses},
+		{name: "store writer", role: "write", new: n.newWriter},
+		{name: "store reader", new: n.newReader},
+		{name: "usage", new: n.newUsage},
+		{name: "ledger", role: "dispatch", new: n.newLedger},
+		{name: "recovery", role: "dispatch", new: n.newRecovery},
+		{name: "trimming of the log", role: "dispatch", new: n.newTrimmer},
+		{name: "eraser of payloads", role: "dispatch", new: n.newEraser},
+		{name: "retention of the store", role: "dispatch", new: n.newExpirer},
+		{name: "dispatcher", role: "dispatch", new: n.newDispatcher},
+		{name: "notifier", new: n.newNotifier},
+		{name: "alerts", role: "dispatch", new: n.newAlerts},
+		{name: "guard of the log", new: n.newGuard},
+		{name: "ingest", new: n.newIngest},
+		{name: "event feed", new: n.newFeed},
+		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
+		{name: "replay watch", new: n.newAPI},
+		{name: "http server", new: n.newServer},
+		{name: "command socket", new: n.newSocket},
+		{name: "admin server", new: n.newAdmin},
+	}
+}
+
 // Start starts the parts that the roles ask for, from the log upwards, and returns when the node
 // takes requests.
 func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry) (*Node, error) {
-	st.Start("heap", newHeap(os.Getenv).Run)
 	keyring, err := control.NewKeyring(s.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
@@ -89,30 +137,50 @@ func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry)
 	n.ids = newIDs(n.now, n.log, n.registry)
 	n.registry.MustRegister(processMetrics(s.DataDir)...)
 	n.stream.Log = log
-	listener, err := net.Listen("tcp", s.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
-	}
-	n.url = s.baseURL(listener.Addr().String())
-	n.policy.Self = egress.NewSelf(n.url, s.AllowedHosts)
-	for _, start := range []func() error{n.startControl, n.startLimiter, n.startProducer, n.startOwn, n.startUses, n.startStore, n.startUsage, n.startLedger, n.startDispatcher, n.startAlerts} {
-		if err := start(); err != nil {
-			listener.Close()
+	for _, c := range n.starts() {
+		if c.role != "" && !s.has(c.role) {
+			continue
+		}
+		run, err := c.new()
+		if err != nil {
+			return nil, err
+		}
+		if run != nil {
+			st.Start(c.name, run)
+		}
+		if c.ready == nil {
+			continue
+		}
+		if err := st.Ready(c.ready()); err != nil {
 			return nil, err
 		}
 	}
-	if err := n.startHTTP(listener); err != nil {
-		return nil, err
-	}
-	return n, errors.Join(n.startSocket(), n.startAdmin())
+	return n, nil
 }
 
-func (n *Node) startControl() error {
+func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(os.Getenv).Run, nil }
+
+// newListener opens the address early: a fault shows at once, and the node learns how it is called.
+func (n *Node) newListener() (func(context.Context) error, error) {
+	var err error
+	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
+		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
+	}
+	n.url = n.s.baseURL(n.listener.Addr().String())
+	n.policy.Self = egress.NewSelf(n.url, n.s.AllowedHosts)
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		_ = n.listener.Close() // the server above has closed it, unless it was never started
+		return nil
+	}, nil
+}
+
+func (n *Node) newControl() (func(context.Context) error, error) {
 	ctx, cancel := context.WithTimeout(n.st.Context(), time.Minute)
 	defer cancel()
 	partitions, err := n.awaitLog(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.control, err = control.New(control.Config{
 		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
@@ -120,20 +188,18 @@ func (n *Node) startControl() error {
 		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
 	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("configuration", n.control.Run)
-	return n.st.Ready(n.control.Ready())
+	return n.control.Run, nil
 }
 
-// startLimiter needs no Redis to be there, now or later.
-func (n *Node) startLimiter() error {
+// newLimiter needs no Redis to be there, now or later.
+func (n *Node) newLimiter() (func(context.Context) error, error) {
 	var err error
 	if n.limiter, err = limit.New(n.s.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("limiter", n.limiter.Run)
-	return nil
+	return n.limiter.Run, nil
 }
 
 // awaitLog returns the number of partitions. A broker that is started at the same time as this node, or again,
@@ -164,64 +230,66 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 	}
 }
 
-func (n *Node) startProducer() error {
+func (n *Node) newProducer() (func(context.Context) error, error) {
 	var err error
 	if n.producer, err = stream.NewProducer(n.stream, "producer"); err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("producer", func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		<-ctx.Done()
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 		defer cancel()
 		defer n.producer.Close()
 		return n.producer.Flush(flush)
-	})
-	return nil
+	}, nil
 }
 
-// startUses gathers which API keys are used here.
-func (n *Node) startUses() error {
+// newUses gathers which API keys are used here.
+func (n *Node) newUses() (func(context.Context) error, error) {
 	var err error
 	if n.uses, err = audit.NewUses(n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("uses of keys", n.uses.Run)
-	return nil
+	return n.uses.Run, nil
 }
 
-func (n *Node) startStore() error {
-	var err error
-	if n.s.has("write") {
-		cfg := store.WriterConfig{URL: n.s.ClickHouseURL}
-		if !n.s.Embedded {
-			cfg.FlushSmall = flushSmall
-		}
-		n.writer, err = store.NewWriter(cfg,
-			store.WriterDeps{Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(), Erased: n.control.Erased, Sync: n.s.SyncTables})
-		if err != nil {
-			return err
-		}
-		n.st.Start("store writer", n.writer.Run)
+func (n *Node) newWriter() (func(context.Context) error, error) {
+	cfg := store.WriterConfig{URL: n.s.ClickHouseURL}
+	if !n.s.Embedded {
+		cfg.FlushSmall = flushSmall
 	}
+	var err error
+	n.writer, err = store.NewWriter(cfg, store.WriterDeps{
+		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
+		Erased: n.control.Erased, Sync: n.s.SyncTables,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n.writer.Run, nil
+}
+
+func (n *Node) newReader() (func(context.Context) error, error) {
 	deps := store.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
 	if n.writer != nil {
 		deps.Writer = n.writer
 	}
+	var err error
 	n.reader, err = store.NewReader(store.ReaderConfig{
-		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays, SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
+		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays,
+		SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
 	}, deps)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("store reader", func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		<-ctx.Done()
 		return n.reader.Close()
-	})
-	return nil
+	}, nil
 }
 
-// startUsage counts what was used where rows are written, and says it everywhere.
-func (n *Node) startUsage() error {
+// newUsage counts what was used where rows are written, and says it everywhere.
+func (n *Node) newUsage() (func(context.Context) error, error) {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.s.AllowanceEvents)
 	deps := usage.Deps{
@@ -233,83 +301,72 @@ func (n *Node) startUsage() error {
 	}
 	var err error
 	if n.usage, err = usage.New(cfg, deps); err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("usage", n.usage.Run)
-	return nil
+	return n.usage.Run, nil
 }
 
-// startLedger follows what this node dispatches.
-func (n *Node) startLedger() error {
-	if !n.s.has("dispatch") || n.s.LedgerSeconds == 0 {
-		return nil
+// newLedger follows what this node dispatches.
+func (n *Node) newLedger() (func(context.Context) error, error) {
+	if n.s.LedgerSeconds == 0 {
+		return nil, nil
 	}
 	cfg := ledger.DefaultConfig()
 	cfg.Every = time.Duration(n.s.LedgerSeconds) * time.Second
 	cfg.Window = max(cfg.Window, cfg.Every)
 	var err error
 	if n.ledger, err = ledger.New(cfg, ledger.Deps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.now}); err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("ledger", n.ledger.Run)
-	return nil
+	return n.ledger.Run, nil
 }
 
-func (n *Node) startDispatcher() error {
-	if !n.s.has("dispatch") {
-		return nil
-	}
+func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version, drain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(n.startRecovery(), n.startTrimmer(), n.startEraser()); err != nil {
-		return err
+		return nil, err
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter, Erased: n.control.Erased,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := n.st.Ready(n.control.ClockKnown()); err != nil {
-		return err
-	}
-	n.st.Start("dispatcher", d.Run)
-	return nil
+	return d.Run, n.st.Ready(n.control.ClockKnown())
 }
 
-// startAlerts prepares the way to people, which the test of channels takes too, and judges what this node dispatches.
-func (n *Node) startAlerts() error {
+// newNotifier makes the way to people, which alerts and POST /v1/alerts/test use.
+func (n *Node) newNotifier() (func(context.Context) error, error) {
 	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	operator, err := egress.NewOperator(n.s.EgressCAFile, n.s.DNSServer)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	domains, err := notify.ParseDomains(n.s.AlertDomains)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Domains: domains, Version: n.s.Version},
 		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
-	if err != nil || !n.s.has("dispatch") {
-		return err
-	}
+	return nil, err
+}
+
+// newAlerts evaluates alert rules for what this node dispatches.
+func (n *Node) newAlerts() (func(context.Context) error, error) {
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier, Now: n.control.Now, Metrics: n.registry,
 		Usage: allowance{n.usage, n.control}, Events: n.reader,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("alerts", a.Run)
-	return nil
+	return a.Run, nil
 }
 
 // allowance says how much of it the one account has used.
@@ -344,134 +401,4 @@ func (n *Node) instanceID() string {
 		return ""
 	}
 	return n.s.NodeName
-}
-
-func (n *Node) startHTTP(listener net.Listener) error {
-	proxies, err := Prefixes(n.s.TrustedProxies)
-	if err != nil {
-		return err
-	}
-	front := &web.Front{Log: n.log, Proxies: proxies, BaseURL: n.url}
-	guard, err := n.startGuard()
-	if err != nil {
-		return err
-	}
-	in := ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
-		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.Logged, Refuse: guard.Refuse, Front: front,
-	})
-	resolver, err := egress.NewResolver(n.s.DNSServer)
-	if err != nil {
-		return err
-	}
-	watched, err := n.startFeed()
-	if err != nil {
-		return err
-	}
-	ready, err := n.startReadiness()
-	if err != nil {
-		return err
-	}
-	cfg := api.Config{
-		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: n.s.Version, TrustedProxies: proxies, AllowedHosts: n.s.AllowedHosts,
-		AlertDomains: n.notifier.Domains(),
-		RateRead:     n.s.rate(n.s.APIRateRead, 500), RateWrite: n.s.rate(n.s.APIRateWrite, 200),
-		RateSend: n.s.rate(n.s.APIRateSend, 5000),
-	}
-	a, err := api.New(cfg,
-		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader, Feed: watched, Accept: in.Acceptor(), Commands: commander{n.producer}, Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
-			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
-			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: ready,
-			Verification: ingest.CheckVerification, Reverify: in.Reverify, Sample: in.Sample,
-		})
-	if err != nil {
-		return err
-	}
-	if n.s.has("api") {
-		n.st.Start("replay watch", a.Run)
-	}
-	ingestHandler := in.Handler()
-	apiHandler := a.Handler()
-	elsewhere := front.Wrap(func(http.ResponseWriter, *http.Request) error { return web.Missing("this node does not serve that") })
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Apart from the rest before any routing: this is the path that must be fast.
-		in, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
-		switch {
-		case in && n.s.has("ingest"):
-			ingestHandler.ServeHTTP(w, r)
-		case in || v1 && !n.s.has("api"):
-			elsewhere.ServeHTTP(w, r)
-		default:
-			apiHandler.ServeHTTP(w, r)
-		}
-	})
-	return n.serve(&server{listener: listener, handler: handler, drain: a.Drain, log: n.log})
-}
-
-// serve starts the server, with TLS where the settings name a certificate.
-func (n *Node) serve(srv *server) (err error) {
-	if n.s.TLSCertFile != "" {
-		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
-			return err
-		}
-	}
-	n.st.Start("http server", srv.Run)
-	return nil
-}
-
-// auditLog is what the store has of the audit log, and what it has not yet.
-type auditLog struct {
-	*store.Reader
-	*control.Control
-}
-
-// commander puts work onto the topic commands.
-type commander struct{ producer *stream.Producer }
-
-// Commands appends the work items to the partitions of their events and waits until all of them are durable; see
-// api.Commander. It waits for room in the producer's buffer: a page may be larger than what is free.
-func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {
-	results := make(chan error, len(works))
-	produced := 0
-	for _, w := range works {
-		r, recordErr := w.Record()
-		if recordErr == nil && c.producer.Room(ctx, r) != nil {
-			recordErr = fmt.Errorf("produce to %s: %w", stream.Commands, stream.ErrFull)
-		}
-		if err = recordErr; err != nil {
-			break
-		}
-		c.producer.Produce(stream.Commands, w.Event.ID.Partition(), r, func(_ *stream.Record, err error) { results <- err })
-		produced++
-	}
-	for range produced {
-		select {
-		case failed := <-results:
-			if failed == nil {
-				acknowledged++
-			} else if err == nil || !errors.Is(failed, stream.ErrFull) { // what is not known for sure counts
-				err = fmt.Errorf("produce to %s: %w", stream.Commands, failed)
-			}
-		case <-ctx.Done():
-			return acknowledged, fmt.Errorf("produce to %s: %w", stream.Commands, ctx.Err())
-		}
-	}
-	return acknowledged, err
-}
-
-// receipts puts what receivers say onto the topic receipts and reads what came of it.
-type receipts struct {
-	*store.Reader
-	producer *stream.Producer
-}
-
-// Report appends the receipt to its event's partition, waits until it is durable, and asks the store.
-func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.Standing, error) {
-	record := x.Record()
-	if err := r.producer.ProduceSync(ctx, stream.Receipts, x.Event.Partition(), record); err != nil {
-		return event.Standing{}, err
-	}
-	return r.Standing(ctx, x, record.Offset)
 }

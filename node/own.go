@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// startOwn follows the addresses of this machine and of the engines, to which no destination may lead.
-func (n *Node) startOwn() error {
+// newOwn follows the addresses of this machine and of the engines, to which no destination may lead.
+func (n *Node) newOwn() (func(context.Context) error, error) {
 	own, err := egress.NewOwn(n.st.Context(), n.log, func(ctx context.Context) []string {
 		if n.s.Embedded {
 			return nil
@@ -27,11 +27,10 @@ func (n *Node) startOwn() error {
 		return slices.Compact(hosts)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.policy.Own = own
-	n.st.Start("own addresses", own.Run)
-	return nil
+	return own.Run, nil
 }
 
 // engineHosts are the hosts of Kafka, ClickHouse and Redis that the settings name.

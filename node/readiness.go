@@ -10,11 +10,10 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// startReadiness checks what this node needs to serve, and returns when it has done so once.
-func (n *Node) startReadiness() (*api.Readiness, error) {
-	r := api.NewReadiness(n.log, n.checks())
-	n.st.Start("readiness", r.Run)
-	return r, n.st.Ready(r.Checked())
+// newReadiness checks what this node needs to serve; it is ready when it has done so once.
+func (n *Node) newReadiness() (func(context.Context) error, error) {
+	n.readiness = api.NewReadiness(n.log, n.checks())
+	return n.readiness.Run, nil
 }
 
 // checks are what a node with its roles needs to serve.

@@ -10,18 +10,17 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// startRecovery runs the recovery jobs of the partitions that this node dispatches.
-func (n *Node) startRecovery() error {
+// newRecovery runs the recovery jobs of the partitions that this node dispatches.
+func (n *Node) newRecovery() (func(context.Context) error, error) {
 	r, err := recovery.New(recovery.Deps{
 		Log: n.log, Jobs: n.control, Endpoints: n.control, Items: n.reader, Submit: submitter{n.producer}, Now: n.control.Now,
 		Name: func() string { return id.Random("") },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.recovery = r
-	n.st.Start("recovery", r.Run)
-	return nil
+	return r.Run, nil
 }
 
 // submitter appends what recovery jobs submit and what they say of what they do not.

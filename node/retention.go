@@ -14,8 +14,8 @@ import (
 // when it starts, a gigabyte in 1.4 s.
 const embeddedKept = 1 << 30
 
-// startTrimmer deletes from the log what everybody has done. It waits to be told that this node is the one.
-func (n *Node) startTrimmer() error {
+// newTrimmer deletes from the log what everybody has done. It waits to be told that this node is the one.
+func (n *Node) newTrimmer() (func(context.Context) error, error) {
 	cfg := stream.DefaultTrimConfig()
 	cfg.Keep = time.Duration(n.s.LogKeepMinutes) * time.Minute
 	if n.s.Embedded {
@@ -23,43 +23,47 @@ func (n *Node) startTrimmer() error {
 	}
 	var err error
 	if n.trimmer, err = stream.NewTrimmer(cfg, stream.TrimDeps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now}); err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("trimming of the log", n.trimmer.Run)
-	return nil
+	return n.trimmer.Run, nil
 }
 
 // retention is how long events are kept.
 func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
 
-// startGuard looks whether what is accepted is done in time.
-func (n *Node) startGuard() (*stream.Guard, error) {
-	g, err := stream.NewGuard(stream.GuardDeps{
+// newGuard looks whether what is accepted is done in time.
+func (n *Node) newGuard() (func(context.Context) error, error) {
+	var err error
+	n.guard, err = stream.NewGuard(stream.GuardDeps{
 		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.s.retention(),
 	})
-	if err == nil {
-		n.st.Start("guard of the log", g.Run)
+	if err != nil {
+		return nil, err
 	}
-	return g, err
+	return n.guard.Run, nil
 }
 
-// startEraser takes out of the store the payloads that were erased, and the days whose retention has ended.
-func (n *Node) startEraser() error {
+// newEraser takes the payloads that were erased out of the store.
+func (n *Node) newEraser() (func(context.Context) error, error) {
 	e, err := store.NewEraser(store.DefaultEraserConfig(), store.EraserDeps{
-		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now, Metrics: n.registry,
+		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now,
+		Metrics: n.registry,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("eraser of payloads", e.Run)
+	return e.Run, nil
+}
+
+// newExpirer takes the days whose retention has ended out of the store.
+func (n *Node) newExpirer() (func(context.Context) error, error) {
 	x, err := store.NewExpirer(store.DefaultExpirerConfig(), store.ExpirerDeps{
 		Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.st.Start("retention of the store", x.Run)
-	return nil
+	return x.Run, nil
 }
 
 // erasures is the list of what was erased, as the store asks for it.

@@ -11,12 +11,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// startSocket serves the commands on a unix socket in the data directory.
-func (n *Node) startSocket() error {
+// newSocket serves the commands on a unix socket in the data directory.
+func (n *Node) newSocket() (func(context.Context) error, error) {
 	// It replaces an old socket: the lock of the data directory says that nobody else uses that.
 	listener, err := private.Listen(filepath.Join(n.s.DataDir, admin.SocketFile))
 	if err != nil {
-		return fmt.Errorf("open command socket: %w", err)
+		return nil, fmt.Errorf("open command socket: %w", err)
 	}
 	handler := admin.New(admin.Deps{
 		Log: n.log, Keys: n.control, Uses: n.reader, Users: n.control, Config: n.control, Producer: n.producer,
@@ -31,8 +31,7 @@ func (n *Node) startSocket() error {
 			return partitions{r}, err
 		},
 	})
-	n.st.Start("command socket", (&server{listener: listener, handler: handler, log: n.log}).Run)
-	return nil
+	return (&server{listener: listener, handler: handler, log: n.log}).Run, nil
 }
 
 // partitions is the log as the moving of endpoints looks at it.

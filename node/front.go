@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/store"
+)
+
+func (n *Node) newIngest() (func(context.Context) error, error) {
+	var err error
+	if n.proxies, err = Prefixes(n.s.TrustedProxies); err != nil {
+		return nil, err
+	}
+	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
+	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
+		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
+		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.Logged,
+		Refuse: n.guard.Refuse, Front: n.front,
+	})
+	return nil, nil
+}
+
+// newAPI answers /v1, and watches replay runs where it does.
+func (n *Node) newAPI() (func(context.Context) error, error) {
+	resolver, err := egress.NewResolver(n.s.DNSServer)
+	if err != nil {
+		return nil, err
+	}
+	cfg := api.Config{
+		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: n.s.Version,
+		TrustedProxies: n.proxies, AllowedHosts: n.s.AllowedHosts,
+		AlertDomains: n.notifier.Domains(),
+		RateRead:     n.s.rate(n.s.APIRateRead, 500),
+		RateWrite:    n.s.rate(n.s.APIRateWrite, 200),
+		RateSend:     n.s.rate(n.s.APIRateSend, 5000),
+	}
+	n.api, err = api.New(cfg,
+		api.Deps{
+			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
+			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
+			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage,
+			Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
+			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
+			Verification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Sample: n.ingest.Sample,
+		})
+	if err != nil || !n.s.has("api") {
+		return nil, err
+	}
+	return n.api.Run, nil
+}
+
+// newServer serves ingest and the API, with TLS where the settings name a certificate.
+func (n *Node) newServer() (func(context.Context) error, error) {
+	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
+	elsewhere := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
+		return web.Missing("this node does not serve that")
+	})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Apart from the rest before any routing: this is the path that must be fast.
+		in, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
+		switch {
+		case in && n.s.has("ingest"):
+			ingestHandler.ServeHTTP(w, r)
+		case in || v1 && !n.s.has("api"):
+			elsewhere.ServeHTTP(w, r)
+		default:
+			apiHandler.ServeHTTP(w, r)
+		}
+	})
+	srv := &server{listener: n.listener, handler: handler, drain: n.api.Drain, log: n.log}
+	if n.s.TLSCertFile != "" {
+		var err error
+		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
+			return nil, err
+		}
+	}
+	return srv.Run, nil
+}
+
+// auditLog is what the store has of the audit log, and what it has not yet.
+type auditLog struct {
+	*store.Reader
+	*control.Control
+}
+
+// commander puts work onto the topic commands.
+type commander struct{ producer *stream.Producer }
+
+// Commands appends the work items to the partitions of their events and waits until all of them are durable; see
+// api.Commander. It waits for room in the producer's buffer: a page may be larger than what is free.
+func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {
+	results := make(chan error, len(works))
+	produced := 0
+	for _, w := range works {
+		r, recordErr := w.Record()
+		if recordErr == nil && c.producer.Room(ctx, r) != nil {
+			recordErr = fmt.Errorf("produce to %s: %w", stream.Commands, stream.ErrFull)
+		}
+		if err = recordErr; err != nil {
+			break
+		}
+		c.producer.Produce(stream.Commands, w.Event.ID.Partition(), r, func(_ *stream.Record, err error) { results <- err })
+		produced++
+	}
+	for range produced {
+		select {
+		case failed := <-results:
+			if failed == nil {
+				acknowledged++
+			} else if err == nil || !errors.Is(failed, stream.ErrFull) { // what is not known for sure counts
+				err = fmt.Errorf("produce to %s: %w", stream.Commands, failed)
+			}
+		case <-ctx.Done():
+			return acknowledged, fmt.Errorf("produce to %s: %w", stream.Commands, ctx.Err())
+		}
+	}
+	return acknowledged, err
+}
+
+// receipts puts what receivers say onto the topic receipts and reads what came of it.
+type receipts struct {
+	*store.Reader
+	producer *stream.Producer
+}
+
+// Report appends the receipt to its event's partition, waits until it is durable, and asks the store.
+func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.Standing, error) {
+	record := x.Record()
+	if err := r.producer.ProduceSync(ctx, stream.Receipts, x.Event.Partition(), record); err != nil {
+		return event.Standing{}, err
+	}
+	return r.Standing(ctx, x, record.Offset)
+}
