@@ -144,7 +144,8 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 		return ""
 	}
 	if domains := in.api.cfg.AlertDomains; !domains.Allow(text) {
-		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s)", domains)
+		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s); use one of them, or have the operator "+
+			"change RELAY_ALERT_DOMAINS", domains)
 		return ""
 	}
 	return text

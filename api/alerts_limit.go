@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -68,7 +69,7 @@ func testRefusal(b *control.AlertBudget, now time.Time, mails int) error {
 	}
 	if tests := b.Since(now, testWindow); len(tests) >= maxTests {
 		return tooManyTests(tests[len(tests)-maxTests].At.Add(testWindow).Sub(now),
-			fmt.Sprintf("an account has %d tests a minute", maxTests))
+			fmt.Sprintf("at most %d tests a minute", maxTests))
 	}
 	sent := b.Since(now, testMailWindow)
 	over := mails - maxTestMails
@@ -90,8 +91,9 @@ func testRefusal(b *control.AlertBudget, now time.Time, mails int) error {
 }
 
 func tooManyTests(wait time.Duration, why string) error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait, Message: why +
-		"; nothing was sent"}
+	seconds := int(math.Ceil(wait.Seconds()))
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
+		Message: fmt.Sprintf("%s; nothing was sent; try again in %d s", why, max(seconds, 1))}
 }
 
 // mailsOf is how many mails a message down these channels is.

@@ -281,7 +281,7 @@ func (o *object) fixed(name string, values ...string) {
 		compact = b
 	}
 	if !slices.Contains(values, string(compact)) {
-		o.fail(name, "is not supported by this version except as %s", values[0])
+		o.fail(name, "must be %s in this version", values[0])
 	}
 }
 

@@ -39,6 +39,11 @@ type engineFlags struct {
 	backups               string
 }
 
+// onTCP says whether the engine listens on an address of the network, where the system does not say who connects.
+func (f engineFlags) onTCP() bool {
+	return !strings.HasPrefix(f.listen, "unix:") && !strings.HasPrefix(f.listen, "fd:")
+}
+
 // runEngine runs one embedded engine as a process of its own.
 func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
@@ -54,13 +59,17 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageError{err}
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if name != "redis" && f.key == "" && f.onTCP() {
+		log.Warn("every user of this machine can read and write what the engine keeps; give it a key with --key-file or "+
+			engineKeyEnv, "engine", name)
+	}
 	engine, err := newEngine(name, f, log, prometheus.NewRegistry())
 	if err != nil {
 		return usageError{err}
 	}
 	st := node.NewStack(ctx, log)
 	st.Start(name, engine.Run)
-	if st.Ready(engine.Ready()) == nil {
+	if st.Ready(engine.Ready()) == nil && !strings.HasPrefix(f.listen, "fd:") {
 		fmt.Fprintf(stdout, "%s listens on %s\n", name, engine.Addr())
 	}
 	return st.Wait()
@@ -86,6 +95,10 @@ func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlag
 		"without it they are refused")
 	if err := fs.Parse(args); err != nil {
 		return f, err
+	}
+	if name == "kafka" && strings.HasPrefix(f.listen, "unix:") {
+		return f, errors.New("kafka cannot listen on a unix socket: its clients are told a host and a port to connect to; " +
+			"give an address such as 127.0.0.1:9092")
 	}
 	if f.backups != "" {
 		if f.backups, err = filepath.Abs(f.backups); err != nil {

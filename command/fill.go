@@ -50,7 +50,7 @@ func onTables(ctx context.Context, dir string, stdout io.Writer, f func(ctx cont
 	st := node.NewStack(ctx, log)
 	st.Start("embedded clickhouse", tables.Run)
 	if err := st.Ready(tables.Ready()); err != nil {
-		return errors.Join(err, st.Stop())
+		return st.Abandon(err)
 	}
 	return errors.Join(f(st.Context(), socketURL(tables.Socket(), "relay")), st.Stop())
 }

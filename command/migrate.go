@@ -72,16 +72,19 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 		return err
 	}
 	m.print(stdout)
-	if m.Tables == tablesReady {
-		for _, name := range m.Ran {
-			fmt.Fprintf(stdout, "tables: ran %s\n", name)
-		}
-		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
+	for _, name := range m.Ran {
+		fmt.Fprintf(stdout, "tables: ran %s\n", name)
 	}
-	if err == nil && m.Level != 0 && m.Level < m.Newest {
+	if err != nil {
+		return err
+	}
+	if m.Level != 0 && m.Level < m.Newest {
 		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d and takes away what only older ones need\n", m.Level, m.Newest)
 	}
-	return err
+	if m.Tables == tablesReady {
+		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
+	}
+	return nil
 }
 
 // finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs: tables and

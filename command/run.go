@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 )
 
 const helpText = `relay receives webhooks and events, stores every one and delivers each to its destinations.
@@ -113,6 +114,9 @@ func withSettings(name, version string, args []string, getenv func(string) strin
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
+	if name == "dev" {
+		s.ignoreEngines()
+	}
 	if err = errors.Join(err, s.Validate(name)); err != nil {
 		return usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
@@ -123,5 +127,6 @@ func withSettings(name, version string, args []string, getenv func(string) strin
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	s.warn(log)
+	warnUnknown(log, os.Environ())
 	return do(s, log)
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,7 +25,7 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Write
 	st := node.NewStack(ctx, log)
 	n, err := node.Start(st, s.Config, log, prometheus.NewRegistry())
 	if err != nil {
-		return errors.Join(err, st.Stop())
+		return st.Abandon(err)
 	}
 	fmt.Fprintf(stdout, "EventRelay is ready at %s\n", n.URL())
 	return st.Wait()

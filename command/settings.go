@@ -25,6 +25,8 @@ import (
 type Settings struct {
 	node.Config
 	secretFlags []string // secrets that were given as flags
+	openFiles   []string // files of secrets that others can read or change
+	ignored     []string // settings that were given and do not count for the command
 }
 
 // maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on
@@ -53,7 +55,8 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	var errs []error
 	eachSetting(&s.Config, func(f setting) {
 		value := f.defaultValue
-		v, err := f.fromEnvironment(getenv)
+		v, open, err := f.fromEnvironment(getenv)
+		s.openFiles = append(s.openFiles, open...)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -73,7 +76,14 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 				}
 				return f.set(text)
 			})
-			fs.Func(f.flag+"-file", "a file that holds "+f.flag+" ("+f.env+"_FILE)", f.setFile)
+			fs.Func(f.flag+"-file", "a file that holds "+f.flag+" ("+f.env+"_FILE)", func(path string) error {
+				text, open, err := readSecret(path)
+				if err != nil {
+					return err
+				}
+				s.openFiles = append(s.openFiles, open...)
+				return f.set(text)
+			})
 		case f.value.Kind() == reflect.Bool:
 			fs.BoolFunc(f.flag, f.help, f.set)
 		default:
@@ -206,7 +216,7 @@ func (s Settings) Validate(name string) error {
 		}
 	}
 	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil && len(path) > maxSocketPath {
-		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d", path, len(path), maxSocketPath)
+		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")

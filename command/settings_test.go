@@ -2,6 +2,8 @@ package command
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -54,6 +56,78 @@ func TestSecretsFromFiles(t *testing.T) {
 	})
 	if secrets < 9 {
 		t.Errorf("%d secret settings", secrets)
+	}
+}
+
+// A file that others can read is used, and warned of.
+func TestOpenSecretFileWarns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		if err := errors.Join(os.WriteFile(path, []byte("hidden"), 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := settingsOf(t, nil, map[string]string{"RELAY_KAFKA_SASL_FILE": path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+		if strings.Contains(out.String(), path) != warned || strings.Contains(out.String(), "hidden") {
+			t.Errorf("mode %o: %s", mode, out.String())
+		}
+	}
+}
+
+// dev has engines of its own: what the environment says of others is dropped before it is validated, with one warning.
+func TestDevIgnoresEngines(t *testing.T) {
+	s, err := settingsOf(t, nil, map[string]string{
+		"RELAY_KAFKA_SASL": "nonsense", "RELAY_KAFKA_TLS": "/none", "RELAY_REDIS_URL": "nonsense", "RELAY_CLICKHOUSE_URL": "nonsense",
+	})
+	s.ignoreEngines()
+	if err := errors.Join(err, s.Validate("dev")); err != nil {
+		t.Fatal(err)
+	}
+	if s.KafkaSASL+s.KafkaTLS+s.RedisURL+s.ClickHouseURL != "" {
+		t.Errorf("kept: %+v", s)
+	}
+	var out bytes.Buffer
+	s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_REDIS_URL, RELAY_CLICKHOUSE_URL"
+	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) {
+		t.Error(out.String())
+	}
+}
+
+func TestUnknownVariables(t *testing.T) {
+	f := func(variable, want string) {
+		t.Helper()
+		var out bytes.Buffer
+		warnUnknown(slog.New(slog.NewTextHandler(&out, nil)), []string{variable + "=hidden"})
+		if (out.Len() > 0) != (want != "") || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "hidden") {
+			t.Errorf("%s: %s", variable, out.String())
+		}
+	}
+	f("RELAY_KAFKA_BROKER", "did_you_mean=RELAY_KAFKA_BROKERS")
+	f("RELAY_REDIS_URL_FIEL", "did_you_mean=RELAY_REDIS_URL_FILE")
+	f("RELAY_KAFKA_BROKERS", "")
+	f("RELAY_ENGINE_KEY", "")
+	f("RELAY_TEST_DIR", "")
+	f("RELAY_SEED", "")
+	f("PATH", "")
+}
+
+// The start that another component's end cut short is not what went wrong.
+func TestAbandonedStart(t *testing.T) {
+	broken := errors.New("no room on disk")
+	st := node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
+	st.Start("log", func(context.Context) error { return broken })
+	<-st.Context().Done()
+	if err := st.Abandon(st.Ready(make(chan struct{}))); !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	st = node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
+	if err := st.Abandon(broken); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 }
 

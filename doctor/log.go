@@ -65,10 +65,22 @@ func (x *examination) writers(ctx context.Context) Check {
 		return unasked(err)
 	}
 	if cluster == stream.EmbeddedCluster {
-		return ok("the embedded broker has no ACLs: whoever reaches it can write")
+		return embeddedWriters(x.Stream)
 	}
 	others, own, err := x.log.Writers(ctx)
 	return judgeWriters(others, own, err, x.Stream.Prefix)
+}
+
+// embeddedWriters is the check of a broker that has no ACLs.
+func embeddedWriters(conf stream.Config) Check {
+	switch {
+	case conf.DialFunc != nil:
+		return ok("nobody but this process reaches the broker")
+	case conf.SASL == "":
+		return warn("give it a key: relay engine kafka --key-file, and RELAY_KAFKA_SASL for the nodes",
+			"the embedded broker asks for no key: every process that reaches it can write to every topic")
+	}
+	return ok("the embedded broker has no ACLs: whoever has its key can write")
 }
 
 func judgeWriters(others []stream.Writer, own string, err error, prefix string) Check {

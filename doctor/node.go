@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,9 +18,17 @@ const (
 	failSkew = 30 * time.Second
 )
 
+// noConfig is the check of configuration when it could not be read.
 func (x *examination) noConfig() Check {
-	return fail("see kafka; the master keys must be given too", "the configuration could not be read: %v", x.ConfigErr)
+	advice := "see kafka, and give RELAY_MASTER_KEYS"
+	if errors.Is(x.ConfigErr, control.ErrOlderLog) || errors.Is(x.ConfigErr, control.ErrLogSecret) {
+		advice = "" // the error says what to do
+	}
+	return fail(advice, "the configuration could not be read: %v", x.ConfigErr)
 }
+
+// notChecked is what the other checks that need the configuration say then.
+func notChecked() Check { return warn("", "not checked: see configuration") }
 
 func (x *examination) configuration(ctx context.Context) Check {
 	if x.Config == nil {
@@ -45,7 +54,7 @@ const nearBound = 0.8
 // sizes looks for bounds of the configuration that are nearly reached.
 func (x *examination) sizes(context.Context) Check {
 	if x.Config == nil {
-		return x.noConfig()
+		return notChecked()
 	}
 	return judgeSizes(x.Config.Sizes())
 }
@@ -64,7 +73,7 @@ func judgeSizes(sizes []control.Size) Check {
 
 func (x *examination) nodes(context.Context) Check {
 	if x.Config == nil {
-		return x.noConfig()
+		return notChecked()
 	}
 	nodes := x.Config.Nodes()
 	if len(nodes) == 0 {
@@ -96,7 +105,7 @@ func orUnknown(s string) string {
 
 func (x *examination) clock(context.Context) Check {
 	if x.Config == nil {
-		return x.noConfig()
+		return notChecked()
 	}
 	nodes := x.Config.Nodes()
 	if len(nodes) == 0 {
@@ -117,7 +126,7 @@ func (x *examination) clock(context.Context) Check {
 // masterKeys looks for secrets that the first key does not seal, and for nodes that have other keys.
 func (x *examination) masterKeys(context.Context) Check {
 	if x.Config == nil {
-		return x.noConfig()
+		return notChecked()
 	}
 	seals, err := x.Config.Seals()
 	if err != nil {

@@ -64,7 +64,7 @@ type Config struct {
 	ChdbLib           string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
 	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
 	SMTPURL           string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required except on loopback or with &tls=opportunistic; empty = no mail"`
-	AlertDomains      []string `flag:"alert-domains" help:"domains that alert mails may go to; none = any"`
+	AlertDomains      []string `flag:"alert-domains" help:"domains that alert mails may go to, their subdomains not included; none = any"`
 	LogLevel          string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
 
 	// Decided by the command, not by a setting.

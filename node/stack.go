@@ -74,6 +74,17 @@ func (s *Stack) Wait() error {
 	return s.Stop()
 }
 
+// Abandon stops everything after a start that failed. An error that only says that the start was cut short is left out:
+// the component that ended tells why.
+func (s *Stack) Abandon(err error) error {
+	cut := s.ctx.Err() != nil && errors.Is(err, context.Canceled)
+	stopped := s.Stop()
+	if cut {
+		return stopped
+	}
+	return errors.Join(err, stopped)
+}
+
 // Stop stops everything from the top down and returns what went wrong.
 func (s *Stack) Stop() error {
 	s.down(nil)

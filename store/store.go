@@ -105,7 +105,8 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	}
 	u, err := url.Parse(first)
 	if err != nil {
-		return nil, errors.New("clickhouse URL: cannot be parsed") // the cause would repeat the password
+		// The cause would repeat the password.
+		return nil, errors.New("clickhouse URL: cannot be parsed; percent-encode the user and the password (/ is %2F, @ is %40)")
 	}
 	params := u.Query()
 	roots, err := rootsOf(params.Get("ca_file"))

@@ -8,6 +8,14 @@ import (
 	"testing"
 )
 
+// In dev the relay is http:// itself: the refusal says that it is the relay, not that https is missing.
+func TestOwnURLBeforeScheme(t *testing.T) {
+	policy := Policy{Self: NewSelf("http://localhost:8080", nil)}
+	if _, err := policy.CheckURL("http://localhost:8080/in/tok"); err == nil || !strings.Contains(err.Error(), "leads back to this relay") {
+		t.Error(err)
+	}
+}
+
 // What leads back to the relay is refused when it is saved and when it is sent, by every name and spelling; its other
 // paths, ports and schemes are not.
 func TestOwnURLsAreNoDestinations(t *testing.T) {

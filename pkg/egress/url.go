@@ -40,6 +40,9 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 		// The parser's text repeats the URL, which may hold a token.
 		return nil, refuse("cannot be read; write it as https://host/path, with special characters percent-encoded")
 	}
+	if p.Self.Leads(u) { // first: that the URL of the relay in dev is http:// is not what is wrong with it
+		return nil, refuse("leads back to this relay, where each event would become another one; name the receiver itself")
+	}
 	if err := p.checkParts(u, raw); err != nil {
 		return nil, err
 	}
@@ -55,9 +58,6 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = joinHost(host, u.Port(), port)
-	if p.Self.Leads(u) {
-		return nil, refuse("leads back to this relay, where each event would become another one; name the receiver itself")
-	}
 	u.RawQuery = escapeQuery(u.RawQuery)
 	if len(u.String()) > maxURL {
 		return nil, refuse("is longer than %d bytes; shorten it", maxURL)

@@ -132,6 +132,7 @@ func (c Config) auditUntil(ctx context.Context, copies int, patience time.Durati
 	defer tick.Stop()
 	for {
 		a, err := c.audit(ctx, adm, copies)
+		err = explainLogin(err)
 		if err != nil || holds(a) {
 			return a, err
 		}

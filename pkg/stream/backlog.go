@@ -79,7 +79,7 @@ func (r *Reader) Members(ctx context.Context, group string) (int, error) {
 func (r *Reader) Brokers(ctx context.Context) (int, error) {
 	brokers, err := r.adm.ListBrokers(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("list brokers: %w", err)
+		return 0, explainLogin(fmt.Errorf("list brokers: %w", err))
 	}
 	return len(brokers), nil
 }

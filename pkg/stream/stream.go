@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -120,6 +121,17 @@ func (c Config) securityOpts() ([]kgo.Opt, error) {
 		return nil, fmt.Errorf("kafka SASL: unknown mechanism %q (plain, scram-sha-256, scram-sha-512)", mechanism)
 	}
 	return opts, nil
+}
+
+// ErrLogin means that the brokers do not know the user, or that the password is another.
+var ErrLogin = errors.New("Kafka refused the user or password of RELAY_KAFKA_SASL") //nolint:staticcheck // a name begins it
+
+// explainLogin names the setting that a refused login comes from.
+func explainLogin(err error) error {
+	if errors.Is(err, kerr.SaslAuthenticationFailed) {
+		return fmt.Errorf("%w: %w", ErrLogin, err)
+	}
+	return err
 }
 
 // backoff is short: a broker that restarts is back within seconds, and callers have their own limits.

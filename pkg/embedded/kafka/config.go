@@ -41,7 +41,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	errs := []error{c.validateListen()}
 	if n := len(c.Secret); n > 0 && n < MinSecret {
-		errs = append(errs, fmt.Errorf("the secret has %d characters, at least %d are needed", n, MinSecret))
+		errs = append(errs, fmt.Errorf("the key has %d characters, at least %d are needed", n, MinSecret))
 	}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("no data directory"))
@@ -69,10 +69,11 @@ func (c Config) validateListen() error {
 	case err != nil:
 		return fmt.Errorf("parse listen address %q: %w", c.Listen, err)
 	case addr.Addr().IsUnspecified():
-		return fmt.Errorf("listen address %q names no host that clients could connect to", c.Listen)
+		return fmt.Errorf("listen address %q names no host that clients could connect to; "+
+			"give an address of this machine, such as 10.0.0.5:9092", c.Listen)
 	case !addr.Addr().Unmap().IsLoopback() && c.Secret == "":
 		return fmt.Errorf("listen address %s is not loopback: whoever reaches it could read and write every topic; "+
-			"give a secret", c.Listen)
+			"give a key with --key-file or RELAY_ENGINE_KEY", c.Listen)
 	}
 	return nil
 }

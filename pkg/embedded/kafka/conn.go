@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -302,9 +303,35 @@ func (c *conn) sendOne(f frame) bool {
 	return err == nil
 }
 
+// refuseLogin answers a login that the broker refuses by closing the connection, as kfake does, the way Kafka answers it:
+// to a client, an end of the connection could be anything.
+func (c *conn) refuseLogin() {
+	c.mu.Lock()
+	var login header
+	if n := len(c.asked); n > 0 {
+		login = c.asked[n-1]
+	}
+	c.mu.Unlock()
+	if login.key != int16(kmsg.SASLAuthenticate) {
+		return
+	}
+	resp := kmsg.NewPtrSASLAuthenticateResponse()
+	resp.SetVersion(login.version)
+	resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
+	answer := binary.BigEndian.AppendUint32(make([]byte, 4), uint32(login.correlation))
+	if resp.IsFlexible() {
+		answer = append(answer, 0) // no tags in the header
+	}
+	answer = resp.AppendTo(answer)
+	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+	c.Conn.SetWriteDeadline(time.Now().Add(closeGrace))
+	_, _ = c.Conn.Write(answer) // a client that has gone needs no answer
+}
+
 // Close lets the held answers leave, then closes the connection.
 func (c *conn) Close() error {
 	c.close.Do(func() {
+		c.refuseLogin()
 		now := time.Now()
 		c.Conn.SetWriteDeadline(now.Add(closeGrace))
 		c.Conn.SetReadDeadline(now)

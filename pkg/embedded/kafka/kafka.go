@@ -50,6 +50,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -139,7 +140,11 @@ func (s *Server) Run(ctx context.Context) error {
 
 	s.addr = ln.Addr().String()
 	close(s.ready)
-	s.log.Info("embedded kafka ready", "addr", s.addr, "data", s.cfg.DataDir, "durability", durability.String())
+	where := s.addr
+	if strings.HasPrefix(s.cfg.Listen, unixPrefix) { // the address that clients are told is none
+		where = s.cfg.Listen
+	}
+	s.log.Info("embedded kafka ready", "addr", where, "data", s.cfg.DataDir, "durability", durability.String())
 
 	select {
 	case <-ctx.Done():

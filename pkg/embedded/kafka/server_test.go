@@ -30,8 +30,8 @@ func TestValidate(t *testing.T) {
 	}{
 		{"default with a directory", Config{Listen: "127.0.0.1:0", DataDir: "x", MaxMessageBytes: 1 << 20}, nil},
 		{"zero", Config{}, []string{"listen address", "no data directory", "max message bytes"}},
-		{"unspecified host", Config{Listen: "0.0.0.0:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"names no host"}},
-		{"beyond loopback", Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"not loopback"}},
+		{"unspecified host", Config{Listen: "0.0.0.0:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"names no host", "10.0.0.5:9092"}},
+		{"beyond loopback", Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"not loopback", "--key-file or RELAY_ENGINE_KEY"}},
 		{
 			"beyond loopback, with a secret",
 			Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20, Secret: "0123456789abcdef"}, nil,

@@ -128,7 +128,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		defer listener.Close()
 	}
 	close(s.ready)
-	s.log.Info("embedded redis ready", "addr", s.addr)
+	where := s.addr
+	if where == "" {
+		where = "this process only"
+	}
+	s.log.Info("embedded redis ready", "addr", where)
 	s.passTime(ctx)
 	return nil
 }
