@@ -155,9 +155,9 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 }
 
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	conn, err := private.Dial(ctx, c.path)
+	conn, err := private.DialOwner(ctx, c.path)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrOtherUser) {
-		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process", c.path)
+		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process: sudo -u <user>", c.path)
 	}
 	if err != nil {
 		return nil, noProcessError{c.path}

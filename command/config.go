@@ -123,6 +123,10 @@ func importConfig(flags *flag.FlagSet) action {
 			for _, w := range im.Warnings {
 				fmt.Fprintln(c.out, "warning:", w)
 			}
+			if im.Changed+im.Removed == 0 {
+				fmt.Fprintf(c.out, "all %d entities of the document were there already; nothing has changed\n", im.Entities)
+				return nil
+			}
 			fmt.Fprintf(c.out, "%d entities are imported; %d that were there before are removed\n", im.Done, im.Removed)
 			return nil
 		},

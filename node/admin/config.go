@@ -17,6 +17,7 @@ import (
 type Import struct {
 	Entities int      `json:"entities"` // of the document
 	Done     int      `json:"done"`
+	Changed  int      `json:"changed"` // of them: were not there already
 	Removed  int      `json:"removed"` // what was there before
 	Warnings []string `json:"warnings"`
 }
@@ -89,6 +90,6 @@ func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
 
 func commandImport(im control.Imported) Import {
 	return Import{
-		Entities: im.Entities, Done: im.Done, Removed: im.Removed, Warnings: slices.Concat([]string{}, im.Warnings),
+		Entities: im.Entities, Done: im.Done, Changed: im.Changed, Removed: im.Removed, Warnings: slices.Concat([]string{}, im.Warnings),
 	}
 }

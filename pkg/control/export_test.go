@@ -180,8 +180,11 @@ func TestImportReplaces(t *testing.T) {
 	if _, err := imported(t, b, before, false); err != nil {
 		t.Fatal(err)
 	}
-	if im, err := imported(t, b, doc, false); err != nil || im.Removed != 0 {
+	if im, err := imported(t, b, doc, false); err != nil || im.Removed != 0 || im.Changed == 0 {
 		t.Fatalf("%+v, %v", im, err)
+	}
+	if im, err := imported(t, b, doc, false); err != nil || im.Changed != 0 {
+		t.Fatalf("the same again: %+v, %v", im, err)
 	}
 	if _, presence := b.Endpoint(kept.ID); presence != Present {
 		t.Error("the rest is missing")

@@ -22,6 +22,7 @@ var ErrNotEmpty = errors.New("there is a configuration already")
 type Imported struct {
 	Entities int      // of the document
 	Done     int      // of them: written, or there already
+	Changed  int      // of them: written
 	Removed  int      // what was there and is not in the document
 	Warnings []string // what could not be kept as it was; bounded
 }
@@ -285,6 +286,7 @@ func (im *importing) write(ctx context.Context, left []*entity) error {
 		if !needed {
 			continue
 		}
+		im.done.Changed++
 		if err := push(r); err != nil {
 			return err
 		}

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 )
 
 // checkPeer returns ErrOtherUser unless the process that made the other end of a connection, or that listens there,
-// runs as this user.
-func checkPeer(conn *net.UnixConn) error {
+// runs as this user or as one of others.
+func checkPeer(conn *net.UnixConn, others ...int) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -24,7 +25,7 @@ func checkPeer(conn *net.UnixConn) error {
 	if peerErr != nil {
 		return fmt.Errorf("ask who is at the other end: %w", peerErr)
 	}
-	if int(peer.Uid) != os.Geteuid() {
+	if uid := int(peer.Uid); uid != os.Geteuid() && !slices.Contains(others, uid) {
 		return ErrOtherUser
 	}
 	return nil

@@ -246,20 +246,49 @@ func TestPeer(t *testing.T) {
 	}
 
 	theirs := filepath.Join(dir, "theirs.sock")
-	cmd := other("PRIVATE_TEST_LISTEN=" + theirs)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
+	listening := func() *exec.Cmd {
+		cmd := other("PRIVATE_TEST_LISTEN=" + theirs)
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = out.Read(make([]byte, 32))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd
 	}
-	if err == nil {
-		_, err = out.Read(make([]byte, 32))
+	cmd := listening()
+	if conn, err := private.DialOwner(t.Context(), theirs); !errors.Is(err, private.ErrOtherUser) { // in a directory for all
+		t.Errorf("spoke to another user's process: %v, %v", conn, err)
 	}
-	if err != nil {
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(theirs); err != nil {
 		t.Fatal(err)
 	}
+	cmd = listening()
 	if got, err := greeting(t, theirs); !errors.Is(err, private.ErrOtherUser) {
 		t.Errorf("spoke to another user's process: %q, %v", got, err)
 	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(theirs), os.Chown(dir, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	cmd = listening()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := private.DialOwner(t.Context(), theirs)
+	if err != nil {
+		t.Fatalf("root does not reach a process in its user's own directory: %v", err)
+	}
+	conn.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}

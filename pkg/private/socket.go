@@ -54,14 +54,17 @@ func Inherit(l *net.UnixListener) *Listener {
 	return &Listener{UnixListener: l}
 }
 
-// Accept returns the next connection from a process of this user; others are closed.
+// root is the user that may do everything to this process anyway.
+const root = 0
+
+// Accept returns the next connection from a process of this user or of root; others are closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
 		if err != nil {
 			return nil, err
 		}
-		if checkPeer(conn) == nil {
+		if checkPeer(conn, root) == nil {
 			return conn, nil
 		}
 		conn.Close()
@@ -85,7 +88,19 @@ func (l *Listener) Close() (err error) {
 func (l *Listener) Path() string { return l.path }
 
 // Dial connects to a unix socket, if a process of this user listens on it.
-func Dial(ctx context.Context, path string) (net.Conn, error) {
+func Dial(ctx context.Context, path string) (net.Conn, error) { return dial(ctx, path) }
+
+// DialOwner is Dial, but root also connects to a process of the user whose own the socket's directory is: nobody else
+// could have put a socket there.
+func DialOwner(ctx context.Context, path string) (net.Conn, error) {
+	info, err := os.Stat(filepath.Dir(path))
+	if err != nil || os.Geteuid() != root || info.Mode().Perm()&othersMode != 0 {
+		return dial(ctx, path)
+	}
+	return dial(ctx, path, ownerOf(info))
+}
+
+func dial(ctx context.Context, path string, owners ...int) (net.Conn, error) {
 	address, release, err := shortPath(path)
 	if err != nil {
 		return nil, err
@@ -95,7 +110,7 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPeer(conn.(*net.UnixConn)); err != nil {
+	if err := checkPeer(conn.(*net.UnixConn), owners...); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), conn.Close())
 	}
 	return conn, nil
