@@ -243,7 +243,7 @@ func TestBounds(t *testing.T) {
 
 func TestReservedHeaders(t *testing.T) {
 	c := newClient(t)
-	for _, name := range []string{"Host", "content-length", "Webhook-Id", "relay-attempt", "Transfer-Encoding", "connection", "Idempotency-Key"} {
+	for _, name := range []string{"Host", "content-length", "Webhook-Id", "relay-attempt", "Relay_Hops", "webhook.id", "Transfer-Encoding", "connection", "Idempotency-Key"} {
 		c.do("POST", "/v1/endpoints", map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "headers": map[string]string{name: "x"}}}}).
 			wantError(400, "invalid_request", "destinations[0].headers."+name)
 	}

@@ -21,8 +21,15 @@ const (
 // reservedHeader says why a header cannot be added to deliveries, "" if it can.
 func reservedHeader(canonical string) string {
 	lower := strings.ToLower(canonical)
+	// Receivers that pass headers as variables read Relay_Hops, and some of them Relay.Hops, as relay-hops.
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, lower)
 	switch {
-	case strings.HasPrefix(lower, "webhook-"), strings.HasPrefix(lower, "relay-"):
+	case strings.HasPrefix(plain, "webhook-"), strings.HasPrefix(plain, "relay-"):
 		return "is set by the service on every delivery"
 	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection", lower == "expect",
 		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":

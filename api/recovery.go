@@ -42,6 +42,9 @@ type Recoveries interface {
 
 // createRecovery makes a job. It is prepared by the node that owns the endpoint's partition.
 func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	if err := refuseLoop(r); err != nil {
+		return err
+	}
 	body, err := a.body(w, r)
 	if err != nil {
 		return err
@@ -282,6 +285,9 @@ const (
 
 // actOnRecovery moves a job by an action, if the state that it is in allows it.
 func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	if err := refuseLoop(r); err != nil {
+		return err
+	}
 	job, err := a.recoveryNamed(r, key)
 	if err != nil {
 		return err

@@ -14,6 +14,9 @@ import (
 
 // replayEvent queues the event again for each destination that is enabled now, or for the one that is named.
 func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	if err := refuseLoop(r); err != nil {
+		return err
+	}
 	d, err := a.detail(r, key)
 	if err != nil {
 		return err

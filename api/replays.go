@@ -32,6 +32,9 @@ type replayResult struct {
 // replayEvents queues a selection: first it is counted, behind a fence and without anything being queued; then its
 // run is written to the configuration log; then its deliveries are, page by page.
 func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	if err := refuseLoop(r); err != nil {
+		return err
+	}
 	body, err := a.body(w, r)
 	if err != nil {
 		return err

@@ -67,6 +67,8 @@ func (a *API) acceptSample(r *http.Request, ep *control.Endpoint, d id.ID, provi
 		return eventRow{}, web.From(err)
 	}
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
+	e.Header = append(e.Header, loopHeaders(r.Header)...)
+	e.EndLoop(ep.ID)
 	if err := a.deps.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return eventRow{}, err
 	}

@@ -194,6 +194,7 @@ func sentEvent(r *http.Request, ep *control.Endpoint) sent {
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
+	e.EndLoop(ep.ID)
 	return sent{e}
 }
 
@@ -226,15 +227,16 @@ func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
 	return append(dst, '}')
 }
 
-// sentHeader keeps the headers that say something about the event: its content type, who sent it, and the
-// sender's own. Credentials are not among them.
+// sentHeader keeps the headers that say something about the event: its content type, who sent it, the sender's own
+// and those by which a loop is recognised. Credentials are not among them.
 func sentHeader(h http.Header) []event.Field {
 	fields := make([]event.Field, 0, 4)
 	if h["Content-Type"] == nil {
 		fields = append(fields, event.Field{Name: "Content-Type", Value: "application/json"})
 	}
 	for name, values := range h {
-		if name != "Content-Type" && name != "User-Agent" && (!strings.HasPrefix(name, "X-") || transportHeader(name)) {
+		own := strings.HasPrefix(name, "X-") && !transportHeader(name)
+		if name != "Content-Type" && name != "User-Agent" && !own && !loopHeader(name) {
 			continue
 		}
 		for _, v := range values {

@@ -20,7 +20,7 @@ var reasons = map[event.Reason]string{
 	event.NoDestination:       "the endpoint had no enabled destination",
 	event.Filtered:            "the destination's filter does not let it through",
 	event.Duplicate:           "it repeats an event that was stored before",
-	event.DeliveryLoop:        "it has come through five deliveries: a destination leads back to an ingest URL",
+	event.DeliveryLoop:        "it has come through five deliveries, or back to an endpoint twice: a destination leads back to this relay",
 	event.DestinationDisabled: "the destination is disabled",
 	event.DestinationDeleted:  "the destination was deleted",
 	event.EndpointDeleted:     "the endpoint was deleted",

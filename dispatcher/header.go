@@ -29,22 +29,48 @@ const forwardedPrefix = "X-Forwarded-"
 // proxies before them take the relay's address for trusted, and by these a stranger would choose the method, the
 // path, the user or the client that they see.
 var unproven = map[string]bool{
-	"X-Http-Method-Override": true, "X-Original-Url": true, "X-Rewrite-Url": true, "X-Remote-User": true,
-	"True-Client-Ip": true, "Cf-Connecting-Ip": true, "X-Client-Ip": true,
+	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
+	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
+	"Remote-User": true, "X-Remote-User": true, "X-Webauth-User": true, "X-Client-Cert": true,
+	"True-Client-Ip": true, "Cf-Connecting-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true,
+	"X-Originating-Ip": true, "Fastly-Client-Ip": true,
 }
 
-const authRequestPrefix = "X-Auth-Request-"
+const (
+	authRequestPrefix = "X-Auth-Request-"
+	clientCertPrefix  = "X-Ssl-Client-"
+)
 
-// impersonates reports whether a received header is not forwarded for a stranger. Receivers that pass headers as
-// variables (CGI, WSGI) read X_Remote_User as X-Remote-User.
-func impersonates(name string) bool {
-	if strings.IndexByte(name, '_') >= 0 {
-		name = canonical(strings.ReplaceAll(name, "_", "-"))
-		if dropped[name] || strings.HasPrefix(name, forwardedPrefix) {
-			return true
-		}
+// readAs is the name by which a receiver may read a header. Those that pass headers as variables (CGI, WSGI, PHP) read
+// Relay_Hops as Relay-Hops, some of them any other sign, too.
+func readAs(name string) string {
+	if !strings.ContainsFunc(name, isSign) {
+		return name
 	}
-	return unproven[name] || strings.HasPrefix(name, authRequestPrefix)
+	return canonical(strings.Map(func(r rune) rune {
+		if isSign(r) {
+			return '-'
+		}
+		return r
+	}, name))
+}
+
+func isSign(r rune) bool {
+	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+// forges reports whether a received header would be taken for one of ours. In its own spelling a webhook- header of
+// a provider stays.
+func forges(name, read string) bool {
+	return strings.HasPrefix(read, hRelay) || read != name && strings.HasPrefix(read, hWebhook)
+}
+
+// impersonates reports whether a received header is not forwarded for a stranger.
+func impersonates(name, read string) bool {
+	if read != name && (dropped[read] || strings.HasPrefix(read, forwardedPrefix)) {
+		return true
+	}
+	return unproven[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
 }
 
 // Names of the headers that a delivery adds. net/http takes keys as they are; these are canonical.
@@ -53,6 +79,7 @@ const (
 	hWebhookTimestamp = "Webhook-Timestamp"
 	hWebhookSignature = "Webhook-Signature"
 	hRelay            = "Relay-"
+	hWebhook          = "Webhook-"
 	hRelayEndpoint    = "Relay-Endpoint-Id"
 	hRelayDestination = "Relay-Destination-Id"
 	hRelayDelivery    = "Relay-Delivery-Id"
@@ -60,11 +87,12 @@ const (
 	hRelayTrigger     = "Relay-Trigger"
 	hRelayProof       = "Relay-Verification"
 	hRelayHops        = event.HeaderHops
+	hRelayPath        = event.HeaderPath
 	hUserAgent        = "User-Agent"
 )
 
 // ownHeaders is how many of them a delivery has at most.
-const ownHeaders = 14
+const ownHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination,
 // then ours, which nothing overrides. The signature covers the body as it is sent.
@@ -79,17 +107,20 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 	hop := connectionNames(e.Header)
 	proof := proofOf(e)
 	stranger := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
-	hops := 0
+	var hops, path []string
 	signed := false // by the provider, in the scheme that we use ourselves
 	for _, f := range e.Header {
 		if dropped[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
 			continue
 		}
-		if f.Name == hRelayHops {
-			hops = max(hops, event.Hops([]string{f.Value}))
-			continue
+		switch f.Name {
+		case hRelayHops:
+			hops = append(hops, f.Value)
+		case hRelayPath:
+			path = append(path, f.Value)
 		}
-		if stranger && impersonates(f.Name) {
+		read := readAs(f.Name)
+		if forges(f.Name, read) || stranger && impersonates(f.Name, read) {
 			continue
 		}
 		signed = signed || f.Name == hWebhookID || f.Name == hWebhookSignature
@@ -120,7 +151,8 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 	set(hRelayAttempt, strconv.Itoa(w.Attempt))
 	set(hRelayTrigger, string(w.Trigger))
 	set(hRelayProof, string(proof))
-	set(hRelayHops, strconv.Itoa(hops+1))
+	set(hRelayHops, strconv.Itoa(event.Hops(hops)+1))
+	set(hRelayPath, strings.Join(append(event.Path(path), e.Endpoint), ","))
 	set(hUserAgent, userAgent)
 	return h
 }

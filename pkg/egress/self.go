@@ -17,8 +17,9 @@ type Self struct {
 	base   string // path of the base URL
 }
 
-// ownPaths are the surfaces that make events or findings of what is posted to them.
-var ownPaths = []string{"/in", "/drain", "/api"}
+// ownPaths are the surfaces that make events or findings of what is posted to them, or deliver events again. Those of
+// the API ask for a key, which a destination may add as a header.
+var ownPaths = []string{"/in", "/drain", "/api", "/v1", "/mcp"}
 
 // NewSelf takes the public address of the relay and the other names that it is called by.
 func NewSelf(baseURL string, names []string) *Self {

@@ -53,11 +53,12 @@ func TestOwnURLsAreNoDestinations(t *testing.T) {
 		"https://relay.example.com/drain/d/t",
 		"https://relay.example.com/api/dsn/reports", "https://hooks.example.com/in/tok", "https://relay.example.com/%69n/tok",
 		"https://relay.example.com//in/tok", "https://relay.example.com/x/../in/tok", "https://relay.example.com/./in/tok",
+		"https://relay.example.com/v1/endpoints/ep_1/test?n=0", "https://relay.example.com/mcp",
 	} {
 		f(base, names, target, true)
 	}
 	for _, target := range []string{
-		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v1/endpoints",
+		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v10", "https://relay.example.com/mcp-server",
 		"https://relay.example.com:8443/in/tok",
 		"https://other.example.com/in/tok", "https://relay.example.com.evil.example/in/tok", "https://relay.example.com/hooks/in/tok",
 		"http://relay.example.com:443/in/tok",

@@ -1,6 +1,11 @@
 package event
 
-import "testing"
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
 
 func TestHops(t *testing.T) {
 	for _, c := range []struct {
@@ -23,16 +28,43 @@ func TestHops(t *testing.T) {
 func TestLoopIsSkipped(t *testing.T) {
 	for _, v := range []Verdict{VerdictVerified, VerdictUnverified, VerdictObserved} {
 		e := &Event{Verdict: v, Reason: SignatureMissing, Dests: []string{"dst_1"}}
-		e.EndLoop(MaxHops - 1)
+		after := func(hops int) []Field { return []Field{{Name: HeaderHops, Value: strconv.Itoa(hops)}} }
+		e.Header = after(MaxHops - 1)
+		e.EndLoop("ep_a")
 		if len(e.Dests) != 1 {
 			t.Fatal("four deliveries are no loop")
 		}
-		e.EndLoop(MaxHops)
+		e.Header = after(MaxHops)
+		e.EndLoop("ep_a")
 		if status, reason, _ := Summarize(e, nil); status != Skipped || reason != DeliveryLoop || e.Dests != nil {
 			t.Errorf("%s: %s %s", v, status, reason)
 		}
 		if status, _, _ := Summarize(e, []Delivery{{Destination: "dst_1", Status: Delivered}}); status != Delivered {
 			t.Errorf("%s: replayed it is %s", v, status)
 		}
+	}
+}
+
+// An event may come back to an endpoint once; a chain of endpoints is as long as the hops allow.
+func TestReturnsAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		path []string
+		loop bool
+	}{
+		{nil, false}, {[]string{""}, false}, {[]string{"ep_b"}, false}, {[]string{"ep_a"}, false}, {[]string{"ep_a,ep_a"}, true},
+		{[]string{"ep_a, ep_b"}, false}, {[]string{"ep_a", "ep_a"}, true}, {[]string{"ep_b,ep_b,ep_a"}, true},
+		{[]string{"ep_a,ep_b,ep_a,ep_b"}, true}, {[]string{"ep_b,ep_c,ep_d,ep_e"}, false},
+		{[]string{strings.Repeat("x", maxEndpointID+1) + ",ep_a"}, false},
+	} {
+		e := &Event{Dests: []string{"dst_1"}, Header: []Field{{Name: HeaderHops, Value: "1"}}}
+		for _, line := range c.path {
+			e.Header = append(e.Header, Field{Name: HeaderPath, Value: line})
+		}
+		if e.EndLoop("ep_a"); (e.Reason == DeliveryLoop) != c.loop {
+			t.Errorf("%q: %q", c.path, e.Reason)
+		}
+	}
+	if got := Path([]string{"1,2,3,4", "5, 6"}); !slices.Equal(got, []string{"2", "3", "4", "5", "6"}) {
+		t.Errorf("of a long path %q is kept", got)
 	}
 }

@@ -1,0 +1,117 @@
+package dispatcher
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// cameBack is the event that a receiver makes at an endpoint by sending a delivery's headers along.
+func cameBack(t *testing.T, w *event.Work, endpoint string, without ...string) *event.Work {
+	t.Helper()
+	r, err := w.Record() // as it comes out of a retry topic
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err = event.DecodeWork(r); err != nil {
+		t.Fatal(err)
+	}
+	tg := testTarget(t, "https://relay.example/in/x", sign.NewSecret())
+	req := &http.Request{Host: "relay.example", Header: headerOf(t, w, tg)}
+	for _, name := range without {
+		req.Header.Del(name)
+	}
+	next := testWork(t, []byte("x"), web.HeaderFields(req)...)
+	next.Event.Endpoint, next.Event.Dests = endpoint, []string{testDest}
+	next.Event.EndLoop(endpoint)
+	return next
+}
+
+// Endpoints that deliver to each other: a chain ends after five deliveries at different endpoints, or at the second
+// return to one of them, or, where the path is lost on the way, after five deliveries again. The next event is stored
+// and goes nowhere. Retries and replays count as the first attempt.
+func TestDeliveryLoopEnds(t *testing.T) {
+	for _, c := range []struct {
+		endpoints []string
+		without   string
+		want      int
+	}{
+		{[]string{"ep_a"}, "", 2},
+		{[]string{"ep_a", "ep_b"}, "", 3},
+		{[]string{"ep_a", "ep_b", "ep_c"}, "", 4},
+		{[]string{"ep_a", "ep_b", "ep_c", "ep_d", "ep_e", "ep_f"}, "", event.MaxHops},
+		{[]string{"ep_a", "ep_b"}, event.HeaderPath, event.MaxHops},
+	} {
+		w, deliveries := testWork(t, []byte("x")), 0
+		w.Event.Endpoint, w.Event.Dests = c.endpoints[0], []string{testDest}
+		for len(w.Event.Dests) > 0 {
+			if deliveries++; deliveries > 10 {
+				t.Fatal("the loop does not end")
+			}
+			w = cameBack(t, w, c.endpoints[deliveries%len(c.endpoints)], c.without)
+			if got := w.Event.HeaderValue(event.HeaderHops); got != strconv.Itoa(deliveries) {
+				t.Fatalf("delivery %d says %q", deliveries, got)
+			}
+		}
+		if deliveries != c.want || w.Event.Reason != event.DeliveryLoop {
+			t.Errorf("%v: ended after %d deliveries, %q", c.endpoints, deliveries, w.Event.Reason)
+		}
+	}
+}
+
+// An endpoint whose destinations all lead back to it makes of one event no more than their number squared.
+func TestFanOutOfALoopIsBounded(t *testing.T) {
+	const fan = 4
+	w := testWork(t, []byte("x"))
+	w.Event.Endpoint, w.Event.Dests = "ep_a", []string{testDest}
+	events := 0
+	for turn := []*event.Work{w}; len(turn) > 0; {
+		var next []*event.Work
+		for _, w := range turn {
+			if events++; events > 1000 {
+				t.Fatal("the loop does not end")
+			}
+			for range fan * len(w.Event.Dests) {
+				next = append(next, cameBack(t, w, "ep_a"))
+			}
+		}
+		turn = next
+	}
+	if want := 1 + fan + fan*fan; events != want {
+		t.Errorf("%d events, want %d", events, want)
+	}
+}
+
+// No received header is taken for one of ours, whatever a receiver makes of its signs, be it proven or not. Those of a
+// provider that signs by the same scheme are kept in their own spelling.
+func TestOurHeadersAreNotForged(t *testing.T) {
+	names := []string{"Relay_Verification", "Relay_Webhook_Signature", "Relay_hops", "Relay.hops", "Webhook_Signature",
+		"Webhook_id", "Webhook~Timestamp", "Relay-Anything"}
+	var header []event.Field
+	for _, name := range names {
+		header = append(header, event.Field{Name: canonical(name), Value: "5"})
+	}
+	header = append(header, event.Field{Name: "X_other", Value: "x"})
+	for _, verdict := range []event.Verdict{event.VerdictVerified, event.VerdictObserved, event.VerdictUnverified} {
+		w := testWork(t, nil, header...)
+		w.Event.Verdict = verdict
+		got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
+		for _, name := range names {
+			if got[canonical(name)] != nil {
+				t.Errorf("%s: %s is forwarded", verdict, name)
+			}
+		}
+		if got["X_other"] == nil || got[event.HeaderHops][0] != "1" || len(got["Webhook-Signature"]) != 1 {
+			t.Errorf("%s: %v", verdict, got)
+		}
+	}
+	w := testWork(t, nil, event.Field{Name: "Webhook-Id", Value: "theirs"}, event.Field{Name: "Webhook_id", Value: "forged"})
+	got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
+	if got.Get("Webhook-Id") != "theirs" || got["Webhook_id"] != nil {
+		t.Errorf("%v", got)
+	}
+}
