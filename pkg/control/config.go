@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// DefaultSnapshotEvery bounds the records that a start reads after the snapshot; 20,000 take about half a second.
+// DefaultSnapshotEvery bounds the applied records that a start reads after the snapshot; 20,000 take about half a second.
 const DefaultSnapshotEvery = 20_000
 
 // Config is what main sets.
@@ -32,7 +32,7 @@ type Config struct {
 	Unverified bool
 	// AdminEmail and AdminPassword are those of the user who is entered when there is none; empty = nobody is.
 	AdminEmail, AdminPassword string
-	// SnapshotEvery is after how many records the owner writes a snapshot; 0 = DefaultSnapshotEvery.
+	// SnapshotEvery is after how many applied records the owner writes a snapshot; 0 = DefaultSnapshotEvery.
 	SnapshotEvery int
 	// RetentionDays is how long events can be read: what is remembered of one is forgotten then; 0 = 3650.
 	RetentionDays int

@@ -75,8 +75,9 @@ type Control struct {
 	warned     map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
 	bootstrap  map[[hashLen]byte]Scope   // by hash: what the environment names
 	view       atomic.Pointer[view]
-	changed    signal // fired after each record
-	recoveries signal // fired when a recovery job has changed
+	applied    atomic.Int64 // records that were applied since the start
+	changed    signal       // fired after each record
+	recoveries signal       // fired when a recovery job has changed
 	ready      chan struct{}
 	stopped    chan struct{} // closed when Run returns
 	ops        operations

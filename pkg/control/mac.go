@@ -24,8 +24,8 @@ import (
 // What has no right MAC is counted, logged and passed over, as if it were not there: it cannot stop a node. As the
 // secret belongs to one log, a record of another log has no right MAC either. A record of the same log that is appended
 // once more has one: its op_id is refused as long as its writer can have seen the present, and older ones are refused
-// for their age; see state.repeated. A snapshot says which log it is of, and repeats nothing but what the log said up
-// to its offset: after it the log is read, with all that came later.
+// for their age; see state.repeated. The foot of a snapshot says which log it is of, and where and what each of its parts
+// is: one that is appended once more leads to the same parts, and after it the log is read, with all that came later.
 
 // LogSecret is the value of the first record of a configuration log.
 type LogSecret struct {
@@ -157,7 +157,9 @@ func (c *Control) authentic(rec *stream.Record) (bool, error) {
 	// It begins a log. Of several nodes that do the first counts, and the others learn its secret.
 	own, err := c.openLogSecret(r.begins)
 	if err != nil && known == nil {
-		return false, err
+		return false, fmt.Errorf("%w. If this service never had another master key, somebody else wrote the first record of the "+
+			"topic %s: let only the relay's principal write to it, delete the topic, and run relay migrate",
+			err, c.stream.Prefix+stream.Control)
 	}
 	if err != nil || !own.verify(macRecord, rec) {
 		c.unauthentic(stream.Control, rec.Offset)

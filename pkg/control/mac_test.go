@@ -259,8 +259,9 @@ func TestForgedSnapshots(t *testing.T) {
 			t.Errorf("%s: loaded sequence %d, want %d, %v", name, s.seq, v.seq, err)
 		}
 	}
-	head := snapshotHead{Cluster: "c", Log: "one", Next: 1}
-	if err := usable(head, "c", "another", 0, 1); err == nil {
+	strange := placedFoot{offset: 1}
+	strange.Cluster, strange.Log, strange.Next, strange.Parts = "c", "one", 1, make([]snapshotPart, 1)
+	if err := (logBounds{cluster: "c", topic: "another", logEnd: 1, snapEnd: 2}).usable(strange); err == nil {
 		t.Error("a snapshot of a topic that was deleted is used")
 	}
 }
@@ -375,6 +376,28 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 	}
 	refused()
 	n.create(t)
+}
+
+// TestForeignFirstRecord: who writes before the first node does can make a log that nobody opens. The error says how to
+// tell that from a lost master key, and what to do.
+func TestForeignFirstRecord(t *testing.T) {
+	conf := broker(t)
+	foreign := alone(t)
+	foreign.keyring = ring(t, GenerateMasterKey("foreign"))
+	secret, own := foreign.newLogSecret()
+	r := foreign.newRecord(&state{}, kindLog, logID, preAbsent, opPut)
+	r.Value = mustJSON(t, secret)
+	rec, err := foreign.encode(r, &own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putRecord(t, conf, stream.Control, rec)
+	err = stoppedWith(t, start(t, conf, Config{Node: "a"}))
+	const want = "add that key to RELAY_MASTER_KEYS. If this service never had another master key, somebody else " +
+		"wrote the first record of the topic relay.control: let only the relay's principal write to it, delete the topic, and run relay migrate"
+	if !errors.Is(err, ErrLogSecret) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("stopped with %v", err)
+	}
 }
 
 // TestRewrapSealsTheLogSecret: afterwards a node with the new key alone starts, and one with the old key alone does not.

@@ -73,7 +73,7 @@ func TestCeiling(t *testing.T) {
 	b := node(t, conf, Config{Node: "b"})
 	took, cpu := time.Since(began), processorTime()-cpu
 	// One of the nodes may have written something of its own, behind the snapshot.
-	if got := b.view.Load(); got.sets[kindEndpoint].bySeq.len != n || got.seq < at.seq {
+	if got := b.view.Load(); got.sets[kindEndpoint].bySeq.len != n || got.seq < at.Seq {
 		t.Fatalf("%d endpoints at sequence %d", got.sets[kindEndpoint].bySeq.len, got.seq)
 	}
 	if e := b.EndpointByToken("tok_" + ids[n/2]); e == nil || e.ID != ids[n/2] {

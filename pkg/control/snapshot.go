@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"log/slog"
 	"math"
 	"time"
@@ -19,12 +18,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A snapshot is a run of records in control.snapshots that share a key: a head, chunks and a foot. A
-// chunk is zstd over pairs of lines, the place of an entity and its value. The foot says where the head
-// is, and the SHA-256 of head and chunks, and has a MAC; a snapshot that does not agree with its foot, or has none, does
-// not count.
+// A snapshot is a head, chunks and a foot: records of control.snapshots that share a key. The head holds the hashes of
+// op_ids; a chunk is zstd over pairs of lines, the place of an entity and its value. The foot is written when the
+// others are acknowledged. It says which state they hold, at which offset each of them is and its SHA-256, and has a MAC.
+// What else is among them is not read, whatever its key; a foot that is appended once more names the same parts.
 const (
-	snapshotVersion = 2
+	snapshotVersion = 3
 	// chunkBytes is where a chunk is cut, before compression, so that it is within 512 KiB after it.
 	chunkBytes = 500 << 10
 	// keptSnapshots are not deleted, nor is the log after the oldest of them: two may turn out torn.
@@ -40,31 +39,37 @@ const (
 
 var snapshotLog = stream.Partition{Topic: stream.ControlSnapshots}
 
-// snapshotHead says which state follows.
+// snapshotHead is the first part.
 type snapshotHead struct {
-	Node    string    `json:"node"`
-	Cluster string    `json:"cluster"` // whose offsets Next is one of
-	Log     string    `json:"log"`     // id of the topic; empty where the brokers give topics none
-	Seq     int64     `json:"sequence"`
-	Level   int       `json:"level"` // of the log
-	Next    int64     `json:"next"`  // offset in control of the first record that is not in it
-	At      time.Time `json:"at"`
 	// Ops are the hashes of state.ops, 8 bytes each.
 	Ops [2][]byte `json:"ops"`
 }
 
-// snapshotFoot makes a snapshot whole.
+// snapshotFoot says which state a snapshot holds and where, and makes it whole.
 type snapshotFoot struct {
-	V      int    `json:"v"`      // of the whole
-	First  int64  `json:"first"`  // offset of the head
-	SHA256 []byte `json:"sha256"` // of the head and the chunks; see addPart
-	Secret Sealed `json:"secret"` // of the log, by which the foot is authenticated
+	V       int            `json:"v"` // of the whole
+	Node    string         `json:"node"`
+	Cluster string         `json:"cluster"` // whose offsets Next is one of
+	Log     string         `json:"log"`     // id of the topic; empty where the brokers give topics none
+	Seq     int64          `json:"sequence"`
+	Level   int            `json:"level"` // of the log
+	Next    int64          `json:"next"`  // offset in control of the first record that is not in it
+	At      time.Time      `json:"at"`
+	Parts   []snapshotPart `json:"parts"`  // the head, then the chunks
+	Secret  Sealed         `json:"secret"` // of the log, by which the foot is authenticated
 }
 
-// addPart adds the head or a chunk to the sum of a snapshot, with its length.
-func addPart(sum hash.Hash, value []byte) {
-	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(value))))
-	sum.Write(value)
+// snapshotPart is where the head or a chunk is.
+type snapshotPart struct {
+	Offset int64  `json:"offset"`
+	SHA256 []byte `json:"sha256"`
+}
+
+// placedFoot is a foot in the topic.
+type placedFoot struct {
+	snapshotFoot
+	offset int64
+	sum    [sha256.Size]byte // of the whole record's value
 }
 
 // place is the first of the two lines of an entity.
@@ -78,26 +83,21 @@ type place struct {
 	Deleted int64  `json:"deleted,omitempty"` // unix milliseconds; a tombstone has an empty second line
 }
 
-// snapshotPlace is where a snapshot and the log after it begin.
-type snapshotPlace struct {
-	first, next int64
-	seq         int64
-	at          time.Time
-}
-
 // snapshots writes one whenever this node owns partition 0 of events and enough has changed.
-func (c *Control) snapshots(ctx context.Context, last snapshotPlace) error {
-	kept := []snapshotPlace{last}
-	if last.seq == 0 {
+func (c *Control) snapshots(ctx context.Context, last placedFoot) error {
+	kept := []placedFoot{last}
+	if last.Seq == 0 {
 		kept = nil
-		last.at = c.now()
+		last.At = c.now()
 	}
+	var counted int64 // of c.applied, those before the last snapshot
 	for pause(ctx, c.timing.look) == nil {
+		applied := c.applied.Load() // before the view, so that none is missed
 		v := c.view.Load()
-		news := v.seq - last.seq
-		// By the clock, not before the audit log was told: the record that says so would ask for one more.
-		old := news > 0 && c.now().Sub(last.at) >= c.timing.snapshot && v.sets[kindTrail].bySeq.len == 0
-		due := news >= int64(c.cfg.SnapshotEvery) || old
+		// What was refused, or is not the service's, makes a start longer too, but somebody may append it at will: it
+		// counts by the clock only. That is not before the audit log was told: the record that says so would ask for one more.
+		old := v.next > last.Next && c.now().Sub(last.At) >= c.timing.snapshot && v.sets[kindTrail].bySeq.len == 0
+		due := applied-counted >= int64(c.cfg.SnapshotEvery) || old
 		if !due || !c.owner.Load() {
 			continue
 		}
@@ -112,19 +112,26 @@ func (c *Control) snapshots(ctx context.Context, last snapshotPlace) error {
 		c.metrics.snapshots.WithLabelValues("written").Inc()
 		c.log.LogAttrs(ctx, slog.LevelInfo, "snapshot of the configuration written",
 			slog.Int64("sequence", v.seq), slog.Duration("took", time.Since(began)))
-		last = written
+		last, counted = written, applied
 		kept = c.trim(ctx, append(kept, written))
 	}
 	return nil
 }
 
-// trim deletes what no kept snapshot needs, and returns the kept ones.
-func (c *Control) trim(ctx context.Context, kept []snapshotPlace) []snapshotPlace {
+// trim deletes what no kept snapshot needs, and returns the kept ones. The oldest of them must be readable: then there
+// is one to start from, whatever became of those after it.
+func (c *Control) trim(ctx context.Context, kept []placedFoot) []placedFoot {
 	if len(kept) <= keptSnapshots {
 		return kept
 	}
 	kept = kept[len(kept)-keptSnapshots:]
-	for p, before := range map[stream.Partition]int64{snapshotLog: kept[0].first, controlLog: kept[0].next} {
+	if err := c.readBack(ctx, kept[0]); err != nil {
+		c.metrics.snapshots.WithLabelValues("error").Inc()
+		c.log.LogAttrs(ctx, slog.LevelError, "cannot read a snapshot of the configuration back, the log before it is kept",
+			slog.Int64("offset", kept[0].offset), slog.Any("error", err))
+		return kept[1:]
+	}
+	for p, before := range map[stream.Partition]int64{snapshotLog: kept[0].Parts[0].Offset, controlLog: kept[0].Next} {
 		if err := c.reader.Trim(ctx, p, before); err != nil {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "trim the configuration log", slog.Any("error", err))
 		}
@@ -132,55 +139,75 @@ func (c *Control) trim(ctx context.Context, kept []snapshotPlace) []snapshotPlac
 	return kept
 }
 
+// readBack reports why a snapshot that was written cannot be read.
+func (c *Control) readBack(ctx context.Context, f placedFoot) error {
+	ctx, cancel := context.WithTimeout(ctx, 6*c.timing.write)
+	defer cancel()
+	if err := c.readParts(ctx, f.snapshotFoot, func(int, []byte) error { return nil }); err != nil {
+		return err
+	}
+	found := fmt.Errorf("%w: its foot is gone", errTorn)
+	err := c.readRange(ctx, snapshotLog, f.offset, f.offset+1, func(r *stream.Record) error {
+		if own := c.auth.Load(); own != nil && own.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
+			found = nil
+		}
+		return nil
+	})
+	return errors.Join(err, found)
+}
+
 // writeSnapshot writes the state of a view. The view is immutable, so records go on being applied.
-func (c *Control) writeSnapshot(ctx context.Context, v *view) (snapshotPlace, error) {
+func (c *Control) writeSnapshot(ctx context.Context, v *view) (f placedFoot, err error) {
 	own, e := c.auth.Load(), v.sets[kindLog].living(logID)
 	if own == nil || e == nil {
-		return snapshotPlace{}, errors.New("the log has no first record yet")
+		return f, errors.New("the log has no first record yet")
 	}
-	cluster, topic, err := c.reader.TopicID(ctx, stream.Control)
-	if err != nil {
-		return snapshotPlace{}, err
+	f.snapshotFoot = snapshotFoot{
+		V: snapshotVersion, Node: c.cfg.Node, Seq: v.seq, Level: v.level, Next: v.next, At: c.now().UTC(),
+		Secret: c.codec.value(e).(*LogSecret).Secret,
 	}
-	at := c.now().UTC()
+	if f.Cluster, f.Log, err = c.reader.TopicID(ctx, stream.Control); err != nil {
+		return f, err
+	}
 	key := []byte(id.Random("snap_"))
-	foot := snapshotFoot{V: snapshotVersion, Secret: c.codec.value(e).(*LogSecret).Secret}
-	sum := sha256.New()
-	emit := func(part string, value []byte) error {
+	emit := func(part string, value []byte) (*stream.Record, error) {
 		ctx, cancel := context.WithTimeout(ctx, c.timing.write)
 		defer cancel()
 		rec := &stream.Record{Key: key, Value: value, Headers: []stream.Header{{Key: "part", Value: []byte(part)}}}
 		if part == partFoot {
 			own.sign(macSnapshot, rec)
 		}
-		if err := c.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec); err != nil {
+		return rec, c.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec)
+	}
+	add := func(part string, value []byte) error {
+		rec, err := emit(part, value)
+		if err != nil {
 			return err
 		}
-		if part == partHead {
-			foot.First = rec.Offset
-		}
-		addPart(sum, value)
+		sum := sha256.Sum256(value)
+		f.Parts = append(f.Parts, snapshotPart{Offset: rec.Offset, SHA256: sum[:]})
 		return nil
 	}
-	head, err := json.Marshal(snapshotHead{
-		Node: c.cfg.Node, Cluster: cluster, Log: topic, Seq: v.seq, Level: v.level, Next: v.next, At: at,
-		Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])},
-	})
+	head, err := json.Marshal(snapshotHead{Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])}})
 	if err != nil {
-		return snapshotPlace{}, fmt.Errorf("encode the head: %w", err)
+		return f, fmt.Errorf("encode the head: %w", err)
 	}
-	if err := emit(partHead, head); err != nil {
-		return snapshotPlace{}, err
+	if err := add(partHead, head); err != nil {
+		return f, err
 	}
-	if err := c.chunks(v.state, func(chunk []byte) error { return emit(partChunk, chunk) }); err != nil {
-		return snapshotPlace{}, err
+	if err := c.chunks(v.state, func(chunk []byte) error { return add(partChunk, chunk) }); err != nil {
+		return f, err
 	}
-	foot.SHA256 = sum.Sum(nil)
-	tail, err := json.Marshal(foot)
+	foot, err := json.Marshal(f.snapshotFoot)
 	if err != nil {
-		return snapshotPlace{}, fmt.Errorf("encode the foot: %w", err)
+		return f, fmt.Errorf("encode the foot: %w", err)
 	}
-	return snapshotPlace{first: foot.First, next: v.next, seq: v.seq, at: at}, emit(partFoot, tail)
+	rec, err := emit(partFoot, foot)
+	if err != nil {
+		return f, err
+	}
+	f.offset, f.sum = rec.Offset, sha256.Sum256(foot)
+	return f, nil
 }
 
 // packOps and unpackOps are the hashes of op_ids as bytes, and the reverse.

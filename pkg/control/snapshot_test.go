@@ -3,8 +3,9 @@ package control
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,11 +126,16 @@ func TestTornSnapshots(t *testing.T) {
 	if got := loaded(); got != newer.seq {
 		t.Fatalf("loaded %d, want the newer %d", got, newer.seq)
 	}
-	if _, err := n.writeSnapshot(ctx, whole); err != nil {
-		t.Fatal(err)
-	}
 	again := func(name string, records []*stream.Record) {
 		t.Helper()
+		before, err := n.writeSnapshot(ctx, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The torn ones so far would use up what a start tries.
+		if err := n.reader.Trim(ctx, snapshotLog, before.Parts[0].Offset); err != nil {
+			t.Fatal(err)
+		}
 		rewrite(t, n, records)
 		if got := loaded(); got != whole.seq {
 			t.Fatalf("%s: loaded sequence %d, want %d", name, got, whole.seq)
@@ -138,23 +144,29 @@ func TestTornSnapshots(t *testing.T) {
 	for i := range records {
 		again("cut", records[:i])
 		if i < len(records)-1 {
-			again("left out", append(append([]*stream.Record{}, records[:i]...), records[i+1:]...))
-			altered := append([]*stream.Record{}, records...)
+			replaced := slices.Clone(records)
+			replaced[i] = strange(records[i])
+			again("replaced", replaced)
+			altered := slices.Clone(records)
 			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
 			if partOf(records[i]) == partHead { // still valid JSON: only the sum can tell
-				altered[i].Value = bytes.Replace(altered[i].Value, []byte(`"sequence":1`), []byte(`"sequence":2`), 1)
+				altered[i].Value[len(`{"ops":["`)] ^= 'A' ^ 'B'
 			} else {
 				altered[i].Value[len(altered[i].Value)/2] ^= 1
 			}
 			again("altered", altered)
 		}
 	}
-	// Whole again, with a record of another node's snapshot in between.
-	strange := &stream.Record{Key: []byte("snap_other"), Value: []byte("x"), Headers: records[1].Headers}
-	rewrite(t, n, append([]*stream.Record{records[0], strange}, records[1:]...))
+	// Whole again, with records in between that somebody else wrote under its key.
+	rewrite(t, n, slices.Insert(slices.Clone(records), 1, strange(records[0]), strange(records[1]), records[0], records[2]))
 	if got := loaded(); got != newer.seq {
 		t.Fatalf("whole again: loaded %d, want %d", got, newer.seq)
 	}
+}
+
+// strange is a record of somebody else with the key and the headers of a part.
+func strange(r *stream.Record) *stream.Record {
+	return &stream.Record{Key: r.Key, Value: []byte("strange"), Headers: r.Headers}
 }
 
 func endOf(t *testing.T, n *testNode, p stream.Partition) int64 {
@@ -177,21 +189,30 @@ func recordsFrom(t *testing.T, n *testNode, from int64) (records []*stream.Recor
 	return records
 }
 
-// rewrite appends a snapshot's records once more, with a foot that points to where they are now.
+// rewrite appends a snapshot's records once more, with a foot that points to where they are now. Of a part that is there
+// several times it names the last place. A strange record is a part if one is missing at its end.
 func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	t.Helper()
-	first := endOf(t, n, snapshotLog)
-	for _, r := range records {
+	var at []int64 // of what may be parts
+	for i, r := range records {
 		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
 		if partOf(r) == partFoot { // as a node that has its sum wrong would sign it
-			_, rest, _ := bytes.Cut(copied.Value, []byte(`,"sha256"`))
-			copied.Value = append([]byte(`{"v":2,"first":`+strconv.FormatInt(first, 10)+`,"sha256"`), rest...)
-			copied.Headers = r.Headers[:1:1]
+			var foot snapshotFoot
+			if err := json.Unmarshal(r.Value, &foot); err != nil {
+				t.Fatal(err)
+			}
+			extra := i - len(foot.Parts) // these are in between, after the first
+			at = slices.Delete(at, 1, 1+extra)
+			for part := range foot.Parts {
+				foot.Parts[part].Offset = at[part]
+			}
+			copied.Value, copied.Headers = mustJSON(t, foot), r.Headers[:1:1]
 			n.auth.Load().sign(macSnapshot, copied)
 		}
 		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
 			t.Fatal(err)
 		}
+		at = append(at, copied.Offset)
 	}
 }
 
@@ -272,15 +293,28 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
 		t.Fatal(err)
 	}
-	err := usable(snapshotHead{Cluster: "c", Log: "t", Next: 10}, "c", "t", 0, 9)
-	if !errors.Is(err, errGap) {
+	bounds := logBounds{cluster: "c", topic: "t", logEnd: 9, snapStart: 3, snapEnd: 20}
+	foot := placedFoot{offset: 9}
+	foot.Cluster, foot.Log, foot.Next, foot.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
+	if err := bounds.usable(foot); !errors.Is(err, errGap) {
 		t.Fatalf("snapshot beyond the log: %v", err)
 	}
-	if err := usable(snapshotHead{Cluster: "c", Log: "t", Next: 10}, "c", "t", 11, 20); !errors.Is(err, errGap) {
+	bounds.logStart, bounds.logEnd = 11, 20
+	if err := bounds.usable(foot); !errors.Is(err, errGap) {
 		t.Fatalf("log begins after the snapshot: %v", err)
 	}
-	if err := usable(snapshotHead{Cluster: "c", Log: "t", Next: 10}, "c", "t", 10, 10); err != nil {
+	bounds.logStart, bounds.logEnd = 10, 10
+	if err := bounds.usable(foot); err != nil {
 		t.Fatal(err)
+	}
+	for _, offsets := range [][]int64{{}, {2, 7}, {7, 3}, {3, 3}, {3, 9}, {3, 12}} {
+		foot.Parts = nil
+		for _, at := range offsets {
+			foot.Parts = append(foot.Parts, snapshotPart{Offset: at})
+		}
+		if err := bounds.usable(foot); !errors.Is(err, errTorn) {
+			t.Errorf("parts at %v: %v", offsets, err)
+		}
 	}
 }
 

@@ -57,6 +57,9 @@ func (c *Control) step(rec *stream.Record) error {
 			slog.Int64("offset", rec.Offset), slog.String("node", r.Node), slog.Any("error", r.fault))
 	}
 	c.metrics.records.WithLabelValues(res.String()).Inc()
+	if res == applied {
+		c.applied.Add(1)
+	}
 	c.publish(next, rec.Offset+1)
 	c.ops.finish(r.OpID, opResult{
 		result: res, next: rec.Offset + 1, at: time.Now(), entity: next.sets[r.kind].living(r.ID),
