@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -75,9 +76,10 @@ func TestClusterDDLRules(t *testing.T) {
 		if strings.Contains(s, "{db}") || strings.Contains(s, "{days}") {
 			t.Errorf("not filled in: %s", first)
 		}
-		// The engine takes it apart and then finds that it knows no cluster, or changes none: nothing is wrong with the text.
+		// The embedded engine refuses replicated and distributed tables. Its parser takes the text.
 		b.sql(func(conn driver.Conn) error {
-			if err := conn.Exec(t.Context(), s); err == nil || !(strings.Contains(err.Error(), "code: 701") || strings.Contains(err.Error(), "code: 392")) {
+			var formatted string
+			if err := conn.QueryRow(t.Context(), "SELECT formatQuery({ddl:String})", clickhouse.Named("ddl", s)).Scan(&formatted); err != nil {
 				t.Errorf("%s: %v", first, err)
 			}
 			return nil
