@@ -148,7 +148,7 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 			"change RELAY_ALERT_DOMAINS", domains)
 		return ""
 	}
-	return text
+	return notify.ASCIIAddress(text)
 }
 
 func (in *alertsInput) slack(o *object, s *control.AlertSettings) {

@@ -427,7 +427,7 @@ func TestAlertDomains(t *testing.T) {
 		cfg.AlertDomains = notify.Domains{"example.com", "xn--mnchen-3ya.example"}
 	})
 	for _, to := range []string{"ops@elsewhere.example", "ops@mail.example.com", "ops@example.com.evil.example",
-		`\"ops@example.com\"@evil.example`} {
+		`\"ops@example.com\"@evil.example`, "ops%evil.example@example.com", "evil.example!ops@example.com"} {
 		a := c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"to":["ops@example.com","`+to+`"]}}}`).wantError(400,
 			"invalid_request", "channels.email.to[1]")
 		if !strings.Contains(a.text("error.message"), "example.com") {
@@ -438,6 +438,9 @@ func TestAlertDomains(t *testing.T) {
 		"email[1]")
 	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":60}`).want(200) // what is saved is not in the way of other changes
 	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@EXAMPLE.com","c@münchen.example"]}`).want(200)
+	if a := c.do("GET", "/v1/alerts", nil).want(200); !strings.Contains(string(a.raw), "c@xn--mnchen-3ya.example") {
+		t.Errorf("the domain is not stored as it was compared: %s", a.raw)
+	}
 }
 
 type sendFunc func(ctxT, notify.Channel, notify.Message) notify.Result

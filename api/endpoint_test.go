@@ -150,7 +150,8 @@ func TestDestinationIsNotTheRelay(t *testing.T) {
 	if !strings.Contains(refused.text("error.message"), "leads back to this relay") {
 		t.Errorf("%s", refused.raw)
 	}
-	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/elsewhere"}`).want(201)
+	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/endpoints/ep_1/test"}`).wantError(400, "invalid_request", "url")
+	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/elsewhere"}`).want(201)
 }
 
 func TestProviderAndWhatDependsOnIt(t *testing.T) {

@@ -24,7 +24,8 @@ type server struct {
 	connections         int // at once; 0 = maxConnections
 }
 
-// maxConnections is how many connections clients may hold at once; more wait to be accepted. Each costs about 20 KB, and one of
+// maxConnections is how many connections clients may hold at once; a new one takes the place of one without a request, or
+// waits. Each costs about 20 KB, and one of
 // the files that the process may open, of which half are left for deliveries, engines and tables.
 func maxConnections() int {
 	const most = 16_384
@@ -48,6 +49,7 @@ func (s *server) Run(ctx context.Context) error {
 		MaxHeaderBytes: 256 << 10,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	watchRequests(srv)
 	if s.drain != nil {
 		srv.RegisterOnShutdown(s.drain)
 	}

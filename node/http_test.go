@@ -10,26 +10,36 @@ import (
 	"time"
 )
 
-// A server holds as many connections as its bound, and takes the next one when one of them ends; nobody is refused.
+// A server holds as many connections as its bound. One more takes the place of the one that has gone the longest
+// without a request, be it silent from the start, half through a header or idle; one with a request keeps its place.
 func TestConnectionsAreBounded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	ended, release := make(chan error, 1), make(chan struct{})
 	srv := &server{
 		listener: listener, connections: 2, log: slog.New(slog.DiscardHandler),
-		handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }),
+		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "x")
+			if r.URL.Path == "/slow" {
+				_ = http.NewResponseController(w).Flush()
+				<-release
+			}
+		}),
 	}
 	go func() { ended <- srv.Run(ctx) }()
-	ask := func() (net.Conn, error) {
+	send := func(text string) net.Conn {
 		c, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		return c, err
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
 	answered := func(c net.Conn, wait time.Duration) bool {
 		if err := c.SetReadDeadline(time.Now().Add(wait)); err != nil {
@@ -38,28 +48,30 @@ func TestConnectionsAreBounded(t *testing.T) {
 		_, err := io.ReadAtLeast(c, make([]byte, 1<<10), 1)
 		return err == nil
 	}
-	var held []net.Conn
-	for range 2 {
-		c, err := ask()
-		if err != nil || !answered(c, 10*time.Second) {
-			t.Fatalf("a connection within the bound is not served: %v", err)
+	request := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
+	slow := send(request("/slow"))
+	if !answered(slow, 10*time.Second) {
+		t.Fatal("a connection within the bound is not served")
+	}
+	for _, quiet := range []string{"", "G", request("/")} { // each holds the last place, then loses it
+		for range 20 {
+			send(quiet)
 		}
-		held = append(held, c)
+		if !answered(send(request("/")), 10*time.Second) {
+			t.Errorf("after connections that sent %q no other is served", quiet)
+		}
 	}
-	third, err := ask()
-	if err != nil || answered(third, 200*time.Millisecond) {
-		t.Errorf("a third connection was served beside two idle ones, or refused: %v", err)
+	second := send(request("/slow"))
+	if !answered(second, 10*time.Second) {
+		t.Error("an idle connection keeps its place")
 	}
-	if err := held[0].Close(); err != nil {
-		t.Fatal(err)
+	third := send(request("/"))
+	if answered(third, 200*time.Millisecond) {
+		t.Error("a third connection was served beside two with requests")
 	}
+	close(release)
 	if !answered(third, 10*time.Second) {
-		t.Error("the third connection was not served after one of the others had ended")
-	}
-	for _, c := range []net.Conn{held[1], third} {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		t.Error("the third connection was not served after the others had their answers")
 	}
 	stop()
 	if err := <-ended; err != nil {

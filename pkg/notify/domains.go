@@ -24,13 +24,25 @@ func ParseDomains(names []string) (Domains, error) {
 	return all, nil
 }
 
-// Allow reports whether mail may go to an address: its domain is named. A domain above it does not suffice.
+// Allow reports whether mail may go to an address: its domain is named. A domain above it does not suffice. Servers
+// may send an address with % or ! or another @ before its domain on to another one.
 func (d Domains) Allow(address string) bool {
 	if len(d) == 0 {
 		return true
 	}
-	ascii, err := idna.Lookup.ToASCII(address[strings.LastIndex(address, "@")+1:])
-	return err == nil && slices.Contains(d, ascii)
+	at := strings.LastIndexByte(address, '@')
+	ascii, err := idna.Lookup.ToASCII(address[at+1:])
+	return err == nil && slices.Contains(d, ascii) && !strings.ContainsAny(address[:max(at, 0)], "%!@")
+}
+
+// ASCIIAddress is an address with its domain as Allow compares it, so that no mail server reads another one in it. What
+// has no ASCII form stays.
+func ASCIIAddress(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if ascii, err := idna.Lookup.ToASCII(address[at+1:]); err == nil {
+		return address[:at+1] + ascii
+	}
+	return address
 }
 
 // String names them for people.

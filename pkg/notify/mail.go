@@ -205,7 +205,7 @@ func (m *SMTP) letter(to string, msg Message) (*gomail.Msg, error) {
 	if err := l.From(m.from); err != nil {
 		return nil, fmt.Errorf("write sender: %w", err)
 	}
-	if err := l.To(to); err != nil {
+	if err := l.To(ASCIIAddress(to)); err != nil { // it may have been saved otherwise
 		return nil, fmt.Errorf("write recipient: %w", err)
 	}
 	_, domain, _ := strings.Cut(m.from, "@")
