@@ -228,14 +228,14 @@ func (in *endpointInput) maskedURL(o *object, text string, present []control.Des
 		switch {
 		case d.URL == "" || maskCapabilities(d.URL) != text:
 		case found != "" && found != d.URL:
-			o.fail("url", "is the mask of several destinations; name the one that is meant by its id")
+			o.fail("url", "matches several destinations; say which by its id")
 			return ""
 		default:
 			found = d.URL
 		}
 	}
 	if found == "" {
-		o.fail("url", "holds %s and is the mask of no present destination; send the whole URL", mask)
+		o.fail("url", "contains %s but matches no existing destination; send the whole URL", mask)
 	}
 	return found
 }
@@ -254,8 +254,8 @@ func (in *endpointInput) movedCredentials(o *object, before, after *control.Dest
 		}
 	}
 	if len(kept) > 0 {
-		o.fail("headers."+kept[0], "would go along from %s to %s: send the value of %s again, or null", was, is,
-			strings.Join(kept, ", "))
+		o.fail("headers."+kept[0], "is a credential for %s and is not sent to %s unasked: send %s again with its value, or null to remove it",
+			was, is, strings.Join(kept, ", "))
 	}
 }
 

@@ -66,6 +66,9 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 	o.done()
 }
 
+// commaBetween finds a comma where a second alternative begins. Other commas may be part of a name in the body.
+var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
+
 // provider reads provider and what depends on it: verification, type_source and the default answer.
 func (in *endpointInput) provider(o *object, e *control.Endpoint) {
 	before := e.Provider
@@ -79,6 +82,8 @@ func (in *endpointInput) provider(o *object, e *control.Endpoint) {
 		o.text("type_source", 1, maxTypeSource, &source)
 		if _, err := event.ParseTypeSource(source); err != nil {
 			o.fail("type_source", "cannot be read: %v", err)
+		} else if commaBetween.MatchString(source) {
+			o.fail("type_source", "has alternatives with a comma between; alternatives are separated by |")
 		}
 		e.TypeSource = &source
 		return

@@ -171,6 +171,14 @@ func TestProviderAndWhatDependsOnIt(t *testing.T) {
 	if refused.text("error.param") != "type_source" || !strings.Contains(refused.text("error.message"), "more than 4 alternatives") {
 		t.Errorf("five alternatives: %s", refused.raw)
 	}
+	for source, status := range map[string]int{
+		"body:$.type,header:X-Type": 400, "body:$.type, $.kind": 400, "const:a,body:$.type": 400, "body:$.a,b|header:X-Type": 200,
+	} {
+		a := c.do("PATCH", target, `{"type_source":"`+source+`"}`).want(status)
+		if status == 400 && (a.text("error.param") != "type_source" || !strings.Contains(a.text("error.message"), "separated by |")) {
+			t.Errorf("%s: %s", source, a.raw)
+		}
+	}
 	if c.do("PATCH", target, `{"type_source":null}`).want(200).get("type_source") != nil {
 		t.Error("type_source is still there")
 	}

@@ -131,7 +131,7 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 		case errors.Is(err, control.ErrFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Minute,
 
-				Message: "cannot be remembered: the answers of the last 24 hours fill the room for them; nothing was done. " +
+				Message: "cannot be stored: Idempotency-Keys of the last 24 hours use all of their 64 MiB; nothing was done. " +
 					"Repeat it later, or send it without the header"}
 		case err != nil:
 			return err

@@ -126,7 +126,7 @@ func unmasked(v *object, given, old []string) []string {
 			if _, many := v.raw("secrets"); many {
 				name = indexed("secrets", i)
 			}
-			v.fail(name, "is the mask of no present secret; send the secret itself")
+			v.fail(name, "is masked and matches no existing secret; send the secret itself")
 			return nil
 		}
 		given[i] = rest[j]

@@ -31,8 +31,8 @@ func Config() Group {
 
 export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert settings. API
 keys stand in it as hashes, other secrets sealed under the master keys that it names: who has both has everything.
-It has a MAC under the first of them, so that a change of it is found out. One-time links are left out. Without --file it is
-written to standard output. A file is replaced in one step and is yours alone to read.
+It has a MAC under the first of them, so changes are detected. One-time links are left out. Without --file it is
+written to standard output. A file is replaced in one step, and only you can read it.
 
 import makes it the configuration of the running process: for a new Kafka, with the same RELAY_MASTER_KEYS. Ids, API keys,
 signing secrets and ingest URLs stay what they were. Events, deliveries on their way and replay runs are not part

@@ -57,7 +57,7 @@ func listDead(flags *flag.FlagSet) action {
 
 func (c *Client) printDead(records []admin.DeadRecord, limit int) {
 	if len(records) == 0 {
-		fmt.Fprintln(c.out, "nothing is buried")
+		fmt.Fprintln(c.out, "no dead letters")
 		return
 	}
 	tw := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)

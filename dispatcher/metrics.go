@@ -53,9 +53,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		withoutHoles: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_dispatch_commits_without_holes_total", Help: "Partitions committed without their metadata, which the brokers found too large."}),
 		holes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_dispatch_commit_holes", Help: "Stretches done beyond the committed offsets, in the last commit."}),
+			Name: "relay_dispatch_commit_holes", Help: "Gaps beyond the committed offsets that the last commit named."}),
 		leftOut: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_dispatch_commit_left_out", Help: "Records done beyond the committed offsets for which the last commit had no room: a crash would repeat them."}),
+			Name: "relay_dispatch_commit_left_out", Help: "Completed records that did not fit into the metadata of the last commit: a crash would repeat them."}),
 	}
 	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})

@@ -12,6 +12,8 @@ type stats struct {
 	states, parked *prometheus.Desc
 	depth          *prometheus.Desc
 	sending, most  *prometheus.Desc
+	maxJobs        *prometheus.Desc
+	maxBytes       *prometheus.Desc
 }
 
 // newStats asks depths for the depth of each retry topic.
@@ -20,21 +22,23 @@ func newStats(ls *lanes, depths func() map[string]int64) *stats {
 		return prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
 	}
 	return &stats{
-		lanes:   ls,
-		depths:  depths,
-		jobs:    desc("in_flight", "Deliveries that are queued, sent or being recorded."),
-		bytes:   desc("in_flight_bytes", "Bytes of the deliveries in flight."),
-		sending: desc("sending", "Requests to destinations at the moment."),
-		most:    desc("sending_max", "Requests to destinations that this node may send at once."),
-		states:  desc("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of failures, waiting for a token, breaker open, breaker half-open.", "state"),
-		parked:  desc("parked", "Parked deliveries of this node by reason, as far as they came by once.", "reason"),
-		depth:   desc("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.", "tier"),
+		lanes:    ls,
+		depths:   depths,
+		jobs:     desc("in_flight", "Deliveries that are queued, sent or being recorded."),
+		bytes:    desc("in_flight_bytes", "Bytes of the deliveries in flight."),
+		maxJobs:  desc("in_flight_max", "Deliveries that this node may have in flight."),
+		maxBytes: desc("in_flight_bytes_max", "Bytes of deliveries that this node may have in flight."),
+		sending:  desc("sending", "Requests to destinations that are running."),
+		most:     desc("sending_max", "Requests to destinations that this node may send at once."),
+		states:   desc("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of failures, waiting for a token, breaker open, breaker half-open.", "state"),
+		parked:   desc("parked", "Parked deliveries that this node has seen, by reason.", "reason"),
+		depth:    desc("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.", "tier"),
 	}
 }
 
 // Describe is called by prometheus.
 func (s *stats) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.jobs, s.bytes, s.states, s.parked, s.depth, s.sending, s.most} {
+	for _, d := range []*prometheus.Desc{s.jobs, s.bytes, s.maxJobs, s.maxBytes, s.states, s.parked, s.depth, s.sending, s.most} {
 		out <- d
 	}
 }
@@ -57,6 +61,8 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	jobs, bytes := s.lanes.held()
 	gauge(s.sending, s.lanes.sending())
 	gauge(s.most, s.lanes.maxSending)
+	gauge(s.maxJobs, s.lanes.maxJobs)
+	gauge(s.maxBytes, s.lanes.maxBytes)
 	gauge(s.jobs, jobs)
 	gauge(s.bytes, bytes)
 }

@@ -266,7 +266,7 @@ func (x *examination) dead(ctx context.Context) Check {
 		return unasked(err)
 	}
 	if n == 0 {
-		return ok("nothing is buried")
+		return ok("no dead letters")
 	}
 	return warn("relay dead list shows them and why; relay dead retry does them again once the reason is gone", "%s could not be read or stored", count(n, "record"))
 }

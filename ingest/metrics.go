@@ -45,7 +45,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"result"}),
 	}
 	// They are there before the first refusal, whose increase an alert has to see.
-	for _, cause := range []string{"clock", "crowded", "full", "stalled", "unknown"} {
+	for _, cause := range []string{"clock", "crowded", "full", "share", "stalled", "unknown"} {
 		m.refused.WithLabelValues(cause)
 	}
 	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.limited, m.dedup)

@@ -80,7 +80,7 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 		known := err == nil || name == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
 		switch {
 		case !known:
-			http.Error(w, "this is not called by that host name; call it by address or the node's name, or add the name to RELAY_ADMIN_HOSTS", http.StatusForbidden)
+			http.Error(w, "unknown host name: use an address, the node's name, or add it to RELAY_ADMIN_HOSTS", http.StatusForbidden)
 		case site != "" && site != "none" && site != "same-origin":
 			http.Error(w, "pages of other sites may not ask for this", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != symbolPath:

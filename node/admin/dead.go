@@ -207,7 +207,7 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 	}
 	switch {
 	case errors.Is(err, stream.ErrNoGrave), errors.Is(err, stream.ErrRetried):
-		return web.State("id", "%v; relay dead list shows what is buried", err)
+		return web.State("id", "%v; relay dead list shows the dead letters", err)
 	case err != nil:
 		return err
 	case refused > 0:
@@ -216,7 +216,7 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 	return nil
 }
 
-// refusedError says why a record is not done again: it would be buried again.
+// refusedError says why a record is not put back: it would become a dead letter again.
 type refusedError struct{ error }
 
 // putBack puts one record back and then marks it. Between the two a crash leaves it unmarked: it may be

@@ -69,7 +69,7 @@ type exportFoot struct {
 }
 
 // ErrUnsigned means that a document has no MAC.
-var ErrUnsigned = errors.New("the document has no MAC, so that nothing says who wrote it: an older version did, or somebody else")
+var ErrUnsigned = errors.New("the document has no MAC: it comes from an older version, or was not written by the relay")
 
 // authentic reports why a document is none that a holder of the master keys wrote.
 func (h *ExportHead) authentic(keys *Keyring) error {
@@ -82,7 +82,7 @@ func (h *ExportHead) authentic(keys *Keyring) error {
 	}
 	got, err := hex.DecodeString(h.foot.MAC)
 	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.foot.SHA256))) {
-		return fmt.Errorf("%w: its MAC is another; it was changed by somebody who does not have the master key %s", ErrExport, name)
+		return fmt.Errorf("%w: it was changed without the master key %s: its MAC does not match", ErrExport, name)
 	}
 	return nil
 }
@@ -197,8 +197,8 @@ func (c *Control) sealers(all []*entity) ([]string, error) {
 	return ids, nil
 }
 
-// ErrExport means that a document is no whole export that this program can read.
-var ErrExport = errors.New("this is no whole export")
+// ErrExport means that a document is not a complete export that this program can read.
+var ErrExport = errors.New("cannot read the export")
 
 // maxExportLine bounds one entity; a record of the log is smaller.
 const maxExportLine = 16 << 20
@@ -215,7 +215,7 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	}
 	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
 	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
-		return head, fmt.Errorf("%w: its first line is none of relay config export; was it formatted anew?", ErrExport)
+		return head, fmt.Errorf("%w: its first line is not one that relay config export writes; was the file reformatted?", ErrExport)
 	}
 	if head.Version != exportVersion && head.Version != unsignedVersion {
 		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)
@@ -244,9 +244,9 @@ func (h *ExportHead) checkFoot(line []byte, sum hash.Hash, n int, lines *bufio.S
 	case err != nil:
 		return fmt.Errorf("%w: its last line: %w", ErrExport, err)
 	case h.foot.SHA256 != hex.EncodeToString(sum.Sum(nil)):
-		return fmt.Errorf("%w: its checksum is another; it was changed", ErrExport)
+		return fmt.Errorf("%w: it was changed or is incomplete: its checksum does not match", ErrExport)
 	case n != h.Entities:
-		return fmt.Errorf("%w: it has %d entities and speaks of %d", ErrExport, n, h.Entities)
+		return fmt.Errorf("%w: it has %d entities and its first line says %d", ErrExport, n, h.Entities)
 	case lines.Scan():
 		return fmt.Errorf("%w: something follows its end", ErrExport)
 	}

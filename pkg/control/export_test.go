@@ -310,7 +310,7 @@ func TestImportJudgesTheDocument(t *testing.T) {
 		}
 	}
 	signed := Importing{CheckURL: anyURL}
-	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport, "its MAC is another")
+	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport, "its MAC does not match")
 	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrKeys,
 		"the document needs the master key else, fingerprint ")
 	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)

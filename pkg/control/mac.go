@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Whoever can write to the topics of the configuration could otherwise give himself an API key or send deliveries
+// Whoever can write to the topics of the configuration could otherwise create an API key or send deliveries
 // elsewhere. So every configuration log has a secret of its own, 256 random bits, sealed under the master keys in the
 // log's first record and in the foot of every snapshot. It is never exported: an import begins a new log with a new one.
 // From it come the keys of an HMAC-SHA256, one for each purpose, in a header of records, feet of snapshots and
@@ -51,7 +51,7 @@ var (
 		"before the first start; serve: another RELAY_TOPIC_PREFIX, after relay migrate, and the same ClickHouse), and run " +
 		"relay config import config.json --unsigned")
 	// ErrLogSecret means that the master keys are others than those that the log was made with.
-	ErrLogSecret = errors.New("the secret of the configuration log does not open")
+	ErrLogSecret = errors.New("cannot open the secret of the configuration log")
 )
 
 // purpose is what a MAC is for; each has a key of its own.
@@ -124,7 +124,7 @@ func (c *Control) openLogSecret(s Sealed) (authority, error) {
 	name := s.keyName()
 	for _, id := range c.keyring.IDs() {
 		if strings.HasPrefix(id, name+":") {
-			return nil, fmt.Errorf("%w: the master key %q of this node is another one than the key of that name that sealed it; "+
+			return nil, fmt.Errorf("%w: this node's master key %q differs from the one that sealed it; "+
 				"set RELAY_MASTER_KEYS to the keys that this configuration was made with", ErrLogSecret, name)
 		}
 	}

@@ -358,7 +358,7 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 		t.Helper()
 		for spec, want := range map[string]string{
 			GenerateMasterKey("other"): `sealed with the master key "test", and this node has other:`,
-			GenerateMasterKey("test"):  `the master key "test" of this node is another one`,
+			GenerateMasterKey("test"):  `this node's master key "test" differs`,
 		} {
 			err := stoppedWith(t, start(t, conf, Config{Node: "b"}, withKeys(ring(t, spec))))
 			if !errors.Is(err, ErrLogSecret) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "RELAY_MASTER_KEYS") {

@@ -54,8 +54,8 @@ func (r *Reader) newestGraves(ctx context.Context, span Range, topic string, lim
 	return found, nil
 }
 
-// ErrNoGrave means that nothing is buried at a place.
-var ErrNoGrave = errors.New("no record is buried there")
+// ErrNoGrave means that there is no dead letter at a place.
+var ErrNoGrave = errors.New("there is no dead letter")
 
 // ErrRetried means that a record was done again already.
 var ErrRetried = errors.New("it was done again already")

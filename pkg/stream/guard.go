@@ -156,11 +156,11 @@ func NewGuard(deps GuardDeps) (*Guard, error) {
 		deps: deps,
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "relay_log_unread_limit_share",
-			Help: "How much of the time after which records are lost the oldest record that a group has not done has waited: 0, or 0.5 and 0.9 where it is at least that. At 0.9 events are refused.",
+			Help: "Age of a group's oldest unread record as a share of retention: 0, 0.5 or 0.9 (steps). At 0.9 events are refused.",
 		}, []string{"group"}),
 		records: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "relay_log_unread_records",
-			Help: "Records from the oldest one on that a group has not done, a minute ago at most: what keeps the log from being trimmed.",
+			Help: "Records from a group's oldest unread one on, which cannot be trimmed; at most a minute old.",
 		}, []string{"group"}),
 	}
 	for _, c := range []prometheus.Collector{g.share, g.records} {

@@ -100,7 +100,7 @@ func TestDeadCommands(t *testing.T) {
 	b := newBuried(t)
 	dest := newSink(t, nil)
 	ep, _, _ := b.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	if out := b.dead(command.ExitDone, "list"); out != "nothing is buried\n" {
+	if out := b.dead(command.ExitDone, "list"); out != "no dead letters\n" {
 		t.Errorf("%q", out)
 	}
 

@@ -23,11 +23,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "relay_alert_messages_total", Help: "Tries to send alerts, by channel and result: ok or an error code."}, []string{"channel", "result"}),
 		digests: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_digests_total",
-			Help: "Alert digests that were mailed because an hour had 60 alert mails."}),
+			Help: "Alert digests mailed after the limit of 60 mails an hour."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_dropped_total", Help: "Targets that were given up: they took a message for a day not, or will never."}),
+			Name: "relay_alert_dropped_total", Help: "Messages given up: their channel refused them for a day, or for good."}),
 		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_unreadable_total", Help: "Records that could not be read and were passed over."}),
+			Name: "relay_alert_unreadable_total", Help: "Records that could not be decoded and were skipped."}),
 	}
 	for _, c := range []prometheus.Collector{m.transitions, m.messages, m.digests, m.dropped, m.unreadable} {
 		if err := reg.Register(c); err != nil {
