@@ -56,9 +56,9 @@ func (v viewer) requestURL(text string) string {
 }
 
 // maskCapabilities masks what may be secret in a URL by its place: the values of the query, and the segments of the
-// path that are long and hold a digit, as tokens do.
+// path that are long and no plain words, as tokens are, and what follows a semicolon in one.
 func maskCapabilities(text string) string {
-	return maskURL(text, maskSegment, func(string) bool { return true })
+	return maskURL(text, maskParameters, func(string) bool { return true })
 }
 
 // maskCredentials masks the values of the query whose names say that they are credentials.
@@ -99,15 +99,42 @@ func maskURL(text string, segment func(string) string, hides func(name string) b
 // longSegment is from how many characters on a segment of a path may be a token.
 const longSegment = 16
 
+// maskParameters masks a segment of a path as a whole, or the values of ;name=value in it as those of a query.
+func maskParameters(segment string) string {
+	if masked := maskSegment(segment); masked != segment {
+		return masked
+	}
+	parts := strings.Split(segment, ";")
+	for i := 1; i < len(parts); i++ {
+		parts[i] = maskQuery(parts[i], func(string) bool { return true })
+	}
+	return strings.Join(parts, ";")
+}
+
 func maskSegment(segment string) string {
 	plain, err := url.PathUnescape(segment)
 	if err != nil {
 		plain = segment
 	}
-	if utf8.RuneCountInString(plain) < longSegment || !strings.ContainsAny(plain, "0123456789") {
+	if utf8.RuneCountInString(plain) < longSegment || plainWords(plain) {
 		return segment
 	}
 	return mask + url.PathEscape(strings.TrimPrefix(maskText(plain), mask))
+}
+
+// maxWord is how many letters a word of a path has at most; longer ones may be tokens.
+const maxWord = 15
+
+// plainWords reports whether a text is words of lower-case letters joined by hyphens or underscores, as people write
+// them. A capital may only begin a word: tokens mix them.
+func plainWords(text string) bool {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
+		rest := strings.TrimLeft(word[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") + word[1:]
+		if len(word) > maxWord || strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz") != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // maskQuery masks values. A name without one may be the secret itself, and is masked as a value.

@@ -35,6 +35,12 @@ func TestMaskedURLs(t *testing.T) {
 	same("https://a-very-long-name-of-a-host-0123456789.example.com/h")
 	same("https://example.com/customer-notifications/v2") // long, and no digit
 	same("https://example.com/fifteen-chars-1/x")
+	same("https://example.com/Order_Notifications-of-shops/x")
+	letters := "https://hooks.example.com/services/T/B/aBcDeFgHiJkLmNoPqRsTuVwX"
+	f(letters, "https://hooks.example.com/services/T/B/****uVwX", letters)
+	f("https://example.com/abcdefghijklmnop", "https://example.com/****mnop", "https://example.com/abcdefghijklmnop")
+	f("https://example.com/h;k=secret;x/y", "https://example.com/h;k=****;****/y", "https://example.com/h;k=secret;x/y")
+	f("https://example.com/1;token=long-enough", "https://example.com/****ough", "https://example.com/1;token=long-enough")
 	f("https://example.com/sixteen-chars-01/x", "https://example.com/****s-01/x", "https://example.com/sixteen-chars-01/x")
 	f("https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x", "https://hooks.example.com/services/T0123/B4567/****uV0x",
 		"https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x")

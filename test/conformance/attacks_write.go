@@ -175,6 +175,36 @@ func ingestAttacks() []testCase {
 				c.Errorf("%d, Retry-After %q", last.status, last.header.Get("Retry-After"))
 			}
 		}},
+		{"Ingest 6", "a spelling that receivers read as one of the relay's headers is not forwarded", func(c *C) {
+			r := c.receiver(nil)
+			ep := c.endpoint(object{"verification": nil}, r)
+			names := []string{"Relay_Verification", "Relay_Webhook_Signature", "Webhook_Signature", "Relay_Hops", "Remote_User"}
+			var header []string
+			for _, name := range names {
+				header = append(header, name, "verified")
+			}
+			c.provider(ep, `{}`, header...)
+			got := r.wait(c, 1)[0].Header
+			for _, name := range names {
+				if got[http.CanonicalHeaderKey(name)] != nil {
+					c.Errorf("%s is forwarded", name)
+				}
+			}
+		}},
+		{"Ingest 7", "an event that comes back with all headers of its delivery returns once", func(c *C) {
+			r := c.receiver(nil)
+			ep := c.endpoint(object{"verification": nil}, r)
+			var header []string
+			for turn := range 3 {
+				id := c.provider(ep, `{}`, header...).header.Get("Relay-Event-Id")
+				if turn == 2 {
+					c.equal("reason", c.becomes(id, "skipped")["reason"], "delivery_loop")
+					return
+				}
+				got := r.wait(c, turn+1)[turn].Header
+				header = []string{"Relay-Hops", got.Get("Relay-Hops"), "Relay-Path", got.Get("Relay-Path")}
+			}
+		}},
 		{"Ingest 5", "deep and broken bodies are bytes", func(c *C) {
 			ep := c.endpoint(object{"type_source": "body:$.type", "dedup": object{"key": "body:$.id",
 				"window_seconds": 60}})
