@@ -133,6 +133,7 @@ func TestNewestStateOfSeveralFeet(t *testing.T) {
 	n := node(t, conf, Config{Node: "a"})
 	older := written(t, n)
 	n.create(t)
+	flood(t, conf, 8, strange(footAt(t, n, older))) // its own place is further back than the first look
 	newer := written(t, n)
 	putRecord(t, conf, stream.ControlSnapshots, footAt(t, n, older))
 	if s, _, _, err := n.load(t.Context()); err != nil || s.seq != newer.Seq {
