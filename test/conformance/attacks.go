@@ -26,12 +26,13 @@ import (
 // (dispatcher.TestParkedWorkDoesNotReadBodies, control.TestBodyFiltersAreBounded), replays of refused requests
 // (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn, api.TestAlertTestsAreLimited),
 // forged snapshots and heartbeats (control.TestForgedSnapshots, TestForgedHeartbeats), neighbours at one host
-// (dispatcher.TestNeighboursAtOneHost).
+// (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded), loops that fan out
+// (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination (egress.TestOwnURLsAreNoDestinations).
 //
 // The service must run with RELAY_ALERT_DOMAINS=example.com. Cases change settings of the account and use up limits, so
 // nothing else should play at the same time.
 func RunAttacks(t *testing.T, target Target) {
-	for _, group := range [][]testCase{pageAttacks(), readerAttacks(), writerAttacks(), ingestAttacks(),
+	for _, group := range [][]testCase{pageAttacks(), readerAttacks(), writerAttacks(), ingestAttacks(), headerAttacks(),
 		replayAttacks()} {
 		for _, x := range group {
 			t.Run(x.place+": "+x.title, func(t *testing.T) {
