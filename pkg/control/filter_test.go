@@ -208,17 +208,18 @@ func TestBodyFiltersAreBounded(t *testing.T) {
 		if !json.Valid(body) {
 			t.Fatalf("%s is not JSON", name)
 		}
-		quickest := func(f func()) time.Duration {
-			best := time.Hour
-			for range 3 {
-				began := time.Now()
-				f()
-				best = min(best, time.Since(began))
+		// The quickest of several rounds counts: other programs only ever add to one.
+		valid, match := time.Hour, time.Hour
+		for range 10 {
+			began := time.Now()
+			json.Valid(body)
+			between := time.Now()
+			filters.Match(body)
+			valid, match = min(valid, between.Sub(began)), min(match, time.Since(between))
+			if match <= 10*valid {
+				break
 			}
-			return best
 		}
-		valid := quickest(func() { json.Valid(body) })
-		match := quickest(func() { filters.Match(body) })
 		t.Logf("%s: %v, json.Valid %v", name, match, valid)
 		if match > 10*valid {
 			t.Errorf("%s: the filters take %v, json.Valid %v", name, match, valid)
