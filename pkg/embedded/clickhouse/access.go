@@ -44,6 +44,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/plain; charset=UTF-8")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-ClickHouse-Exception-Code", e.codeText())
+		h.Set("Connection", "close") // who has no key holds no connection
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = w.Write([]byte(e.text + "\n")) // a client that left needs no answer
 		return
@@ -54,9 +55,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *guard) refusal(r *http.Request) *exception {
 	switch site := r.Header.Values("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 0, len(site) > 0 && !slices.Equal(site, []string{"none"}):
-		return accessDenied("requests of web pages are refused")
+		return accessDenied("requests of web pages are refused; ask from a program, such as curl")
 	case !g.isOwn(r.Host):
-		return accessDenied("the Host of the request is none of this server's names; more are given with --host")
+		return accessDenied("the Host of the request is none of this server's names (" + strings.Join(g.hosts, ", ") +
+			"); more are given with --host")
 	case g.keyed && !g.hasKey(r):
 		return &exception{code: codeAuthenticationFailed, text: "Code: 516. DB::Exception: The key is missing or wrong: " +
 			"send it as X-ClickHouse-Key or as password. (AUTHENTICATION_FAILED)"}

@@ -43,6 +43,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/eventrelay/relay/pkg/private"
 )
 
@@ -107,6 +109,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 		Handler:           newFront(s.cfg, s.log, engine, listener.Addr()),
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Hour, // clickhouse-go ends its connections after one
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan error, 1) // one shutdown, one result
@@ -117,7 +120,8 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 		stopped <- server.Shutdown(drain)
 	})
 	close(s.ready)
-	err := server.Serve(listener)
+	const mostConnections = 1000
+	err := server.Serve(netutil.LimitListener(listener, mostConnections))
 	if unhook() {
 		return fmt.Errorf("serve clickhouse: %w", err)
 	}

@@ -138,6 +138,8 @@ func serverSettings(cfg Config, users string) string {
 	set("background_pool_size", 2)
 	b.WriteString("  <user_directories><users_xml><path>" + xmlText(users) + "</path></users_xml></user_directories>\n")
 	b.WriteString("  <remote_url_allow_hosts/>\n") // no host at all
+	b.WriteString("  <access_control_improvements><table_engines_require_grant>true</table_engines_require_grant>" +
+		"</access_control_improvements>\n")
 	if cfg.Backups != "" {
 		path := xmlText(filepath.Clean(cfg.Backups) + "/")
 		b.WriteString("  <backups><allowed_path>" + path + "</allowed_path></backups>\n")

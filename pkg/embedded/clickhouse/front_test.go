@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,8 @@ func createSchema(t testing.TB, conn driver.Conn) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for statement := range strings.SplitSeq(strings.NewReplacer("{db}", db, "{days}", "30").Replace(string(text)), ";\n") {
+	bare := regexp.MustCompile(`(?m)^\s*--.*\n`).ReplaceAllString(string(text), "")
+	for statement := range strings.SplitSeq(strings.NewReplacer("{db}", db, "{days}", "30").Replace(bare), ";\n") {
 		if strings.TrimSpace(statement) != "" {
 			mustExec(t, conn, statement)
 		}

@@ -18,6 +18,9 @@ var fixed = []string{
 	"format_avro_schema_registry_url", "url_base", "additional_result_filter", "additional_table_filters",
 	"parallel_replicas_custom_key", "schema_inference_hints", "dialect", "merge_tree_disk", "merge_tree_table_disk",
 	"merge_tree_storage_policy", "input_format_values_interpret_expressions",
+	"input_format_values_deduce_templates_of_expressions", "input_format_record_errors_file_path", "polyglot_dialect",
+	"rename_files_after_processing", "implicit_table_at_top_level", "ai_function_embedding_default_credentials",
+	"ai_function_text_default_credentials", "compatibility",
 }
 
 // userSettings is ClickHouse's file of users: the one user that all sessions of the library have.
@@ -26,6 +29,7 @@ func userSettings(cfg Config) string {
 	b.WriteString("<clickhouse>\n  <profiles><default>\n")
 	// Otherwise the rows of an insert in the format Values are expressions, which nobody has checked.
 	b.WriteString("    <input_format_values_interpret_expressions>0</input_format_values_interpret_expressions>\n")
+	b.WriteString("    <input_format_values_deduce_templates_of_expressions>0</input_format_values_deduce_templates_of_expressions>\n")
 	b.WriteString("    <constraints>\n")
 	for _, name := range fixed {
 		b.WriteString("      <" + name + "><const/></" + name + ">\n")
@@ -38,6 +42,9 @@ func userSettings(cfg Config) string {
 		all += ", BACKUP"
 	}
 	b.WriteString("      <query>GRANT " + all + " ON *.*</query>\n")
+	for _, name := range tableEngines {
+		b.WriteString("      <query>GRANT TABLE ENGINE ON " + name + "</query>\n")
+	}
 	b.WriteString("    </grants>\n  </default></users>\n</clickhouse>\n")
 	return b.String()
 }

@@ -98,6 +98,12 @@ func attacks(db, file, address string) []attack {
 		"CREATE FUNCTION f AS x -> x", "CREATE NAMED COLLECTION c AS a = 'b'", "CREATE USER u", "GRANT ALL ON *.* TO default",
 		"BACKUP DATABASE " + db + " TO File(" + out + ")", "BACKUP DATABASE " + db + " TO S3('" + address + "')",
 		"SYSTEM SHUTDOWN", "SELECT 1; SELECT file(" + quoted + ")",
+		"SELECT /* /* */ ' */ file($$" + file + "$$) -- '", "SELECT /* /* */ ' */ 1 INTO OUTFILE $$" + file + ".out$$ -- '",
+		"DROP TABLE IF EXISTS x PARALLEL WITH CREATE TABLE " + db + ".q ENGINE = FileLog(" + quoted + ", 'LineAsString')",
+		"INSERT INTO " + db + ".t VALUES (41, file(assumeNotNull(" + quoted + ")))",
+		"INSERT INTO " + db + ".t SETTINGS input_format_values_deduce_templates_of_expressions = 1 FORMAT Values (2, upper('x'))",
+		"INSERT INTO " + db + ".t SETTINGS input_format_allow_errors_num = 9, input_format_record_errors_file_path = " + out +
+			" FORMAT CSV\nx,y\n",
 	} {
 		all = append(all, attack{statement: s})
 	}
@@ -106,6 +112,8 @@ func attacks(db, file, address string) []attack {
 	}
 	expressions := insert("Values")
 	expressions.Set("input_format_values_interpret_expressions", "1")
+	withoutNulls := insert("Values")
+	withoutNulls.Set("input_format_null_as_default", "0")
 	return append(all,
 		attack{statement: "SELECT 1 AS x FORMAT Template", values: url.Values{"format_template_resultset": {file}}},
 		attack{statement: "SELECT 1 AS x FORMAT Template", values: url.Values{"format_template_row": {file}}},
@@ -113,6 +121,9 @@ func attacks(db, file, address string) []attack {
 		attack{statement: "SELECT 1", values: url.Values{"dialect": {"prql"}}},
 		attack{statement: "(3, file(" + quoted + "))", values: insert("Values")},
 		attack{statement: "(3, file(" + quoted + "))", values: expressions},
+		attack{statement: "(3, file(assumeNotNull(" + quoted + ")))", values: insert("Values")},
+		attack{statement: "(3, file(assumeNotNull(" + quoted + "))), (4, file(" + quoted + "))", values: withoutNulls},
+		attack{statement: "SELECT arrayMap({f:Identifier}, [" + quoted + "])", values: url.Values{"param_f": {"file"}}},
 		attack{statement: "1\t'\n; SELECT file(" + quoted + ") -- '", values: insert("TSV")},
 		attack{statement: "INSERT INTO " + db + ".t FORMAT TSV\n5\t'\n\n\nSELECT file(" + quoted + ") -- '"},
 		attack{statement: "SELECT 'file(" + file + ")'", harmless: true},

@@ -34,14 +34,14 @@ type request struct {
 
 type setting struct{ name, value string }
 
-// formatClause finds the FORMAT at the end of a statement. A string or a comment
+// formatClause finds the FORMAT at the end of a statement. A string
 // that looks like it would have to end the statement without its quote.
 var formatClause = regexp.MustCompile(`(?is)\s+FORMAT\s+([A-Za-z]\w*)\s*;?\s*$`)
 
 var (
 	settingName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 	parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	firstWord     = regexp.MustCompile(`^(?:\s|--[^\n]*\n|/\*(?s:.*?)\*/)*\(*\s*([A-Za-z]+)`)
+	firstWord     = regexp.MustCompile(`^[\s\v(]*([A-Za-z]+)`)
 )
 
 // notSettings are URL parameters of ClickHouse's HTTP interface that are no
@@ -173,7 +173,7 @@ func (q *request) takeFormat(cut bool) {
 	}
 }
 
-// verb is the statement's first word, behind comments and brackets.
+// verb is the statement's first word, behind white space and brackets.
 func verb(query string) string {
 	m := firstWord.FindStringSubmatch(query)
 	if m == nil {

@@ -1,6 +1,9 @@
 package clickhouse
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // scanner takes a statement apart as ClickHouse's lexer does (Lexer.cpp). Where the two could differ it refuses the
 // statement: what this scanner takes for a text must be one for the engine too.
@@ -21,13 +24,17 @@ type token struct {
 	text string
 }
 
-// next returns the next token behind white space and comments.
+// next returns the next token behind white space. A comment is refused: ClickHouse's nest, other dialects' do not, and the
+// relay sends none.
 func (s *scanner) next() (token, error) {
-	if err := s.skip(); err != nil {
-		return token{}, err
-	}
+	s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v")
 	if s.rest == "" {
 		return token{kind: end}, nil
+	}
+	for _, mark := range []string{"--", "/*", "//", "#"} {
+		if strings.HasPrefix(s.rest, mark) {
+			return token{}, newException(codeSyntaxError, "SYNTAX_ERROR", "Comments are refused: send the statement without %s", mark)
+		}
 	}
 	switch c := s.rest[0]; {
 	case isWordByte(c):
@@ -36,6 +43,9 @@ func (s *scanner) next() (token, error) {
 			n++
 		}
 		t := token{kind: word, text: s.rest[:n]}
+		if c >= '0' && c <= '9' && !number.MatchString(t.text) {
+			return token{}, unclear("letters right behind a number: " + t.text) // behind a dot the number ends before them
+		}
 		s.rest = s.rest[n:]
 		if s.rest != "" && s.rest[0] == '\'' {
 			return token{}, unclear("a text right behind " + t.text) // x'…' and b'…' know no escapes
@@ -50,7 +60,7 @@ func (s *scanner) next() (token, error) {
 			err = unclear("a backslash in a quoted name")
 		}
 		return token{kind: name, text: text}, err
-	case c < ' ' || c > '~' || c == '$' || c == '#' || c == '\\':
+	case c < ' ' || c > '~' || c == '$' || c == '\\':
 		return token{}, unclear("the character " + strings.ToValidUTF8(string(rune(c)), "?"))
 	}
 	t := token{kind: symbol, text: s.rest[:1]}
@@ -58,27 +68,11 @@ func (s *scanner) next() (token, error) {
 	return t, nil
 }
 
+// number is one without sign and dot; the e may be that of 1e-5.
+var number = regexp.MustCompile(`^(0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9_]+([eE][0-9_]*)?)$`)
+
 func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// skip passes over white space and comments.
-func (s *scanner) skip() error {
-	for {
-		s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v")
-		switch {
-		case strings.HasPrefix(s.rest, "--"):
-			_, s.rest, _ = strings.Cut(s.rest, "\n")
-		case strings.HasPrefix(s.rest, "/*"):
-			_, after, closed := strings.Cut(s.rest[2:], "*/")
-			if !closed {
-				return unclear("a comment without an end")
-			}
-			s.rest = after
-		default:
-			return nil
-		}
-	}
 }
 
 // quoted passes over a string or a quoted name and returns what is between the quotes. A quote inside is doubled or

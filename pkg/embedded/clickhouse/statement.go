@@ -20,15 +20,39 @@ var verbs = []string{
 // tableFunctions are those that read nothing but tables of this engine, or nothing at all, and take no SQL as text.
 var tableFunctions = []string{"generate_series", "generateseries", "merge", "numbers", "numbers_mt", "view", "zeros", "zeros_mt"}
 
-// storageEngines are those of tables and databases that CREATE may name.
-var storageEngines = []string{
-	"aggregatingmergetree", "atomic", "coalescingmergetree", "collapsingmergetree", "log", "materializedview", "memory",
-	"mergetree", "null", "replacingmergetree", "summingmergetree", "tinylog", "versionedcollapsingmergetree", "view",
+// tableEngines are those of tables; the grants name them too.
+var tableEngines = []string{
+	"AggregatingMergeTree", "CoalescingMergeTree", "CollapsingMergeTree", "Log", "MaterializedView", "Memory", "MergeTree", "Null",
+	"ReplacingMergeTree", "SummingMergeTree", "TinyLog", "VersionedCollapsingMergeTree", "View",
 }
 
-// neverNamed are words that no statement contains, quoted or not: the scalar function file can be called without a
-// bracket after it, as in arrayMap(file, …).
-var neverNamed = []string{"file", "infile", "outfile"}
+func knownEngine(name string) bool {
+	same := func(known string) bool { return strings.EqualFold(known, name) }
+	return slices.ContainsFunc(tableEngines, same) || same("Atomic") // of databases
+}
+
+// neverNamed are words that no statement contains, quoted or not: a function can be called without a bracket after it, as
+// in arrayMap(file, …), and PARALLEL WITH joins statements of which only the first word would be looked at.
+var neverNamed = []string{"file", "hascolumnintable", "infile", "outfile", "parallel"}
+
+// neverBegins are how names of functions begin that read a file, ask a server or read a dictionary.
+var neverBegins = []string{
+	"addressto", "aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "catboost", "dictget", "dicthas", "dictisin",
+	"joinget", "naivebayes",
+}
+
+// dataTypes are those of parameters, as in {x:Array(String)}. One of the type Identifier would be part of the statement
+// itself.
+var dataTypes = []string{
+	"array", "bool", "date", "date32", "datetime", "datetime64", "decimal", "decimal32", "decimal64", "decimal128", "decimal256",
+	"enum8", "enum16", "fixedstring", "float32", "float64", "int8", "int16", "int32", "int64", "int128", "int256", "ipv4", "ipv6",
+	"lowcardinality", "map", "nullable", "string", "tuple", "uint8", "uint16", "uint32", "uint64", "uint128", "uint256", "uuid",
+}
+
+// makesNothing are verbs that create no table, so that ENGINE in them is a column.
+var makesNothing = []string{
+	"check", "delete", "desc", "describe", "exists", "explain", "insert", "kill", "select", "set", "show", "use", "with",
+}
 
 // neverCalled are functions beside the table functions that define where data is.
 var neverCalled = []string{"disk", "s3", "azureblobstorage"}
@@ -112,6 +136,9 @@ func (c *checker) look() error {
 	if t.kind == symbol && t.text == ";" && c.next.kind != end {
 		return newException(codeSyntaxError, "SYNTAX_ERROR", "Multi-statements are not allowed")
 	}
+	if t.kind == symbol && t.text == "{" {
+		return c.lookAtParameter()
+	}
 	if t.kind != word && t.kind != name {
 		return nil
 	}
@@ -119,7 +146,7 @@ func (c *checker) look() error {
 	called := c.next.kind == symbol && c.next.text == "("
 	switch {
 	case c.namesBackup(lower, called):
-	case slices.Contains(neverNamed, lower):
+	case slices.Contains(neverNamed, lower), slices.ContainsFunc(neverBegins, func(s string) bool { return strings.HasPrefix(lower, s) }):
 		return denied("%s", t.text)
 	case lower == "values" && called:
 		// The rows of an insert, not the table function, whose first argument may hold SQL as text.
@@ -131,7 +158,7 @@ func (c *checker) look() error {
 		return denied("the function %s", t.text)
 	case t.kind == word && (lower == "select" || lower == "from"):
 		c.queried = true
-	case t.kind == word && lower == "engine" && c.verb == "create":
+	case t.kind == word && lower == "engine" && !slices.Contains(makesNothing, c.verb):
 		return c.lookAtEngine()
 	}
 	return nil
@@ -152,15 +179,34 @@ func (c *checker) lookAtEngine() error {
 	if c.next.kind != word && c.next.kind != name {
 		return nil // a column of this name
 	}
-	if !slices.Contains(storageEngines, strings.ToLower(c.next.text)) {
+	if !knownEngine(c.next.text) {
 		return denied("the engine %s", c.next.text)
+	}
+	return nil
+}
+
+// lookAtParameter judges what is in braces: a parameter for data, or a literal map.
+func (c *checker) lookAtParameter() error {
+	if c.next.kind == literal || c.next.kind == symbol && c.next.text == "}" {
+		return nil
+	}
+	c.advance()
+	if c.this.kind != word || c.next.kind != symbol || c.next.text != ":" {
+		return denied("braces around anything but a parameter, as in {x:String}")
+	}
+	for c.advance(); c.next.kind != end && (c.next.kind != symbol || c.next.text != "}"); c.advance() {
+		known := slices.Contains(dataTypes, strings.ToLower(c.next.text)) || number.MatchString(c.next.text)
+		if c.next.kind == name || c.next.kind == word && !known || c.next.kind == symbol && !strings.Contains("(),=-", c.next.text) {
+			return denied("a parameter of the type %s: a parameter holds data, write names into the statement", c.next.text)
+		}
 	}
 	return nil
 }
 
 func denied(format string, args ...any) error {
 	return newException(codeAccessDenied, "ACCESS_DENIED",
-		"This engine serves the relay's own tables and refuses %s", fmt.Sprintf(format, args...))
+		"This engine serves the relay's own tables and refuses %s. "+
+			"Read files and other servers with a program of their own, and insert the rows", fmt.Sprintf(format, args...))
 }
 
 // splitInsert cuts an insert whose rows stand behind it, as in INSERT INTO t FORMAT CSV\n1,2\n, into the statement and
