@@ -75,13 +75,14 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		name, site := web.HostName(r.Host), r.Header.Get("Sec-Fetch-Site")
-		_, err := netip.ParseAddr(name)
-		known := err == nil || name == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
+		name := web.HostName(r.Host)
+		address, err := netip.ParseAddr(name)
+		// 0.0.0.0 and :: lead to this machine too, past what browsers do against pages that ask local addresses.
+		known := err == nil && !address.IsUnspecified() && !address.Is4In6() || name == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
 		switch {
 		case !known:
 			http.Error(w, "unknown host name: use an address, the node's name, or add it to RELAY_ADMIN_HOSTS", http.StatusForbidden)
-		case site != "" && site != "none" && site != "same-origin":
+		case len(r.Header.Values("Origin")) > 0, slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), foreign):
 			http.Error(w, "pages of other sites may not ask for this", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != symbolPath:
 			http.Error(w, "use GET", http.StatusMethodNotAllowed) // a form could say other seconds than the query
@@ -92,6 +93,9 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 		}
 	})
 }
+
+// foreign reports whether a Sec-Fetch-Site is that of a page from elsewhere.
+func foreign(site string) bool { return site != "none" && site != "same-origin" }
 
 // tooLong reports whether the seconds of a profile are more than maxProfile. What is no number pprof takes for its default.
 func tooLong(seconds string) bool {

@@ -24,7 +24,7 @@ func TestAdminHandler(t *testing.T) {
 		r.Host = host
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
+			r.Header.Add(header[i], header[i+1])
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
@@ -35,12 +35,17 @@ func TestAdminHandler(t *testing.T) {
 	for _, host := range []string{"127.0.0.1:9090", "10.1.2.3", "[::1]:9090", "localhost:9090", "LOCALHOST", "node-1:9090", "metrics.internal.", "metrics.internal:80"} {
 		f(http.StatusOK, "GET", "/metrics", host)
 	}
-	for _, host := range []string{"evil.example:9090", "127.0.0.1.evil.example", "localhost.evil.example", "", "node-2"} {
+	for _, host := range []string{"evil.example:9090", "127.0.0.1.evil.example", "localhost.evil.example", "", "node-2",
+		"0.0.0.0:9090", "[::]:9090", "[::ffff:127.0.0.1]:9090", "[::ffff:10.1.2.3]"} {
 		f(http.StatusForbidden, "GET", "/metrics", host)
 		f(http.StatusForbidden, "GET", "/debug/pprof/heap?gc=1", host)
 	}
 	for site, want := range map[string]int{"none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403, "?": 403} {
 		f(want, "GET", "/metrics", "127.0.0.1:9090", "Sec-Fetch-Site", site)
+	}
+	f(http.StatusForbidden, "GET", "/metrics", "127.0.0.1:9090", "Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site")
+	for _, origin := range []string{"https://evil.example", "null", "", "http://127.0.0.1:9090"} {
+		f(http.StatusForbidden, "GET", "/metrics", "127.0.0.1:9090", "Origin", origin)
 	}
 	for seconds, want := range map[string]int{"0.01": 200, "60.5": 400, "99999": 400, "NaN": 400, "Inf": 400, "1e99": 400} {
 		f(want, "GET", "/debug/pprof/trace?seconds="+seconds, "localhost")

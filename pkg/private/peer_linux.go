@@ -26,7 +26,7 @@ func checkPeer(conn *net.UnixConn, others ...int) error {
 		return fmt.Errorf("ask who is at the other end: %w", peerErr)
 	}
 	if uid := int(peer.Uid); uid != os.Geteuid() && !slices.Contains(others, uid) {
-		return ErrOtherUser
+		return fmt.Errorf("%w (user %d)", ErrOtherUser, uid)
 	}
 	return nil
 }

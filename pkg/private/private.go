@@ -30,7 +30,11 @@ func Dir(path, mark string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	d, err := os.Open(path)
+	follow, err := checkLink(path)
+	if err != nil {
+		return err
+	}
+	d, err := os.OpenFile(path, os.O_RDONLY|follow, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("directory %s belongs to another user; choose another directory, or one inside it", path)
 	}
@@ -56,6 +60,11 @@ func Dir(path, mark string) error {
 	if err != nil {
 		return fmt.Errorf("check directory: %w", err)
 	}
+	const writableByOthers = 0o022
+	if !ours && info.Mode().Perm()&writableByOthers != 0 {
+		return fmt.Errorf("directory %s is for others too (mode %04o); choose a directory inside it, such as %s",
+			path, info.Mode().Perm(), filepath.Join(path, "relay"))
+	}
 	if !ours {
 		return fmt.Errorf("others can enter directory %s (mode %04o); if it is for the relay alone, run: chmod 700 %s",
 			path, info.Mode().Perm(), path)
@@ -64,6 +73,22 @@ func Dir(path, mark string) error {
 		return fmt.Errorf("close directory to others: %w", err)
 	}
 	return nil
+}
+
+// checkLink refuses a symbolic link that another user made, who could lead us from one directory of ours to another. The flag
+// that it returns keeps the link from appearing only now.
+func checkLink(path string) (flag int, err error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, fmt.Errorf("check directory: %w", err)
+	}
+	if info.Mode()&fs.ModeSymlink == 0 {
+		return syscall.O_NOFOLLOW, nil
+	}
+	if owner := ownerOf(info); owner != os.Geteuid() && owner != 0 {
+		return 0, fmt.Errorf("directory %s is a link that belongs to user %d; remove the link, or name the directory itself", path, owner)
+	}
+	return 0, nil
 }
 
 // isOurs says whether a directory may be closed to others: it is empty, or it holds the file mark and nobody else could

@@ -44,7 +44,7 @@ func TestDir(t *testing.T) {
 		"empty":                  {dir: makeDir(t, 0o755)},
 		"open, with our mark":    {dir: makeDir(t, 0o755, "mark", "other")},
 		"open, of other things":  {dir: makeDir(t, 0o755, "other"), refuse: "chmod 700"},
-		"others can write there": {dir: makeDir(t, 0o777|os.ModeSticky, "mark"), refuse: "chmod 700"},
+		"others can write there": {dir: makeDir(t, 0o777|os.ModeSticky, "mark"), refuse: "inside it, such as"},
 	} {
 		err := private.Dir(c.dir, "mark")
 		if c.refuse != "" {
@@ -141,12 +141,103 @@ func greeting(t *testing.T, path string) (string, error) {
 	return string(text), err
 }
 
+// abandon leaves a socket that nobody listens on any more.
+func abandon(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is no socket stays, and Close leaves alone what came after.
+func TestListenTakesNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s.sock")
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := private.Listen(path); err == nil || !strings.Contains(err.Error(), "is no socket: remove it") {
+		t.Errorf("in place of a file: %v", err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "mine" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+	if _, err := private.Listen(filepath.Join(dir, "none", "s")); err == nil || !strings.Contains(err.Error(), "mkdir -p -m 700") {
+		t.Errorf("without a directory: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	l, err := private.Listen(path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	abandon(t, path)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket of another: %v", err)
+	}
+}
+
+// A process that listens keeps its socket; one that is about to end gets a moment.
+func TestListenWaits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	first, err := private.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		second, err := private.Listen(path)
+		if err == nil {
+			err = second.Close()
+		}
+		taken <- err
+	})
+	conn, err := first.Accept() // it has looked
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-taken; err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
+
+func TestLinkOfAnotherUser(t *testing.T) {
+	asRoot(t)
+	ours := makeDir(t, 0o700)
+	link := ours + ".link"
+	if err := errors.Join(os.Symlink(ours, link), private.Dir(link, "")); err != nil {
+		t.Errorf("our own link: %v", err)
+	}
+	if err := os.Lchown(link, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := private.Dir(link, ""); err == nil || !strings.Contains(err.Error(), "a link that belongs to user 65534; remove") {
+		t.Errorf("the link of another user: %v", err)
+	}
+}
+
 // A socket replaces an old one, is closed to others whatever the umask is, and is gone after Close.
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	abandon(t, path)
 	old := syscall.Umask(0)
 	l, err := private.Listen(path)
 	syscall.Umask(old)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // maxSocketPath is the longest path that every system takes as the address of a socket, in bytes: sun_path has 104 on
@@ -20,13 +22,21 @@ const maxSocketPath = 103
 type Listener struct {
 	*net.UnixListener
 	path   string // "" when it was inherited: the parent process removes it
+	made   fs.FileInfo
 	remove sync.Once
 }
 
-// Listen makes a unix socket with mode 0600, in place of an old one. It is bound in a new directory of mode 0700 and
+// Listen makes a unix socket with mode 0600, in place of one that nobody listens on any more. Anything else at the path is
+// left alone and refused. The socket is bound in a new directory of mode 0700 and
 // then moved into place, so that at no time others can connect, whatever the umask of the process is.
 func Listen(path string) (*Listener, error) {
+	if err := awaitFree(path); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no directory for socket %s: create it with mkdir -p -m 700 %s", path, filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make directory for socket: %w", err)
 	}
@@ -45,7 +55,47 @@ func Listen(path string) (*Listener, error) {
 	if err := errors.Join(os.Chmod(bound, 0o600), os.Rename(bound, path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("put socket into place: %w", err), l.Close(), os.Remove(bound))
 	}
-	return &Listener{UnixListener: l, path: path}, nil
+	made, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("look at socket: %w", err), l.Close())
+	}
+	return &Listener{UnixListener: l, path: path, made: made}, nil
+}
+
+// awaitFree returns when nobody listens at path. A process that is being killed may still do so: it gets a moment.
+func awaitFree(path string) error {
+	const moment, pause = 5 * time.Second, 50 * time.Millisecond
+	retry := time.NewTicker(pause)
+	defer retry.Stop()
+	for began := time.Now(); ; <-retry.C {
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return fmt.Errorf("look at %s: %w", path, err)
+		case info.Mode().Type() != fs.ModeSocket:
+			return fmt.Errorf("%s is no socket: remove it, or choose another path", path)
+		case !answers(path):
+			return nil
+		case time.Since(began) > moment:
+			return fmt.Errorf("a process of user %d listens on %s already: stop it, or choose another path", ownerOf(info), path)
+		}
+	}
+}
+
+func answers(path string) bool {
+	address, release, err := shortPath(path)
+	if err != nil {
+		return false
+	}
+	defer release()
+	conn, err := net.Dial("unix", address)
+	if err != nil {
+		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
+	}
+	conn.Close()
+	return true
 }
 
 // Inherit takes over a listening unix socket that the parent process left open, with the same check of who connects.
@@ -71,10 +121,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the socket and removes it.
+// Close closes the socket and removes it, unless another has taken its place.
 func (l *Listener) Close() (err error) {
 	l.remove.Do(func() {
 		if l.path == "" {
+			return
+		}
+		if now, err := os.Lstat(l.path); err != nil || !os.SameFile(now, l.made) {
 			return
 		}
 		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
