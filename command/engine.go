@@ -131,6 +131,9 @@ func newEngine(name string, f engineFlags, log *slog.Logger, metrics prometheus.
 		cfg := clickhouse.DefaultConfig()
 		cfg.Listen, cfg.Data, cfg.Library, cfg.Fsync = f.listen, f.data, f.library, f.fsync
 		cfg.Key, cfg.Hosts, cfg.Backups = f.key, f.hosts, f.backups
+		if err := clickhouse.Confine(cfg, log); err != nil {
+			return nil, err
+		}
 		return clickhouse.New(cfg, clickhouse.Deps{Log: log})
 	}
 	return nil, fmt.Errorf("unknown engine %q: kafka, redis or clickhouse", name)

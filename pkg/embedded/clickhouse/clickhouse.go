@@ -21,7 +21,8 @@
 //     writes is finished. An insert whose body breaks off is cancelled.
 //   - One process owns a data directory, held by a file lock.
 //   - No statement reaches a file, an address or a server outside the data directory: the engine's grants, and in front
-//     of it a closed list of what a statement may name: TestStatementsStayInside.
+//     of it a closed list of what a statement may name: TestStatementsStayInside, TestDisguises. Behind both, [Confine]
+//     keeps the whole process inside where the kernel can: TestConfined.
 //   - A request of a web page, one for a foreign Host, and where there is a key one without it, is refused before its
 //     statement is read: TestGuard. GET reads only: TestGetReadsOnly.
 //   - A Child is reached by a unix socket in a directory that only this user can enter: TestChildListensOnSocketOnly.

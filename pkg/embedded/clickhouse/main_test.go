@@ -62,7 +62,15 @@ func runEngine() int {
 	cfg.Key, cfg.Backups = os.Getenv("ENGINE_TEST_KEY"), os.Getenv("ENGINE_TEST_BACKUPS")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := clickhouse.Confine(cfg, log); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if dir := os.Getenv("ENGINE_TEST_OUTSIDE"); dir != "" {
+		reachOutside(dir)
+	}
+	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: log})
 	if err == nil {
 		err = server.Run(ctx)
 	}

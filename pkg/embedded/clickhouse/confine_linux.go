@@ -1,0 +1,176 @@
+package clickhouse
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/eventrelay/relay/pkg/private"
+)
+
+// confinedEnv marks a process that has confined itself.
+const confinedEnv = "RELAY_ENGINE_CONFINED"
+
+// ownProc is where the system tells a process of itself. Those of others have their environments, with the relay's secrets.
+const ownProc = "/proc/self"
+
+// Rights of Landlock (landlock(7)).
+const (
+	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	runRights  = readRights | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	// fileRights are those that a rule for a file can give.
+	fileRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	allRights = runRights | fileRights | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REFER
+	ownRights = allRights &^ (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+)
+
+// Confine keeps the files of the machine from this process, whatever a statement makes the engine do: beside its own
+// directories it reads the system's libraries and little else, and from Linux 6.7 it connects to no TCP address. The kernel
+// confines a thread and what it starts, and the runtime has begun others: so the thread executes the program again, which
+// then runs confined as a whole, under the same process id. Where the kernel cannot do it, it says so in the log.
+func Confine(cfg Config, log *slog.Logger) error {
+	if os.Getenv(confinedEnv) != "" {
+		return os.Unsetenv(confinedEnv)
+	}
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	const moves = 3 // from this version on a file can be moved between directories, and is not truncated past the rules
+	if errno != 0 || version < moves {
+		log.Warn("the kernel cannot confine the engine to its data directory: it has no Landlock, or one before Linux 6.2")
+		return nil
+	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if _, err := FindLibrary(cfg.Library); err != nil {
+		return nil // nothing will run; the start says why
+	}
+	runtime.LockOSThread() // to the end of the program that runs now
+	if err := restrict(cfg, int(version)); err != nil {
+		return fmt.Errorf("confine the engine: %w", err)
+	}
+	if strings.HasPrefix(cfg.Listen, fdPrefix) { // a child: what it dies of is its first thread's, and this one goes on
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return fmt.Errorf("die with the parent: %w", err)
+		}
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the executable: %w", err)
+	}
+	err = syscall.Exec(executable, os.Args, append(os.Environ(), confinedEnv+"=1"))
+	return fmt.Errorf("run confined: %w", err)
+}
+
+func restrict(cfg Config, version int) error {
+	rules, err := rulesFor(cfg)
+	if err != nil {
+		return err
+	}
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: allRights}
+	const connects = 4 // the version that knows of TCP
+	size := unsafe.Sizeof(attr.Handled_access_fs)
+	if version >= connects {
+		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+		size += unsafe.Sizeof(attr.Handled_access_net)
+	}
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return fmt.Errorf("make a set of rules: %w", errno)
+	}
+	for path, rights := range rules {
+		if err := allow(set, path, rights); err != nil {
+			return fmt.Errorf("allow %s: %w", path, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
+		return fmt.Errorf("restrict this thread: %w", errno)
+	}
+	return unix.Close(int(set))
+}
+
+// rulesFor are the paths that the engine needs, with its rights there.
+func rulesFor(cfg Config) (map[string]uint64, error) {
+	library, err := FindLibrary(cfg.Library)
+	if err != nil {
+		return nil, err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the executable: %w", err)
+	}
+	rules := map[string]uint64{
+		library: runRights, executable: runRights, cfg.Data: ownRights,
+		ownProc: readRights, "/proc/sys": readRights, "/sys/fs/cgroup": readRights, "/sys/devices/system": readRights, "/usr/share/zoneinfo": readRights,
+		"/dev/null": readRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE,
+	}
+	for _, path := range []string{"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store"} {
+		rules[path] = runRights
+	}
+	for _, path := range []string{
+		"/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version",
+		"/dev/zero", "/dev/random", "/dev/urandom", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone",
+		"/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
+	} {
+		rules[path] = readRights
+	}
+	if err := private.Dir(cfg.Data, lockFile); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if cfg.Backups != "" {
+		if err := os.MkdirAll(cfg.Backups, 0o700); err != nil {
+			return nil, fmt.Errorf("make backup directory: %w", err)
+		}
+		rules[cfg.Backups] = ownRights
+	}
+	if path, unix := strings.CutPrefix(cfg.Listen, unixPrefix); unix {
+		rules[filepath.Dir(path)] = ownRights
+	}
+	return rules, nil
+}
+
+// allow adds a rule; a path that this system does not have needs none.
+func allow(set uintptr, path string, rights uint64) error {
+	flags := unix.O_PATH | unix.O_CLOEXEC
+	if path == ownProc {
+		flags = unix.O_PATH // stays open: a rule is for an inode, and procfs makes others when nobody holds it
+	}
+	fd, err := unix.Open(path, flags, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if path != ownProc {
+		defer unix.Close(fd)
+	}
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return err
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= fileRights
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package clickhouse_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// reachOutside is what the engine's own process tries, as an engine would whose statements nobody checks.
+func reachOutside(dir string) {
+	_, read := os.ReadFile(filepath.Join(dir, "secret"))
+	_, environ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", os.Getppid()))
+	_, connected := net.Dial("tcp", os.Getenv("ENGINE_TEST_ADDRESS"))
+	for what, err := range map[string]error{
+		"read": read, "write": os.WriteFile(filepath.Join(dir, "new"), nil, 0o600), "list": list("/etc"),
+		"remove": os.Remove(filepath.Join(dir, "secret")), "environ": environ, "connect": connected,
+	} {
+		if !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM) {
+			fmt.Fprintf(os.Stderr, "%s outside: %v\n", what, err)
+			os.Exit(9)
+		}
+	}
+}
+
+func list(dir string) error {
+	_, err := os.ReadDir(dir)
+	return err
+}
+
+// The engine's process reaches no file beside its own and connects to nobody, and what it needs it has.
+func TestConfined(t *testing.T) {
+	const forTCP = 4
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 || version < forTCP {
+		t.Logf("this kernel has Landlock %d (%v): the test is left out", version, errno)
+		t.SkipNow()
+	}
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	cfg := childConfig(filepath.Join(t.TempDir(), "data"), kit.ChdbLibrary(t))
+	cfg.Env = append(cfg.Env, "ENGINE_TEST_OUTSIDE="+outside, "ENGINE_TEST_ADDRESS="+server.Addr().String())
+	child, _ := startChild(t, cfg)
+	conn := connect(t, child.Socket())
+	mustExec(t, conn, "CREATE TABLE default.t (a UInt64, p UInt8) ENGINE = MergeTree ORDER BY a PARTITION BY p")
+	mustExec(t, conn, "INSERT INTO default.t SELECT number, 1 FROM numbers(1000)")
+	mustExec(t, conn, "INSERT INTO default.t SELECT number, 1 FROM numbers(1000)")
+	mustExec(t, conn, "OPTIMIZE TABLE default.t FINAL")
+	mustExec(t, conn, "ALTER TABLE default.t DETACH PARTITION 1") // moves it to another directory
+	mustExec(t, conn, "ALTER TABLE default.t ATTACH PARTITION 1")
+	if n := count(t, conn, "SELECT count() FROM default.t WHERE toTimeZone(now(), 'Asia/Tokyo') > 0"); n != 2000 {
+		t.Errorf("%d rows", n)
+	}
+	mustExec(t, conn, "DROP TABLE default.t SYNC")
+}
