@@ -84,13 +84,15 @@ func awaitFree(path string) error {
 	}
 }
 
+// answers reports whether a process listens on the socket at path.
 func answers(path string) bool {
 	address, release, err := shortPath(path)
 	if err != nil {
 		return false
 	}
 	defer release()
-	conn, err := net.Dial("unix", address)
+	// Connecting to a unix socket of this machine is at once: there is nothing for a context to end.
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: address, Net: "unix"})
 	if err != nil {
 		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 	}
