@@ -12,7 +12,9 @@ const grants = "SHOW, SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREA
 	"DROP, TRUNCATE, OPTIMIZE, CHECK, KILL QUERY, SYSTEM MERGES, SYSTEM TTL MERGES, SYSTEM MOVES, " +
 	"SYSTEM DROP CACHE, SYSTEM FLUSH LOGS"
 
-// fixed are settings that no statement and no request may change: each names a file, an address or SQL as text.
+// fixed are settings that no statement and no request may change: each names a file, an address, a function or SQL as
+// text, or chooses an analyzer that does not check the others. The engine checks them at the outermost SETTINGS only, and
+// takes DEFAULT for any: so no statement contains their names either, see neverNamed.
 var fixed = []string{
 	"format_schema", "format_schema_source", "format_template_resultset", "format_template_row", "output_format_schema",
 	"format_avro_schema_registry_url", "url_base", "additional_result_filter", "additional_table_filters",
@@ -20,7 +22,8 @@ var fixed = []string{
 	"merge_tree_storage_policy", "input_format_values_interpret_expressions",
 	"input_format_values_deduce_templates_of_expressions", "input_format_record_errors_file_path", "polyglot_dialect",
 	"rename_files_after_processing", "implicit_table_at_top_level", "ai_function_embedding_default_credentials",
-	"ai_function_text_default_credentials", "compatibility",
+	"ai_function_text_default_credentials", "compatibility", "count_distinct_implementation", "enable_analyzer",
+	"allow_experimental_analyzer",
 }
 
 // userSettings is ClickHouse's file of users: the one user that all sessions of the library have.

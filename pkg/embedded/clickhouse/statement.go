@@ -32,8 +32,11 @@ func knownEngine(name string) bool {
 }
 
 // neverNamed are words that no statement contains, quoted or not: a function can be called without a bracket after it, as
-// in arrayMap(file, …), and PARALLEL WITH joins statements of which only the first word would be looked at.
-var neverNamed = []string{"file", "hascolumnintable", "infile", "outfile", "parallel"}
+// in arrayMap(file, …), PARALLEL WITH joins statements of which only the first word would be looked at, formatRow writes
+// in formats that take a file or an address from settings, and reading system.models starts another program.
+var neverNamed = slices.Concat(fixed, []string{
+	"file", "formatrow", "formatrownonewline", "hascolumnintable", "infile", "models", "outfile", "parallel",
+})
 
 // neverBegins are how names of functions begin that read a file, ask a server or read a dictionary.
 var neverBegins = []string{
@@ -148,6 +151,8 @@ func (c *checker) look() error {
 	case c.namesBackup(lower, called):
 	case slices.Contains(neverNamed, lower), slices.ContainsFunc(neverBegins, func(s string) bool { return strings.HasPrefix(lower, s) }):
 		return denied("%s", t.text)
+	case t.kind == name && strings.Contains(t.text, "/"): // EXISTS TABLE "/path" says whether there is such a file
+		return denied("names with a slash")
 	case lower == "values" && called:
 		// The rows of an insert, not the table function, whose first argument may hold SQL as text.
 		if c.verb != "insert" || c.queried || c.given || t.kind != word {

@@ -53,6 +53,14 @@ func TestStatementsThatRun(t *testing.T) {
 // Every way to name a file, an address or another server that a reader of ClickHouse's grammar might try.
 func TestStatementsThatAreRefused(t *testing.T) {
 	for _, statement := range []string{
+		"SELECT * FROM (SELECT * FROM system.one SETTINGS additional_table_filters={'system.one':'1'})",
+		"SELECT * FROM (SELECT formatRow('Template', 1 AS x) SETTINGS Format_Template_Row='/etc/hosts')",
+		"SELECT formatRow('AvroConfluent', 1)", "SELECT `formatRowNoNewline`('Protobuf', 1)",
+		"INSERT INTO t SETTINGS input_format_values_interpret_expressions = DEFAULT FORMAT Values",
+		"INSERT INTO t SETTINGS `input_format_values_deduce_templates_of_expressions` = DEFAULT FORMAT Values",
+		"SELECT count(DISTINCT '/etc/hosts') SETTINGS count_distinct_implementation='f', enable_analyzer=0",
+		"SELECT 1 SETTINGS allow_experimental_analyzer=0", "SET compatibility = '20.1'",
+		"SELECT * FROM system.models", `EXISTS TABLE "/etc/hostname"`, "DESCRIBE `/etc/hostname`",
 		"SELECT file('/etc/hosts')", "SELECT FILE('/etc/hosts')", "SELECT file ('/etc/hosts')", "SELECT file/**/('/etc/hosts')",
 		"SELECT file--\n('/etc/hosts')", "SELECT `file`('/etc/hosts')", `SELECT "file"('/etc/hosts')`,
 		"SELECT `f\\x69le`('/etc/hosts')", "SELECT arrayMap(file, ['/etc/hosts'])", "SELECT * APPLY(file) FROM t",
