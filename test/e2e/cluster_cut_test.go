@@ -44,8 +44,8 @@ type keyWatch struct {
 }
 
 type keyAnswer struct {
-	asked  time.Time
-	status int // 0 = none
+	asked, answered time.Time
+	status          int // 0 = none
 }
 
 func watchKey(url, key string, via http.RoundTripper) *keyWatch {
@@ -68,6 +68,7 @@ func watchKey(url, key string, via http.RoundTripper) *keyWatch {
 				resp.Body.Close()
 				answer.status = resp.StatusCode
 			}
+			answer.answered = time.Now()
 			w.mu.Lock()
 			w.seen = append(w.seen, answer)
 			w.mu.Unlock()
@@ -82,10 +83,11 @@ func (w *keyWatch) end() []keyAnswer {
 	return w.seen
 }
 
-// lastTaken is when a key was asked for that was taken, within a time.
+// lastTaken is when a key was asked for that was taken, within a time. Answers that came after it do not count: on a
+// busy machine a request may wait until the link is back.
 func lastTaken(seen []keyAnswer, from, to time.Time) (last time.Time) {
 	for _, s := range seen {
-		if s.status == http.StatusOK && s.asked.After(from) && s.asked.Before(to) {
+		if s.status == http.StatusOK && s.asked.After(from) && s.answered.Before(to) {
 			last = s.asked
 		}
 	}
@@ -214,7 +216,7 @@ func (f *underFire) checkKeys(steady, gone []keyAnswer, cut, answered, healed ti
 	}
 	statuses := map[int]int{}
 	for _, s := range steady {
-		if s.asked.After(cut.Add(lease)) && s.asked.Before(healed) {
+		if s.asked.After(cut.Add(lease)) && s.answered.Before(healed) {
 			statuses[s.status]++
 		}
 	}
