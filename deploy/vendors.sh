@@ -6,12 +6,12 @@ cd "$(dirname "$0")/.."
 
 fresh() { [ -d "$1/node_modules" ] && [ "$1/node_modules" -nt "$1/package-lock.json" ]; }
 
-for dir in ingest/verify/testdata/vendors pkg/sign/testdata/node; do
+for dir in pkg/verify/testdata/vendors pkg/sign/testdata/node; do
 	fresh "$dir" && continue
 	echo "vendors: npm ci in $dir"
 	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules)
 done
-vendors=ingest/verify/testdata/vendors
+vendors=pkg/verify/testdata/vendors
 if ! cmp -s "$vendors/requirements.txt" "$vendors/python/requirements.txt" && command -v python3 >/dev/null 2>&1; then
 	echo "vendors: pip install in $vendors"
 	rm -rf "$vendors/python"

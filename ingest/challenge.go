@@ -5,8 +5,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/eventrelay/relay/ingest/verify"
 	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // challenge is the text with which to answer a provider that asks whether the address is ours.

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/ingest/verify"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // maxPrepared bounds the endpoints whose prepared form is kept.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/ingest/verify"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // ErrProvider means that there is no sample for a provider.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/ingest/verify"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // A sample passes the verification of its endpoint, as the provider's own requests do, and an endpoint without a secret

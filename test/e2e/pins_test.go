@@ -67,7 +67,7 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 // pip installs nothing whose sum the repository does not have, and runs no set-up script of a package.
 func TestPythonPackagesArePinned(t *testing.T) {
 	for script, requirements := range map[string]string{
-		"deploy/vendors.sh":               "ingest/verify/testdata/vendors/requirements.txt",
+		"deploy/vendors.sh":               "pkg/verify/testdata/vendors/requirements.txt",
 		"deploy/contract/schemathesis.sh": "deploy/contract/requirements.txt",
 	} {
 		text := string(readFile(t, script))

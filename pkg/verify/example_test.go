@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/ingest/verify"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // A provider that signs `timestamp.body` and sends the time inside the signature header, while its old secret is still live.
