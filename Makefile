@@ -2,8 +2,9 @@
 # make test  everything that decides whether a change may land
 SHELL := /bin/bash
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -X main.version=$(VERSION)
+# What a version that is no release adds to the number in VERSION.
+COMMIT := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+LDFLAGS := -X main.commit=$(COMMIT)
 
 .PHONY: build run test fuzz bench bench-compare bench-go torture lint vuln vendors engines image need-go need-npm
 
@@ -12,7 +13,7 @@ build: need-go need-npm
 	@deploy/viewer/fetch.sh
 	@echo "relay: building bin/relay (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
-	@echo "relay: built bin/relay $(VERSION)"
+	@echo "relay: built bin/relay, version $$(bin/relay version)"
 
 run: build
 	@exec bin/relay dev

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,11 +13,15 @@ import (
 	"github.com/eventrelay/relay/command"
 )
 
-// version is set by the build.
-var version = "dev"
+//go:embed VERSION
+var release string
+
+// commit is set by make; go build by itself leaves it in the build information.
+var commit string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	version := command.Version(release, commit)
 	code := command.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
