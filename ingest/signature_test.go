@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// vector is a request that a provider's own library signed; see verify/testdata/vendors.
+// vector is a request that a provider's own library signed; see pkg/verify/testdata/vendors.
 type vector struct {
 	Name, Type, Secret, Method, URL, Body string
 	Headers                               map[string]string
@@ -29,7 +29,7 @@ const otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 func vectors(t *testing.T) (all []vector, now time.Time) {
 	t.Helper()
 	for _, name := range []string{"vectors.json", "slack.json"} {
-		text, err := os.ReadFile("verify/testdata/vendors/" + name)
+		text, err := os.ReadFile("../pkg/verify/testdata/vendors/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
