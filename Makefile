@@ -11,9 +11,10 @@ LDFLAGS := -X main.commit=$(COMMIT)
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
 	@deploy/viewer/fetch.sh
-	@echo "relay: building bin/relay (the first build takes a minute or two)"
+	@echo "relay: building bin/relay and bin/relay-bench (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
-	@echo "relay: built bin/relay, version $$(bin/relay version)"
+	@CGO_ENABLED=0 go build -o bin/relay-bench ./bench/relay-bench
+	@echo "relay: built bin/relay, version $$(bin/relay version), and bin/relay-bench"
 
 run: build
 	@exec bin/relay dev
@@ -46,7 +47,7 @@ torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
 	RELAY_SECONDS=900 deploy/contract/schemathesis.sh
 
-# Every scenario of relay bench for some seconds.
+# Every scenario of relay-bench for some seconds.
 bench: build
 	@deploy/bench/run.sh
 

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,7 +20,7 @@ import (
 const module = "github.com/eventrelay/relay"
 
 // stages are the folders that never import each other and that pkg never imports.
-var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor", "bench"}
+var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "leaks", "doctor"}
 
 // homes names, for each library that belongs into one room, where it may be imported, and why.
 var homes = map[string]struct {
@@ -31,6 +32,7 @@ var homes = map[string]struct {
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
 	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
+	"github.com/google/pprof":             {[]string{"bench"}, "it reads profiles for the benchmark"},
 	"github.com/gorilla/mux":              {[]string{"ingest", "api"}, "routes stand in one place for each surface"},
 }
 
@@ -95,6 +97,14 @@ func importFault(s source, path string) string {
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"
+		case s.dir == "bench/relay-bench" && inner != "bench":
+			return "main is a doormat"
+		case inner == "bench/fill" && s.test && within(s.dir, "store"):
+			return ""
+		case within(inner, "bench") && !within(s.dir, "bench"):
+			return "the benchmark is a binary of its own, no part of the relay"
+		case within(inner, "store") && within(s.dir, "bench/fill"), inner == "store" && s.dir == "bench":
+			return "" // it writes the tables
 		case s.dir == "." && inner != "command" && !s.test:
 			return "main is a doormat"
 		case inner == "command" && within(s.dir, "node"):
@@ -125,6 +135,20 @@ func importFault(s source, path string) string {
 		}
 	}
 	return ""
+}
+
+// The relay holds nothing that only the benchmark needs, by whatever way it would come in.
+func TestRelayHoldsNoBenchmark(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		pkg = strings.TrimSpace(pkg)
+		if within(pkg, module+"/bench") || within(pkg, "github.com/google/pprof") {
+			t.Errorf("the relay holds %s; it belongs to bin/relay-bench", pkg)
+		}
+	}
 }
 
 func TestOnePackageDocPerDirectory(t *testing.T) {

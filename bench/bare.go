@@ -25,7 +25,7 @@ func startFloor(part string) func(context.Context, options) (*relay, error) {
 			return nil, err
 		}
 		r := &relay{admin: admin}
-		args := []string{"bench", "floor-pipe", "--part", part, "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync),
+		args := []string{"floor-pipe", "--part", part, "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync),
 			"--posters", fmt.Sprint(o.posters), "--size", fmt.Sprint(o.size)}
 		return r, r.start(ctx, o.self, args, nil, readyLine)
 	}

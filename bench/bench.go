@@ -41,6 +41,7 @@ func Scenarios() []Scenario {
 	return append(out, Scenario{"compare", "two binaries in turns: a scenario's figures, and how they differ", compare},
 		Scenario{"growth", "little and much of something in turns: whether an event costs more", growth},
 		Scenario{"costs", "the cost sheet: what an event costs by stage, beside the least that it could cost", costs},
+		Scenario{"fill", "fill a store with many events, for the scenario read", fillStore},
 		Scenario{"read", "lists, single reads and usage on a store that fill has filled", read})
 }
 
@@ -56,6 +57,9 @@ func Helper(ctx context.Context, name string, args []string, stdin io.Reader, st
 	}
 	return false, nil
 }
+
+// lockFile is the file of a data directory that a running relay locks.
+const lockFile = "relay.lock"
 
 // MisuseError is an error of whoever typed the command.
 type MisuseError struct{ error }
@@ -113,7 +117,7 @@ type options struct {
 
 // flags declares what all scenarios understand.
 func (o *options) flags(fs *flag.FlagSet) {
-	fs.StringVar(&o.relay, "relay", o.self, "binary under test")
+	fs.StringVar(&o.relay, "relay", o.relay, "binary under test")
 	fs.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
 	fs.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
 	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches), sent on time whatever the answers do; 0 = as fast as the posters can")
@@ -280,7 +284,10 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 		return options{}, err
 	}
 	o := options{self: own}
-	fs := flag.NewFlagSet("relay bench "+d.name, flag.ContinueOnError)
+	if o.relay, err = relayBeside(); err != nil {
+		return o, err
+	}
+	fs := flag.NewFlagSet("relay-bench "+d.name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	o.flags(fs)
 	if d.peers {

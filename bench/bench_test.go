@@ -52,10 +52,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if len(os.Args) > 2 && os.Args[1] == "bench" {
+	if len(os.Args) > 1 && slices.Contains([]string{"load", "sink", "floor-pipe"}, os.Args[1]) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
-		if _, err := Helper(ctx, os.Args[2], os.Args[3:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+		if _, err := Helper(ctx, os.Args[1], os.Args[2:], os.Stdin, os.Stdout, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -575,7 +575,7 @@ func TestCompare(t *testing.T) {
 		err := compare(t.Context(), args, &out, &said)
 		return out.String(), said.String(), err
 	}
-	out, said, err := run("--base", own, "--turns", "2", "--json", "steady", "--rate", "100", "--duration", "200ms")
+	out, said, err := run("--base", own, "--relay", own, "--turns", "2", "--json", "steady", "--rate", "100", "--duration", "200ms")
 	var c comparison
 	if err != nil || json.Unmarshal([]byte(out), &c) != nil {
 		t.Fatalf("%v: %s\n%s", err, out, said)

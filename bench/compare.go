@@ -7,12 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 )
 
-// comparison is what `relay bench compare` says.
+// comparison is what `relay-bench compare` says.
 type comparison struct {
 	Scenario string       `json:"scenario"`
 	Settings string       `json:"settings"`
@@ -53,21 +52,21 @@ func newSpread(values []float64) spread {
 // compare runs a scenario on two binaries in turns, base first in even turns and second in odd ones, so that
 // a machine that gets busier or quieter meanwhile favours neither.
 func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	own, err := os.Executable()
+	beside, err := relayBeside()
 	if err != nil {
 		return err
 	}
 	var base, with string
 	var turns int
 	var asJSON bool
-	fs := flag.NewFlagSet("relay bench compare", flag.ContinueOnError)
+	fs := flag.NewFlagSet("relay-bench compare", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&base, "base", "", "binary to compare with")
-	fs.StringVar(&with, "relay", own, "binary under test")
+	fs.StringVar(&with, "relay", beside, "binary under test")
 	fs.IntVar(&turns, "turns", 5, "how often each is run")
 	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of the table")
 	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage of relay bench compare: relay bench compare --base FILE [flags] [scenario [its flags]]\n")
+		fmt.Fprint(stderr, "Usage of relay-bench compare: relay-bench compare --base FILE [flags] [scenario [its flags]]\n")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -84,7 +83,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	case turns < 1 || turns > 1000:
 		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
 	case i < 0:
-		return MisuseError{fmt.Errorf("no scenario %q that runs a relay; relay bench help lists them", name)}
+		return MisuseError{fmt.Errorf("no scenario %q that runs a relay; relay-bench help lists them", name)}
 	}
 	d := definitions()[i]
 	results, err := inTurns(ctx, [2]variant{{d, append(slices.Clone(rest), "--relay", base), base}, {d, append(rest, "--relay", with), with}}, turns, stderr)

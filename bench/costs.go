@@ -22,7 +22,7 @@ func (p price) plus(q price) price {
 	return price{p.CPU + q.CPU, p.Mallocs + q.Mallocs, p.Bytes + q.Bytes}
 }
 
-// sheet is what `relay bench costs` says: prices by stage of the relay, of the bare pipeline, and of its parts.
+// sheet is what `relay-bench costs` says: prices by stage of the relay, of the bare pipeline, and of its parts.
 type sheet struct {
 	Settings  string           `json:"settings"`
 	Version   string           `json:"version"`
@@ -59,13 +59,13 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var turns int
 	var asJSON bool
 	var each time.Duration
-	fs := flag.NewFlagSet("relay bench costs", flag.ContinueOnError)
+	fs := flag.NewFlagSet("relay-bench costs", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.IntVar(&turns, "turns", 3, "how often each is run; figures are medians")
 	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of Markdown")
 	fs.DurationVar(&each, "each", 8*time.Second, "how long each is run in a turn")
 	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage of relay bench costs: relay bench costs [flags] [-- flags of all runs, such as --posters]\n")
+		fmt.Fprint(stderr, "Usage of relay-bench costs: relay-bench costs [flags] [-- flags of all runs, such as --posters]\n")
 		fs.PrintDefaults()
 	}
 	own, rest := args, []string(nil)
@@ -173,7 +173,7 @@ func medianPrice(runs []*Result, of func(*Result) price) price {
 
 // print writes two tables of Markdown: the relay by stage beside the bare pipeline's stages, and the parts by themselves.
 func (s sheet) print(w io.Writer) {
-	fmt.Fprintf(w, "`relay bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events a second: flat %d, bare pipeline %d.\n\n",
+	fmt.Fprintf(w, "`relay-bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events a second: flat %d, bare pipeline %d.\n\n",
 		s.Settings, s.Version, s.Machine.Cores, s.Machine.CPU, s.Machine.LoadBefore, s.Machine.LoadAfter, s.Turns, s.Rates["flat"], s.Rates["floor"])
 	fmt.Fprint(w, "| an event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ bare |\n|---|---|---|---|---|---|---|---|\n")
 	row := func(name string, p, floor price) {

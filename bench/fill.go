@@ -8,39 +8,17 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/bench/fill"
+	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/store"
 )
-
-// FillPlan says what a store is to be filled with. One of DataDir and ClickHouseURL is set.
-type FillPlan struct {
-	DataDir       string // of a relay dev that does not run
-	ClickHouseURL string // of a store whose tables exist
-	Account       string
-	Endpoints     []FillEndpoint // the busiest first
-	Events, Days  int
-	Outage        int // failed events of the second endpoint, one after the other
-	Batch         int
-	Merge         bool
-	Seed          uint64
-}
-
-// FillEndpoint is an endpoint with the ids of its destinations.
-type FillEndpoint struct {
-	ID           string
-	Destinations []string
-	URL          string
-}
-
-// Fill is the scenario that fills a store. The store itself is another room's, so whoever runs the scenario says how
-// a plan is carried out.
-func Fill(carryOut func(ctx context.Context, plan FillPlan, stdout io.Writer) error) Scenario {
-	return Scenario{"fill", "fill a store with many events, for the scenario read", func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-		return fill(ctx, args, stdout, stderr, carryOut)
-	}}
-}
 
 // Bounds of what may be asked for.
 const (
@@ -48,57 +26,133 @@ const (
 	mostEndpoints = 20_000
 )
 
-func fill(ctx context.Context, args []string, stdout, stderr io.Writer, carryOut func(context.Context, FillPlan, io.Writer) error) error {
-	own, err := os.Executable()
+// fillOptions are those of the scenario fill. One of dir and url is set.
+type fillOptions struct {
+	relay     string
+	dir       string // of a relay dev that does not run
+	url       string // of a store whose tables exist
+	endpoints int
+	fill.Config
+}
+
+// fillStore fills a store with many events, for the scenario read.
+func fillStore(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := readFillOptions(args, stderr)
 	if err != nil {
 		return err
 	}
-	var p FillPlan
-	var endpoints int
-	flags := flag.NewFlagSet("relay bench fill", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&p.DataDir, "data-dir", "", "data directory of a relay dev that does not run; made when it is missing")
-	flags.StringVar(&p.ClickHouseURL, "clickhouse-url", "", "fill this store instead, which relay migrate has prepared; its endpoints are in no configuration")
-	flags.StringVar(&p.Account, "account", "acc_bench", "account of the events, with --clickhouse-url; with --data-dir it is the one that is there")
-	flags.IntVar(&p.Events, "events", 1_000_000, "how many events")
-	flags.IntVar(&p.Outage, "outage", 100_000, "how many of them failed one after the other at one endpoint; at most a fifth")
-	flags.IntVar(&p.Days, "days", 30, "how many days they are spread over")
-	flags.IntVar(&endpoints, "endpoints", 1_500, "how many endpoints; the nth gets 1/n of what the first gets")
-	flags.IntVar(&p.Batch, "batch", 50_000, "events of one insert")
-	flags.BoolVar(&p.Merge, "merge", true, "merge all parts at the end, as they are after a while")
-	flags.Uint64Var(&p.Seed, "seed", 1, "changes what happens to the events")
-	if err := flags.Parse(args); err != nil {
-		return MisuseError{err}
+	if o.dir == "" {
+		o.Config.Endpoints = inventEndpoints(o.endpoints)
+		return fillTables(ctx, o.url, o.Config, stdout)
 	}
-	switch {
-	case (p.DataDir == "") == (p.ClickHouseURL == ""):
-		return MisuseError{errors.New("relay bench fill: give one of --data-dir and --clickhouse-url")}
-	case p.Events < 1 || p.Events > mostFilled:
-		return MisuseError{fmt.Errorf("relay bench fill: --events must be 1 to %d", mostFilled)}
-	case endpoints < 1 || endpoints > mostEndpoints:
-		return MisuseError{fmt.Errorf("relay bench fill: --endpoints must be 1 to %d", mostEndpoints)}
-	case p.Outage < 0:
-		return MisuseError{errors.New("relay bench fill: --outage must not be negative")}
-	}
-	p.Outage = min(p.Outage, p.Events/5)
-	if p.DataDir == "" {
-		p.Endpoints = inventEndpoints(endpoints)
-		return carryOut(ctx, p, stdout)
-	}
-	fmt.Fprintf(stdout, "configuring %d endpoints\n", endpoints)
-	if p.Account, p.Endpoints, err = configure(ctx, own, p.DataDir, endpoints); err != nil {
+	fmt.Fprintf(stdout, "configuring %d endpoints\n", o.endpoints)
+	if o.Account, o.Config.Endpoints, err = configure(ctx, o.relay, o.dir, o.endpoints); err != nil {
 		return err
 	}
-	return carryOut(ctx, p, stdout)
+	return fillDir(ctx, o, stdout)
+}
+
+func readFillOptions(args []string, stderr io.Writer) (o fillOptions, err error) {
+	relay, err := relayBeside()
+	if err != nil {
+		return o, err
+	}
+	flags := flag.NewFlagSet("relay-bench fill", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.relay, "relay", relay, "binary whose engine holds the store")
+	flags.StringVar(&o.dir, "data-dir", "", "data directory of a relay dev that does not run; made when it is missing")
+	flags.StringVar(&o.url, "clickhouse-url", "", "fill this store instead, which relay migrate has prepared; "+
+		"its endpoints are in no configuration")
+	flags.StringVar(&o.Account, "account", "acc_bench", "account of the events, with --clickhouse-url; "+
+		"with --data-dir it is the one that is there")
+	flags.IntVar(&o.Events, "events", 1_000_000, "how many events")
+	flags.IntVar(&o.Outage, "outage", 100_000, "how many of them failed one after the other at one endpoint; at most a fifth")
+	flags.IntVar(&o.Days, "days", 30, "how many days they are spread over")
+	flags.IntVar(&o.endpoints, "endpoints", 1_500, "how many endpoints; the nth gets 1/n of what the first gets")
+	flags.IntVar(&o.Batch, "batch", 50_000, "events of one insert")
+	flags.BoolVar(&o.Merge, "merge", true, "merge all parts at the end, as they are after a while")
+	flags.Uint64Var(&o.Seed, "seed", 1, "changes what happens to the events")
+	if err := flags.Parse(args); err != nil {
+		return o, MisuseError{err}
+	}
+	switch {
+	case (o.dir == "") == (o.url == ""):
+		return o, MisuseError{errors.New("fill: give one of --data-dir and --clickhouse-url")}
+	case o.Events < 1 || o.Events > mostFilled:
+		return o, MisuseError{fmt.Errorf("fill: --events must be 1 to %d", mostFilled)}
+	case o.endpoints < 1 || o.endpoints > mostEndpoints:
+		return o, MisuseError{fmt.Errorf("fill: --endpoints must be 1 to %d", mostEndpoints)}
+	case o.Outage < 0:
+		return o, MisuseError{errors.New("fill: --outage must not be negative")}
+	}
+	o.Outage = min(o.Outage, o.Events/5)
+	return o, nil
+}
+
+// fillDir fills the store of a data directory, on the embedded ClickHouse without fsync. No relay can start on the
+// directory meanwhile.
+func fillDir(ctx context.Context, o fillOptions, stdout io.Writer) error {
+	dir, err := filepath.Abs(o.dir)
+	if err != nil {
+		return err
+	}
+	unlock, err := private.Lock(dir, lockFile)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	tables, err := startTables(ctx, options{relay: o.relay, dir: dir})
+	if err != nil {
+		return err
+	}
+	defer tables.stop()
+	return fillTables(ctx, tablesURL(tables.url, "relay"), o.Config, stdout)
+}
+
+func fillTables(ctx context.Context, url string, cfg fill.Config, stdout io.Writer) error {
+	var next time.Duration
+	r, err := fill.Run(ctx, url, cfg, func(now fill.Progress) {
+		const every = 5 * time.Second
+		if now.Events < now.Of && now.Took < next {
+			return
+		}
+		next = now.Took + every
+		fmt.Fprintf(stdout, "%s: %d of %d events, %.0f a second, %v left\n", now.Step, now.Events, now.Of,
+			float64(now.Events)/now.Took.Seconds(), now.Left().Round(time.Second))
+	})
+	if err != nil {
+		return err
+	}
+	printFilled(stdout, r)
+	return nil
+}
+
+func printFilled(w io.Writer, r fill.Result) {
+	perSecond := func(d time.Duration) float64 { return float64(r.Events) / d.Seconds() }
+	rows := r.Events*2 + r.Deliveries + r.Attempts + r.Receipts
+	fmt.Fprintf(w, "%d events from %s to %s, %.1f rows each (%d outcomes, %d attempts, %d receipts)\n", r.Events,
+		r.From.Format(time.DateTime), r.To.Format(time.DateTime),
+		float64(rows)/float64(r.Events), r.Deliveries, r.Attempts, r.Receipts)
+	fmt.Fprintf(w, "written in %v (%.0f a second); usage counted in %v; merged in %v\n", r.Wrote.Round(time.Millisecond),
+		perSecond(r.Wrote), r.Counted.Round(time.Millisecond), r.Merged.Round(time.Millisecond))
+	all := store.TableSize{Table: "all"}
+	for _, t := range r.Tables {
+		all.Rows, all.Bytes, all.Raw, all.Parts = all.Rows+t.Rows, all.Bytes+t.Bytes, all.Raw+t.Raw, all.Parts+t.Parts
+	}
+	for _, t := range append(r.Tables, all) {
+		fmt.Fprintf(w, "  %-20s %12d rows %8.1f B an event on disk %8.1f raw %6d parts\n", t.Table, t.Rows,
+			float64(t.Bytes)/float64(r.Events), float64(t.Raw)/float64(r.Events), t.Parts)
+	}
 }
 
 // inventEndpoints names endpoints that no configuration has.
-func inventEndpoints(n int) []FillEndpoint {
-	out := make([]FillEndpoint, n)
+func inventEndpoints(n int) []fill.Endpoint {
+	destination := func(i int) fill.Destination { return fill.Destination{ID: fmt.Sprintf("dst_%026d", i), URL: fillURL} }
+	out := make([]fill.Endpoint, n)
 	for i := range out {
-		out[i] = FillEndpoint{ID: fmt.Sprintf("ep_%026d", i), Destinations: []string{fmt.Sprintf("dst_%026d", 2*i)}, URL: fillURL}
+		out[i] = fill.Endpoint{ID: fmt.Sprintf("ep_%026d", i), Dests: []fill.Destination{destination(2 * i)}}
 		if i%secondDestination == 1 {
-			out[i].Destinations = append(out[i].Destinations, fmt.Sprintf("dst_%026d", 2*i+1))
+			out[i].Dests = append(out[i].Dests, destination(2*i+1))
 		}
 	}
 	return out
@@ -114,7 +168,7 @@ const (
 )
 
 // configure starts a relay on the data directory, sees to it that n endpoints of a fill are there, and stops it.
-func configure(ctx context.Context, binary, dir string, n int) (account string, endpoints []FillEndpoint, err error) {
+func configure(ctx context.Context, binary, dir string, n int) (account string, endpoints []fill.Endpoint, err error) {
 	r, err := startRelay(ctx, options{relay: binary, dir: dir})
 	if err != nil {
 		return "", nil, err
@@ -138,7 +192,8 @@ func configure(ctx context.Context, binary, dir string, n int) (account string, 
 			if i%secondDestination == 1 {
 				destinations = append(destinations, object{"url": fillURL + "/second"})
 			}
-			return r.call(gctx, http.MethodPost, "/v1/endpoints", object{"name": fmt.Sprint(fillName, i), "destinations": destinations}, nil)
+			body := object{"name": fmt.Sprint(fillName, i), "destinations": destinations}
+			return r.call(gctx, http.MethodPost, "/v1/endpoints", body, nil)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -151,7 +206,7 @@ func configure(ctx context.Context, binary, dir string, n int) (account string, 
 }
 
 // filled lists the endpoints of a fill, the oldest, which are the busiest, first.
-func (r *relay) filled(ctx context.Context) (out []FillEndpoint, err error) {
+func (r *relay) filled(ctx context.Context) (out []fill.Endpoint, err error) {
 	for cursor := ""; ; {
 		var page struct {
 			Data []struct {
@@ -167,9 +222,9 @@ func (r *relay) filled(ctx context.Context) (out []FillEndpoint, err error) {
 			if !strings.HasPrefix(e.Name, fillName) {
 				continue
 			}
-			x := FillEndpoint{ID: e.ID, URL: fillURL}
+			x := fill.Endpoint{ID: e.ID}
 			for _, d := range e.Destinations {
-				x.Destinations = append(x.Destinations, d.ID)
+				x.Dests = append(x.Dests, fill.Destination{ID: d.ID, URL: fillURL})
 			}
 			out = append(out, x)
 		}
@@ -177,8 +232,6 @@ func (r *relay) filled(ctx context.Context) (out []FillEndpoint, err error) {
 			break
 		}
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 { // the list begins with the newest
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out) // the list begins with the newest
 	return out, nil
 }

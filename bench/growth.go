@@ -33,13 +33,13 @@ var pairs = []pair{
 func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var turns, n int
 	var asJSON bool
-	fs := flag.NewFlagSet("relay bench growth", flag.ContinueOnError)
+	fs := flag.NewFlagSet("relay-bench growth", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.IntVar(&turns, "turns", 5, "how often each is run")
 	fs.IntVar(&n, "n", 0, "how much is much; 0 = as the list says")
 	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of the table")
 	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage of relay bench growth: relay bench growth [flags] PAIR [flags of both scenarios]\n\n")
+		fmt.Fprint(stderr, "Usage of relay-bench growth: relay-bench growth [flags] PAIR [flags of both scenarios]\n\n")
 		for _, p := range pairs {
 			fmt.Fprintf(stderr, "  %-11s %s: %s\n", p.name, p.says, strings.ReplaceAll(p.with, "{n}", fmt.Sprint(p.n)))
 		}
@@ -52,9 +52,9 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	i := slices.IndexFunc(pairs, func(p pair) bool { return p.name == fs.Arg(0) })
 	switch {
 	case fs.NArg() == 0:
-		return MisuseError{errors.New("growth of what? relay bench growth --help lists the pairs")}
+		return MisuseError{errors.New("growth of what? relay-bench growth --help lists the pairs")}
 	case i < 0:
-		return MisuseError{fmt.Errorf("no pair %q; relay bench growth --help lists them", fs.Arg(0))}
+		return MisuseError{fmt.Errorf("no pair %q; relay-bench growth --help lists them", fs.Arg(0))}
 	case turns < 1 || turns > 1000:
 		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
 	case n < 0 || n > 0 && pairs[i].n == 0:

@@ -50,7 +50,7 @@ func openBed(ctx context.Context, o options, name string, stderr io.Writer, star
 			return nil, err
 		}
 		b.remove = true
-	} else if err := private.Dir(o.dir, "relay.lock"); err != nil { // before the sink's certificate is written there
+	} else if err := private.Dir(o.dir, lockFile); err != nil { // before the sink's certificate is written there
 		return nil, err
 	}
 	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {

@@ -26,7 +26,7 @@ type child struct {
 }
 
 func startChild(ctx context.Context, o options, stderr io.Writer, args ...string) (*child, error) {
-	c := &child{cmd: exec.CommandContext(ctx, o.self, append([]string{"bench"}, args...)...)}
+	c := &child{cmd: exec.CommandContext(ctx, o.self, args...)}
 	c.cmd.Stderr = stderr
 	in, err := c.cmd.StdinPipe()
 	if err != nil {

@@ -13,10 +13,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/bench/fill"
 )
 
 // readOptions are those of the scenario read.
 type readOptions struct {
+	relay    string
 	dir      string
 	requests int
 	limit    time.Duration
@@ -25,16 +28,17 @@ type readOptions struct {
 	only     string
 }
 
-// read measures reads of a store that relay bench fill has filled.
+// read measures reads of a store that relay-bench fill has filled.
 func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	own, err := os.Executable()
+	beside, err := relayBeside()
 	if err != nil {
 		return err
 	}
 	var o readOptions
-	flags := flag.NewFlagSet("relay bench read", flag.ContinueOnError)
+	flags := flag.NewFlagSet("relay-bench read", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.dir, "data-dir", "", "data directory that relay bench fill has filled")
+	flags.StringVar(&o.relay, "relay", beside, "binary under test")
+	flags.StringVar(&o.dir, "data-dir", "", "data directory that relay-bench fill has filled")
 	flags.IntVar(&o.requests, "requests", 100, "requests of each kind, one after the other")
 	flags.DurationVar(&o.limit, "limit", 20*time.Second, "longest time for the requests of one kind; those that were made count")
 	flags.IntVar(&o.write, "write", 1_000, "events a second that are sent meanwhile, through the batch route; 0 = none")
@@ -45,14 +49,14 @@ func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	switch {
 	case o.dir == "":
-		return MisuseError{errors.New("relay bench read: give --data-dir, which relay bench fill has filled")}
+		return MisuseError{errors.New("read: give --data-dir, which relay-bench fill has filled")}
 	case o.requests < 1 || o.write < 0 || o.deep < 1:
-		return MisuseError{errors.New("relay bench read: --requests and --deep must be positive, --write not negative")}
+		return MisuseError{errors.New("read: --requests and --deep must be positive, --write not negative")}
 	}
 	if _, err := os.Stat(o.dir); err != nil {
-		return MisuseError{fmt.Errorf("relay bench read: %w", err)}
+		return MisuseError{fmt.Errorf("read: %w", err)}
 	}
-	r, err := startRelay(ctx, options{relay: own, dir: o.dir, fsync: true})
+	r, err := startRelay(ctx, options{relay: o.relay, dir: o.dir, fsync: true})
 	if err != nil {
 		return err
 	}
@@ -67,7 +71,7 @@ type reading struct {
 	relay  *relay
 	stdout io.Writer
 
-	endpoints []FillEndpoint
+	endpoints []fill.Endpoint
 	events    int64     // of this month
 	old       []string  // ids of events of any age
 	ago       time.Time // far back
@@ -146,7 +150,7 @@ func (m *reading) lookAround(ctx context.Context) (err error) {
 		return err
 	}
 	if len(m.endpoints) < 2 {
-		return errors.New("there are no endpoints of a fill; run relay bench fill on this data directory first")
+		return errors.New("there are no endpoints of a fill; run relay-bench fill on this data directory first")
 	}
 	var use struct {
 		Events struct{ Total int64 }
@@ -166,7 +170,7 @@ func (m *reading) lookAround(ctx context.Context) (err error) {
 		}
 	}
 	if len(m.old) == 0 {
-		return errors.New("the store has no events; run relay bench fill on this data directory first")
+		return errors.New("the store has no events; run relay-bench fill on this data directory first")
 	}
 	return nil
 }
@@ -203,7 +207,7 @@ func (m *reading) kinds() []request {
 	return append(all,
 		list("type, common", "type=order.paid"), list("type, by prefix", "type=invoice.*"), list("type, rare", "type=account.closed"),
 		list("source api", "source=api"), list("processing failed", "processing=failed"), list("processing missing", "processing=missing"),
-		list("destination, rare", "destination_id="+rare.Destinations[0]),
+		list("destination, rare", "destination_id="+rare.Dests[0].ID),
 		list("far back", "until="+ago), list("far back, endpoint rare", "until="+ago+"&endpoint_id="+rare.ID),
 		list("far back, failed", "until="+ago+"&status=failed"), list("far back, pending", "until="+ago+"&status=pending"),
 		list("endpoint busy, failed", "status=failed&endpoint_id="+busy.ID), list("endpoint rare, failed", "status=failed&endpoint_id="+rare.ID),

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -83,7 +84,9 @@ func (r *relay) start(ctx context.Context, binary string, args, env []string, re
 		return err
 	}
 	started := time.Now()
-	if err := r.cmd.Start(); err != nil {
+	if err := r.cmd.Start(); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no binary %s; run make build, or name another with --relay", binary)
+	} else if err != nil {
 		return err
 	}
 	r.pids = []int{r.cmd.Process.Pid}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -41,7 +40,7 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 	if err := private.Dir(dir, lockFile); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	unlock, err := lockDataDir(dir)
+	unlock, err := private.Lock(dir, lockFile)
 	if err != nil {
 		return err
 	}
@@ -147,19 +146,6 @@ Try it: make an endpoint that only captures, post an event to it, and read the e
 
 Ctrl-C stops it; the data stays.
 `, url, key)
-}
-
-// lockDataDir keeps a second process out of the directory.
-func lockDataDir(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("data directory %s is in use by another relay process; stop it or choose another with --data-dir", dir)
-	}
-	return func() { f.Close() }, nil
 }
 
 // keptSecret reads a secret from a file, or makes it once and keeps it there, readable by its owner only.

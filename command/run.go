@@ -24,7 +24,6 @@ Usage: relay <command> [flags]
   dead      list what could not be read or stored, and do it again
   keys      create, list or revoke API keys, seal secrets with a new master key
   users     add, list, reset or remove people who sign in to the dashboard
-  bench     measure a relay on this machine
   version   print the version
 
 relay <command> --help lists the flags of a 
@@ -64,8 +63,6 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 		}, jsonToggle(&asJSON))
 	case "engine":
 		err = runEngine(ctx, args, stdout, stderr)
-	case "bench":
-		err = runBench(ctx, args, stdout, stderr)
 	case "dead":
 		return Dead().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
 	case "config":

@@ -17,7 +17,7 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Write
 	if err := private.Dir(s.DataDir, lockFile); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	unlock, err := lockDataDir(s.DataDir)
+	unlock, err := private.Lock(s.DataDir, lockFile)
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store"
-	"github.com/eventrelay/relay/store/fill"
 )
 
 // cost is what statements have cost ClickHouse.
@@ -121,7 +121,7 @@ func planned() fill.Config {
 }
 
 // TestPlans holds every kind of list to a number of rows that ClickHouse may read for it: it must not grow with the
-// store. The bounds leave room for a few granules more: how many it takes depends on the hour at which a day begins. RELAY_PLAN_URL, of a store that relay bench fill has filled, shows the figures of that one instead.
+// store. The bounds leave room for a few granules more: how many it takes depends on the hour at which a day begins. RELAY_PLAN_URL, of a store that relay-bench fill has filled, shows the figures of that one instead.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which says nothing of a short run")

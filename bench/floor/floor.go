@@ -62,9 +62,9 @@ type pipe struct {
 	done map[int64]bool
 }
 
-// Main is the command `relay bench floor-pipe`: it serves until ctx ends.
+// Main is the command `relay-bench floor-pipe`: it serves until ctx ends.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("relay bench floor-pipe", flag.ContinueOnError)
+	flags := flag.NewFlagSet("relay-bench floor-pipe", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	data := flags.String("data", "", "data directory of the broker")
 	deliver := flags.String("deliver", "", "URL of the destination")

@@ -130,7 +130,7 @@ const maxRefused = 100_000
 // lateAfter is when a post is late.
 const lateAfter = 10 * time.Millisecond
 
-// Main is the command `relay bench load`.
+// Main is the command `relay-bench load`.
 func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	in := json.NewDecoder(stdin)
 	var p Plan

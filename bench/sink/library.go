@@ -51,7 +51,7 @@ func secure(l net.Listener, file string, http2 bool) (net.Listener, error) {
 		return nil, err
 	}
 	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "relay bench"},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "relay-bench"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		IPAddresses: []net.IP{net.ParseIP(host)}, DNSNames: []string{"localhost"},

@@ -98,9 +98,9 @@ type Sink struct {
 	unmarked, malformed atomic.Int64
 }
 
-// Main is the command `relay bench sink`.
+// Main is the command `relay-bench sink`.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("relay bench sink", flag.ContinueOnError)
+	flags := flag.NewFlagSet("relay-bench sink", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	listen := flags.String("listen", "127.0.0.1:0", "address to serve on")
 	library := flags.Bool("net-http", false, "serve with net/http, which takes bodies of unknown length")

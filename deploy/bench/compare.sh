@@ -22,12 +22,18 @@ mkdir -p "$work/base/bin"
 ln -s "$PWD/bin/lib" "$work/base/bin/lib"
 export RELAY_CHDB_LIB=${RELAY_CHDB_LIB:-$PWD/bin/lib/libchdb.so}
 
-build() { (cd "$1" && CGO_ENABLED=0 go build -ldflags "-X main.version=$(git describe --tags --always --dirty)" -o "$2" .); }
+# main.version is what the build set before there was a file VERSION; the linker passes over a name that is not there.
+build() {
+	local commit
+	commit=$(git -C "$1" describe --always --dirty --exclude '*')
+	(cd "$1" && CGO_ENABLED=0 go build -ldflags "-X main.version=$commit -X main.commit=$commit" -o "$2" .)
+}
 build "$work/base" "$work/relay-base"
-build . "$work/relay-new"
+build . "$work/relay"
+CGO_ENABLED=0 go build -o "$work/relay-bench" ./bench/relay-bench
 
 read -ra words <<<"$scenario"
-"$work/relay-new" bench compare --base "$work/relay-base" --turns "$turns" "${words[@]}"
+"$work/relay-bench" compare --base "$work/relay-base" --turns "$turns" "${words[@]}"
 
 [ -n "$packages" ] || exit 0
 echo

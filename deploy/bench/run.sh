@@ -8,8 +8,8 @@ said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 failed=0
 run() {
-	bin/relay bench "$@" 2>"$said" && return
-	echo "FAILED: relay bench $*"
+	bin/relay-bench "$@" 2>"$said" && return
+	echo "FAILED: relay-bench $*"
 	tail -n 20 "$said"
 	failed=1
 }

@@ -4,6 +4,7 @@
 // nobody can swap it between the check and the use.
 //
 //   - Dir makes a directory with mode 0700, or takes one that exists and belongs to this user: TestDir.
+//   - Lock keeps a second process out of a directory: TestLock.
 //   - ReadFile reads a file that this user owns and nobody else can read: TestReadFile.
 //   - Listen and Dial connect processes of one user only: the kernel says whose process is at the other end
 //     (SO_PEERCRED, Linux): TestPeer. They take paths of any length, where a socket address has room for 108 bytes:
@@ -73,6 +74,19 @@ func Dir(path, mark string) error {
 		return fmt.Errorf("close directory to others: %w", err)
 	}
 	return nil
+}
+
+// Lock keeps a second process out of a data directory until unlock is called, by a lock on a file in it.
+func Lock(dir, file string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("data directory %s is in use by another relay process; stop it or choose another with --data-dir", dir)
+	}
+	return func() { f.Close() }, nil
 }
 
 // checkLink refuses a symbolic link that another user made, who could lead us from one directory of ours to another. The flag

@@ -68,6 +68,24 @@ func TestDir(t *testing.T) {
 	}
 }
 
+// A directory is locked for one process at a time, and free again when that one is done.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	unlock, err := private.Lock(dir, "lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := private.Lock(dir, "lock"); err == nil || !strings.Contains(err.Error(), "in use by another relay process") {
+		t.Errorf("locked twice: %v", err)
+	}
+	unlock()
+	if unlock, err = private.Lock(dir, "lock"); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(path, []byte("s"), 0o600); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store"
-	"github.com/eventrelay/relay/store/fill"
 	"github.com/eventrelay/relay/test/kit"
 )
 

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Exit codes of relay-bench, as those of relay.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitMisused = 2
+)
+
+// Run runs the scenario that args name and returns the exit code.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	err := run(ctx, args, stdin, stdout, stderr)
+	var misuse MisuseError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.As(err, &misuse):
+		fmt.Fprintln(stderr, "relay-bench:", err)
+		return exitMisused
+	default:
+		fmt.Fprintln(stderr, "relay-bench:", err)
+		return exitFailed
+	}
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return MisuseError{errors.New("which scenario? relay-bench help lists them")}
+	}
+	name, args := args[0], args[1:]
+	if name == "help" || name == "-h" || name == "--help" {
+		help(stdout)
+		return nil
+	}
+	if known, err := Helper(ctx, name, args, stdin, stdout, stderr); known {
+		return err
+	}
+	for _, s := range Scenarios() {
+		if s.Name == name {
+			return s.Run(ctx, args, stdout, stderr)
+		}
+	}
+	return MisuseError{fmt.Errorf("unknown scenario %q; relay-bench help lists them", name)}
+}
+
+func help(w io.Writer) {
+	fmt.Fprint(w, "relay-bench measures a relay on this machine.\n\nUsage: relay-bench <scenario> [flags]\n\n")
+	for _, s := range Scenarios() {
+		fmt.Fprintf(w, "  %-10s %s\n", s.Name, s.Summary)
+	}
+	fmt.Fprint(w, "\nrelay-bench <scenario> --help lists the flags of a scenario.\n")
+}
+
+// relayBeside is the relay that lies in the directory of this binary, where make build puts both.
+func relayBeside() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(own), "relay"), nil
+}

@@ -1,0 +1,33 @@
+package bench
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	run := func(args ...string) (out, fault string, code int) {
+		var o, e bytes.Buffer
+		code = Run(t.Context(), args, strings.NewReader(""), &o, &e)
+		return o.String(), e.String(), code
+	}
+	if out, _, code := run("help"); code != exitDone || strings.Count(out, "\n  ") != len(Scenarios()) {
+		t.Errorf("help: %d\n%s", code, out)
+	}
+	if _, fault, code := run(); code != exitMisused || !strings.Contains(fault, "which scenario?") {
+		t.Errorf("no scenario: %d\n%s", code, fault)
+	}
+	if _, fault, code := run("nothing"); code != exitMisused || !strings.Contains(fault, `unknown scenario "nothing"`) {
+		t.Errorf("unknown scenario: %d\n%s", code, fault)
+	}
+	for _, s := range Scenarios() {
+		if _, fault, code := run(s.Name, "--help"); code != exitDone || !strings.Contains(fault, "Usage of relay-bench "+s.Name) {
+			t.Errorf("%s --help: %d\n%s", s.Name, code, fault)
+		}
+		if _, _, code := run(s.Name, "--no-such-flag"); code != exitMisused {
+			t.Errorf("%s with a flag that is not there: %d", s.Name, code)
+		}
+	}
+}
