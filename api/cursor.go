@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"hash"
 	"slices"
@@ -18,8 +19,17 @@ const keyLen = 16
 // against forgery: a cursor gives no right to anything.
 const filterLen = 8
 
-// cursor is a place in a list: {version, hash of list and filters, key of the last row}.
-type cursor [1 + filterLen + keyLen]byte
+// rowKey is the key of a row.
+type rowKey [keyLen]byte
+
+// seqKey is that of a row which is ordered by a creation sequence.
+func seqKey[T int | int64](seq T) (key rowKey) {
+	binary.BigEndian.PutUint64(key[keyLen-8:], uint64(seq))
+	return key
+}
+
+// seq is the sequence in a key, 0 when there is none.
+func (k rowKey) seq() int64 { return int64(binary.BigEndian.Uint64(k[keyLen-8:])) }
 
 var errCursor = errors.New("cursor is not one of this list and these filters")
 
@@ -42,25 +52,32 @@ func (f filterHash) add(values ...string) {
 	f.h.Write([]byte{1})
 }
 
-func (f filterHash) cursor(key [keyLen]byte) string {
-	var c cursor
-	c[0] = cursorVersion
-	copy(c[1:], f.h.Sum(nil)[:filterLen])
-	copy(c[1+filterLen:], key[:])
-	return base64.RawURLEncoding.EncodeToString(c[:])
-}
+// cursor is a place in a list: {version, hash of list and filters, key of the last row}.
+func (f filterHash) cursor(key rowKey) string { return f.encode(cursorVersion, key[:]) }
 
 // key returns the key of the last row that the cursor was made from.
-func (f filterHash) key(text string) ([keyLen]byte, error) {
-	var key [keyLen]byte
-	var c cursor
-	if base64.RawURLEncoding.DecodedLen(len(text)) != len(c) {
-		return key, errCursor
+func (f filterHash) key(text string) (rowKey, error) {
+	b, err := f.decode(text, cursorVersion, keyLen)
+	if err != nil {
+		return rowKey{}, err
+	}
+	return rowKey(b), nil
+}
+
+func (f filterHash) encode(version byte, place []byte) string {
+	b := append([]byte{version}, f.h.Sum(nil)[:filterLen]...)
+	return base64.RawURLEncoding.EncodeToString(append(b, place...))
+}
+
+// decode returns the place in a cursor of that version; it has a fixed length.
+func (f filterHash) decode(text string, version byte, length int) ([]byte, error) {
+	length += 1 + filterLen
+	if base64.RawURLEncoding.DecodedLen(len(text)) != length {
+		return nil, errCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) != len(c) || b[0] != cursorVersion || string(b[1:1+filterLen]) != string(f.h.Sum(nil)[:filterLen]) {
-		return key, errCursor
+	if err != nil || len(b) != length || b[0] != version || string(b[1:1+filterLen]) != string(f.h.Sum(nil)[:filterLen]) {
+		return nil, errCursor
 	}
-	copy(key[:], b[1+filterLen:])
-	return key, nil
+	return b[1+filterLen:], nil
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/http"
 	"time"
@@ -101,40 +100,33 @@ func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.
 }
 
 func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control.Key) error {
-	hash := newFilterHash("endpoints " + key.Account)
-	query, err := parseQuery(r)
-	if err != nil {
-		return err
+	q := newQuery(r, "endpoints "+key.Account)
+	limit, last := q.page()
+	if q.err != nil {
+		return q.err
 	}
-	limit, last, err := pageOf(query, hash)
-	if err != nil {
-		return err
-	}
-	var before int64
-	if last != nil {
-		before = int64(binary.BigEndian.Uint64(last[8:]))
-	} else {
+	if last == (rowKey{}) {
 		a.upToDate(r.Context())
 	}
-	endpoints, more := a.deps.Config.Endpoints(key.Account, before, limit)
+	endpoints, more := a.deps.Config.Endpoints(key.Account, last.seq(), limit)
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
 	held := a.held(r.Context(), endpoints...)
 	for i, e := range endpoints {
+		var err error
 		if out.Data[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
 			return err
 		}
 	}
 	if more {
-		var k [keyLen]byte
-		binary.BigEndian.PutUint64(k[8:], uint64(endpoints[len(endpoints)-1].Seq))
-		out.NextCursor = hash.cursor(k)
+		out.NextCursor = q.hash.cursor(seqKey(endpoints[len(endpoints)-1].Seq))
 	}
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
 
 // change applies one change of an endpoint. merge is called anew after a conflict, with the value that won.
-func (a *API) change(ctx context.Context, before *control.Endpoint, merge func(in *endpointInput, e *control.Endpoint)) (*control.Endpoint, *endpointInput, error) {
+func (a *API) change(ctx context.Context, before *control.Endpoint, merge func(in *endpointInput, e *control.Endpoint),
+) (*control.Endpoint, *endpointInput, error) {
 	var in *endpointInput
 	after, err := a.deps.Config.UpdateEndpoint(ctx, before.ID, func(e *control.Endpoint) error {
 		in = a.newEndpointInput(false)

@@ -2,10 +2,7 @@ package api
 
 import (
 	"errors"
-	"net/url"
 	"strconv"
-
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // list is the envelope of every list. next_cursor is there only when another row was seen.
@@ -20,22 +17,32 @@ const (
 	maxLimit     = 100
 )
 
-// pageOf reads limit and cursor; last is nil on the first page.
-func pageOf(q url.Values, hash filterHash) (limit int, last *[keyLen]byte, err error) {
-	limit = defaultLimit
-	if values := q["limit"]; len(values) > 0 && values[0] != "" {
-		n, err := strconv.ParseUint(values[0], 10, 64) // what does not fit is the largest number, and clamped as such
-		if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 || len(values) > 1 {
-			return 0, nil, web.Invalid("limit", "must be an integer from 1; more than %d is taken as %d", maxLimit, maxLimit)
-		}
-		limit = int(min(n, maxLimit))
+// page reads limit and cursor, when all filters have been read; last is zero on the first page.
+func (q *query) page() (limit int, last rowKey) {
+	return q.limit(), readCursor(q, q.hash.key)
+}
+
+func (q *query) limit() int {
+	values := q.values["limit"]
+	if len(values) == 0 || values[0] == "" {
+		return defaultLimit
 	}
-	if values := q["cursor"]; len(values) > 0 && values[0] != "" {
-		key, err := hash.key(values[0])
-		if err != nil || len(values) > 1 {
-			return 0, nil, web.Invalid("cursor", "is not one that this list gave out for these filters; begin without it")
-		}
-		last = &key
+	n, err := strconv.ParseUint(values[0], 10, 64) // what does not fit is the largest number, and clamped as such
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 || len(values) > 1 {
+		q.fail("limit", "must be an integer from 1; more than %d is taken as %d", maxLimit, maxLimit)
 	}
-	return limit, last, nil
+	return int(min(n, maxLimit))
+}
+
+// readCursor returns the place that the cursor holds, the zero value without one.
+func readCursor[T any](q *query, decode func(string) (T, error)) (place T) {
+	values := q.values["cursor"]
+	if len(values) == 0 || values[0] == "" {
+		return place
+	}
+	place, err := decode(values[0])
+	if err != nil || len(values) > 1 {
+		q.fail("cursor", "is not one that this list gave out for these filters; begin without it")
+	}
+	return place
 }

@@ -3,12 +3,16 @@ package api
 import (
 	"encoding/json"
 	"maps"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // described is what these tests read of the document.
@@ -135,10 +139,64 @@ func TestDocumentHasTheFilters(t *testing.T) {
 		names = append(names, p.Name)
 		aliases = append(aliases, p.Aliases...)
 	}
-	for _, list := range [][2][]string{{eventParams, names}, {eventAliases, aliases}} {
+	q := newQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
+	a := &API{deps: Deps{Now: time.Now}}
+	a.eventQuery(q, "")
+	others := slices.DeleteFunc(q.aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
+	for _, list := range [][2][]string{{q.names, names}, {others, aliases}} {
 		want, got := slices.Sorted(slices.Values(list[0])), slices.Sorted(slices.Values(list[1]))
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("code (-) and document (+):\n%s", diff)
+		}
+	}
+}
+
+// The document gives filters the values that the table has for them, and a replay those filters that are marked so.
+func TestDocumentHasTheFilterTable(t *testing.T) {
+	pages, err := publicPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc any
+	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	at := func(x any, path ...string) any { // nil where there is nothing
+		for _, name := range path {
+			members, _ := x.(map[string]any)
+			x = members[name]
+		}
+		return x
+	}
+	words := map[string][]string{}
+	for _, p := range at(doc, "paths", "/v1/events", "get", "parameters").([]any) {
+		items := at(p, "schema", "items")
+		if ref, ok := at(items, "$ref").(string); ok {
+			items = at(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+		}
+		name, _ := at(p, "name").(string)
+		values, _ := at(items, "enum").([]any)
+		for _, v := range values {
+			words[name] = append(words[name], v.(string))
+		}
+	}
+	var replay []string
+	for _, f := range event.Filters {
+		if diff := gocmp.Diff(f.Words, words[f.Name]); diff != "" {
+			t.Errorf("words of %s (-table +document):\n%s", f.Name, diff)
+		}
+		if f.Replay {
+			replay = append(replay, f.Name)
+		}
+	}
+	slices.Sort(replay)
+	for _, path := range []string{"ReplayAtTop", "ReplayTimesBeside properties filter", "ReplayInFilter properties filter", "ReplayRun properties filter"} {
+		members := at(doc, append([]string{"components", "schemas"}, strings.Fields(path+" properties")...)...).(map[string]any)
+		for _, other := range []string{"since", "until", "rate_per_second", "dry_run", "event_id"} {
+			delete(members, other)
+		}
+		if diff := gocmp.Diff(replay, slices.Sorted(maps.Keys(members))); diff != "" {
+			t.Errorf("filters in %s (-table +document):\n%s", path, diff)
 		}
 	}
 }

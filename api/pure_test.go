@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -280,8 +281,8 @@ func TestNearWordsAreSuggested(t *testing.T) {
 	if o.word("action", &action, "canary", "continue", "cancel"); in.err == nil || !strings.Contains(in.err.Error(), "did you mean cancel?") {
 		t.Errorf("%v", in.err)
 	}
-	q := &query{}
-	if words(q, "status", []string{"deliverd"}, event.Delivered, event.Failed); q.err == nil || !strings.Contains(q.err.Error(), "did you mean delivered?") {
+	q := newQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?status=deliverd", nil), "")
+	if words(q, "status", event.Delivered, event.Failed); q.err == nil || !strings.Contains(q.err.Error(), "did you mean delivered?") {
 		t.Errorf("%v", q.err)
 	}
 }

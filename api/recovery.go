@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/http"
 	"slices"
@@ -28,7 +27,8 @@ const (
 type RecoveryReader interface {
 	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
 	RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error)
-	RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (event.RecoveryItemPage, error)
+	RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
+	) (event.RecoveryItemPage, error)
 }
 
 // Recoveries reads and changes recovery jobs.
@@ -78,7 +78,8 @@ func (a *API) recoveryOf(body []byte, key *control.Key) (*control.Recovery, erro
 	o := in.newObject("", body)
 	now := a.now()
 	job := &control.Recovery{
-		Meta: control.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: control.RecoveryPreparing, Deadline: now.Add(control.RecoveryLife), CreatedBy: key.ID,
+		Meta: control.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: control.RecoveryPreparing,
+		Deadline: now.Add(control.RecoveryLife), CreatedBy: key.ID,
 	}
 	var since string
 	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
@@ -104,7 +105,9 @@ func (a *API) recoveryOf(body []byte, key *control.Key) (*control.Recovery, erro
 	}
 	ep, presence := a.deps.Config.Endpoint(job.Endpoint)
 	if presence != control.Present || ep.Account != key.Account {
-		return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint"}
+		return nil, &web.Error{
+			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
+		}
 	}
 	if job.Destination != "" {
 		if d := ep.Destination(job.Destination); d == nil {
@@ -166,8 +169,8 @@ func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *control.
 	return nil
 }
 
-// upToDate lets this node catch up with the others: a client may be sent to another node with each request, and what one
-// has shown the next must not take back. While the log is away what is known is shown.
+// upToDate lets this node catch up with the others: a client may be sent to another node with each request, and what
+// one has shown the next must not take back. While the log is away what is known is shown.
 func (a *API) upToDate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, preparationWait)
 	defer cancel()
@@ -185,26 +188,20 @@ func (a *API) recoveryNamed(r *http.Request, key *control.Key) (*control.Recover
 }
 
 func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *control.Key) error {
-	values, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	q := &query{values: values, hash: newFilterHash("recoveries " + key.Account)}
-	states := words(q, "state", q.list("state"), control.RecoveryStates()...)
+	q := newQuery(r, "recoveries "+key.Account)
+	states := words(q, "state", control.RecoveryStates()...)
 	endpoints := q.list("endpoint_id")
+	limit, last := q.page()
 	if q.err != nil {
 		return q.err
 	}
-	limit, last, err := pageOf(values, q.hash)
-	if err != nil {
-		return err
-	}
-	if last == nil {
+	if last == (rowKey{}) {
 		a.upToDate(r.Context())
 	}
 	oldest := a.now().Add(-control.RecoveryHistory)
-	jobs, more := a.deps.Config.Recoveries(key.Account, seqOf(last), limit, func(j *control.Recovery) bool {
-		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) && (len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
+	jobs, more := a.deps.Config.Recoveries(key.Account, last.seq(), limit, func(j *control.Recovery) bool {
+		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
+			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
 	p, err := a.progressOf(r.Context(), jobs...)
 	if err != nil {
@@ -215,24 +212,11 @@ func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *contro
 		out.Data[i] = p.view(j)
 	}
 	if more {
-		out.NextCursor = q.hash.cursor(keyOfSeq(uint64(jobs[len(jobs)-1].Seq)))
+		out.NextCursor = q.hash.cursor(seqKey(jobs[len(jobs)-1].Seq))
 	}
 	setAsOf(w, p.asOf)
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
-}
-
-// seqOf is the sequence in a cursor's key, 0 when there is none.
-func seqOf(last *[keyLen]byte) int64 {
-	if last == nil {
-		return 0
-	}
-	return int64(binary.BigEndian.Uint64(last[keyLen-8:]))
-}
-
-func keyOfSeq(seq uint64) (key [keyLen]byte) {
-	binary.BigEndian.PutUint64(key[keyLen-8:], seq)
-	return key
 }
 
 // itemStates are the states of an item.
@@ -243,24 +227,18 @@ func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	values, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	q := &query{values: values, hash: newFilterHash("recovery items " + job.ID)}
-	states := words(q, "state", q.list("state"), itemStates...)
+	q := newQuery(r, "recovery items "+job.ID)
+	states := words(q, "state", itemStates...)
+	limit, last := q.page()
 	if q.err != nil {
 		return q.err
-	}
-	limit, last, err := pageOf(values, q.hash)
-	if err != nil {
-		return err
 	}
 	out := list[itemView]{Data: []itemView{}}
 	if job.Total > 0 {
 		page, err := a.deps.Recovery.RecoveryItems(r.Context(), event.RecoveryJob{
-			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved, Unsent: job.State.Unsent(),
-		}, int(min(seqOf(last), int64(job.Total))), limit, states)
+			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved,
+			Unsent: job.State.Unsent(),
+		}, int(min(last.seq(), int64(job.Total))), limit, states)
 		if err != nil {
 			return err
 		}
@@ -268,7 +246,7 @@ func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *con
 			out.Data = append(out.Data, itemOf(job, &page.Rows[i]))
 		}
 		if page.More {
-			out.NextCursor = q.hash.cursor(keyOfSeq(uint64(page.Rows[len(page.Rows)-1].Seq)))
+			out.NextCursor = q.hash.cursor(seqKey(page.Rows[len(page.Rows)-1].Seq))
 		}
 		setAsOf(w, page.AsOf)
 	}
@@ -311,7 +289,8 @@ func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control
 	if err := a.deps.Config.Sync(r.Context()); err != nil {
 		return err
 	}
-	job, err = a.deps.Config.UpdateRecovery(r.Context(), job.ID, func(j *control.Recovery) error { return a.act(j, action) })
+	act := func(j *control.Recovery) error { return a.act(j, action) }
+	job, err = a.deps.Config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
 	}
@@ -377,7 +356,9 @@ func actionsOf(s control.RecoveryState) []string {
 
 // sending is another job that sends to a destination of this one, nil when there is none.
 func (a *API) sending(j *control.Recovery) *control.Recovery {
-	jobs, _ := a.deps.Config.Recoveries(j.Account, 0, 1, func(x *control.Recovery) bool { return x.ID != j.ID && x.State.Sends() && x.Overlaps(j) })
+	jobs, _ := a.deps.Config.Recoveries(j.Account, 0, 1, func(x *control.Recovery) bool {
+		return x.ID != j.ID && x.State.Sends() && x.Overlaps(j)
+	})
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -385,5 +366,6 @@ func (a *API) sending(j *control.Recovery) *control.Recovery {
 }
 
 func errOtherRuns(other *control.Recovery) error {
-	return web.State("action", "has to wait: recovery job %s sends to the same destination and is %s", other.ID, other.State)
+	const text = "has to wait: recovery job %s sends to the same destination and is %s"
+	return web.State("action", text, other.ID, other.State)
 }

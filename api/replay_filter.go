@@ -50,10 +50,8 @@ func (a *API) newSelection(body []byte, account string) (*selection, *selectionI
 	in.top = in.newObject("", body)
 	in.inner = in.top.object("filter")
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
-	s.query.Endpoints = in.list("endpoint_id", "endpoint")
-	s.only = in.list("destination_id")
-	statuses := in.list("status")
-	s.query.Types = in.list("type")
+	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
+	readFilters(in, filters, &s.query)
 	in.times(a.now(), a.deps.IDs.Ahead(), &s.query)
 	in.top.whole("rate_per_second", 1, maxReplayRate, &s.rate)
 	in.top.flag("dry_run", &s.dry)
@@ -61,12 +59,14 @@ func (a *API) newSelection(body []byte, account string) (*selection, *selectionI
 	if in.inner != nil {
 		in.inner.closed()
 	}
-	s.query.Statuses = in.statuses(statuses)
-	in.types(s.query.Types)
-	if in.err == nil && len(s.query.Endpoints)+len(s.only)+len(s.query.Statuses)+len(s.query.Types) == 0 {
-		in.fail("", "name at least one of endpoint_id, destination_id, status, type: without one this would send everything again")
+	var names []string
+	for _, f := range filters {
+		names = append(names, f.Name)
 	}
-	s.asked = asked(s.query.Endpoints, s.only, statuses, s.query.Types)
+	if s.asked = asked(filters, &s.query); len(s.asked) == len("{}") {
+		in.fail("", "name at least one of %s: without one this would send everything again", strings.Join(names, ", "))
+	}
+	s.only, s.query.Destinations = s.query.Destinations, nil
 	return s, in
 }
 
@@ -141,25 +141,6 @@ func (in *selectionInput) param(names ...string) string {
 	return names[0]
 }
 
-func (in *selectionInput) statuses(values []string) (statuses []event.Status) {
-	known := []event.Status{event.Pending, event.Retrying, event.Delivered, event.Failed, event.Skipped, event.Rejected}
-	for _, v := range values {
-		if !slices.Contains(known, event.Status(v)) {
-			in.fail(in.param("status"), "has %q, which is none of pending, retrying, delivered, failed, skipped, rejected", v)
-		}
-		statuses = append(statuses, event.Status(v))
-	}
-	return statuses
-}
-
-func (in *selectionInput) types(values []string) {
-	for _, t := range values {
-		if strings.Contains(strings.TrimSuffix(t, ".*"), "*") {
-			in.fail(in.param("type"), "has %q: a star may only end a type, as in order.*", t)
-		}
-	}
-}
-
 func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
 	o, name, raw := in.member(names...)
 	if o == nil {
@@ -176,24 +157,21 @@ func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
 // times reads the window. Its upper edge is fixed here: the end of the present millisecond, or of the one of the
 // highest id that this node has made, for what was acknowledged before the call belongs to it.
 func (in *selectionInput) times(now time.Time, ahead time.Duration, q *event.Query) {
-	var sinceName, untilName string
 	edge := now.Add(max(ahead, 0)).Truncate(time.Millisecond).Add(time.Millisecond)
-	q.Since, sinceName = in.time("since", "from", "start")
-	q.Until, untilName = in.time("until", "to", "end")
+	span := readWindow(in, sinceNames, untilNames)
+	q.Since, q.Until = span.since, span.until
 	longest := maxReplayWindow
 	switch {
-	case sinceName == "":
+	case span.sinceName == "":
 		in.fail("since", "is required")
-	case untilName != "" && !q.Since.Before(q.Until):
-		in.fail(untilName, "must be later than since")
 	case !q.Since.Before(edge):
-		in.fail(sinceName, "must not be in the future")
-	case untilName == "" || q.Until.After(edge):
+		in.fail(span.sinceName, "must not be in the future")
+	case span.untilName == "" || q.Until.After(edge):
 		q.Until = edge
 		longest += windowGrace
 	}
 	if in.err == nil && q.Until.Sub(q.Since) > longest {
-		in.err = tooLarge(sinceName, "the window is longer than 31 days")
+		in.err = tooLarge(span.sinceName, "the window is longer than 31 days")
 	}
 }
 
@@ -204,22 +182,25 @@ func tooLarge(param, what string) error {
 }
 
 // asked is the filter of a run as it is shown.
-func asked(endpoints, destinations, statuses, types []string) json.RawMessage {
-	one := func(values []string) any {
-		switch len(values) {
+func asked(filters []event.Filter, q *event.Query) json.RawMessage {
+	text := []byte("{")
+	for i := range filters {
+		var value any
+		switch values := filters[i].Values(q); len(values) {
 		case 0:
-			return nil
+			continue
 		case 1:
-			return values[0]
+			value = values[0]
+		default:
+			value = values
 		}
-		return values
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, filterText(filters[i].Name)...)
+		text = append(append(text, ':'), filterText(value)...)
 	}
-	return filterText(struct {
-		Endpoint    any `json:"endpoint_id,omitempty"`
-		Destination any `json:"destination_id,omitempty"`
-		Status      any `json:"status,omitempty"`
-		Type        any `json:"type,omitempty"`
-	}{one(endpoints), one(destinations), one(statuses), one(types)})
+	return append(text, '}')
 }
 
 func filterText(v any) json.RawMessage {
@@ -256,7 +237,8 @@ func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) erro
 		s.query.Endpoints = owners
 	}
 	if len(missing) > 0 {
-		return web.Invalid(in.param("destination_id"), "has %q, which is no destination of the endpoints that are selected", missing[0])
+		const text = "has %q, which is no destination of the endpoints that are selected"
+		return web.Invalid(in.param("destination_id"), text, missing[0])
 	}
 	return nil
 }
@@ -265,7 +247,9 @@ func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) erro
 const ownersPage = 500
 
 // owners walks over the endpoints of an account until told to stop.
-func (a *API) owners(ctx context.Context, account string, is func(*control.Endpoint) (yes, enough bool)) (names []string, err error) {
+func (a *API) owners(
+	ctx context.Context, account string, is func(*control.Endpoint) (yes, enough bool),
+) (names []string, err error) {
 	for before, more := int64(0), true; more; {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

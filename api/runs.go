@@ -1,13 +1,9 @@
 package api
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/web"
@@ -30,52 +26,28 @@ type runView struct {
 }
 
 func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *control.Key) error {
-	values, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	q := &query{values: values, hash: newFilterHash("replays " + key.Account)}
-	if err := unknownRunFilter(values); err != nil {
-		return err
-	}
+	q := newQuery(r, "replays "+key.Account)
 	endpoints := q.list("endpoint_id", "endpoint")
-	states := words(q, "state", q.list("state"), control.RunQueueing, control.RunQueued, control.RunInterrupted)
+	states := words(q, "state", control.RunQueueing, control.RunQueued, control.RunInterrupted)
+	q.closed()
+	limit, last := q.page()
 	if q.err != nil {
 		return q.err
 	}
-	limit, last, err := pageOf(values, q.hash)
+	runs, more := a.deps.Runs.ReplayRuns(key.Account, last.seq(), limit, func(run *control.Run) bool {
+		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
+		return (len(states) == 0 || slices.Contains(states, run.State)) &&
+			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
+	})
+	views, err := a.runViews(w, r, runs)
 	if err != nil {
 		return err
 	}
-	var before int64
-	if last != nil {
-		before = int64(binary.BigEndian.Uint64(last[8:]))
-	}
-	runs, more := a.deps.Runs.ReplayRuns(key.Account, before, limit, func(run *control.Run) bool {
-		return (len(states) == 0 || slices.Contains(states, run.State)) &&
-			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, func(e string) bool { return slices.Contains(endpoints, e) }))
-	})
-	out := list[*runView]{}
-	if out.Data, err = a.runViews(w, r, runs); err != nil {
-		return err
-	}
+	out := list[*runView]{Data: views}
 	if more {
-		var k [keyLen]byte
-		binary.BigEndian.PutUint64(k[8:], uint64(runs[len(runs)-1].Seq))
-		out.NextCursor = q.hash.cursor(k)
+		out.NextCursor = q.hash.cursor(seqKey(runs[len(runs)-1].Seq))
 	}
 	web.WriteJSON(w, http.StatusOK, out)
-	return nil
-}
-
-func unknownRunFilter(values url.Values) error {
-	known := []string{"endpoint_id", "state", "limit", "cursor"}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		base, array := strings.CutSuffix(name, "[]")
-		if !slices.Contains(known, base) && base != "endpoint" || array && (base == "limit" || base == "cursor") {
-			return web.Invalid(name, "is no filter of this list%s; the filters are %s", didYouMean(base, known), strings.Join(known, ", "))
-		}
-	}
 	return nil
 }
 
@@ -111,8 +83,9 @@ func (a *API) runViews(w http.ResponseWriter, r *http.Request, runs []*control.R
 	for i, run := range runs {
 		n := counts[run.ID]
 		views[i] = &runView{
-			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until), State: run.State,
-			Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed, Skipped: n.Skipped, CreatedAt: web.Time(run.CreatedAt),
+			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until),
+			State: run.State, Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed,
+			Skipped: n.Skipped, CreatedAt: web.Time(run.CreatedAt),
 		}
 	}
 	return views, nil

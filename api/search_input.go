@@ -1,12 +1,10 @@
 package api
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -37,12 +35,21 @@ func searchTerm(name string) (kind, of string, ok bool) {
 
 // search reads what to look for; nil when nothing is asked for.
 func (q *query) search() *event.Search {
+	q.names = append(q.names, "q", "body", "header")
 	s := &event.Search{Text: q.searchText()}
 	terms := 0
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if base := strings.TrimSuffix(name, "[]"); base == "body" || base == "header" {
+			q.aliases = append(q.aliases, name)
+			q.fail(name, "needs what to compare: body[<path>]=value, header[<name>]=value")
+		}
 		kind, of, ok := searchTerm(name)
+		if !ok {
+			continue
+		}
+		q.aliases = append(q.aliases, name)
 		values := q.searchValues(name)
-		if !ok || len(values) == 0 {
+		if len(values) == 0 {
 			continue
 		}
 		if terms++; terms > maxSearchTerms {
@@ -61,7 +68,8 @@ func (q *query) search() *event.Search {
 		if _, err := event.ParseBodyPath(of); err != nil {
 			q.fail(name, "must hold a path, as in body[data.order.id]: %v", err)
 		}
-		s.Body = append(s.Body, event.BodyMatch{Members: strings.Split(strings.TrimPrefix(of, "$."), "."), Values: values})
+		members := strings.Split(strings.TrimPrefix(of, "$."), ".")
+		s.Body = append(s.Body, event.BodyMatch{Members: members, Values: values})
 	}
 	if s.Text == "" && terms == 0 {
 		return nil
@@ -69,8 +77,13 @@ func (q *query) search() *event.Search {
 	return s
 }
 
+// sent are the values of a parameter without those that are empty.
+func (q *query) sent(name string) []string {
+	return slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
+}
+
 func (q *query) searchText() string {
-	values := slices.DeleteFunc(slices.Clone(q.values["q"]), func(v string) bool { return v == "" })
+	values := q.sent("q")
 	if len(values) == 0 {
 		return ""
 	}
@@ -81,12 +94,9 @@ func (q *query) searchText() string {
 	return values[0]
 }
 
-// searchValues are the values of a term as they were sent: they may hold commas. Empty ones are absent.
+// searchValues are the values of a term as they were sent: they may hold commas.
 func (q *query) searchValues(name string) []string {
-	if _, _, ok := searchTerm(name); !ok {
-		return nil
-	}
-	values := slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
+	values := q.sent(name)
 	if len(values) > maxFilterValues {
 		q.fail(name, "may have at most %d values", maxFilterValues)
 	}
@@ -108,7 +118,8 @@ func (a *API) searchTime(q *query, out *event.Query, sinceName string) {
 	if sinceName == "" {
 		out.Since = until.Add(-searchWindow)
 	}
-	out.Since = out.Since.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as the cursor keeps it; ids know no finer times
+	// As the cursor keeps it; ids know no finer times.
+	out.Since = out.Since.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 	if until.Sub(out.Since) > maxSearchWindow {
 		q.fail(sinceName, "is more than %d days before the end; a search looks at no more", int(maxSearchWindow.Hours()/24))
 	}
@@ -133,40 +144,33 @@ type searchPage struct {
 	Scanned int  `json:"scanned"` // rows that were looked at for this page
 }
 
-// searchEvents answers a list with a search in it. Its cursors hold the beginning of the time that is looked at: without one
-// it moves on while the pages are read.
-func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, values url.Values, q event.Query, hash filterHash) error {
-	cursors := values["cursor"]
-	values = maps.Clone(values)
-	delete(values, "cursor")
-	limit, _, err := pageOf(values, hash)
-	if err != nil {
-		return err
-	}
-	q.Limit = limit
-	if len(cursors) > 0 && cursors[0] != "" {
-		place, err := hash.searchPlace(cursors[0])
-		if err != nil || len(cursors) > 1 {
-			return web.Invalid("cursor", "is not one that this list gave out for these filters; begin without it")
-		}
+// searchEvents answers a list with a search in it. Its cursors hold the beginning of the time that is looked at:
+// without one it would move on while the pages are read.
+func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
+	q.Limit = params.limit()
+	if place := readCursor(params, params.hash.searchPlace); place != (searchPlace{}) {
 		q.Before, q.Since = place.before, a.clampSince(place.since, q.Until)
+	}
+	if params.err != nil {
+		return params.err
 	}
 	page, err := a.deps.Events.Events(r.Context(), q)
 	if errors.Is(err, event.ErrBusy) {
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second, Message: "the account has two searches running, or the key as many reads as it may have at once; wait for one of them"}
+		return &web.Error{
+			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+			Message: "the account has two searches running, or the key as many reads as it may have at once; " +
+				"wait for one of them",
+		}
 	}
 	if err != nil {
 		return err
 	}
-	out := searchPage{list: list[eventRow]{Data: make([]eventRow, len(page.Rows))}, Partial: page.Partial, Scanned: page.Scanned}
-	for i := range page.Rows {
-		out.Data[i] = a.listed(&page.Rows[i])
-	}
+	out := searchPage{list: list[eventRow]{Data: a.listed(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
 	switch {
 	case page.Partial:
-		out.NextCursor = hash.searchCursor(searchPlace{page.Edge, q.Since})
+		out.NextCursor = params.hash.searchCursor(searchPlace{page.Edge, q.Since})
 	case page.More && len(page.Rows) > 0:
-		out.NextCursor = hash.searchCursor(searchPlace{page.Rows[len(page.Rows)-1].ID, q.Since})
+		out.NextCursor = params.hash.searchCursor(searchPlace{page.Rows[len(page.Rows)-1].ID, q.Since})
 	}
 	setAsOf(w, page.AsOf)
 	web.WriteJSON(w, http.StatusOK, out)
@@ -182,22 +186,16 @@ type searchPlace struct {
 // searchVersion is that of the cursors of searches, which are none of a list.
 const searchVersion = 2
 
-// searchCursor is {version, hash of list and filters, id, milliseconds of since}.
+// searchCursor is a cursor whose place is an id and the milliseconds of since.
 func (f filterHash) searchCursor(p searchPlace) string {
-	b := append([]byte{searchVersion}, f.h.Sum(nil)[:filterLen]...)
-	b = append(b, p.before[:]...)
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, uint64(p.since.UnixMilli())))
+	return f.encode(searchVersion, binary.BigEndian.AppendUint64(p.before[:], uint64(p.since.UnixMilli())))
 }
 
 func (f filterHash) searchPlace(text string) (searchPlace, error) {
-	const length = 1 + filterLen + keyLen + 8
-	if base64.RawURLEncoding.DecodedLen(len(text)) != length {
-		return searchPlace{}, errCursor
+	b, err := f.decode(text, searchVersion, keyLen+8)
+	if err != nil {
+		return searchPlace{}, err
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) != length || b[0] != searchVersion || string(b[1:1+filterLen]) != string(f.h.Sum(nil)[:filterLen]) {
-		return searchPlace{}, errCursor
-	}
-	ms := int64(binary.BigEndian.Uint64(b[1+filterLen+keyLen:]))
-	return searchPlace{before: id.ID(b[1+filterLen : 1+filterLen+keyLen]), since: time.UnixMilli(ms).UTC()}, nil
+	since := time.UnixMilli(int64(binary.BigEndian.Uint64(b[keyLen:])))
+	return searchPlace{before: id.ID(b[:keyLen]), since: since.UTC()}, nil
 }

@@ -14,39 +14,6 @@ var (
 	ErrBusy        = errors.New("store has too much to do")
 )
 
-// Query selects events for a list, newest first. Empty members do not restrict; several values of one
-// member are alternatives.
-type Query struct {
-	Account      string
-	Endpoints    []string
-	Destinations []string
-	Runs         []string
-	Statuses     []Status
-	Types        []string // exact, or a prefix followed by ".*"
-	Sources      []Source
-	Processing   []Processing
-	Since, Until time.Time // [Since, Until)
-	Search       *Search   // nil = none
-	Before       id.ID     // only older ids: the position of a cursor; zero on the first page
-	Limit        int       // 1–100
-}
-
-// Search selects events by what they carry. Its members that are set all have to match; of the values of one, any.
-type Search struct {
-	Text   string // in body, headers or id, in any case
-	Body   []BodyMatch
-	Header []HeaderMatch
-}
-
-// BodyMatch compares the scalar at a path of a JSON body with texts, by its own text; numbers also by their value.
-type BodyMatch struct{ Members, Values []string }
-
-// HeaderMatch compares the values of a header; names do not distinguish case.
-type HeaderMatch struct {
-	Name   string
-	Values []string
-}
-
 // Page is one page of a list.
 type Page struct {
 	Rows []Summary
