@@ -114,6 +114,10 @@ func importFault(s source, path string) string {
 			return "main, command and node stand above everything else"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"
+		case s.dir == "dispatcher/lane" && !within(inner, "pkg"):
+			return "a lane knows no stage, the dispatcher neither: it decides, and the dispatcher carries out"
+		case inner == "dispatcher/lane" && s.dir != "dispatcher" && s.dir != "dispatcher/lane":
+			return "lanes are the dispatcher's alone"
 		case (within(s.dir, "test/kit") || within(s.dir, "test/conformance")) && !within(inner, "pkg"):
 			return "it knows the relay from outside"
 		}

@@ -36,7 +36,7 @@ var rules = []struct{ prefix, stage string }{
 	{relayModule + "pkg/egress.", "HTTP client"},
 	{relayModule + "dispatcher.(*Dispatcher).conclude", "outcome"}, {relayModule + "dispatcher.(*Dispatcher).outcome", "outcome"},
 	{relayModule + "pkg/event.(*Outcome)", "outcome"}, {relayModule + "pkg/event.Outcome", "outcome"},
-	{relayModule + "dispatcher/recovery.", "others"}, {relayModule + "dispatcher.", "lanes, deliver"},
+	{relayModule + "dispatcher/recovery.", "others"}, {relayModule + "dispatcher.", "lanes, deliver"}, {relayModule + "dispatcher/lane.", "lanes, deliver"},
 	{relayModule + "bench/floor.(*pipe).accept", "accept"}, {relayModule + "bench/floor.", "lanes, deliver"},
 	{relayModule + "ingest.", "accept"}, {relayModule + "api/feed.", "others"}, {relayModule + "api.", "accept"}, {relayModule + "pkg/web.", "accept"},
 	{relayModule + "store.", "store rows"}, {"github.com/ClickHouse/", "store rows"},

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -52,12 +53,12 @@ func newClient(
 // send makes one HTTP request and returns what came of it. A status means that the receiver answered,
 // however its body ended; without one, a.ErrorCode says what went wrong. The attempt begins when there is room for its
 // request: what it waited before is no time of the destination.
-func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Work) *event.Attempt {
+func (c *client) send(ctx context.Context, attempt id.ID, t *lane.Target, w *event.Work) *event.Attempt {
 	asked := c.now()
 	noRoom := c.sending.Acquire(ctx, 1)
 	start := c.now()
 	a := &event.Attempt{
-		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.text, Method: w.Event.Method,
+		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.Text, Method: w.Event.Method,
 	}
 	if noRoom != nil { // the node stops
 		a.ErrorCode, a.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
@@ -65,10 +66,10 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 	}
 	defer c.sending.Release(1)
 	ctx, cut := context.WithCancel(egress.WithDestination(ctx, w.Dest))
-	trace := newTrace(c.now, start, t.timeout, cut)
+	trace := newTrace(c.now, start, t.Timeout, cut)
 	defer trace.end()
 	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), t, w, requestHeader(w, t, c.userAgent, start))
-	a.RequestHeader = c.recorded(req.Header, t.header)
+	a.RequestHeader = c.recorded(req.Header, t.Header)
 	resp, err := c.transport.RoundTrip(req)
 	switch {
 	case err != nil && trace.refused():
@@ -94,9 +95,9 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *target, w *event.Wo
 // newRequest builds the request without a copy of the body. GetBody lets net/http use another
 // connection when a kept one turned out to be closed before anything was written; after the first
 // byte it sends nothing again, see safeName.
-func newRequest(ctx context.Context, t *target, w *event.Work, h http.Header) *http.Request {
+func newRequest(ctx context.Context, t *lane.Target, w *event.Work, h http.Header) *http.Request {
 	req := (&http.Request{
-		Method: w.Event.Method, URL: t.url, Host: t.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: w.Event.Method, URL: t.URL, Host: t.URL.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: http.NoBody,
 	}).WithContext(ctx)
 	if body := w.Event.Body; len(body) > 0 {

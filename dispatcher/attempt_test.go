@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -48,15 +49,15 @@ func loopback() egress.Policy {
 	return egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHTTP: true}
 }
 
-func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
+func testTarget(t testing.TB, address string, secrets ...sign.Secret) *lane.Target {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg := &target{url: u, text: address, timeout: 5 * time.Second}
+	tg := &lane.Target{URL: u, Text: address, Timeout: 5 * time.Second}
 	for _, s := range secrets {
-		tg.secrets = append(tg.secrets, liveSecret{secret: s})
+		tg.Secrets = append(tg.Secrets, lane.LiveSecret{Secret: s})
 	}
 	return tg
 }
@@ -77,7 +78,7 @@ func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 }
 
 // send makes one attempt against a handler.
-func send(t *testing.T, h http.HandlerFunc, w *event.Work, change ...func(*target)) *event.Attempt {
+func send(t *testing.T, h http.HandlerFunc, w *event.Work, change ...func(*lane.Target)) *event.Attempt {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -115,7 +116,7 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 func TestRecordedResponse(t *testing.T) {
 	f := func(name string, h http.HandlerFunc, want func(a *event.Attempt) string) {
 		t.Helper()
-		a := send(t, h, testWork(t, []byte("x")), func(tg *target) { tg.timeout = time.Second })
+		a := send(t, h, testWork(t, []byte("x")), func(tg *lane.Target) { tg.Timeout = time.Second })
 		if problem := want(a); problem != "" {
 			t.Errorf("%s: %s: code %d, error %q %q, %d bytes, truncated %v, took %v", name, problem,
 				a.Code, a.ErrorCode, a.ErrorMessage, len(a.ResponseBody), a.Truncated, a.Duration)
@@ -268,7 +269,7 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 	}
 }
 
-func headerOf(t *testing.T, w *event.Work, tg *target) http.Header {
+func headerOf(t *testing.T, w *event.Work, tg *lane.Target) http.Header {
 	t.Helper()
 	return requestHeader(w, tg, "EventRelay/test", time.Unix(1_800_000_000, 0))
 }
@@ -288,7 +289,7 @@ func TestForwardedHeaders(t *testing.T) {
 	w.Attempt, w.Trigger = 3, event.TriggerRetry
 	secret := sign.NewSecret()
 	tg := testTarget(t, "https://example.com/", secret)
-	tg.header = []event.Field{field("X-Extra", "yes"), field("Authorization", "Bearer ours")}
+	tg.Header = []event.Field{field("X-Extra", "yes"), field("Authorization", "Bearer ours")}
 	got := headerOf(t, w, tg)
 	eventID := w.Event.ID.Text(id.Event)
 	signature := sign.Sign([]sign.Secret{secret}, eventID, time.Unix(1_800_000_000, 0), []byte("x"))
@@ -337,7 +338,7 @@ func TestStrangersImpersonateNobody(t *testing.T) {
 		w := testWork(t, nil, header...)
 		w.Event.Source, w.Event.Verdict = c.source, c.verdict
 		tg := testTarget(t, "https://example.com/", sign.NewSecret())
-		tg.header = []event.Field{{Name: "Relay-Verification", Value: "verified"}}
+		tg.Header = []event.Field{{Name: "Relay-Verification", Value: "verified"}}
 		got := headerOf(t, w, tg)
 		if v := got["Relay-Verification"]; len(v) != 1 || v[0] != c.proof {
 			t.Errorf("%s %s: relay-verification %q, want %q", c.source, c.verdict, v, c.proof)
@@ -380,7 +381,7 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 	fresh, old, gone := sign.NewSecret(), sign.NewSecret(), sign.NewSecret()
 	now := time.Now()
 	tg := testTarget(t, "https://example.com/")
-	tg.secrets = []liveSecret{{secret: fresh}, {old, now.Add(time.Hour)}, {gone, now.Add(-time.Second)}}
+	tg.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)}, {Secret: gone, Until: now.Add(-time.Second)}}
 	h := requestHeader(testWork(t, body), tg, "EventRelay/test", now)
 	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
@@ -407,8 +408,8 @@ func TestCredentialsAreMaskedInTheRow(t *testing.T) {
 	w := testWork(t, []byte("x"), event.Field{Name: "Cookie", Value: "sid=theirs"}, event.Field{Name: "X-Order", Value: "7"})
 	a := send(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Set-Cookie", "sid=receiver")
-	}, w, func(tg *target) {
-		tg.header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"}, {Name: "X-Plain", Value: "plain"}}
+	}, w, func(tg *lane.Target) {
+		tg.Header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"}, {Name: "X-Plain", Value: "plain"}}
 	})
 	text := fmt.Sprint(a.RequestHeader, a.ResponseHeader)
 	for _, secret := range []string{"theirs", "ours", "receiver"} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -16,25 +17,28 @@ import (
 
 // What tracker, partition and lane cost an event, without decoding and sending it.
 func BenchmarkTrackerAndLane(b *testing.B) {
-	lt := newLaneTest(b, 100_000)
+	p, _ := testPartition(b, stream.Events, 0)
+	lanes := lane.New(lane.Config{MaxInFlight: 100_000, MaxInFlightBytes: 1 << 30, MaxSending: 100_000}, lane.Deps{
+		Now: time.Now, Wake: func() {}, InFlight: func(*event.Work) int { return 64 },
+	})
+	var l *lane.Lane
+	lanes.Start(func(started *lane.Lane) { l = started })
 	work := &event.Work{Dest: "d"}
-	lt.fill("d", 1)
-	l := lt.byDest["d"]
-	j := lt.next(l, nil, result{})
-	offset := int64(0)
+	lanes.Admit(&lane.Delivery{Slot: p.add(0, 1), Work: work, Size: 1000})
+	j := lanes.Next(l, nil, lane.Result{})
+	offset := int64(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		s := lt.part.add(offset, 1)
+		lanes.Admit(&lane.Delivery{Slot: p.add(offset, 1), Work: work, Size: 1000})
 		offset++
-		lt.admit(&job{slot: s, work: work, size: 1000})
-		j = lt.next(l, j, result{kind: succeeded})
-		lt.part.begin()
-		j.slot.done()
-		lt.part.end()
-		lt.free(j)
+		p.begin()
+		slotOf(j).done()
+		p.end()
+		lanes.Free(j)
+		j = lanes.Next(l, j, lane.Result{Kind: lane.Succeeded})
 	}
-	if lt.part.tracker.mark != offset {
-		b.Fatalf("mark %d of %d", lt.part.tracker.mark, offset)
+	if p.tracker.mark != offset-1 {
+		b.Fatalf("mark %d of %d", p.tracker.mark, offset)
 	}
 }
 
@@ -97,7 +101,7 @@ func BenchmarkHeaders(b *testing.B) {
 	w, tg := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if h := requestHeader(w, tg, c.userAgent, time.Now()); c.recorded(h, tg.header) == "" {
+		if h := requestHeader(w, tg, c.userAgent, time.Now()); c.recorded(h, tg.Header) == "" {
 			b.Fatal("no headers")
 		}
 	}

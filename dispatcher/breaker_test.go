@@ -9,49 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 )
-
-func TestBreaker(t *testing.T) {
-	now := time.UnixMilli(1_800_000_000_000)
-	var b breaker
-	fail := func(n int, every time.Duration, probe bool) (opened bool) {
-		for range n {
-			opened = b.failure(now, probe) || opened
-			now = now.Add(every)
-		}
-		return opened
-	}
-	f := func(ok bool, what string) {
-		t.Helper()
-		if !ok {
-			t.Errorf("%s: %+v", what, b)
-		}
-	}
-	f(!fail(1000, time.Millisecond, false), "opens after a second")
-	b.success()
-	f(!fail(19, 10*time.Second, false), "opens after 19 failures")
-	b.success()
-	f(!fail(19, 10*time.Second, false), "a success does not count anew")
-	f(fail(1, 0, false) && b.holds(now), "does not open after 20 failures in 190 s")
-	f(!fail(50, 0, false) && b.until.Equal(now.Add(breakerFirst)), "failures on their way change it")
-	wait := breakerFirst
-	for range 10 {
-		now = b.until
-		f(!b.holds(now), "its time is over")
-		b.probing = true
-		f(b.holds(now), "more than one probe")
-		f(fail(1, 0, true), "a failed probe opens it again")
-		wait = min(2*wait, breakerLongest)
-		f(b.until.Equal(now.Add(wait)) && b.holds(now), "waits twice as long")
-	}
-	f(wait == breakerLongest, "an hour is the longest")
-	now = now.Add(-24 * time.Hour)
-	f(b.holds(now), "the clock was set back")
-	f(!b.holds(now.Add(breakerLongest)), "it waits for the clock")
-	f(b.success() && !b.holds(now) && !b.success(), "a success closes it")
-}
 
 // heldNow is what a marker was told last.
 type heldNow struct {
@@ -117,7 +78,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			t.Error("the metrics do not tell of the open breaker")
 		}
 		up.Store(true)
-		time.Sleep(time.Until(until) + 2*(shortestPark+slack(shortestPark)))
+		time.Sleep(time.Until(until) + 2*(lane.ShortestPark+lane.Slack(lane.ShortestPark)))
 		if n := len(s.all()); n != events {
 			t.Errorf("%d requests after the probe succeeded, want one for each event", n)
 		}
@@ -193,7 +154,7 @@ func TestReplaysAreProbes(t *testing.T) {
 			replay()
 		}
 		time.Sleep(4 * time.Second)
-		if n := len(s.all()) - before; n != 6 || most.Load() != maxProbes {
+		if n := len(s.all()) - before; n != 6 || most.Load() != lane.MaxProbes {
 			t.Errorf("%d of 6 replays were sent, %d at once", n, most.Load())
 		}
 		if n := len(held.all()); n != told {
@@ -201,7 +162,7 @@ func TestReplaysAreProbes(t *testing.T) {
 		}
 		up.Store(true)
 		replay()
-		time.Sleep(time.Second + shortestPark + slack(shortestPark))
+		time.Sleep(time.Second + lane.ShortestPark + lane.Slack(lane.ShortestPark))
 		if got := held.all(); len(got) != told+1 || got[told] != "closed" {
 			t.Errorf("after the success: %v", got)
 		}
@@ -230,7 +191,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 		}
 		waiting := open()
 		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].URL = url })
-		time.Sleep(2 * (shortestPark + slack(shortestPark)))
+		time.Sleep(2 * (lane.ShortestPark + lane.Slack(lane.ShortestPark)))
 		if n := len(good.all()); n != waiting || waiting < 20 {
 			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
 		}
@@ -244,7 +205,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Enabled = on })
 		}
 		enable(false)
-		time.Sleep(shortestPark + slack(shortestPark))
+		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
 		enable(true)
 		if got := held.all(); got[len(got)-1] != "closed" {
 			t.Errorf("told: %v", got)
@@ -256,66 +217,4 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			t.Error("enabled again it is still held")
 		}
 	})
-}
-
-// Half-open, one probe flies however much waits, also when it is put back or needs no request after all.
-func TestOneProbe(t *testing.T) {
-	lt := newLaneTest(t, 100_000)
-	lt.fill("d", 1)
-	l := lt.byDest["d"]
-	l.breaker = breaker{wait: breakerFirst, until: lt.now}
-	lt.fill("d", 9)
-	probe := func() *job {
-		t.Helper()
-		j := lt.next(l, nil, result{})
-		if j == nil || !j.probe || j.aside != "" || !l.breaker.probing {
-			t.Fatalf("no probe: %+v", j)
-		}
-		return j
-	}
-	j := probe()
-	if r := lt.admit(lt.job("d", "")); r != event.BreakerOpen {
-		t.Errorf("admitted beside the probe: %q", r)
-	}
-	if other := lt.next(l, nil, result{}); other.aside != event.BreakerOpen {
-		t.Errorf("sent beside the probe: %+v", other)
-	}
-	lt.next(l, j, result{kind: putBack, wait: time.Millisecond, rate: 1000})
-	lt.now = lt.now.Add(time.Millisecond)
-	if again := lt.next(l, nil, result{}); again != j || !j.probe || !l.breaker.probing {
-		t.Errorf("the probe that was put back is not the next: %+v", again)
-	}
-	if j = lt.next(l, j, result{kind: nothing}); !j.probe {
-		t.Error("no probe follows one that needed no request")
-	}
-	for next := lt.next(l, j, result{kind: failed}); next != nil; next = lt.next(l, next, result{}) {
-		if next.aside != event.BreakerOpen {
-			t.Fatalf("sent after the probe has failed: %+v", next)
-		}
-	}
-	if l.breaker.wait != 2*breakerFirst || l.live.len() != 0 {
-		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.len())
-	}
-}
-
-// What was learned of a destination leaves with its partition: it may be another one when it comes back.
-func TestBreakerLeavesWithItsPartition(t *testing.T) {
-	lt := newLaneTest(t, 100_000)
-	var told []time.Time
-	lt.setHeld = func(_ string, until time.Time) { told = append(told, until) }
-	lt.fill("d", 1)
-	l := lt.byDest["d"]
-	j := lt.next(l, nil, result{})
-	l.breaker = breaker{failures: breakerFailures - 1, since: lt.now.Add(-breakerSpan)}
-	lt.next(l, j, result{kind: failed})
-	if r := lt.admit(lt.job("d", "")); r != event.BreakerOpen {
-		t.Fatalf("admitted: %q", r)
-	}
-	lt.leave([]*partition{lt.part})
-	if r := lt.admit(lt.job("d", "")); r != "" {
-		t.Errorf("refused after the partition came back: %q", r)
-	}
-	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerFirst)) || !told[1].IsZero() {
-		t.Errorf("told %v", told)
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -39,7 +40,7 @@ func checkTimes(t *testing.T, all []*event.Outcome) {
 			t.Errorf("attempt %d was %v early", i+1, promised.Sub(was))
 		}
 		wait := promised.Sub(all[i-1].At)
-		if late := was.Sub(promised); late > slack(wait) {
+		if late := was.Sub(promised); late > lane.Slack(wait) {
 			t.Errorf("attempt %d was %v late after %v", i+1, late, wait)
 		}
 	}
@@ -226,7 +227,7 @@ func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 		for _, o := range all {
 			if o.Status == event.Pending {
 				told[o.Event.String()]++
-				if wait := o.NextAt.Sub(o.At); o.Reason != event.LaneFull || wait <= 0 || wait > shortestPark {
+				if wait := o.NextAt.Sub(o.At); o.Reason != event.LaneFull || wait <= 0 || wait > lane.ShortestPark {
 					t.Errorf("parked: %+v", o)
 				}
 			}
@@ -304,7 +305,7 @@ func TestDeepTier(t *testing.T) {
 		}
 		last := all[len(all)-1].Attempt.StartedAt
 		t.Logf("%d pending: %d held in %d bytes, the last was sent %v after it was due", pending, held, bytes, last.Sub(due))
-		if late := last.Sub(due); late > slack(time.Minute) {
+		if late := last.Sub(due); late > lane.Slack(time.Minute) {
 			t.Errorf("the last was %v late", late)
 		}
 	})

@@ -9,19 +9,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// A lane that has lived with a clock that was ahead may make a partition wait as any other when the clock
-// is set right.
-func TestClockSetBackLeavesTheBudget(t *testing.T) {
-	lt := newLaneTest(t, 100_000)
-	lt.fill("d", 1)
-	l := lt.byDest["d"]
-	lt.next(l, lt.next(l, nil, result{}), result{kind: succeeded})
-	lt.now = lt.now.Add(-time.Hour)
-	if n := lt.fill("d", laneQueue+10); n != laneQueue+10 || len(lt.group) != 1 {
-		t.Errorf("%d of %d were admitted, %d partitions are paused", n, laneQueue+10, len(lt.group))
-	}
-}
-
 // A clock that steps forward brings what is due then within seconds, whatever the timer slept for.
 func TestClockSetForward(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {

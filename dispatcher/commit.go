@@ -19,7 +19,7 @@ func (d *Dispatcher) committer(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-sweep.C:
-			d.lanes.sweep()
+			d.lanes.Sweep()
 			continue
 		case <-tick.C:
 		case <-d.commitNow:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -115,7 +116,7 @@ type Deps struct {
 	// Pacer holds the rates of destinations; nil: there are none.
 	Pacer Pacer
 	// Held is told of breakers; nil: nobody is.
-	Held HeldMarker
+	Held lane.HeldMarker
 	// Erased says whether the payload of an event was erased: it is not sent any more. Nil: none was.
 	Erased func(id.ID) bool
 }

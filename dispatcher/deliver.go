@@ -6,53 +6,54 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // worker sends the work of a lane until there is none, or there are more workers than may fly.
-func (d *Dispatcher) worker(ctx context.Context, l *lane) {
-	var j *job
-	var r result
+func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
+	var j *lane.Delivery
+	var r lane.Result
 	for {
-		if j = d.lanes.next(l, j, r); j == nil {
+		if j = d.lanes.Next(l, j, r); j == nil {
 			return
 		}
-		r = result{}
-		if !j.slot.part.begin() {
-			d.lanes.free(j) // the partition left this node: its next owner does it
+		r = lane.Result{}
+		if !slotOf(j).part.begin() {
+			d.lanes.Free(j) // the partition left this node: its next owner does it
 			continue
 		}
-		if r = d.deliver(ctx, l, j); r.kind == putBack {
-			j.slot.part.end()
+		if r = d.deliver(ctx, l, j); r.Kind == lane.PutBack {
+			slotOf(j).part.end()
 		}
 	}
 }
 
 // deliver brings one job to its next state: skipped, delivered, to be retried, parked or failed. The
 // configuration is read here, at the last moment, so that a change counts for what is queued.
-func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) result {
-	w := j.work
-	if j.aside != "" {
-		d.putAside(j, j.aside, true)
-		return result{}
+func (d *Dispatcher) deliver(ctx context.Context, l *lane.Lane, j *lane.Delivery) lane.Result {
+	w := j.Work
+	if j.Aside != "" {
+		d.putAside(j, j.Aside, true)
+		return lane.Result{}
 	}
 	r, err := d.judge(ctx, w)
 	switch {
 	case err != nil:
 		d.undecided(ctx, j, err)
-		return result{}
+		return lane.Result{}
 	case r.end.status != "":
 		d.ended(j, r.end)
-		return result{}
+		return lane.Result{}
 	case r.paused:
 		d.park(j, event.Manual)
-		return result{}
+		return lane.Result{}
 	}
-	attemptID := d.ids.Next(j.slot.part.id.Index)
+	attemptID := d.ids.Next(slotOf(j).part.id.Index)
 	if wait := d.take(l, r.dest); wait > 0 {
-		return result{kind: putBack, wait: wait, rate: r.dest.RateLimit.PerSecond}
+		return lane.Result{Kind: lane.PutBack, Wait: wait, Rate: r.dest.RateLimit.PerSecond}
 	}
 	if w.Attempt > 1 {
 		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
@@ -60,29 +61,29 @@ func (d *Dispatcher) deliver(ctx context.Context, l *lane, j *job) result {
 	a := d.attempt(ctx, l, r, attemptID, w)
 	if ctx.Err() != nil && a.Code == 0 {
 		d.abandon(j)
-		return result{}
+		return lane.Result{}
 	}
 	d.faults.at(crashSent)
-	if l.gone.note(a.Code, w.Event.ID, r.dest.URL) {
-		d.retire(retirement{r.ep.ID, w.Dest, r.dest.URL, &l.gone})
+	if l.Gone().Note(a.Code, w.Event.ID, r.dest.URL) {
+		d.retire(retirement{r.ep.ID, w.Dest, r.dest.URL, l.Gone()})
 	}
 	return d.conclude(j, r.ep, a)
 }
 
 // resultOf is what the lane learns from an attempt.
-func resultOf(a *event.Attempt) result {
+func resultOf(a *event.Attempt) lane.Result {
 	switch {
 	case a.OK:
-		return result{kind: succeeded}
+		return lane.Result{Kind: lane.Succeeded}
 	case a.ErrorCode == event.CodeTimeout:
-		return result{kind: timedOut}
+		return lane.Result{Kind: lane.TimedOut}
 	}
-	return result{kind: failed}
+	return lane.Result{Kind: lane.Failed}
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
 // the mistake is on our side, and it shows.
-func (d *Dispatcher) attempt(ctx context.Context, l *lane, r ruling, attemptID id.ID, w *event.Work) *event.Attempt {
+func (d *Dispatcher) attempt(ctx context.Context, l *lane.Lane, r ruling, attemptID id.ID, w *event.Work) *event.Attempt {
 	t, err := d.open(l, r.ep, r.dest)
 	if err == nil {
 		return d.client.send(ctx, attemptID, t, w)
@@ -95,9 +96,9 @@ func (d *Dispatcher) attempt(ctx context.Context, l *lane, r ruling, attemptID i
 }
 
 // abandon leaves a job that our own stop has cut short to the next owner of its partition.
-func (d *Dispatcher) abandon(j *job) {
-	j.slot.part.end()
-	d.lanes.free(j)
+func (d *Dispatcher) abandon(j *lane.Delivery) {
+	slotOf(j).part.end()
+	d.lanes.Free(j)
 }
 
 // inFlight is the max_in_flight of the work's destination, 0 if this node does not know it.
@@ -111,38 +112,38 @@ func (d *Dispatcher) inFlight(w *event.Work) int {
 }
 
 // open returns the opened destination, from the lane if the endpoint has not changed.
-func (d *Dispatcher) open(l *lane, ep *control.Endpoint, dest *control.Destination) (*target, error) {
-	if t := l.target.Load(); t != nil && t.rev == ep.Rev {
+func (d *Dispatcher) open(l *lane.Lane, ep *control.Endpoint, dest *control.Destination) (*lane.Target, error) {
+	if t := l.Target(); t != nil && t.Rev == ep.Rev {
 		return t, nil
 	}
-	t, err := openTarget(d.keyring, ep.Rev, dest)
+	t, err := lane.OpenTarget(d.keyring, ep.Rev, dest)
 	if err != nil {
 		return nil, err
 	}
-	l.target.Store(t)
-	d.lanes.configure(l, dest.URL, dest.MaxInFlight)
+	l.Keep(t)
+	d.lanes.Configure(l, dest.URL, dest.MaxInFlight)
 	return t, nil
 }
 
 // ended records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
 // that was final: what was still open has an automatic chain that will speak for itself.
-func (d *Dispatcher) ended(j *job, e ending) {
+func (d *Dispatcher) ended(j *lane.Delivery, e ending) {
 	if e.reason == event.DestinationDisabled {
-		d.lanes.disabled(j.work.Dest)
+		d.lanes.Disabled(j.Work.Dest)
 	}
-	o := d.outcome(j.work, e.status, e.reason)
-	if e.status == event.Skipped && j.work.Run != "" {
+	o := d.outcome(j.Work, e.status, e.reason)
+	if e.status == event.Skipped && j.Work.Run != "" {
 		o.Skipped = e.reason
 	}
-	if e.status == event.Skipped && j.work.Prior.Terminal() {
-		o.Status, o.Reason = j.work.Prior, j.work.PriorReason
+	if e.status == event.Skipped && j.Work.Prior.Terminal() {
+		o.Status, o.Reason = j.Work.Prior, j.Work.PriorReason
 	}
 	d.finish(j, o)
 }
 
 // conclude records an attempt and what follows from it.
-func (d *Dispatcher) conclude(j *job, ep *control.Endpoint, a *event.Attempt) result {
-	w := j.work
+func (d *Dispatcher) conclude(j *lane.Delivery, ep *control.Endpoint, a *event.Attempt) lane.Result {
+	w := j.Work
 	policy := policyOf(w, ep)
 	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
 	a.OK, a.ErrorCode = v.fate == delivered, v.code
@@ -198,7 +199,7 @@ func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Dur
 	}
 	deadline := w.Deadline
 	if deadline.IsZero() {
-		deadline = earlier(now.Add(chainLength(p)), expiry)
+		deadline = lane.Earlier(now.Add(chainLength(p)), expiry)
 	}
 	due := now.Add(retryDelay(p, w.Attempt, retryAfter, random))
 	switch {
@@ -211,24 +212,24 @@ func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Dur
 }
 
 // undecided puts work aside that could not even be judged, without a word: nothing is known of it.
-func (d *Dispatcher) undecided(ctx context.Context, j *job, err error) {
+func (d *Dispatcher) undecided(ctx context.Context, j *lane.Delivery, err error) {
 	if ctx.Err() != nil {
 		d.abandon(j)
 		return
 	}
 	d.log.LogAttrs(ctx, slog.LevelWarn, "put delivery aside, the configuration cannot be read", slog.Any("error", err))
-	again, now := *j.work, d.now()
-	again.Due, again.ParkedBy = now.Add(shortestPark), 0
+	again, now := *j.Work, d.now()
+	again.Due, again.ParkedBy = now.Add(lane.ShortestPark), 0
 	d.follow(j, &again, now, nil)
 }
 
 // follow produces the work that continues a delivery, then the outcome that speaks of it, if any.
-func (d *Dispatcher) follow(j *job, again *event.Work, now time.Time, o *event.Outcome) {
+func (d *Dispatcher) follow(j *lane.Delivery, again *event.Work, now time.Time, o *event.Outcome) {
 	r, err := again.Record()
 	if err != nil {
 		panic("BUG: " + err.Error()) // strings, numbers and times always encode
 	}
-	steps := []step{{topic: tierFor(d.tiers, again.Due.Sub(now)).Topic, record: r, crash: crashRetry}}
+	steps := []step{{topic: lane.TierFor(d.tiers, again.Due.Sub(now)).Topic, record: r, crash: crashRetry}}
 	if o != nil {
 		d.metrics.outcome(o)
 		steps = append(steps, outcomeStep(o))
@@ -236,7 +237,7 @@ func (d *Dispatcher) follow(j *job, again *event.Work, now time.Time, o *event.O
 	d.finisher.finish(j, steps...)
 }
 
-func (d *Dispatcher) finish(j *job, o *event.Outcome) {
+func (d *Dispatcher) finish(j *lane.Delivery, o *event.Outcome) {
 	d.metrics.outcome(o)
 	d.finisher.finish(j, outcomeStep(o))
 }

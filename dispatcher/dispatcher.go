@@ -80,6 +80,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -123,7 +124,7 @@ type Dispatcher struct {
 
 	metrics    *metrics
 	faults     *faults
-	lanes      *lanes
+	lanes      *lane.Lanes
 	room       waitingRoom
 	finisher   *finisher
 	superseded superseded
@@ -175,17 +176,15 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		}
 		return group, err
 	}
-	d.lanes = newLanes(cfg, deps.Now, d.wake)
-	d.lanes.inFlight = d.inFlight
-	if deps.Held != nil {
-		d.lanes.setHeld = deps.Held.SetHeld
-	}
+	d.lanes = lane.New(lane.Config{
+		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
+	}, lane.Deps{Now: deps.Now, Wake: d.wake, InFlight: d.inFlight, Held: deps.Held})
 	var err error
 	if d.metrics, err = newMetrics(deps.Metrics); err != nil {
 		return nil, err
 	}
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.waited)
-	if err := deps.Metrics.Register(newStats(d.lanes, d.depths)); err != nil {
+	if err := deps.Metrics.Register(newStats(d.lanes, cfg, d.depths)); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	d.filters.evaluated = d.metrics.filters
@@ -200,7 +199,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	sending, cut := context.WithCancel(background) // ends when requests in flight must be cut short
 	defer cut()
-	d.lanes.start = func(l *lane) { workers.Go(func() { d.worker(sending, l) }) }
+	d.lanes.Start(func(l *lane.Lane) { workers.Go(func() { d.worker(sending, l) }) })
 	tiers := make([]string, len(d.tiers)) // what comes in them waits for a second at least
 	for i, t := range d.tiers {
 		tiers[i] = t.Topic
@@ -230,7 +229,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
-	readers.Go(func() error { d.alarm(readCtx); return nil })
+	readers.Go(func() error { d.lanes.Run(readCtx); return nil })
 	readers.Go(func() error { d.retirer(readCtx); return nil })
 	err = readers.Wait()
 
@@ -318,7 +317,11 @@ func (d *Dispatcher) drop(parts []*partition) {
 		}
 	}
 	d.mu.Unlock()
-	d.lanes.leave(parts)
+	sources := make([]*lane.Source, len(parts))
+	for i, p := range parts {
+		sources[i] = &p.source
+	}
+	d.lanes.Leave(sources)
 	d.changed()
 }
 

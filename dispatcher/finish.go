@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -28,7 +29,7 @@ type step struct {
 // the guarantee: a follow-up exists before the outcome speaks of it, and both before the offset is
 // committed.
 type completion struct {
-	job   *job
+	job   *lane.Delivery
 	steps []step
 	tries int
 }
@@ -46,14 +47,14 @@ type finisher struct {
 	faults   *faults
 	metrics  *metrics
 	now      func() time.Time
-	done     func(*job)
+	done     func(*lane.Delivery)
 
 	next  backlog // their next record may be produced
 	redo  backlog // their record was not taken
 	alone backlog // their record may be the one for which its batch was refused
 }
 
-func newFinisher(deps Deps, f *faults, m *metrics, done func(*job)) *finisher {
+func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {
 	return &finisher{
 		log: deps.Log, stream: deps.Stream, producer: deps.Producer, faults: f, metrics: m, now: deps.Now, done: done,
 		next: newBacklog(), redo: newBacklog(), alone: newBacklog(),
@@ -62,7 +63,7 @@ func newFinisher(deps Deps, f *faults, m *metrics, done func(*job)) *finisher {
 
 // finish starts the completion of a job. done is called when the last record is acknowledged, at once
 // if there is none. It must not be called by the producer.
-func (f *finisher) finish(j *job, steps ...step) {
+func (f *finisher) finish(j *lane.Delivery, steps ...step) {
 	if len(steps) == 0 {
 		f.done(j)
 		return
@@ -75,7 +76,7 @@ func (f *finisher) produce(c *completion) {
 	f.producer.Produce(s.topic, c.partition(), s.record, func(_ *stream.Record, err error) { f.answered(c, err) })
 }
 
-func (c *completion) partition() int32 { return c.job.slot.part.id.Index }
+func (c *completion) partition() int32 { return slotOf(c.job).part.id.Index }
 
 // answered goes on with what became of a completion's record. One that was not taken may have been written
 // all the same: a second copy is a duplicate delivery, or an outcome that says the same again.

@@ -42,7 +42,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 		c := newTestClient(transport)
 		w := testWork(t, []byte(body))
 		tg := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
-		tg.timeout = 20 * time.Second
+		tg.Timeout = 20 * time.Second
 		began := time.Now()
 		a := c.send(t.Context(), w.Event.ID, tg, w)
 		if a.Code != 0 || a.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections || time.Since(began) > 15*time.Second {

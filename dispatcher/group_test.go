@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -250,7 +251,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		if d := cmp.Diff([]string{"delivered"}, statuses(all)); d != "" {
 			t.Error(d)
 		}
-		if took := time.Since(begin); took < shortestPark {
+		if took := time.Since(begin); took < lane.ShortestPark {
 			t.Errorf("delivered after %v, though the configuration was away", took)
 		}
 		w.view.onSync = nil
@@ -378,7 +379,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		if n := len(d.assignment()); n != 0 {
 			t.Errorf("%d partitions are still here", n)
 		}
-		jobs, bytes := d.lanes.held()
+		jobs, bytes := d.lanes.Held()
 		if jobs != 0 || bytes != 0 {
 			t.Errorf("%d jobs, %d bytes are still held", jobs, bytes)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -96,9 +97,9 @@ const ownHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination,
 // then ours, which nothing overrides. The signature covers the body as it is sent.
-func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) http.Header {
+func requestHeader(w *event.Work, t *lane.Target, userAgent string, now time.Time) http.Header {
 	e := w.Event
-	n := len(e.Header) + len(t.header) + ownHeaders
+	n := len(e.Header) + len(t.Header) + ownHeaders
 	h, values := make(http.Header, n), make([]string, 0, n)
 	set := func(name, value string) { // all lists of one value share one piece of memory
 		values = append(values, value)
@@ -131,12 +132,12 @@ func requestHeader(w *event.Work, t *target, userAgent string, now time.Time) ht
 			set(name, f.Value)
 		}
 	}
-	for _, f := range t.header {
+	for _, f := range t.Header {
 		set(safeName(f.Name), f.Value)
 	}
 	eventID := e.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)
-	signature := sign.Sign(t.signing(now), eventID, now, e.Body)
+	signature := sign.Sign(t.Signing(now), eventID, now, e.Body)
 	set(hRelay+hWebhookID, eventID)
 	set(hRelay+hWebhookTimestamp, timestamp)
 	set(hRelay+hWebhookSignature, signature)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -44,7 +45,7 @@ func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
 					t.Errorf("%d outcomes for %d deliveries, %d of them held", len(all), 2*events, held)
 				}
 				for _, r := range s.all()[requests:] {
-					if late := r.at.Sub(on); late > shortestPark+slack(shortestPark) {
+					if late := r.at.Sub(on); late > lane.ShortestPark+lane.Slack(lane.ShortestPark) {
 						t.Errorf("delivered %v after it went on", late)
 					}
 				}
@@ -106,34 +107,6 @@ func TestPurge(t *testing.T) {
 			t.Error(d)
 		}
 	})
-}
-
-func TestGoneRun(t *testing.T) {
-	var g goneRun
-	n := 0
-	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
-	f := func(code int, e id.ID, url string, want bool) {
-		t.Helper()
-		if got := g.note(code, e, url); got != want {
-			t.Errorf("%d of %v at %s: %v", code, e, url, got)
-		}
-	}
-	same := newID()
-	f(200, newID(), "a", false)
-	f(410, same, "a", false)
-	f(410, newID(), "a", false)
-	f(410, same, "a", false) // no third event
-	f(0, newID(), "a", false)
-	f(410, newID(), "a", true)
-	f(410, same, "a", true) // until it is written
-	f(500, newID(), "a", false)
-	f(410, newID(), "a", false)
-	f(410, newID(), "a", false)
-	f(410, newID(), "b", false) // another place
-	f(410, newID(), "b", false)
-	f(410, newID(), "b", true)
-	g.reset()
-	f(410, newID(), "b", false)
 }
 
 // Three events in a row with 410 disable the destination, if the configuration takes it; no lane waits for

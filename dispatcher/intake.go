@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -26,11 +27,11 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
-		for d.lanes.full() {
+		for d.lanes.Full() {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-d.lanes.freed:
+			case <-d.lanes.Freed():
 			}
 		}
 		came := 0
@@ -94,11 +95,11 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 		return
 	}
 	keep(w.Event)
-	j := &job{slot: s, work: w, size: sizeOf(r)}
+	j := &lane.Delivery{Slot: s, Work: w, Size: sizeOf(r)}
 	now := d.now()
 	switch {
 	case s.part.delay > 0:
-		j.ready = readyAt(w.Due, r.Timestamp, now, s.part.delay)
+		j.Ready = lane.ReadyAt(w.Due, r.Timestamp, now, s.part.delay)
 		s.part.wait(j)
 	case w.Due.After(now):
 		d.hop(j, now)
@@ -127,7 +128,7 @@ func (d *Dispatcher) readEvent(s *slot, e *event.Event, size int) {
 	for _, dest := range e.Dests {
 		w := &event.Work{Event: e, Dest: dest, Trigger: trigger, Attempt: 1}
 		wanted.mark(w)
-		d.run(&job{slot: s, work: w, size: size})
+		d.run(&lane.Delivery{Slot: s, Work: w, Size: size})
 	}
 }
 
@@ -144,44 +145,44 @@ func sizeOf(r *stream.Record) int {
 }
 
 // run gives due work to its lane, or parks it.
-func (d *Dispatcher) run(j *job) {
-	if reason := d.lanes.admit(j); reason != "" {
+func (d *Dispatcher) run(j *lane.Delivery) {
+	if reason := d.lanes.Admit(j); reason != "" {
 		d.refuse(j, reason)
 	}
 }
 
 // hop sends work that is not due into the next tier.
-func (d *Dispatcher) hop(j *job, now time.Time) {
+func (d *Dispatcher) hop(j *lane.Delivery, now time.Time) {
 	if d.hold(j) {
-		d.follow(j, j.work, now, nil)
+		d.follow(j, j.Work, now, nil)
 	}
 }
 
 // hold begins a job that is in no lane; false when its partition has left the node.
-func (d *Dispatcher) hold(j *job) bool {
-	if !j.slot.part.begin() {
+func (d *Dispatcher) hold(j *lane.Delivery) bool {
+	if !slotOf(j).part.begin() {
 		return false
 	}
-	d.lanes.hold(j)
+	d.lanes.Hold(j)
 	return true
 }
 
 // finished is called when everything about a job is recorded.
-func (d *Dispatcher) finished(j *job) {
-	if j.slot.done() && d.completed.Add(1)%commitAfter == 0 {
+func (d *Dispatcher) finished(j *lane.Delivery) {
+	if slotOf(j).done() && d.completed.Add(1)%commitAfter == 0 {
 		select {
 		case d.commitNow <- struct{}{}:
 		default:
 		}
 	}
-	j.slot.part.end()
-	d.lanes.free(j)
+	slotOf(j).part.end()
+	d.lanes.Free(j)
 }
 
 // bury puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
 // stood for, their outcome is failed.
 func (d *Dispatcher) bury(s *slot, r *stream.Record, cause error) {
-	j := &job{slot: s, size: sizeOf(r)}
+	j := &lane.Delivery{Slot: s, Size: sizeOf(r)}
 	if !d.hold(j) {
 		return
 	}

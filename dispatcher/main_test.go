@@ -12,15 +12,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Every test that the package doc names as the keeper of an invariant is there.
+// Every test that the package doc names as the keeper of an invariant is there, or in the package of the lanes.
 func TestInvariantsNameTheirTests(t *testing.T) {
 	doc, err := os.ReadFile("dispatcher.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*_test.go", "lane/*_test.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	var tests strings.Builder
 	for _, f := range files {

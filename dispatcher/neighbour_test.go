@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"context"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -60,7 +60,7 @@ func (g *gateway) arrive(most int) <-chan struct{} {
 
 func startGateway(t *testing.T, http2 bool, most int) *gateway {
 	t.Helper()
-	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: firstWindow, full: make(chan struct{})}
+	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: lane.FirstWindow, full: make(chan struct{})}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path == "/b" {
@@ -207,7 +207,7 @@ func TestStreamWaitIsNoTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := testWork(t, []byte("{}"))
 			tg := testTarget(t, "https://example.com/h", sign.NewSecret())
-			tg.timeout = 10 * time.Second
+			tg.Timeout = 10 * time.Second
 			began := time.Now()
 			a := newTestClient(h2(connect, stream, answer)).send(t.Context(), w.Event.ID, tg, w)
 			if a.ErrorCode != code || a.Duration != duration || time.Since(began) != total {
@@ -232,7 +232,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 		waited := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"})
 		c := newClient(h2(0, 0, 8*time.Second), "test", time.Now, 1, waited)
 		tg := testTarget(t, "https://example.com/h", sign.NewSecret())
-		tg.timeout = 10 * time.Second
+		tg.Timeout = 10 * time.Second
 		var wg sync.WaitGroup
 		for range 3 {
 			w := testWork(t, []byte("{}"))
@@ -281,7 +281,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 		t.Helper()
 		w := testWork(t, []byte("{}"))
 		tg := testTarget(t, address, sign.NewSecret())
-		tg.timeout = 100 * time.Millisecond
+		tg.Timeout = 100 * time.Millisecond
 		if a := c.send(t.Context(), w.Event.ID, tg, w); a.ErrorCode != code || a.Duration < least || a.Duration > most {
 			t.Errorf("%s: %q %q after %v", address, a.ErrorCode, a.ErrorMessage, a.Duration)
 		}
@@ -291,48 +291,6 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 		f("http://"+silent.Addr().String(), event.CodeTimeout, 100*time.Millisecond, 2*time.Second)
 		f("https://"+gone.Addr().String(), event.CodeConnectionRefused, 0, 2*time.Second)
 		f(fine.URL, "", 0, 2*time.Second)
-	}
-}
-
-// Lanes share the requests that there may be at the same time: the more hang, the less each has, and every lane sends.
-func TestRequestsAreShared(t *testing.T) {
-	lt := newLaneTest(t, 100_000)
-	lt.maxSending = 100
-	lt.inFlight = func(*event.Work) int { return 1000 }
-	busy := map[*lane][]*job{}
-	finish := func(l *lane) { // the oldest request succeeds, and workers that were started begin
-		t.Helper()
-		for ; lt.started[l] > 0; lt.started[l]-- {
-			busy[l] = append(busy[l], lt.next(l, nil, result{}))
-		}
-		j := lt.next(l, busy[l][0], result{kind: succeeded})
-		if busy[l] = busy[l][1:]; j != nil {
-			busy[l] = append(busy[l], j)
-		}
-	}
-	for n, want := range []int{50, 25, 12, 6} {
-		dest := fmt.Sprint("slow-", n)
-		lt.fill(dest, 900)
-		l := lt.byDest[dest]
-		for range 400 {
-			finish(l)
-		}
-		if got := len(busy[l]) + lt.started[l]; got != l.running || got < want-1 || got > want+1 {
-			t.Errorf("lane %d sends %d requests, want %d; its workers are %d", n, got, want, l.running)
-		}
-	}
-	for n := range 50 {
-		dest := fmt.Sprint("other-", n)
-		if lt.fill(dest, 1); lt.byDest[dest].running != 1 {
-			t.Errorf("%s sends nothing", dest)
-		}
-	}
-	first := lt.byDest["slow-0"]
-	for range 100 {
-		finish(first)
-	}
-	if first.running > 4 || lt.sending() > lt.maxSending {
-		t.Errorf("beside the others the first lane keeps %d requests of %d", first.running, lt.sending())
 	}
 }
 

@@ -2,11 +2,10 @@ package dispatcher
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -65,7 +64,7 @@ func TestRateIsHeld(t *testing.T) {
 				}
 				for i := range at {
 					for k := i + 1; k < len(at) && at[k]-at[i] < 5; k++ {
-						if most := float64(burst) + 1 + perSecond*(at[k]-at[i]); float64(k-i+1) > most+perSecond*savedTokens.Seconds() {
+						if most := float64(burst) + 1 + perSecond*(at[k]-at[i]); float64(k-i+1) > most+perSecond*lane.SavedTokens.Seconds() {
 							t.Fatalf("%d requests within %v s of second %v", k-i+1, at[k]-at[i], at[i])
 						}
 					}
@@ -165,7 +164,7 @@ func TestRateChanges(t *testing.T) {
 			t.Fatalf("%d requests at the slow rate", n)
 		}
 		w.setRate(1000, 1)
-		time.Sleep(shortestPark + slack(shortestPark))
+		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
 		if n := len(s.all()); n != events {
 			t.Errorf("%d of %d were delivered at the new rate", n, events)
 		}
@@ -178,85 +177,9 @@ func TestRateChanges(t *testing.T) {
 			t.Errorf("%d requests in 20 s at 0.5 a second", n)
 		}
 		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].RateLimit = nil })
-		time.Sleep(shortestPark + slack(shortestPark))
+		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
 		if n := len(s.all()); n != 2*events {
 			t.Errorf("%d of %d were delivered without a rate", n, 2*events)
 		}
 	})
-}
-
-// While a lane waits no worker does, what waits in it fits into the near future, and what somebody asked
-// for keeps its place beside live work.
-func TestRestingLane(t *testing.T) {
-	lt := newLaneTest(t, 100_000)
-	lt.fill("d", 200)
-	l := lt.byDest["d"]
-	lt.admit(lt.job("d", "run_1"))
-	lt.admit(lt.job("d", "run_1"))
-	for range lt.started[l] - 1 {
-		lt.next(l, nil, result{})
-	}
-	first := lt.next(l, nil, result{})
-	j := lt.next(l, first, result{kind: putBack, wait: 400 * time.Millisecond, rate: 10})
-	parked := 0
-	for ; j != nil; j = lt.next(l, j, result{}) {
-		if parked++; j.aside != event.Paced {
-			t.Fatalf("aside is %q", j.aside)
-		}
-	}
-	if l.live.len()+l.runs.len() != 20 || l.runs.len() != 1 || l.running != 3 {
-		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.len(), l.runs.len(), l.running, parked)
-	}
-	if got, _ := l.live.peek(); got != first {
-		t.Error("the job that was put back is not the next")
-	}
-	if r := lt.admit(lt.job("d", "")); r != event.Paced {
-		t.Errorf("beyond what fits: %q", r)
-	}
-	if wait := lt.rouse(); wait != 400*time.Millisecond {
-		t.Errorf("the alarm sleeps for %v", wait)
-	}
-	started := lt.started[l]
-	lt.now = lt.now.Add(400 * time.Millisecond)
-	if wait := lt.rouse(); wait != longestSleep || lt.started[l] != started+1 {
-		t.Errorf("%d workers were started, the alarm sleeps for %v", lt.started[l]-started, wait)
-	}
-
-	// A token that is far away is asked for again within a second, and a clock that is set back holds nothing.
-	for j = lt.next(l, lt.next(l, nil, result{}), result{kind: putBack, wait: 10 * time.Second, rate: 0.1}); j != nil; {
-		j = lt.next(l, j, result{})
-	}
-	if wait := lt.rouse(); wait != longestRest {
-		t.Errorf("the alarm sleeps for %v", wait)
-	}
-	lt.now = lt.now.Add(-time.Hour)
-	if lt.rouse(); lt.started[l] != started+2 {
-		t.Error("the lane waits for a clock that was set back")
-	}
-}
-
-// Lanes wake in the order in which their waits end.
-func TestAlarmOrder(t *testing.T) {
-	lt := newLaneTest(t, 100_000)
-	waits := []int{5, 3, 9, 1, 7, 2, 8}
-	for _, ms := range waits {
-		dest := fmt.Sprint("d", ms)
-		lt.fill(dest, 1)
-		l := lt.byDest[dest]
-		lt.next(l, lt.next(l, nil, result{}), result{kind: putBack, wait: time.Duration(ms) * time.Millisecond, rate: 1})
-		delete(lt.started, l)
-	}
-	var woken []string
-	for range 20 {
-		lt.rouse()
-		for l, n := range lt.started {
-			woken = append(woken, strings.Repeat(l.dest, n))
-		}
-		clear(lt.started)
-		lt.now = lt.now.Add(time.Millisecond)
-	}
-	slices.Sort(waits)
-	if want := strings.Trim(fmt.Sprint(waits), "[]"); strings.ReplaceAll(strings.Join(woken, " "), "d", "") != want {
-		t.Errorf("woken in the order %v", woken)
-	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -47,8 +47,7 @@ type partition struct {
 	room  *waitingRoom
 	wake  func() // tells the timer that it must look at this partition
 
-	last   string // destination of the newest job; guarded by lanes.mu
-	streak int    // how many jobs in a row were for it; guarded by lanes.mu
+	source lane.Source
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
@@ -72,20 +71,15 @@ type slot struct {
 	left   int // destinations that are not done; guarded by part.mu
 }
 
-// job is one delivery on its way through the dispatcher, or the burial of a poisoned record.
-type job struct {
-	slot  *slot
-	work  *event.Work // nil for a burial
-	size  int         // bytes that it holds
-	ready time.Time   // of a job that waits in a tier
+// Source is the partition as lanes see it.
+func (s *slot) Source() *lane.Source { return &s.part.source }
 
-	// Set by its lane when a worker gets it.
-	aside event.Reason // it must be parked for this; empty: it may be sent
-	probe bool         // of a breaker that is half-open
-}
+// slotOf is the slot of a delivery: all that the lanes hold came from partitions.
+func slotOf(j *lane.Delivery) *slot { return j.Slot.(*slot) }
 
 func newPartition(id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
+	p.source = lane.Source{Partition: id, Stall: p.stall}
 	holes, err := mark.Holes()
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err
@@ -177,14 +171,14 @@ func (p *partition) checkDrained() {
 }
 
 // wait holds a job of the tier until it is ready.
-func (p *partition) wait(j *job) {
+func (p *partition) wait(j *lane.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return
 	}
 	heap.Push(&p.waiting, j)
-	p.hold(j.size)
+	p.hold(j.Size)
 	p.settle()
 	if p.waiting[0] == j {
 		p.wake()
@@ -193,17 +187,17 @@ func (p *partition) wait(j *job) {
 
 // ripe takes the jobs that are ready at now, at most limit, and says when the next one will be; a
 // zero time means never.
-func (p *partition) ripe(now time.Time, limit int) (jobs []*job, next time.Time) {
+func (p *partition) ripe(now time.Time, limit int) (jobs []*lane.Delivery, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.stalls == 0 && len(p.waiting) > 0 {
 		j := p.waiting[0]
-		if j.ready.After(now) || len(jobs) == limit {
-			next = j.ready
+		if j.Ready.After(now) || len(jobs) == limit {
+			next = j.Ready
 			break
 		}
 		heap.Pop(&p.waiting)
-		p.hold(-j.size)
+		p.hold(-j.Size)
 		jobs = append(jobs, j)
 	}
 	p.settle()
@@ -277,19 +271,19 @@ func (p *partition) putBack() {
 // ripening are jobs that wait in a tier, as a heap: what is ready first comes first, else what arrived first. In order
 // of arrival alone one that waits long would hold up those behind it, and all of them would come by in one burst: work
 // that is parked for 5 s gathers in such bursts more and more, and whoever else is delivered meanwhile waits for a core.
-type ripening []*job
+type ripening []*lane.Delivery
 
 func (r ripening) Len() int { return len(r) }
 func (r ripening) Less(i, k int) bool {
-	if !r[i].ready.Equal(r[k].ready) {
-		return r[i].ready.Before(r[k].ready)
+	if !r[i].Ready.Equal(r[k].Ready) {
+		return r[i].Ready.Before(r[k].Ready)
 	}
-	return r[i].slot.offset < r[k].slot.offset
+	return slotOf(r[i]).offset < slotOf(r[k]).offset
 }
 func (r ripening) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
 
 // Push is called by heap.
-func (r *ripening) Push(x any) { *r = append(*r, x.(*job)) }
+func (r *ripening) Push(x any) { *r = append(*r, x.(*lane.Delivery)) }
 
 // Pop is called by heap.
 func (r *ripening) Pop() any {

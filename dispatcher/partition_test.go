@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -33,7 +34,7 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
 	now := time.UnixMilli(1_800_000_000_000)
 	wait := func(o int64, size int) {
-		p.wait(&job{slot: p.add(o, 1), size: size, ready: now.Add(time.Duration(o) * time.Second)})
+		p.wait(&lane.Delivery{Slot: p.add(o, 1), Size: size, Ready: now.Add(time.Duration(o) * time.Second)})
 	}
 	for o := range int64(10) {
 		wait(o, 10<<10)
@@ -66,7 +67,7 @@ func TestTiersShareTheirMemory(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
 	q, other := testPartition(t, "retry.5s", 5*time.Second)
 	q.room = p.room
-	wait := func(p *partition, o int64, size int) { p.wait(&job{slot: p.add(o, 1), size: size}) }
+	wait := func(p *partition, o int64, size int) { p.wait(&lane.Delivery{Slot: p.add(o, 1), Size: size}) }
 	wait(q, 0, 99<<10)
 	wait(p, 0, 64<<10)
 	if len(other) != 0 || len(group) != 1 {
@@ -89,7 +90,7 @@ func TestRipeInOrderOfTime(t *testing.T) {
 	woken := 0
 	p.wake = func() { woken++ }
 	for o, ready := range []time.Duration{4, 2, 3, 2, 5, 1} {
-		p.wait(&job{slot: p.add(int64(o), 1), size: 1, ready: now.Add(ready * time.Second)})
+		p.wait(&lane.Delivery{Slot: p.add(int64(o), 1), Size: 1, Ready: now.Add(ready * time.Second)})
 	}
 	if woken != 3 {
 		t.Errorf("the timer was told %d times of a new first one, 3 times there was one", woken)
@@ -98,7 +99,7 @@ func TestRipeInOrderOfTime(t *testing.T) {
 	jobs2, last := p.ripe(now.Add(3*time.Second), 3)
 	var order []int64
 	for _, j := range append(jobs, jobs2...) {
-		order = append(order, j.slot.offset)
+		order = append(order, slotOf(j).offset)
 	}
 	if !slices.Equal(order, []int64{5, 1, 3, 2}) || !next.Equal(now.Add(3*time.Second)) || !last.Equal(now.Add(4*time.Second)) {
 		t.Errorf("offsets %v were ripe, the next ones at %v and %v", order, next.Sub(now), last.Sub(now))
@@ -132,4 +133,29 @@ func TestStoppedPartition(t *testing.T) {
 	s1.done()
 	p.end()
 	<-p.drained
+}
+
+// pauses is a group that remembers what is paused.
+type pauses map[stream.Partition]bool
+
+func (p pauses) Pause(ids ...stream.Partition) {
+	for _, id := range ids {
+		p[id] = true
+	}
+}
+
+func (p pauses) Resume(ids ...stream.Partition) {
+	for _, id := range ids {
+		delete(p, id)
+	}
+}
+
+func testPartition(t testing.TB, topic string, delay time.Duration) (*partition, pauses) {
+	t.Helper()
+	group := pauses{}
+	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {}, stream.Mark{Offset: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, group
 }

@@ -112,7 +112,7 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 			w.accept(w.newEvent(fmt.Sprint(i)))
 		}
 		time.Sleep(20 * time.Second)
-		if jobs, _ := d.lanes.held(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPoll {
+		if jobs, _ := d.lanes.Held(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPoll {
 			t.Errorf("%d jobs are held", jobs)
 		}
 		if n := len(s.all()); n > cfg.MaxInFlight+maxPoll {

@@ -79,7 +79,7 @@ func lighter(o *event.Outcome) *event.Outcome {
 // epitaph is the outcome of a delivery whose follow-up was refused. It keeps the attempt that was to be
 // told of.
 func (f *finisher) epitaph(c *completion) *event.Outcome {
-	w := c.job.work
+	w := c.job.Work
 	o := &event.Outcome{
 		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type, Run: w.Run,
 	}
@@ -95,8 +95,8 @@ func (f *finisher) epitaph(c *completion) *event.Outcome {
 
 // name says for the log which delivery a completion belongs to.
 func (c *completion) name() string {
-	if w := c.job.work; w != nil {
+	if w := c.job.Work; w != nil {
 		return fmt.Sprintf("%s to %s", w.Event.ID.Text(id.Event), w.Dest)
 	}
-	return fmt.Sprintf("%s[%d]@%d", c.job.slot.part.id.Topic, c.partition(), c.job.slot.offset)
+	return fmt.Sprintf("%s[%d]@%d", slotOf(c.job).part.id.Topic, c.partition(), slotOf(c.job).offset)
 }

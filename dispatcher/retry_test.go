@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -166,10 +167,10 @@ func TestThreeDaysOfRetries(t *testing.T) {
 				t.Fatalf("seed %d: %v after attempt %d, the schedule says %v", seed, wait, w.Attempt, base)
 			}
 			for now.Before(n.due) {
-				tier := tierFor(tiers, n.due.Sub(now))
-				now = readyAt(n.due, now, now, tier.Delay)
+				tier := lane.TierFor(tiers, n.due.Sub(now))
+				now = lane.ReadyAt(n.due, now, now, tier.Delay)
 			}
-			if late := now.Sub(n.due); late > slack(wait) {
+			if late := now.Sub(n.due); late > lane.Slack(wait) {
 				t.Fatalf("seed %d: %v late", seed, late)
 			}
 			w = &event.Work{Attempt: w.Attempt + 1, Due: n.due, Deadline: n.deadline}

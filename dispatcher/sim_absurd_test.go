@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -86,9 +87,9 @@ func TestAbsurdWaits(t *testing.T) {
 			hops := 0
 			for now.Before(w.Due) {
 				hops++
-				now = readyAt(w.Due, now, now, tierFor(tiers, w.Due.Sub(now)).Delay)
+				now = lane.ReadyAt(w.Due, now, now, lane.TierFor(tiers, w.Due.Sub(now)).Delay)
 			}
-			if most := int(wait/longestPark) + 2*len(tiers); hops > most {
+			if most := int(wait/lane.LongestPark) + 2*len(tiers); hops > most {
 				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -14,12 +15,15 @@ import (
 // deadNode plays many destinations that are dead through the lanes, the parking rule and the choice of
 // tiers; records are reduced to a destination and a time, so that millions of them fit.
 type deadNode struct {
-	*laneTest
-	t      *testing.T
-	random *rand.Rand
-	tiers  []stream.Tier
-	policy control.RetryPolicy
-	dests  []deadDest
+	*lane.Lanes
+	t       *testing.T
+	now     time.Time
+	started map[*lane.Lane]int
+	part    *partition
+	random  *rand.Rand
+	tiers   []stream.Tier
+	policy  control.RetryPolicy
+	dests   []deadDest
 
 	second   int
 	calendar [][]deadPiece // what is at the end of its tier, by second
@@ -49,10 +53,15 @@ const (
 
 func newDeadNode(t *testing.T, dests int) *deadNode {
 	n := &deadNode{
-		laneTest: newLaneTest(t, DefaultConfig().MaxInFlight), t: t, random: rand.New(rand.NewPCG(1, 2)), tiers: stream.Tiers(),
-		policy: control.DefaultRetryPolicy(), dests: make([]deadDest, dests), calendar: make([][]deadPiece, 2*int(longestPark/time.Second)),
+		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)), tiers: stream.Tiers(),
+		policy: control.DefaultRetryPolicy(), dests: make([]deadDest, dests), calendar: make([][]deadPiece, 2*int(lane.LongestPark/time.Second)),
 	}
-	n.inFlight = func(*event.Work) int { return 64 }
+	n.part, _ = testPartition(t, stream.Events, 0)
+	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30, MaxSending: DefaultConfig().MaxSending}
+	n.Lanes = lane.New(cfg, lane.Deps{
+		Now: func() time.Time { return n.now }, Wake: func() {}, InFlight: func(*event.Work) int { return 64 },
+	})
+	n.Start(func(l *lane.Lane) { n.started[l]++ })
 	for i := range n.dests {
 		name := fmt.Sprint("dead_", i)
 		n.dests[i] = deadDest{
@@ -66,9 +75,9 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 
 // put lets a piece go through the tiers until it is due.
 func (n *deadNode) put(p deadPiece, rest time.Duration) {
-	tier := tierFor(n.tiers, rest)
+	tier := lane.TierFor(n.tiers, rest)
 	n.hops++
-	ready := readyAt(n.now.Add(rest), n.now, n.now, tier.Delay)
+	ready := lane.ReadyAt(n.now.Add(rest), n.now, n.now, tier.Delay)
 	wait := ready.Sub(n.now)
 	p.due = int32((rest - wait).Milliseconds())
 	at := (n.second + max(int((wait+time.Second-1)/time.Second), 1)) % len(n.calendar)
@@ -83,8 +92,8 @@ func (n *deadNode) come(p deadPiece) {
 		n.passes++
 		n.longest = max(n.longest, time.Duration(n.second-int(p.parked))*time.Second)
 	}
-	j := &job{slot: &slot{part: n.part}, work: w, size: 600}
-	if reason := n.admit(j); reason != "" {
+	j := &lane.Delivery{Slot: &slot{part: n.part}, Work: w, Size: 600}
+	if reason := n.Admit(j); reason != "" {
 		n.away(p.dest, w, reason)
 	}
 	for l, workers := range n.started {
@@ -96,31 +105,31 @@ func (n *deadNode) come(p deadPiece) {
 }
 
 // work is a worker whose requests all fail at once.
-func (n *deadNode) work(l *lane, dest uint16) {
-	j := n.next(l, nil, result{})
+func (n *deadNode) work(l *lane.Lane, dest uint16) {
+	j := n.Next(l, nil, lane.Result{})
 	for j != nil {
-		r := result{}
-		if j.aside != "" {
-			n.away(dest, j.work, j.aside)
+		r := lane.Result{}
+		if j.Aside != "" {
+			n.away(dest, j.Work, j.Aside)
 		} else {
 			n.requests++
-			r.kind = failed
-			n.put(deadPiece{dest: dest, kind: deadRetried}, retryDelay(n.policy, j.work.Attempt, 0, n.random.Float64()))
+			r.Kind = lane.Failed
+			n.put(deadPiece{dest: dest, kind: deadRetried}, retryDelay(n.policy, j.Work.Attempt, 0, n.random.Float64()))
 		}
-		n.free(j)
-		j = n.next(l, j, r)
+		n.Free(j)
+		j = n.Next(l, j, r)
 	}
 }
 
 func (n *deadNode) away(dest uint16, w *event.Work, reason event.Reason) {
-	s := n.park(w, reason, 0)
+	s := n.Park(w, reason, 0)
 	d := &n.dests[dest]
-	d.parked.Parked, d.parked.ParkedBy = reason, s.mark
-	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, s.due.Sub(n.now))
+	d.parked.Parked, d.parked.ParkedBy = reason, s.Mark
+	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, s.Due.Sub(n.now))
 }
 
 // step is that of so much parked work for each destination.
-func (n *deadNode) step(each int) time.Duration { return stepOf(n.tiers, each, len(n.dests)) }
+func (n *deadNode) step(each int) time.Duration { return lane.StepOf(n.tiers, each, len(n.dests)) }
 
 // tick plays one second.
 func (n *deadNode) tick() {
@@ -161,7 +170,7 @@ func TestManyDeadDestinations(t *testing.T) {
 	for range watch { // until all have come by once, the first time sooner than later
 		n.tick()
 	}
-	_, counts := n.census()
+	_, counts := n.Census()
 	parked := 0
 	for _, c := range counts {
 		parked += c
@@ -176,13 +185,13 @@ func TestManyDeadDestinations(t *testing.T) {
 	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.passes-passes)/float64(watch), n.requests-requests
 	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; %d requests in %v; away for %v at most",
 		parked, arrived, step, rate, most, passed, sent, 2*step, n.longest)
-	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() || n.longest > longestPark+time.Minute {
+	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() || n.longest > lane.LongestPark+time.Minute {
 		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate, passed, n.longest)
 	}
 	if sent > 3*dests {
 		t.Errorf("%d requests to %d dead destinations in %v", sent, dests, 2*step)
 	}
-	if jobs, bytes := n.held(); jobs != 0 || bytes != 0 {
+	if jobs, bytes := n.Held(); jobs != 0 || bytes != 0 {
 		t.Errorf("%d jobs, %d bytes are held", jobs, bytes)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 )
@@ -87,9 +88,9 @@ func (o outage) run(t *testing.T) {
 		s.away.Store(up.UnixNano())
 		provider.Wait()
 
-		b, parked, _ := s.lane("dst_1")
-		opens := b.until // nobody knows that it is up until the next probe
-		if late := opens.Sub(up); !b.open() || late > breakerLongest {
+		l := s.d.lanes.State("dst_1")
+		parked, opens := l.Parked, l.OpenUntil // nobody knows that it is up until the next probe
+		if late := opens.Sub(up); !l.Open || late > lane.BreakerLongest {
 			t.Fatalf("the next probe is in %v", late)
 		}
 		s.away.Store(opens.UnixNano())
@@ -126,8 +127,9 @@ func (s *sim) ownRetries(events int) {
 // makes a few hops a second besides.
 func (s *sim) look(at time.Duration, fresh float64) {
 	s.away.Store(0)
-	_, parked, lanes := s.lane("dst_1")
-	step := stepOf(s.d.tiers, parked, lanes)
+	l := s.d.lanes.State("dst_1")
+	parked := l.Parked
+	step := lane.StepOf(s.d.tiers, parked, l.ParkedLanes)
 	time.Sleep(step + 2*time.Second) // until all have come by once
 	began, watched := time.Now(), max(2*step, 10*time.Second)
 	for range int(watched / time.Second) {

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type simLog struct {
 
 type simTopic struct {
 	id     stream.Partition
-	queue  queue[*stream.Record]
+	queue  []*stream.Record
 	next   int64
 	paused bool
 	deep   func(int) *stream.Record // makes the records below end as they are fetched: nothing holds them before
@@ -74,7 +75,7 @@ func (l *simLog) append(topic string, r *stream.Record) {
 	if t := l.topics[topic]; t != nil {
 		r.Offset = t.next
 		t.next++
-		t.queue.push(r)
+		t.queue = append(t.queue, r)
 	}
 	l.mu.Unlock()
 	l.tell()
@@ -133,18 +134,16 @@ func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
 	for range l.order {
 		l.turn = (l.turn + 1) % len(l.order)
 		t := l.order[l.turn]
-		for ; !t.paused && t.next < t.end && t.queue.len() < maxPoll; t.next++ {
+		for ; !t.paused && t.next < t.end && len(t.queue) < maxPoll; t.next++ {
 			r := t.deep(int(t.next))
 			r.Offset = t.next
-			t.queue.push(r)
+			t.queue = append(t.queue, r)
 		}
-		if t.paused || t.queue.len() == 0 {
+		if t.paused || len(t.queue) == 0 {
 			continue
 		}
-		records := make([]*stream.Record, min(t.queue.len(), maxPoll))
-		for i := range records {
-			records[i], _ = t.queue.pop()
-		}
+		records := slices.Clone(t.queue[:min(len(t.queue), maxPoll)])
+		t.queue = slices.Delete(t.queue, 0, len(records))
 		return t.id, records
 	}
 	return stream.Partition{}, nil

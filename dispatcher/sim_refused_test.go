@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -242,7 +243,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	}
 	var done atomic.Int64
 	blocked, release := make(chan struct{}), make(chan struct{})
-	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, newFaults(), m, func(*job) {
+	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, newFaults(), m, func(*lane.Delivery) {
 		if done.Add(1) == 1 {
 			close(blocked)
 			<-release
@@ -263,7 +264,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 			}
 			steps[i] = step{topic: topic, record: &stream.Record{Value: make([]byte, size)}}
 		}
-		f.finish(&job{slot: &slot{part: &partition{}}}, steps...)
+		f.finish(&lane.Delivery{Slot: &slot{part: &partition{}}}, steps...)
 	}
 	// One batch of many, so that many callbacks follow each other.
 	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s", Err: kerr.NotLeaderForPartition, Count: -1}).Remove

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -196,13 +197,13 @@ func (s *sim) leaveOut(r *stream.Record) time.Duration {
 		return 0
 	}
 	until := time.Unix(0, away)
-	b, parked, lanes := s.lane(w.Dest)
+	l := s.d.lanes.State(w.Dest)
 	if w.Event.ID[15]%100 == 0 {
-		until = earlier(until, b.until)
+		until = lane.Earlier(until, l.OpenUntil)
 	}
 	now := time.Now()
 	step := w.Due.Sub(now)
-	if w.Parked != event.BreakerOpen || !b.open() || step < stepOf(s.d.tiers, parked, lanes) || !w.Due.Before(until) {
+	if w.Parked != event.BreakerOpen || !l.Open || step < lane.StepOf(s.d.tiers, l.Parked, l.ParkedLanes) || !w.Due.Before(until) {
 		return 0
 	}
 	passes := (until.Sub(w.Due) + step - 1) / step
@@ -217,16 +218,6 @@ func (s *sim) leaveOut(r *stream.Record) time.Duration {
 	s.elided += int(passes)
 	s.seen.Unlock()
 	return passes * step
-}
-
-// lane is the breaker of a destination, how much is parked for it, and how many lanes have parked work.
-func (s *sim) lane(dest string) (b breaker, parked, lanes int) {
-	s.d.lanes.mu.Lock()
-	defer s.d.lanes.mu.Unlock()
-	if l := s.d.lanes.byDest[dest]; l != nil {
-		b, parked = l.breaker, l.parking.total
-	}
-	return b, parked, s.d.lanes.parking
 }
 
 // statuses counts the deliveries by their last outcome.
@@ -262,7 +253,7 @@ func (s *sim) hopsInAll() (n int) {
 
 // memory checks what the dispatcher holds against its bounds.
 func (s *sim) memory(when string) {
-	jobs, size := s.d.lanes.held()
+	jobs, size := s.d.lanes.Held()
 	if jobs > s.d.cfg.MaxInFlight+maxPoll || size > s.d.cfg.MaxInFlightBytes {
 		s.t.Errorf("%s: %d jobs are held, %d bytes", when, jobs, size)
 	}

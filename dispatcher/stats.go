@@ -2,11 +2,14 @@ package dispatcher
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
 )
 
 // stats shows lanes and tiers as they are when it is asked.
 type stats struct {
-	lanes          *lanes
+	lanes          *lane.Lanes
+	cfg            Config
 	depths         func() map[string]int64
 	jobs, bytes    *prometheus.Desc
 	states, parked *prometheus.Desc
@@ -17,12 +20,13 @@ type stats struct {
 }
 
 // newStats asks depths for the depth of each retry topic.
-func newStats(ls *lanes, depths func() map[string]int64) *stats {
+func newStats(ls *lane.Lanes, cfg Config, depths func() map[string]int64) *stats {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
 	}
 	return &stats{
 		lanes:    ls,
+		cfg:      cfg,
 		depths:   depths,
 		jobs:     desc("in_flight", "Deliveries that are queued, sent or being recorded."),
 		bytes:    desc("in_flight_bytes", "Bytes of the deliveries in flight."),
@@ -48,21 +52,21 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	states, parked := s.lanes.census()
+	states, parked := s.lanes.Census()
 	for state, n := range states {
 		gauge(s.states, n, state)
 	}
 	for i, n := range parked {
-		gauge(s.parked, n, string(parkReasons[i]))
+		gauge(s.parked, n, string(lane.ParkReasons[i]))
 	}
 	for tier, n := range s.depths() {
 		gauge(s.depth, int(n), tier)
 	}
-	jobs, bytes := s.lanes.held()
-	gauge(s.sending, s.lanes.sending())
-	gauge(s.most, s.lanes.maxSending)
-	gauge(s.maxJobs, s.lanes.maxJobs)
-	gauge(s.maxBytes, s.lanes.maxBytes)
+	jobs, bytes := s.lanes.Held()
+	gauge(s.sending, s.lanes.Sending())
+	gauge(s.most, s.cfg.MaxSending)
+	gauge(s.maxJobs, s.cfg.MaxInFlight)
+	gauge(s.maxBytes, s.cfg.MaxInFlightBytes)
 	gauge(s.jobs, jobs)
 	gauge(s.bytes, bytes)
 }
@@ -81,30 +85,4 @@ func (d *Dispatcher) depths() map[string]int64 {
 		}
 	}
 	return all
-}
-
-// census counts the lanes by state and their parked work by reason.
-func (ls *lanes) census() (states map[string]int, parked [len(parkReasons)]int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	now := ls.now()
-	states = map[string]int{"all": len(ls.byDest), "limited": 0, "resting": 0, "open": 0, "half_open": 0}
-	for _, l := range ls.byDest {
-		for i, n := range l.parking.counts {
-			parked[i] += n
-		}
-		if l.window.fails > 0 && l.window.size < l.window.most {
-			states["limited"]++
-		}
-		if l.rest.resting(now) {
-			states["resting"]++
-		}
-		switch {
-		case l.breaker.probing:
-			states["half_open"]++
-		case l.breaker.open():
-			states["open"]++
-		}
-	}
-	return states, parked
 }

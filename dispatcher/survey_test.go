@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/control"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -48,7 +49,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 				if all[0].Status != event.Held || all[0].Reason != event.Manual {
 					t.Errorf("while it is moved: %+v", all[0])
 				}
-				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > shortestPark+slack(shortestPark) {
+				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > lane.ShortestPark+lane.Slack(lane.ShortestPark) {
 					t.Errorf("delivered %v after the end of the move", late)
 				}
 			})

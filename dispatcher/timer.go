@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"context"
 	"time"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
 )
 
 // ripeBatch is how many jobs of a tier are released before the next tier has its turn.
@@ -39,12 +41,12 @@ func (d *Dispatcher) timer(ctx context.Context) {
 // but not due has spent its time in this tier and hops to the next.
 func (d *Dispatcher) releaseRipe() time.Duration {
 	wait := longestSleep
-	shed, again := d.lanes.recheck()
+	shed, again := d.lanes.Recheck()
 	for _, j := range shed {
 		d.shed(j)
 	}
 	if again {
-		wait = movingWindow
+		wait = lane.RecheckAfter
 	}
 	for _, p := range d.assignment() {
 		if p.delay == 0 {
@@ -53,7 +55,7 @@ func (d *Dispatcher) releaseRipe() time.Duration {
 		now := d.now()
 		jobs, next := p.ripe(now, ripeBatch)
 		for _, j := range jobs {
-			if j.work.Due.After(now) {
+			if j.Work.Due.After(now) {
 				d.hop(j, now)
 			} else {
 				d.run(j)

@@ -1,4 +1,4 @@
-package dispatcher
+package lane
 
 import (
 	"math/rand/v2"

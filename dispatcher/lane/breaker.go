@@ -1,4 +1,4 @@
-package dispatcher
+package lane
 
 import "time"
 
@@ -8,11 +8,11 @@ const (
 	// has neither.
 	breakerFailures = 20
 	breakerSpan     = 30 * time.Second
-	// breakerFirst is how long it stays open at first; each probe that fails doubles it up to breakerLongest.
+	// breakerFirst is how long it stays open at first; each probe that fails doubles it up to BreakerLongest.
 	breakerFirst   = 30 * time.Second
-	breakerLongest = time.Hour
-	// maxProbes is how many deliveries that somebody asked for fly at once while it is open.
-	maxProbes = 2
+	BreakerLongest = time.Hour
+	// MaxProbes is how many deliveries that somebody asked for fly at once while it is open.
+	MaxProbes = 2
 )
 
 // breaker keeps requests from a destination that takes none. Closed, it counts failures in a row. Open, it
@@ -64,7 +64,7 @@ func (b *breaker) failure(now time.Time, probe bool) (opens bool) {
 	case !probe:
 		return false
 	default:
-		b.wait = min(2*b.wait, breakerLongest)
+		b.wait = min(2*b.wait, BreakerLongest)
 	}
 	b.until, b.probing = now.Add(b.wait), false
 	return true

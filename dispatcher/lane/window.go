@@ -1,12 +1,12 @@
-package dispatcher
+package lane
 
 // How many requests may fly to one destination.
 const (
-	// firstWindow is where a lane begins. It doubles with each round of answers, so that a fast destination
+	// FirstWindow is where a lane begins. It doubles with each round of answers, so that a fast destination
 	// has its max_in_flight after four rounds, and one that hangs was sent no more than this.
-	firstWindow = 4
-	// failingWindow is the most that fly while none of the last failingAfter requests succeeded.
-	failingWindow = 2
+	FirstWindow = 4
+	// FailingWindow is the most that fly while none of the last failingAfter requests succeeded.
+	FailingWindow = 2
 	failingAfter  = 10
 )
 
@@ -20,7 +20,7 @@ type window struct {
 
 func newWindow(most int) window {
 	w := window{most: max(most, 1)}
-	w.size = min(firstWindow, w.most)
+	w.size = min(FirstWindow, w.most)
 	return w
 }
 
@@ -41,7 +41,7 @@ func (w *window) failure(timeout bool) {
 		w.size = max(w.size/2, 1)
 	}
 	if w.failing() {
-		w.size = min(w.size, failingWindow)
+		w.size = min(w.size, FailingWindow)
 	}
 }
 

@@ -1,4 +1,4 @@
-package dispatcher
+package lane
 
 import (
 	"sync"
@@ -14,7 +14,7 @@ type HeldMarker interface {
 	SetHeld(dest string, until time.Time)
 }
 
-// lanes are all lanes of the node and the memory they share.
+// Lanes are all lanes of the node and the memory they share.
 //
 // A full lane is answered in one of two ways. If it moves, the partition that overfills it pauses for
 // the fraction of a second that the lane needs: a burst is cheaper to leave where it is. If it is stuck
@@ -27,21 +27,21 @@ type HeldMarker interface {
 //
 // The open files of the node are shared in the same way: a lane may send as many requests as there may be further ones,
 // and one in any case.
-type lanes struct {
+type Lanes struct {
 	maxJobs, maxBytes int
 	maxSending        int
 	tiers             []stream.Tier
 	now               func() time.Time
-	start             func(*lane)             // starts a worker
+	start             func(*Lane)             // starts a worker; set by Start
 	wake              func()                  // asks for recheck to be called soon
 	inFlight          func(*event.Work) int   // max_in_flight, 0 when it is not known yet
 	setHeld           func(string, time.Time) // see HeldMarker
-	rang              chan struct{}           // told when the alarm must look again; capacity 1
+	rang              chan struct{}           // told when Run must look again; capacity 1
 	freed             chan struct{}           // told when the intake may go on; capacity 1
 
 	mu      sync.Mutex // guards the rest and all lanes; taken before partition.mu
-	byDest  map[string]*lane
-	stalled map[*lane]struct{} // those that made a partition pause
+	byDest  map[string]*Lane
+	stalled map[*Lane]struct{} // those that made a partition pause
 	resting restingLanes
 	parking int // lanes with parked work
 	jobs    int // in lanes and behind them, until everything about them is recorded
@@ -50,60 +50,86 @@ type lanes struct {
 	short   bool // memory is short, and recheck is called until it is not
 }
 
-func newLanes(cfg Config, now func() time.Time, wake func()) *lanes {
-	return &lanes{
-		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
-		tiers: stream.Tiers(), now: now, wake: wake,
-		inFlight: func(*event.Work) int { return 0 }, setHeld: func(string, time.Time) {},
-		byDest: make(map[string]*lane), stalled: make(map[*lane]struct{}),
-		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
-	}
+// Config bounds what all lanes of a node hold and send together.
+type Config struct {
+	MaxInFlight      int
+	MaxInFlightBytes int
+	MaxSending       int
 }
 
-// hold accounts for a job that is in no lane.
-func (ls *lanes) hold(j *job) {
+// Deps are the parts that lanes stand on. Held may be nil.
+type Deps struct {
+	Now      func() time.Time
+	Wake     func()                // asks for Recheck to be called soon
+	InFlight func(*event.Work) int // max_in_flight of the destination, 0 when it is not known yet
+	Held     HeldMarker
+}
+
+// New makes lanes that start no worker yet: Start says how.
+func New(cfg Config, deps Deps) *Lanes {
+	ls := &Lanes{
+		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
+		tiers: stream.Tiers(), now: deps.Now, wake: deps.Wake, inFlight: deps.InFlight,
+		setHeld: func(string, time.Time) {},
+		byDest:  make(map[string]*Lane), stalled: make(map[*Lane]struct{}),
+		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+	}
+	if deps.Held != nil {
+		ls.setHeld = deps.Held.SetHeld
+	}
+	return ls
+}
+
+// Start sets how a worker is started. It is called once, before anything is admitted.
+func (ls *Lanes) Start(start func(*Lane)) { ls.start = start }
+
+// Freed receives when room may have become free, after Full has reported that there is none.
+func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
+
+// Hold accounts for a job that is in no lane.
+func (ls *Lanes) Hold(j *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.jobs++
-	ls.bytes += j.size
+	ls.bytes += j.Size
 }
 
-// free ends the account of a job: it is recorded, or dropped.
-func (ls *lanes) free(j *job) {
+// Free ends the account of a job: it is recorded, or dropped.
+func (ls *Lanes) Free(j *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.jobs--
-	ls.bytes -= j.size
+	ls.bytes -= j.Size
 	ls.tell()
 }
 
 // tell lets the intake look whether it may go on.
-func (ls *lanes) tell() {
+func (ls *Lanes) tell() {
 	select {
 	case ls.freed <- struct{}{}:
 	default:
 	}
 }
 
-// held returns how many jobs and bytes the node holds.
-func (ls *lanes) held() (jobs, bytes int) {
+// Held returns how many jobs and bytes the node holds.
+func (ls *Lanes) Held() (jobs, bytes int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.jobs, ls.bytes
 }
 
-// full reports whether the node holds all it may, so that nothing more is read.
-func (ls *lanes) full() bool {
-	jobs, bytes := ls.held()
+// Full reports whether the node holds all it may, so that nothing more is read.
+func (ls *Lanes) Full() bool {
+	jobs, bytes := ls.Held()
 	return jobs >= ls.maxJobs || bytes >= ls.maxBytes
 }
 
 // lane finds or makes the lane of the work.
-func (ls *lanes) lane(w *event.Work, index int32, now time.Time) *lane {
+func (ls *Lanes) lane(w *event.Work, index int32, now time.Time) *Lane {
 	l := ls.byDest[w.Dest]
 	if l == nil {
 		// Until it is known one may fly: a burst must not exceed max_in_flight.
-		l = &lane{dest: w.Dest, index: index, window: newWindow(ls.inFlight(w)), parking: newParking(), stall: newStall(now)}
+		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.inFlight(w)), parking: newParking(), stall: newStall(now)}
 		ls.byDest[w.Dest] = l
 	}
 	if l.held == 0 && l.parking.total == 0 {
@@ -113,21 +139,21 @@ func (ls *lanes) lane(w *event.Work, index int32, now time.Time) *lane {
 	return l
 }
 
-// admit gives the job to its lane, or returns the reason for which it must be parked.
-func (ls *lanes) admit(j *job) event.Reason {
+// Admit gives the job to its lane, or returns the reason for which it must be parked.
+func (ls *Lanes) Admit(j *Delivery) event.Reason {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	p := j.slot.part
-	l := ls.lane(j.work, p.id.Index, now)
-	ls.comeBack(l, j.work)
+	p := j.Slot.Source()
+	l := ls.lane(j.Work, p.Partition.Index, now)
+	ls.comeBack(l, j.Work)
 	if l.held == 0 {
 		l.stall.begin(now)
 	}
 	if p.streak++; p.last != l.dest {
 		p.last, p.streak = l.dest, 1
 	}
-	q := l.queueOf(j.work)
+	q := l.queueOf(j.Work)
 	switch {
 	case q == &l.live && l.breaker.holds(now):
 		return event.BreakerOpen
@@ -143,9 +169,9 @@ func (ls *lanes) admit(j *job) event.Reason {
 	}
 	q.push(j)
 	l.held++
-	l.bytes += j.size
+	l.bytes += j.Size
 	ls.jobs++
-	ls.bytes += j.size
+	ls.bytes += j.Size
 	if !ls.short && ls.isShort() {
 		ls.short = true
 		ls.wake()
@@ -155,7 +181,7 @@ func (ls *lanes) admit(j *job) event.Reason {
 }
 
 // room reports whether the lane stays within its bounds with one job more. An empty lane always does.
-func (ls *lanes) room(l *lane, queued int, j *job, now time.Time) bool {
+func (ls *Lanes) room(l *Lane, queued int, j *Delivery, now time.Time) bool {
 	if l.held == 0 {
 		return true
 	}
@@ -163,11 +189,11 @@ func (ls *lanes) room(l *lane, queued int, j *job, now time.Time) bool {
 	if ls.tight() && l.stuck(now) {
 		most = stuckQueue(l)
 	}
-	return queued < most && l.held < ls.maxJobs-ls.jobs && l.bytes+j.size <= ls.maxBytes-ls.bytes
+	return queued < most && l.held < ls.maxJobs-ls.jobs && l.bytes+j.Size <= ls.maxBytes-ls.bytes
 }
 
 // staff starts workers for at most n queued jobs.
-func (ls *lanes) staff(l *lane, n int) {
+func (ls *Lanes) staff(l *Lane, n int) {
 	for n = min(n, l.queued(), l.window.size-l.running); n > 0 && ls.mayHave(l.running+1, ls.workers+1); n-- {
 		l.running++
 		ls.workers++
@@ -176,53 +202,55 @@ func (ls *lanes) staff(l *lane, n int) {
 }
 
 // mayHave reports whether a lane may have so many workers when all lanes have total.
-func (ls *lanes) mayHave(running, total int) bool {
+func (ls *Lanes) mayHave(running, total int) bool {
 	return running == 1 || running <= ls.maxSending-total+1
 }
 
-// sending is the number of requests at this moment.
-func (ls *lanes) sending() int {
+// Sending is the number of requests at this moment.
+func (ls *Lanes) Sending() int {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return min(ls.workers, ls.maxSending)
 }
 
-// result is what a worker did with a job.
-type result struct {
-	kind resultKind
-	wait time.Duration // for a token, of one that is put back
-	rate float64       // of the tokens
+// Result is what a worker did with a delivery.
+type Result struct {
+	Kind ResultKind
+	Wait time.Duration // for a token, of one that is put back
+	Rate float64       // of the tokens
 }
 
-type resultKind uint8
+// ResultKind is what came of a worker's turn.
+type ResultKind uint8
 
+// What came of a worker's turn.
 const (
-	nothing   resultKind = iota // no request was made
-	succeeded                   // the destination took it
-	failed                      // it did not
-	timedOut                    // it did not in time
-	putBack                     // it waits in its lane for a token
+	Nothing   ResultKind = iota // no request was made
+	Succeeded                   // the destination took it
+	Failed                      // it did not
+	TimedOut                    // it did not in time
+	PutBack                     // it waits in its lane for a token
 )
 
-// next ends a worker's job and gives it another one, nil when the worker must end.
-func (ls *lanes) next(l *lane, done *job, r result) *job {
+// Next ends a worker's job and gives it another one, nil when the worker must end.
+func (ls *Lanes) Next(l *Lane, done *Delivery, r Result) *Delivery {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now, more := ls.now(), 0
 	switch {
 	case done == nil:
-	case r.kind == putBack:
+	case r.Kind == PutBack:
 		l.putBack(done)
-		ls.rest(l, r.wait, r.rate, now)
+		ls.rest(l, r.Wait, r.Rate, now)
 	default:
-		more = ls.learn(l, done, r.kind, now)
+		more = ls.learn(l, done, r.Kind, now)
 		l.letGo(done)
 		l.stall.finished(now)
 		l.used = now
 		l.held--
-		l.bytes -= done.size
+		l.bytes -= done.Size
 	}
-	var j *job
+	var j *Delivery
 	if l.running <= l.window.size && ls.mayHave(l.running, ls.workers) {
 		j = l.pick(now)
 	}
@@ -238,9 +266,9 @@ func (ls *lanes) next(l *lane, done *job, r result) *job {
 }
 
 // learn notes what came of a request and returns how many more workers there may be.
-func (ls *lanes) learn(l *lane, j *job, kind resultKind, now time.Time) (more int) {
+func (ls *Lanes) learn(l *Lane, j *Delivery, kind ResultKind, now time.Time) (more int) {
 	switch kind {
-	case succeeded:
+	case Succeeded:
 		l.window.success()
 		if !l.breaker.success() {
 			return 1
@@ -248,8 +276,8 @@ func (ls *lanes) learn(l *lane, j *job, kind resultKind, now time.Time) (more in
 		l.window = newWindow(l.window.most)
 		ls.setHeld(l.dest, time.Time{})
 		return l.queued()
-	case failed, timedOut:
-		l.window.failure(kind == timedOut)
+	case Failed, TimedOut:
+		l.window.failure(kind == TimedOut)
 		if l.breaker.failure(now, j.probe) {
 			j.probe = false
 			ls.setHeld(l.dest, l.breaker.until)
@@ -258,8 +286,8 @@ func (ls *lanes) learn(l *lane, j *job, kind resultKind, now time.Time) (more in
 	return 0
 }
 
-// reinforce adds a worker to a lane that has got a token: there may be another one.
-func (ls *lanes) reinforce(l *lane) {
+// Reinforce adds a worker to a lane that has got a token: there may be another one.
+func (ls *Lanes) Reinforce(l *Lane) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if !l.rest.resting(ls.now()) {
@@ -267,8 +295,8 @@ func (ls *lanes) reinforce(l *lane) {
 	}
 }
 
-// configure follows a change of the destination. At another URL everything begins anew.
-func (ls *lanes) configure(l *lane, url string, inFlight int) {
+// Configure follows a change of the destination. At another URL everything begins anew.
+func (ls *Lanes) Configure(l *Lane, url string, inFlight int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l.url != "" && l.url != url {
@@ -279,8 +307,8 @@ func (ls *lanes) configure(l *lane, url string, inFlight int) {
 	ls.staff(l, l.queued())
 }
 
-// moved begins anew if the destination has another URL than that for which the breaker opened.
-func (ls *lanes) moved(dest, url string) {
+// Moved begins anew if the destination has another URL than that for which the breaker opened.
+func (ls *Lanes) Moved(dest, url string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.byDest[dest]; l != nil && l.url != "" && l.url != url {
@@ -289,8 +317,8 @@ func (ls *lanes) moved(dest, url string) {
 	}
 }
 
-// disabled forgets what was learned of a destination that was disabled: enabled again it begins anew.
-func (ls *lanes) disabled(dest string) {
+// Disabled forgets what was learned of a destination that was disabled: enabled again it begins anew.
+func (ls *Lanes) Disabled(dest string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.byDest[dest]; l != nil {
@@ -298,20 +326,20 @@ func (ls *lanes) disabled(dest string) {
 	}
 }
 
-func (ls *lanes) renew(l *lane) {
+func (ls *Lanes) renew(l *Lane) {
 	if l.breaker.open() {
 		ls.setHeld(l.dest, time.Time{})
 	}
 	l.breaker, l.window = breaker{}, newWindow(l.window.most)
-	l.gone.reset()
+	l.gone.Reset()
 }
 
-// leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
+// Leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
 // learned of their destinations: from now on the next owner knows better.
-func (ls *lanes) leave(parts []*partition) {
-	left, indexes := make(map[*partition]bool), make(map[int32]bool)
+func (ls *Lanes) Leave(parts []*Source) {
+	left, indexes := make(map[*Source]bool), make(map[int32]bool)
 	for _, p := range parts {
-		left[p], indexes[p.id.Index] = true, true
+		left[p], indexes[p.Partition.Index] = true, true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -321,26 +349,26 @@ func (ls *lanes) leave(parts []*partition) {
 		}
 		ls.forgetParked(l)
 		ls.renew(l)
-		for _, q := range []*queue[*job]{&l.live, &l.runs} {
+		for _, q := range []*queue[*Delivery]{&l.live, &l.runs} {
 			for range q.len() {
 				j, _ := q.pop()
-				if !left[j.slot.part] {
+				if !left[j.Slot.Source()] {
 					q.push(j)
 					continue
 				}
 				l.held--
-				l.bytes -= j.size
+				l.bytes -= j.Size
 				ls.jobs--
-				ls.bytes -= j.size
+				ls.bytes -= j.Size
 			}
 		}
 	}
 	ls.tell()
 }
 
-// sweep forgets lanes that were empty for a while and know nothing that counts, and the opened secrets of
+// Sweep forgets lanes that were empty for a while and know nothing that counts, and the opened secrets of
 // all that are empty.
-func (ls *lanes) sweep() {
+func (ls *Lanes) Sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()

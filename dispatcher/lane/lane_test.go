@@ -1,4 +1,4 @@
-package dispatcher
+package lane
 
 import (
 	"fmt"
@@ -8,61 +8,54 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// pauses is a group that remembers what is paused.
-type pauses map[stream.Partition]bool
-
-func (p pauses) Pause(ids ...stream.Partition) {
-	for _, id := range ids {
-		p[id] = true
-	}
+// testPartition is a partition that lanes may ask to pause, and that may leave the node.
+type testPartition struct {
+	Source
+	stalls int
+	left   bool
 }
 
-func (p pauses) Resume(ids ...stream.Partition) {
-	for _, id := range ids {
-		delete(p, id)
-	}
+func newTestPartition() *testPartition {
+	p := &testPartition{}
+	p.Stall = func(lanes int) { p.stalls += lanes }
+	return p
 }
 
-func testPartition(t testing.TB, topic string, delay time.Duration) (*partition, pauses) {
-	t.Helper()
-	group := pauses{}
-	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {}, stream.Mark{Offset: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p, group
-}
+// testSlot is a slot of it.
+type testSlot struct{ part *testPartition }
+
+func (s *testSlot) Source() *Source { return &s.part.Source }
 
 // laneTest drives lanes by hand: workers are counted, not run.
 type laneTest struct {
-	*lanes
+	*Lanes
 	now     time.Time
-	started map[*lane]int
-	part    *partition
-	group   pauses
+	started map[*Lane]int
+	part    *testPartition
 }
 
 func newLaneTest(t testing.TB, maxJobs int) *laneTest {
 	t.Helper()
-	lt := &laneTest{now: time.UnixMilli(1_800_000_000_000), started: map[*lane]int{}}
-	cfg := Config{MaxInFlight: maxJobs, MaxInFlightBytes: 1 << 30, MaxSending: maxJobs}
-	lt.lanes = newLanes(cfg, func() time.Time { return lt.now }, func() {})
-	lt.start = func(l *lane) { lt.started[l]++ }
-	lt.inFlight = func(*event.Work) int { return 64 }
-	lt.part, lt.group = testPartition(t, stream.Events, 0)
+	lt := &laneTest{now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition()}
+	lt.Lanes = New(Config{MaxInFlight: maxJobs, MaxInFlightBytes: 1 << 30, MaxSending: maxJobs}, Deps{
+		Now: func() time.Time { return lt.now }, Wake: func() {}, InFlight: func(*event.Work) int { return 64 },
+	})
+	lt.Start(func(l *Lane) { lt.started[l]++ })
 	return lt
 }
 
-func (lt *laneTest) job(dest, run string) *job {
-	return &job{slot: &slot{part: lt.part, left: 1}, work: &event.Work{Dest: dest, Run: run}, size: 1000}
+// paused reports whether the lanes ask the partition to pause.
+func (lt *laneTest) paused() bool { return lt.part.stalls > 0 }
+
+func (lt *laneTest) job(dest, run string) *Delivery {
+	return &Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Dest: dest, Run: run}, Size: 1000}
 }
 
 func (lt *laneTest) fill(dest string, n int) (admitted int) {
 	for range n {
-		if lt.admit(lt.job(dest, "")) == "" {
+		if lt.Admit(lt.job(dest, "")) == "" {
 			admitted++
 		}
 	}
@@ -77,11 +70,11 @@ func TestStuckLaneParks(t *testing.T) {
 	if n := lt.fill("stuck", 5000); n != laneQueue-1 {
 		t.Errorf("%d were admitted, want %d", n, laneQueue-1)
 	}
-	if len(lt.group) != 0 {
+	if lt.paused() {
 		t.Error("a stuck lane paused its partition")
 	}
-	if n := lt.started[lt.byDest["stuck"]]; n != firstWindow {
-		t.Errorf("%d workers, want %d", n, firstWindow)
+	if n := lt.started[lt.byDest["stuck"]]; n != FirstWindow {
+		t.Errorf("%d workers, want %d", n, FirstWindow)
 	}
 }
 
@@ -89,37 +82,37 @@ func TestStuckLaneParks(t *testing.T) {
 // partition goes on at half of the queue, when it does not, after the window.
 func TestBusyLanePausesThePartition(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	if n := lt.fill("busy", laneQueue+100); n != laneQueue+100 || len(lt.group) != 1 {
-		t.Fatalf("%d admitted, %d partitions paused", n, len(lt.group))
+	if n := lt.fill("busy", laneQueue+100); n != laneQueue+100 || !lt.paused() {
+		t.Fatalf("%d admitted, paused: %v", n, lt.paused())
 	}
 	l := lt.byDest["busy"]
-	var j *job // of the one worker that works
+	var j *Delivery // of the one worker that works
 	work := func(n int) {
 		for range n {
-			j = lt.next(l, j, result{})
+			j = lt.Next(l, j, Result{})
 		}
 	}
 	lt.now = lt.now.Add(100 * time.Millisecond)
 	work(400)
-	if _, again := lt.recheck(); len(lt.group) != 1 || !again {
+	if _, again := lt.Recheck(); !lt.paused() || !again {
 		t.Fatal("the partition went on too early")
 	}
 	work(250)
-	if _, again := lt.recheck(); len(lt.group) != 0 || again {
+	if _, again := lt.Recheck(); lt.paused() || again {
 		t.Fatal("the partition is still paused")
 	}
 
 	// Busy for a while, and full again: it counts how fast it was.
 	lt.now = lt.now.Add(movingWindow)
 	lt.fill("busy", laneQueue)
-	if len(lt.group) != 1 {
+	if !lt.paused() {
 		t.Fatal("a moving lane parks")
 	}
 	lt.now = lt.now.Add(2 * movingWindow)
-	if _, again := lt.recheck(); again || len(lt.group) != 0 {
+	if _, again := lt.Recheck(); again || lt.paused() {
 		t.Fatal("a lane that stopped moving still holds its partition")
 	}
-	if lt.admit(lt.job("busy", "")) == "" {
+	if lt.Admit(lt.job("busy", "")) == "" {
 		t.Fatal("a lane that stopped moving takes more")
 	}
 }
@@ -133,22 +126,22 @@ func TestStallsAreBounded(t *testing.T) {
 		lt.fill("busy", soleStreak)
 		l := lt.byDest["busy"]
 		var paused time.Duration
-		var j *job
+		var j *Delivery
 		for range 3000 { // half a minute, at 5,000 a second in and out
-			if len(lt.group) > 0 {
+			if lt.paused() {
 				paused += 10 * time.Millisecond
 			} else {
 				for range 100 {
-					lt.admit(lt.job("busy", ""))
+					lt.Admit(lt.job("busy", ""))
 				}
 				if neighbours {
-					lt.admit(lt.job("other", ""))
+					lt.Admit(lt.job("other", ""))
 				}
 			}
 			for range 50 {
-				j = lt.next(l, j, result{kind: succeeded})
+				j = lt.Next(l, j, Result{Kind: Succeeded})
 			}
-			lt.recheck()
+			lt.Recheck()
 			lt.now = lt.now.Add(10 * time.Millisecond)
 		}
 		if paused > most || paused < least {
@@ -166,18 +159,18 @@ func TestStuckLanesLeaveRoom(t *testing.T) {
 	for range 100 {
 		for i := range 500 {
 			lt.fill(fmt.Sprint("stuck", i), 1)
-			for len(lt.group) > 0 { // the intake waits
+			for lt.paused() { // the intake waits
 				lt.now = lt.now.Add(movingWindow)
-				lt.recheck()
+				lt.Recheck()
 			}
-			if lt.full() {
-				jobs, _ := lt.held()
+			if lt.Full() {
+				jobs, _ := lt.Held()
 				t.Fatalf("%d jobs are held", jobs)
 			}
 		}
 	}
 	for range 2 {
-		if lt.admit(lt.job("good", "")) != "" {
+		if lt.Admit(lt.job("good", "")) != "" {
 			t.Error("no room is left for a good lane")
 		}
 	}
@@ -197,36 +190,36 @@ func TestMaxInFlightChanges(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 100)
 	l := lt.byDest["d"]
-	var busy []*job
-	work := func(n int, kind resultKind) { // n workers end what they do, others begin
+	var busy []*Delivery
+	work := func(n int, kind ResultKind) { // n workers end what they do, others begin
 		t.Helper()
 		for ; lt.started[l] > 0; lt.started[l]-- {
-			if j := lt.next(l, nil, result{}); j != nil {
+			if j := lt.Next(l, nil, Result{}); j != nil {
 				busy = append(busy, j)
 			}
 		}
 		for range n {
-			j := lt.next(l, busy[0], result{kind: kind})
+			j := lt.Next(l, busy[0], Result{Kind: kind})
 			if busy = busy[1:]; j != nil {
 				busy = append(busy, j)
 			}
 		}
 	}
-	work(0, nothing)
-	if len(busy) != firstWindow {
+	work(0, Nothing)
+	if len(busy) != FirstWindow {
 		t.Fatalf("%d fly at first", len(busy))
 	}
-	lt.configure(l, "u", 3)
-	work(4, succeeded)
+	lt.Configure(l, "u", 3)
+	work(4, Succeeded)
 	if len(busy) != 3 || l.running != 3 {
 		t.Fatalf("%d fly, %d are counted, want 3", len(busy), l.running)
 	}
-	lt.configure(l, "u", 1000)
+	lt.Configure(l, "u", 1000)
 	for range 3 {
-		work(len(busy), succeeded)
-		work(0, nothing)
+		work(len(busy), Succeeded)
+		work(0, Nothing)
 	}
-	if work(0, nothing); len(busy) != 24 || l.running != 24 {
+	if work(0, Nothing); len(busy) != 24 || l.running != 24 {
 		t.Fatalf("%d fly, %d are counted, want 24: twice as many with each round", len(busy), l.running)
 	}
 }
@@ -237,17 +230,17 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 		lt := newLaneTest(t, 100_000)
 		lt.fill("d", 1)
 		l := lt.byDest["d"]
-		lt.next(l, nil, result{})
-		lt.configure(l, "u", limit)
+		lt.Next(l, nil, Result{})
+		lt.Configure(l, "u", limit)
 		for range 3 {
-			lt.admit(lt.job("d", "run_1"))
+			lt.Admit(lt.job("d", "run_1"))
 		}
 		lt.fill("d", 4)
 		got := ""
 		for range 7 {
 			l.running = 1
-			j := lt.next(l, nil, result{})
-			if j.work.Run == "" {
+			j := lt.Next(l, nil, Result{})
+			if j.Work.Run == "" {
 				got += "L"
 			} else {
 				got += "r"
@@ -264,14 +257,14 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 	// With room for several, one replay flies and the rest gives way.
 	lt := newLaneTest(t, 100_000)
 	for range 3 {
-		lt.admit(lt.job("d", "run_1"))
+		lt.Admit(lt.job("d", "run_1"))
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
-	lt.configure(l, "u", 64)
+	lt.Configure(l, "u", 64)
 	var got []string
 	for range 7 {
-		got = append(got, lt.next(l, nil, result{}).work.Run)
+		got = append(got, lt.Next(l, nil, Result{}).Work.Run)
 	}
 	if d := cmp.Diff([]string{"run_1", "", "", "", "", "run_1", "run_1"}, got); d != "" {
 		t.Error(d)
@@ -283,12 +276,12 @@ func TestIdleLanesAreForgotten(t *testing.T) {
 	lt.fill("idle", 1)
 	lt.fill("busy", 1)
 	l := lt.byDest["idle"]
-	j := lt.next(l, nil, result{})
-	if lt.next(l, j, result{}) != nil {
+	j := lt.Next(l, nil, Result{})
+	if lt.Next(l, j, Result{}) != nil {
 		t.Fatal("work out of nothing")
 	}
 	lt.now = lt.now.Add(2 * idleLane)
-	lt.sweep()
+	lt.Sweep()
 	if lt.byDest["idle"] != nil || lt.byDest["busy"] == nil {
 		t.Errorf("lanes: %v", lt.byDest)
 	}

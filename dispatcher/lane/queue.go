@@ -1,4 +1,4 @@
-package dispatcher
+package lane
 
 // queue is a first-in first-out ring that grows as needed. Its users bound it.
 type queue[T any] struct {

@@ -1,9 +1,12 @@
-package dispatcher
+package lane
 
 import (
 	"slices"
 	"time"
 )
+
+// RecheckAfter is how long after Recheck has asked for it it must be called again.
+const RecheckAfter = movingWindow
 
 const (
 	// movingWindow is the time over which a lane's completions are counted, to tell a lane that is full
@@ -28,7 +31,7 @@ type stall struct {
 	now    int       // completions in it
 	before int       // completions in the window before
 
-	parts  []*partition  // paused until half is done
+	parts  []*Source     // paused until half is done
 	at     int           // jobs queued when the first of them was
 	since  time.Time     // when the first of them was, or the last stall ended
 	budget time.Duration // left for stalls
@@ -50,10 +53,10 @@ func (s *stall) finished(now time.Time) {
 
 // may reports whether these partitions may wait for a lane that holds so much. One that was empty a
 // moment ago has not been judged yet and may make them wait.
-func (s *stall) may(now time.Time, held int, parts ...*partition) bool {
+func (s *stall) may(now time.Time, held int, parts ...*Source) bool {
 	s.roll(now)
 	fresh, recent := now.Sub(s.busy) < movingWindow, s.now+s.before
-	sole := !slices.ContainsFunc(parts, func(p *partition) bool { return p.streak < soleStreak })
+	sole := !slices.ContainsFunc(parts, func(p *Source) bool { return p.streak < soleStreak })
 	if sole {
 		return fresh || recent > 0
 	}
@@ -81,7 +84,7 @@ func (s *stall) roll(now time.Time) {
 }
 
 // stall lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
-func (ls *lanes) stall(l *lane, p *partition, now time.Time) {
+func (ls *Lanes) stall(l *Lane, p *Source, now time.Time) {
 	s := &l.stall
 	if slices.Contains(s.parts, p) {
 		return
@@ -93,23 +96,23 @@ func (ls *lanes) stall(l *lane, p *partition, now time.Time) {
 		ls.wake()
 	}
 	s.parts = append(s.parts, p)
-	p.stall(1)
+	p.Stall(1)
 }
 
-func (ls *lanes) unstall(l *lane, now time.Time) {
+func (ls *Lanes) unstall(l *Lane, now time.Time) {
 	s := &l.stall
 	s.budget, s.since = s.budgetAt(now), now // less than nothing when it was noticed late
 	for _, p := range s.parts {
-		p.stall(-1)
+		p.Stall(-1)
 	}
 	s.parts = nil
 	delete(ls.stalled, l)
 }
 
-// recheck lets go on what has waited for its lane long enough: from now on its work is parked. When memory
+// Recheck lets go on what has waited for its lane long enough: from now on its work is parked. When memory
 // is short it takes from the lanes that are stuck what they will not send soon, to be parked. It reports
 // whether it must be called again.
-func (ls *lanes) recheck() (shed []*job, again bool) {
+func (ls *Lanes) Recheck() (shed []*Delivery, again bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
@@ -129,19 +132,19 @@ func (ls *lanes) recheck() (shed []*job, again bool) {
 }
 
 // isShort reports whether so much memory is taken that lanes that are stuck must give theirs back.
-func (ls *lanes) isShort() bool { return ls.jobs > ls.maxJobs/2 || ls.bytes > ls.maxBytes/2 }
+func (ls *Lanes) isShort() bool { return ls.jobs > ls.maxJobs/2 || ls.bytes > ls.maxBytes/2 }
 
 // tight reports whether so much memory is taken that lanes that are stuck take no more than they will send soon. It
 // comes before isShort, so that their work is parked piece by piece as it comes, not by the thousand at once.
-func (ls *lanes) tight() bool { return ls.jobs > ls.maxJobs/4 || ls.bytes > ls.maxBytes/4 }
+func (ls *Lanes) tight() bool { return ls.jobs > ls.maxJobs/4 || ls.bytes > ls.maxBytes/4 }
 
 // shed takes the newest jobs out of the lane until it holds what a stuck one may.
-func (ls *lanes) shed(l *lane, out []*job) []*job {
-	for _, q := range []*queue[*job]{&l.runs, &l.live} {
+func (ls *Lanes) shed(l *Lane, out []*Delivery) []*Delivery {
+	for _, q := range []*queue[*Delivery]{&l.runs, &l.live} {
 		for q.len() > stuckQueue(l) {
 			j := q.popBack()
 			l.held--
-			l.bytes -= j.size
+			l.bytes -= j.Size
 			out = append(out, j)
 		}
 	}
@@ -149,4 +152,4 @@ func (ls *lanes) shed(l *lane, out []*job) []*job {
 }
 
 // stuckQueue is how much may wait for a lane that is stuck when memory is short.
-func stuckQueue(l *lane) int { return 2 * l.window.size }
+func stuckQueue(l *Lane) int { return 2 * l.window.size }

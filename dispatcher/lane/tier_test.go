@@ -1,4 +1,4 @@
-package dispatcher
+package lane
 
 import (
 	"math/rand/v2"
@@ -11,7 +11,7 @@ import (
 func TestTierFor(t *testing.T) {
 	f := func(rest time.Duration, topic string) {
 		t.Helper()
-		if got := tierFor(stream.Tiers(), rest).Topic; got != topic {
+		if got := TierFor(stream.Tiers(), rest).Topic; got != topic {
 			t.Errorf("%v: %s, want %s", rest, got, topic)
 		}
 	}
@@ -44,9 +44,9 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 		due, now, hops := start.Add(wait), start, 0
 		for {
 			rest := due.Sub(now)
-			tier := tierFor(tiers, rest)
+			tier := TierFor(tiers, rest)
 			seen := now.Add(time.Duration(r.Float64() * float64(min(tier.Delay, max(rest, 0))) * float64(r.IntN(2))))
-			at := readyAt(due, now, seen, tier.Delay)
+			at := ReadyAt(due, now, seen, tier.Delay)
 			if at.After(now.Add(tier.Delay)) && at.After(seen.Add(minHop)) {
 				t.Fatalf("seed %d: waits %v in %s", seed, at.Sub(now), tier.Topic)
 			}
@@ -57,7 +57,7 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
 			}
 		}
-		if late := now.Sub(due); late > slack(wait) {
+		if late := now.Sub(due); late > Slack(wait) {
 			t.Fatalf("seed %d: %v late after %v", seed, late, wait)
 		}
 	}
@@ -74,14 +74,14 @@ func TestHopsWithSkewedBroker(t *testing.T) {
 		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(15)))
 		due, now, hops := start.Add(wait), start, 0
 		for now.Before(due) {
-			tier := tierFor(tiers, due.Sub(now))
-			at := readyAt(due, now.Add(skew), now, tier.Delay)
+			tier := TierFor(tiers, due.Sub(now))
+			at := ReadyAt(due, now.Add(skew), now, tier.Delay)
 			if waited := at.Sub(now); waited > tier.Delay || at.Before(due) && waited < min(minHop, tier.Delay) {
 				t.Fatalf("seed %d: waits %v in %s, due in %v", seed, waited, tier.Topic, due.Sub(now))
 			}
 			now, hops = at, hops+1
 		}
-		if limit := 60 + int(wait/minHop); hops > limit || now.Sub(due) > slack(wait) {
+		if limit := 60 + int(wait/minHop); hops > limit || now.Sub(due) > Slack(wait) {
 			t.Fatalf("seed %d: %d hops, %v late", seed, hops, now.Sub(due))
 		}
 	}

@@ -1,0 +1,110 @@
+package lane
+
+import (
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+func TestBreaker(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	var b breaker
+	fail := func(n int, every time.Duration, probe bool) (opened bool) {
+		for range n {
+			opened = b.failure(now, probe) || opened
+			now = now.Add(every)
+		}
+		return opened
+	}
+	f := func(ok bool, what string) {
+		t.Helper()
+		if !ok {
+			t.Errorf("%s: %+v", what, b)
+		}
+	}
+	f(!fail(1000, time.Millisecond, false), "opens after a second")
+	b.success()
+	f(!fail(19, 10*time.Second, false), "opens after 19 failures")
+	b.success()
+	f(!fail(19, 10*time.Second, false), "a success does not count anew")
+	f(fail(1, 0, false) && b.holds(now), "does not open after 20 failures in 190 s")
+	f(!fail(50, 0, false) && b.until.Equal(now.Add(breakerFirst)), "failures on their way change it")
+	wait := breakerFirst
+	for range 10 {
+		now = b.until
+		f(!b.holds(now), "its time is over")
+		b.probing = true
+		f(b.holds(now), "more than one probe")
+		f(fail(1, 0, true), "a failed probe opens it again")
+		wait = min(2*wait, BreakerLongest)
+		f(b.until.Equal(now.Add(wait)) && b.holds(now), "waits twice as long")
+	}
+	f(wait == BreakerLongest, "an hour is the longest")
+	now = now.Add(-24 * time.Hour)
+	f(b.holds(now), "the clock was set back")
+	f(!b.holds(now.Add(BreakerLongest)), "it waits for the clock")
+	f(b.success() && !b.holds(now) && !b.success(), "a success closes it")
+}
+
+// Half-open, one probe flies however much waits, also when it is put back or needs no request after all.
+func TestOneProbe(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	l.breaker = breaker{wait: breakerFirst, until: lt.now}
+	lt.fill("d", 9)
+	probe := func() *Delivery {
+		t.Helper()
+		j := lt.Next(l, nil, Result{})
+		if j == nil || !j.probe || j.Aside != "" || !l.breaker.probing {
+			t.Fatalf("no probe: %+v", j)
+		}
+		return j
+	}
+	j := probe()
+	if r := lt.Admit(lt.job("d", "")); r != event.BreakerOpen {
+		t.Errorf("admitted beside the probe: %q", r)
+	}
+	if other := lt.Next(l, nil, Result{}); other.Aside != event.BreakerOpen {
+		t.Errorf("sent beside the probe: %+v", other)
+	}
+	lt.Next(l, j, Result{Kind: PutBack, Wait: time.Millisecond, Rate: 1000})
+	lt.now = lt.now.Add(time.Millisecond)
+	if again := lt.Next(l, nil, Result{}); again != j || !j.probe || !l.breaker.probing {
+		t.Errorf("the probe that was put back is not the next: %+v", again)
+	}
+	if j = lt.Next(l, j, Result{Kind: Nothing}); !j.probe {
+		t.Error("no probe follows one that needed no request")
+	}
+	for next := lt.Next(l, j, Result{Kind: Failed}); next != nil; next = lt.Next(l, next, Result{}) {
+		if next.Aside != event.BreakerOpen {
+			t.Fatalf("sent after the probe has failed: %+v", next)
+		}
+	}
+	if l.breaker.wait != 2*breakerFirst || l.live.len() != 0 {
+		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.len())
+	}
+}
+
+// What was learned of a destination leaves with its partition: it may be another one when it comes back.
+func TestBreakerLeavesWithItsPartition(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	var told []time.Time
+	lt.setHeld = func(_ string, until time.Time) { told = append(told, until) }
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	j := lt.Next(l, nil, Result{})
+	l.breaker = breaker{failures: breakerFailures - 1, since: lt.now.Add(-breakerSpan)}
+	lt.Next(l, j, Result{Kind: Failed})
+	if r := lt.Admit(lt.job("d", "")); r != event.BreakerOpen {
+		t.Fatalf("admitted: %q", r)
+	}
+	lt.Leave([]*Source{&lt.part.Source})
+	if r := lt.Admit(lt.job("d", "")); r != "" {
+		t.Errorf("refused after the partition came back: %q", r)
+	}
+	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerFirst)) || !told[1].IsZero() {
+		t.Errorf("told %v", told)
+	}
+}

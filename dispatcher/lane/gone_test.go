@@ -1,0 +1,35 @@
+package lane
+
+import (
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+func TestGoneRun(t *testing.T) {
+	var g Gone
+	n := 0
+	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
+	f := func(code int, e id.ID, url string, want bool) {
+		t.Helper()
+		if got := g.Note(code, e, url); got != want {
+			t.Errorf("%d of %v at %s: %v", code, e, url, got)
+		}
+	}
+	same := newID()
+	f(200, newID(), "a", false)
+	f(410, same, "a", false)
+	f(410, newID(), "a", false)
+	f(410, same, "a", false) // no third event
+	f(0, newID(), "a", false)
+	f(410, newID(), "a", true)
+	f(410, same, "a", true) // until it is written
+	f(500, newID(), "a", false)
+	f(410, newID(), "a", false)
+	f(410, newID(), "a", false)
+	f(410, newID(), "b", false) // another place
+	f(410, newID(), "b", false)
+	f(410, newID(), "b", true)
+	g.Reset()
+	f(410, newID(), "b", false)
+}

@@ -1,0 +1,177 @@
+package lane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func TestStepOf(t *testing.T) {
+	f := func(parked, lanes int, want time.Duration) {
+		t.Helper()
+		if got := StepOf(stream.Tiers(), parked, lanes); got != want {
+			t.Errorf("%d parked in one of %d lanes: %v, want %v", parked, lanes, got, want)
+		}
+	}
+	f(1, 1, 5*time.Second)
+	f(20, 100, 5*time.Second)
+	f(20_000, 1, 5*time.Second)
+	f(38_400, 1, 9600*time.Millisecond) // one hop of the tier of 10 s
+	f(28_000, 1, 10*time.Second)        // 7 s would be two hops: 5 s and 2 s
+	f(10_000, 500, 30*time.Minute)
+	f(1_000_000, 1, 250*time.Second+35*time.Second+15*time.Second)
+	f(20_000_000, 1, time.Hour)
+	f(1_000_000_000, 100_000, time.Hour)
+}
+
+// Whatever is parked, the hops of all of it together stay within the budget, the parts of a wait that takes
+// several tiers included.
+func TestHopBudget(t *testing.T) {
+	tiers := stream.Tiers()
+	for seed := range uint64(5_000) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		parked := make([]int, 1+r.IntN(1<<r.IntN(11)))
+		for i := range parked {
+			parked[i] = 1 + r.IntN(1<<r.IntN(17))
+		}
+		perSecond := 0.0
+		for _, n := range parked {
+			step := StepOf(tiers, n, len(parked))
+			hops := 0
+			for rest := step; rest > 0; hops++ {
+				rest -= min(TierFor(tiers, rest).Delay, rest)
+			}
+			if hops != 1 {
+				t.Fatalf("%d hops for a step of %v", hops, step)
+			}
+			if step < LongestPark {
+				perSecond += float64(n) / step.Seconds()
+			}
+		}
+		if perSecond > HopBudget*1.01 {
+			t.Fatalf("seed %d: %.0f hops a second for %d lanes", seed, perSecond, len(parked))
+		}
+	}
+}
+
+// A new owner knows what is parked after one step, from then on exactly, and the steps follow: parked work
+// passes at most as often as the budget allows, and at least once a step. Nothing is lost or doubled.
+func TestParkedMeasuresItself(t *testing.T) {
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		lt := newLaneTest(t, 100_000)
+		type parked struct {
+			work *event.Work
+			due  time.Time
+		}
+		var all []parked
+		for d := range 1 + r.IntN(5) {
+			for range r.IntN(15_000) {
+				w := &event.Work{Dest: fmt.Sprint("d", d), Parked: event.Manual, ParkedBy: 77} // by an earlier owner
+				all = append(all, parked{w, lt.now.Add(time.Duration(r.Float64() * float64(20*time.Second)))})
+			}
+		}
+		start, total := lt.now, len(all)
+		hops, longest := 0, time.Duration(0)
+		for lt.now.Before(start.Add(2 * time.Minute)) {
+			lt.now = lt.now.Add(500 * time.Millisecond)
+			for i := range all {
+				x := &all[i]
+				if x.due.After(lt.now) {
+					continue
+				}
+				lt.mu.Lock()
+				lt.comeBack(lt.lane(x.work, 0, lt.now), x.work)
+				lt.mu.Unlock()
+				s := lt.Park(x.work, event.Manual, 0)
+				x.due, x.work.ParkedBy = s.Due, s.Mark
+				longest = max(longest, s.Due.Sub(lt.now))
+				if hops++; lt.now.Before(start.Add(time.Minute)) {
+					hops = 0
+				}
+			}
+			if lt.now.After(start.Add(21 * time.Second)) {
+				_, counts := lt.Census()
+				if n := counts[3]; n != total {
+					t.Fatalf("seed %d: %d are counted, %d are parked", seed, n, total)
+				}
+			}
+		}
+		if rate := float64(hops) / 60; rate > HopBudget*1.05 || longest > LongestPark {
+			t.Errorf("seed %d: %d parked in %d lanes passed %.0f times a second, the longest step was %v", seed, total, len(lt.byDest), rate, longest)
+		}
+	}
+}
+
+// What comes back counts once, whatever stands in the record, and what left with its partition not at all.
+func TestParkedIsCountedOnce(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	count := func() (n int) {
+		_, counts := lt.Census()
+		for _, c := range counts {
+			n += c
+		}
+		if lt.byDest["d"].parking.total != n || lt.parking != min(n, 1) {
+			t.Errorf("%d in all, %d in the lane, %d lanes", n, lt.byDest["d"].parking.total, lt.parking)
+		}
+		return n
+	}
+	park := func(reason event.Reason) *Delivery {
+		j := lt.job("d", "")
+		s := lt.Park(j.Work, reason, 0)
+		j.Work.Parked, j.Work.ParkedBy = reason, s.Mark
+		return j
+	}
+	a, b := park(event.LaneFull), park(event.Paced)
+	if n := count(); n != 2 {
+		t.Fatalf("%d are parked", n)
+	}
+	lt.Admit(a)
+	lt.Admit(a) // a second copy
+	if n := count(); n != 1 {
+		t.Fatalf("%d are parked after one came back twice", n)
+	}
+	other := lt.job("d", "")
+	other.Work.Parked, other.Work.ParkedBy = event.LaneFull, 12345
+	lt.Admit(other)
+	lt.Admit(b)
+	if n := count(); n != 0 {
+		t.Fatalf("%d are parked after all came back", n)
+	}
+	lt.Admit(park("a word of a newer version"))
+	if n := count(); n != 0 {
+		t.Fatalf("%d are parked after a strange one came back", n)
+	}
+	c := park(event.Manual)
+	lt.Leave([]*Source{&lt.part.Source})
+	if n := count(); n != 0 {
+		t.Fatalf("%d are parked after the partition left", n)
+	}
+	park(event.Manual)
+	lt.Admit(c) // parked before the partition left and came back
+	if n := count(); n != 1 {
+		t.Fatalf("%d are parked", n)
+	}
+}
+
+// Parked work finds its place beside a stream of new work, which alone would fill the lane.
+func TestParkedWorkHasItsTurn(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	lt.now = lt.now.Add(time.Minute)
+	lt.Park(lt.job("d", "").Work, event.LaneFull, 0)
+	if n := lt.fill("d", 5000); n != laneQueue/2-1 {
+		t.Errorf("%d new ones were admitted", n)
+	}
+	for range laneQueue / 2 {
+		j := lt.job("d", "")
+		j.Work.Parked = event.LaneFull
+		if r := lt.Admit(j); r != "" {
+			t.Fatalf("a parked one was refused: %s", r)
+		}
+	}
+}

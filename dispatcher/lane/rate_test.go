@@ -1,0 +1,87 @@
+package lane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// While a lane waits no worker does, what waits in it fits into the near future, and what somebody asked
+// for keeps its place beside live work.
+func TestRestingLane(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 200)
+	l := lt.byDest["d"]
+	lt.Admit(lt.job("d", "run_1"))
+	lt.Admit(lt.job("d", "run_1"))
+	for range lt.started[l] - 1 {
+		lt.Next(l, nil, Result{})
+	}
+	first := lt.Next(l, nil, Result{})
+	j := lt.Next(l, first, Result{Kind: PutBack, Wait: 400 * time.Millisecond, Rate: 10})
+	parked := 0
+	for ; j != nil; j = lt.Next(l, j, Result{}) {
+		if parked++; j.Aside != event.Paced {
+			t.Fatalf("aside is %q", j.Aside)
+		}
+	}
+	if l.live.len()+l.runs.len() != 20 || l.runs.len() != 1 || l.running != 3 {
+		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.len(), l.runs.len(), l.running, parked)
+	}
+	if got, _ := l.live.peek(); got != first {
+		t.Error("the job that was put back is not the next")
+	}
+	if r := lt.Admit(lt.job("d", "")); r != event.Paced {
+		t.Errorf("beyond what fits: %q", r)
+	}
+	if wait := lt.rouse(); wait != 400*time.Millisecond {
+		t.Errorf("the alarm sleeps for %v", wait)
+	}
+	started := lt.started[l]
+	lt.now = lt.now.Add(400 * time.Millisecond)
+	if wait := lt.rouse(); wait != longestSleep || lt.started[l] != started+1 {
+		t.Errorf("%d workers were started, the alarm sleeps for %v", lt.started[l]-started, wait)
+	}
+
+	// A token that is far away is asked for again within a second, and a clock that is set back holds nothing.
+	for j = lt.Next(l, lt.Next(l, nil, Result{}), Result{Kind: PutBack, Wait: 10 * time.Second, Rate: 0.1}); j != nil; {
+		j = lt.Next(l, j, Result{})
+	}
+	if wait := lt.rouse(); wait != longestRest {
+		t.Errorf("the alarm sleeps for %v", wait)
+	}
+	lt.now = lt.now.Add(-time.Hour)
+	if lt.rouse(); lt.started[l] != started+2 {
+		t.Error("the lane waits for a clock that was set back")
+	}
+}
+
+// Lanes wake in the order in which their waits end.
+func TestAlarmOrder(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	waits := []int{5, 3, 9, 1, 7, 2, 8}
+	for _, ms := range waits {
+		dest := fmt.Sprint("d", ms)
+		lt.fill(dest, 1)
+		l := lt.byDest[dest]
+		lt.Next(l, lt.Next(l, nil, Result{}), Result{Kind: PutBack, Wait: time.Duration(ms) * time.Millisecond, Rate: 1})
+		delete(lt.started, l)
+	}
+	var woken []string
+	for range 20 {
+		lt.rouse()
+		for l, n := range lt.started {
+			woken = append(woken, strings.Repeat(l.dest, n))
+		}
+		clear(lt.started)
+		lt.now = lt.now.Add(time.Millisecond)
+	}
+	slices.Sort(waits)
+	if want := strings.Trim(fmt.Sprint(waits), "[]"); strings.ReplaceAll(strings.Join(woken, " "), "d", "") != want {
+		t.Errorf("woken in the order %v", woken)
+	}
+}

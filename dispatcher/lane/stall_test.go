@@ -1,0 +1,64 @@
+package lane
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// A lane that has lived with a clock that was ahead may make a partition wait as any other when the clock
+// is set right.
+func TestClockSetBackLeavesTheBudget(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	lt.Next(l, lt.Next(l, nil, Result{}), Result{Kind: Succeeded})
+	lt.now = lt.now.Add(-time.Hour)
+	if n := lt.fill("d", laneQueue+10); n != laneQueue+10 || !lt.paused() {
+		t.Errorf("%d of %d were admitted, paused: %v", n, laneQueue+10, lt.paused())
+	}
+}
+
+// Lanes share the requests that there may be at the same time: the more hang, the less each has, and every lane sends.
+func TestRequestsAreShared(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.maxSending = 100
+	lt.inFlight = func(*event.Work) int { return 1000 }
+	busy := map[*Lane][]*Delivery{}
+	finish := func(l *Lane) { // the oldest request succeeds, and workers that were started begin
+		t.Helper()
+		for ; lt.started[l] > 0; lt.started[l]-- {
+			busy[l] = append(busy[l], lt.Next(l, nil, Result{}))
+		}
+		j := lt.Next(l, busy[l][0], Result{Kind: Succeeded})
+		if busy[l] = busy[l][1:]; j != nil {
+			busy[l] = append(busy[l], j)
+		}
+	}
+	for n, want := range []int{50, 25, 12, 6} {
+		dest := fmt.Sprint("slow-", n)
+		lt.fill(dest, 900)
+		l := lt.byDest[dest]
+		for range 400 {
+			finish(l)
+		}
+		if got := len(busy[l]) + lt.started[l]; got != l.running || got < want-1 || got > want+1 {
+			t.Errorf("lane %d sends %d requests, want %d; its workers are %d", n, got, want, l.running)
+		}
+	}
+	for n := range 50 {
+		dest := fmt.Sprint("other-", n)
+		if lt.fill(dest, 1); lt.byDest[dest].running != 1 {
+			t.Errorf("%s sends nothing", dest)
+		}
+	}
+	first := lt.byDest["slow-0"]
+	for range 100 {
+		finish(first)
+	}
+	if first.running > 4 || lt.Sending() > lt.maxSending {
+		t.Errorf("beside the others the first lane keeps %d requests of %d", first.running, lt.Sending())
+	}
+}

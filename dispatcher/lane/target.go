@@ -1,0 +1,69 @@
+package lane
+
+import (
+	"fmt"
+	"net/textproto"
+	"net/url"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
+)
+
+// Target is the opened configuration of one destination: what an attempt needs, ready to use. It
+// lives in the lane and is made anew when the endpoint changes.
+type Target struct {
+	Rev     int64 // of the endpoint
+	URL     *url.URL
+	Text    string // of url
+	Timeout time.Duration
+	Header  []event.Field
+	Secrets []LiveSecret
+}
+
+// LiveSecret signs until a time; zero means for ever.
+type LiveSecret struct {
+	Secret sign.Secret
+	Until  time.Time
+}
+
+// OpenTarget opens the secrets of a destination.
+func OpenTarget(k *control.Keyring, rev int64, d *control.Destination) (*Target, error) {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
+	}
+	u.Fragment, u.User = "", nil
+	t := &Target{Rev: rev, URL: u, Text: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	for name, sealed := range d.Headers {
+		value, err := k.OpenString(d.ID, control.FieldHeader(name), sealed)
+		if err != nil {
+			return nil, fmt.Errorf("open header: %w", err)
+		}
+		t.Header = append(t.Header, event.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
+	}
+	for _, s := range d.Secrets {
+		text, err := k.OpenString(d.ID, control.FieldSecret, s.Secret)
+		if err != nil {
+			return nil, fmt.Errorf("open signing secret: %w", err)
+		}
+		secret, err := sign.ParseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("read signing secret of %s: %w", d.ID, err)
+		}
+		t.Secrets = append(t.Secrets, LiveSecret{secret, s.Until})
+	}
+	return t, nil
+}
+
+// Signing are the secrets that live at now, newest first.
+func (t *Target) Signing(now time.Time) []sign.Secret {
+	live := make([]sign.Secret, 0, 2)
+	for _, s := range t.Secrets {
+		if s.Until.IsZero() || now.Before(s.Until) {
+			live = append(live, s.Secret)
+		}
+	}
+	return live
+}

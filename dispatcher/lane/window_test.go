@@ -1,0 +1,124 @@
+package lane
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestWindow(t *testing.T) {
+	f := func(most int, results string, want int) {
+		t.Helper()
+		w := newWindow(most)
+		for _, r := range results {
+			switch r {
+			case '+':
+				w.success()
+			case '-':
+				w.failure(false)
+			case 't':
+				w.failure(true)
+			}
+		}
+		if w.size != want {
+			t.Errorf("%s of %d: %d may fly, want %d", results, most, w.size, want)
+		}
+	}
+	f(64, "", 4)
+	f(1, "", 1)
+	f(0, "+", 1)
+	f(64, "+++", 7)
+	f(6, "++++++", 6)
+	f(64, "++++t", 4)
+	f(64, "tttt", 1)
+	f(64, "++++++---------", 10)
+	f(64, "++++++----------", 2)
+	f(64, "++++++----------++", 4)
+	f(1, "----------", 1)
+	w := newWindow(64)
+	w.resize(2)
+	f(2, "", w.size)
+	w.resize(64)
+	if w.success(); w.size != 3 {
+		t.Errorf("after max_in_flight grew: %d", w.size)
+	}
+}
+
+// When memory is short, what is stuck gives back what it will not send soon, so that a healthy lane has
+// room for a burst beside 500 hung ones.
+func TestStuckLanesGiveRoomBack(t *testing.T) {
+	lt := newLaneTest(t, 8192)
+	for i := range 500 {
+		lt.fill(fmt.Sprint("hung", i), 16)
+		for lt.paused() {
+			lt.now = lt.now.Add(movingWindow)
+			lt.Recheck()
+		}
+	}
+	for _, l := range lt.byDest {
+		for range lt.started[l] { // four are sent and hang
+			lt.Next(l, nil, Result{})
+		}
+	}
+	before, _ := lt.Held()
+	lt.now = lt.now.Add(2 * stuckAfter)
+	shed, again := lt.Recheck()
+	for _, j := range shed {
+		lt.Free(j)
+	}
+	jobs, _ := lt.Held()
+	if !again || jobs != before-len(shed) || jobs > 500*(FirstWindow+2*FirstWindow) {
+		t.Fatalf("%d of %d jobs are held after %d were shed, again %v", jobs, before, len(shed), again)
+	}
+	for _, l := range lt.byDest {
+		for range failingAfter { // they fail, and take less
+			l.window.failure(true)
+		}
+	}
+	for shed, _ = lt.Recheck(); len(shed) > 0; shed = shed[1:] {
+		lt.Free(shed[0])
+	}
+	if n := lt.fill("hung7", 100); n > 2 {
+		t.Errorf("a stuck lane took %d more", n)
+	}
+	if n := lt.fill("healthy", laneQueue); n < laneQueue {
+		t.Errorf("a healthy lane had room for %d", n)
+	}
+}
+
+// What comes for lanes that are stuck is parked piece by piece from a quarter of the memory on: they do not fill half of
+// it, to give it back at once.
+func TestStuckLanesTakeLittle(t *testing.T) {
+	lt := newLaneTest(t, 8192)
+	for i := range 200 {
+		lt.fill(fmt.Sprint("hung", i), FirstWindow)
+	}
+	lt.now = lt.now.Add(2 * stuckAfter)
+	for i := range 200 {
+		lt.fill(fmt.Sprint("hung", i), 100)
+	}
+	jobs, _ := lt.Held()
+	if shed, _ := lt.Recheck(); len(shed) > 0 || jobs < 8192/4 || jobs > 8192/4+100+200*2*FirstWindow {
+		t.Errorf("%d jobs are held, %d were shed", jobs, len(shed))
+	}
+	if n := lt.fill("healthy", laneQueue); n < laneQueue {
+		t.Errorf("a healthy lane had room for %d", n)
+	}
+}
+
+// However many destinations fail, at one request each, there is room for one that does not, or that was not
+// tried yet.
+func TestFailingLanesLeaveAQuarter(t *testing.T) {
+	lt := newLaneTest(t, 1000)
+	failing := 0
+	for i := range 2000 {
+		dest := fmt.Sprint("d", i)
+		lt.lane(lt.job(dest, "").Work, 0, lt.now).window.fails = failingAfter
+		failing += lt.fill(dest, 1)
+	}
+	if lt.paused() || failing > 751 {
+		t.Errorf("%d failing lanes have a job, paused: %v", failing, lt.paused())
+	}
+	if n := lt.fill("new", 100); n != 100 {
+		t.Errorf("a new lane took %d", n)
+	}
+}
