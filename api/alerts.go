@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -14,11 +14,11 @@ import (
 
 // AlertSettings are an account's.
 type AlertSettings interface {
-	AlertSettings() *control.AlertSettings
+	AlertSettings() *config.AlertSettings
 	// UpdateAlertSettings calls change with a copy of the newest value, again after a conflict.
-	UpdateAlertSettings(ctx context.Context, change func(*control.AlertSettings) error) (*control.AlertSettings, error)
+	UpdateAlertSettings(ctx context.Context, change func(*config.AlertSettings) error) (*config.AlertSettings, error)
 	// ChangeAlert changes an alert, or makes it, by a conditional record; the error ErrAlertUnchanged leaves it.
-	ChangeAlert(ctx context.Context, id string, alter func(*control.Alert) error) (*control.Alert, error)
+	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
 }
 
 // Notifier makes one try to send a message, within a bounded time.
@@ -28,18 +28,18 @@ type Notifier interface {
 
 // alertsAnswer is the settings as they are read.
 type alertsAnswer struct {
-	Channels        channelsView       `json:"channels"`
-	Rules           control.AlertRules `json:"rules"`
-	CooldownSeconds int                `json:"cooldown_seconds"`
-	UpdatedAt       web.Time           `json:"updated_at"`
-	Warnings        []warning          `json:"warnings,omitempty"`
+	Channels        channelsView      `json:"channels"`
+	Rules           config.AlertRules `json:"rules"`
+	CooldownSeconds int               `json:"cooldown_seconds"`
+	UpdatedAt       web.Time          `json:"updated_at"`
+	Warnings        []warning         `json:"warnings,omitempty"`
 }
 
 // channelsView shows every channel, null where none is saved.
 type channelsView struct {
-	Email   *control.AlertEmail `json:"email"`
-	Slack   *slackView          `json:"slack"`
-	Webhook *webhookView        `json:"webhook"`
+	Email   *config.AlertEmail `json:"email"`
+	Slack   *slackView         `json:"slack"`
+	Webhook *webhookView       `json:"webhook"`
 }
 
 type slackView struct {
@@ -55,7 +55,7 @@ type webhookView struct {
 }
 
 // alertsView shows the settings; revealed is the secret that this very answer may show, empty for none.
-func (a *API) alertsView(s *control.AlertSettings, revealed string) (*alertsAnswer, error) {
+func (a *API) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswer, error) {
 	saved, err := notify.Open(a.deps.Keyring, s)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (a *API) alertsView(s *control.AlertSettings, revealed string) (*alertsAnsw
 	return v, nil
 }
 
-func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *control.Key) error {
+func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 	view, err := a.alertsView(a.deps.Config.AlertSettings(), "")
 	if err != nil {
 		return err
@@ -82,13 +82,13 @@ func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *control.Key)
 	return nil
 }
 
-func (a *API) updateAlerts(w http.ResponseWriter, r *http.Request, _ *control.Key) error {
+func (a *API) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
 		return err
 	}
 	var in *alertsInput
-	after, err := a.deps.Config.UpdateAlertSettings(r.Context(), func(s *control.AlertSettings) error {
+	after, err := a.deps.Config.UpdateAlertSettings(r.Context(), func(s *config.AlertSettings) error {
 		in = &alertsInput{api: a}
 		in.merge(body, s)
 		return in.err
@@ -125,7 +125,7 @@ type testResult struct {
 }
 
 // testAlerts sends a test message down every saved channel at once and reports each.
-func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *control.Key) error {
+func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -37,21 +37,21 @@ type alertsInput struct {
 }
 
 // merge reads body into s, which holds the present values.
-func (in *alertsInput) merge(body []byte, s *control.AlertSettings) {
+func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 	o := in.newObject("", body)
 	o.readOnly("object", "updated_at", "warnings")
 	in.channels(o, s)
 	in.flat(o, s)
 	in.rules(o, &s.Rules)
 	if o.isNull("cooldown_seconds") {
-		s.CooldownSeconds = control.DefaultAlertCooldown
+		s.CooldownSeconds = config.DefaultAlertCooldown
 	} else {
 		o.whole("cooldown_seconds", 0, maxDaySeconds, &s.CooldownSeconds)
 	}
 	o.done()
 }
 
-func (in *alertsInput) channels(o *object, s *control.AlertSettings) {
+func (in *alertsInput) channels(o *object, s *config.AlertSettings) {
 	if o.isNull("channels") {
 		s.Email, s.Slack, s.Webhook = nil, nil, nil
 	}
@@ -59,26 +59,26 @@ func (in *alertsInput) channels(o *object, s *control.AlertSettings) {
 	if c == nil {
 		return
 	}
-	if c.isNull(control.ChannelEmail) {
+	if c.isNull(config.ChannelEmail) {
 		s.Email = nil
-	} else if e := c.object(control.ChannelEmail); e != nil {
+	} else if e := c.object(config.ChannelEmail); e != nil {
 		in.email(e, s)
 	}
-	if c.isNull(control.ChannelSlack) {
+	if c.isNull(config.ChannelSlack) {
 		s.Slack = nil
-	} else if x := c.object(control.ChannelSlack); x != nil {
+	} else if x := c.object(config.ChannelSlack); x != nil {
 		in.slack(x, s)
 	}
-	if c.isNull(control.ChannelWebhook) {
+	if c.isNull(config.ChannelWebhook) {
 		s.Webhook = nil
-	} else if x := c.object(control.ChannelWebhook); x != nil {
+	} else if x := c.object(config.ChannelWebhook); x != nil {
 		in.webhook(x, s)
 	}
 	c.done()
 }
 
 // flat reads the members that stand for a whole channel: email, slack_webhook_url, webhook_url.
-func (in *alertsInput) flat(o *object, s *control.AlertSettings) {
+func (in *alertsInput) flat(o *object, s *config.AlertSettings) {
 	if raw, ok := o.raw("email"); ok {
 		if kindOf(raw) == kindNull {
 			s.Email = nil
@@ -89,7 +89,7 @@ func (in *alertsInput) flat(o *object, s *control.AlertSettings) {
 	for _, f := range []struct {
 		name, member string
 		remove       func()
-		read         func(*object, *control.AlertSettings)
+		read         func(*object, *config.AlertSettings)
 	}{
 		{"slack_webhook_url", "webhook_url", func() { s.Slack = nil }, in.slack},
 		{"webhook_url", "url", func() { s.Webhook = nil }, in.webhook},
@@ -106,8 +106,8 @@ func (in *alertsInput) flat(o *object, s *control.AlertSettings) {
 }
 
 // email reads who gets mail: a list of addresses, or one.
-func (in *alertsInput) email(o *object, s *control.AlertSettings) {
-	next := control.AlertEmail{Enabled: true}
+func (in *alertsInput) email(o *object, s *config.AlertSettings) {
+	next := config.AlertEmail{Enabled: true}
 	if s.Email != nil {
 		next = *s.Email
 	}
@@ -151,27 +151,27 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 	return notify.ASCIIAddress(text)
 }
 
-func (in *alertsInput) slack(o *object, s *control.AlertSettings) {
-	next := control.AlertSlack{Enabled: true}
+func (in *alertsInput) slack(o *object, s *config.AlertSettings) {
+	next := config.AlertSlack{Enabled: true}
 	if s.Slack != nil {
 		next = *s.Slack
 	}
 	o.flag("enabled", &next.Enabled)
-	next.URL = in.channelURL(o, "webhook_url", s.ID, control.FieldAlertSlack, next.URL)
+	next.URL = in.channelURL(o, "webhook_url", s.ID, config.FieldAlertSlack, next.URL)
 	o.done()
 	s.Slack = &next
 }
 
-func (in *alertsInput) webhook(o *object, s *control.AlertSettings) {
+func (in *alertsInput) webhook(o *object, s *config.AlertSettings) {
 	o.readOnly("secret_set")
-	var next control.AlertWebhook
+	var next config.AlertWebhook
 	if s.Webhook != nil {
 		next = *s.Webhook
 	} else {
 		next.Enabled = true
 	}
 	o.flag("enabled", &next.Enabled)
-	next.URL = in.channelURL(o, "url", s.ID, control.FieldAlertWebhook, next.URL)
+	next.URL = in.channelURL(o, "url", s.ID, config.FieldAlertWebhook, next.URL)
 	in.webhookSecret(o, s, &next)
 	o.done()
 	s.Webhook = &next
@@ -179,7 +179,7 @@ func (in *alertsInput) webhook(o *object, s *control.AlertSettings) {
 
 // webhookSecret makes the secret of a new channel, makes another when that is asked for, or takes the one that was
 // given.
-func (in *alertsInput) webhookSecret(o *object, s *control.AlertSettings, next *control.AlertWebhook) {
+func (in *alertsInput) webhookSecret(o *object, s *config.AlertSettings, next *config.AlertWebhook) {
 	rotate := next.Secret == ""
 	o.flag("rotate_secret", &rotate)
 	var secret sign.Secret
@@ -190,7 +190,7 @@ func (in *alertsInput) webhookSecret(o *object, s *control.AlertSettings, next *
 	o.text("secret", 1, maxHeaderValue, &text)
 	if next.Secret != "" {
 		var err error
-		if old, err = in.api.deps.Keyring.OpenString(s.ID, control.FieldAlertSecret, next.Secret); err != nil {
+		if old, err = in.api.deps.Keyring.OpenString(s.ID, config.FieldAlertSecret, next.Secret); err != nil {
 			in.err = err
 			return
 		}
@@ -204,14 +204,14 @@ func (in *alertsInput) webhookSecret(o *object, s *control.AlertSettings, next *
 		secret = given
 	}
 	if !secret.IsZero() {
-		next.Secret = in.api.deps.Keyring.SealString(s.ID, control.FieldAlertSecret, secret.Reveal())
+		next.Secret = in.api.deps.Keyring.SealString(s.ID, config.FieldAlertSecret, secret.Reveal())
 		in.revealed = secret.Reveal()
 	}
 }
 
 // channelURL reads a URL, which is kept sealed, for its path is often all that protects it. The mask of the present one
 // leaves it.
-func (in *alertsInput) channelURL(o *object, name, entity, field string, now control.Sealed) control.Sealed {
+func (in *alertsInput) channelURL(o *object, name, entity, field string, now config.Sealed) config.Sealed {
 	raw, ok := o.raw(name)
 	if !ok {
 		if now == "" {

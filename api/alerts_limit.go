@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -32,13 +32,13 @@ const (
 func (a *API) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
 	holder := id.Random("")
 	var refused error
-	_, err = a.deps.Config.ChangeAlert(ctx, control.AlertTestBudget, func(x *control.Alert) error {
-		return x.ChangeBudget(func(b *control.AlertBudget) error {
+	_, err = a.deps.Config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
+		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			now := a.now().UTC()
 			if refused = testRefusal(b, now, mails); refused != nil {
-				return control.ErrAlertUnchanged
+				return config.ErrAlertUnchanged
 			}
-			b.Spend(control.AlertSent{At: now, Mails: mails})
+			b.Spend(config.AlertSent{At: now, Mails: mails})
 			b.Holder, b.HeldUntil = holder, now.Add(testHeld)
 			return nil
 		})
@@ -50,10 +50,10 @@ func (a *API) startAlertTest(ctx context.Context, mails int) (end func(), err er
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testEndTimeout)
 		defer cancel()
 		// Without this record the turn ends by itself.
-		_, _ = a.deps.Config.ChangeAlert(ctx, control.AlertTestBudget, func(x *control.Alert) error {
-			return x.ChangeBudget(func(b *control.AlertBudget) error {
+		_, _ = a.deps.Config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
+			return x.ChangeBudget(func(b *config.AlertBudget) error {
 				if b.Holder != holder {
-					return control.ErrAlertUnchanged
+					return config.ErrAlertUnchanged
 				}
 				b.Holder, b.HeldUntil = "", time.Time{}
 				return nil
@@ -63,7 +63,7 @@ func (a *API) startAlertTest(ctx context.Context, mails int) (end func(), err er
 }
 
 // testRefusal says why there can be no test now, nil if there can.
-func testRefusal(b *control.AlertBudget, now time.Time, mails int) error {
+func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
 	if b.Held(now) {
 		return tooManyTests(b.HeldUntil.Sub(now), "another test is running; one is sent at a time")
 	}

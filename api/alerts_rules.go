@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // rules merges rule by rule; null gives one, or all, their defaults.
-func (in *alertsInput) rules(o *object, r *control.AlertRules) {
-	defaults := control.DefaultAlertRules()
+func (in *alertsInput) rules(o *object, r *config.AlertRules) {
+	defaults := config.DefaultAlertRules()
 	if o.isNull("rules") {
 		*r = defaults
 	}
@@ -61,7 +61,7 @@ func (in *alertsInput) rules(o *object, r *control.AlertRules) {
 	rules.done()
 }
 
-func threshold(o *object, r *control.AlertThresholdRule) {
+func threshold(o *object, r *config.AlertThresholdRule) {
 	o.flag("enabled", &r.Enabled)
 	o.whole("threshold", 1, maxAlertThreshold, &r.Threshold)
 }
@@ -91,7 +91,7 @@ func usagePercents(o *object, dst *[]int) {
 }
 
 // endpointAlerts reads what an endpoint wants other than its account; null leaves all to the account again.
-func (in *endpointInput) alerts(o *object, e *control.Endpoint) {
+func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 	const name = "alerts"
 	if o.isNull(name) {
 		e.Alerts = nil
@@ -122,7 +122,7 @@ func (in *endpointInput) alerts(o *object, e *control.Endpoint) {
 }
 
 // alertChannels reads the names of channels; null means all, an empty list none.
-func (in *endpointInput) alertChannels(o *object, next *control.EndpointAlerts) {
+func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	const name = "channels"
 	if o.isNull(name) {
 		next.Channels = nil
@@ -131,7 +131,7 @@ func (in *endpointInput) alertChannels(o *object, next *control.EndpointAlerts) 
 	if _, ok := o.raw(name); !ok {
 		return
 	}
-	all := control.AlertChannels()
+	all := config.AlertChannels()
 	elements := o.array(name, len(all))
 	next.Channels = make([]string, 0, len(elements))
 	for i, raw := range elements {

@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -30,7 +30,7 @@ func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 	c := newClient(t, setup...)
 	reset := func() {
 		c.do("PATCH", "/v1/alerts", `{"channels":null,"rules":null,"cooldown_seconds":null}`).want(200)
-		_, err := configuration.ChangeAlert(t.Context(), control.AlertTestBudget, func(x *control.Alert) error {
+		_, err := configuration.ChangeAlert(t.Context(), config.AlertTestBudget, func(x *config.Alert) error {
 			x.Budget = nil // what tests of other cases spent
 			return nil
 		})

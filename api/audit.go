@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -67,7 +67,7 @@ var auditAction = regexp.MustCompile(`^[a-z_]{1,64}\.([a-z_]{1,64}|\*)$`)
 
 // listAudit shows who changed what. What the configuration log has and the store has not yet comes from memory: an
 // entry can be read as soon as its change was answered.
-func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	params := newQuery(r, "audit "+key.Account)
 	q := a.auditQuery(params, key.Account)
 	limit, last := params.page()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -51,7 +51,7 @@ type batchView struct {
 type batch struct {
 	api      *API
 	r        *http.Request
-	ep       *control.Endpoint
+	ep       *config.Endpoint
 	common   sent
 	items    []batchItem
 	warnings []warning
@@ -60,7 +60,7 @@ type batch struct {
 
 // sendBatch stores up to 1,000 events. Each is judged and stored for itself; only what is wrong with the request
 // as a whole refuses all of them.
-func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err

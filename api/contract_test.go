@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // The tests below are the rows of contract §13 that the present routes can answer, by their number there.
 
 func TestContract01EveryCallNeedsAKey(t *testing.T) {
 	c := newClient(t)
-	text, key, err := configuration.CreateKey(t.Context(), "revoked", control.ReadWrite, false, time.Time{})
+	text, key, err := configuration.CreateKey(t.Context(), "revoked", config.ReadWrite, false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestContract02ReadKeyCannotWrite(t *testing.T) {
 	c := newClient(t)
 	known := c.endpoint(nil)
 	ep, dst := known.text("id"), known.text("destinations.0.id")
-	agent, _, err := configuration.CreateKey(t.Context(), "agent", control.ReadWrite, true, time.Time{})
+	agent, _, err := configuration.CreateKey(t.Context(), "agent", config.ReadWrite, true, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,19 +224,19 @@ func TestPrecedence(t *testing.T) {
 }
 
 // lapsed is a configuration whose lease has run out.
-type lapsed struct{ *control.Control }
+type lapsed struct{ *config.Control }
 
-func (lapsed) Authenticate(string) (*control.Key, error) { return nil, control.ErrLease }
+func (lapsed) Authenticate(string) (*config.Key, error) { return nil, config.ErrLease }
 
 // awayLog is a configuration whose log does not answer to writes.
-type awayLog struct{ *control.Control }
+type awayLog struct{ *config.Control }
 
-func (awayLog) CreateEndpoint(context.Context, *control.Endpoint) (*control.Endpoint, error) {
-	return nil, control.ErrUnavailable
+func (awayLog) CreateEndpoint(context.Context, *config.Endpoint) (*config.Endpoint, error) {
+	return nil, config.ErrUnavailable
 }
 
-func (awayLog) UpdateEndpoint(context.Context, string, func(*control.Endpoint) error) (*control.Endpoint, error) {
-	return nil, control.ErrConflict
+func (awayLog) UpdateEndpoint(context.Context, string, func(*config.Endpoint) error) (*config.Endpoint, error) {
+	return nil, config.ErrConflict
 }
 
 func TestConfigurationFaults(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -25,7 +25,7 @@ type Deps struct {
 	Replays
 	Log      *slog.Logger
 	Config   Configuration
-	Keyring  *control.Keyring
+	Keyring  *config.Keyring
 	Events   EventReader
 	Recovery RecoveryReader
 	Accept   Accepter
@@ -49,13 +49,13 @@ type Deps struct {
 	Ready *Readiness
 	// Verification judges how a provider signs, secrets in clear: the member at fault and what is wrong
 	// with it, or nothing.
-	Verification func(v control.Verification, secrets []string) (param, message string)
+	Verification func(v config.Verification, secrets []string) (param, message string)
 	// Reverify judges the signature of a rejected event again, by the present secrets and without its
 	// age; an empty reason means that it is good now.
-	Reverify func(ep *control.Endpoint, e *event.Event) (event.Reason, error)
+	Reverify func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
 	// Sample makes a test event as a provider would send it, signed if the endpoint has the provider's secret; the
 	// kind is the usual one when it is empty.
-	Sample func(ep *control.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
 // validate reports every dependency that is missing.
@@ -86,20 +86,20 @@ type Configuration interface {
 
 // Keys says who may call.
 type Keys interface {
-	Account() *control.Account
-	Authenticate(key string) (*control.Key, error)
+	Account() *config.Account
+	Authenticate(key string) (*config.Key, error)
 }
 
 // Endpoints reads and changes endpoints. A change is answered when this node has applied it.
 type Endpoints interface {
-	Endpoint(id string) (*control.Endpoint, control.Presence)
+	Endpoint(id string) (*config.Endpoint, config.Presence)
 	// Endpoints returns those created before the one with that sequence (0 = all), newest first, and
 	// whether more follow.
-	Endpoints(account string, beforeSeq int64, limit int) ([]*control.Endpoint, bool)
-	CreateEndpoint(ctx context.Context, e *control.Endpoint) (*control.Endpoint, error)
+	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
+	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)
 	// UpdateEndpoint calls change with a copy of the newest value, again after a conflict. When change
 	// alters nothing, nothing is written.
-	UpdateEndpoint(ctx context.Context, id string, change func(*control.Endpoint) error) (*control.Endpoint, error)
+	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
 	DeleteEndpoint(ctx context.Context, id string) error
 }
 
@@ -115,9 +115,9 @@ type EventReader interface {
 // Accepter puts an event, complete with its id, into the log and returns when it is durable, or when that has
 // taken too long to wait for: then it may become durable later.
 type Accepter interface {
-	Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error
+	Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error
 	// AcceptAll does so with several at the same time and returns an error or nil for each.
-	AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error
+	AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error
 }
 
 // Receipts keeps what receivers say about the processing of events.

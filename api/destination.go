@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // destinationOf is the endpoint and the destination that the path names.
-func (a *API) destinationOf(r *http.Request, key *control.Key) (*control.Endpoint, string, error) {
+func (a *API) destinationOf(r *http.Request, key *config.Key) (*config.Endpoint, string, error) {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return nil, "", err
@@ -28,11 +28,11 @@ func (a *API) destinationOf(r *http.Request, key *control.Key) (*control.Endpoin
 func errNoDestination() error { return web.Missing("there is no such destination") }
 
 // changeDestination applies merge to one destination and answers with it.
-func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, key *control.Key, e *control.Endpoint,
-	name string, merge func(in *endpointInput, d control.Destination) control.Destination,
+func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, key *config.Key, e *config.Endpoint,
+	name string, merge func(in *endpointInput, d config.Destination) config.Destination,
 ) error {
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
-		i := slices.IndexFunc(e.Destinations, func(d control.Destination) bool { return d.ID == name })
+	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
 		if i < 0 { // deleted since the path was read
 			in.err = errNoDestination()
 			return
@@ -46,7 +46,7 @@ func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, key *con
 	return a.answerDestination(w, r, key, http.StatusOK, after, name, in)
 }
 
-func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, key *control.Key, status int, e *control.Endpoint,
+func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, key *config.Key, status int, e *config.Endpoint,
 	name string, in *endpointInput,
 ) error {
 	view, err := a.destinationView(viewerOf(key), e, e.Destination(name), in.revealed, a.held(r.Context(), e))
@@ -64,7 +64,7 @@ func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, key *con
 	return nil
 }
 
-func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 		return err
 	}
 	created := newID(r, id.Destination)
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
+	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		o := in.newObject("", body)
 		d := in.mergeDestination(o, in.newDestination(created))
 		switch {
@@ -95,7 +95,7 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 	return a.answerDestination(w, r, key, http.StatusCreated, after, created, in)
 }
 
-func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
@@ -104,18 +104,18 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d control.Destination) control.Destination {
+	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
 		return in.mergeDestination(in.newObject("", body), d)
 	})
 }
 
-func (a *API) deleteDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) deleteDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
 	}
-	_, _, err = a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
-		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d control.Destination) bool { return d.ID == name })
+	_, _, err = a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
 		switch len(rest) {
 		case len(e.Destinations):
 			in.err = errNoDestination()
@@ -141,7 +141,7 @@ const (
 )
 
 // rotateSecret makes a new signing secret. The one before it signs beside it until the overlap ends.
-func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *control.
 	if err != nil {
 		return err
 	}
-	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d control.Destination) control.Destination {
+	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
 		overlap := defaultOverlap
 		o := in.newObject("", body)
 		o.whole("overlap_seconds", 0, maxOverlap, &overlap)
@@ -173,16 +173,16 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *control.
 
 // rotatedBefore reports whether an earlier call with the request's Idempotency-Key has made a secret, which the answer
 // then shows: a second rotation would end the one that receivers still know.
-func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *control.Destination) bool {
+func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destination) bool {
 	c := callOf(r)
 	if c == nil {
 		return false
 	}
-	i := slices.IndexFunc(d.Secrets, func(s control.SigningSecret) bool { return s.By == c.claim.Subject })
+	i := slices.IndexFunc(d.Secrets, func(s config.SigningSecret) bool { return s.By == c.claim.Subject })
 	if i < 0 {
 		return false
 	}
-	secret, err := a.deps.Keyring.OpenString(d.ID, control.FieldSecret, d.Secrets[i].Secret)
+	secret, err := a.deps.Keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[i].Secret)
 	if in.err == nil {
 		in.err = err
 	}
@@ -191,7 +191,7 @@ func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *control.Desti
 }
 
 // rotateToken gives the endpoint another ingest URL. The one before it goes on until the overlap ends.
-func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *control.K
 	if err != nil {
 		return err
 	}
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
+	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		overlap := defaultOverlap
 		o := in.newObject("", body)
 		o.whole("overlap_seconds", 0, maxTokenOverlap, &overlap)
@@ -225,15 +225,15 @@ func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *control.K
 }
 
 // newToken is an ingest token of 128 random bits.
-func (a *API) newToken(endpoint string) control.Sealed {
-	return a.deps.Keyring.SealString(endpoint, control.FieldToken, id.Random(""))
+func (a *API) newToken(endpoint string) config.Sealed {
+	return a.deps.Keyring.SealString(endpoint, config.FieldToken, id.Random(""))
 }
 
 // purgeDestination ends what is still open for the destination: deliveries of events that were received, and
 // of runs that were begun, before now or before an earlier moment that the caller names. It is answered when
 // no node makes such a delivery any more; their outcomes skipped (purged) follow as they come up. Purging
 // again is harmless, and what was purged once stays so: a moment before the last one changes nothing.
-func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
@@ -242,9 +242,9 @@ func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *cont
 	if err != nil {
 		return err
 	}
-	after, _, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) {
+	after, _, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		before := a.purgeTime(in.newObject("", body), a.asOf(r))
-		i := slices.IndexFunc(e.Destinations, func(d control.Destination) bool { return d.ID == name })
+		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
 		switch {
 		case in.err != nil:
 		case i < 0: // deleted since the path was read

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -26,7 +26,7 @@ const (
 
 // destinations reads the full set. An entry matches a present destination by id, else by URL, else it is
 // new; one that no entry matches is removed.
-func (in *endpointInput) destinations(o *object, e *control.Endpoint) {
+func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 	const name = "destinations"
 	entries := in.destinationEntries(o)
 	if entries == nil {
@@ -39,7 +39,7 @@ func (in *endpointInput) destinations(o *object, e *control.Endpoint) {
 		o.fail(name, "must name at least one destination")
 		return
 	}
-	next := make([]control.Destination, 0, len(entries))
+	next := make([]config.Destination, 0, len(entries))
 	taken := map[string]int{}
 	for i, entry := range entries {
 		d := in.destination(entry, e)
@@ -100,7 +100,7 @@ func urlEntry(in *input, path string, raw []byte) *object {
 }
 
 // destination finds what an entry matches and merges it.
-func (in *endpointInput) destination(o *object, e *control.Endpoint) control.Destination {
+func (in *endpointInput) destination(o *object, e *config.Endpoint) config.Destination {
 	var given string
 	if !in.creating {
 		o.text("id", 0, maxHeaderName, &given)
@@ -111,12 +111,12 @@ func (in *endpointInput) destination(o *object, e *control.Endpoint) control.Des
 			return in.mergeDestination(o, *d)
 		}
 		o.fail("id", "is not a destination of this endpoint")
-		return control.Destination{}
+		return config.Destination{}
 	}
 	u := in.destinationURL(o, e.Destinations...)
 	if u == "" {
 		o.fail("url", "is required")
-		return control.Destination{}
+		return config.Destination{}
 	}
 	if !in.creating {
 		for _, d := range e.Destinations {
@@ -128,25 +128,25 @@ func (in *endpointInput) destination(o *object, e *control.Endpoint) control.Des
 	return in.mergeDestination(o, in.newDestination(id.Random(id.Destination)))
 }
 
-func (in *endpointInput) newDestination(name string) control.Destination {
-	d := control.Destination{
+func (in *endpointInput) newDestination(name string) config.Destination {
+	d := config.Destination{
 		ID: name, Enabled: true, TimeoutSeconds: defaultTimeout, MaxInFlight: defaultInFlight,
-		Headers: map[string]control.Sealed{},
+		Headers: map[string]config.Sealed{},
 	}
 	in.setSecret(&d, sign.NewSecret())
 	return d
 }
 
 // setSecret replaces all signing secrets and remembers the new one for the answer.
-func (in *endpointInput) setSecret(d *control.Destination, s sign.Secret) {
-	d.Secrets = []control.SigningSecret{{
-		Secret: in.api.deps.Keyring.SealString(d.ID, control.FieldSecret, s.Reveal()), Last4: s.Last4(),
+func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
+	d.Secrets = []config.SigningSecret{{
+		Secret: in.api.deps.Keyring.SealString(d.ID, config.FieldSecret, s.Reveal()), Last4: s.Last4(),
 	}}
 	in.revealed[d.ID] = s.Reveal()
 }
 
 // mergeDestination reads an entry over d, whose maps and slices stay as they are.
-func (in *endpointInput) mergeDestination(o *object, d control.Destination) control.Destination {
+func (in *endpointInput) mergeDestination(o *object, d config.Destination) config.Destination {
 	o.readOnly("id", "object", "state", "state_reason", "created_at", "updated_at", "warnings")
 	before := d
 	o.textOrNull("name", 0, maxName, &d.Name)
@@ -170,7 +170,7 @@ func (in *endpointInput) mergeDestination(o *object, d control.Destination) cont
 
 // rateLimit reads the token bucket; null takes it away. A burst that is left out is a second's worth, at
 // least one delivery, and follows the rate as long as nobody chose another.
-func (in *endpointInput) rateLimit(o *object, d *control.Destination) {
+func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
 	const name = "rate_limit"
 	if o.isNull(name) {
 		d.RateLimit = nil
@@ -179,7 +179,7 @@ func (in *endpointInput) rateLimit(o *object, d *control.Destination) {
 	if r == nil {
 		return
 	}
-	var next control.RateLimit
+	var next config.RateLimit
 	if d.RateLimit != nil {
 		next = *d.RateLimit
 	}
@@ -200,7 +200,7 @@ func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 
 // destinationURL is the URL as it will be stored, empty when it is absent or bad. The mask of one of the present
 // destinations stands for its URL.
-func (in *endpointInput) destinationURL(o *object, present ...control.Destination) string {
+func (in *endpointInput) destinationURL(o *object, present ...config.Destination) string {
 	raw, ok := o.take("url", kindString)
 	if !ok {
 		return ""
@@ -222,7 +222,7 @@ func (in *endpointInput) destinationURL(o *object, present ...control.Destinatio
 }
 
 // maskedURL is the URL that a mask stands for, empty if there is not exactly one.
-func (in *endpointInput) maskedURL(o *object, text string, present []control.Destination) string {
+func (in *endpointInput) maskedURL(o *object, text string, present []config.Destination) string {
 	found := ""
 	for _, d := range present {
 		switch {
@@ -242,14 +242,14 @@ func (in *endpointInput) maskedURL(o *object, text string, present []control.Des
 
 // movedCredentials refuses to take headers that hold credentials along to another server: whoever may change the URL
 // does not know them, and would have them sent to a place of his choice. given are those that the request brings.
-func (in *endpointInput) movedCredentials(o *object, before, after *control.Destination, given map[string]bool) {
+func (in *endpointInput) movedCredentials(o *object, before, after *config.Destination, given map[string]bool) {
 	was, is := originOf(before.URL), originOf(after.URL)
 	if in.err != nil || before.URL == "" || was == is {
 		return
 	}
 	var kept []string
 	for _, name := range slices.Sorted(maps.Keys(after.Headers)) {
-		if control.CredentialHeader(name) && !given[name] {
+		if config.CredentialHeader(name) && !given[name] {
 			kept = append(kept, name)
 		}
 	}
@@ -274,7 +274,7 @@ func originOf(text string) string {
 
 // signing reads the scheme, of which there is one, and a secret brought along from another relay. It
 // replaces the present one at once; rotate_secret lets two live.
-func (in *endpointInput) signing(o *object, d *control.Destination) {
+func (in *endpointInput) signing(o *object, d *config.Destination) {
 	s := o.object("signing")
 	if s == nil {
 		return
@@ -292,7 +292,7 @@ func (in *endpointInput) signing(o *object, d *control.Destination) {
 		s.fail("secret", "%v", err)
 		return
 	}
-	old, err := in.api.deps.Keyring.OpenString(d.ID, control.FieldSecret, d.Secrets[0].Secret)
+	old, err := in.api.deps.Keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
 	if err != nil {
 		in.err = err
 		return

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -35,13 +35,13 @@ func (a *API) now() time.Time { return a.deps.Now().UTC().Truncate(time.Millisec
 // nameTail is how much of its id an endpoint without a name is called by.
 const nameTail = 8
 
-func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
 		return err
 	}
-	e := &control.Endpoint{
-		ID: newID(r, id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: control.DefaultRetryPolicy(),
+	e := &config.Endpoint{
+		ID: newID(r, id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: config.DefaultRetryPolicy(),
 		Response: defaultResponse(providers[0]), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-nameTail:]
@@ -51,7 +51,7 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 		return in.err
 	}
 	created, err := a.deps.Config.CreateEndpoint(r.Context(), e)
-	if errors.Is(err, control.ErrConflict) { // the first call with the Idempotency-Key has created it
+	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
 		if created, _ = a.deps.Config.Endpoint(e.ID); created != nil {
 			err = a.reveal(in, created)
 		}
@@ -65,11 +65,11 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 
 // reveal lets the answer show the signing secrets of destinations that an earlier call under the same key has made:
 // nobody has got its answer.
-func (a *API) reveal(in *endpointInput, e *control.Endpoint) error {
+func (a *API) reveal(in *endpointInput, e *config.Endpoint) error {
 	clear(in.revealed) // of what this call has made in vain
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		secret, err := a.deps.Keyring.OpenString(d.ID, control.FieldSecret, d.Secrets[0].Secret)
+		secret, err := a.deps.Keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (a *API) reveal(in *endpointInput, e *control.Endpoint) error {
 	return nil
 }
 
-func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key, status int, e *control.Endpoint,
+func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key, status int, e *config.Endpoint,
 	in *endpointInput,
 ) error {
 	view, err := a.endpointView(viewerOf(key), e, in.revealed, a.held(r.Context(), e))
@@ -90,7 +90,7 @@ func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 	return nil
 }
 
-func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.upToDate(r.Context())
 	e, err := a.endpointOf(r, key)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *control.
 	return a.answerEndpoint(w, r, key, http.StatusOK, e, &endpointInput{})
 }
 
-func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "endpoints "+key.Account)
 	limit, last := q.page()
 	if q.err != nil {
@@ -125,10 +125,10 @@ func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *control
 }
 
 // change applies one change of an endpoint. merge is called anew after a conflict, with the value that won.
-func (a *API) change(ctx context.Context, before *control.Endpoint, merge func(in *endpointInput, e *control.Endpoint),
-) (*control.Endpoint, *endpointInput, error) {
+func (a *API) change(ctx context.Context, before *config.Endpoint, merge func(in *endpointInput, e *config.Endpoint),
+) (*config.Endpoint, *endpointInput, error) {
 	var in *endpointInput
-	after, err := a.deps.Config.UpdateEndpoint(ctx, before.ID, func(e *control.Endpoint) error {
+	after, err := a.deps.Config.UpdateEndpoint(ctx, before.ID, func(e *config.Endpoint) error {
 		in = a.newEndpointInput(false)
 		merge(in, e)
 		return in.err
@@ -140,7 +140,7 @@ func (a *API) change(ctx context.Context, before *control.Endpoint, merge func(i
 	return after, in, nil
 }
 
-func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *contro
 	if err != nil {
 		return err
 	}
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *control.Endpoint) { in.merge(body, e) })
+	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) { in.merge(body, e) })
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (a *API) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -42,7 +42,7 @@ func (a *API) newEndpointInput(creating bool) *endpointInput {
 }
 
 // merge reads body into e, which holds the defaults or the present values.
-func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
+func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	o := in.newObject("", body)
 	o.readOnly("id", "object", "ingest_url", "created_at", "updated_at", "warnings")
 	o.text("name", 1, maxName, &e.Name)
@@ -70,7 +70,7 @@ func (in *endpointInput) merge(body []byte, e *control.Endpoint) {
 var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
 
 // provider reads provider and what depends on it: verification, type_source and the default answer.
-func (in *endpointInput) provider(o *object, e *control.Endpoint) {
+func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 	before := e.Provider
 	o.word("provider", &e.Provider, providers...)
 	in.verification(o, e)
@@ -99,7 +99,7 @@ func (in *endpointInput) provider(o *object, e *control.Endpoint) {
 
 // dedup reads when two requests of the provider are the same event; null ends it. Left out, the window is
 // the longest.
-func (in *endpointInput) dedup(o *object, e *control.Endpoint) {
+func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
 	const name = "dedup"
 	if o.isNull(name) {
 		e.Dedup = nil
@@ -108,7 +108,7 @@ func (in *endpointInput) dedup(o *object, e *control.Endpoint) {
 	if x == nil {
 		return
 	}
-	next := control.Dedup{WindowSeconds: maxDaySeconds}
+	next := config.Dedup{WindowSeconds: maxDaySeconds}
 	if e.Dedup != nil {
 		next = *e.Dedup
 	}
@@ -135,9 +135,9 @@ func equalText(a, b *string) bool {
 }
 
 // retryPolicy reads the members of the strategy that results; those of other strategies are ignored.
-func (in *endpointInput) retryPolicy(o *object, p *control.RetryPolicy) {
+func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 	if o.isNull("retry_policy") {
-		*p = control.DefaultRetryPolicy()
+		*p = config.DefaultRetryPolicy()
 	}
 	r := o.object("retry_policy")
 	if r == nil {
@@ -171,17 +171,17 @@ func (in *endpointInput) retryPolicy(o *object, p *control.RetryPolicy) {
 }
 
 // resetStrategy gives a policy the defaults of its new strategy.
-func resetStrategy(p *control.RetryPolicy) {
+func resetStrategy(p *config.RetryPolicy) {
 	p.ScheduleSeconds, p.InitialSeconds, p.Multiplier, p.MaxSeconds, p.IntervalSeconds = nil, 0, 0, 0, 0
 	switch p.Strategy {
 	case "schedule":
-		p.ScheduleSeconds = control.DefaultRetryPolicy().ScheduleSeconds
+		p.ScheduleSeconds = config.DefaultRetryPolicy().ScheduleSeconds
 	case "exponential":
 		p.InitialSeconds, p.Multiplier, p.MaxSeconds = 5, 2, 43200
 	}
 }
 
-func (in *endpointInput) schedule(r *object, p *control.RetryPolicy) {
+func (in *endpointInput) schedule(r *object, p *config.RetryPolicy) {
 	const name = "schedule_seconds"
 	if _, ok := r.raw(name); !ok {
 		return
@@ -205,7 +205,7 @@ func (in *endpointInput) schedule(r *object, p *control.RetryPolicy) {
 // retryOnWord is a class of statuses or one status; 2xx is success and 5xx is always retried.
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
 
-func (in *endpointInput) retryOn(r *object, p *control.RetryPolicy) {
+func (in *endpointInput) retryOn(r *object, p *config.RetryPolicy) {
 	const name = "retry_on"
 	if _, ok := r.raw(name); !ok {
 		return
@@ -227,7 +227,7 @@ func (in *endpointInput) retryOn(r *object, p *control.RetryPolicy) {
 	}
 }
 
-func (in *endpointInput) response(o *object, provider string, res *control.Response) {
+func (in *endpointInput) response(o *object, provider string, res *config.Response) {
 	if o.isNull("response") {
 		*res = defaultResponse(provider)
 	}
@@ -243,15 +243,15 @@ func (in *endpointInput) response(o *object, provider string, res *control.Respo
 
 // defaultResponse is what a provider gets unless the endpoint says otherwise. Twilio reads answers as TwiML
 // and reports an error for any other.
-func defaultResponse(provider string) control.Response {
+func defaultResponse(provider string) config.Response {
 	if provider == "twilio" {
-		return control.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"}
+		return config.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"}
 	}
-	return control.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
+	return config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
 // metadata merges key by key; null removes one.
-func (in *endpointInput) metadata(o *object, e *control.Endpoint) {
+func (in *endpointInput) metadata(o *object, e *config.Endpoint) {
 	if o.isNull("metadata") {
 		e.Metadata = map[string]string{}
 	}

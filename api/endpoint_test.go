@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
 )
@@ -187,7 +187,7 @@ func TestProviderAndWhatDependsOnIt(t *testing.T) {
 		t.Errorf("%s", none.raw)
 	}
 	refusing := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Verification = func(v control.Verification, secrets []string) (string, string) {
+		d.Verification = func(v config.Verification, secrets []string) (string, string) {
 			if v.Type == "hmac" && len(secrets) == 1 && secrets[0] == "opened" {
 				return "signed_content", "must contain {body}"
 			}
@@ -235,7 +235,7 @@ func TestRotateSecret(t *testing.T) {
 	secrets := func() (texts []string, until []time.Time) {
 		e, _ := configuration.Endpoint(ep)
 		for _, s := range e.Destination(dst).Secrets {
-			text, err := keyring().OpenString(dst, control.FieldSecret, s.Secret)
+			text, err := keyring().OpenString(dst, config.FieldSecret, s.Secret)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,7 +288,7 @@ func TestListEndpoints(t *testing.T) {
 
 // behind is the configuration log of a node that has not heard of the newest endpoints before it is told to catch up.
 type behind struct {
-	*control.Control
+	*config.Control
 	caughtUp bool
 }
 
@@ -297,14 +297,14 @@ func (b *behind) Sync(ctx context.Context) error {
 	return b.Control.Sync(ctx)
 }
 
-func (b *behind) Endpoint(id string) (*control.Endpoint, control.Presence) {
+func (b *behind) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	if !b.caughtUp {
-		return nil, control.Unknown
+		return nil, config.Unknown
 	}
 	return b.Control.Endpoint(id)
 }
 
-func (b *behind) Endpoints(account string, before int64, limit int) ([]*control.Endpoint, bool) {
+func (b *behind) Endpoints(account string, before int64, limit int) ([]*config.Endpoint, bool) {
 	if !b.caughtUp {
 		return nil, false
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -15,28 +15,28 @@ import (
 // endpointView is an endpoint as it is read. Members of parts that this version does not have show their
 // only value, so that what is read can be sent back.
 type endpointView struct {
-	ID             string               `json:"id"`
-	Object         string               `json:"object"`
-	Name           string               `json:"name"`
-	Description    *string              `json:"description"`
-	Provider       string               `json:"provider"`
-	Verification   *verificationView    `json:"verification"`
-	TypeSource     *string              `json:"type_source"`
-	Dedup          *control.Dedup       `json:"dedup"`
-	IngestLimit    *control.IngestLimit `json:"ingest_limit"`
-	Destinations   []destinationView    `json:"destinations"`
-	RetryPolicy    retryPolicyView      `json:"retry_policy"`
-	Alerts         endpointAlertsView   `json:"alerts"`
-	Transformation *struct{}            `json:"transformation"`
-	Response       control.Response     `json:"response"`
-	Enabled        bool                 `json:"enabled"`
-	Paused         bool                 `json:"paused"`
-	ScanPayloads   bool                 `json:"scan_payloads"`
-	Metadata       map[string]string    `json:"metadata"`
-	IngestURL      string               `json:"ingest_url"`
-	CreatedAt      web.Time             `json:"created_at"`
-	UpdatedAt      web.Time             `json:"updated_at"`
-	Warnings       []warning            `json:"warnings,omitempty"`
+	ID             string              `json:"id"`
+	Object         string              `json:"object"`
+	Name           string              `json:"name"`
+	Description    *string             `json:"description"`
+	Provider       string              `json:"provider"`
+	Verification   *verificationView   `json:"verification"`
+	TypeSource     *string             `json:"type_source"`
+	Dedup          *config.Dedup       `json:"dedup"`
+	IngestLimit    *config.IngestLimit `json:"ingest_limit"`
+	Destinations   []destinationView   `json:"destinations"`
+	RetryPolicy    retryPolicyView     `json:"retry_policy"`
+	Alerts         endpointAlertsView  `json:"alerts"`
+	Transformation *struct{}           `json:"transformation"`
+	Response       config.Response     `json:"response"`
+	Enabled        bool                `json:"enabled"`
+	Paused         bool                `json:"paused"`
+	ScanPayloads   bool                `json:"scan_payloads"`
+	Metadata       map[string]string   `json:"metadata"`
+	IngestURL      string              `json:"ingest_url"`
+	CreatedAt      web.Time            `json:"created_at"`
+	UpdatedAt      web.Time            `json:"updated_at"`
+	Warnings       []warning           `json:"warnings,omitempty"`
 }
 
 type verificationView struct {
@@ -53,21 +53,21 @@ type verificationView struct {
 }
 
 type destinationView struct {
-	ID             string             `json:"id"`
-	Object         string             `json:"object"`
-	Name           *string            `json:"name"`
-	URL            string             `json:"url"`
-	Enabled        bool               `json:"enabled"`
-	Paused         bool               `json:"paused"`
-	TimeoutSeconds int                `json:"timeout_seconds"`
-	Headers        map[string]string  `json:"headers"`
-	RateLimit      *control.RateLimit `json:"rate_limit"`
-	MaxInFlight    int                `json:"max_in_flight"`
-	Filter         *control.Filter    `json:"filter"`
-	Signing        signingView        `json:"signing"`
-	State          string             `json:"state"`
-	StateReason    *string            `json:"state_reason"`
-	Warnings       []warning          `json:"warnings,omitempty"`
+	ID             string            `json:"id"`
+	Object         string            `json:"object"`
+	Name           *string           `json:"name"`
+	URL            string            `json:"url"`
+	Enabled        bool              `json:"enabled"`
+	Paused         bool              `json:"paused"`
+	TimeoutSeconds int               `json:"timeout_seconds"`
+	Headers        map[string]string `json:"headers"`
+	RateLimit      *config.RateLimit `json:"rate_limit"`
+	MaxInFlight    int               `json:"max_in_flight"`
+	Filter         *config.Filter    `json:"filter"`
+	Signing        signingView       `json:"signing"`
+	State          string            `json:"state"`
+	StateReason    *string           `json:"state_reason"`
+	Warnings       []warning         `json:"warnings,omitempty"`
 }
 
 type signingView struct {
@@ -99,7 +99,7 @@ type endpointAlertsView struct {
 	MutedUntil          web.Time `json:"muted_until"`
 }
 
-func endpointAlerts(x control.EndpointAlerts) endpointAlertsView {
+func endpointAlerts(x config.EndpointAlerts) endpointAlertsView {
 	return endpointAlertsView{x.Enabled, x.Channels, x.ConsecutiveFailures, x.FailureRatePercent, web.Time(x.MutedUntil)}
 }
 
@@ -110,7 +110,7 @@ type heldUntil map[string]time.Time
 const maxHeld = 1000
 
 // held asks for all destinations that one answer shows. What cannot be told is not held.
-func (a *API) held(ctx context.Context, endpoints ...*control.Endpoint) heldUntil {
+func (a *API) held(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
 	var dests []string
 	for _, e := range endpoints {
 		for i := range e.Destinations {
@@ -125,10 +125,10 @@ func (a *API) held(ctx context.Context, endpoints ...*control.Endpoint) heldUnti
 }
 
 // endpointView shows e; revealed are the signing secrets that this very answer may show.
-func (a *API) endpointView(by viewer, e *control.Endpoint, revealed map[string]string,
+func (a *API) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*endpointView, error) {
-	token, err := a.deps.Keyring.OpenString(e.ID, control.FieldToken, e.Token)
+	token, err := a.deps.Keyring.OpenString(e.ID, config.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
@@ -153,7 +153,7 @@ func (a *API) endpointView(by viewer, e *control.Endpoint, revealed map[string]s
 	return v, nil
 }
 
-func (a *API) destinationView(by viewer, e *control.Endpoint, d *control.Destination, revealed map[string]string,
+func (a *API) destinationView(by viewer, e *config.Endpoint, d *config.Destination, revealed map[string]string,
 	held heldUntil,
 ) (destinationView, error) {
 	v := destinationView{
@@ -163,7 +163,7 @@ func (a *API) destinationView(by viewer, e *control.Endpoint, d *control.Destina
 	}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
-		value, err := a.deps.Keyring.OpenString(d.ID, control.FieldHeader(name), sealed)
+		value, err := a.deps.Keyring.OpenString(d.ID, config.FieldHeader(name), sealed)
 		if err != nil {
 			return v, fmt.Errorf("open header of %s: %w", d.ID, err)
 		}
@@ -176,7 +176,7 @@ func (a *API) destinationView(by viewer, e *control.Endpoint, d *control.Destina
 // waits for its next probe), paused (it waits until somebody unpauses), disabled (there is none). What a
 // person decided hides what the breaker did. A paused endpoint pauses all of its destinations; a disabled
 // one takes no events and says nothing about those that it has.
-func stateOf(e *control.Endpoint, d *control.Destination, held heldUntil) (state string, reason *string) {
+func stateOf(e *config.Endpoint, d *config.Destination, held heldUntil) (state string, reason *string) {
 	_, open := held[d.ID]
 	switch {
 	case !d.Enabled && d.StateReason != "":

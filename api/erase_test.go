@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -61,8 +61,8 @@ func (f failing) ErasedAt(id.ID) time.Time                               { retur
 
 func TestErasePayloadFails(t *testing.T) {
 	for err, status := range map[error]int{
-		control.ErrUnavailable: 503, control.ErrLevel: 503, control.ErrErasures: 429, control.ErrStateFull: 400, control.ErrRecoveryHistory: 429, control.ErrEndpoints: 400,
-		control.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
+		config.ErrUnavailable: 503, config.ErrLevel: 503, config.ErrErasures: 429, config.ErrStateFull: 400, config.ErrRecoveryHistory: 429, config.ErrEndpoints: 400,
+		config.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
 	} {
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failing{err} })
 		c.do("DELETE", "/v1/events/"+c.send(c.endpoint(nil).text("id"))+"/payload", nil).want(status)

@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	params := newQuery(r, "events "+key.Account)
 	q := a.eventQuery(params, key.Account)
 	if q.Search != nil {
@@ -72,7 +72,7 @@ func setAsOf(w http.ResponseWriter, t time.Time) {
 	}
 }
 
-func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.detail(r, key)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 }
 
 // detail reads the event that the path names.
-func (a *API) detail(r *http.Request, key *control.Key) (*event.Detail, error) {
+func (a *API) detail(r *http.Request, key *config.Key) (*event.Detail, error) {
 	d, err := a.eventID(r)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (a *API) detail(r *http.Request, key *control.Key) (*event.Detail, error) {
 	return a.deps.Events.Event(r.Context(), key.Account, d)
 }
 
-func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventID(r)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -421,7 +421,7 @@ func TestReplayOneEvent(t *testing.T) {
 func TestReplayOfARejectedEvent(t *testing.T) {
 	var reason event.Reason
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return reason, nil }
+		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return reason, nil }
 	})
 	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
 		"secret": "whsec_planted"}}).text("id")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -19,7 +19,7 @@ var (
 
 // RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
 func RememberedAnswer(a *API, path string, answer func() []byte) func(key string) (int, error) {
-	handle := a.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *control.Key) error {
+	handle := a.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 		_, err := w.Write(answer())
 		return err
 	})
@@ -29,7 +29,7 @@ func RememberedAnswer(a *API, path string, answer func() []byte) func(key string
 		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader("{}"))
 		r.Header.Set(idempotencyHeader, key)
 		w := httptest.NewRecorder()
-		err := handle(w, r, &control.Key{Account: a.deps.Config.Account().ID})
+		err := handle(w, r, &config.Key{Account: a.deps.Config.Account().ID})
 		if err != nil {
 			return web.From(err).Status, err
 		}

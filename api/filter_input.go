@@ -5,7 +5,7 @@ import (
 	"math"
 	"regexp"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -21,7 +21,7 @@ const (
 // than no types at all.
 var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
 
-func (in *endpointInput) filter(o *object, d *control.Destination) {
+func (in *endpointInput) filter(o *object, d *config.Destination) {
 	const name = "filter"
 	if o.isNull(name) {
 		d.Filter = nil
@@ -30,7 +30,7 @@ func (in *endpointInput) filter(o *object, d *control.Destination) {
 	if f == nil {
 		return
 	}
-	var next control.Filter
+	var next config.Filter
 	if d.Filter != nil {
 		next = *d.Filter
 	}
@@ -59,7 +59,7 @@ func (in *endpointInput) filter(o *object, d *control.Destination) {
 
 // filterBody replaces the body member as a whole: null is a value that a path may hold, so it cannot
 // remove a path.
-func (in *endpointInput) filterBody(f *object, next *control.Filter) {
+func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 	if f.isNull("body") {
 		next.Body = nil
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -45,7 +45,7 @@ const (
 
 // configuration is a real configuration log on an embedded broker, one for all tests of the package:
 // they work on endpoints of their own.
-var configuration *control.Control
+var configuration *config.Control
 
 // topics is where the log of the tests is; watched is the feed on it.
 var (
@@ -77,8 +77,8 @@ func withConfiguration(run func() int) (int, error) {
 	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
 		return 0, err
 	}
-	configuration, err = control.New(control.Config{Node: "test", Partitions: 4, BootstrapKey: writeKey, BootstrapReadKey: readKey},
-		control.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring()})
+	configuration, err = config.New(config.Config{Node: "test", Partitions: 4, BootstrapKey: writeKey, BootstrapReadKey: readKey},
+		config.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring()})
 	if err != nil {
 		return 0, err
 	}
@@ -117,8 +117,8 @@ func (nothingStored) Placed(context.Context, event.PlacedQuery) (event.PlacedPag
 	return event.PlacedPage{}, event.ErrUnavailable
 }
 
-func keyring() *control.Keyring {
-	k, err := control.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+func keyring() *config.Keyring {
+	k, err := config.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 	if err != nil {
 		panic(err)
 	}
@@ -170,7 +170,7 @@ func (f *fake) Stored(context.Context, string, id.ID, string, time.Duration) err
 
 func (f *fake) Release(context.Context, string, id.ID) {}
 
-func (f *fake) Accept(ctx context.Context, e *event.Event, _ *control.Endpoint) error {
+func (f *fake) Accept(ctx context.Context, e *event.Event, _ *config.Endpoint) error {
 	if f.AcceptFunc != nil {
 		if err := f.AcceptFunc(ctx, e); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (f *fake) Accept(ctx context.Context, e *event.Event, _ *control.Endpoint) 
 	return nil
 }
 
-func (f *fake) AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error {
+func (f *fake) AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error {
 	errs := make([]error, len(es))
 	for i, e := range es {
 		errs[i] = f.Accept(ctx, e, ep)
@@ -380,14 +380,14 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
 		Replays:      api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
-		Verification: func(control.Verification, []string) (string, string) { return "", "" },
-		Sample: func(ep *control.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
+		Verification: func(config.Verification, []string) (string, string) { return "", "" },
+		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 			return &event.Event{
 				ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified, Type: cmp.Or(kind, provider),
 				Method: "POST", Dests: ep.EnabledDestinations(), Body: []byte(`{"id":"x","data":{"a":1},"b":2}`),
 			}, nil
 		},
-		Reverify: func(*control.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
+		Reverify: func(*config.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
 	}
 	for _, s := range setup {
 		s(&cfg, &deps)

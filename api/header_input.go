@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -42,10 +42,10 @@ func reservedHeader(canonical string) string {
 
 // headers merges name by name; null removes one, the mask of the present value keeps it. It returns the names whose
 // values the request brings.
-func (in *endpointInput) headers(o *object, d *control.Destination) map[string]bool {
+func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bool {
 	const name = "headers"
 	if o.isNull(name) {
-		d.Headers = map[string]control.Sealed{}
+		d.Headers = map[string]config.Sealed{}
 	}
 	h := o.object(name)
 	if h == nil {
@@ -78,8 +78,8 @@ func (in *endpointInput) headers(o *object, d *control.Destination) map[string]b
 }
 
 // header reads one of them and reports whether it is a value: the mask of the present one is none.
-func (in *endpointInput) header(h *object, m web.Member, d *control.Destination, canonical string,
-	merged map[string]control.Sealed,
+func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, canonical string,
+	merged map[string]config.Sealed,
 ) bool {
 	var value string
 	if kindOf(m.Value) == kindString {
@@ -94,7 +94,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *control.Destination,
 		return false
 	}
 	if sealed, ok := merged[canonical]; ok {
-		old, err := in.api.deps.Keyring.OpenString(d.ID, control.FieldHeader(canonical), sealed)
+		old, err := in.api.deps.Keyring.OpenString(d.ID, config.FieldHeader(canonical), sealed)
 		if err != nil {
 			in.err = err
 			return false
@@ -103,7 +103,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *control.Destination,
 			return value == old
 		}
 	}
-	merged[canonical] = in.api.deps.Keyring.SealString(d.ID, control.FieldHeader(canonical), value)
+	merged[canonical] = in.api.deps.Keyring.SealString(d.ID, config.FieldHeader(canonical), value)
 	return true
 }
 
@@ -113,7 +113,7 @@ func isASCII(s string) bool {
 
 // shownHeader is a header's value as reads show it.
 func shownHeader(name, value string) string {
-	if control.CredentialHeader(name) {
+	if config.CredentialHeader(name) {
 		return maskText(value)
 	}
 	return value

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -39,14 +39,14 @@ func (a *API) ready(w http.ResponseWriter) {
 }
 
 // me tells a caller what the key is.
-func (a *API) me(w http.ResponseWriter, _ *http.Request, key *control.Key) error {
+func (a *API) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
 	web.WriteJSON(w, http.StatusOK, struct {
-		Account string        `json:"account_id"`
-		KeyID   string        `json:"key_id"`
-		Name    string        `json:"key_name"`
-		Scope   control.Scope `json:"scope"`
-		Agent   bool          `json:"agent"`
-		Version string        `json:"version"`
+		Account string       `json:"account_id"`
+		KeyID   string       `json:"key_id"`
+		Name    string       `json:"key_name"`
+		Scope   config.Scope `json:"scope"`
+		Agent   bool         `json:"agent"`
+		Version string       `json:"version"`
 	}{key.Account, key.ID, key.Name, key.Scope, key.Agent, a.cfg.Version})
 	return nil
 }

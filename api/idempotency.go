@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -64,7 +64,7 @@ type once struct {
 // refused marks what is remembered of a request that was answered 400.
 const refused = "!"
 
-func (a *API) once(r *http.Request, ep *control.Endpoint, key string, body []byte, d id.ID) *once {
+func (a *API) once(r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *once {
 	sum := sha256.Sum256(body)
 	return &once{
 		api: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),

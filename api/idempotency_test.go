@@ -18,7 +18,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -224,16 +224,16 @@ func (m *stillRunning) Stored(_ context.Context, _ string, event id.ID, _ string
 
 // frozen is the configuration as it is, for tests with a clock of their own.
 type frozen struct {
-	*control.Control
-	endpoint *control.Endpoint
+	*config.Control
+	endpoint *config.Endpoint
 }
 
-func (f frozen) Authenticate(string) (*control.Key, error) {
-	return &control.Key{ID: "key_1", Account: f.endpoint.Account, Scope: control.ReadWrite}, nil
+func (f frozen) Authenticate(string) (*config.Key, error) {
+	return &config.Key{ID: "key_1", Account: f.endpoint.Account, Scope: config.ReadWrite}, nil
 }
 
-func (f frozen) Endpoint(string) (*control.Endpoint, control.Presence) {
-	return f.endpoint, control.Present
+func (f frozen) Endpoint(string) (*config.Endpoint, config.Presence) {
+	return f.endpoint, config.Present
 }
 
 // waiters runs a test in fake time against an API in which the first call never ends.

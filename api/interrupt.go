@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // Run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
-// by its own clock alone: a run that has made no progress under its eyes for control.RunSilence is dead. What its
+// by its own clock alone: a run that has made no progress under its eyes for config.RunSilence is dead. What its
 // last page came to is counted in the log, and one conditional record ends it, whoever writes it.
 func (a *API) Run(ctx context.Context) error {
 	w := &watch{api: a, seen: map[string]sighting{}}
@@ -52,7 +52,7 @@ type sighting struct {
 func (w *watch) look(ctx context.Context) {
 	now := time.Now()
 	seen := map[string]sighting{}
-	oldest := w.api.now().Add(-control.LongestRun)
+	oldest := w.api.now().Add(-config.LongestRun)
 	for _, run := range w.api.deps.Runs.QueueingRuns(w.since) {
 		s, known := w.seen[run.ID]
 		if !known || s.rev != run.Rev {
@@ -62,7 +62,7 @@ func (w *watch) look(ctx context.Context) {
 		if run.CreatedAt.Before(oldest) {
 			oldest = run.CreatedAt
 		}
-		if now.Sub(s.at) < control.RunSilence {
+		if now.Sub(s.at) < config.RunSilence {
 			continue
 		}
 		if err := w.api.interrupt(ctx, run); err != nil && ctx.Err() == nil {
@@ -77,7 +77,7 @@ var errMoved = errors.New("the run has changed")
 
 // interrupt ends a run with the true number of deliveries that it has queued: those that it noted, and those of its
 // last page that the log has.
-func (a *API) interrupt(ctx context.Context, run *control.Run) error {
+func (a *API) interrupt(ctx context.Context, run *config.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	reached, err := id.Parse(id.Event, run.Reached)
@@ -88,14 +88,14 @@ func (a *API) interrupt(ctx context.Context, run *control.Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.deps.Runs.ChangeRun(ctx, run.ID, func(r *control.Run) error {
+	_, err = a.deps.Runs.ChangeRun(ctx, run.ID, func(r *config.Run) error {
 		if r.Rev != run.Rev {
 			return errMoved
 		}
-		r.State, r.Queued = control.RunInterrupted, r.Queued+more
+		r.State, r.Queued = config.RunInterrupted, r.Queued+more
 		return nil
 	})
-	if errors.Is(err, errMoved) || errors.Is(err, control.ErrNotFound) {
+	if errors.Is(err, errMoved) || errors.Is(err, config.ErrNotFound) {
 		return nil
 	}
 	if err == nil {

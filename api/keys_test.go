@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // makeKey makes a key of the shared configuration.
-func makeKey(t *testing.T, scope control.Scope, agent bool, expires time.Time) (text string, k *control.Key) {
+func makeKey(t *testing.T, scope config.Scope, agent bool, expires time.Time) (text string, k *config.Key) {
 	t.Helper()
 	text, k, err := configuration.CreateKey(t.Context(), t.Name(), scope, agent, expires)
 	if err != nil {
@@ -25,7 +25,7 @@ func makeKey(t *testing.T, scope control.Scope, agent bool, expires time.Time) (
 // The key of an agent reads and changes nothing, whatever its scope, whatever the body, the id or the route.
 func TestAgentsChangeNothing(t *testing.T) {
 	c := newClient(t)
-	text, k := makeKey(t, control.ReadWrite, true, time.Time{})
+	text, k := makeKey(t, config.ReadWrite, true, time.Time{})
 	agent := c.as(text)
 	me := agent.do("GET", "/v1/me", nil).want(200)
 	if me.get("agent") != true || me.text("scope") != "read_write" || me.text("key_id") != k.ID || me.text("key_name") != t.Name() || me.text("account_id") != k.Account || me.text("version") != "test" {
@@ -46,14 +46,14 @@ func TestAgentsChangeNothing(t *testing.T) {
 func TestKeysEnd(t *testing.T) {
 	c := newClient(t)
 	end := time.Now().Add(300 * time.Millisecond)
-	text, _ := makeKey(t, control.Read, false, end)
+	text, _ := makeKey(t, config.Read, false, end)
 	if c.as(text).do("GET", "/v1/me", nil).Status != 200 && time.Now().Before(end) {
 		t.Error("it is refused before its end")
 	}
 	time.Sleep(time.Until(end))
 	c.as(text).do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
-	text, k := makeKey(t, control.Read, false, time.Now().Add(time.Hour))
-	other, _ := makeKey(t, control.Read, false, time.Time{})
+	text, k := makeKey(t, config.Read, false, time.Now().Add(time.Hour))
+	other, _ := makeKey(t, config.Read, false, time.Time{})
 	c.as(text).do("GET", "/v1/me", nil).want(200)
 	if err := configuration.RevokeKey(t.Context(), k.ID); err != nil {
 		t.Fatal(err)
@@ -98,10 +98,10 @@ func TestRatesByClass(t *testing.T) {
 // fixedKeys takes every text for a key that may change everything, of an account with nothing in it.
 type fixedKeys struct{ api.Configuration }
 
-func (fixedKeys) Authenticate(text string) (*control.Key, error) {
-	return &control.Key{ID: "key_" + text, Account: "acc_1", Scope: control.ReadWrite}, nil
+func (fixedKeys) Authenticate(text string) (*config.Key, error) {
+	return &config.Key{ID: "key_" + text, Account: "acc_1", Scope: config.ReadWrite}, nil
 }
 
-func (fixedKeys) Endpoint(string) (*control.Endpoint, control.Presence) { return nil, control.Unknown }
+func (fixedKeys) Endpoint(string) (*config.Endpoint, config.Presence) { return nil, config.Unknown }
 
 func (fixedKeys) Sync(context.Context) error { return nil }

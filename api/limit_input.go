@@ -1,6 +1,6 @@
 package api
 
-import "github.com/eventrelay/relay/pkg/control"
+import "github.com/eventrelay/relay/pkg/config"
 
 // Bounds of what an endpoint may be limited to a second.
 const (
@@ -9,7 +9,7 @@ const (
 )
 
 // ingestLimit reads what the endpoint accepts a second; null, of it or of a member, is no bound.
-func (in *endpointInput) ingestLimit(o *object, e *control.Endpoint) {
+func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	const name = "ingest_limit"
 	if o.isNull(name) {
 		e.IngestLimit = nil
@@ -18,14 +18,14 @@ func (in *endpointInput) ingestLimit(o *object, e *control.Endpoint) {
 	if x == nil {
 		return
 	}
-	var next control.IngestLimit
+	var next config.IngestLimit
 	if e.IngestLimit != nil {
 		next = *e.IngestLimit
 	}
 	next.EventsPerSecond = x.wholeOrNull("events_per_second", 1, maxIngestEvents, next.EventsPerSecond)
 	next.BytesPerSecond = x.wholeOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, next.BytesPerSecond)
 	x.done()
-	if next == (control.IngestLimit{}) {
+	if next == (config.IngestLimit{}) {
 		o.fail(name, "must give events_per_second or bytes_per_second; null is no limit")
 	}
 	e.IngestLimit = &next

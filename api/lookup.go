@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // maxLookups bounds the names that one answer waits for, half a second each at most.
@@ -38,7 +38,7 @@ func (l *lookups) take(account string, now time.Time) bool {
 }
 
 // warnAddresses resolves the hosts that a change added. It is advice: the dial decides.
-func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, after *control.Endpoint) {
+func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, after *config.Endpoint) {
 	if a.deps.Resolver == nil {
 		return
 	}

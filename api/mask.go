@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // mask stands for what is not shown.
@@ -26,8 +26,8 @@ func maskText(secret string) string {
 // post there. Keys that may change nothing, and those of agents, see them masked.
 type viewer struct{ capabilities bool }
 
-func viewerOf(key *control.Key) viewer {
-	return viewer{capabilities: key.Scope == control.ReadWrite && !key.Agent}
+func viewerOf(key *config.Key) viewer {
+	return viewer{capabilities: key.Scope == config.ReadWrite && !key.Agent}
 }
 
 // ingestURL is where a provider posts.
@@ -63,7 +63,7 @@ func maskCapabilities(text string) string {
 
 // maskCredentials masks the values of the query whose names say that they are credentials.
 func maskCredentials(text string) string {
-	return maskURL(text, func(segment string) string { return segment }, control.CredentialParameter)
+	return maskURL(text, func(segment string) string { return segment }, config.CredentialParameter)
 }
 
 // maskURL masks the user information and the fragment of a URL, the segments of its path by segment and the values of

@@ -13,7 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -105,7 +105,7 @@ func (x capabilities) in(text string) (found []string) {
 
 // Keys that may change nothing, and those of agents, find no capability in any answer.
 func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
-	agent, _, err := configuration.CreateKey(t.Context(), "agent", control.ReadWrite, true, time.Time{})
+	agent, _, err := configuration.CreateKey(t.Context(), "agent", config.ReadWrite, true, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestRotateToken(t *testing.T) {
 		if e.FormerToken == nil {
 			return
 		}
-		text, err := keyring().OpenString(name, control.FieldToken, e.FormerToken.Token)
+		text, err := keyring().OpenString(name, config.FieldToken, e.FormerToken.Token)
 		if err != nil || text != old || !e.FormerToken.Until.Equal(want) {
 			t.Errorf("%s goes on until %v (%v), want %s until %v", text, e.FormerToken.Until, err, old, want)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 func TestRateLimitMerges(t *testing.T) {
@@ -15,7 +15,7 @@ func TestRateLimitMerges(t *testing.T) {
 	created := c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://a.example","rate_limit":{"per_second":2.5}}]}`).want(201)
 	ep := created.text("id")
 	dst := "/v1/endpoints/" + ep + "/destinations/" + created.text("destinations.0.id")
-	stored := func(want *control.RateLimit) {
+	stored := func(want *config.RateLimit) {
 		t.Helper()
 		e, _ := configuration.Endpoint(ep)
 		if got := e.Destinations[0].RateLimit; (got == nil) != (want == nil) || got != nil && *got != *want {
@@ -25,15 +25,15 @@ func TestRateLimitMerges(t *testing.T) {
 	if created.get("destinations.0.rate_limit.per_second") != 2.5 || created.get("destinations.0.rate_limit.burst") != 3.0 {
 		t.Errorf("%s", created.raw)
 	}
-	stored(&control.RateLimit{PerSecond: 2.5, Burst: 3})
+	stored(&config.RateLimit{PerSecond: 2.5, Burst: 3})
 	c.do("PATCH", dst, `{"rate_limit":{"per_second":100}}`).want(200) // nobody chose the burst, so it follows
-	stored(&control.RateLimit{PerSecond: 100, Burst: 100})
+	stored(&config.RateLimit{PerSecond: 100, Burst: 100})
 	c.do("PATCH", dst, `{"rate_limit":{"burst":7}}`).want(200)
-	stored(&control.RateLimit{PerSecond: 100, Burst: 7})
+	stored(&config.RateLimit{PerSecond: 100, Burst: 7})
 	c.do("PATCH", dst, `{"rate_limit":{"per_second":0.1}}`).want(200)
-	stored(&control.RateLimit{PerSecond: 0.1, Burst: 7})
+	stored(&config.RateLimit{PerSecond: 0.1, Burst: 7})
 	c.do("PATCH", dst, `{"name":"other"}`).want(200)
-	stored(&control.RateLimit{PerSecond: 0.1, Burst: 7})
+	stored(&config.RateLimit{PerSecond: 0.1, Burst: 7})
 	if a := c.do("PATCH", dst, `{"rate_limit":{"per_minute":6}}`).want(200); a.text("warnings.0.param") != "rate_limit.per_minute" {
 		t.Errorf("%s", a.raw)
 	}
@@ -43,28 +43,28 @@ func TestRateLimitMerges(t *testing.T) {
 	stored(nil)
 	c.do("PATCH", dst, `{"rate_limit":{"burst":7}}`).wantError(400, "invalid_request", "rate_limit.per_second")
 	c.do("PATCH", dst, `{"rate_limit":{"per_second":0.1}}`).want(200)
-	stored(&control.RateLimit{PerSecond: 0.1, Burst: 1})
+	stored(&config.RateLimit{PerSecond: 0.1, Burst: 1})
 }
 
 func TestDedupMerges(t *testing.T) {
 	c := newClient(t)
 	created := c.endpoint(map[string]any{"dedup": map[string]any{"key": "body:$.id"}})
 	ep := created.text("id")
-	stored := func(want *control.Dedup) {
+	stored := func(want *config.Dedup) {
 		t.Helper()
 		e, _ := configuration.Endpoint(ep)
 		if got := e.Dedup; (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("stored %+v, want %+v", got, want)
 		}
 	}
-	stored(&control.Dedup{Key: "body:$.id", WindowSeconds: 86400})
+	stored(&config.Dedup{Key: "body:$.id", WindowSeconds: 86400})
 	if created.get("dedup.window_seconds") != 86400.0 || created.text("dedup.key") != "body:$.id" {
 		t.Errorf("%s", created.raw)
 	}
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":{"window_seconds":60}}`).want(200)
-	stored(&control.Dedup{Key: "body:$.id", WindowSeconds: 60})
+	stored(&config.Dedup{Key: "body:$.id", WindowSeconds: 60})
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":{"key":"header:X-Id"}}`).want(200)
-	stored(&control.Dedup{Key: "header:X-Id", WindowSeconds: 60})
+	stored(&config.Dedup{Key: "header:X-Id", WindowSeconds: 60})
 	if a := c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":{"window":1}}`).want(200); a.text("warnings.0.param") != "dedup.window" {
 		t.Errorf("%s", a.raw)
 	}
@@ -108,7 +108,7 @@ func TestDestinationStates(t *testing.T) {
 	want("paused", "manual", "paused")
 	c.do("PATCH", target+"/destinations/"+first, `{"enabled":false}`).want(200)
 	want("disabled", "manual", "paused")
-	if _, err := configuration.UpdateEndpoint(t.Context(), created.text("id"), func(e *control.Endpoint) error {
+	if _, err := configuration.UpdateEndpoint(t.Context(), created.text("id"), func(e *config.Endpoint) error {
 		e.Paused, e.Destinations[0].StateReason = false, "gone_410"
 		return nil
 	}); err != nil {
@@ -162,7 +162,7 @@ func TestVerificationSecretsByTheirMasks(t *testing.T) {
 		e, _ := configuration.Endpoint(ep)
 		var got []string
 		for _, sealed := range e.Verification.Secrets {
-			text, err := keyring().OpenString(ep, control.FieldVerification, sealed)
+			text, err := keyring().OpenString(ep, config.FieldVerification, sealed)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -58,7 +58,7 @@ func details(sent string) json.RawMessage {
 
 // receiveProcessing records what the receiver of an event says about its processing. Any state may follow any
 // other, but nothing follows processed; a receipt that comes after it is recorded and changes nothing.
-func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventID(r)
 	if err != nil {
 		return err

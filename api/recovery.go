@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -33,15 +33,15 @@ type RecoveryReader interface {
 
 // Recoveries reads and changes recovery jobs.
 type Recoveries interface {
-	Recovery(id string) (*control.Recovery, control.Presence)
-	Recoveries(account string, beforeSeq int64, limit int, keep func(*control.Recovery) bool) ([]*control.Recovery, bool)
-	AddRecovery(ctx context.Context, j *control.Recovery) (*control.Recovery, error)
-	UpdateRecovery(ctx context.Context, id string, change func(*control.Recovery) error) (*control.Recovery, error)
+	Recovery(id string) (*config.Recovery, config.Presence)
+	Recoveries(account string, beforeSeq int64, limit int, keep func(*config.Recovery) bool) ([]*config.Recovery, bool)
+	AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error)
+	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)
 	RecoveriesChanged() <-chan struct{}
 }
 
 // createRecovery makes a job. It is prepared by the node that owns the endpoint's partition.
-func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *contro
 	}
 	name := job.ID
 	job, err = a.deps.Config.AddRecovery(r.Context(), job)
-	if errors.Is(err, control.ErrConflict) { // the first call with the Idempotency-Key has made it
-		if earlier, presence := a.deps.Config.Recovery(name); presence == control.Present {
+	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has made it
+		if earlier, presence := a.deps.Config.Recovery(name); presence == config.Present {
 			job, err = earlier, nil
 		}
 	}
 	switch {
-	case errors.Is(err, control.ErrTooManyRecoveries):
+	case errors.Is(err, config.ErrTooManyRecoveries):
 		return web.State("", "too many recovery jobs have not ended; cancel some of them")
 	case err != nil:
 		return err
@@ -73,13 +73,13 @@ func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *contro
 }
 
 // recoveryOf judges the body of a new job.
-func (a *API) recoveryOf(body []byte, key *control.Key) (*control.Recovery, error) {
+func (a *API) recoveryOf(body []byte, key *config.Key) (*config.Recovery, error) {
 	in := &input{}
 	o := in.newObject("", body)
 	now := a.now()
-	job := &control.Recovery{
-		Meta: control.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: control.RecoveryPreparing,
-		Deadline: now.Add(control.RecoveryLife), CreatedBy: key.ID,
+	job := &config.Recovery{
+		Meta: config.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: config.RecoveryPreparing,
+		Deadline: now.Add(config.RecoveryLife), CreatedBy: key.ID,
 	}
 	var since string
 	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
@@ -104,7 +104,7 @@ func (a *API) recoveryOf(body []byte, key *control.Key) (*control.Recovery, erro
 		return nil, in.err
 	}
 	ep, presence := a.deps.Config.Endpoint(job.Endpoint)
-	if presence != control.Present || ep.Account != key.Account {
+	if presence != config.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
 		}
@@ -122,15 +122,15 @@ func (a *API) recoveryOf(body []byte, key *control.Key) (*control.Recovery, erro
 }
 
 // prepared waits for a new job to be ready, and returns it as it is then.
-func (a *API) prepared(ctx context.Context, job *control.Recovery) *control.Recovery {
+func (a *API) prepared(ctx context.Context, job *config.Recovery) *config.Recovery {
 	enough := time.NewTimer(preparationWait)
 	defer enough.Stop()
 	for {
 		changed := a.deps.Config.RecoveriesChanged()
-		if newer, presence := a.deps.Config.Recovery(job.ID); presence == control.Present {
+		if newer, presence := a.deps.Config.Recovery(job.ID); presence == config.Present {
 			job = newer
 		}
-		if job.State != control.RecoveryPreparing {
+		if job.State != config.RecoveryPreparing {
 			return job
 		}
 		select {
@@ -145,7 +145,7 @@ func (a *API) prepared(ctx context.Context, job *control.Recovery) *control.Reco
 
 // answerRecovery answers a write with the job. What it did is done, so a store that is away does not make it fail: then
 // what was submitted counts as queued.
-func (a *API) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *control.Recovery) error {
+func (a *API) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *config.Recovery) error {
 	p, err := a.progressOf(r.Context(), job)
 	if err != nil {
 		p = progress{asOf: job.CreatedAt}
@@ -155,7 +155,7 @@ func (a *API) answerRecovery(w http.ResponseWriter, r *http.Request, status int,
 	return nil
 }
 
-func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	job, err := a.recoveryNamed(r, key)
 	if err != nil {
 		return err
@@ -178,18 +178,18 @@ func (a *API) upToDate(ctx context.Context) {
 }
 
 // recoveryNamed is the job that the path names.
-func (a *API) recoveryNamed(r *http.Request, key *control.Key) (*control.Recovery, error) {
+func (a *API) recoveryNamed(r *http.Request, key *config.Key) (*config.Recovery, error) {
 	a.upToDate(r.Context())
 	job, presence := a.deps.Config.Recovery(web.InfoOf(r).Vars["recovery"])
-	if presence != control.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= control.RecoveryHistory {
+	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryHistory {
 		return nil, web.Missing("there is no such recovery job, or its history has ended")
 	}
 	return job, nil
 }
 
-func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "recoveries "+key.Account)
-	states := words(q, "state", control.RecoveryStates()...)
+	states := words(q, "state", config.RecoveryStates()...)
 	endpoints := q.list("endpoint_id")
 	limit, last := q.page()
 	if q.err != nil {
@@ -198,8 +198,8 @@ func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *contro
 	if last == (rowKey{}) {
 		a.upToDate(r.Context())
 	}
-	oldest := a.now().Add(-control.RecoveryHistory)
-	jobs, more := a.deps.Config.Recoveries(key.Account, last.seq(), limit, func(j *control.Recovery) bool {
+	oldest := a.now().Add(-config.RecoveryHistory)
+	jobs, more := a.deps.Config.Recoveries(key.Account, last.seq(), limit, func(j *config.Recovery) bool {
 		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
@@ -222,7 +222,7 @@ func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *contro
 // itemStates are the states of an item.
 var itemStates = []event.Status{event.Pending, event.ItemQueued, event.Delivered, event.Failed, event.Skipped}
 
-func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	job, err := a.recoveryNamed(r, key)
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ const (
 )
 
 // actOnRecovery moves a job by an action, if the state that it is in allows it.
-func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control
 	if err := a.deps.Config.Sync(r.Context()); err != nil {
 		return err
 	}
-	act := func(j *control.Recovery) error { return a.act(j, action) }
+	act := func(j *config.Recovery) error { return a.act(j, action) }
 	job, err = a.deps.Config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *control
 }
 
 // act changes a job. An action that is in effect already changes nothing.
-func (a *API) act(j *control.Recovery, action string) error {
+func (a *API) act(j *config.Recovery, action string) error {
 	if inEffect(j, action) {
 		return nil
 	}
@@ -312,7 +312,7 @@ func (a *API) act(j *control.Recovery, action string) error {
 	now := a.now()
 	switch action {
 	case actionCancel:
-		j.End(control.RecoveryCancelled, control.StopCancelled, now)
+		j.End(config.RecoveryCancelled, config.StopCancelled, now)
 		return nil
 	case actionCanary:
 		if other := a.sending(j); other != nil && j.Sendable > 0 {
@@ -323,40 +323,40 @@ func (a *API) act(j *control.Recovery, action string) error {
 		if other := a.sending(j); other != nil {
 			return errOtherRuns(other)
 		}
-		j.State = control.RecoveryRunning
+		j.State = config.RecoveryRunning
 	}
 	return nil
 }
 
 // inEffect reports whether the action has brought the job where it is.
-func inEffect(j *control.Recovery, action string) bool {
+func inEffect(j *config.Recovery, action string) bool {
 	continued := j.Reserved > j.Canary.Total
 	switch action {
 	case actionCanary:
-		return j.State == control.RecoveryCanaryRunning || j.State == control.RecoveryCompleted && !continued
+		return j.State == config.RecoveryCanaryRunning || j.State == config.RecoveryCompleted && !continued
 	case actionContinue:
-		return j.State == control.RecoveryRunning || j.State == control.RecoveryCompleted && continued
+		return j.State == config.RecoveryRunning || j.State == config.RecoveryCompleted && continued
 	default:
-		return j.State == control.RecoveryCancelled
+		return j.State == config.RecoveryCancelled
 	}
 }
 
 // actionsOf are the actions that a state allows.
-func actionsOf(s control.RecoveryState) []string {
+func actionsOf(s config.RecoveryState) []string {
 	switch {
 	case s.Ended():
 		return nil
-	case s == control.RecoveryReady:
+	case s == config.RecoveryReady:
 		return []string{actionCanary, actionCancel}
-	case s == control.RecoveryAwaitingApproval:
+	case s == config.RecoveryAwaitingApproval:
 		return []string{actionContinue, actionCancel}
 	}
 	return []string{actionCancel}
 }
 
 // sending is another job that sends to a destination of this one, nil when there is none.
-func (a *API) sending(j *control.Recovery) *control.Recovery {
-	jobs, _ := a.deps.Config.Recoveries(j.Account, 0, 1, func(x *control.Recovery) bool {
+func (a *API) sending(j *config.Recovery) *config.Recovery {
+	jobs, _ := a.deps.Config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
 		return x.ID != j.ID && x.State.Sends() && x.Overlaps(j)
 	})
 	if len(jobs) == 0 {
@@ -365,7 +365,7 @@ func (a *API) sending(j *control.Recovery) *control.Recovery {
 	return jobs[0]
 }
 
-func errOtherRuns(other *control.Recovery) error {
+func errOtherRuns(other *config.Recovery) error {
 	const text = "has to wait: recovery job %s sends to the same destination and is %s"
 	return web.State("action", text, other.ID, other.State)
 }

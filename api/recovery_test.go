@@ -16,7 +16,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -59,17 +59,17 @@ func (f *fake) RecoveryItems(_ context.Context, job event.RecoveryJob, before, l
 
 // prepares is a configuration in which new jobs are ready at once.
 type prepares struct {
-	*control.Control
+	*config.Control
 	sendable int
 }
 
-func (p prepares) AddRecovery(ctx context.Context, j *control.Recovery) (*control.Recovery, error) {
+func (p prepares) AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error) {
 	if _, err := p.Control.AddRecovery(ctx, j); err != nil {
 		return nil, err
 	}
-	return p.UpdateRecovery(ctx, j.ID, func(j *control.Recovery) error {
-		j.State, j.Total, j.Sendable = control.RecoveryReady, p.sendable, p.sendable
-		j.Destinations = []control.RecoveryDestination{{ID: "dst_a", Total: p.sendable, Sendable: p.sendable}}
+	return p.UpdateRecovery(ctx, j.ID, func(j *config.Recovery) error {
+		j.State, j.Total, j.Sendable = config.RecoveryReady, p.sendable, p.sendable
+		j.Destinations = []config.RecoveryDestination{{ID: "dst_a", Total: p.sendable, Sendable: p.sendable}}
 		return nil
 	})
 }
@@ -79,9 +79,9 @@ func withJobsOf(sendable int) func(*api.Config, *api.Deps) {
 }
 
 // becomes changes a job as its runner would.
-func becomes(t *testing.T, job *answer, change func(*control.Recovery)) {
+func becomes(t *testing.T, job *answer, change func(*config.Recovery)) {
 	t.Helper()
-	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *control.Recovery) error { change(j); return nil })
+	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *config.Recovery) error { change(j); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestRecoveryView(t *testing.T) {
 	}
 
 	path := "/v1/recoveries/" + job.text("id")
-	f := func(change func(*control.Recovery), counts event.RecoveryCounts, want string) {
+	f := func(change func(*config.Recovery), counts event.RecoveryCounts, want string) {
 		t.Helper()
 		becomes(t, job, change)
 		c.fake.recoveries[job.text("id")] = counts
@@ -184,17 +184,17 @@ func TestRecoveryView(t *testing.T) {
 			t.Errorf("the job is %s, want %s", text, want)
 		}
 	}
-	set := func(f func(*control.Recovery)) func(*control.Recovery) { return f }
-	f(set(func(j *control.Recovery) { j.BeginCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2}, "canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
-	f(set(func(j *control.Recovery) {
-		j.State, j.Canary.Delivered = control.RecoveryAwaitingApproval, 5
+	set := func(f func(*config.Recovery)) func(*config.Recovery) { return f }
+	f(set(func(j *config.Recovery) { j.BeginCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2}, "canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
+	f(set(func(j *config.Recovery) {
+		j.State, j.Canary.Delivered = config.RecoveryAwaitingApproval, 5
 	}), event.RecoveryCounts{Delivered: 5}, "awaiting_approval 4 0 5 0 0 1 5 0 0 <nil> <nil>")
 	// The store may know of a page whose reservation this node has not heard of.
-	f(set(func(j *control.Recovery) { j.State = control.RecoveryRunning }), event.RecoveryCounts{Delivered: 6}, "running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
-	f(set(func(j *control.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1}, "running 1 1 6 0 1 1 5 0 0 <nil> <nil>")
-	f(set(func(j *control.Recovery) { j.End(control.RecoveryStopped, control.StopDeliveryFailed, time.Now()) }),
+	f(set(func(j *config.Recovery) { j.State = config.RecoveryRunning }), event.RecoveryCounts{Delivered: 6}, "running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
+	f(set(func(j *config.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1}, "running 1 1 6 0 1 1 5 0 0 <nil> <nil>")
+	f(set(func(j *config.Recovery) { j.End(config.RecoveryStopped, config.StopDeliveryFailed, time.Now()) }),
 		event.RecoveryCounts{Delivered: 5, Failed: 1, Skipped: 1}, "stopped 0 1 5 1 2 <nil> 5 0 1 timeout delivery_failed")
-	f(set(func(j *control.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }), event.RecoveryCounts{}, "stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
+	f(set(func(j *config.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }), event.RecoveryCounts{}, "stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
 }
 
 func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
@@ -242,21 +242,21 @@ func TestRecoveryActions(t *testing.T) {
 	}
 	moved("canary", "canary_running")
 	refused("continue", "allowed now: cancel")
-	becomes(t, job, func(j *control.Recovery) { j.Reserved, j.State = 5, control.RecoveryAwaitingApproval })
+	becomes(t, job, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
 	refused("canary", "allowed now: continue, cancel")
 	moved("continue", "running")
 	moved("continue", "running")
 	refused("canary", "allowed now: cancel")
-	becomes(t, job, func(j *control.Recovery) { j.Reserved = 6; j.End(control.RecoveryCompleted, "", time.Now()) })
+	becomes(t, job, func(j *config.Recovery) { j.Reserved = 6; j.End(config.RecoveryCompleted, "", time.Now()) })
 	moved("continue", "completed") // the answer was lost, and it is done
 	refused("canary", "none is allowed any more")
 	refused("cancel", "none is allowed any more")
 
-	for _, state := range []control.RecoveryState{
-		control.RecoveryPreparing, control.RecoveryReady, control.RecoveryCanaryRunning, control.RecoveryAwaitingApproval, control.RecoveryRunning,
+	for _, state := range []config.RecoveryState{
+		config.RecoveryPreparing, config.RecoveryReady, config.RecoveryCanaryRunning, config.RecoveryAwaitingApproval, config.RecoveryRunning,
 	} {
 		job = c.recovery(ep)
-		becomes(t, job, func(j *control.Recovery) { j.State = state })
+		becomes(t, job, func(j *config.Recovery) { j.State = state })
 		got := moved("cancel", "cancelled")
 		if got.get("skipped") != 6.0 || got.get("stop_reason") != "cancelled" || got.get("finished_at") == nil {
 			t.Errorf("cancelled while %s: %s", state, got.raw)
@@ -264,9 +264,9 @@ func TestRecoveryActions(t *testing.T) {
 		moved("cancel", "cancelled")
 		refused("canary", "none")
 	}
-	for _, state := range []control.RecoveryState{control.RecoveryStopped, control.RecoveryExpired, control.RecoveryFailed} {
+	for _, state := range []config.RecoveryState{config.RecoveryStopped, config.RecoveryExpired, config.RecoveryFailed} {
 		job = c.recovery(ep)
-		becomes(t, job, func(j *control.Recovery) { j.End(state, "", time.Now()) })
+		becomes(t, job, func(j *config.Recovery) { j.End(state, "", time.Now()) })
 		refused("cancel", string(state))
 		refused("canary", string(state))
 		refused("continue", string(state))
@@ -305,7 +305,7 @@ func TestSecondRecovery(t *testing.T) {
 		}
 	}
 	c.act(elsewhere, "canary").want(200)
-	becomes(t, first, func(j *control.Recovery) { j.Reserved, j.State = 5, control.RecoveryAwaitingApproval })
+	becomes(t, first, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
 	c.act(second, "canary").want(200)
 	c.act(first, "continue").wantError(400, "invalid_state", "action")
 	c.act(second, "cancel").want(200)
@@ -319,8 +319,8 @@ func TestContinueRacesCancel(t *testing.T) {
 	ep := c.endpoint(nil).text("id")
 	for range 10 {
 		job := c.recovery(ep)
-		becomes(t, job, func(j *control.Recovery) {
-			j.Canary.Total, j.Reserved, j.State = 5, 5, control.RecoveryAwaitingApproval
+		becomes(t, job, func(j *config.Recovery) {
+			j.Canary.Total, j.Reserved, j.State = 5, 5, config.RecoveryAwaitingApproval
 		})
 		var both sync.WaitGroup
 		answers := make([]*answer, 2)
@@ -403,9 +403,9 @@ func TestRecoveryItems(t *testing.T) {
 		x.Seq, x.Event, x.Destination = i, ids.Next(0), "dst_a"
 		c.fake.items = append(c.fake.items, x)
 	}
-	becomes(t, job, func(j *control.Recovery) {
+	becomes(t, job, func(j *config.Recovery) {
 		j.Canary.Total, j.Reserved, j.Sendable = 1, 2, 3
-		j.End(control.RecoveryStopped, control.StopDeliveryFailed, at)
+		j.End(config.RecoveryStopped, config.StopDeliveryFailed, at)
 	})
 	path := "/v1/recoveries/" + job.text("id") + "/items"
 	var rows []any
@@ -446,7 +446,7 @@ func TestRecoveryWithoutTheStore(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	job := c.recovery(c.endpoint(nil).text("id"))
 	c.act(job, "canary").want(200)
-	becomes(t, job, func(j *control.Recovery) { j.Reserved = 5 })
+	becomes(t, job, func(j *config.Recovery) { j.Reserved = 5 })
 	c.do("GET", "/v1/recoveries/"+job.text("id"), nil).wantError(503, "unavailable", "")
 	got := c.act(job, "cancel").want(200)
 	if got.get("queued") != 5.0 || got.get("skipped") != 1.0 || got.Header.Get("Relay-Data-As-Of") == "" {
@@ -459,9 +459,9 @@ func TestRecoveryWaitsForPreparation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := func(ready time.Duration, want string) {
 			t.Helper()
-			jobs := &jobsInMemory{Control: configuration, now: time.Now, ep: &control.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
+			jobs := &jobsInMemory{Control: configuration, now: time.Now, ep: &config.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
 			c := newClient(t, withConfig(jobs))
-			timer := time.AfterFunc(ready, func() { jobs.set(control.RecoveryReady) })
+			timer := time.AfterFunc(ready, func() { jobs.set(config.RecoveryReady) })
 			defer timer.Stop()
 			began := time.Now()
 			job := c.do("POST", "/v1/recoveries", `{"endpoint_id":"ep_1","since":"1999-01-01","rate_per_second":1}`)
@@ -476,33 +476,33 @@ func TestRecoveryWaitsForPreparation(t *testing.T) {
 
 // jobsInMemory holds one job, whatever it is called.
 type jobsInMemory struct {
-	*control.Control
-	ep  *control.Endpoint
+	*config.Control
+	ep  *config.Endpoint
 	now func() time.Time
 
 	mu      sync.Mutex // guards what follows
-	job     *control.Recovery
+	job     *config.Recovery
 	changed chan struct{}
 }
 
-func (m *jobsInMemory) Authenticate(string) (*control.Key, error) {
-	return &control.Key{ID: "key_1", Account: m.ep.Account, Scope: control.ReadWrite}, nil
+func (m *jobsInMemory) Authenticate(string) (*config.Key, error) {
+	return &config.Key{ID: "key_1", Account: m.ep.Account, Scope: config.ReadWrite}, nil
 }
-func (m *jobsInMemory) Endpoint(string) (*control.Endpoint, control.Presence) {
-	return m.ep, control.Present
+func (m *jobsInMemory) Endpoint(string) (*config.Endpoint, config.Presence) {
+	return m.ep, config.Present
 }
 
-func (m *jobsInMemory) AddRecovery(_ context.Context, j *control.Recovery) (*control.Recovery, error) {
+func (m *jobsInMemory) AddRecovery(_ context.Context, j *config.Recovery) (*config.Recovery, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.job = j
 	return j, nil
 }
 
-func (m *jobsInMemory) Recovery(string) (*control.Recovery, control.Presence) {
+func (m *jobsInMemory) Recovery(string) (*config.Recovery, config.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.job, control.Present
+	return m.job, config.Present
 }
 
 func (m *jobsInMemory) RecoveriesChanged() <-chan struct{} {
@@ -514,7 +514,7 @@ func (m *jobsInMemory) RecoveriesChanged() <-chan struct{} {
 	return m.changed
 }
 
-func (m *jobsInMemory) set(state control.RecoveryState) {
+func (m *jobsInMemory) set(state config.RecoveryState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := *m.job

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -21,14 +21,14 @@ type recoveryView struct {
 	Since         web.Time                  `json:"since"`
 	Until         web.Time                  `json:"until"`
 	RatePerSecond int                       `json:"rate_per_second"`
-	State         control.RecoveryState     `json:"state"`
+	State         config.RecoveryState      `json:"state"`
 	Total         int                       `json:"total"`
 	Pending       int                       `json:"pending"`
 	Queued        int                       `json:"queued"`
 	Delivered     int                       `json:"delivered"`
 	Failed        int                       `json:"failed"`
 	Skipped       int                       `json:"skipped"`
-	Canary        control.RecoveryTest      `json:"canary"`
+	Canary        config.RecoveryTest       `json:"canary"`
 	ByDestination []recoveryDestinationView `json:"by_destination"`
 	ETASeconds    *int                      `json:"eta_seconds"`
 	StopReason    *string                   `json:"stop_reason"`
@@ -55,7 +55,7 @@ type progress struct {
 }
 
 // progressOf asks the store about jobs of one account.
-func (a *API) progressOf(ctx context.Context, jobs ...*control.Recovery) (progress, error) {
+func (a *API) progressOf(ctx context.Context, jobs ...*config.Recovery) (progress, error) {
 	p := progress{failures: map[string]map[string]event.RecoveryFailures{}}
 	var ask []string
 	account := ""
@@ -83,7 +83,7 @@ func (a *API) progressOf(ctx context.Context, jobs ...*control.Recovery) (progre
 }
 
 // recoveryView shows a job. What the store says may be newer or older than the header.
-func (p progress) view(j *control.Recovery) recoveryView {
+func (p progress) view(j *config.Recovery) recoveryView {
 	c := p.counts[j.ID]
 	if j.Settled {
 		c = event.RecoveryCounts{Delivered: j.Delivered, Failed: j.Failed, Skipped: j.Skipped}
@@ -112,11 +112,11 @@ func (p progress) view(j *control.Recovery) recoveryView {
 		}
 		v.ByDestination[i] = recoveryDestinationView{d.ID, d.Total, d.Failed, orNull(d.TopError)}
 	}
-	if !j.State.Ended() && j.State != control.RecoveryPreparing {
+	if !j.State.Ended() && j.State != config.RecoveryPreparing {
 		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))
 		v.ETASeconds = &eta
 	}
-	if perDay := j.RatePerSecond * int(control.RecoveryLife/time.Second); perDay < j.Total {
+	if perDay := j.RatePerSecond * int(config.RecoveryLife/time.Second); perDay < j.Total {
 		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
 			"at %d a second the job sends %d deliveries until its deadline, and %d are selected; the rest will be skipped", j.RatePerSecond, perDay, j.Total)}}
 	}
@@ -139,7 +139,7 @@ type itemView struct {
 	UpdatedAt          web.Time         `json:"updated_at"`
 }
 
-func itemOf(j *control.Recovery, x *event.RecoveryItem) itemView {
+func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
 	v := itemView{
 		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), DestinationID: x.Destination,
 		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.Skipped), Canary: x.Seq < j.Canary.Total,

@@ -16,7 +16,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -35,7 +35,7 @@ const (
 	// whether it lives. What a call does that comes back to life later is as conditional as what the repeat does.
 	claimLife = 30 * time.Second
 	// maxKept bounds an answer that is remembered, compressed, in bytes: sealed and in base64 it is within
-	// control.MaxEntity. Of a larger one only the status is.
+	// config.MaxEntity. Of a larger one only the status is.
 	maxKept = 180 << 10
 	// keepTimeout bounds the wait until an answer is remembered.
 	keepTimeout = 10 * time.Second
@@ -43,8 +43,8 @@ const (
 
 // call is one call under an Idempotency-Key.
 type call struct {
-	claim   *control.Answer
-	subject id.ID // see control.Answer
+	claim   *config.Answer
+	subject id.ID // see config.Answer
 	again   bool  // it has taken over from one that ended without an answer
 }
 
@@ -109,7 +109,7 @@ const pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
 // remembered makes the handler of a route answer repeats.
 func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 	again, spare := repeatable(path)
-	return func(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 		text, err := idempotencyKey(r)
 		if err != nil || text == "" {
 			return next(w, r, key) // which judges it after the path
@@ -125,10 +125,10 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 		sum := sha256.Sum256(body.Bytes())
 		c, err := a.claim(r, key, text, sum[:], again, spare)
 		switch {
-		case errors.Is(err, control.ErrFull) && spare, errors.Is(err, control.ErrLevel): // an upgrade is not at its end
+		case errors.Is(err, config.ErrFull) && spare, errors.Is(err, config.ErrLevel): // an upgrade is not at its end
 			notRemembered(w)
 			return next(w, r, key)
-		case errors.Is(err, control.ErrFull):
+		case errors.Is(err, config.ErrFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Minute,
 
 				Message: "cannot be stored: Idempotency-Keys of the last 24 hours use all of their 64 MiB; nothing was done. " +
@@ -143,7 +143,7 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 }
 
 // pathExists judges what stands in the path, as the handler will: before the body.
-func (a *API) pathExists(r *http.Request, key *control.Key) error {
+func (a *API) pathExists(r *http.Request, key *config.Key) error {
 	var err error
 	switch vars := web.InfoOf(r).Vars; {
 	case vars["destination"] != "":
@@ -157,14 +157,14 @@ func (a *API) pathExists(r *http.Request, key *control.Key) error {
 }
 
 // claim returns the call that does the work, or the answer of an earlier one. It waits while another is running.
-func (a *API) claim(r *http.Request, key *control.Key, text string, body []byte, again, spare bool) (*call, error) {
+func (a *API) claim(r *http.Request, key *config.Key, text string, body []byte, again, spare bool) (*call, error) {
 	subject, err := a.deps.IDs.New(0)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{key.Account, r.URL.Path, text}, "\x00")))
-	mine := &control.Answer{
-		Meta: control.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, Subject: subject.String(),
+	mine := &config.Answer{
+		Meta: config.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, Subject: subject.String(),
 		Call: id.Random("call_"), Key: key.ID,
 		Until: a.now().Add(claimLife), Expires: a.now().Add(idempotencyWindow),
 	}
@@ -184,7 +184,7 @@ func (a *API) claim(r *http.Request, key *control.Key, text string, body []byte,
 }
 
 // tryClaim looks once who has the key.
-func (a *API) tryClaim(ctx context.Context, mine *control.Answer, again, spare bool) (claim *control.Answer, over bool, err error) {
+func (a *API) tryClaim(ctx context.Context, mine *config.Answer, again, spare bool) (claim *config.Answer, over bool, err error) {
 	// Not with the caller's context: a claim of a caller that has left would only be in the way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
@@ -203,14 +203,14 @@ func (a *API) tryClaim(ctx context.Context, mine *control.Answer, again, spare b
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
 			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and send what is missing with a new key"}
 	}
-	held, err = a.deps.Answers.ChangeAnswer(ctx, mine.ID, func(x *control.Answer) error {
+	held, err = a.deps.Answers.ChangeAnswer(ctx, mine.ID, func(x *config.Answer) error {
 		if x.Call == held.Call && x.Status == 0 {
 			x.Call, x.Key, x.Until = mine.Call, mine.Key, mine.Until
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, control.ErrNotFound): // swept, or given free
+	case errors.Is(err, config.ErrNotFound): // swept, or given free
 		return nil, false, errStillRunning()
 	case err == nil && held.Status == 0 && held.Call != mine.Call: // another repeat was first
 		return nil, false, errStillRunning()
@@ -253,7 +253,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 }
 
 // first does the work of a claim, remembers what it came to, and answers.
-func (a *API) first(w http.ResponseWriter, r *http.Request, key *control.Key, c *call, again bool, next handlerFunc) error {
+func (a *API) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, again bool, next handlerFunc) error {
 	rec := &recorder{header: http.Header{}}
 	err := fault(next(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
 	status, what := rec.status, kept{Header: rec.header, Body: rec.body.Bytes()}
@@ -289,7 +289,7 @@ func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) 
 	switch {
 	case e == nil, e.Run != "", status == http.StatusBadRequest && e.Type != web.Conflict:
 	case status >= http.StatusInternalServerError && again, c.again:
-		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *control.Answer) error {
+		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
 			if x.Call == c.claim.Call {
 				x.Until = time.Time{}
 			}
@@ -303,8 +303,8 @@ func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) 
 	if err != nil {
 		return err
 	}
-	finish := func(with control.Sealed) error {
-		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *control.Answer) error {
+	finish := func(with config.Sealed) error {
+		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
 			if x.Status == 0 { // else a repeat that took over was quicker
 				x.Status, x.Answer = status, with
 			}
@@ -313,14 +313,14 @@ func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) 
 		return err
 	}
 	err = finish(sealed)
-	if errors.Is(err, control.ErrFull) { // that it was done is kept always
+	if errors.Is(err, config.ErrFull) { // that it was done is kept always
 		err = finish("")
 	}
 	return err
 }
 
 // seal returns what is kept of an answer; nothing of one that is too large.
-func (a *API) seal(name string, what kept) (control.Sealed, error) {
+func (a *API) seal(name string, what kept) (config.Sealed, error) {
 	raw, err := json.Marshal(what)
 	if err != nil {
 		return "", fmt.Errorf("encode an answer: %w", err)
@@ -329,7 +329,7 @@ func (a *API) seal(name string, what kept) (control.Sealed, error) {
 	if len(packed) > maxKept {
 		return "", nil
 	}
-	return a.deps.Keyring.SealString(name, control.FieldAnswer, string(packed)), nil
+	return a.deps.Keyring.SealString(name, config.FieldAnswer, string(packed)), nil
 }
 
 // shownSecret finds the signing secrets in an answer, and the last four characters of each.
@@ -337,13 +337,13 @@ var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 
 // repeatAnswer is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can ask
 // for it: secrets in it are shown again to the API key of that call only.
-func (a *API) repeatAnswer(w http.ResponseWriter, key *control.Key, first *control.Answer) error {
+func (a *API) repeatAnswer(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
 			Message: fmt.Sprintf("belongs to a request that took effect, answered %d; its answer was too large to be repeated, read what it made", first.Status)}
 	}
-	packed, err := a.deps.Keyring.OpenString(first.ID, control.FieldAnswer, first.Answer)
+	packed, err := a.deps.Keyring.OpenString(first.ID, config.FieldAnswer, first.Answer)
 	if err != nil {
 		return err
 	}

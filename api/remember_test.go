@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -23,7 +23,7 @@ import (
 func endpoints(t testing.TB) (n int) {
 	t.Helper()
 	for before, more := int64(0), true; more; {
-		var page []*control.Endpoint
+		var page []*config.Endpoint
 		page, more = configuration.Endpoints(configuration.Account().ID, before, 100)
 		n += len(page)
 		if len(page) > 0 {
@@ -96,7 +96,7 @@ func TestRepeatsAreAnsweredAlike(t *testing.T) {
 // the secret masked.
 func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	c := newClient(t)
-	text, _, err := configuration.CreateKey(t.Context(), "other", control.ReadWrite, false, time.Time{})
+	text, _, err := configuration.CreateKey(t.Context(), "other", config.ReadWrite, false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,9 +115,9 @@ func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 
 // TestFullMemory: when an answer finds no room, the repeat is told that the call took effect.
 func TestFullMemory(t *testing.T) {
-	full := &answers{Answers: configuration, AfterFunc: func(x *control.Answer) error {
+	full := &answers{Answers: configuration, AfterFunc: func(x *config.Answer) error {
 		if x.Answer != "" {
-			return control.ErrFull
+			return config.ErrFull
 		}
 		return nil
 	}}
@@ -159,17 +159,17 @@ func TestParallelCallsWithOneKey(t *testing.T) {
 type answers struct {
 	api.Answers
 	ChangeFunc func() error
-	AfterFunc  func(changed *control.Answer) error
+	AfterFunc  func(changed *config.Answer) error
 	ClaimFunc  func() error
 }
 
-func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*control.Answer) error) (*control.Answer, error) {
+func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error) {
 	if a.ChangeFunc != nil {
 		if err := a.ChangeFunc(); err != nil {
 			return nil, err
 		}
 	}
-	return a.Answers.ChangeAnswer(ctx, id, func(x *control.Answer) error {
+	return a.Answers.ChangeAnswer(ctx, id, func(x *config.Answer) error {
 		if err := alter(x); err != nil || a.AfterFunc == nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*contr
 	})
 }
 
-func (a *answers) ClaimAnswer(ctx context.Context, claim *control.Answer, spare bool) (*control.Answer, error) {
+func (a *answers) ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error) {
 	if a.ClaimFunc != nil {
 		if err := a.ClaimFunc(); err != nil {
 			return nil, err
@@ -280,7 +280,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		time.Sleep(100 * time.Millisecond) // the next repeat waits already
-		_, err := configuration.ChangeRun(t.Context(), run, func(r *control.Run) error { r.State, r.Queued = control.RunInterrupted, 3; return nil })
+		_, err := configuration.ChangeRun(t.Context(), run, func(r *config.Run) error { r.State, r.Queued = config.RunInterrupted, 3; return nil })
 		if err != nil {
 			t.Error(err)
 		}
@@ -311,25 +311,25 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 type runsInMemory struct {
 	api.Runs
 	mu  sync.Mutex // guards all
-	all map[string]*control.Run
+	all map[string]*config.Run
 }
 
-func (r *runsInMemory) AddRun(context.Context, *control.Run) (*control.Run, error) {
-	return nil, fmt.Errorf("add: %w", control.ErrLevel)
+func (r *runsInMemory) AddRun(context.Context, *config.Run) (*config.Run, error) {
+	return nil, fmt.Errorf("add: %w", config.ErrLevel)
 }
 
-func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*control.Run) {
+func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*config.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.all {
-		if x.State == control.RunQueueing && !x.CreatedAt.Before(since) {
+		if x.State == config.RunQueueing && !x.CreatedAt.Before(since) {
 			queueing = append(queueing, x)
 		}
 	}
 	return queueing
 }
 
-func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*control.Run) error) (*control.Run, error) {
+func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*config.Run) error) (*config.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := *r.all[name]
@@ -346,19 +346,19 @@ func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*con
 // log has; one that goes on is left alone.
 func TestDeadRunsAreEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := &runsInMemory{all: map[string]*control.Run{}}
+		all := &runsInMemory{all: map[string]*config.Run{}}
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
 		ids := make([]id.ID, 10)
 		for i := range ids {
 			ids[i] = id.Lowest(time.Now().Add(time.Duration(i) * time.Millisecond))
 		}
 		for _, name := range []string{"run_dead", "run_slow", "run_new"} {
-			all.all[name] = &control.Run{Meta: control.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: control.RunQueueing}
+			all.all[name] = &config.Run{Meta: config.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: config.RunQueueing}
 			for _, d := range ids {
 				c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: name})
 			}
 		}
-		all.all["run_old"] = &control.Run{Meta: control.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: control.RunQueueing}
+		all.all["run_old"] = &config.Run{Meta: config.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
 		all.all["run_dead"].Queued, all.all["run_dead"].Reached = 6, ids[5].Text(id.Event)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -374,13 +374,13 @@ func TestDeadRunsAreEnded(t *testing.T) {
 			defer all.mu.Unlock()
 			for name, run := range all.all {
 				queued, ended := want[name]
-				if (run.State == control.RunInterrupted) != ended || ended && run.Queued != queued {
+				if (run.State == config.RunInterrupted) != ended || ended && run.Queued != queued {
 					t.Errorf("after %v %s is %s with %d", after, name, run.State, run.Queued)
 				}
 			}
 		}
 		f(29*time.Second, nil)
-		if _, err := all.ChangeRun(ctx, "run_slow", func(r *control.Run) error { r.Queued, r.Reached = 2, ids[1].Text(id.Event); return nil }); err != nil {
+		if _, err := all.ChangeRun(ctx, "run_slow", func(r *config.Run) error { r.Queued, r.Reached = 2, ids[1].Text(id.Event); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		f(36*time.Second, map[string]int{"run_dead": 10, "run_new": 10, "run_old": 0})
@@ -423,11 +423,11 @@ func TestUnknownEnd(t *testing.T) {
 // TestKeyIsForgotten a day later, whether it was swept or not.
 func TestKeyIsForgotten(t *testing.T) {
 	c := newClient(t)
-	full := &answers{Answers: configuration, ClaimFunc: func() error { return control.ErrFull }}
+	full := &answers{Answers: configuration, ClaimFunc: func() error { return config.ErrFull }}
 	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
 	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(429, "rate_limited", "Idempotency-Key")
 	gone := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Answers = &answers{Answers: configuration, ClaimFunc: func() error { return control.ErrUnavailable }}
+		d.Answers = &answers{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
 	})
 	gone.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).wantError(503, "unavailable", "")
 	c.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).want(201).replayed(false)
@@ -436,7 +436,7 @@ func TestKeyIsForgotten(t *testing.T) {
 // TestBeforeTheEndOfAnUpgrade neither runs nor keys can be written down: one event is replayed all the same, a selection
 // waits, and a key is said not to be remembered.
 func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
-	early := fmt.Errorf("claim: %w", control.ErrLevel)
+	early := fmt.Errorf("claim: %w", config.ErrLevel)
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Runs, d.Answers = &runsInMemory{}, &answers{Answers: configuration, ClaimFunc: func() error { return early }}
 	})

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // replayEvent queues the event again for each destination that is enabled now, or for the one that is named.
-func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 		return err
 	}
 	ep, presence := a.deps.Config.Endpoint(d.Endpoint)
-	if presence != control.Present {
+	if presence != config.Present {
 		return web.State("", "the event's endpoint was deleted; there is nothing to deliver to")
 	}
 	if !a.deps.Erasures.ErasedAt(d.ID).IsZero() {
@@ -67,7 +67,7 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *control.K
 
 // replayable lets a rejected event through only when the present secrets accept it; of an endpoint that verifies
 // nothing any more with a warning, for it was asked for by its id.
-func (a *API) replayable(ep *control.Endpoint, e *event.Event, in *input) error {
+func (a *API) replayable(ep *config.Endpoint, e *event.Event, in *input) error {
 	if e.Verdict != event.VerdictRejected {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (a *API) replayable(ep *control.Endpoint, e *event.Event, in *input) error 
 }
 
 // accepted is an event as it is sent again: a rejected one gets the verdict of now, which destinations are told.
-func accepted(ep *control.Endpoint, e *event.Event) *event.Event {
+func accepted(ep *config.Endpoint, e *event.Event) *event.Event {
 	if e.Verdict != event.VerdictRejected {
 		return e
 	}
@@ -99,23 +99,23 @@ func accepted(ep *control.Endpoint, e *event.Event) *event.Event {
 }
 
 // queueEvent is a run of one event: its commands are one page.
-func (a *API) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*control.Run, error) {
+func (a *API) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
 	}
 	at := d.Event.ID.Text(id.Event)
-	run := &control.Run{
-		Meta: control.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
+	run := &config.Run{
+		Meta: config.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
 		Filter: filterText(struct {
 			Event       string `json:"event_id"`
 			Destination string `json:"destination_id,omitempty"`
 		}{at, only}),
-		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: control.RunQueueing, Events: 1,
+		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: config.RunQueueing, Events: 1,
 	}
 	q := a.newQueuer(run)
 	switch _, err = a.deps.Runs.AddRun(r.Context(), run); {
-	case errors.Is(err, control.ErrLevel): // an upgrade is not at its end; the event can be replayed all the same
+	case errors.Is(err, config.ErrLevel): // an upgrade is not at its end; the event can be replayed all the same
 		q.unknown = true
 	case err != nil:
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -38,16 +38,16 @@ type Selector interface {
 
 // Runs are the replay runs.
 type Runs interface {
-	AddRun(ctx context.Context, r *control.Run) (*control.Run, error)
-	ChangeRun(ctx context.Context, id string, alter func(*control.Run) error) (*control.Run, error)
-	ReplayRun(id string) (*control.Run, control.Presence)
-	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*control.Run) bool) ([]*control.Run, bool)
-	QueueingRuns(since time.Time) []*control.Run
+	AddRun(ctx context.Context, r *config.Run) (*config.Run, error)
+	ChangeRun(ctx context.Context, id string, alter func(*config.Run) error) (*config.Run, error)
+	ReplayRun(id string) (*config.Run, config.Presence)
+	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*config.Run) bool) ([]*config.Run, bool)
+	QueueingRuns(since time.Time) []*config.Run
 }
 
 // Answers are what requests under an Idempotency-Key came to.
 type Answers interface {
-	ClaimAnswer(ctx context.Context, claim *control.Answer, spare bool) (*control.Answer, error)
-	ChangeAnswer(ctx context.Context, id string, alter func(*control.Answer) error) (*control.Answer, error)
-	ForgetAnswer(ctx context.Context, claim *control.Answer) error
+	ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error)
+	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)
+	ForgetAnswer(ctx context.Context, claim *config.Answer) error
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -214,7 +214,7 @@ func filterText(v any) json.RawMessage {
 // narrow finds the endpoints of the destinations that were named, and warns of endpoints that are not there.
 func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) error {
 	missing := slices.Clone(s.only)
-	belongs := func(e *control.Endpoint) bool {
+	belongs := func(e *config.Endpoint) bool {
 		before := len(missing)
 		missing = slices.DeleteFunc(missing, func(d string) bool { return e.Destination(d) != nil })
 		return len(missing) < before
@@ -228,7 +228,7 @@ func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) erro
 		belongs(e)
 	}
 	if len(s.query.Endpoints) == 0 && len(s.only) > 0 {
-		owners, err := a.owners(ctx, s.query.Account, func(e *control.Endpoint) (bool, bool) {
+		owners, err := a.owners(ctx, s.query.Account, func(e *config.Endpoint) (bool, bool) {
 			return belongs(e), len(missing) == 0
 		})
 		if err != nil {
@@ -248,13 +248,13 @@ const ownersPage = 500
 
 // owners walks over the endpoints of an account until told to stop.
 func (a *API) owners(
-	ctx context.Context, account string, is func(*control.Endpoint) (yes, enough bool),
+	ctx context.Context, account string, is func(*config.Endpoint) (yes, enough bool),
 ) (names []string, err error) {
 	for before, more := int64(0), true; more; {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		var page []*control.Endpoint
+		var page []*config.Endpoint
 		page, more = a.deps.Config.Endpoints(account, before, ownersPage)
 		for _, e := range page {
 			yes, enough := is(e)
@@ -271,9 +271,9 @@ func (a *API) owners(
 }
 
 // livingEndpoint is the endpoint with that id, nil when the account has none.
-func (a *API) livingEndpoint(name, account string) *control.Endpoint {
+func (a *API) livingEndpoint(name, account string) *config.Endpoint {
 	e, presence := a.deps.Config.Endpoint(name)
-	if presence != control.Present || e.Account != account {
+	if presence != config.Present || e.Account != account {
 		return nil
 	}
 	return e

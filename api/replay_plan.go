@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -186,7 +186,7 @@ func (a *API) selects(s *selection, e *event.Match) choice {
 // unverified reports whether an endpoint asks for no signatures.
 func (a *API) unverified(endpoint string) bool {
 	ep, presence := a.deps.Config.Endpoint(endpoint)
-	return presence == control.Present && ep.Verification == nil
+	return presence == config.Present && ep.Verification == nil
 }
 
 // copies is to how many destinations an event goes whose body need not be read.
@@ -204,7 +204,7 @@ func (a *API) copies(s *selection, e *event.Match) (n int) {
 }
 
 // may reports whether a destination gets events of the selection at all.
-func (s *selection) may(d *control.Destination) bool {
+func (s *selection) may(d *config.Destination) bool {
 	return d.Enabled && (len(s.only) == 0 || slices.Contains(s.only, d.ID))
 }
 
@@ -239,7 +239,7 @@ func (a *API) copiesByBody(ctx context.Context, s *selection, unsure []pick) (ma
 }
 
 // targets are the destinations that an event goes to.
-func (s *selection) targets(ep *control.Endpoint, e *event.Event) (dests []string) {
+func (s *selection) targets(ep *config.Endpoint, e *event.Event) (dests []string) {
 	var wanted []bool
 	if filters := ep.BodyFilters(); filters != nil {
 		wanted = filters.Match(e.Body)

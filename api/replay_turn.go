@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -90,7 +90,7 @@ func (a *API) turn(ctx context.Context, scope []string) (release func(), err err
 		if a.replaying.take(scope) {
 			return true, nil
 		}
-		return false, control.ErrBusy
+		return false, config.ErrBusy
 	})
 	return func() { a.replaying.leave(scope) }, err
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -31,7 +31,7 @@ type replayResult struct {
 
 // replayEvents queues a selection: first it is counted, behind a fence and without anything being queued; then its
 // run is written to the configuration log; then its deliveries are, page by page.
-func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.
 	if answered, err := a.answerEarlierRun(w, r, s.dry); answered || err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), control.LongestRun)
+	ctx, cancel := context.WithTimeout(r.Context(), config.LongestRun)
 	defer cancel()
 	release, err := a.turn(ctx, s.query.Endpoints)
 	if err != nil {
@@ -85,19 +85,19 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *control.
 }
 
 // beginRun writes the run of a plan. While a run of another node is queueing for one of its endpoints it waits.
-func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*control.Run, error) {
+func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
 	}
-	run := &control.Run{
-		Meta: control.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.asked,
-		Since: s.query.Since, Until: s.query.Until, State: control.RunQueueing, Events: p.events,
+	run := &config.Run{
+		Meta: config.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.asked,
+		Since: s.query.Since, Until: s.query.Until, State: config.RunQueueing, Events: p.events,
 	}
-	var added *control.Run
+	var added *config.Run
 	err = a.wait(ctx, func() (bool, error) {
 		added, err = a.deps.Runs.AddRun(ctx, run)
-		return !errors.Is(err, control.ErrBusy), err
+		return !errors.Is(err, config.ErrBusy), err
 	})
 	return added, err
 }
@@ -106,21 +106,21 @@ func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *pl
 type queuer struct {
 	api   *API
 	s     *selection
-	run   *control.Run // its own copy, with what was acknowledged so far
+	run   *config.Run // its own copy, with what was acknowledged so far
 	began time.Time
 	sent  int // deliveries, for pacing
 	// unknown: the configuration log has no such run.
 	unknown bool
 }
 
-func (a *API) newQueuer(run *control.Run) *queuer {
+func (a *API) newQueuer(run *config.Run) *queuer {
 	own := *run
 	return &queuer{api: a, run: &own, began: a.now()}
 }
 
 // queuePlan queues all pages. After an error the run and the answer say how far it came. It may take an hour: before
 // each page the key of the request must still be a key that may do this.
-func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *control.Run) (*control.Run, error) {
+func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (*config.Run, error) {
 	q := a.newQueuer(run)
 	q.s = s
 	for rest := p.picks; len(rest) > 0; {
@@ -133,7 +133,7 @@ func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *p
 			return nil, err
 		}
 	}
-	return q.note(ctx, func(r *control.Run) { r.State = control.RunQueued })
+	return q.note(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
 // authenticateAgain judges the key of a request that takes long once more. A node that cannot confirm keys for a
@@ -143,7 +143,7 @@ func (a *API) authenticateAgain(ctx context.Context, r *http.Request) error {
 		text, _ := bearer(r)
 		key, err := a.deps.Config.Authenticate(text)
 		switch {
-		case errors.Is(err, control.ErrLease):
+		case errors.Is(err, config.ErrLease):
 			return false, err
 		case err != nil:
 			return true, errInvalidKey()
@@ -163,16 +163,16 @@ func (q *queuer) page(ctx context.Context, page []pick) error {
 		return err
 	}
 	reached := page[len(page)-1].id.Text(id.Event)
-	_, err = q.note(ctx, func(r *control.Run) { r.Reached = reached })
+	_, err = q.note(ctx, func(r *config.Run) { r.Reached = reached })
 	return err
 }
 
 // only sends the one page of a run.
-func (q *queuer) only(ctx context.Context, works []*event.Work) (*control.Run, error) {
+func (q *queuer) only(ctx context.Context, works []*event.Work) (*config.Run, error) {
 	if err := q.produce(ctx, works); err != nil {
 		return nil, err
 	}
-	return q.note(ctx, func(r *control.Run) { r.State = control.RunQueued })
+	return q.note(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
 // produce puts commands into the log and counts those that it has acknowledged.
@@ -222,16 +222,16 @@ var errTaken = errors.New("the run made no progress for too long and was ended b
 
 // note writes how far the run is, whether the caller is there or not; alter changes what else there is to say. An
 // error is an answer.
-func (q *queuer) note(ctx context.Context, alter func(*control.Run)) (*control.Run, error) {
+func (q *queuer) note(ctx context.Context, alter func(*config.Run)) (*config.Run, error) {
 	if q.unknown {
 		return q.run, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
 	taken := false
-	run, err := q.api.deps.Runs.ChangeRun(ctx, q.run.ID, func(r *control.Run) error {
+	run, err := q.api.deps.Runs.ChangeRun(ctx, q.run.ID, func(r *config.Run) error {
 		r.Queued = q.run.Queued // who took it for dead has counted without what came since
-		if taken = r.State != control.RunQueueing; !taken {
+		if taken = r.State != config.RunQueueing; !taken {
 			alter(r)
 		}
 		return nil
@@ -247,14 +247,14 @@ func (q *queuer) note(ctx context.Context, alter func(*control.Run)) (*control.R
 
 // interrupted ends the run half-way and returns the answer that says so.
 func (q *queuer) interrupted(ctx context.Context, cause error) error {
-	if _, err := q.note(ctx, func(r *control.Run) { r.State = control.RunInterrupted }); err != nil {
+	if _, err := q.note(ctx, func(r *config.Run) { r.State = config.RunInterrupted }); err != nil {
 		cause = errors.Join(cause, err) // it is found without progress later
 	}
 	return partial(q.run, cause)
 }
 
 // partial is the answer of a run that ended half-way.
-func partial(run *control.Run, cause error) error {
+func partial(run *config.Run, cause error) error {
 	var e *web.Error
 	if !errors.As(fault(cause), &e) {
 		e = web.From(cause)
@@ -294,7 +294,7 @@ func (a *API) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool)
 		switch {
 		case run == nil:
 			return true, nil // to begin it is conditional: of two calls that do now one goes on
-		case run.State == control.RunQueueing:
+		case run.State == config.RunQueueing:
 			return false, errStillRunning()
 		}
 		answered = true
@@ -304,11 +304,11 @@ func (a *API) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool)
 }
 
 // answerRun is what the call of a run came to.
-func answerRun(w http.ResponseWriter, run *control.Run) error {
+func answerRun(w http.ResponseWriter, run *config.Run) error {
 	switch run.State {
-	case control.RunQueueing:
+	case config.RunQueueing:
 		return errStillRunning()
-	case control.RunInterrupted:
+	case config.RunInterrupted:
 		return partial(run, web.Away(nil, ""))
 	}
 	web.WriteJSON(w, http.StatusOK, replayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
@@ -319,7 +319,7 @@ func answerRun(w http.ResponseWriter, run *control.Run) error {
 // is queueing.
 func (a *API) afterConflict(w http.ResponseWriter, r *http.Request, err error) error {
 	c := callOf(r)
-	if c == nil || !errors.Is(err, control.ErrConflict) {
+	if c == nil || !errors.Is(err, config.ErrConflict) {
 		return err
 	}
 	if run, _ := a.deps.Runs.ReplayRun(c.subject.Text(id.Run)); run != nil {

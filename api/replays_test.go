@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -88,7 +88,7 @@ func TestReplaySelection(t *testing.T) {
 	}
 	// The rejected event is selected when its signature passes now.
 	good := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
 	})
 	good.fake.events = c.fake.events
 	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).counted(4, 7)
@@ -305,7 +305,7 @@ func inPages(n int, m event.Match, page func([]event.Match) error) error {
 // asks for just that; then the answer says so.
 func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*control.Endpoint, *event.Event) (event.Reason, error) {
+		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) {
 			return "",
 				nil
 		} // as of an endpoint without a verification
@@ -343,7 +343,7 @@ func TestReplayPages(t *testing.T) {
 	var noted []int
 	var last string
 	c.fake.CommandFunc = func(_ context.Context, w *event.Work) error {
-		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 || run.State != control.RunQueueing {
+		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 || run.State != config.RunQueueing {
 			t.Fatalf("before command %d the run says %d, %s", len(c.fake.commands), run.Queued, run.State)
 		} else if run.Reached != last {
 			last = run.Reached
@@ -379,7 +379,7 @@ func TestReplayEndsWithItsKey(t *testing.T) {
 	for range 700 {
 		c.send(ep)
 	}
-	text, k, err := configuration.CreateKey(t.Context(), "replays", control.ReadWrite, false, time.Time{})
+	text, k, err := configuration.CreateKey(t.Context(), "replays", config.ReadWrite, false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +393,7 @@ func TestReplayEndsWithItsKey(t *testing.T) {
 	if a.want(401).text("error.type") != "invalid_api_key" || a.get("error.queued") != 500.0 {
 		t.Fatalf("%s", a.raw)
 	}
-	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != control.RunInterrupted || run.Queued != 500 {
+	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != config.RunInterrupted || run.Queued != 500 {
 		t.Errorf("%+v", run)
 	}
 }
@@ -407,12 +407,12 @@ func TestReplayEndsHalfWay(t *testing.T) {
 		c.send(ep)
 	}
 	body := map[string]any{"endpoint_id": ep, "since": since()}
-	check := func(a *answer, status, queued int, state control.RunState) {
+	check := func(a *answer, status, queued int, state config.RunState) {
 		t.Helper()
 		if a.want(status).get("error.queued") != float64(queued) {
 			t.Fatalf("want %d queued: %s", queued, a.raw)
 		}
-		if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != state || state == control.RunInterrupted && run.Queued != queued {
+		if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != state || state == config.RunInterrupted && run.Queued != queued {
 			t.Fatalf("want %s with %d: %+v", state, queued, run)
 		}
 	}
@@ -426,9 +426,9 @@ func TestReplayEndsHalfWay(t *testing.T) {
 		}
 	}
 	refuseAt(600, fmt.Errorf("produce: %w", stream.ErrFull))
-	check(c.do("POST", "/v1/replays", body), 503, 600, control.RunInterrupted)
+	check(c.do("POST", "/v1/replays", body), 503, 600, config.RunInterrupted)
 	refuseAt(0, fmt.Errorf("produce: %w", stream.ErrFull))
-	check(c.do("POST", "/v1/replays", body), 503, 0, control.RunInterrupted)
+	check(c.do("POST", "/v1/replays", body), 503, 0, config.RunInterrupted)
 	c.fake.CommandFunc = nil
 	calls := 0
 	c.fake.StoredFunc = func(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error) {
@@ -441,7 +441,7 @@ func TestReplayEndsHalfWay(t *testing.T) {
 		}
 		return stored, nil
 	}
-	check(c.do("POST", "/v1/replays", body), 503, 500, control.RunInterrupted)
+	check(c.do("POST", "/v1/replays", body), 503, 500, config.RunInterrupted)
 	c.fake.StoredFunc = nil
 	// The caller leaves during the first page: that page is queued, the next one is not.
 	ctx, leave := context.WithCancel(t.Context())
@@ -464,14 +464,14 @@ func TestReplayEndsHalfWay(t *testing.T) {
 		return stored, nil
 	}
 	left := c.doCtx(ctx, "POST", "/v1/replays", body)
-	check(left, left.Status, 500, control.RunInterrupted)
+	check(left, left.Status, 500, config.RunInterrupted)
 	if len(c.fake.commands) != 500 || len(c.fake.queries) != before+1 {
 		t.Errorf("%d commands", len(c.fake.commands))
 	}
 	c.fake.StoredFunc = nil
 	// Nobody knows what became of a page: the run stays as it is, until it is counted.
 	refuseAt(650, errors.New("connection lost"))
-	check(c.do("POST", "/v1/replays", body), 500, 650, control.RunQueueing)
+	check(c.do("POST", "/v1/replays", body), 500, 650, config.RunQueueing)
 	// A store that is behind: nothing was begun.
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
 	if a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": c.endpoint(nil).text("id"), "since": since()}).wantError(503, "unavailable", ""); a.get("error.run_id") != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -20,7 +20,7 @@ import (
 )
 
 // handlerFunc answers an authenticated request.
-type handlerFunc func(w http.ResponseWriter, r *http.Request, key *control.Key) error
+type handlerFunc func(w http.ResponseWriter, r *http.Request, key *config.Key) error
 
 // methods are the handlers of one path.
 type methods map[string]handlerFunc
@@ -147,7 +147,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
-		r = r.WithContext(control.WithOrigin(r.Context(), control.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
+		r = r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
 	}
 	if found.path != sendPath { // nor does it ask the store
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
@@ -160,14 +160,14 @@ func (m methods) allow() string {
 }
 
 // authenticate finds the key of a request.
-func (a *API) authenticate(r *http.Request) (*control.Key, error) {
+func (a *API) authenticate(r *http.Request) (*config.Key, error) {
 	if values := r.Header["Authorization"]; len(values) == 0 || values[0] == "" {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 			Message: "send an API key: Authorization: Bearer <API_KEY>"}
 	}
 	if text, ok := bearer(r); ok {
 		key, err := a.deps.Config.Authenticate(text)
-		if !errors.Is(err, control.ErrInvalidKey) {
+		if !errors.Is(err, config.ErrInvalidKey) {
 			return key, fault(err)
 		}
 	}
@@ -191,13 +191,13 @@ func bearer(r *http.Request) (string, bool) {
 }
 
 // authorize judges the scope by the method alone, before any id is looked at.
-func authorize(key *control.Key, method string) error {
+func authorize(key *config.Key, method string) error {
 	switch {
 	case method == http.MethodGet:
 		return nil
 	case key.Agent:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: "an agent's key cannot make changes here; they are confirmed in the dashboard"}
-	case key.Scope != control.ReadWrite:
+	case key.Scope != config.ReadWrite:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: "the key may read only; this needs a key with the scope read_write"}
 	}
 	return nil
@@ -212,32 +212,32 @@ func fault(err error) error {
 		return err
 	}
 	switch {
-	case errors.Is(err, control.ErrConflict):
+	case errors.Is(err, config.ErrConflict):
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
-	case errors.Is(err, control.ErrNotFound):
+	case errors.Is(err, config.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
-	case errors.Is(err, control.ErrBusy):
+	case errors.Is(err, config.ErrBusy):
 		return errBusy()
-	case errors.Is(err, control.ErrErasures):
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the oldest events make room when they end", control.MaxErasures), Err: err}
-	case errors.Is(err, control.ErrRecoveryHistory):
+	case errors.Is(err, config.ErrErasures):
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the oldest events make room when they end", config.MaxErasures), Err: err}
+	case errors.Is(err, config.ErrRecoveryHistory):
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
 			Message: fmt.Sprintf("%v, which is as many as can be; the oldest make room when their 30 days are over", err),
 		}
-	case errors.Is(err, control.ErrEntityTooLarge):
+	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "is too large with everything in it: %v; shorten headers, metadata or filters", err)
-	case errors.Is(err, control.ErrEndpoints):
+	case errors.Is(err, config.ErrEndpoints):
 		return web.State("", "%v, which is as many as can be; delete some that are not used", err)
-	case errors.Is(err, control.ErrStateFull):
+	case errors.Is(err, config.ErrStateFull):
 		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
-	case errors.Is(err, control.ErrFull): // a call whose claim it was has its answer all the same
+	case errors.Is(err, config.ErrFull): // a call whose claim it was has its answer all the same
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute, Message: err.Error()}
-	case errors.Is(err, control.ErrLevel):
+	case errors.Is(err, config.ErrLevel):
 		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay migrate --finalize")
-	case errors.Is(err, control.ErrUnavailable):
+	case errors.Is(err, config.ErrUnavailable):
 		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before you repeat it")
-	case errors.Is(err, control.ErrLease):
+	case errors.Is(err, config.ErrLease):
 		// Without a cause: it would be one log line for every call while the log is away.
 		return web.Away(nil, "this node cannot confirm API keys at the moment")
 	case errors.Is(err, event.ErrNotFound):
@@ -255,14 +255,14 @@ func fault(err error) error {
 }
 
 // endpointOf is the endpoint that the path names.
-func (a *API) endpointOf(r *http.Request, key *control.Key) (*control.Endpoint, error) {
+func (a *API) endpointOf(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	name := web.InfoOf(r).Vars["endpoint"]
 	e, presence := a.deps.Config.Endpoint(name)
-	if presence == control.Unknown { // another node may have made it a moment ago
+	if presence == config.Unknown { // another node may have made it a moment ago
 		a.upToDate(r.Context())
 		e, presence = a.deps.Config.Endpoint(name)
 	}
-	if presence != control.Present || e.Account != key.Account {
+	if presence != config.Present || e.Account != key.Account {
 		return nil, web.Missing("there is no such endpoint")
 	}
 	return e, nil

@@ -5,36 +5,36 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // runView is a replay run as it is shown.
 type runView struct {
-	RunID     string           `json:"run_id"`
-	Object    string           `json:"object"`
-	Filter    json.RawMessage  `json:"filter"`
-	Since     web.Time         `json:"since"`
-	Until     web.Time         `json:"until"`
-	State     control.RunState `json:"state"`
-	Events    int              `json:"events"`
-	Queued    int              `json:"queued"`
-	Delivered int              `json:"delivered"`
-	Failed    int              `json:"failed"`
-	Skipped   int              `json:"skipped"`
-	CreatedAt web.Time         `json:"created_at"`
+	RunID     string          `json:"run_id"`
+	Object    string          `json:"object"`
+	Filter    json.RawMessage `json:"filter"`
+	Since     web.Time        `json:"since"`
+	Until     web.Time        `json:"until"`
+	State     config.RunState `json:"state"`
+	Events    int             `json:"events"`
+	Queued    int             `json:"queued"`
+	Delivered int             `json:"delivered"`
+	Failed    int             `json:"failed"`
+	Skipped   int             `json:"skipped"`
+	CreatedAt web.Time        `json:"created_at"`
 }
 
-func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "replays "+key.Account)
 	endpoints := q.list("endpoint_id", "endpoint")
-	states := words(q, "state", control.RunQueueing, control.RunQueued, control.RunInterrupted)
+	states := words(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted)
 	q.closed()
 	limit, last := q.page()
 	if q.err != nil {
 		return q.err
 	}
-	runs, more := a.deps.Runs.ReplayRuns(key.Account, last.seq(), limit, func(run *control.Run) bool {
+	runs, more := a.deps.Runs.ReplayRuns(key.Account, last.seq(), limit, func(run *config.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
 		return (len(states) == 0 || slices.Contains(states, run.State)) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
@@ -51,13 +51,13 @@ func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *control.Key)
 	return nil
 }
 
-func (a *API) readRun(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	name := web.InfoOf(r).Vars["run"]
 	run, presence := a.deps.Runs.ReplayRun(name)
-	if presence != control.Present || run.Account != key.Account {
+	if presence != config.Present || run.Account != key.Account {
 		return web.Missing("there is no such run, or it is older than 30 days")
 	}
-	views, err := a.runViews(w, r, []*control.Run{run})
+	views, err := a.runViews(w, r, []*config.Run{run})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *API) readRun(w http.ResponseWriter, r *http.Request, key *control.Key) 
 }
 
 // runViews shows runs with what became of their deliveries.
-func (a *API) runViews(w http.ResponseWriter, r *http.Request, runs []*control.Run) ([]*runView, error) {
+func (a *API) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*runView, error) {
 	views := make([]*runView, len(runs))
 	if len(runs) == 0 {
 		return views, nil

@@ -5,13 +5,13 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // testEndpoint stores an event as a provider would send it, and it goes the way of all others. Nobody pays for it.
-func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	return provider, kind
 }
 
-func (a *API) acceptSample(r *http.Request, ep *control.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
+func (a *API) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
 	e, err := a.deps.Sample(ep, provider, kind, d)
 	if err != nil {
 		return eventRow{}, web.From(err)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -31,7 +31,7 @@ type sending struct {
 
 // sendEvent stores an event of the caller's own. The answer to a first call needs no read: nothing but this call
 // knows the event yet, so its state is known.
-func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *control.Key
 }
 
 // answerSend stores what accept makes under a new id, once for an Idempotency-Key, and answers with its row.
-func (a *API) answerSend(w http.ResponseWriter, r *http.Request, ep *control.Endpoint, key string, body []byte, s *sending, accept func(id.ID) (eventRow, error)) error {
+func (a *API) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte, s *sending, accept func(id.ID) (eventRow, error)) error {
 	d, err := a.deps.IDs.New(ep.Partition)
 	if err != nil {
 		return acceptFault(err)
@@ -90,7 +90,7 @@ func errDisabled() error {
 }
 
 // acceptSent stores the event and returns its row. Errors are those of Accepter.
-func (a *API) acceptSent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) (eventRow, error) {
+func (a *API) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *sending) (eventRow, error) {
 	e := newSentEvent(r, ep, d, s)
 	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
 	if err := a.deps.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
@@ -177,7 +177,7 @@ func validType(s string) bool {
 }
 
 // newSentEvent builds the event with its envelope, which is from now on its body.
-func newSentEvent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) *event.Event {
+func newSentEvent(r *http.Request, ep *config.Endpoint, d id.ID, s *sending) *event.Event {
 	common := sentEvent(r, ep)
 	common.IdempotencyKey = r.Header.Get(idempotencyHeader)
 	return common.complete(d, s)
@@ -186,7 +186,7 @@ func newSentEvent(r *http.Request, ep *control.Endpoint, d id.ID, s *sending) *e
 // sent is what all events of one request share.
 type sent struct{ event.Event }
 
-func sentEvent(r *http.Request, ep *control.Endpoint) sent {
+func sentEvent(r *http.Request, ep *config.Endpoint) sent {
 	e := event.Event{
 		Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost,
 		RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(), Header: sentHeader(r.Header),

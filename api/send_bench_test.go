@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 // nowhere accepts events and keeps none.
 type nowhere struct{}
 
-func (nowhere) Accept(context.Context, *event.Event, *control.Endpoint) error { return nil }
+func (nowhere) Accept(context.Context, *event.Event, *config.Endpoint) error { return nil }
 
-func (nowhere) AcceptAll(_ context.Context, es []*event.Event, _ *control.Endpoint) []error {
+func (nowhere) AcceptAll(_ context.Context, es []*event.Event, _ *config.Endpoint) []error {
 	return make([]error, len(es))
 }
 

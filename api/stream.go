@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/feed"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -74,7 +74,7 @@ func (s *streams) leave(key string) {
 
 // streamEvents sends the events of an endpoint as they are accepted (server-sent events), until the client leaves or
 // must not see them any more. Each has a cursor, from which the next stream goes on.
-func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, key *control.
 }
 
 // partitionsOf are those in which events of the endpoint may be.
-func partitionsOf(ep *control.Endpoint) []int32 { return append([]int32{ep.Partition}, ep.Former...) }
+func partitionsOf(ep *config.Endpoint) []int32 { return append([]int32{ep.Partition}, ep.Former...) }
 
 // wantsEventStream judges Accept: nothing else is answered here.
 func wantsEventStream(r *http.Request) error {
@@ -219,7 +219,7 @@ func (s *sse) over(ctx context.Context) string {
 		switch {
 		case err == nil:
 			return s.gone(ctx)
-		case !errors.Is(err, control.ErrLease):
+		case !errors.Is(err, config.ErrLease):
 			return endKeyRevoked
 		case time.Since(waited) > streamPatience, !pause(ctx, streamTick):
 			return endShutdown
@@ -230,7 +230,7 @@ func (s *sse) over(ctx context.Context) string {
 // gone is why there is nothing more to watch; it follows the endpoint to another partition.
 func (s *sse) gone(ctx context.Context) string {
 	ep, presence := s.api.deps.Config.Endpoint(s.endpoint)
-	if presence != control.Present {
+	if presence != config.Present {
 		return endEndpointDeleted
 	}
 	// What cannot be followed now is tried again at the next look; nothing of it is lost until then.

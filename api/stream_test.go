@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -55,7 +55,7 @@ func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamed 
 }
 
 // put puts an event into the log; alter may change it. It returns its id.
-func (s *streamed) put(ep *control.Endpoint, body []byte, alter ...func(*event.Event)) string {
+func (s *streamed) put(ep *config.Endpoint, body []byte, alter ...func(*event.Event)) string {
 	s.t.Helper()
 	d, err := s.ids.New(ep.Partition)
 	if err != nil {
@@ -87,10 +87,10 @@ func (s *streamed) flush() {
 	}
 }
 
-func (s *streamed) made(members map[string]any) *control.Endpoint {
+func (s *streamed) made(members map[string]any) *config.Endpoint {
 	s.t.Helper()
 	ep, presence := configuration.Endpoint(s.endpoint(members).text("id"))
-	if presence != control.Present {
+	if presence != config.Present {
 		s.t.Fatal("the endpoint is not there")
 	}
 	return ep
@@ -368,11 +368,11 @@ func TestFiveStreamsOfAKey(t *testing.T) {
 func TestStreamEnds(t *testing.T) {
 	s := newStreamed(t)
 	ep := s.made(nil)
-	text, key, err := configuration.CreateKey(t.Context(), "watcher", control.Read, false, time.Time{})
+	text, key, err := configuration.CreateKey(t.Context(), "watcher", config.Read, false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	brief, _, err := configuration.CreateKey(t.Context(), "brief", control.Read, false, time.Now().Add(time.Second))
+	brief, _, err := configuration.CreateKey(t.Context(), "brief", config.Read, false, time.Now().Add(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -65,7 +65,7 @@ type dayUsage struct {
 // rest of the period.
 const projectionMethod = "last_7_days"
 
-func (a *API) readUsage(w http.ResponseWriter, r *http.Request, key *control.Key) error {
+func (a *API) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	u, err := a.deps.Usage.Usage(r.Context(), key.Account)
 	if err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // verification reads how the provider signs. Members that are left out keep their present value.
-func (in *endpointInput) verification(o *object, e *control.Endpoint) {
+func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	const name = "verification"
 	if o.isNull(name) {
 		e.Verification = nil
@@ -22,7 +22,7 @@ func (in *endpointInput) verification(o *object, e *control.Endpoint) {
 		}
 		return
 	}
-	next := control.Verification{Type: e.Provider, Mode: "enforce", ToleranceSeconds: 300}
+	next := config.Verification{Type: e.Provider, Mode: "enforce", ToleranceSeconds: 300}
 	v.word("type", &next.Type, providers[1:]...)
 	if _, given := o.raw("provider"); !given && in.creating {
 		e.Provider = next.Type
@@ -68,10 +68,10 @@ const (
 
 // verificationSecrets reads secret or secrets into next and returns all that live then, in clear. In secrets
 // the mask of a present one stands for it; as secret, the mask that reads show leaves all as they are.
-func (in *endpointInput) verificationSecrets(v *object, e *control.Endpoint, next *control.Verification) []string {
+func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next *config.Verification) []string {
 	var old []string
 	for _, sealed := range next.Secrets {
-		text, err := in.api.deps.Keyring.OpenString(e.ID, control.FieldVerification, sealed)
+		text, err := in.api.deps.Keyring.OpenString(e.ID, config.FieldVerification, sealed)
 		if err != nil {
 			in.err = err
 			return nil
@@ -91,7 +91,7 @@ func (in *endpointInput) verificationSecrets(v *object, e *control.Endpoint, nex
 		if !slices.Contains(old, s) {
 			in.warnWeak(v, i, s)
 		}
-		next.Secrets = append(next.Secrets, in.api.deps.Keyring.SealString(e.ID, control.FieldVerification, s))
+		next.Secrets = append(next.Secrets, in.api.deps.Keyring.SealString(e.ID, config.FieldVerification, s))
 	}
 	next.SecretLast4 = strings.TrimPrefix(maskText(secrets[0]), mask)
 	return secrets

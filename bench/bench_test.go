@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/count"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // TestMain is also the binaries that scenarios start: their own, and a relay.
@@ -90,7 +90,7 @@ func fakeProcess(what string) error {
 	held := ""
 	if i := slices.Index(os.Args, "--data-dir"); i > 0 && what == "dev" {
 		held = filepath.Join(os.Args[i+1], "held")
-		if err := os.WriteFile(filepath.Join(os.Args[i+1], "master.keys"), []byte(control.GenerateMasterKey("fake")), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(os.Args[i+1], "master.keys"), []byte(config.GenerateMasterKey("fake")), 0o600); err != nil {
 			return err
 		}
 	}

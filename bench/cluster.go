@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // maxNodes bounds --serve: they all run on this machine.
@@ -47,7 +47,7 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	}
 	// A name of its own, for a log that is there already may hold those of an earlier run.
 	name := fmt.Sprintf("bench%d", os.Getpid())
-	r.masterKeys = control.GenerateMasterKey("bench")
+	r.masterKeys = config.GenerateMasterKey("bench")
 	env := []string{
 		"RELAY_KAFKA_BROKERS=" + addresses["kafka"], "RELAY_REDIS_URL=" + redisURL(addresses["redis"]),
 		"RELAY_CLICKHOUSE_URL=" + tablesURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX=" + name + ".",

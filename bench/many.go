@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/load"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -49,7 +49,7 @@ func (b *bed) configure(ctx context.Context) error {
 		}
 		spec = strings.TrimSpace(string(raw))
 	}
-	keys, err := control.NewKeyring(spec)
+	keys, err := config.NewKeyring(spec)
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,15 @@ func (b *bed) command(ctx context.Context, words ...string) ([]byte, error) {
 }
 
 // multiply returns an export with as many idle endpoints as wanted, and how many of them are new.
-func multiply(export []byte, keys *control.Keyring, wanted int) (document []byte, made int, err error) {
+func multiply(export []byte, keys *config.Keyring, wanted int) (document []byte, made int, err error) {
 	var lines []exportLine
-	var model *control.Endpoint
-	head, err := control.ReadExport(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
+	var model *config.Endpoint
+	head, err := config.ReadExport(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
 		lines = append(lines, exportLine{kind, bytes.Clone(value)})
 		if kind != "endpoint" {
 			return nil
 		}
-		var e control.Endpoint
+		var e config.Endpoint
 		if err := json.Unmarshal(value, &e); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func multiply(export []byte, keys *control.Keyring, wanted int) (document []byte
 	}
 	var out bytes.Buffer
 	head.Entities = len(lines)
-	err = control.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
+	err = config.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		for _, l := range lines {
 			if !yield(l.kind, l.value) {
 				return
@@ -145,22 +145,22 @@ type exportLine struct {
 }
 
 // copyOf is another endpoint with the same settings, in a partition.
-func copyOf(model *control.Endpoint, keys *control.Keyring, partition int32) (*control.Endpoint, error) {
+func copyOf(model *config.Endpoint, keys *config.Keyring, partition int32) (*config.Endpoint, error) {
 	e, token := *model, id.Random("")
 	hash := sha256.Sum256([]byte(token))
 	e.ID, e.Partition, e.TokenHash = id.Random(id.Endpoint), partition, hash[:]
-	e.Token = keys.SealString(e.ID, control.FieldToken, token)
+	e.Token = keys.SealString(e.ID, config.FieldToken, token)
 	e.Destinations = slices.Clone(model.Destinations)
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
 		was := d.ID
 		d.ID, d.Secrets = id.Random(id.Destination), slices.Clone(d.Secrets)
 		for k, s := range d.Secrets {
-			text, err := keys.OpenString(was, control.FieldSecret, s.Secret)
+			text, err := keys.OpenString(was, config.FieldSecret, s.Secret)
 			if err != nil {
 				return nil, err
 			}
-			d.Secrets[k].Secret = keys.SealString(d.ID, control.FieldSecret, text)
+			d.Secrets[k].Secret = keys.SealString(d.ID, config.FieldSecret, text)
 		}
 	}
 	return &e, nil

@@ -19,22 +19,22 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/eventrelay/relay/bench/count"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // exportOfOne is an export with an account and one idle endpoint.
-func exportOfOne(keys *control.Keyring) ([]byte, error) {
-	e := control.Endpoint{
-		ID: "ep_1", Name: idleName, Token: keys.SealString("ep_1", control.FieldToken, "token"),
-		Destinations: []control.Destination{{ID: "dst_1", Secrets: []control.SigningSecret{{Secret: keys.SealString("dst_1", control.FieldSecret, "whsec_x")}}}},
+func exportOfOne(keys *config.Keyring) ([]byte, error) {
+	e := config.Endpoint{
+		ID: "ep_1", Name: idleName, Token: keys.SealString("ep_1", config.FieldToken, "token"),
+		Destinations: []config.Destination{{ID: "dst_1", Secrets: []config.SigningSecret{{Secret: keys.SealString("dst_1", config.FieldSecret, "whsec_x")}}}},
 	}
 	value, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	head := control.ExportHead{Format: "eventrelay.configuration", Version: 2, Account: "acc_1", Partitions: 4, Entities: 2}
-	err = control.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
+	head := config.ExportHead{Format: "eventrelay.configuration", Version: 2, Account: "acc_1", Partitions: 4, Entities: 2}
+	err = config.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		_ = yield("account", json.RawMessage(`{"id":"acc_1"}`)) && yield("endpoint", value)
 	})
 	return out.Bytes(), err
@@ -47,7 +47,7 @@ func fakeConfig(args []string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := control.NewKeyring(string(spec))
+	keys, err := config.NewKeyring(string(spec))
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func fakeConfig(args []string) error {
 	}
 	defer in.Close()
 	n := 0
-	if _, err := control.ReadExport(in, func(string, json.RawMessage) error { n++; return nil }); err != nil {
+	if _, err := config.ReadExport(in, func(string, json.RawMessage) error { n++; return nil }); err != nil {
 		return err
 	}
 	if n != 6 {
@@ -137,7 +137,7 @@ func TestManyMisusesAreNamed(t *testing.T) {
 // Every copy is an endpoint of its own: its ids, its token and secrets that open under its name.
 func TestMultiply(t *testing.T) {
 	t.Parallel()
-	keys, err := control.NewKeyring(control.GenerateMasterKey("k"))
+	keys, err := config.NewKeyring(config.GenerateMasterKey("k"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,20 +150,20 @@ func TestMultiply(t *testing.T) {
 		t.Fatalf("%d made: %v", made, err)
 	}
 	seen, partitions := map[string]bool{}, map[int32]int{}
-	head, err := control.ReadExport(bytes.NewReader(document), func(kind string, value json.RawMessage) error {
+	head, err := config.ReadExport(bytes.NewReader(document), func(kind string, value json.RawMessage) error {
 		if kind != "endpoint" {
 			return nil
 		}
-		var e control.Endpoint
+		var e config.Endpoint
 		if err := json.Unmarshal(value, &e); err != nil {
 			return err
 		}
-		token, err := keys.OpenString(e.ID, control.FieldToken, e.Token)
+		token, err := keys.OpenString(e.ID, config.FieldToken, e.Token)
 		if hash := sha256.Sum256([]byte(token)); err != nil || e.ID != "ep_1" && !bytes.Equal(e.TokenHash, hash[:]) {
 			t.Errorf("%s: token %q, %v", e.ID, token, err)
 		}
 		d := e.Destinations[0]
-		if secret, err := keys.OpenString(d.ID, control.FieldSecret, d.Secrets[0].Secret); err != nil || secret != "whsec_x" {
+		if secret, err := keys.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret); err != nil || secret != "whsec_x" {
 			t.Errorf("%s: secret %q, %v", d.ID, secret, err)
 		}
 		for _, id := range []string{e.ID, d.ID, token} {

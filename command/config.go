@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Exported is what config export says of the file it has written.
@@ -52,7 +52,7 @@ func exportConfig(flags *flag.FlagSet) action {
 		defer resp.Body.Close()
 		if *file == "" {
 			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file makes a file that only you can read")
-			_, err := control.ReadExport(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
+			_, err := config.ReadExport(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
 			return err
 		}
 		head, err := writeWhole(*file, resp.Body)
@@ -68,7 +68,7 @@ func exportConfig(flags *flag.FlagSet) action {
 }
 
 // writeWhole writes an export beside the file and renames it when it is whole, so that there is never half of one.
-func writeWhole(file string, from io.Reader) (head control.ExportHead, err error) {
+func writeWhole(file string, from io.Reader) (head config.ExportHead, err error) {
 	out, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {
 		return head, err
@@ -78,7 +78,7 @@ func writeWhole(file string, from io.Reader) (head control.ExportHead, err error
 			err = errors.Join(err, os.Remove(out.Name()))
 		}
 	}()
-	head, err = control.ReadExport(io.TeeReader(from, out), func(string, json.RawMessage) error { return nil })
+	head, err = config.ReadExport(io.TeeReader(from, out), func(string, json.RawMessage) error { return nil })
 	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return head, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/pkg/private"
@@ -63,10 +63,10 @@ func devDefaults(s *Settings) error {
 	s.Replication, s.Embedded = 1, true
 	var err error
 	if s.MasterKeys == "" {
-		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string { return control.GenerateMasterKey("dev") })
+		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string { return config.GenerateMasterKey("dev") })
 	}
 	if err == nil && s.BootstrapKey == "" {
-		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), control.NewKeyText)
+		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), config.NewKeyText)
 	}
 	return err
 }

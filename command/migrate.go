@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 )
@@ -106,7 +106,7 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 		}
 		ctx, cancel := context.WithTimeout(ctx, node.InspectTime)
 		defer cancel()
-		if _, err := control.Finalize(ctx, cfg, deps); err != nil {
+		if _, err := config.Finalize(ctx, cfg, deps); err != nil {
 			return err
 		}
 		m.Level = m.Newest

@@ -16,7 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -273,12 +273,12 @@ func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
 		fault("RELAY_ADMIN_EMAIL", "and RELAY_ADMIN_PASSWORD go together")
 	}
 	if s.AdminEmail != "" {
-		if _, err := control.NormalizeEmail(s.AdminEmail); err != nil {
+		if _, err := config.NormalizeEmail(s.AdminEmail); err != nil {
 			fault("RELAY_ADMIN_EMAIL", "%w", err)
 		}
 	}
-	if n := len(s.AdminPassword); n > 0 && (n < control.MinPassword || n > control.MaxPassword) {
-		fault("RELAY_ADMIN_PASSWORD", "must have %d to %d bytes", control.MinPassword, control.MaxPassword)
+	if n := len(s.AdminPassword); n > 0 && (n < config.MinPassword || n > config.MaxPassword) {
+		fault("RELAY_ADMIN_PASSWORD", "must have %d to %d bytes", config.MinPassword, config.MaxPassword)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -54,7 +54,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			return 503
 		}}
 		url, _ := w.serve(80, s)
-		w.endpoint(url).RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 5}
+		w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 5}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		const events = 100 // one each four seconds
@@ -138,7 +138,7 @@ func TestReplaysAreProbes(t *testing.T) {
 			return 503
 		}}
 		url, _ := w.serve(80, s)
-		w.endpoint(url).RetryPolicy = control.RetryPolicy{Strategy: "none"}
+		w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "none"}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		for range 60 { // opens after 40 s
@@ -178,7 +178,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		good := &sink{}
 		url, _ := w.serve(80, good)
-		w.endpoint("http://localhost:81/away").RetryPolicy = control.RetryPolicy{Strategy: "none"}
+		w.endpoint("http://localhost:81/away").RetryPolicy = config.RetryPolicy{Strategy: "none"}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		open := func() (waiting int) {
@@ -190,7 +190,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			return int(w.metric("relay_dispatch_parked", "breaker_open"))
 		}
 		waiting := open()
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].URL = url })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].URL = url })
 		time.Sleep(2 * (lane.ShortestPark + lane.Slack(lane.ShortestPark)))
 		if n := len(good.all()); n != waiting || waiting < 20 {
 			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
@@ -199,10 +199,10 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			t.Errorf("told: %v", got)
 		}
 
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].URL = "http://localhost:81/away" })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].URL = "http://localhost:81/away" })
 		open()
 		enable := func(on bool) {
-			w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Enabled = on })
+			w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Enabled = on })
 		}
 		enable(false)
 		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))

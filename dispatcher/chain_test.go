@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -50,7 +50,7 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{answer: func(int, received) int { return 500 }})
 		ep := w.endpoint(url)
-		ep.RetryPolicy = control.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6, Jitter: 0.1}
+		ep.RetryPolicy = config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6, Jitter: 0.1}
 		w.start(testConfig())
 		w.accept(w.newEvent(`{}`))
 		all := w.outcomes(count(1, event.Failed))
@@ -113,7 +113,7 @@ func TestRetryAfterOverHTTP(t *testing.T) {
 func TestDestinationDownFor29Seconds(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		ep := w.endpoint("http://localhost:80/hook")
-		ep.RetryPolicy = control.DefaultRetryPolicy()
+		ep.RetryPolicy = config.DefaultRetryPolicy()
 		w.start(testConfig())
 		start := time.Now()
 		s := &sink{}
@@ -166,7 +166,7 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 		good, _ := w.serve(81, s)
 		urls := append(slices.Repeat([]string{stuck}, hung), good)
 		ep := w.endpoint(urls...)
-		ep.RetryPolicy = control.DefaultRetryPolicy()
+		ep.RetryPolicy = config.DefaultRetryPolicy()
 		var dests []string
 		for _, d := range ep.Destinations {
 			dests = append(dests, d.ID)
@@ -324,7 +324,7 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 		}}
 		url, _ := w.serve(80, s)
 		ep := w.endpoint(url)
-		ep.RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
+		ep.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
 		w.start(testConfig())
 		replayed, other := w.newEvent(`{"n":1}`), w.newEvent(`{"n":2}`)
 		w.accept(replayed)

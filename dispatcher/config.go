@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -78,18 +78,18 @@ func (c Config) Validate() error {
 type View interface {
 	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created
 	// after what this node has applied.
-	Endpoint(id string) (*control.Endpoint, control.Presence)
+	Endpoint(id string) (*config.Endpoint, config.Presence)
 	// Recovery does so for a recovery job.
-	Recovery(id string) (*control.Recovery, control.Presence)
+	Recovery(id string) (*config.Recovery, config.Presence)
 	// Sync waits until this node has applied everything that was written before the call.
 	Sync(ctx context.Context) error
 }
 
-// Changer writes the configuration; it is control.Control.
+// Changer writes the configuration; it is config.Control.
 type Changer interface {
 	// UpdateEndpoint changes an endpoint as change does to a copy of it. change is called again with a newer
 	// copy when another writer came first; nothing is written when it alters nothing.
-	UpdateEndpoint(ctx context.Context, endpoint string, change func(*control.Endpoint) error) (*control.Endpoint, error)
+	UpdateEndpoint(ctx context.Context, endpoint string, change func(*config.Endpoint) error) (*config.Endpoint, error)
 }
 
 // Producer appends records to the log: a stream.Producer, whose comments are the contract.
@@ -106,7 +106,7 @@ type Deps struct {
 	Producer  Producer
 	Config    View
 	Changes   Changer
-	Keyring   *control.Keyring
+	Keyring   *config.Keyring
 	Transport http.RoundTripper // the egress guard; it must follow no redirect
 	IDs       *id.Generator
 	Now       func() time.Time

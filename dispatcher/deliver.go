@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -103,7 +103,7 @@ func (d *Dispatcher) abandon(j *lane.Delivery) {
 
 // inFlight is the max_in_flight of the work's destination, 0 if this node does not know it.
 func (d *Dispatcher) inFlight(w *event.Work) int {
-	if ep, presence := d.config.Endpoint(w.Event.Endpoint); presence == control.Present {
+	if ep, presence := d.config.Endpoint(w.Event.Endpoint); presence == config.Present {
 		if dest := ep.Destination(w.Dest); dest != nil {
 			return dest.MaxInFlight
 		}
@@ -112,7 +112,7 @@ func (d *Dispatcher) inFlight(w *event.Work) int {
 }
 
 // open returns the opened destination, from the lane if the endpoint has not changed.
-func (d *Dispatcher) open(l *lane.Lane, ep *control.Endpoint, dest *control.Destination) (*lane.Target, error) {
+func (d *Dispatcher) open(l *lane.Lane, ep *config.Endpoint, dest *config.Destination) (*lane.Target, error) {
 	if t := l.Target(); t != nil && t.Rev == ep.Rev {
 		return t, nil
 	}
@@ -142,7 +142,7 @@ func (d *Dispatcher) ended(j *lane.Delivery, e ending) {
 }
 
 // conclude records an attempt and what follows from it.
-func (d *Dispatcher) conclude(j *lane.Delivery, ep *control.Endpoint, a *event.Attempt) lane.Result {
+func (d *Dispatcher) conclude(j *lane.Delivery, ep *config.Endpoint, a *event.Attempt) lane.Result {
 	w := j.Work
 	policy := policyOf(w, ep)
 	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
@@ -186,7 +186,7 @@ type next struct {
 
 // decide is the rule of a chain: pure, so that years of it are tested in microseconds. random is
 // uniform in [0, 1).
-func decide(w *event.Work, v verdict, p control.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64) next {
+func decide(w *event.Work, v verdict, p config.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64) next {
 	switch {
 	case ofRecovery(w):
 		return decideRecovery(w, v, now, expiry)

@@ -81,7 +81,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -115,7 +115,7 @@ type Dispatcher struct {
 	config  View
 	changes Changer
 	pacer   Pacer
-	keyring *control.Keyring
+	keyring *config.Keyring
 	ids     *id.Generator
 	now     func() time.Time
 	owned   func([]int32)

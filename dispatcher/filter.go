@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -26,21 +26,21 @@ type bodyFilters struct {
 
 type readyFilters struct {
 	rev     int64
-	filters *control.BodyFilters
+	filters *config.BodyFilters
 }
 
 // wantedBy says which destinations of an endpoint want the body of an event. The zero value says nothing.
 type wantedBy struct {
-	ep     *control.Endpoint
+	ep     *config.Endpoint
 	wanted []bool // in the order of its destinations
 }
 
 // evaluate asks the filters of the event's endpoint about its body, unless there are none or this node does not know
 // the endpoint yet.
-func (b *bodyFilters) evaluate(config View, e *event.Event) wantedBy {
-	ep, presence := config.Endpoint(e.Endpoint)
-	onBody := func(d control.Destination) bool { return d.Filter.OnBody() }
-	if presence != control.Present || !slices.ContainsFunc(ep.Destinations, onBody) {
+func (b *bodyFilters) evaluate(view View, e *event.Event) wantedBy {
+	ep, presence := view.Endpoint(e.Endpoint)
+	onBody := func(d config.Destination) bool { return d.Filter.OnBody() }
+	if presence != config.Present || !slices.ContainsFunc(ep.Destinations, onBody) {
 		return wantedBy{}
 	}
 	b.evaluated.Inc()
@@ -48,7 +48,7 @@ func (b *bodyFilters) evaluate(config View, e *event.Event) wantedBy {
 }
 
 // ready returns the filters of the endpoint's present revision.
-func (b *bodyFilters) ready(ep *control.Endpoint) *control.BodyFilters {
+func (b *bodyFilters) ready(ep *config.Endpoint) *config.BodyFilters {
 	have, ok := b.endpoints[ep.ID]
 	if ok && have.rev == ep.Rev {
 		return have.filters
@@ -76,7 +76,7 @@ func (x wantedBy) mark(w *event.Work) {
 
 // passes reports whether the destination's filter lets the work through. Without leave to read the body it lets
 // through what was not evaluated at the endpoint's present revision.
-func (d *Dispatcher) passes(w *event.Work, ep *control.Endpoint, dest *control.Destination, readBody bool) bool {
+func (d *Dispatcher) passes(w *event.Work, ep *config.Endpoint, dest *config.Destination, readBody bool) bool {
 	switch {
 	case !dest.Filter.MatchesType(w.Event.Type):
 		return false

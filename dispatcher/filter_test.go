@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -16,9 +16,9 @@ import (
 func TestParkedWorkDoesNotReadBodies(t *testing.T) {
 	const events = 50
 	ep := simEndpoint("ep_1", "dst_down", "dst_other")
-	ep.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 1.0}}
-	ep.Destinations[1].Filter = &control.Filter{Body: map[string]any{"id": 2.0}}
-	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
+	ep.Destinations[1].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
 		up := time.Now().Add(30 * time.Minute)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {
 			if now.Before(up) {
@@ -38,7 +38,7 @@ func TestParkedWorkDoesNotReadBodies(t *testing.T) {
 			t.Errorf("%v", n)
 		}
 		// The change does not concern the filters; one that refuses all follows it.
-		s.view.change("ep_1", func(e *control.Endpoint) { e.Name = "renamed" })
+		s.view.change("ep_1", func(e *config.Endpoint) { e.Name = "renamed" })
 		time.Sleep(3 * time.Hour)
 		if n := read(); n > 2*events {
 			t.Errorf("%v bodies were read after a change of the endpoint, for %d events", n, events)
@@ -52,8 +52,8 @@ func TestParkedWorkDoesNotReadBodies(t *testing.T) {
 // The reader and the timer let through what they would have to read the body for; a worker finds out.
 func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 	ep := simEndpoint("ep_1", "dst_1")
-	ep.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 2.0}}
-	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
 		eventID, err := s.ids.New(0)
 		if err != nil {
 			t.Fatal(err)
@@ -88,13 +88,13 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 		step("the reader", false, "", 0)
 		step("a worker", true, event.Filtered, 1)
 		step("the reader, told", false, event.Filtered, 1)
-		s.view.change("ep_1", func(e *control.Endpoint) {
-			e.Destinations[0].Filter = &control.Filter{Body: map[string]any{"id": 1.0}}
+		s.view.change("ep_1", func(e *config.Endpoint) {
+			e.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
 		})
 		step("the reader, after a change", false, "", 1)
 		step("a worker, after a change", true, "", 2)
 		step("a worker, told", true, "", 2)
-		s.view.change("ep_1", func(e *control.Endpoint) { e.Destinations[0].Filter = &control.Filter{Types: []string{"x"}} })
+		s.view.change("ep_1", func(e *config.Endpoint) { e.Destinations[0].Filter = &config.Filter{Types: []string{"x"}} })
 		step("a filter on the type", false, event.Filtered, 2)
 	})
 }
@@ -108,7 +108,7 @@ func TestReadyFiltersAreBounded(t *testing.T) {
 	}
 	for i := range 300 {
 		ep := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
-		ep.Destinations[0].Filter = &control.Filter{Body: body}
+		ep.Destinations[0].Filter = &config.Filter{Body: body}
 		for ep.Rev = range int64(3) {
 			b.ready(ep)
 		}

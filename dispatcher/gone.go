@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -50,9 +50,9 @@ var errChanged = errors.New("the destination has changed since")
 
 // disable writes that the destination is gone, unless somebody has changed it meanwhile.
 func (d *Dispatcher) disable(ctx context.Context, r retirement) {
-	ctx, cancel := context.WithTimeout(control.WithOrigin(ctx, control.Origin{Actor: "dispatcher"}), retireTimeout)
+	ctx, cancel := context.WithTimeout(config.WithOrigin(ctx, config.Origin{Actor: "dispatcher"}), retireTimeout)
 	defer cancel()
-	_, err := d.changes.UpdateEndpoint(ctx, r.endpoint, func(ep *control.Endpoint) error {
+	_, err := d.changes.UpdateEndpoint(ctx, r.endpoint, func(ep *config.Endpoint) error {
 		dest := ep.Destination(r.dest)
 		if dest == nil || !dest.Enabled || dest.URL != r.url {
 			return errChanged
@@ -62,7 +62,7 @@ func (d *Dispatcher) disable(ctx context.Context, r retirement) {
 	})
 	attrs := []slog.Attr{slog.String("endpoint", r.endpoint), slog.String("destination", r.dest)}
 	switch {
-	case errors.Is(err, errChanged), errors.Is(err, control.ErrNotFound):
+	case errors.Is(err, errChanged), errors.Is(err, config.ErrNotFound):
 		r.run.Reset()
 	case err != nil:
 		d.log.LogAttrs(ctx, slog.LevelWarn, "disable destination that is gone", append(attrs, slog.Any("error", err))...)

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -191,12 +191,12 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 		})
 	}
 	nothing := func(*bubbleWorld) {}
-	ofDest := func(f func(*control.Destination)) func(*bubbleWorld) {
+	ofDest := func(f func(*config.Destination)) func(*bubbleWorld) {
 		return func(w *bubbleWorld) {
-			w.view.change(testEndpoint, func(ep *control.Endpoint) { f(&ep.Destinations[0]) })
+			w.view.change(testEndpoint, func(ep *config.Endpoint) { f(&ep.Destinations[0]) })
 		}
 	}
-	disable := ofDest(func(d *control.Destination) { d.Enabled = false })
+	disable := ofDest(func(d *config.Destination) { d.Enabled = false })
 	inRun := func(prior event.Status) func(*event.Work) {
 		return func(x *event.Work) {
 			x.Run, x.Prior = "run_1", prior
@@ -209,19 +209,19 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f("in a run", nothing, inRun(event.Failed), "delivered")
 	f("endpoint deleted", func(w *bubbleWorld) { w.view.remove(testEndpoint) }, nil, "skipped endpoint_deleted")
 	f("endpoint disabled", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Enabled = false })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Enabled = false })
 	}, nil, "delivered")
 	f("destination deleted", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations = nil })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations = nil })
 	}, nil, "skipped destination_deleted")
 	f("destination disabled", disable, nil, "skipped destination_disabled")
 	f("skipped in a run: delivered again", disable, inRun(event.Delivered), "delivered")
 	f("skipped in a run: failed again", disable, inRun(event.Failed), "failed gone_410")
 	f("skipped in a run, its chain still open", disable, inRun(event.Retrying), "skipped destination_disabled")
-	f("filtered by type", ofDest(func(d *control.Destination) { d.Filter = &control.Filter{Types: []string{"invoice.*"}} }), nil, "skipped filtered")
-	f("filtered by body", ofDest(func(d *control.Destination) { d.Filter = &control.Filter{Body: map[string]any{"a.b": 2.0}} }), nil, "skipped filtered")
-	f("let through", ofDest(func(d *control.Destination) {
-		d.Filter = &control.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
+	f("filtered by type", ofDest(func(d *config.Destination) { d.Filter = &config.Filter{Types: []string{"invoice.*"}} }), nil, "skipped filtered")
+	f("filtered by body", ofDest(func(d *config.Destination) { d.Filter = &config.Filter{Body: map[string]any{"a.b": 2.0}} }), nil, "skipped filtered")
+	f("let through", ofDest(func(d *config.Destination) {
+		d.Filter = &config.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
 	}), nil, "delivered")
 	f("payload expired", nothing, func(x *event.Work) {
 		x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 // the year 1970

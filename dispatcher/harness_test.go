@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -34,7 +34,7 @@ const (
 type world struct {
 	tb       testing.TB
 	stream   stream.Config
-	keyring  *control.Keyring
+	keyring  *config.Keyring
 	producer *stream.Producer
 	ids      *id.Generator
 	view     *view
@@ -70,7 +70,7 @@ func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partition
 	if _, err := stream.Migrate(tb.Context(), sc, int32(partitions), 1); err != nil {
 		tb.Fatal(err)
 	}
-	keyring, err := control.NewKeyring(control.GenerateMasterKey("test"))
+	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -105,20 +105,20 @@ func testLog() *slog.Logger {
 
 // endpoint makes one with destinations at the URLs and puts it into the view. It retries every second
 // unless changed.
-func (w *world) endpoint(urls ...string) *control.Endpoint {
+func (w *world) endpoint(urls ...string) *config.Endpoint {
 	w.tb.Helper()
-	ep := &control.Endpoint{
+	ep := &config.Endpoint{
 		ID: testEndpoint, Account: "acc_1", Enabled: true,
-		RetryPolicy: control.RetryPolicy{
+		RetryPolicy: config.RetryPolicy{
 			Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50, RetryOn: []string{"3xx", "4xx"},
 			RespectRetryAfter: true, MaxRetryAfterSeconds: 86400,
 		},
 	}
 	for i, u := range urls {
 		dest := fmt.Sprintf("dst_%d", i+1)
-		ep.Destinations = append(ep.Destinations, control.Destination{
+		ep.Destinations = append(ep.Destinations, config.Destination{
 			ID: dest, URL: u, Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-			Secrets: []control.SigningSecret{{Secret: w.keyring.SealString(dest, control.FieldSecret, w.secret.Reveal())}},
+			Secrets: []config.SigningSecret{{Secret: w.keyring.SealString(dest, config.FieldSecret, w.secret.Reveal())}},
 		})
 	}
 	w.view.put(ep)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -203,7 +203,7 @@ func (c *client) recorded(h http.Header, added []event.Field) event.Lines {
 	for key, values := range h {
 		name := c.names.of(key)
 		hidden := name.credential || slices.ContainsFunc(added, func(f event.Field) bool {
-			return f.Name == name.canonical && control.CredentialHeader(f.Name)
+			return f.Name == name.canonical && config.CredentialHeader(f.Name)
 		})
 		for _, v := range values {
 			if hidden {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -16,13 +16,13 @@ import (
 // What is paused is held, is told so once and without a time, and is delivered within the step once it
 // goes on; a destination beside it is not concerned.
 func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
-	f := func(name string, pause func(*control.Endpoint, bool), requests int) {
+	f := func(name string, pause func(*config.Endpoint, bool), requests int) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				s := &sink{}
 				url, _ := w.serve(80, s)
 				w.endpoint(url, url+"/other")
-				w.view.change(testEndpoint, func(ep *control.Endpoint) { pause(ep, true) })
+				w.view.change(testEndpoint, func(ep *config.Endpoint) { pause(ep, true) })
 				w.start(testConfig())
 				const events = 20
 				for range events {
@@ -38,7 +38,7 @@ func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
 						t.Errorf("while paused: %+v", o)
 					}
 				}
-				w.view.change(testEndpoint, func(ep *control.Endpoint) { pause(ep, false) })
+				w.view.change(testEndpoint, func(ep *config.Endpoint) { pause(ep, false) })
 				on := time.Now()
 				all := w.outcomes(count(2*events, event.Delivered))
 				if len(all) != 2*events+held {
@@ -52,8 +52,8 @@ func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
 			})
 		})
 	}
-	f("endpoint", func(ep *control.Endpoint, on bool) { ep.Paused = on }, 0)
-	f("destination", func(ep *control.Endpoint, on bool) { ep.Destinations[0].Paused = on }, 20)
+	f("endpoint", func(ep *config.Endpoint, on bool) { ep.Paused = on }, 0)
+	f("destination", func(ep *config.Endpoint, on bool) { ep.Destinations[0].Paused = on }, 20)
 }
 
 // A purge ends what waits, of events received before it and of runs begun before it; what came later, and
@@ -63,7 +63,7 @@ func TestPurge(t *testing.T) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Paused = true })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Paused = true })
 		w.start(testConfig())
 		newRun := func() string {
 			run, err := w.ids.New(0)
@@ -82,14 +82,14 @@ func TestPurge(t *testing.T) {
 		w.accept(before)
 		replay(again, newRun())
 		time.Sleep(7 * time.Second)
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].PurgeBefore = time.Now() })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].PurgeBefore = time.Now() })
 		later, anew := w.newEvent(`"later"`), w.newEvent(`"anew"`)
 		anew.ID = again.ID // the same event, replayed after the purge
 		w.accept(later)
 		second := newRun()
 		replay(anew, second)
 		time.Sleep(7 * time.Second)
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].Paused = false })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Paused = false })
 		all := w.outcomes(count(2, event.Delivered))
 		got := map[string][]string{}
 		for _, o := range all {
@@ -120,7 +120,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 			return 410
 		}})
 		w.endpoint(url)
-		dest := func() control.Destination {
+		dest := func() config.Destination {
 			ep, _ := w.view.Endpoint(testEndpoint)
 			return ep.Destinations[0]
 		}
@@ -157,7 +157,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 
 		// Enabled again it begins anew. Then the URL is changed while the write is under way.
 		enable := func(url string) {
-			w.view.change(testEndpoint, func(ep *control.Endpoint) {
+			w.view.change(testEndpoint, func(ep *config.Endpoint) {
 				ep.Destinations[0].URL, ep.Destinations[0].Enabled, ep.Destinations[0].StateReason = url, true, ""
 			})
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -18,8 +18,8 @@ type ending struct {
 
 // ruling is what the configuration says of one delivery at this moment.
 type ruling struct {
-	ep     *control.Endpoint
-	dest   *control.Destination
+	ep     *config.Endpoint
+	dest   *config.Destination
 	end    ending // empty: the delivery is still wanted
 	paused bool   // it is wanted later
 	known  bool   // false: this node has not heard of the endpoint or of the job, and nothing else is set
@@ -37,7 +37,7 @@ func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
 	}
 	if r = d.rule(w, true); !r.known {
 		r.end = ending{event.Skipped, event.EndpointDeleted}
-		if _, presence := d.config.Endpoint(w.Event.Endpoint); presence == control.Present {
+		if _, presence := d.config.Endpoint(w.Event.Endpoint); presence == config.Present {
 			r.end.reason = event.JobStopped
 		}
 	}
@@ -49,9 +49,9 @@ func (d *Dispatcher) judge(ctx context.Context, w *event.Work) (ruling, error) {
 func (d *Dispatcher) rule(w *event.Work, readBody bool) ruling {
 	ep, presence := d.config.Endpoint(w.Event.Endpoint)
 	switch presence {
-	case control.Unknown:
+	case config.Unknown:
 		return ruling{}
-	case control.Deleted:
+	case config.Deleted:
 		return ruling{known: true, end: ending{event.Skipped, event.EndpointDeleted}}
 	}
 	stopped, known := d.jobEnd(w)
@@ -73,7 +73,7 @@ func (d *Dispatcher) rule(w *event.Work, readBody bool) ruling {
 }
 
 // endOf says how the delivery ends without another attempt; empty when it does not.
-func (d *Dispatcher) endOf(w *event.Work, dest *control.Destination) ending {
+func (d *Dispatcher) endOf(w *event.Work, dest *config.Destination) ending {
 	now := d.now()
 	switch {
 	case dest == nil:

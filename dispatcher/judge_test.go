@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -50,7 +50,7 @@ func TestGonePayload(t *testing.T) {
 	now := time.Now()
 	erased, kept, old := &event.Event{ID: id.Lowest(now)}, &event.Event{ID: id.Lowest(now.Add(-time.Hour))}, &event.Event{ID: id.Lowest(now.AddDate(0, 0, -31))}
 	d := &Dispatcher{cfg: Config{RetentionDays: 30}, now: func() time.Time { return now }, erased: func(e id.ID) bool { return e == erased.ID }}
-	dest := &control.Destination{Enabled: true}
+	dest := &config.Destination{Enabled: true}
 	job := id.Lowest(now).Text(id.Recovery)
 	for _, c := range []struct {
 		e    *event.Event

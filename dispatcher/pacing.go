@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Pacer holds the rates of destinations.
@@ -15,7 +15,7 @@ type Pacer interface {
 }
 
 // take asks for a token for one attempt and returns the wait for it, 0 when the attempt may be made.
-func (d *Dispatcher) take(l *lane.Lane, dest *control.Destination) time.Duration {
+func (d *Dispatcher) take(l *lane.Lane, dest *config.Destination) time.Duration {
 	limit := dest.RateLimit
 	if limit == nil || d.pacer == nil {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/limit"
 )
@@ -22,8 +22,8 @@ func paced(t *testing.T) func(*Deps) {
 }
 
 func (w *world) setRate(perSecond float64, burst int) {
-	w.view.change(testEndpoint, func(ep *control.Endpoint) {
-		ep.Destinations[0].RateLimit = &control.RateLimit{PerSecond: perSecond, Burst: burst}
+	w.view.change(testEndpoint, func(ep *config.Endpoint) {
+		ep.Destinations[0].RateLimit = &config.RateLimit{PerSecond: perSecond, Burst: burst}
 	})
 }
 
@@ -176,7 +176,7 @@ func TestRateChanges(t *testing.T) {
 		if n := len(s.all()) - events; n < 10 || n > 12 {
 			t.Errorf("%d requests in 20 s at 0.5 a second", n)
 		}
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Destinations[0].RateLimit = nil })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].RateLimit = nil })
 		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
 		if n := len(s.all()); n != 2*events {
 			t.Errorf("%d of %d were delivered without a rate", n, 2*events)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestParkedWorkEndsByPolicy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		w.endpoint("http://localhost:80/hook")
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Paused = true })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Paused = true })
 		cfg := testConfig()
 		cfg.RetentionDays = 1
 		w.start(cfg)

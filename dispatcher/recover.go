@@ -4,15 +4,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // recoveryPolicy is the budget of a delivery of a recovery job, whatever its endpoint says: three attempts, soon
 // after each other, for the job waits to hear whether the destination works again.
-func recoveryPolicy() control.RetryPolicy {
-	return control.RetryPolicy{
+func recoveryPolicy() config.RetryPolicy {
+	return config.RetryPolicy{
 		Strategy: "schedule", ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},
 	}
 }
@@ -21,7 +21,7 @@ func recoveryPolicy() control.RetryPolicy {
 func ofRecovery(w *event.Work) bool { return strings.HasPrefix(w.Run, id.Recovery) }
 
 // policyOf is the retry policy of the work's chain.
-func policyOf(w *event.Work, ep *control.Endpoint) control.RetryPolicy {
+func policyOf(w *event.Work, ep *config.Endpoint) config.RetryPolicy {
 	if ofRecovery(w) {
 		return recoveryPolicy()
 	}
@@ -54,11 +54,11 @@ func (d *Dispatcher) jobEnd(w *event.Work) (end ending, known bool) {
 	}
 	job, presence := d.config.Recovery(w.Run)
 	switch {
-	case presence == control.Unknown:
+	case presence == config.Unknown:
 		return ending{}, false
-	case presence == control.Deleted:
+	case presence == config.Deleted:
 		return ending{event.Skipped, event.JobStopped}, true
-	case job.State == control.RecoveryCompleted: // a second copy of the work
+	case job.State == config.RecoveryCompleted: // a second copy of the work
 		return ending{event.Skipped, event.AlreadyDelivered}, true
 	case job.State.Ended():
 		return ending{event.Skipped, job.State.Unsent()}, true

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -14,11 +14,11 @@ import (
 func TestRecoveryBudget(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	expiry := now.Add(5 * time.Second)
-	p := control.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true, MaxRetryAfterSeconds: 86400}
+	p := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true, MaxRetryAfterSeconds: 86400}
 	f := func(attempt, status int, failure event.ErrorCode, want string) {
 		t.Helper()
 		w := &event.Work{Attempt: attempt, Run: "rec_1"}
-		v := classify(status, failure, policyOf(w, &control.Endpoint{RetryPolicy: p}).RetryOn)
+		v := classify(status, failure, policyOf(w, &config.Endpoint{RetryPolicy: p}).RetryOn)
 		n := decide(w, v, p, time.Hour, now, expiry, 0.9)
 		got := fmt.Sprint(n.status, " ", n.reason)
 		if n.status == event.Retrying {
@@ -40,13 +40,13 @@ func TestRecoveryBudget(t *testing.T) {
 }
 
 // recoveryWork is a delivery of a job that had failed before.
-func (w *world) recoveryWork(job control.Recovery) *event.Work {
+func (w *world) recoveryWork(job config.Recovery) *event.Work {
 	w.view.job(job)
 	return &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerCanary, Attempt: 1, Run: job.ID, Prior: event.Failed, PriorReason: event.Gone410}
 }
 
-func recoveryJob(change ...func(*control.Recovery)) control.Recovery {
-	j := control.Recovery{Meta: control.Meta{ID: id.NewGenerator(nil).Next(0).Text(id.Recovery)}, State: control.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
+func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
+	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).Next(0).Text(id.Recovery)}, State: config.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
 	for _, f := range change {
 		f(&j)
 	}
@@ -55,7 +55,7 @@ func recoveryJob(change ...func(*control.Recovery)) control.Recovery {
 
 // A delivery is passed by when its job has ended. It is then what it was, and the outcome says why.
 func TestDeliveriesOfEndedJobs(t *testing.T) {
-	f := func(job func(*control.Recovery), work func(*event.Work), want string) {
+	f := func(job func(*config.Recovery), work func(*event.Work), want string) {
 		t.Helper()
 		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 			s := &sink{}
@@ -72,19 +72,19 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 		})
 	}
 	same := func(*event.Work) {}
-	state := func(s control.RecoveryState) func(*control.Recovery) {
-		return func(j *control.Recovery) { j.State = s }
+	state := func(s config.RecoveryState) func(*config.Recovery) {
+		return func(j *config.Recovery) { j.State = s }
 	}
-	f(state(control.RecoveryRunning), same, "delivered   1")
-	f(state(control.RecoveryAwaitingApproval), same, "delivered   1") // a second copy of its canary
-	f(state(control.RecoveryStopped), same, "failed gone_410 job_stopped 0")
-	f(state(control.RecoveryCancelled), same, "failed gone_410 job_cancelled 0")
-	f(state(control.RecoveryExpired), same, "failed gone_410 deadline 0")
-	f(state(control.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
-	f(func(j *control.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
-	f(state(control.RecoveryRunning), func(x *event.Work) { x.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
-	f(state(control.RecoveryStopped), func(x *event.Work) { x.Prior = "" }, "skipped job_stopped job_stopped 0")
-	f(state(control.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 }, "failed gone_410 payload_expired 0") // of 1970
+	f(state(config.RecoveryRunning), same, "delivered   1")
+	f(state(config.RecoveryAwaitingApproval), same, "delivered   1") // a second copy of its canary
+	f(state(config.RecoveryStopped), same, "failed gone_410 job_stopped 0")
+	f(state(config.RecoveryCancelled), same, "failed gone_410 job_cancelled 0")
+	f(state(config.RecoveryExpired), same, "failed gone_410 deadline 0")
+	f(state(config.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
+	f(func(j *config.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
+	f(state(config.RecoveryRunning), func(x *event.Work) { x.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
+	f(state(config.RecoveryStopped), func(x *event.Work) { x.Prior = "" }, "skipped job_stopped job_stopped 0")
+	f(state(config.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 }, "failed gone_410 payload_expired 0") // of 1970
 }
 
 // Work of a job of which a fault has made two is sent once, once one copy is delivered; that of another job is its own.
@@ -134,7 +134,7 @@ func TestRecoveryChain(t *testing.T) {
 		second := recoveryJob()
 		w.command(w.recoveryWork(second))
 		w.outcomes(count(4))
-		second.State = control.RecoveryStopped
+		second.State = config.RecoveryStopped
 		w.view.job(second)
 		o := w.outcomes(count(5))[4]
 		if len(s.all()) != 4 || o.Skipped != event.JobStopped || o.Status != event.Failed {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // maxDelay bounds every computed wait, so that no policy and no receiver can overflow a Duration. It
@@ -19,7 +19,7 @@ const deadlineGrace = 24 * time.Hour
 
 // baseDelay is the wait after the given number of failed attempts (from 1), without jitter. The last
 // delay of a schedule repeats.
-func baseDelay(p control.RetryPolicy, failed int) time.Duration {
+func baseDelay(p config.RetryPolicy, failed int) time.Duration {
 	switch p.Strategy {
 	case "exponential":
 		s := float64(p.InitialSeconds) * math.Pow(max(p.Multiplier, 1), float64(failed-1))
@@ -47,7 +47,7 @@ func seconds(s float64) time.Duration {
 }
 
 // maxAttempts is the budget of a chain, the first attempt included.
-func maxAttempts(p control.RetryPolicy) int {
+func maxAttempts(p config.RetryPolicy) int {
 	if p.Strategy == "none" {
 		return 1
 	}
@@ -56,7 +56,7 @@ func maxAttempts(p control.RetryPolicy) int {
 
 // retryDelay is the wait before the next attempt: the schedule moved by up to ± jitter, or what the
 // receiver asked for up to its cap, whichever is longer. random is uniform in [0, 1).
-func retryDelay(p control.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
+func retryDelay(p config.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
 	base := baseDelay(p, failed)
 	delay := seconds(base.Seconds() * (1 + p.Jitter*(2*random-1)))
 	if p.RespectRetryAfter {
@@ -66,7 +66,7 @@ func retryDelay(p control.RetryPolicy, failed int, retryAfter time.Duration, ran
 }
 
 // chainLength is the longest that a chain may take by its own schedule, and a day.
-func chainLength(p control.RetryPolicy) time.Duration {
+func chainLength(p config.RetryPolicy) time.Duration {
 	var sum time.Duration
 	for failed := 1; failed < maxAttempts(p); failed++ {
 		sum += seconds(baseDelay(p, failed).Seconds() * (1 + p.Jitter))

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func policy(change ...func(*control.RetryPolicy)) control.RetryPolicy {
-	p := control.DefaultRetryPolicy()
+func policy(change ...func(*config.RetryPolicy)) config.RetryPolicy {
+	p := config.DefaultRetryPolicy()
 	p.Jitter = 0
 	for _, f := range change {
 		f(&p)
@@ -22,7 +22,7 @@ func policy(change ...func(*control.RetryPolicy)) control.RetryPolicy {
 }
 
 func TestBaseDelay(t *testing.T) {
-	f := func(p control.RetryPolicy, want ...time.Duration) {
+	f := func(p config.RetryPolicy, want ...time.Duration) {
 		t.Helper()
 		for i, w := range want {
 			if got := baseDelay(p, i+1); got != w {
@@ -32,16 +32,16 @@ func TestBaseDelay(t *testing.T) {
 	}
 	const s, h = time.Second, time.Hour
 	f(policy(), 5*s, 300*s, 1800*s, 2*h, 5*h, 10*h, 14*h, 20*h, 24*h, 24*h)
-	f(control.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7}}, s, 7*s, 7*s, 7*s)
-	f(control.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200}, 5*s, 10*s, 20*s, 40*s)
-	f(control.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 1.5, MaxSeconds: 10}, 5*s, 7500*time.Millisecond, 10*s, 10*s)
-	f(control.RetryPolicy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
-	f(control.RetryPolicy{Strategy: "none"}, 0)
-	f(control.RetryPolicy{Strategy: "schedule"}, 0)
+	f(config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7}}, s, 7*s, 7*s, 7*s)
+	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200}, 5*s, 10*s, 20*s, 40*s)
+	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 1.5, MaxSeconds: 10}, 5*s, 7500*time.Millisecond, 10*s, 10*s)
+	f(config.RetryPolicy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
+	f(config.RetryPolicy{Strategy: "none"}, 0)
+	f(config.RetryPolicy{Strategy: "schedule"}, 0)
 }
 
 func TestDelaysNeverOverflow(t *testing.T) {
-	p := control.RetryPolicy{
+	p := config.RetryPolicy{
 		Strategy: "exponential", InitialSeconds: math.MaxInt, Multiplier: math.MaxFloat64, MaxSeconds: math.MaxInt,
 		MaxAttempts: math.MaxInt, Jitter: 1, RespectRetryAfter: true, MaxRetryAfterSeconds: math.MaxInt,
 	}
@@ -58,7 +58,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 }
 
 func TestJitter(t *testing.T) {
-	p := policy(func(p *control.RetryPolicy) { p.Jitter = 0.1 })
+	p := policy(func(p *config.RetryPolicy) { p.Jitter = 0.1 })
 	f := func(random float64, want time.Duration) {
 		t.Helper()
 		if got := retryDelay(p, 2, 0, random).Round(time.Millisecond); got != want {
@@ -99,7 +99,7 @@ func TestParseRetryAfter(t *testing.T) {
 }
 
 func TestRetryAfterIsCapped(t *testing.T) {
-	f := func(p control.RetryPolicy, asked, want time.Duration) {
+	f := func(p config.RetryPolicy, asked, want time.Duration) {
 		t.Helper()
 		if got := retryDelay(p, 1, asked, 0.5); got != want {
 			t.Errorf("asked for %v: %v, want %v", asked, got, want)
@@ -109,8 +109,8 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	f(policy(), 3*time.Second, 5*time.Second)
 	f(policy(), time.Minute, time.Minute)
 	f(policy(), maxDelay, 24*time.Hour)
-	f(policy(func(p *control.RetryPolicy) { p.MaxRetryAfterSeconds = 30 }), time.Minute, 30*time.Second)
-	f(policy(func(p *control.RetryPolicy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
+	f(policy(func(p *config.RetryPolicy) { p.MaxRetryAfterSeconds = 30 }), time.Minute, 30*time.Second)
+	f(policy(func(p *config.RetryPolicy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
 }
 
 var refused = verdict{fate: retry, code: event.CodeConnectionRefused}
@@ -118,7 +118,7 @@ var refused = verdict{fate: retry, code: event.CodeConnectionRefused}
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	expiry := now.AddDate(0, 0, 30)
-	f := func(name string, w event.Work, v verdict, p control.RetryPolicy, want next) {
+	f := func(name string, w event.Work, v verdict, p config.RetryPolicy, want next) {
 		t.Helper()
 		if got := decide(&w, v, p, 0, now, expiry, 0.5); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
@@ -133,9 +133,9 @@ func TestDecide(t *testing.T) {
 	f("beyond the deadline", event.Work{Attempt: 2, Deadline: now.Add(time.Minute)}, refused, policy(),
 		next{status: event.Failed, reason: event.AttemptsExhausted})
 	f("last attempt", event.Work{Attempt: 10}, refused, policy(), next{status: event.Failed, reason: event.AttemptsExhausted})
-	f("no retries", first, refused, policy(func(p *control.RetryPolicy) { p.Strategy = "none" }),
+	f("no retries", first, refused, policy(func(p *config.RetryPolicy) { p.Strategy = "none" }),
 		next{status: event.Failed, reason: event.AttemptsExhausted})
-	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *control.RetryPolicy) { p.MaxAttempts = 3 }),
+	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *config.RetryPolicy) { p.MaxAttempts = 3 }),
 		next{status: event.Failed, reason: event.AttemptsExhausted})
 	w := event.Work{Attempt: 1}
 	if got := decide(&w, refused, policy(), 0, now, now.Add(3*time.Second), 0.5); got != (next{status: event.Failed, reason: event.PayloadExpired}) {
@@ -149,7 +149,7 @@ func TestThreeDaysOfRetries(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		p := control.DefaultRetryPolicy()
+		p := config.DefaultRetryPolicy()
 		start := time.UnixMilli(1_800_000_000_000)
 		now, expiry := start, start.AddDate(0, 0, 30)
 		w := &event.Work{Attempt: 1}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -22,7 +22,7 @@ type deadNode struct {
 	part    *partition
 	random  *rand.Rand
 	tiers   []stream.Tier
-	policy  control.RetryPolicy
+	policy  config.RetryPolicy
 	dests   []deadDest
 
 	second   int
@@ -54,7 +54,7 @@ const (
 func newDeadNode(t *testing.T, dests int) *deadNode {
 	n := &deadNode{
 		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)), tiers: stream.Tiers(),
-		policy: control.DefaultRetryPolicy(), dests: make([]deadDest, dests), calendar: make([][]deadPiece, 2*int(lane.LongestPark/time.Second)),
+		policy: config.DefaultRetryPolicy(), dests: make([]deadDest, dests), calendar: make([][]deadPiece, 2*int(lane.LongestPark/time.Second)),
 	}
 	n.part, _ = testPartition(t, stream.Events, 0)
 	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30, MaxSending: DefaultConfig().MaxSending}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -63,7 +63,7 @@ func TestDownForAnHour(t *testing.T) {
 
 func (o outage) run(t *testing.T) {
 	ep := simEndpoint("ep_1", "dst_1")
-	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
 		start := time.Now()
 		up := start.Add(o.lasts)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {
@@ -172,11 +172,11 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 	}
 	ep := simEndpoint("ep_1", "dst_1")
 	const interval = time.Minute
-	ep.RetryPolicy = control.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second), MaxAttempts: 1_000_000}
+	ep.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second), MaxAttempts: 1_000_000}
 	cfg := simConfig()
 	cfg.RetentionDays = 1
 	const look = 10 * time.Minute // how often what is parked comes by
-	simulate(t, cfg, []*control.Endpoint{ep}, func(s *sim) {
+	simulate(t, cfg, []*config.Endpoint{ep}, func(s *sim) {
 		start := time.Now()
 		up := start.Add(30 * time.Hour)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -29,7 +29,7 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 	)
 	ep := simEndpoint("ep_1", "dst_1")
 	ep.Destinations[0].MaxInFlight = 200
-	simulate(t, simConfig(), []*control.Endpoint{ep}, func(s *sim) {
+	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
 		start := time.Now().Add(until)
 		due := func(i int) time.Time { return start.Add(time.Duration(i) * gap) }
 		var delivered, early atomic.Int64

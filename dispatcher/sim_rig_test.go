@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -50,10 +50,10 @@ type sim struct {
 }
 
 // simulate runs f beside a dispatcher.
-func simulate(t *testing.T, cfg Config, eps []*control.Endpoint, f func(*sim)) {
+func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		keyring, err := control.NewKeyring(control.GenerateMasterKey("test"))
+		keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func simulate(t *testing.T, cfg Config, eps []*control.Endpoint, f func(*sim)) {
 		for _, ep := range eps {
 			for i := range ep.Destinations {
 				dest := &ep.Destinations[i]
-				dest.Secrets = []control.SigningSecret{{Secret: keyring.SealString(dest.ID, control.FieldSecret, secret)}}
+				dest.Secrets = []config.SigningSecret{{Secret: keyring.SealString(dest.ID, config.FieldSecret, secret)}}
 			}
 			s.view.put(ep)
 		}
@@ -92,10 +92,10 @@ func simulate(t *testing.T, cfg Config, eps []*control.Endpoint, f func(*sim)) {
 }
 
 // simEndpoint has the default policy and destinations with the given ids.
-func simEndpoint(ep string, dests ...string) *control.Endpoint {
-	e := &control.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: control.DefaultRetryPolicy()}
+func simEndpoint(ep string, dests ...string) *config.Endpoint {
+	e := &config.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: config.DefaultRetryPolicy()}
 	for _, d := range dests {
-		e.Destinations = append(e.Destinations, control.Destination{
+		e.Destinations = append(e.Destinations, config.Destination{
 			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 		})
 	}
@@ -103,7 +103,7 @@ func simEndpoint(ep string, dests ...string) *control.Endpoint {
 }
 
 // accept appends an event for the destinations of an endpoint.
-func (s *sim) accept(ep *control.Endpoint) {
+func (s *sim) accept(ep *config.Endpoint) {
 	eventID, err := s.ids.New(0)
 	if err != nil {
 		s.t.Fatal(err)

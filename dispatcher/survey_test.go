@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -32,8 +32,8 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 				url, _ := w.serve(80, s)
 				w.endpoint(url)
 				until := time.Now().Add(time.Minute)
-				w.view.change(testEndpoint, func(ep *control.Endpoint) {
-					ep.Partition, ep.Moving = 1, &control.Moving{From: 0, Until: until}
+				w.view.change(testEndpoint, func(ep *config.Endpoint) {
+					ep.Partition, ep.Moving = 1, &config.Moving{From: 0, Until: until}
 				})
 				w.start(testConfig())
 				began := time.Now()
@@ -56,7 +56,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 		})
 	}
 	f("the move ends", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *control.Endpoint) { ep.Moving = nil })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Moving = nil })
 	}, 20*time.Second)
 	f("the mover died", func(*bubbleWorld) {}, time.Minute)
 }
@@ -78,7 +78,7 @@ func TestSurvey(t *testing.T) {
 		ep.RetryPolicy.IntervalSeconds = 10
 		w.view.put(ep)
 		other := *ep
-		other.ID, other.Destinations = "ep_2", []control.Destination{{ID: "dst_9", URL: hung, Enabled: true, TimeoutSeconds: 60, MaxInFlight: 4}}
+		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung, Enabled: true, TimeoutSeconds: 60, MaxInFlight: 4}}
 		w.view.put(&other)
 		w.start(testConfig())
 

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // view is a configuration in memory.
 type view struct {
 	mu        sync.Mutex
-	endpoints map[string]*control.Endpoint
-	jobs      map[string]*control.Recovery
+	endpoints map[string]*config.Endpoint
+	jobs      map[string]*config.Recovery
 	deleted   map[string]bool
 	onSync    func() error
 	syncs     int
@@ -20,15 +20,15 @@ type view struct {
 	updates   int
 }
 
-func newView(eps ...*control.Endpoint) *view {
-	v := &view{endpoints: map[string]*control.Endpoint{}, deleted: map[string]bool{}, jobs: map[string]*control.Recovery{}}
+func newView(eps ...*config.Endpoint) *view {
+	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{}, jobs: map[string]*config.Recovery{}}
 	for _, ep := range eps {
 		v.put(ep)
 	}
 	return v
 }
 
-func (v *view) put(ep *control.Endpoint) {
+func (v *view) put(ep *config.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	ep.Rev++
@@ -36,7 +36,7 @@ func (v *view) put(ep *control.Endpoint) {
 }
 
 // change replaces the endpoint by a changed copy, as the real view does.
-func (v *view) change(id string, f func(*control.Endpoint)) {
+func (v *view) change(id string, f func(*config.Endpoint)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	ep := *v.endpoints[id]
@@ -53,29 +53,29 @@ func (v *view) remove(id string) {
 	v.deleted[id] = true
 }
 
-func (v *view) Endpoint(id string) (*control.Endpoint, control.Presence) {
+func (v *view) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case v.endpoints[id] != nil:
-		return v.endpoints[id], control.Present
+		return v.endpoints[id], config.Present
 	case v.deleted[id]:
-		return nil, control.Deleted
+		return nil, config.Deleted
 	}
-	return nil, control.Unknown
+	return nil, config.Unknown
 }
 
-func (v *view) Recovery(id string) (*control.Recovery, control.Presence) {
+func (v *view) Recovery(id string) (*config.Recovery, config.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if job := v.jobs[id]; job != nil {
-		return job, control.Present
+		return job, config.Present
 	}
-	return nil, control.Unknown
+	return nil, config.Unknown
 }
 
 // job replaces a recovery job.
-func (v *view) job(job control.Recovery) {
+func (v *view) job(job config.Recovery) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.jobs[job.ID] = &job
@@ -95,7 +95,7 @@ func (v *view) written() int {
 }
 
 // UpdateEndpoint is a write on the way of which something may happen.
-func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*control.Endpoint) error) (*control.Endpoint, error) {
+func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error) {
 	v.mu.Lock()
 	v.updates++
 	onUpdate := v.onUpdate
@@ -108,7 +108,7 @@ func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*control
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.endpoints[id] == nil {
-		return nil, control.ErrNotFound
+		return nil, config.ErrNotFound
 	}
 	ep := *v.endpoints[id]
 	ep.Destinations = slices.Clone(ep.Destinations)

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -28,12 +28,12 @@ type Patient struct {
 
 	// Config is the configuration of a node that runs, or of the log as it stands; nil with the reason in
 	// ConfigErr when there is none to be had.
-	Config    *control.Control
+	Config    *config.Control
 	ConfigErr error
 	// Node is the name of the node that runs; empty when the engines are asked directly.
 	Node string
 	// Keyring are the master keys; nil when none were given.
-	Keyring *control.Keyring
+	Keyring *config.Keyring
 
 	// Store makes an exchange with every shard of ClickHouse and judges its tables; nil when it is not configured.
 	Store func(context.Context) error

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -121,10 +121,10 @@ func TestEmbeddedWriters(t *testing.T) {
 }
 
 func TestJudgeSizes(t *testing.T) {
-	if c := judgeSizes([]control.Size{{What: "endpoints", Used: 79, Most: 100}}); c.State != StateOK {
+	if c := judgeSizes([]config.Size{{What: "endpoints", Used: 79, Most: 100}}); c.State != StateOK {
 		t.Errorf("%+v", c)
 	}
-	c := judgeSizes([]control.Size{{What: "endpoints", Used: 80, Most: 100}, {What: "answers", Used: 1, Most: 100}})
+	c := judgeSizes([]config.Size{{What: "endpoints", Used: 80, Most: 100}, {What: "answers", Used: 1, Most: 100}})
 	if c.State != StateWarn || c.Text != "near a bound: endpoints: 80 of 100" || len(c.Details) != 1 {
 		t.Errorf("%+v", c)
 	}

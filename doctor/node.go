@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Skews of a clock: what is odd, and beyond what a node accepts nothing.
@@ -21,7 +21,7 @@ const (
 // noConfig is the check of configuration when it could not be read.
 func (x *examination) noConfig() Check {
 	advice := "see kafka, and give RELAY_MASTER_KEYS"
-	if errors.Is(x.ConfigErr, control.ErrOlderLog) || errors.Is(x.ConfigErr, control.ErrLogSecret) {
+	if errors.Is(x.ConfigErr, config.ErrOlderLog) || errors.Is(x.ConfigErr, config.ErrLogSecret) {
 		advice = "" // the error says what to do
 	}
 	return fail(advice, "the configuration could not be read: %v", x.ConfigErr)
@@ -59,7 +59,7 @@ func (x *examination) sizes(context.Context) Check {
 	return judgeSizes(x.Config.Sizes())
 }
 
-func judgeSizes(sizes []control.Size) Check {
+func judgeSizes(sizes []config.Size) Check {
 	c := ok("far from every bound")
 	for _, s := range sizes {
 		text := fmt.Sprintf("%s: %d of %d", s.What, s.Used, s.Most)
@@ -111,7 +111,7 @@ func (x *examination) clock(context.Context) Check {
 	if len(nodes) == 0 {
 		return warn("", "no node runs that could compare its clock with the brokers'")
 	}
-	worst := slices.MaxFunc(nodes, func(a, b control.Node) int { return int(a.Skew.Abs() - b.Skew.Abs()) })
+	worst := slices.MaxFunc(nodes, func(a, b config.Node) int { return int(a.Skew.Abs() - b.Skew.Abs()) })
 	text := fmt.Sprintf("the brokers' clock and that of %s are at least %s apart", worst.Name, ago(worst.Skew.Abs()))
 	const advice = "set the clocks right (NTP); a node that is 30s off takes no events"
 	switch {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -45,13 +45,13 @@ type Acceptor struct {
 // a sent event holds it), and returns when the log has it durably. After ErrUnknown it may be stored or not;
 // after any other error, which is then stream.ErrFull (over its ingest_limit it is that and a 429) or id.ErrClock, it
 // is not. The event and its body must not be changed afterwards, whatever is returned: it may still be on its way.
-func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *control.Endpoint) error {
+func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error {
 	return a.AcceptAll(ctx, []*event.Event{e}, ep)[0]
 }
 
 // AcceptAll is Accept for several events of one endpoint. They are on their way into the log at the same time,
 // and what becomes of one says nothing of the others: it returns an error or nil for each, in their order.
-func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *control.Endpoint) []error {
+func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error {
 	errs := make([]error, len(es))
 	put := a.log.Produce // events that came together keep their order
 	if len(es) == 1 {
@@ -94,7 +94,7 @@ type putFunc func(topic string, partition int32, r *stream.Record, done func(*st
 
 // produce gives an event to the producer; done hears the log's answer once, also when nobody waits for it any more.
 // An error means that it was not even tried.
-func (a *Acceptor) produce(put putFunc, e *event.Event, ep *control.Endpoint, done func(error)) error {
+func (a *Acceptor) produce(put putFunc, e *event.Event, ep *config.Endpoint, done func(error)) error {
 	if a.refuse != nil {
 		if err := a.refuse(); err != nil {
 			return a.refused(err)
@@ -149,7 +149,7 @@ func (a *Acceptor) giveUp(errs []error, why error) []error {
 }
 
 // identify gives the event its id, unless this node's clock is so wrong that the id would lie about its time.
-func (a *Acceptor) identify(e *event.Event, ep *control.Endpoint) (err error) {
+func (a *Acceptor) identify(e *event.Event, ep *config.Endpoint) (err error) {
 	defer func() {
 		if err != nil {
 			a.metrics.refused.WithLabelValues("clock").Inc()

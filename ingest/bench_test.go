@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -25,7 +25,7 @@ func (d *discard) SetWriteDeadline(time.Time) error  { return nil }
 func BenchmarkHandler(b *testing.B) {
 	body := []byte(`{"id":"evt_1","type":"charge.succeeded","data":"` + string(bytes.Repeat([]byte("x"), 1000)) + `"}`)
 	confirm := producerFunc(func(_ string, _ int32, r *record, done func(*record, error)) { done(r, nil) })
-	run := func(name string, alter func(w *world, ep *control.Endpoint)) {
+	run := func(name string, alter func(w *world, ep *config.Endpoint)) {
 		b.Run(name, func(b *testing.B) {
 			w := newStage(b, options{maxBody: maxBody, endpoint: alter}, confirm)
 			handler := w.ingest.Handler()
@@ -51,12 +51,12 @@ func BenchmarkHandler(b *testing.B) {
 			}
 		})
 	}
-	run("plain", func(*world, *control.Endpoint) {})
-	run("type", func(_ *world, ep *control.Endpoint) {
+	run("plain", func(*world, *config.Endpoint) {})
+	run("type", func(_ *world, ep *config.Endpoint) {
 		s := event.DefaultTypeSource("stripe")
 		ep.TypeSource = &s
 	})
-	run("signed", func(w *world, ep *control.Endpoint) {
+	run("signed", func(w *world, ep *config.Endpoint) {
 		ep.Verification = w.verification("github", "It's a Secret to Everybody")
 		ep.Verification.Mode = "observe"
 	})

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -14,7 +14,7 @@ import (
 // A GET is never an event, so every endpoint answers the challenges in a query. Slack's comes as a POST, and
 // nothing that may be an event of somebody else is taken for it: endpoints of other providers store it like
 // anything else, and a generic one answers it only when it is Slack's handshake and nothing more.
-func challenge(ep *control.Endpoint, req verify.Request) (string, bool) {
+func challenge(ep *config.Endpoint, req verify.Request) (string, bool) {
 	if req.Method == http.MethodPost && ep.Provider != verify.Slack && ep.Provider != generic {
 		return "", false
 	}

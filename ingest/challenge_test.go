@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 func mustURL(t *testing.T, text string) *url.URL {
@@ -25,7 +25,7 @@ func TestChallengesAreAnsweredAndNotStored(t *testing.T) {
 	w := newWorld(t, options{})
 	f := func(provider, method, query, body, want string) {
 		t.Helper()
-		w.change(func(ep *control.Endpoint) {
+		w.change(func(ep *config.Endpoint) {
 			ep.Provider, ep.Verification = provider, nil
 			if provider != "generic" {
 				ep.Verification = w.verification(provider, "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")
@@ -56,7 +56,7 @@ func TestEventsAreNotTakenForChallenges(t *testing.T) {
 	bodies := []string{}
 	f := func(provider, method, query, body string) {
 		t.Helper()
-		w.change(func(ep *control.Endpoint) { ep.Provider = provider })
+		w.change(func(ep *config.Endpoint) { ep.Provider = provider })
 		if a := w.want(w.do(method, query, strings.NewReader(body)), 200); a.body != `{"received":true}` {
 			t.Errorf("%s %s: %q", provider, body, a.body)
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -45,7 +45,7 @@ func errPending() error {
 //
 // Ending between the steps loses nothing: a claim without an event runs out after 30 s, and one whose event is
 // in the log is found to be so as soon as it is a second old.
-func (g *Ingest) store(ctx context.Context, ep *control.Endpoint, p *prepared, e *event.Event, req verify.Request) error {
+func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e *event.Event, req verify.Request) error {
 	value, ok := "", false
 	if p.dedup != nil && e.Reason != event.DeliveryLoop { // what is not delivered claims nothing
 		value, ok = p.dedup.Of(req.Header, req.Body)
@@ -88,7 +88,7 @@ func (g *Ingest) store(ctx context.Context, ep *control.Endpoint, p *prepared, e
 
 // arrived asks the log about the event of a claim that is older than it should be. An event that is not found
 // may still be on its way.
-func (g *Ingest) arrived(ctx context.Context, ep *control.Endpoint, claimed id.ID) bool {
+func (g *Ingest) arrived(ctx context.Context, ep *config.Endpoint, claimed id.ID) bool {
 	if g.deps.Now().Sub(claimed.Time()) < staleAfter {
 		return false
 	}
@@ -101,7 +101,7 @@ func (g *Ingest) arrived(ctx context.Context, ep *control.Endpoint, claimed id.I
 // claimKey names what equal events share: the endpoint, where it looks, a hash of what stands there, which is as long
 // as the sender likes, and unless it is good the verdict of the signature. So whoever guesses a value and posts it
 // without a good signature does not make the provider's event a duplicate.
-func claimKey(ep *control.Endpoint, v event.Verdict, value string) string {
+func claimKey(ep *config.Endpoint, v event.Verdict, value string) string {
 	sum := sha256.Sum256([]byte(value))
 	key := "dedup\x00" + ep.ID + "\x00" + ep.Dedup.Key + "\x00" + string(sum[:])
 	if v != event.VerdictVerified {

@@ -16,15 +16,15 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // deduplicated is an endpoint whose events are told apart by key.
-func deduplicated(key string) func(*world, *control.Endpoint) {
-	return func(_ *world, ep *control.Endpoint) { ep.Dedup = &control.Dedup{Key: key, WindowSeconds: 3600} }
+func deduplicated(key string) func(*world, *config.Endpoint) {
+	return func(_ *world, ep *config.Endpoint) { ep.Dedup = &config.Dedup{Key: key, WindowSeconds: 3600} }
 }
 
 // wantDuplicates checks which of the stored events, in their order, repeat which: -1 for none.
@@ -75,10 +75,10 @@ func TestDeduplication(t *testing.T) {
 		t.Errorf("counted %v new, %v duplicates", w.dedups("new"), w.dedups("duplicate"))
 	}
 	// Another place to look at is another memory, and so is another endpoint.
-	w.change(func(ep *control.Endpoint) { ep.Dedup = &control.Dedup{Key: "header:X-Id", WindowSeconds: 60} })
+	w.change(func(ep *config.Endpoint) { ep.Dedup = &config.Dedup{Key: "header:X-Id", WindowSeconds: 60} })
 	w.want(w.post(`{}`, "X-Id", "a"), 200)
 	w.want(w.post(`{}`, "X-Id", "a"), 200)
-	w.change(func(ep *control.Endpoint) { ep.ID = "ep_2" })
+	w.change(func(ep *config.Endpoint) { ep.ID = "ep_2" })
 	w.want(w.post(`{}`, "X-Id", "a"), 200)
 	w.wantDuplicates(-1, 0, -1, -1, -1, 2, -1, 6, -1, 8, -1)
 	redis.FastForward(61 * time.Second) // the window is over
@@ -89,7 +89,7 @@ func TestDeduplication(t *testing.T) {
 // Somebody who guesses the value of an event to come and posts it first, unsigned, does not keep the provider's own
 // from being delivered. Unsigned copies repeat each other, signed ones too.
 func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
-	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		ep.Verification = w.verification("github", "secret")
 		ep.Verification.Mode = "observe"
@@ -113,9 +113,9 @@ func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
 		}
 	}
 	// Before the endpoint verified anything its events were unverified: they count as little.
-	w.change(func(ep *control.Endpoint) { ep.Verification = nil })
+	w.change(func(ep *config.Endpoint) { ep.Verification = nil })
 	w.want(w.post(`{"id":1002}`), 200)
-	w.change(func(ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") })
+	w.change(func(ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") })
 	w.want(w.post(`{"id":1002}`, "X-Hub-Signature-256", githubSignature("secret", `{"id":1002}`)), 200)
 	if e := w.stored()[5]; e.DuplicateOf != "" {
 		t.Error("a verified event is the duplicate of an unverified one")
@@ -124,7 +124,7 @@ func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
 
 // What an observing endpoint saw, and that there was nobody to deliver to, count less than being a duplicate.
 func TestDuplicateHidesOtherReasons(t *testing.T) {
-	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		ep.Verification = w.verification("github", "secret")
 		ep.Verification.Mode, ep.Destinations = "observe", nil
@@ -269,7 +269,7 @@ var errArrives = errors.New("answer lost")
 
 // Rejected requests claim nothing: anybody can send them, and the true one must not be taken for a duplicate.
 func TestRejectedRequestsDoNotClaim(t *testing.T) {
-	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *control.Endpoint) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		ep.Verification = w.verification("github", "secret")
 	}})

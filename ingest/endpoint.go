@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -27,14 +27,14 @@ type prepared struct {
 
 // preparer keeps what it prepared.
 type preparer struct {
-	keyring *control.Keyring
+	keyring *config.Keyring
 
 	mu   sync.RWMutex // guards have
 	have map[string]*prepared
 }
 
 // endpoint returns the form of the endpoint's present revision.
-func (p *preparer) endpoint(ep *control.Endpoint) (*prepared, error) {
+func (p *preparer) endpoint(ep *config.Endpoint) (*prepared, error) {
 	p.mu.RLock()
 	have := p.have[ep.ID]
 	p.mu.RUnlock()
@@ -54,7 +54,7 @@ func (p *preparer) endpoint(ep *control.Endpoint) (*prepared, error) {
 	return made, nil
 }
 
-func (p *preparer) prepare(ep *control.Endpoint) (*prepared, error) {
+func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations()}
 	if ep.TypeSource != nil {
 		// Judged when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
@@ -70,7 +70,7 @@ func (p *preparer) prepare(ep *control.Endpoint) (*prepared, error) {
 	}
 	conf := settings(*ep.Verification)
 	for _, sealed := range ep.Verification.Secrets {
-		secret, err := p.keyring.OpenString(ep.ID, control.FieldVerification, sealed)
+		secret, err := p.keyring.OpenString(ep.ID, config.FieldVerification, sealed)
 		if err != nil {
 			return nil, fmt.Errorf("open verification secret of %s: %w", ep.ID, err)
 		}
@@ -81,7 +81,7 @@ func (p *preparer) prepare(ep *control.Endpoint) (*prepared, error) {
 }
 
 // settings translates what stands in the configuration; the secrets are still missing.
-func settings(v control.Verification) verify.Config {
+func settings(v config.Verification) verify.Config {
 	return verify.Config{
 		Type: v.Type, Tolerance: time.Duration(v.ToleranceSeconds) * time.Second, Header: v.Header,
 		Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, SignedContent: v.SignedContent,
@@ -90,7 +90,7 @@ func settings(v control.Verification) verify.Config {
 
 // CheckVerification judges how a provider is said to sign, secrets in clear: the member at fault and
 // what is wrong with it, or nothing.
-func CheckVerification(v control.Verification, secrets []string) (param, message string) {
+func CheckVerification(v config.Verification, secrets []string) (param, message string) {
 	conf := settings(v)
 	conf.Secrets = secrets
 	var fault *verify.Fault
@@ -102,7 +102,7 @@ func CheckVerification(v control.Verification, secrets []string) (param, message
 
 // Reverify judges the signature of a stored event again, by the endpoint's present secrets and without
 // its age. An empty reason means that it is good. A signature over the URL may be over that before a rotation.
-func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, error) {
+func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, error) {
 	p, err := g.preparer.endpoint(ep)
 	if err != nil || p.verify == nil {
 		return "", err
@@ -111,7 +111,7 @@ func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, e
 	for _, f := range e.Header {
 		header[f.Name] = append(header[f.Name], f.Value)
 	}
-	tokens := []control.Sealed{ep.Token}
+	tokens := []config.Sealed{ep.Token}
 	if ep.FormerToken != nil {
 		tokens = append(tokens, ep.FormerToken.Token)
 	}
@@ -130,8 +130,8 @@ func (g *Ingest) Reverify(ep *control.Endpoint, e *event.Event) (event.Reason, e
 }
 
 // address is the URL with the token that a provider calls, as it signs it.
-func (g *Ingest) address(endpoint string, sealed control.Sealed, query string) (string, error) {
-	token, err := g.deps.Keyring.OpenString(endpoint, control.FieldToken, sealed)
+func (g *Ingest) address(endpoint string, sealed config.Sealed, query string) (string, error) {
+	token, err := g.deps.Keyring.OpenString(endpoint, config.FieldToken, sealed)
 	if err != nil {
 		return "", fmt.Errorf("open token of %s: %w", endpoint, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -33,15 +33,15 @@ func (w *world) wantBusy(a answer) {
 
 // A log that refuses is 503 and nothing else, on the way of good events and of rejected ones.
 func TestLogRefuses(t *testing.T) {
-	w := newWorld(t, options{endpoint: func(w *world, ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") }})
+	w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") }})
 	for _, fault := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.MessageTooLarge, kerr.InvalidRecord, kerr.PolicyViolation} {
 		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: fault, Count: -1})
 		w.wantBusy(w.post("refused"))
-		w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "observe" })
+		w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "observe" })
 		w.wantBusy(w.post("refused"))
 		h.Remove()
 		w.want(w.post("taken"), 200)
-		w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "enforce" })
+		w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "enforce" })
 	}
 	// An error that the producer tries again costs the provider nothing but time.
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.KafkaStorageError, Count: 3})

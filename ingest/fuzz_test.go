@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -43,7 +43,7 @@ func (l *memoryLog) take() []*event.Event {
 
 // setProvider makes the endpoint one of a provider's, signed with otherSecret.
 func (w *world) setProvider(provider string) {
-	w.change(func(ep *control.Endpoint) {
+	w.change(func(ep *config.Endpoint) {
 		ep.Provider, ep.Verification, ep.TypeSource = provider, nil, nil
 		if s := event.DefaultTypeSource(provider); s != "" {
 			ep.TypeSource = &s

@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -40,7 +40,7 @@ const (
 
 // options of a world; the zero value has an endpoint that asks for nothing.
 type options struct {
-	endpoint    func(w *world, ep *control.Endpoint) // alters the endpoint with the token tok
+	endpoint    func(w *world, ep *config.Endpoint) // alters the endpoint with the token tok
 	baseURL     string
 	maxBody     int64
 	bodyTimeout time.Duration
@@ -56,7 +56,7 @@ type world struct {
 	tb       testing.TB
 	cluster  *kfake.Cluster
 	reader   *stream.Reader
-	keyring  *control.Keyring
+	keyring  *config.Keyring
 	log      Producer
 	registry *prometheus.Registry
 	logs     *lockedBuffer
@@ -67,18 +67,18 @@ type world struct {
 	refuse error        // why no event is taken
 
 	mu        sync.Mutex // guards endpoints
-	endpoints map[string]*control.Endpoint
+	endpoints map[string]*config.Endpoint
 }
 
 // EndpointByToken is the configuration's part.
-func (w *world) EndpointByToken(token string) *control.Endpoint {
+func (w *world) EndpointByToken(token string) *config.Endpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.endpoints[token]
 }
 
 // change puts an altered copy in the endpoint's place, as the configuration does.
-func (w *world) change(alter func(*control.Endpoint)) {
+func (w *world) change(alter func(*config.Endpoint)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ep := *w.endpoints[token]
@@ -143,7 +143,7 @@ func (w *world) listen() {
 // newStage makes the stage and its endpoint on some log, without a server.
 func newStage(tb testing.TB, o options, log Producer) *world {
 	tb.Helper()
-	keyring, err := control.NewKeyring(control.GenerateMasterKey("test"))
+	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -157,16 +157,16 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 		log = o.produce(log)
 	}
 	w := &world{tb: tb, keyring: keyring, registry: prometheus.NewRegistry(), logs: &lockedBuffer{}}
-	ep := &control.Endpoint{
+	ep := &config.Endpoint{
 		ID: "ep_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
-		Token:        keyring.SealString("ep_1", control.FieldToken, token),
-		Destinations: []control.Destination{{ID: "dst_1", Enabled: true}, {ID: "dst_2"}, {ID: "dst_3", Enabled: true}},
-		Response:     control.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
+		Token:        keyring.SealString("ep_1", config.FieldToken, token),
+		Destinations: []config.Destination{{ID: "dst_1", Enabled: true}, {ID: "dst_2"}, {ID: "dst_3", Enabled: true}},
+		Response:     config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 	}
 	if o.endpoint != nil {
 		o.endpoint(w, ep)
 	}
-	w.endpoints = map[string]*control.Endpoint{token: ep}
+	w.endpoints = map[string]*config.Endpoint{token: ep}
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
 		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) }, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), Logged: w.logged,
@@ -210,10 +210,10 @@ func (w *world) logged(_ context.Context, account string, d id.ID) (bool, error)
 }
 
 // verification makes a provider's settings with its secrets sealed for the endpoint.
-func (w *world) verification(scheme string, secrets ...string) *control.Verification {
-	v := &control.Verification{Type: scheme, Mode: "enforce", ToleranceSeconds: 300}
+func (w *world) verification(scheme string, secrets ...string) *config.Verification {
+	v := &config.Verification{Type: scheme, Mode: "enforce", ToleranceSeconds: 300}
 	for _, s := range secrets {
-		v.Secrets = append(v.Secrets, w.keyring.SealString("ep_1", control.FieldVerification, s))
+		v.Secrets = append(v.Secrets, w.keyring.SealString("ep_1", config.FieldVerification, s))
 	}
 	return v
 }

@@ -26,7 +26,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -45,14 +45,14 @@ type Config struct {
 // Endpoints is what ingest needs of the configuration.
 type Endpoints interface {
 	// EndpointByToken returns nil for a token that no endpoint has.
-	EndpointByToken(token string) *control.Endpoint
+	EndpointByToken(token string) *config.Endpoint
 }
 
 // Deps are the stage's dependencies; all but Refuse are needed.
 type Deps struct {
 	Metrics   prometheus.Registerer
 	Endpoints Endpoints
-	Keyring   *control.Keyring
+	Keyring   *config.Keyring
 	Producer  Producer
 	Claims    Claims
 	Limits    Limits
@@ -150,7 +150,7 @@ func target(r *http.Request) string {
 }
 
 // receive verifies, stores and answers one webhook.
-func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *control.Endpoint, req verify.Request) error {
+func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, req verify.Request) error {
 	p, err := g.preparer.endpoint(ep)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -128,7 +128,7 @@ func TestUnknownAndDisabledEndpoints(t *testing.T) {
 			}
 		}
 	}
-	w.change(func(ep *control.Endpoint) { ep.Enabled = false })
+	w.change(func(ep *config.Endpoint) { ep.Enabled = false })
 	w.want(w.post("x"), 404)
 	w.want(w.do("GET", "?challenge=abc", nil), 404)
 	w.want(w.do("HEAD", "", nil), 404)
@@ -139,9 +139,9 @@ func TestUnknownAndDisabledEndpoints(t *testing.T) {
 
 func TestConfiguredAnswer(t *testing.T) {
 	w := newWorld(t, options{})
-	f := func(r control.Response) {
+	f := func(r config.Response) {
 		t.Helper()
-		w.change(func(ep *control.Endpoint) { ep.Response = r })
+		w.change(func(ep *config.Endpoint) { ep.Response = r })
 		a := w.want(w.post("x"), r.Status)
 		body := r.Body
 		if r.Status == 204 {
@@ -156,11 +156,11 @@ func TestConfiguredAnswer(t *testing.T) {
 			}
 		}
 	}
-	f(control.Response{Status: 202, ContentType: "text/plain", Body: "thanks"})
-	f(control.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"})
-	f(control.Response{Status: 299, ContentType: "application/xml", Body: ""})
-	f(control.Response{Status: 204, ContentType: "application/json", Body: "{}"})
-	f(control.Response{Status: 200, ContentType: "application/json", Body: strings.Repeat("x", 16<<10)})
+	f(config.Response{Status: 202, ContentType: "text/plain", Body: "thanks"})
+	f(config.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"})
+	f(config.Response{Status: 299, ContentType: "application/xml", Body: ""})
+	f(config.Response{Status: 204, ContentType: "application/json", Body: "{}"})
+	f(config.Response{Status: 200, ContentType: "application/json", Body: strings.Repeat("x", 16<<10)})
 }
 
 // A capture-only endpoint stores with a reason.
@@ -186,7 +186,7 @@ func TestDeliveryLoopIsStoredAndSkipped(t *testing.T) {
 }
 
 func TestNoDestination(t *testing.T) {
-	w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) { ep.Destinations = ep.Destinations[1:2] }})
+	w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) { ep.Destinations = ep.Destinations[1:2] }})
 	w.want(w.post("x"), 200)
 	if e := w.only(); e.Reason != event.NoDestination || len(e.Dests) != 0 {
 		t.Errorf("%q %v", e.Reason, e.Dests)
@@ -196,7 +196,7 @@ func TestNoDestination(t *testing.T) {
 func TestTypeOfEachProvider(t *testing.T) {
 	f := func(provider, body, want string, headers ...string) {
 		t.Helper()
-		w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) {
+		w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
 			if s := event.DefaultTypeSource(provider); s != "" {
 				ep.TypeSource = &s
 			}
@@ -226,17 +226,17 @@ func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
 	w := newWorld(t, options{})
 	w.want(w.post(`{"kind":"a"}`), 200)
 	source := "body:$.kind"
-	w.change(func(ep *control.Endpoint) {
+	w.change(func(ep *config.Endpoint) {
 		ep.TypeSource, ep.Destinations = &source, nil
 		ep.Response.Body = "new"
 	})
 	if a := w.want(w.post(`{"kind":"a"}`), 200); a.body != "new" {
 		t.Errorf("answered %q", a.body)
 	}
-	w.change(func(ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") })
+	w.change(func(ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") })
 	w.want(w.post(`{"kind":"a"}`), 401)
 	broken := "body:" // of a version that knows more
-	w.change(func(ep *control.Endpoint) { ep.Verification, ep.TypeSource = nil, &broken })
+	w.change(func(ep *config.Endpoint) { ep.Verification, ep.TypeSource = nil, &broken })
 	w.want(w.post(`{"kind":"a"}`), 200)
 	events := w.stored()
 	if len(events) != 4 || events[0].Type != "" || len(events[0].Dests) != 2 || events[1].Type != "a" || events[1].Dests != nil || events[3].Type != "" {
@@ -248,7 +248,7 @@ func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
 func TestPreparedEndpointsAreBounded(t *testing.T) {
 	p := &preparer{}
 	for i := range maxPrepared + 10 {
-		if _, err := p.endpoint(&control.Endpoint{ID: string(rune(i)) + "x", Rev: 1}); err != nil {
+		if _, err := p.endpoint(&config.Endpoint{ID: string(rune(i)) + "x", Rev: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

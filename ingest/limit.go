@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -28,7 +28,7 @@ const (
 
 // withinLimit takes what an event costs from its endpoint's ingest_limit, or returns the 429. Only what is about to be
 // stored counts: whoever posts without a good signature uses up nothing of an endpoint that asks for one.
-func (a *Acceptor) withinLimit(e *event.Event, ep *control.Endpoint) error {
+func (a *Acceptor) withinLimit(e *event.Event, ep *config.Endpoint) error {
 	if most := ep.IngestLimit.EventsPerSecond; most != nil {
 		if wait, _ := a.limits.TakeShared(limitEvents, ep.ID, float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("events").Inc()

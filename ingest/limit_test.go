@@ -10,7 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -23,10 +23,10 @@ func TestIngestLimit(t *testing.T) {
 	clock.Store(1_800_000_000)
 	w := newWorld(t, options{
 		redis: miniredis.RunT(t).Addr(), now: func() time.Time { return time.Unix(clock.Load(), 0) },
-		endpoint: func(w *world, ep *control.Endpoint) {
+		endpoint: func(w *world, ep *config.Endpoint) {
 			deduplicated("body:$.id")(w, ep)
 			events, bytes := 3, 1024
-			ep.IngestLimit = &control.IngestLimit{EventsPerSecond: &events, BytesPerSecond: &bytes}
+			ep.IngestLimit = &config.IngestLimit{EventsPerSecond: &events, BytesPerSecond: &bytes}
 		},
 	})
 	refused := func(a answer, limit, after string) {
@@ -85,9 +85,9 @@ func TestIngestLimit(t *testing.T) {
 // Whoever cannot sign uses up nothing of what an endpoint that enforces signatures accepts.
 func TestRejectedRequestsDoNotUseTheLimit(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	w := newWorld(t, options{now: func() time.Time { return now }, endpoint: func(w *world, ep *control.Endpoint) {
+	w := newWorld(t, options{now: func() time.Time { return now }, endpoint: func(w *world, ep *config.Endpoint) {
 		events := 2
-		ep.IngestLimit = &control.IngestLimit{EventsPerSecond: &events}
+		ep.IngestLimit = &config.IngestLimit{EventsPerSecond: &events}
 		ep.Verification = w.verification("github", "secret")
 	}})
 	for range 5 {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -21,7 +21,7 @@ const (
 // reject stores a rejected request, within its bounds, and answers 401, or 429 to one of a flood. One that should be
 // stored and cannot be is answered like any other event: the fault may be in our settings, and then the provider must
 // send it again.
-func (g *Ingest) reject(ep *control.Endpoint, e *event.Event) error {
+func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
 	if wait, _ := g.deps.Limits.TakeShared(limitRejected, ep.ID, maxRejected); wait > 0 {
 		g.metrics.unstored.Inc()
@@ -42,7 +42,7 @@ func (g *Ingest) reject(ep *control.Endpoint, e *event.Event) error {
 }
 
 // keepRejected reports whether a rejected request is within the bounds of what is stored.
-func (g *Ingest) keepRejected(ep *control.Endpoint, e *event.Event) bool {
+func (g *Ingest) keepRejected(ep *config.Endpoint, e *event.Event) bool {
 	if len(e.Body) > maxRejectedBody {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -113,7 +113,7 @@ func genericSample(x *sampling) string {
 
 // Sample makes a test event as a provider would send it to the endpoint, of a kind, empty for the usual one. It is signed with
 // the endpoint's secret if the endpoint verifies that provider, and unsigned else. It is not accepted yet.
-func (g *Ingest) Sample(ep *control.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
+func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 	s, ok := sampleOf(provider)
 	if !ok {
 		return nil, fmt.Errorf("%w %q", ErrProvider, provider)
@@ -151,7 +151,7 @@ func (g *Ingest) Sample(ep *control.Endpoint, provider, kind string, d id.ID) (*
 }
 
 // signSample adds the provider's signature to the headers of a sample.
-func (g *Ingest) signSample(ep *control.Endpoint, p *prepared, e *event.Event, header http.Header) error {
+func (g *Ingest) signSample(ep *config.Endpoint, p *prepared, e *event.Event, header http.Header) error {
 	if p.verify.Type == verify.StandardWebhooks {
 		header.Set("Webhook-Id", "msg_"+e.ID.String())
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -18,14 +18,14 @@ import (
 // A sample passes the verification of its endpoint, as the provider's own requests do, and an endpoint without a secret
 // gets one that claims nothing.
 func TestSamplesVerify(t *testing.T) {
-	for _, custom := range []control.Verification{
+	for _, custom := range []config.Verification{
 		{Type: verify.Stripe}, {Type: verify.GitHub}, {Type: verify.Shopify}, {Type: verify.Slack}, {Type: verify.Twilio}, {Type: verify.StandardWebhooks},
 		{Type: verify.HMAC}, {Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=", SignedContent: "{timestamp}.{body}"},
 		{Type: verify.HMAC, Algorithm: "sha1", Prefix: "sha1=", SignedContent: "{timestamp:X-Sent-At}:{body}!"},
 	} {
 		provider := custom.Type
 		secret := "whsec_" + strings.Repeat("MDEyMzQ1Njc4OWFi", 2)
-		w := newWorld(t, options{endpoint: func(w *world, ep *control.Endpoint) {
+		w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
 			v := w.verification(provider, secret)
 			v.Header, v.Algorithm, v.Encoding, v.Prefix, v.SignedContent = custom.Header, custom.Algorithm, custom.Encoding, custom.Prefix, custom.SignedContent
 			ep.Verification, ep.Provider = v, provider
@@ -60,7 +60,7 @@ func TestSamplesVerify(t *testing.T) {
 }
 
 // sample makes one at the present.
-func (w *world) sample(ep *control.Endpoint, provider, kind string) *event.Event {
+func (w *world) sample(ep *config.Endpoint, provider, kind string) *event.Event {
 	w.tb.Helper()
 	d, err := id.NewGenerator(nil).New(ep.Partition)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -91,7 +91,7 @@ func TestVendorsSignatures(t *testing.T) {
 		}
 		base, rest, _ := strings.Cut(v.URL, PathPrefix+token)
 		w.ingest.cfg.BaseURL = base
-		w.change(func(ep *control.Endpoint) {
+		w.change(func(ep *config.Endpoint) {
 			ep.Verification = w.verification(v.Type, secrets...)
 			ep.Verification.Mode = mode
 		})
@@ -176,7 +176,7 @@ func TestRejectionsAreBounded(t *testing.T) {
 	clock.Store(1_800_000_000)
 	w := newWorld(t, options{
 		now:      func() time.Time { return time.Unix(clock.Load(), 0) },
-		endpoint: func(w *world, ep *control.Endpoint) { ep.Verification = w.verification("github", "secret") },
+		endpoint: func(w *world, ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") },
 	})
 	body := strings.Repeat("x", maxRejectedBody)
 	for range 2 {
@@ -212,7 +212,7 @@ func TestRejectionsAreBounded(t *testing.T) {
 		t.Errorf("%v answers 429 are counted", n)
 	}
 	// Good events are not concerned by the limit.
-	w.change(func(ep *control.Endpoint) { ep.Verification.Mode = "observe" })
+	w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "observe" })
 	for range 15 {
 		w.want(w.post("x"), 200)
 	}
@@ -238,14 +238,14 @@ func TestReverify(t *testing.T) {
 				t.Errorf("%s: %q %v", v.Name, reason, err)
 			}
 			rotated := ep // what came before a rotation was signed for the URL of then
-			rotated.RotateToken(w.keyring.SealString(ep.ID, control.FieldToken, "another"), "", time.Now())
+			rotated.RotateToken(w.keyring.SealString(ep.ID, config.FieldToken, "another"), "", time.Now())
 			if again, err := w.ingest.Reverify(&rotated, e); err != nil || (again == "") != (reason == "") {
 				t.Errorf("%s, after a rotation: %q %v", v.Name, again, err)
 			}
 		}
 	}
 	ep := *w.EndpointByToken(token)
-	ep.Verification = &control.Verification{Type: "github", Secrets: []control.Sealed{"other:AAAA"}}
+	ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"other:AAAA"}}
 	ep.Rev += 1000
 	if _, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
 		t.Error("a secret that does not open was passed over")
@@ -253,24 +253,24 @@ func TestReverify(t *testing.T) {
 }
 
 func TestCheckVerification(t *testing.T) {
-	f := func(v control.Verification, param string, secrets ...string) {
+	f := func(v config.Verification, param string, secrets ...string) {
 		t.Helper()
 		if got, message := CheckVerification(v, secrets); got != param || (message != "") != (param != "") {
 			t.Errorf("%+v: %q %q, want %q", v, got, message, param)
 		}
 	}
-	f(control.Verification{Type: "stripe", ToleranceSeconds: 300}, "", "whsec_x")
-	f(control.Verification{Type: "stripe", ToleranceSeconds: 300}, "secret")
-	f(control.Verification{Type: "stripe", ToleranceSeconds: 0}, "tolerance_seconds", "x")
-	f(control.Verification{Type: "nope", ToleranceSeconds: 300}, "type", "x")
-	f(control.Verification{Type: "standard_webhooks", ToleranceSeconds: 300}, "secrets[1]", otherSecret, "!")
-	f(control.Verification{Type: "hmac", ToleranceSeconds: 300, SignedContent: "{nope}"}, "signed_content", "x")
+	f(config.Verification{Type: "stripe", ToleranceSeconds: 300}, "", "whsec_x")
+	f(config.Verification{Type: "stripe", ToleranceSeconds: 300}, "secret")
+	f(config.Verification{Type: "stripe", ToleranceSeconds: 0}, "tolerance_seconds", "x")
+	f(config.Verification{Type: "nope", ToleranceSeconds: 300}, "type", "x")
+	f(config.Verification{Type: "standard_webhooks", ToleranceSeconds: 300}, "secrets[1]", otherSecret, "!")
+	f(config.Verification{Type: "hmac", ToleranceSeconds: 300, SignedContent: "{nope}"}, "signed_content", "x")
 }
 
 // A secret that does not open is our fault: 500, nothing is stored, and nothing of it is said or logged.
 func TestSecretThatDoesNotOpen(t *testing.T) {
-	w := newWorld(t, options{endpoint: func(_ *world, ep *control.Endpoint) {
-		ep.Verification = &control.Verification{Type: "github", Secrets: []control.Sealed{"old:c2VjcmV0"}}
+	w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
+		ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"old:c2VjcmV0"}}
 	}})
 	if a := w.want(w.post("x"), 500); strings.Contains(a.body, "secret") || strings.Contains(a.body, "old") {
 		t.Errorf("answered %s", a.body)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/doctor"
 	"github.com/eventrelay/relay/ledger"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
@@ -58,14 +58,14 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 
 // Inspect reads the configuration log. Without master keys it does with one of its own, which opens nothing, and cannot
 // tell who wrote the records: that is enough to see what there is and what sealed it.
-func Inspect(ctx context.Context, s Config) (*control.Control, *control.Keyring, error) {
+func Inspect(ctx context.Context, s Config) (*config.Control, *config.Keyring, error) {
 	cfg, deps, err := Inspection(s)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, InspectTime)
 	defer cancel()
-	c, err := control.Inspect(ctx, cfg, deps)
+	c, err := config.Inspect(ctx, cfg, deps)
 	if s.MasterKeys == "" {
 		return c, nil, err
 	}
@@ -73,16 +73,16 @@ func Inspect(ctx context.Context, s Config) (*control.Control, *control.Keyring,
 }
 
 // Inspection is what reads the configuration log without being a node.
-func Inspection(s Config) (control.Config, control.Deps, error) {
+func Inspection(s Config) (config.Config, config.Deps, error) {
 	spec := s.MasterKeys
 	if spec == "" {
-		spec = control.GenerateMasterKey("doctor")
+		spec = config.GenerateMasterKey("doctor")
 	}
-	keyring, err := control.NewKeyring(spec)
+	keyring, err := config.NewKeyring(spec)
 	if err != nil {
-		return control.Config{}, control.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
+		return config.Config{}, config.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	return control.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""}, control.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
+	return config.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""}, config.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
 }
 
 func (s Config) pingRedis() func(context.Context) (time.Duration, error) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/ingest"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -93,7 +93,7 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 // auditLog is what the store has of the audit log, and what it has not yet.
 type auditLog struct {
 	*store.Reader
-	*control.Control
+	*config.Control
 }
 
 // commander puts work onto the topic commands.

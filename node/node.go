@@ -24,7 +24,7 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -50,14 +50,14 @@ type Node struct {
 	st       *Stack
 	registry *prometheus.Registry
 	stream   stream.Config
-	keyring  *control.Keyring
+	keyring  *config.Keyring
 	ids      *id.Generator
 	now      func() time.Time
 	policy   egress.Policy
 
 	listener  net.Listener
 	url       string
-	control   *control.Control
+	control   *config.Control
 	limiter   *limit.Limiter
 	producer  *stream.Producer
 	writer    *store.Writer
@@ -126,7 +126,7 @@ func (n *Node) starts() []start {
 // Start starts the parts that the roles ask for, from the log upwards, and returns when the node
 // takes requests.
 func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry) (*Node, error) {
-	keyring, err := control.NewKeyring(s.MasterKeys)
+	keyring, err := config.NewKeyring(s.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
@@ -182,11 +182,11 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.control, err = control.New(control.Config{
+	n.control, err = config.New(config.Config{
 		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
 		Alone: n.s.Embedded, RetentionDays: n.s.RetentionDays,
 		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
-	}, control.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
+	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +372,7 @@ func (n *Node) newAlerts() (func(context.Context) error, error) {
 // allowance says how much of it the one account has used.
 type allowance struct {
 	usage  *usage.Usage
-	config *control.Control
+	config *config.Control
 }
 
 // Used returns the events of this month, and how many are agreed on.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -20,7 +20,7 @@ func (n *Node) newReadiness() (func(context.Context) error, error) {
 func (n *Node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
 		if age, ok := n.control.Lease(); !ok {
-			return fmt.Errorf("%w: last confirmed %v ago", control.ErrLease, age.Round(time.Millisecond))
+			return fmt.Errorf("%w: last confirmed %v ago", config.ErrLease, age.Round(time.Millisecond))
 		}
 		return nil
 	}}}

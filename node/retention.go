@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
@@ -67,7 +67,7 @@ func (n *Node) newExpirer() (func(context.Context) error, error) {
 }
 
 // erasures is the list of what was erased, as the store asks for it.
-type erasures struct{ config *control.Control }
+type erasures struct{ config *config.Control }
 
 func (e erasures) Unfinished() (account string, erased map[id.ID]time.Time) {
 	erased = make(map[id.ID]time.Time)

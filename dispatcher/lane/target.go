@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 )
@@ -29,7 +29,7 @@ type LiveSecret struct {
 }
 
 // OpenTarget opens the secrets of a destination.
-func OpenTarget(k *control.Keyring, rev int64, d *control.Destination) (*Target, error) {
+func OpenTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
@@ -37,14 +37,14 @@ func OpenTarget(k *control.Keyring, rev int64, d *control.Destination) (*Target,
 	u.Fragment, u.User = "", nil
 	t := &Target{Rev: rev, URL: u, Text: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
 	for name, sealed := range d.Headers {
-		value, err := k.OpenString(d.ID, control.FieldHeader(name), sealed)
+		value, err := k.OpenString(d.ID, config.FieldHeader(name), sealed)
 		if err != nil {
 			return nil, fmt.Errorf("open header: %w", err)
 		}
 		t.Header = append(t.Header, event.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
 	}
 	for _, s := range d.Secrets {
-		text, err := k.OpenString(d.ID, control.FieldSecret, s.Secret)
+		text, err := k.OpenString(d.ID, config.FieldSecret, s.Secret)
 		if err != nil {
 			return nil, fmt.Errorf("open signing secret: %w", err)
 		}

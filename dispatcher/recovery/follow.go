@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -47,7 +47,7 @@ func (r *Runner) follow(ctx context.Context, id string) {
 	f := &follower{Runner: r}
 	for ctx.Err() == nil {
 		job, presence := r.Jobs.Recovery(id)
-		if presence != control.Present || job.State.Ended() && job.Settled || !r.owns(job) {
+		if presence != config.Present || job.State.Ended() && job.Settled || !r.owns(job) {
 			return
 		}
 		wait, err := f.step(ctx, job)
@@ -64,7 +64,7 @@ func (r *Runner) follow(ctx context.Context, id string) {
 }
 
 // failed logs the first failure of a row and returns how long to wait.
-func (f *follower) failed(ctx context.Context, job *control.Recovery, err error) time.Duration {
+func (f *follower) failed(ctx context.Context, job *config.Recovery, err error) time.Duration {
 	if f.failures++; f.failures == 1 && ctx.Err() == nil {
 		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID), slog.String("state", string(job.State)), slog.Any("error", err))
 	}
@@ -95,24 +95,24 @@ func (f *follower) await(ctx context.Context, id string, wait time.Duration) {
 }
 
 func (f *follower) rev(id string) int64 {
-	if job, presence := f.Jobs.Recovery(id); presence == control.Present {
+	if job, presence := f.Jobs.Recovery(id); presence == config.Present {
 		return job.Rev
 	}
 	return 0
 }
 
 // step does what is to be done for the job as it stands, and says how long nothing is.
-func (f *follower) step(ctx context.Context, job *control.Recovery) (time.Duration, error) {
+func (f *follower) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
 	now := f.Now()
 	switch {
 	case job.State.Ended():
 		return f.settle(ctx, job)
 	case !now.Before(job.Deadline):
-		return 0, f.end(ctx, job, control.RecoveryExpired, control.StopDeadline)
-	case job.State == control.RecoveryPreparing:
+		return 0, f.end(ctx, job, config.RecoveryExpired, config.StopDeadline)
+	case job.State == config.RecoveryPreparing:
 		return 0, f.prepare(ctx, job)
 	case f.unavailable(job):
-		return 0, f.end(ctx, job, control.RecoveryStopped, control.StopDestinationUnavailable)
+		return 0, f.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
 	case job.State.Sends():
 		wait, err := f.advance(ctx, job)
 		return min(wait, job.Deadline.Sub(now)), err
@@ -121,11 +121,11 @@ func (f *follower) step(ctx context.Context, job *control.Recovery) (time.Durati
 }
 
 // move changes the job if nobody else has.
-func (f *follower) move(ctx context.Context, job *control.Recovery, change func(*control.Recovery)) (*control.Recovery, error) {
+func (f *follower) move(ctx context.Context, job *config.Recovery, change func(*config.Recovery)) (*config.Recovery, error) {
 	if !f.owns(job) {
 		return nil, errMoved
 	}
-	after, err := f.Jobs.UpdateRecovery(ctx, job.ID, func(j *control.Recovery) error {
+	after, err := f.Jobs.UpdateRecovery(ctx, job.ID, func(j *config.Recovery) error {
 		if j.Rev != job.Rev {
 			return errMoved
 		}
@@ -133,7 +133,7 @@ func (f *follower) move(ctx context.Context, job *control.Recovery, change func(
 		return nil
 	})
 	switch {
-	case errors.Is(err, control.ErrNotFound):
+	case errors.Is(err, config.ErrNotFound):
 		return nil, errMoved
 	case err != nil:
 		return nil, err
@@ -145,16 +145,16 @@ func (f *follower) move(ctx context.Context, job *control.Recovery, change func(
 	return after, nil
 }
 
-func (f *follower) end(ctx context.Context, job *control.Recovery, state control.RecoveryState, reason string) error {
-	_, err := f.move(ctx, job, func(j *control.Recovery) { j.End(state, reason, f.Now()) })
+func (f *follower) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
+	_, err := f.move(ctx, job, func(j *config.Recovery) { j.End(state, reason, f.Now()) })
 	return err
 }
 
 // unavailable reports whether a destination that the job sends to is disabled or gone.
-func (f *follower) unavailable(job *control.Recovery) bool {
+func (f *follower) unavailable(job *config.Recovery) bool {
 	ep, presence := f.Endpoints.Endpoint(job.Endpoint)
-	if presence != control.Present {
-		return presence == control.Deleted && job.Sendable > 0
+	if presence != config.Present {
+		return presence == config.Deleted && job.Sendable > 0
 	}
 	for _, d := range job.Destinations {
 		if dest := ep.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {
@@ -165,7 +165,7 @@ func (f *follower) unavailable(job *control.Recovery) bool {
 }
 
 // prepare selects the items. An error that does not pass ends the job.
-func (f *follower) prepare(ctx context.Context, job *control.Recovery) error {
+func (f *follower) prepare(ctx context.Context, job *config.Recovery) error {
 	ep, _ := f.Endpoints.Endpoint(job.Endpoint)
 	name := f.Name()
 	selected, err := f.Items.SelectRecovery(ctx, event.Selection{
@@ -176,12 +176,12 @@ func (f *follower) prepare(ctx context.Context, job *control.Recovery) error {
 			return err
 		}
 		f.Log.LogAttrs(ctx, slog.LevelError, "prepare recovery job", slog.String("job", job.ID), slog.Any("error", err))
-		return f.end(ctx, job, control.RecoveryFailed, "")
+		return f.end(ctx, job, config.RecoveryFailed, "")
 	}
-	_, err = f.move(ctx, job, func(j *control.Recovery) {
-		j.State, j.Selection, j.Total, j.Sendable = control.RecoveryReady, name, selected.Total, selected.Sendable
+	_, err = f.move(ctx, job, func(j *config.Recovery) {
+		j.State, j.Selection, j.Total, j.Sendable = config.RecoveryReady, name, selected.Total, selected.Sendable
 		for _, d := range largest(selected.Destinations) {
-			j.Destinations = append(j.Destinations, control.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
+			j.Destinations = append(j.Destinations, config.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
 		}
 	})
 	return err
@@ -203,7 +203,7 @@ func largest(all []event.SelectedDestination) []event.SelectedDestination {
 }
 
 // groupsOf says what becomes of the deliveries to each destination of the endpoint, which is nil when it was deleted.
-func groupsOf(job *control.Recovery, ep *control.Endpoint) []event.SelectionGroup {
+func groupsOf(job *config.Recovery, ep *config.Endpoint) []event.SelectionGroup {
 	var enabled, disabled, known []string
 	gone := event.EndpointDeleted
 	if ep != nil {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -33,15 +33,15 @@ func TestTakeover(t *testing.T) {
 					}
 				})
 				stop := w.runner()
-				job := w.add(func(j *control.Recovery) { j.Destination = "dst_a" })
+				job := w.add(func(j *config.Recovery) { j.Destination = "dst_a" })
 				live := func(died <-chan struct{}) {
 					for range 2000 {
 						synctest.Wait()
 						switch j, _ := w.Recovery(job); {
-						case j.State == control.RecoveryReady:
-							w.actIf(job, control.RecoveryReady, canary)
-						case j.State == control.RecoveryAwaitingApproval:
-							w.actIf(job, control.RecoveryAwaitingApproval, goOn)
+						case j.State == config.RecoveryReady:
+							w.actIf(job, config.RecoveryReady, canary)
+						case j.State == config.RecoveryAwaitingApproval:
+							w.actIf(job, config.RecoveryAwaitingApproval, goOn)
 						case j.State.Ended():
 							return
 						}
@@ -57,7 +57,7 @@ func TestTakeover(t *testing.T) {
 				w.on(nil)
 				w.runner()
 				live(nil)
-				j := w.becomes(job, control.RecoveryCompleted, 10*time.Second)
+				j := w.becomes(job, config.RecoveryCompleted, 10*time.Second)
 				items, times := w.submitted(job)
 				if j.Delivered != 450 || items != 450 || times > 450+200 {
 					t.Errorf("killed at %s %d: %d items submitted %d times, %+v", step, nth, items, times, j)
@@ -68,8 +68,8 @@ func TestTakeover(t *testing.T) {
 }
 
 // actIf acts as a client does: only if the job is in the state.
-func (w *world) actIf(job string, state control.RecoveryState, change func(*control.Recovery)) {
-	_, _ = w.write(job, func(j *control.Recovery) error {
+func (w *world) actIf(job string, state config.RecoveryState, change func(*config.Recovery)) {
+	_, _ = w.write(job, func(j *config.Recovery) error {
 		if j.State == state {
 			change(j)
 		}
@@ -85,9 +85,9 @@ func TestStaleOwner(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryAwaitingApproval, 2*time.Second)
+		w.becomes(job, config.RecoveryAwaitingApproval, 2*time.Second)
 		w.act(job, goOn)
-		w.becomes(job, control.RecoveryCompleted, 20*time.Second)
+		w.becomes(job, config.RecoveryCompleted, 20*time.Second)
 		if items, times := w.submitted(job); items != 450 || w.mostly(job) > 2 {
 			t.Errorf("%d items were submitted %d times, one of them %d times", items, times, w.mostly(job))
 		}
@@ -106,7 +106,7 @@ func TestCancelRacesReservation(t *testing.T) {
 			w.runner()
 			job := w.ready()
 			w.act(job, canary)
-			w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+			w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 			var once sync.Once
 			at := "submit"
 			if first {
@@ -124,8 +124,8 @@ func TestCancelRacesReservation(t *testing.T) {
 				}
 				return nil
 			})
-			w.actIf(job, control.RecoveryAwaitingApproval, goOn)
-			j := w.becomes(job, control.RecoveryCancelled, 20*time.Second)
+			w.actIf(job, config.RecoveryAwaitingApproval, goOn)
+			j := w.becomes(job, config.RecoveryCancelled, 20*time.Second)
 			items, _ := w.submitted(job)
 			if first && (items != 5 || j.Reserved != 5) || !first && (items != 100 || j.Skipped < 90) || j.Delivered+j.Skipped != j.Reserved {
 				t.Errorf("cancelled first: %v; %d were submitted, and the job is %+v", first, items, j)
@@ -139,15 +139,15 @@ func TestOneJobSendsAtATime(t *testing.T) {
 	bubble(t, 6, func(w *world) {
 		w.runner()
 		one, two := w.ready(), w.ready()
-		w.act(one, func(j *control.Recovery) { canary(j); j.Canary.Total, j.RatePerSecond = 5, 1 })
+		w.act(one, func(j *config.Recovery) { canary(j); j.Canary.Total, j.RatePerSecond = 5, 1 })
 		time.Sleep(time.Millisecond)
 		w.act(two, canary)
 		time.Sleep(2 * time.Second)
 		if items, _ := w.submitted(two); items > 0 {
 			t.Errorf("the second job has submitted %d items beside the first", items)
 		}
-		w.becomes(one, control.RecoveryAwaitingApproval, 10*time.Second)
-		w.becomes(two, control.RecoveryAwaitingApproval, 10*time.Second)
+		w.becomes(one, config.RecoveryAwaitingApproval, 10*time.Second)
+		w.becomes(two, config.RecoveryAwaitingApproval, 10*time.Second)
 	})
 }
 
@@ -155,18 +155,18 @@ func TestOneJobSendsAtATime(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	bubble(t, 1, func(w *world) {
 		w.runner()
-		w.change(func(ep *control.Endpoint) { ep.Partition = 2 })
+		w.change(func(ep *config.Endpoint) { ep.Partition = 2 })
 		job := w.add()
 		time.Sleep(time.Minute)
-		if j, _ := w.Recovery(job); j.State != control.RecoveryPreparing {
+		if j, _ := w.Recovery(job); j.State != config.RecoveryPreparing {
 			t.Errorf("a job of another node's partition is %s", j.State)
 		}
-		w.change(func(ep *control.Endpoint) { ep.Partition = 1 }) // it was moved here
-		w.becomes(job, control.RecoveryReady, 10*time.Second)
+		w.change(func(ep *config.Endpoint) { ep.Partition = 1 }) // it was moved here
+		w.becomes(job, config.RecoveryReady, 10*time.Second)
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryCompleted, time.Second)
+		w.becomes(job, config.RecoveryCompleted, time.Second)
 		j, _ := w.Recovery(job)
-		time.Sleep(time.Until(j.CreatedAt.Add(control.RecoveryHistory - time.Minute)))
+		time.Sleep(time.Until(j.CreatedAt.Add(config.RecoveryHistory - time.Minute)))
 		forgotten := func() int {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -210,7 +210,7 @@ func TestLargest(t *testing.T) {
 // A page is ten seconds' worth, within bounds.
 func TestPageOf(t *testing.T) {
 	for rate, want := range map[int]int{1: 10, 2: 20, 19: 190, 20: 200, 100: 200} {
-		if got := pageOf(&control.Recovery{RatePerSecond: rate}); got != want {
+		if got := pageOf(&config.Recovery{RatePerSecond: rate}); got != want {
 			t.Errorf("a page at %d a second has %d items, want %d", rate, got, want)
 		}
 	}

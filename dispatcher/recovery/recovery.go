@@ -27,24 +27,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Jobs are the headers, in the configuration log.
 type Jobs interface {
-	Recovery(id string) (*control.Recovery, control.Presence)
+	Recovery(id string) (*config.Recovery, config.Presence)
 	// UnsettledRecoveries returns those that something is to be done for, and those of before that are to be forgotten.
-	UnsettledRecoveries(before time.Time) (unsettled, old []*control.Recovery)
+	UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery)
 	// RecoveriesChanged returns a channel that is closed when one is made or changed.
 	RecoveriesChanged() <-chan struct{}
-	UpdateRecovery(ctx context.Context, id string, change func(*control.Recovery) error) (*control.Recovery, error)
+	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)
 	ForgetRecovery(ctx context.Context, id string) error
 }
 
 // Endpoints says where the endpoints are, and what their destinations are.
 type Endpoints interface {
-	Endpoint(id string) (*control.Endpoint, control.Presence)
+	Endpoint(id string) (*config.Endpoint, config.Presence)
 }
 
 // Items are the selections and what came of them, in the store. Its errors are event.ErrUnavailable, which passes, and
@@ -130,7 +130,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		changed := r.Jobs.RecoveriesChanged()
-		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-control.RecoveryHistory))
+		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-config.RecoveryHistory))
 		for _, job := range unsettled {
 			if r.begin(job) {
 				followers.Go(func() { r.follow(ctx, job.ID) })
@@ -148,7 +148,7 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // begin reports whether the job is this node's and nobody follows it yet.
-func (r *Runner) begin(job *control.Recovery) bool {
+func (r *Runner) begin(job *config.Recovery) bool {
 	if !r.owns(job) {
 		return false
 	}
@@ -162,9 +162,9 @@ func (r *Runner) begin(job *control.Recovery) bool {
 }
 
 // owns reports whether this node runs the job: it owns the partition that its endpoint is in now.
-func (r *Runner) owns(job *control.Recovery) bool {
+func (r *Runner) owns(job *config.Recovery) bool {
 	partition := job.Partition
-	if ep, presence := r.Endpoints.Endpoint(job.Endpoint); presence == control.Present {
+	if ep, presence := r.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
 		partition = ep.Partition
 	}
 	r.mu.Lock()
@@ -173,7 +173,7 @@ func (r *Runner) owns(job *control.Recovery) bool {
 }
 
 // forget removes jobs whose history is over.
-func (r *Runner) forget(ctx context.Context, old []*control.Recovery) {
+func (r *Runner) forget(ctx context.Context, old []*config.Recovery) {
 	for _, job := range old {
 		if !r.owns(job) {
 			continue

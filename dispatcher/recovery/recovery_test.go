@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -29,14 +29,14 @@ func TestLife(t *testing.T) {
 			t.Fatalf("the preparation has submitted %d items", items)
 		}
 		w.act(job, canary)
-		j := w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
-		if j.Canary != (control.RecoveryTest{Total: 5, Delivered: 5}) || j.Reserved != 5 {
+		j := w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		if j.Canary != (config.RecoveryTest{Total: 5, Delivered: 5}) || j.Reserved != 5 {
 			t.Fatalf("after the canary the job is %+v", j)
 		}
 		time.Sleep(time.Hour)
 		w.act(job, goOn)
 		began := time.Now()
-		j = w.becomes(job, control.RecoveryCompleted, 10*time.Second)
+		j = w.becomes(job, config.RecoveryCompleted, 10*time.Second)
 		if took := time.Since(began); took < 4400*time.Millisecond || took > 7*time.Second {
 			t.Errorf("445 deliveries at 100 a second took %v", took)
 		}
@@ -75,7 +75,7 @@ func (w *world) spaced(job string) {
 }
 
 func TestSmallSelections(t *testing.T) {
-	f := func(failed int, state control.RecoveryState, delivered int) {
+	f := func(failed int, state config.RecoveryState, delivered int) {
 		t.Helper()
 		bubble(t, failed, func(w *world) {
 			w.runner()
@@ -87,10 +87,10 @@ func TestSmallSelections(t *testing.T) {
 			}
 		})
 	}
-	f(0, control.RecoveryCompleted, 0)
-	f(1, control.RecoveryCompleted, 1)
-	f(5, control.RecoveryCompleted, 5)
-	f(6, control.RecoveryAwaitingApproval, 5)
+	f(0, config.RecoveryCompleted, 0)
+	f(1, config.RecoveryCompleted, 1)
+	f(5, config.RecoveryCompleted, 5)
+	f(6, config.RecoveryAwaitingApproval, 5)
 }
 
 // A failure stops the job, in the canary and later. What is on its way still counts.
@@ -100,8 +100,8 @@ func TestFailureStops(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		j := w.becomes(job, control.RecoveryStopped, 2*time.Second)
-		if j.StopReason != control.StopDeliveryFailed || j.Reserved != 5 || j.Delivered+j.Failed+j.Skipped != 5 || j.Canary.Failed != j.Failed ||
+		j := w.becomes(job, config.RecoveryStopped, 2*time.Second)
+		if j.StopReason != config.StopDeliveryFailed || j.Reserved != 5 || j.Delivered+j.Failed+j.Skipped != 5 || j.Canary.Failed != j.Failed ||
 			j.Destinations[0].Failed != 1 || j.Destinations[0].TopError != "timeout" {
 			t.Errorf("the job is %+v", j)
 		}
@@ -116,9 +116,9 @@ func TestFailureStops(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		j := w.becomes(job, control.RecoveryStopped, 20*time.Second)
+		j := w.becomes(job, config.RecoveryStopped, 20*time.Second)
 		if j.Failed != 1 || j.Reserved != 405 || j.Delivered+j.Failed+j.Skipped != 405 || j.Skipped == 0 || j.Delivered < 300 {
 			t.Errorf("the job is %+v", j)
 		}
@@ -128,14 +128,14 @@ func TestFailureStops(t *testing.T) {
 // Destinations that are disabled or gone before a job is ready are passed by.
 func TestUnavailableBefore(t *testing.T) {
 	two := func(w *world) {
-		w.ep.Destinations = []control.Destination{{ID: "dst_a", Enabled: true}, {ID: "dst_b"}}
+		w.ep.Destinations = []config.Destination{{ID: "dst_a", Enabled: true}, {ID: "dst_b"}}
 	}
 	f := func(setup func(w *world), destination, want string, total, sendable int) {
 		t.Helper()
 		bubble(t, 7, func(w *world) {
 			setup(w)
 			w.runner()
-			job := w.ready(func(j *control.Recovery) { j.Destination = destination })
+			job := w.ready(func(j *config.Recovery) { j.Destination = destination })
 			j, _ := w.Recovery(job)
 			if got := fmt.Sprint(w.selection); got != want || j.Total != total || j.Sendable != sendable {
 				t.Errorf("selected %v: %d of %d, want %s: %d of %d", got, j.Sendable, j.Total, want, sendable, total)
@@ -152,21 +152,21 @@ func TestUnavailableBefore(t *testing.T) {
 
 // After it is ready they stop it, in whatever state it is; one that nothing is sent to does not.
 func TestUnavailableAfter(t *testing.T) {
-	disable := func(ep *control.Endpoint) { ep.Destinations[0].Enabled = false }
+	disable := func(ep *config.Endpoint) { ep.Destinations[0].Enabled = false }
 	f := func(until func(w *world, job string), change func(w *world)) {
 		t.Helper()
 		bubble(t, 400, func(w *world) {
-			w.ep.Destinations = append(w.ep.Destinations, control.Destination{ID: "dst_b"})
+			w.ep.Destinations = append(w.ep.Destinations, config.Destination{ID: "dst_b"})
 			w.runner()
 			job := w.ready()
 			until(w, job)
-			w.change(func(ep *control.Endpoint) { ep.Destinations = ep.Destinations[:1] })
+			w.change(func(ep *config.Endpoint) { ep.Destinations = ep.Destinations[:1] })
 			time.Sleep(2 * time.Second)
 			if j, _ := w.Recovery(job); j.State.Ended() {
 				t.Fatalf("a destination that nothing is sent to has ended the job: %+v", j)
 			}
 			change(w)
-			if j := w.becomes(job, control.RecoveryStopped, 10*time.Second); j.StopReason != control.StopDestinationUnavailable {
+			if j := w.becomes(job, config.RecoveryStopped, 10*time.Second); j.StopReason != config.StopDestinationUnavailable {
 				t.Errorf("the job is %+v", j)
 			}
 		})
@@ -174,7 +174,7 @@ func TestUnavailableAfter(t *testing.T) {
 	untilReady := func(*world, string) {}
 	untilAwaiting := func(w *world, job string) {
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 	}
 	untilRunning := func(w *world, job string) { untilAwaiting(w, job); w.act(job, goOn) }
 	f(untilReady, func(w *world) { w.change(disable) })
@@ -190,7 +190,7 @@ func TestUnavailableDelivery(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		if j := w.becomes(job, control.RecoveryStopped, time.Second); j.StopReason != control.StopDestinationUnavailable || j.Failed != 0 || j.Skipped != 5 {
+		if j := w.becomes(job, config.RecoveryStopped, time.Second); j.StopReason != config.StopDestinationUnavailable || j.Failed != 0 || j.Skipped != 5 {
 			t.Errorf("the job is %+v", j)
 		}
 	})
@@ -206,9 +206,9 @@ func TestPassedBy(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		j := w.becomes(job, control.RecoveryCompleted, 5*time.Second)
+		j := w.becomes(job, config.RecoveryCompleted, 5*time.Second)
 		items := w.items[j.Selection]
 		if j.Delivered != 2 || j.Skipped != 4 || items[0].skipped != event.AlreadyDelivered || items[0].status != event.Delivered ||
 			items[2].skipped != event.PayloadExpired || items[2].status != event.Skipped {
@@ -223,7 +223,7 @@ func TestDeadline(t *testing.T) {
 		t.Helper()
 		bubble(t, 9000, func(w *world) {
 			w.runner()
-			job := w.add(func(j *control.Recovery) { j.RatePerSecond = 1 })
+			job := w.add(func(j *config.Recovery) { j.RatePerSecond = 1 })
 			until(w, job)
 			w.mu.Lock()
 			deadline := w.jobs[job].Deadline
@@ -234,7 +234,7 @@ func TestDeadline(t *testing.T) {
 				t.Fatalf("a second before its deadline the job is %s", j.State)
 			}
 			w.on(nil)
-			if j := w.becomes(job, control.RecoveryExpired, 40*time.Second); j.StopReason != control.StopDeadline || j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
+			if j := w.becomes(job, config.RecoveryExpired, 40*time.Second); j.StopReason != config.StopDeadline || j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
 				t.Errorf("the job is %+v", j)
 			}
 		})
@@ -247,14 +247,14 @@ func TestDeadline(t *testing.T) {
 			return nil
 		})
 	})
-	f(func(w *world, job string) { w.becomes(job, control.RecoveryReady, time.Second) })
+	f(func(w *world, job string) { w.becomes(job, config.RecoveryReady, time.Second) })
 	f(func(w *world, job string) {
-		w.becomes(job, control.RecoveryReady, time.Second)
+		w.becomes(job, config.RecoveryReady, time.Second)
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryAwaitingApproval, 10*time.Second)
+		w.becomes(job, config.RecoveryAwaitingApproval, 10*time.Second)
 	})
 	f(func(w *world, job string) {
-		w.becomes(job, control.RecoveryReady, time.Second)
+		w.becomes(job, config.RecoveryReady, time.Second)
 		w.Result = func(int) (event.Status, event.Reason) { return event.Retrying, "" } // for ever
 		w.act(job, canary)
 		time.Sleep(time.Second)
@@ -288,7 +288,7 @@ func TestPreparationFails(t *testing.T) {
 		})
 		w.runner()
 		job := w.add()
-		if j := w.becomes(job, control.RecoveryFailed, 20*time.Second); away.Load() != 4 || j.StopReason != "" {
+		if j := w.becomes(job, config.RecoveryFailed, 20*time.Second); away.Load() != 4 || j.StopReason != "" {
 			t.Errorf("after %d tries the job is %+v", away.Load(), j)
 		}
 	})
@@ -307,15 +307,15 @@ func TestStoreAway(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, control.RecoveryAwaitingApproval, time.Second)
+		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 		away.Store(true)
 		w.act(job, goOn)
 		time.Sleep(time.Minute)
-		if j, _ := w.Recovery(job); j.State != control.RecoveryRunning {
+		if j, _ := w.Recovery(job); j.State != config.RecoveryRunning {
 			t.Fatalf("without the store the job is %s", j.State)
 		}
 		away.Store(false)
-		w.becomes(job, control.RecoveryCompleted, 30*time.Second)
+		w.becomes(job, config.RecoveryCompleted, 30*time.Second)
 		if _, times := w.submitted(job); times != 300 {
 			t.Errorf("%d submissions of 300 items", times)
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -20,12 +20,12 @@ const (
 )
 
 // pageOf is how many items a job reserves at once.
-func pageOf(job *control.Recovery) int {
+func pageOf(job *config.Recovery) int {
 	return min(max(job.RatePerSecond*pageTime, smallestPage), largestPage)
 }
 
 // advance looks at the results of a job that sends, and goes on from them.
-func (f *follower) advance(ctx context.Context, job *control.Recovery) (time.Duration, error) {
+func (f *follower) advance(ctx context.Context, job *config.Recovery) (time.Duration, error) {
 	if f.mustWait(job) {
 		return watch, nil
 	}
@@ -40,16 +40,16 @@ func (f *follower) advance(ctx context.Context, job *control.Recovery) (time.Dur
 		return 0, err
 	}
 	unfinished, left := job.Reserved-c.Ended(), job.Sendable-job.Reserved
-	switch canary := job.State == control.RecoveryCanaryRunning; {
+	switch canary := job.State == config.RecoveryCanaryRunning; {
 	case c.Failed > 0:
-		return 0, f.end(ctx, job, control.RecoveryStopped, control.StopDeliveryFailed)
+		return 0, f.end(ctx, job, config.RecoveryStopped, config.StopDeliveryFailed)
 	case c.Unavailable > 0:
-		return 0, f.end(ctx, job, control.RecoveryStopped, control.StopDestinationUnavailable)
+		return 0, f.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
 	case unfinished <= 0 && left == 0:
-		return 0, f.end(ctx, job, control.RecoveryCompleted, "")
+		return 0, f.end(ctx, job, config.RecoveryCompleted, "")
 	case unfinished <= 0 && canary:
-		_, err := f.move(ctx, job, func(j *control.Recovery) {
-			j.State, j.Canary.Delivered, j.Canary.Failed = control.RecoveryAwaitingApproval, c.Delivered, c.Failed
+		_, err := f.move(ctx, job, func(j *config.Recovery) {
+			j.State, j.Canary.Delivered, j.Canary.Failed = config.RecoveryAwaitingApproval, c.Delivered, c.Failed
 		})
 		return 0, err
 	case !canary && left > 0 && unfinished <= pageOf(job)/refill:
@@ -59,7 +59,7 @@ func (f *follower) advance(ctx context.Context, job *control.Recovery) (time.Dur
 }
 
 // counts is what came of the job's items so far.
-func (f *follower) counts(ctx context.Context, job *control.Recovery) (event.RecoveryCounts, error) {
+func (f *follower) counts(ctx context.Context, job *config.Recovery) (event.RecoveryCounts, error) {
 	all, _, err := f.Items.RecoveryCounts(ctx, job.Account, job.ID)
 	return all[job.ID], err
 }
@@ -74,8 +74,8 @@ func (f *follower) again(c event.RecoveryCounts, limit time.Duration) time.Durat
 }
 
 // reserve takes the next n items, and submits them once that is written.
-func (f *follower) reserve(ctx context.Context, job *control.Recovery, n int) error {
-	reserved, err := f.move(ctx, job, func(j *control.Recovery) { j.Reserved += n })
+func (f *follower) reserve(ctx context.Context, job *config.Recovery, n int) error {
+	reserved, err := f.move(ctx, job, func(j *config.Recovery) { j.Reserved += n })
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (f *follower) reserve(ctx context.Context, job *control.Recovery, n int) er
 
 // resubmit submits what was reserved and never heard of: this node, or the one before it, was stopped in between. What
 // was acknowledged counts as heard of, so the store must have all of that.
-func (f *follower) resubmit(ctx context.Context, job *control.Recovery) error {
+func (f *follower) resubmit(ctx context.Context, job *config.Recovery) error {
 	if f.submitted >= job.Reserved {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (f *follower) resubmit(ctx context.Context, job *control.Recovery) error {
 }
 
 // submit submits the items of the job that were reserved, from the number on, but for those that were heard of.
-func (f *follower) submit(ctx context.Context, job *control.Recovery, from int) error {
+func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) error {
 	b := batch{follower: f, job: job, due: f.Now(), every: time.Second / time.Duration(job.RatePerSecond)}
 	if next := f.due.Add(b.every); next.After(b.due) {
 		b.due = next
@@ -112,14 +112,14 @@ func (f *follower) submit(ctx context.Context, job *control.Recovery, from int) 
 }
 
 // viewOf is what the store needs to know of a job.
-func viewOf(job *control.Recovery) event.RecoveryJob {
+func viewOf(job *config.Recovery) event.RecoveryJob {
 	return event.RecoveryJob{Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved, Unsent: job.State.Unsent()}
 }
 
 // batch gathers what is submitted at once.
 type batch struct {
 	*follower
-	job   *control.Recovery
+	job   *config.Recovery
 	due   time.Time // of the next delivery
 	every time.Duration
 	work  []*event.Work
@@ -177,7 +177,7 @@ func (b *batch) send(ctx context.Context) error {
 }
 
 // mustWait reports whether another job that began before this one sends to the same destination.
-func (f *follower) mustWait(job *control.Recovery) bool {
+func (f *follower) mustWait(job *config.Recovery) bool {
 	all, _ := f.Jobs.UnsettledRecoveries(time.Time{})
 	for _, other := range all {
 		if other.ID != job.ID && other.State.Sends() && other.Overlaps(job) &&
@@ -189,7 +189,7 @@ func (f *follower) mustWait(job *control.Recovery) bool {
 }
 
 // settle waits for the results of a job that has ended, and writes them down once all are in.
-func (f *follower) settle(ctx context.Context, job *control.Recovery) (time.Duration, error) {
+func (f *follower) settle(ctx context.Context, job *config.Recovery) (time.Duration, error) {
 	if err := f.resubmit(ctx, job); err != nil {
 		return 0, err
 	}
@@ -206,7 +206,7 @@ func (f *follower) settle(ctx context.Context, job *control.Recovery) (time.Dura
 			return 0, err
 		}
 	}
-	_, err = f.move(ctx, job, func(j *control.Recovery) {
+	_, err = f.move(ctx, job, func(j *config.Recovery) {
 		j.Settled, j.Delivered, j.Failed, j.Skipped = true, c.Delivered, c.Failed, c.Skipped
 		if j.Reserved <= j.Canary.Total {
 			j.Canary.Delivered, j.Canary.Failed = c.Delivered, c.Failed

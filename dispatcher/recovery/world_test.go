@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -32,10 +32,10 @@ type world struct {
 	mu        sync.Mutex // guards what follows
 	refuse    func(step string) error
 	rev       int64
-	jobs      map[string]*control.Recovery
+	jobs      map[string]*config.Recovery
 	changed   chan struct{}
-	ep        *control.Endpoint // nil: deleted
-	failed    int               // deliveries that a job selects, of each destination
+	ep        *config.Endpoint // nil: deleted
+	failed    int              // deliveries that a job selects, of each destination
 	items     map[string]map[int]*item
 	selection []event.SelectionGroup // of the last preparation
 	reserved  []int                  // every change of Reserved
@@ -52,8 +52,8 @@ type item struct {
 
 func newWorld(t *testing.T, failed int) *world {
 	return &world{
-		T: t, ids: id.NewGenerator(nil), jobs: map[string]*control.Recovery{}, changed: make(chan struct{}), failed: failed, items: map[string]map[int]*item{},
-		ep: &control.Endpoint{ID: "ep_1", Partition: 3, Destinations: []control.Destination{{ID: "dst_a", Enabled: true}}},
+		T: t, ids: id.NewGenerator(nil), jobs: map[string]*config.Recovery{}, changed: make(chan struct{}), failed: failed, items: map[string]map[int]*item{},
+		ep: &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
 	}
 }
 
@@ -80,11 +80,11 @@ func (w *world) runner() (stop func()) {
 }
 
 // add makes a job.
-func (w *world) add(change ...func(*control.Recovery)) string {
+func (w *world) add(change ...func(*config.Recovery)) string {
 	w.Helper()
-	j := &control.Recovery{
-		Meta: control.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1", Partition: 3,
-		Until: time.Now(), RatePerSecond: 100, State: control.RecoveryPreparing, Deadline: time.Now().Add(control.RecoveryLife),
+	j := &config.Recovery{
+		Meta: config.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1", Partition: 3,
+		Until: time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing, Deadline: time.Now().Add(config.RecoveryLife),
 	}
 	for _, f := range change {
 		f(j)
@@ -96,7 +96,7 @@ func (w *world) add(change ...func(*control.Recovery)) string {
 }
 
 // put makes j the newest value of its job. w.mu is held.
-func (w *world) put(j *control.Recovery) {
+func (w *world) put(j *config.Recovery) {
 	w.rev++
 	j.Rev = w.rev
 	if before := w.jobs[j.ID]; before != nil && j.Reserved != before.Reserved {
@@ -125,16 +125,16 @@ func (w *world) before(step string) error {
 	return nil
 }
 
-func (w *world) Recovery(id string) (*control.Recovery, control.Presence) {
+func (w *world) Recovery(id string) (*config.Recovery, config.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j := w.jobs[id]; j != nil {
-		return j, control.Present
+		return j, config.Present
 	}
-	return nil, control.Unknown
+	return nil, config.Unknown
 }
 
-func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*control.Recovery) {
+func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(w.jobs)) {
@@ -154,18 +154,18 @@ func (w *world) RecoveriesChanged() <-chan struct{} {
 	return w.changed
 }
 
-func (w *world) UpdateRecovery(_ context.Context, id string, change func(*control.Recovery) error) (*control.Recovery, error) {
+func (w *world) UpdateRecovery(_ context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error) {
 	if err := w.before("update"); err != nil {
 		return nil, err
 	}
 	return w.write(id, change)
 }
 
-func (w *world) write(id string, change func(*control.Recovery) error) (*control.Recovery, error) {
+func (w *world) write(id string, change func(*config.Recovery) error) (*config.Recovery, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs[id] == nil {
-		return nil, control.ErrNotFound
+		return nil, config.ErrNotFound
 	}
 	j := *w.jobs[id]
 	j.Destinations = slices.Clone(j.Destinations)
@@ -184,17 +184,17 @@ func (w *world) ForgetRecovery(_ context.Context, id string) error {
 	return nil
 }
 
-func (w *world) Endpoint(string) (*control.Endpoint, control.Presence) {
+func (w *world) Endpoint(string) (*config.Endpoint, config.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ep == nil {
-		return nil, control.Deleted
+		return nil, config.Deleted
 	}
-	return w.ep, control.Present
+	return w.ep, config.Present
 }
 
 // change alters the endpoint.
-func (w *world) change(f func(*control.Endpoint)) {
+func (w *world) change(f func(*config.Endpoint)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ep := *w.ep
@@ -324,21 +324,21 @@ func (w *world) end(it *item, seq int, job string) {
 }
 
 // act is an action of a client.
-func (w *world) act(job string, change func(*control.Recovery)) {
+func (w *world) act(job string, change func(*config.Recovery)) {
 	w.Helper()
-	if _, err := w.write(job, func(j *control.Recovery) error { change(j); return nil }); err != nil {
+	if _, err := w.write(job, func(j *config.Recovery) error { change(j); return nil }); err != nil {
 		w.Error(err)
 	}
 }
 
-func canary(j *control.Recovery) { j.BeginCanary(time.Now()) }
-func goOn(j *control.Recovery)   { j.State = control.RecoveryRunning }
-func cancel(j *control.Recovery) {
-	j.End(control.RecoveryCancelled, control.StopCancelled, time.Now())
+func canary(j *config.Recovery) { j.BeginCanary(time.Now()) }
+func goOn(j *config.Recovery)   { j.State = config.RecoveryRunning }
+func cancel(j *config.Recovery) {
+	j.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
 }
 
 // becomes waits until the job has the state, and what is said of its items has been written down if it has ended.
-func (w *world) becomes(job string, state control.RecoveryState, within time.Duration) *control.Recovery {
+func (w *world) becomes(job string, state config.RecoveryState, within time.Duration) *config.Recovery {
 	w.Helper()
 	deadline := time.Now().Add(within)
 	for {
@@ -377,10 +377,10 @@ func (w *world) mostly(job string) (times int) {
 }
 
 // ready makes a job and waits until it is ready.
-func (w *world) ready(change ...func(*control.Recovery)) string {
+func (w *world) ready(change ...func(*config.Recovery)) string {
 	w.Helper()
 	job := w.add(change...)
-	w.becomes(job, control.RecoveryReady, time.Second)
+	w.becomes(job, config.RecoveryReady, time.Second)
 	return job
 }
 

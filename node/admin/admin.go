@@ -16,7 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/doctor"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -51,7 +51,7 @@ func New(d Deps) http.Handler {
 	s := server{d.Log}
 	keys := &keys{log: d.Log, keys: d.Keys, uses: d.Uses, now: d.Now}
 	users := &users{users: d.Users, baseURL: d.BaseURL}
-	config := &configuration{log: d.Log, config: d.Config, checkURL: d.CheckURL}
+	exporting := &configuration{log: d.Log, config: d.Config, checkURL: d.CheckURL}
 	dead := &deadLetters{open: d.Dead, producer: d.Producer}
 	moves := &moves{log: d.Log, endpoints: d.Endpoints, open: d.Partitions, now: d.Now}
 	mux := http.NewServeMux()
@@ -68,13 +68,13 @@ func New(d Deps) http.Handler {
 		"POST /users":        s.answer(users.link(d.Users.AddUser)),
 		"POST /users/reset":  s.answer(users.link(d.Users.ResetUser)),
 		"POST /users/remove": s.answer(users.remove),
-		"GET /config":        config.exportDocument,
-		"POST /config":       s.followLong(maxImport, config.importDocument),
+		"GET /config":        exporting.exportDocument,
+		"POST /config":       s.followLong(maxImport, exporting.importDocument),
 	} {
 		mux.HandleFunc(pattern, handler)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(w, r.WithContext(control.WithOrigin(r.Context(), control.Origin{Actor: audit.Operator})))
+		mux.ServeHTTP(w, r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: audit.Operator})))
 	})
 }
 
@@ -122,11 +122,11 @@ func (s server) followLong(most int64, f func(r *http.Request, tell func(any)) e
 
 // commandError makes errors that are nobody's fault speak to the operator.
 func commandError(err error) error {
-	if errors.Is(err, control.ErrLevel) {
+	if errors.Is(err, config.ErrLevel) {
 		return web.Away(err, "this waits for the end of an upgrade: "+
 			"when every node runs the new version, run relay migrate --finalize")
 	}
-	if errors.Is(err, control.ErrUnavailable) {
+	if errors.Is(err, config.ErrUnavailable) {
 		return web.Away(err, "the configuration log is away at the moment; look whether it was done before you repeat it")
 	}
 	return err

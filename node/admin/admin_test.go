@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -23,27 +23,27 @@ type moving struct {
 	steps []string
 }
 
-func (m *moving) Endpoint(id string) (*control.Endpoint, control.Presence) {
+func (m *moving) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	if id != "ep_1" {
-		return nil, control.Unknown
+		return nil, config.Unknown
 	}
-	return &control.Endpoint{ID: id}, control.Present
+	return &config.Endpoint{ID: id}, config.Present
 }
 
-func (m *moving) step(name string, partition int32) (*control.Endpoint, error) {
+func (m *moving) step(name string, partition int32) (*config.Endpoint, error) {
 	m.steps = append(m.steps, name)
-	return &control.Endpoint{ID: "ep_1", Partition: partition, Moving: &control.Moving{Until: time.Now().Add(moveLease)}}, nil
+	return &config.Endpoint{ID: "ep_1", Partition: partition, Moving: &config.Moving{Until: time.Now().Add(moveLease)}}, nil
 }
 
-func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time) (*control.Endpoint, error) {
+func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time) (*config.Endpoint, error) {
 	return m.step("move", to)
 }
 
-func (m *moving) HoldMove(context.Context, *control.Endpoint, time.Time) (*control.Endpoint, error) {
+func (m *moving) HoldMove(context.Context, *config.Endpoint, time.Time) (*config.Endpoint, error) {
 	return m.step("hold", 1)
 }
 
-func (m *moving) EndMove(_ context.Context, _ *control.Endpoint, back bool) (*control.Endpoint, error) {
+func (m *moving) EndMove(_ context.Context, _ *config.Endpoint, back bool) (*config.Endpoint, error) {
 	return m.step(fmt.Sprintf("end back=%t", back), 1)
 }
 
@@ -70,10 +70,10 @@ func (m *moving) Look(context.Context) (dispatcher.Open, error) {
 // noUsers knows nobody.
 type noUsers struct{}
 
-func (noUsers) Users() []*control.User                                           { return nil }
-func (noUsers) AddUser(context.Context, string) (string, *control.User, error)   { return "", nil, nil }
-func (noUsers) ResetUser(context.Context, string) (string, *control.User, error) { return "", nil, nil }
-func (noUsers) RemoveUser(context.Context, string) error                         { return nil }
+func (noUsers) Users() []*config.User                                           { return nil }
+func (noUsers) AddUser(context.Context, string) (string, *config.User, error)   { return "", nil, nil }
+func (noUsers) ResetUser(context.Context, string) (string, *config.User, error) { return "", nil, nil }
+func (noUsers) RemoveUser(context.Context, string) error                        { return nil }
 
 func asked(h http.Handler, method, path, body string) (status int, answer string) {
 	w := httptest.NewRecorder()

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -146,7 +146,7 @@ func showDead(g stream.Grave, body bool) DeadRecord {
 	}
 	for _, h := range g.Record.Headers {
 		value := string(h.Value)
-		if name, ok := strings.CutPrefix(h.Key, "h:"); ok && control.CredentialHeader(name) {
+		if name, ok := strings.CutPrefix(h.Key, "h:"); ok && config.CredentialHeader(name) {
 			value = masked
 		}
 		d.Headers = append(d.Headers, [2]string{h.Key, value})

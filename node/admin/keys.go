@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -55,12 +55,12 @@ type Rewrap struct {
 
 // Keys is what the configuration knows of API keys and master keys.
 type Keys interface {
-	Account() *control.Account
-	Keys(account string) []*control.Key
-	CreateKey(ctx context.Context, name string, scope control.Scope, agent bool, expires time.Time) (
-		text string, k *control.Key, err error)
+	Account() *config.Account
+	Keys(account string) []*config.Key
+	CreateKey(ctx context.Context, name string, scope config.Scope, agent bool, expires time.Time) (
+		text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
-	Rewrap(ctx context.Context, progress func(control.Rewrap)) (control.Rewrap, error)
+	Rewrap(ctx context.Context, progress func(config.Rewrap)) (config.Rewrap, error)
 }
 
 // Uses says when API keys were used last.
@@ -76,7 +76,7 @@ type keys struct {
 	now  func() time.Time
 }
 
-func commandKey(k *control.Key, text string) Key {
+func commandKey(k *config.Key, text string) Key {
 	j := Key{
 		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Key: text, Last4: k.Last4, CreatedAt: k.CreatedAt,
 	}
@@ -113,8 +113,8 @@ func (x *keys) create(r *http.Request) (any, error) {
 	if err := readCommand(r, &c); err != nil {
 		return nil, err
 	}
-	scope := control.Scope(c.Scope)
-	if scope != control.Read && scope != control.ReadWrite {
+	scope := config.Scope(c.Scope)
+	if scope != config.Read && scope != config.ReadWrite {
 		return nil, web.Invalid("scope", "must be read or read_write")
 	}
 	// Lists print it as it is, one key a line.
@@ -138,7 +138,7 @@ func (x *keys) create(r *http.Request) (any, error) {
 
 func (x *keys) revoke(r *http.Request) (any, error) {
 	err := x.keys.RevokeKey(r.Context(), r.PathValue("id"))
-	if errors.Is(err, control.ErrNotFound) {
+	if errors.Is(err, config.ErrNotFound) {
 		return nil, web.Missing("no key has this id; relay keys list shows them")
 	}
 	return map[string]any{"id": r.PathValue("id"), "revoked": true}, err
@@ -150,14 +150,14 @@ const tellEvery = 200 * time.Millisecond
 // rewrap seals everything anew that another master key than the first seals.
 func (x *keys) rewrap(r *http.Request, tell func(any)) error {
 	var told time.Time
-	done, err := x.keys.Rewrap(r.Context(), func(w control.Rewrap) {
+	done, err := x.keys.Rewrap(r.Context(), func(w config.Rewrap) {
 		if now := time.Now(); now.Sub(told) >= tellEvery {
 			told = now
 			tell(commandRewrap(w))
 		}
 	})
 	switch {
-	case errors.Is(err, control.ErrKeys), errors.Is(err, control.ErrNotRewrapped):
+	case errors.Is(err, config.ErrKeys), errors.Is(err, config.ErrNotRewrapped):
 		return web.State("", "%v", err)
 	case err != nil:
 		return err
@@ -166,6 +166,6 @@ func (x *keys) rewrap(r *http.Request, tell func(any)) error {
 	return nil
 }
 
-func commandRewrap(r control.Rewrap) Rewrap {
+func commandRewrap(r config.Rewrap) Rewrap {
 	return Rewrap{Entities: r.Entities, Rewrapped: r.Done, Secrets: r.Secrets}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -69,10 +69,10 @@ const (
 
 // Endpoints is what moves endpoints in the configuration.
 type Endpoints interface {
-	Endpoint(id string) (*control.Endpoint, control.Presence)
-	MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*control.Endpoint, error)
-	HoldMove(ctx context.Context, moved *control.Endpoint, until time.Time) (*control.Endpoint, error)
-	EndMove(ctx context.Context, moved *control.Endpoint, back bool) (*control.Endpoint, error)
+	Endpoint(id string) (*config.Endpoint, config.Presence)
+	MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*config.Endpoint, error)
+	HoldMove(ctx context.Context, moved *config.Endpoint, until time.Time) (*config.Endpoint, error)
+	EndMove(ctx context.Context, moved *config.Endpoint, back bool) (*config.Endpoint, error)
 }
 
 // Partitions looks at what is open of endpoints.
@@ -99,7 +99,7 @@ type moves struct {
 type mover struct {
 	*moves
 	ask      Move
-	ep       *control.Endpoint // as it was before
+	ep       *config.Endpoint // as it was before
 	survey   Survey
 	deadline time.Time
 	tell     func(any)
@@ -114,8 +114,8 @@ func (x *moves) move(r *http.Request, tell func(any)) error {
 	if m.ask.WaitSeconds < 1 || time.Duration(m.ask.WaitSeconds)*time.Second > MaxMoveWait {
 		return web.Invalid("wait_seconds", "must be from 1 to %d", int(MaxMoveWait/time.Second))
 	}
-	var presence control.Presence
-	if m.ep, presence = x.endpoints.Endpoint(m.ask.Endpoint); presence != control.Present {
+	var presence config.Presence
+	if m.ep, presence = x.endpoints.Endpoint(m.ask.Endpoint); presence != config.Present {
 		return web.Missing("no endpoint has this id")
 	}
 	log, err := x.open()
@@ -195,9 +195,9 @@ func (m *mover) hopeless(o dispatcher.Open) error {
 func (m *mover) carryOut(ctx context.Context) error {
 	moved, err := m.endpoints.MoveEndpoint(ctx, m.ep.ID, int32(m.ask.Partition), m.now().Add(moveLease))
 	switch {
-	case errors.Is(err, control.ErrMoving):
+	case errors.Is(err, config.ErrMoving):
 		return web.State("", "%v", err)
-	case errors.Is(err, control.ErrNotFound):
+	case errors.Is(err, config.ErrNotFound):
 		return web.Missing("no endpoint has this id any more")
 	case err != nil:
 		return fmt.Errorf("move endpoint: %w", err)
@@ -221,7 +221,7 @@ func (m *mover) carryOut(ctx context.Context) error {
 
 // wait looks until nothing is open and keeps the new events waiting meanwhile. It returns the move as it
 // stands then.
-func (m *mover) wait(ctx context.Context, moved *control.Endpoint) (*control.Endpoint, error) {
+func (m *mover) wait(ctx context.Context, moved *config.Endpoint) (*config.Endpoint, error) {
 	tick := time.NewTicker(moveLook)
 	defer tick.Stop()
 	var told time.Time

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -30,9 +30,9 @@ const linkPath = "/app/link/"
 
 // Users is what the configuration knows of people.
 type Users interface {
-	Users() []*control.User
-	AddUser(ctx context.Context, email string) (token string, u *control.User, err error)
-	ResetUser(ctx context.Context, email string) (token string, u *control.User, err error)
+	Users() []*config.User
+	AddUser(ctx context.Context, email string) (token string, u *config.User, err error)
+	ResetUser(ctx context.Context, email string) (token string, u *config.User, err error)
 	RemoveUser(ctx context.Context, email string) error
 }
 
@@ -42,7 +42,7 @@ type users struct {
 	baseURL string // of the links
 }
 
-func commandUser(u *control.User, link string) User {
+func commandUser(u *config.User, link string) User {
 	j := User{ID: u.ID, Email: u.Email, CreatedAt: u.CreatedAt, PasswordSet: u.Password != "", Link: link}
 	if u.Link != nil {
 		j.LinkExpires = &u.Link.Expires
@@ -64,7 +64,7 @@ func readEmail(r *http.Request) (string, error) {
 	if err := readCommand(r, &c); err != nil {
 		return "", err
 	}
-	email, err := control.NormalizeEmail(c.Email)
+	email, err := config.NormalizeEmail(c.Email)
 	if err != nil {
 		return "", web.Invalid("email", "%v", err)
 	}
@@ -72,7 +72,7 @@ func readEmail(r *http.Request) (string, error) {
 }
 
 // link makes a command of what gives a user a new link.
-func (x *users) link(do func(context.Context, string) (string, *control.User, error)) func(*http.Request) (any, error) {
+func (x *users) link(do func(context.Context, string) (string, *config.User, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
 		email, err := readEmail(r)
 		if err != nil {
@@ -80,9 +80,9 @@ func (x *users) link(do func(context.Context, string) (string, *control.User, er
 		}
 		token, u, err := do(r.Context(), email)
 		switch {
-		case errors.Is(err, control.ErrNotFound):
+		case errors.Is(err, config.ErrNotFound):
 			return nil, web.Missing("no user has this address; relay users list shows them")
-		case errors.Is(err, control.ErrConflict):
+		case errors.Is(err, config.ErrConflict):
 			return nil, web.State("email", "is a user already; relay users reset makes a new link")
 		case err != nil:
 			return nil, err
@@ -96,7 +96,7 @@ func (x *users) remove(r *http.Request) (any, error) {
 	if err == nil {
 		err = x.users.RemoveUser(r.Context(), email)
 	}
-	if errors.Is(err, control.ErrNotFound) {
+	if errors.Is(err, config.ErrNotFound) {
 		return nil, web.Missing("no user has this address; relay users list shows them")
 	}
 	return map[string]any{"email": email, "removed": true}, err

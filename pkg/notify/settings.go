@@ -3,7 +3,7 @@ package notify
 import (
 	"fmt"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
@@ -13,25 +13,25 @@ type Saved struct {
 	Enabled bool
 }
 
-// Open returns the channels that are saved, their secrets in clear, in the order of control.AlertChannels.
-func Open(k *control.Keyring, s *control.AlertSettings) ([]Saved, error) {
+// Open returns the channels that are saved, their secrets in clear, in the order of config.AlertChannels.
+func Open(k *config.Keyring, s *config.AlertSettings) ([]Saved, error) {
 	var all []Saved
 	if s.Email != nil {
 		all = append(all, Saved{Channel{Kind: Email, To: s.Email.To}, s.Email.Enabled})
 	}
 	if s.Slack != nil {
-		url, err := k.OpenString(s.ID, control.FieldAlertSlack, s.Slack.URL)
+		url, err := k.OpenString(s.ID, config.FieldAlertSlack, s.Slack.URL)
 		if err != nil {
 			return nil, fmt.Errorf("open the Slack channel: %w", err)
 		}
 		all = append(all, Saved{Channel{Kind: Slack, URL: url}, s.Slack.Enabled})
 	}
 	if s.Webhook != nil {
-		url, err := k.OpenString(s.ID, control.FieldAlertWebhook, s.Webhook.URL)
+		url, err := k.OpenString(s.ID, config.FieldAlertWebhook, s.Webhook.URL)
 		if err != nil {
 			return nil, fmt.Errorf("open the webhook channel: %w", err)
 		}
-		text, err := k.OpenString(s.ID, control.FieldAlertSecret, s.Webhook.Secret)
+		text, err := k.OpenString(s.ID, config.FieldAlertSecret, s.Webhook.Secret)
 		if err != nil {
 			return nil, fmt.Errorf("open the webhook channel's secret: %w", err)
 		}

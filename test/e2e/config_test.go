@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // The disaster step: an export, imported into a new log under the same master keys, is the same service to everybody
@@ -20,7 +20,7 @@ import (
 func TestConfigMovesToANewLog(t *testing.T) {
 	t.Parallel()
 	long(t)
-	master := "RELAY_MASTER_KEYS=" + control.GenerateMasterKey("main")
+	master := "RELAY_MASTER_KEYS=" + config.GenerateMasterKey("main")
 	old := startDevProcess(t, t.TempDir(), master)
 	dest := newSink(t, nil)
 	ep, in, secret := old.endpoint(map[string]any{

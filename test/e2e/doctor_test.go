@@ -9,7 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/doctor"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -106,7 +106,7 @@ func TestDoctor(t *testing.T) {
 	if err := n.stop(syscall.SIGTERM); err != nil {
 		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
 	}
-	young := control.GenerateMasterKey("young")
+	young := config.GenerateMasterKey("young")
 	for i, e := range n.env {
 		if name, keys, _ := strings.Cut(e, "="); name == "RELAY_MASTER_KEYS" {
 			n.env[i] = "RELAY_MASTER_KEYS=" + young + "," + keys

@@ -15,7 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 func TestKeysCommands(t *testing.T) {
@@ -100,7 +100,7 @@ func TestKeysMisuse(t *testing.T) {
 func TestMasterKeyIsChanged(t *testing.T) {
 	t.Parallel()
 	long(t)
-	old, young := control.GenerateMasterKey("old"), control.GenerateMasterKey("young")
+	old, young := config.GenerateMasterKey("old"), config.GenerateMasterKey("young")
 	p := newDevProcess(t, t.TempDir())
 	env := p.env
 	restart := func(keys ...string) {

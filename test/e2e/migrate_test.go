@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -192,11 +192,11 @@ func (c *cluster) admin() *kadm.Client {
 // beginOld writes the first records of the configuration log as a program of level 1 does: its secret, sealed under the
 // master key, then the account, each with its HMAC.
 func (c *cluster) beginOld() {
-	var keyring *control.Keyring
+	var keyring *config.Keyring
 	for _, e := range c.env {
 		if spec, ok := strings.CutPrefix(e, "RELAY_MASTER_KEYS="); ok {
 			var err error
-			if keyring, err = control.NewKeyring(spec); err != nil {
+			if keyring, err = config.NewKeyring(spec); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -212,7 +212,7 @@ func (c *cluster) beginOld() {
 	}
 	defer p.Close()
 	const rest = `"node":"old","pre":"absent","op":"put","at":"2026-01-01T00:00:00Z"}`
-	sealed := keyring.SealString("log", control.FieldLogSecret, secret)
+	sealed := keyring.SealString("log", config.FieldLogSecret, secret)
 	for _, text := range []string{
 		fmt.Sprintf(`{"v":2,"op_id":"op_1","kind":"log","id":"log","level":1,"value":{"id":"log","secret":%q},`, sealed) + rest,
 		`{"v":2,"op_id":"op_2","seq_seen":1,"kind":"account","id":"acc_1","value":{"id":"acc_1"},` + rest,

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -49,7 +49,7 @@ func (a *Alerts) judgeAccount(ctx context.Context) error {
 		return err
 	}
 	const quiet = tooOld + time.Hour // longer than any cooldown, and than a job is looked at
-	for _, x := range a.deps.Config.Alerts(func(x *control.Alert) bool { return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet }) {
+	for _, x := range a.deps.Config.Alerts(func(x *config.Alert) bool { return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet }) {
 		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
 			a.log.LogAttrs(ctx, slog.LevelWarn, "forget an alert", slog.Any("error", err))
 			return ctx.Err()
@@ -59,22 +59,22 @@ func (a *Alerts) judgeAccount(ctx context.Context) error {
 }
 
 // recovery tells once how a job ended. It has no end of its own: the alert fires and is over at once.
-func (a *Alerts) recovery(ctx context.Context, job *control.Recovery) error {
+func (a *Alerts) recovery(ctx context.Context, job *config.Recovery) error {
 	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
 	name := idOf(recoveryEnded, about)
 	if a.deps.Config.Alert(name) != nil {
 		return nil
 	}
-	own := control.EndpointAlerts{Enabled: true}
-	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == control.Present {
+	own := config.EndpointAlerts{Enabled: true}
+	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == config.Present {
 		own = ep.AlertsOrDefault()
 	}
 	s, now := a.deps.Config.AlertSettings(), a.now()
 	f := finding{recoveryEnded, bad, string(job.State), nil}
 	_, told := next(nil, f, s, own, place{}, now)
-	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *control.Alert) error {
+	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
 		if !x.FiredAt.IsZero() {
-			return control.ErrAlertUnchanged
+			return config.ErrAlertUnchanged
 		}
 		a.apply(x, about, f, resolve, false, nil, place{}, now)
 		if x.FiredAt = now; told {
@@ -98,7 +98,7 @@ func (a *Alerts) recovery(ctx context.Context, job *control.Recovery) error {
 func (a *Alerts) usage(ctx context.Context) error {
 	s := a.deps.Config.AlertSettings()
 	share, known := a.share(ctx)
-	own := control.EndpointAlerts{Enabled: true}
+	own := config.EndpointAlerts{Enabled: true}
 	for _, percent := range s.Rules.Usage.Percent {
 		f := finding{rule: usageShare, value: share, threshold: percent}
 		switch {
@@ -112,12 +112,12 @@ func (a *Alerts) usage(ctx context.Context) error {
 		}
 	}
 	// A mark that the settings no longer name is nobody's business any more.
-	left := a.deps.Config.Alerts(func(x *control.Alert) bool {
+	left := a.deps.Config.Alerts(func(x *config.Alert) bool {
 		percent, _ := strconv.Atoi(x.Subject)
 		return x.Firing && x.Rule == usageShare.setting() && !slices.Contains(s.Rules.Usage.Percent, percent)
 	})
 	for _, x := range left {
-		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, control.EndpointAlerts{}, place{}); err != nil {
+		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{}, place{}); err != nil {
 			return err
 		}
 	}
@@ -173,8 +173,8 @@ func (a *Alerts) processing(ctx context.Context) error {
 	}
 	judge := func(endpoint string, v verdict, n int) error {
 		ep, presence := a.deps.Config.Endpoint(endpoint)
-		own := control.EndpointAlerts{}
-		if presence == control.Present {
+		own := config.EndpointAlerts{}
+		if presence == config.Present {
 			own = ep.AlertsOrDefault()
 		}
 		f := finding{processingMissing, v, n, rule.Minutes}
@@ -188,7 +188,7 @@ func (a *Alerts) processing(ctx context.Context) error {
 	if !whole {
 		return nil
 	}
-	firing := a.deps.Config.Alerts(func(x *control.Alert) bool {
+	firing := a.deps.Config.Alerts(func(x *config.Alert) bool {
 		return x.Firing && x.Rule == processingMissing.setting() && missing[x.Endpoint] == 0
 	})
 	for _, x := range firing {

@@ -40,7 +40,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -55,17 +55,17 @@ type Config struct {
 
 // Configuration is what the stage needs of the configuration log.
 type Configuration interface {
-	Endpoint(id string) (*control.Endpoint, control.Presence)
-	AlertSettings() *control.AlertSettings
-	Alert(id string) *control.Alert
-	Alerts(keep func(*control.Alert) bool) []*control.Alert
+	Endpoint(id string) (*config.Endpoint, config.Presence)
+	AlertSettings() *config.AlertSettings
+	Alert(id string) *config.Alert
+	Alerts(keep func(*config.Alert) bool) []*config.Alert
 	// ChangeAlert changes an alert, or makes it, by a conditional record.
-	ChangeAlert(ctx context.Context, id string, alter func(*control.Alert) error) (*control.Alert, error)
+	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
 }
 
 // History is what else there is in it.
 type History interface {
-	EndedRecoveries(since time.Time) []*control.Recovery
+	EndedRecoveries(since time.Time) []*config.Recovery
 	ForgetAlert(ctx context.Context, id string) error
 }
 
@@ -90,7 +90,7 @@ type Deps struct {
 	Stream   stream.Config
 	Config   Configuration
 	History  History
-	Keyring  *control.Keyring
+	Keyring  *config.Keyring
 	Notifier Notifier
 	Usage    Usage  // nil = there is no allowance
 	Events   Events // nil = it is not asked which were processed

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
@@ -73,10 +73,10 @@ func (h *herald) run(ctx context.Context) error {
 				return nil
 			})
 		}
-		if h.digestIsDue() && h.begin(control.AlertMailBudget) {
+		if h.digestIsDue() && h.begin(config.AlertMailBudget) {
 			under.Go(func() error {
 				h.digest(context.WithoutCancel(ctx))
-				h.end(control.AlertMailBudget)
+				h.end(config.AlertMailBudget)
 				return nil
 			})
 		}
@@ -90,9 +90,9 @@ func (h *herald) run(ctx context.Context) error {
 }
 
 // due are the alerts that have a message which is this node's to send now, those that are busy included.
-func (h *herald) due() []*control.Alert {
+func (h *herald) due() []*config.Alert {
 	now, mails := h.deps.Now(), h.mailBudget()
-	return h.deps.Config.Alerts(func(x *control.Alert) bool {
+	return h.deps.Config.Alerts(func(x *config.Alert) bool {
 		_, ok := h.turn(x, mails, now)
 		return ok
 	})
@@ -101,7 +101,7 @@ func (h *herald) due() []*control.Alert {
 // turn is the first message of an alert that this node may send now, to those targets that no message before it waits
 // for: nobody hears of an end before the beginning, and a channel that is away holds up nobody else. Mail that waits
 // for a digest is not sent here.
-func (h *herald) turn(x *control.Alert, mails *control.AlertBudget, now time.Time) (control.AlertNotice, bool) {
+func (h *herald) turn(x *config.Alert, mails *config.AlertBudget, now time.Time) (config.AlertNotice, bool) {
 	var before []string
 	for _, n := range x.Notices {
 		mail := mayMail(mails, n.ID, now)
@@ -115,7 +115,7 @@ func (h *herald) turn(x *control.Alert, mails *control.AlertBudget, now time.Tim
 		}
 		before = append(before, n.To...)
 	}
-	return control.AlertNotice{}, false
+	return config.AlertNotice{}, false
 }
 
 // begin marks an alert as busy; false if it is already.
@@ -136,7 +136,7 @@ func (h *herald) end(alert string) {
 }
 
 // carry makes one try of the message of an alert whose turn it is, and writes what came of it, if it can.
-func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
+func (h *herald) carry(ctx context.Context, x *config.Alert) (written bool) {
 	n, ok := h.claim(ctx, x)
 	if !ok {
 		return false
@@ -155,19 +155,19 @@ func (h *herald) carry(ctx context.Context, x *control.Alert) (written bool) {
 }
 
 // claim chooses the message whose turn it is and makes sure that no other node sends it while this one does.
-func (h *herald) claim(ctx context.Context, x *control.Alert) (control.AlertNotice, bool) {
+func (h *herald) claim(ctx context.Context, x *config.Alert) (config.AlertNotice, bool) {
 	mails := h.mailBudget()
 	n, ok := h.turn(x, mails, h.deps.Now())
 	if !ok || n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
 		return n, ok
 	}
-	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *control.Alert) error {
+	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *config.Alert) error {
 		now := h.deps.Now()
 		var ok bool
 		if n, ok = h.turn(x, mails, now); !ok {
-			return control.ErrAlertUnchanged // another node was first
+			return config.ErrAlertUnchanged // another node was first
 		}
-		i := slices.IndexFunc(x.Notices, func(is control.AlertNotice) bool { return is.ID == n.ID })
+		i := slices.IndexFunc(x.Notices, func(is config.AlertNotice) bool { return is.ID == n.ID })
 		x.Notices[i].Node, x.Notices[i].Until = h.cfg.Node, now.Add(claim)
 		return nil
 	})
@@ -179,7 +179,7 @@ func (h *herald) claim(ctx context.Context, x *control.Alert) (control.AlertNoti
 
 // send goes down the message's channels at once and notes which targets took it. Those that are no longer saved, or
 // will never take it, count as if they had.
-func (h *herald) send(ctx context.Context, n control.AlertNotice, channels []notify.Saved, m notify.Message, opened bool) {
+func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []notify.Saved, m notify.Message, opened bool) {
 	if !opened {
 		return
 	}
@@ -239,10 +239,10 @@ func (h *herald) hasTaken(notice, to string) bool {
 // record takes the targets that have the message off it, and the message off its alert when none is left or its day
 // is over. It is tried again with the next look: what was taken is remembered, and not sent again.
 func (h *herald) record(ctx context.Context, alert, notice string) bool {
-	_, err := h.deps.Config.ChangeAlert(ctx, alert, func(x *control.Alert) error {
-		i := slices.IndexFunc(x.Notices, func(n control.AlertNotice) bool { return n.ID == notice })
+	_, err := h.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
+		i := slices.IndexFunc(x.Notices, func(n config.AlertNotice) bool { return n.ID == notice })
 		if i < 0 {
-			return control.ErrAlertUnchanged
+			return config.ErrAlertUnchanged
 		}
 		n, now := &x.Notices[i], h.deps.Now().UTC()
 		n.To = h.left(n, now)
@@ -263,7 +263,7 @@ func (h *herald) record(ctx context.Context, alert, notice string) bool {
 }
 
 // left are the targets of a message that have not taken it, none when its day is over.
-func (h *herald) left(n *control.AlertNotice, now time.Time) []string {
+func (h *herald) left(n *config.AlertNotice, now time.Time) []string {
 	to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return h.hasTaken(n.ID, to) })
 	if len(to) > 0 && now.Sub(n.At) >= giveUp {
 		h.metrics.dropped.Add(float64(len(to)))

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -31,7 +31,7 @@ func announces(t *testing.T, rigs ...*rig) (stop func()) {
 }
 
 func failing(r *rig) {
-	r.only(func(rules *control.AlertRules) { rules.DeliveryFailed.Enabled = true })
+	r.only(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
 	r.outcome(noEvent, event.Failed, event.NotRetryable, r.attempt(false))
 }
 
@@ -172,7 +172,7 @@ func TestAnnouncerIsLate(t *testing.T) {
 		seen := r.memory.Alert(name)
 		r.memory.set(func(m *memory) {
 			n := &m.alerts[name].Notices[0]
-			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{control.ChannelSlack}, "b", 1, n.NextAt.Add(firstPause), n.NextAt.Add(firstPause+claim)
+			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{config.ChannelSlack}, "b", 1, n.NextAt.Add(firstPause), n.NextAt.Add(firstPause+claim)
 		})
 		time.Sleep(firstPause + claim + time.Second)
 		r.herald.carry(t.Context(), seen)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -20,7 +20,7 @@ const goneWatch = 10 * time.Minute
 // judgeTrack holds one destination to the rules as of now, which is before the present while the log is read late.
 func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track, now time.Time) error {
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
-	if presence != control.Present || ep.Destination(dest) == nil {
+	if presence != config.Present || ep.Destination(dest) == nil {
 		return nil
 	}
 	if ep.Partition != b.partition && len(k.open) == 0 {
@@ -56,7 +56,7 @@ func (a *Alerts) beat(ctx context.Context) error {
 		}
 		for endpoint, g := range b.gates {
 			ep, presence := a.deps.Config.Endpoint(endpoint)
-			if presence != control.Present || events.IsZero() {
+			if presence != config.Present || events.IsZero() {
 				continue
 			}
 			f := g.judge(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
@@ -72,7 +72,7 @@ func (a *Alerts) beat(ctx context.Context) error {
 // isDeleted reports whether a destination is no more. One that was made lately may not have come to this node yet.
 func (a *Alerts) isDeleted(dest string, k *track) bool {
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
-	return presence == control.Deleted || presence == control.Present && ep.Destination(dest) == nil && a.now().Sub(k.saidAt) > goneWatch
+	return presence == config.Deleted || presence == config.Present && ep.Destination(dest) == nil && a.now().Sub(k.saidAt) > goneWatch
 }
 
 // judgeGone looks whether a destination that answered 410 was disabled for it.
@@ -81,7 +81,7 @@ func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) 
 		return nil
 	}
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
-	if presence != control.Present {
+	if presence != config.Present {
 		return nil
 	}
 	d := ep.Destination(dest)
@@ -112,7 +112,7 @@ func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) 
 // reviewFiring looks at the alerts of this node's partitions that fire: those whose destination is enabled again, or
 // deleted, or whose rule was switched off are over although no event says so.
 func (a *Alerts) reviewFiring(ctx context.Context) error {
-	firing := a.deps.Config.Alerts(func(x *control.Alert) bool { return x.Firing && a.books[x.Partition] != nil && x.Endpoint != "" })
+	firing := a.deps.Config.Alerts(func(x *config.Alert) bool { return x.Firing && a.books[x.Partition] != nil && x.Endpoint != "" })
 	for _, x := range firing {
 		topic, _, _ := strings.Cut(x.ID, "/")
 		r, known := ruleNamed(topic)
@@ -120,14 +120,14 @@ func (a *Alerts) reviewFiring(ctx context.Context) error {
 		if !known {
 			continue
 		}
-		f, own := finding{rule: r}, control.EndpointAlerts{}
+		f, own := finding{rule: r}, config.EndpointAlerts{}
 		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
-		if presence == control.Present {
+		if presence == config.Present {
 			own = ep.AlertsOrDefault()
 			d := ep.Destination(x.Destination)
 			switch {
 			case x.Destination != "" && d == nil:
-				own = control.EndpointAlerts{} // it is gone: the alert ends without a word
+				own = config.EndpointAlerts{} // it is gone: the alert ends without a word
 			case r == destinationGone && d.Enabled:
 				f.verdict, f.value = good, "active"
 			case r == verificationFailed:
@@ -144,7 +144,7 @@ func (a *Alerts) reviewFiring(ctx context.Context) error {
 
 // consider makes the transition that a finding calls for, if any, and does not return before it is durable: offsets
 // are committed after it.
-func (a *Alerts) consider(ctx context.Context, about subject, f finding, own control.EndpointAlerts, at place) error {
+func (a *Alerts) consider(ctx context.Context, about subject, f finding, own config.EndpointAlerts, at place) error {
 	name := idOf(f.rule, about)
 	if f.verdict == silent && own.Enabled && own.MutedUntil.IsZero() && f.rule.on(&a.deps.Config.AlertSettings().Rules) {
 		return nil
@@ -160,9 +160,9 @@ func (a *Alerts) consider(ctx context.Context, about subject, f finding, own con
 		}
 		var what step
 		var told bool
-		changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *control.Alert) error {
+		changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
 			if what, told = next(x, f, s, own, at, now); what == stay {
-				return control.ErrAlertUnchanged
+				return config.ErrAlertUnchanged
 			}
 			a.apply(x, about, f, what, told, targets(s, own), at, now)
 			return nil
@@ -188,7 +188,7 @@ func (a *Alerts) consider(ctx context.Context, about subject, f finding, own con
 const claim = 3 * notify.Timeout
 
 // apply writes a transition into the alert.
-func (a *Alerts) apply(x *control.Alert, about subject, f finding, what step, told bool, to []string, at place, now time.Time) {
+func (a *Alerts) apply(x *config.Alert, about subject, f finding, what step, told bool, to []string, at place, now time.Time) {
 	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.setting(), about.endpoint, about.destination, about.other
 	x.Firing, x.Since = what == fire, now
 	x.Partition, x.Position = at.partition, at.position
@@ -203,14 +203,14 @@ func (a *Alerts) apply(x *control.Alert, about subject, f finding, what step, to
 	}
 }
 
-func (a *Alerts) notice(kind string, f finding, to []string, now time.Time) control.AlertNotice {
-	return control.AlertNotice{
+func (a *Alerts) notice(kind string, f finding, to []string, now time.Time) config.AlertNotice {
+	return config.AlertNotice{
 		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, To: to,
 		NextAt: now, Node: a.cfg.Node, Until: now.Add(claim),
 	}
 }
 
-func (a *Alerts) changed(x *control.Alert, f finding, what step, told bool) {
+func (a *Alerts) changed(x *config.Alert, f finding, what step, told bool) {
 	to := "resolved"
 	if what == fire {
 		to = "firing"
@@ -221,23 +221,23 @@ func (a *Alerts) changed(x *control.Alert, f finding, what step, told bool) {
 }
 
 // mailTarget begins the name of a target that is one mail address.
-const mailTarget = control.ChannelEmail + ":"
+const mailTarget = config.ChannelEmail + ":"
 
 // targets are whom a message goes to: every address is one of its own, so that one that is refused holds up nobody.
-func targets(s *control.AlertSettings, own control.EndpointAlerts) (to []string) {
+func targets(s *config.AlertSettings, own config.EndpointAlerts) (to []string) {
 	wanted := func(channel string, enabled bool) bool {
 		return enabled && (own.Channels == nil || slices.Contains(own.Channels, channel))
 	}
-	if s.Email != nil && wanted(control.ChannelEmail, s.Email.Enabled) {
+	if s.Email != nil && wanted(config.ChannelEmail, s.Email.Enabled) {
 		for _, address := range s.Email.To {
 			to = append(to, mailTarget+address)
 		}
 	}
-	if s.Slack != nil && wanted(control.ChannelSlack, s.Slack.Enabled) {
-		to = append(to, control.ChannelSlack)
+	if s.Slack != nil && wanted(config.ChannelSlack, s.Slack.Enabled) {
+		to = append(to, config.ChannelSlack)
 	}
-	if s.Webhook != nil && wanted(control.ChannelWebhook, s.Webhook.Enabled) {
-		to = append(to, control.ChannelWebhook)
+	if s.Webhook != nil && wanted(config.ChannelWebhook, s.Webhook.Enabled) {
+		to = append(to, config.ChannelWebhook)
 	}
 	return to
 }

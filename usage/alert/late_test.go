@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -35,8 +35,8 @@ func (r *rig) reads(records ...*stream.Record) {
 func TestWhatIsReadLate(t *testing.T) {
 	late := func(t *testing.T, unread bool) {
 		bubble(t, func(r *rig) {
-			r.only(func(rules *control.AlertRules) {
-				rules.BacklogAge = control.AlertAgeRule{Enabled: true, Seconds: 300}
+			r.only(func(rules *config.AlertRules) {
+				rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
 				rules.DestinationState.Enabled = true
 			})
 			e := r.ids.Next(0)
@@ -72,7 +72,7 @@ func TestWhatIsReadLate(t *testing.T) {
 // A beat told that a delivery waits for long; what was said just before it is read just after it and is no good news.
 func TestWhatIsReadBehindABeat(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.BacklogAge = control.AlertAgeRule{Enabled: true, Seconds: 300} })
+		r.only(func(rules *config.AlertRules) { rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300} })
 		r.delivers(noEvent)
 		waits := r.outcome(noEvent, event.Retrying, "", r.attempt(false))
 		time.Sleep(299*time.Second + 900*time.Millisecond)
@@ -89,7 +89,7 @@ func TestWhatIsReadBehindABeat(t *testing.T) {
 // An outcome that is more than a day old is told of by nobody, later either.
 func TestWhatIsReadADayLate(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.DeliveryFailed.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
 		old := r.says(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
 		time.Sleep(tooOld)
 		r.reads(old)

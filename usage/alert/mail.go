@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -32,39 +32,39 @@ const (
 func isMail(target string) bool { return strings.HasPrefix(target, mailTarget) }
 
 // mailBudget is what was mailed lately, nil for nothing.
-func (h *herald) mailBudget() *control.AlertBudget {
-	if a := h.deps.Config.Alert(control.AlertMailBudget); a != nil {
+func (h *herald) mailBudget() *config.AlertBudget {
+	if a := h.deps.Config.Alert(config.AlertMailBudget); a != nil {
 		return a.Budget
 	}
 	return nil
 }
 
 // hasSlot reports whether a message was given a mail of its own lately; then it keeps it, however often it is tried.
-func hasSlot(b *control.AlertBudget, notice string, now time.Time) bool {
-	return slices.ContainsFunc(b.Since(now, mailWindow), func(s control.AlertSent) bool { return s.ID == notice })
+func hasSlot(b *config.AlertBudget, notice string, now time.Time) bool {
+	return slices.ContainsFunc(b.Since(now, mailWindow), func(s config.AlertSent) bool { return s.ID == notice })
 }
 
 // isFull reports whether there are as many mails as there may be.
-func isFull(b *control.AlertBudget, now time.Time) bool {
+func isFull(b *config.AlertBudget, now time.Time) bool {
 	return len(b.Since(now, mailWindow)) >= maxMails
 }
 
 // mayMail reports whether a message has a mail of its own, or may have one.
-func mayMail(b *control.AlertBudget, notice string, now time.Time) bool {
+func mayMail(b *config.AlertBudget, notice string, now time.Time) bool {
 	return hasSlot(b, notice, now) || !isFull(b, now) && !b.Held(now)
 }
 
 // takeSlot gives the message a mail of its own, by a conditional record, so that all nodes share the number.
 func (h *herald) takeSlot(ctx context.Context, notice string) bool {
 	taken := false
-	_, err := h.deps.Config.ChangeAlert(ctx, control.AlertMailBudget, func(x *control.Alert) error {
-		return x.ChangeBudget(func(b *control.AlertBudget) error {
+	_, err := h.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
+		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			now := h.deps.Now().UTC()
 			taken = mayMail(b, notice, now)
 			if !taken || hasSlot(b, notice, now) {
-				return control.ErrAlertUnchanged
+				return config.ErrAlertUnchanged
 			}
-			b.Spend(control.AlertSent{ID: notice, At: now})
+			b.Spend(config.AlertSent{ID: notice, At: now})
 			return nil
 		})
 	})
@@ -76,15 +76,15 @@ func (h *herald) takeSlot(ctx context.Context, notice string) bool {
 
 // waiting is a message that waits for a digest, to those addresses.
 type waiting struct {
-	alert  *control.Alert
-	notice control.AlertNotice
+	alert  *config.Alert
+	notice config.AlertNotice
 	to     []string
 }
 
 // waitingMail are the messages without a mail of their own, the oldest first. A message before it that has one keeps
 // its addresses: nobody hears of an end before the beginning.
-func (h *herald) waitingMail(b *control.AlertBudget, now time.Time) (all []waiting) {
-	for _, x := range h.deps.Config.Alerts(func(x *control.Alert) bool { return len(x.Notices) > 0 }) {
+func (h *herald) waitingMail(b *config.AlertBudget, now time.Time) (all []waiting) {
+	for _, x := range h.deps.Config.Alerts(func(x *config.Alert) bool { return len(x.Notices) > 0 }) {
 		var kept []string
 		for _, n := range x.Notices {
 			to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool {
@@ -149,12 +149,12 @@ func noticesOf(all []waiting) map[string][]string {
 // claimDigest makes sure that no other node sends a digest, or one of its messages, and marks their alerts as busy.
 // Alerts that are busy already wait for the next digest.
 func (h *herald) claimDigest(ctx context.Context) (all []waiting, end func(), ok bool) {
-	var claimed *control.AlertBudget
-	_, err := h.deps.Config.ChangeAlert(ctx, control.AlertMailBudget, func(x *control.Alert) error {
-		return x.ChangeBudget(func(b *control.AlertBudget) error {
+	var claimed *config.AlertBudget
+	_, err := h.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
+		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			now := h.deps.Now().UTC()
 			if claimed = nil; b.Held(now) || now.Before(b.NextAt) {
-				return control.ErrAlertUnchanged // another node was first
+				return config.ErrAlertUnchanged // another node was first
 			}
 			b.Holder, b.HeldUntil, b.NextAt = h.cfg.Node, now.Add(digestHeld), now.Add(digestEvery)
 			claimed = b
@@ -185,10 +185,10 @@ func (h *herald) claimDigest(ctx context.Context) (all []waiting, end func(), ok
 }
 
 func (h *herald) releaseDigest(ctx context.Context) {
-	_, err := h.deps.Config.ChangeAlert(ctx, control.AlertMailBudget, func(x *control.Alert) error {
-		return x.ChangeBudget(func(b *control.AlertBudget) error {
+	_, err := h.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
+		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			if b.Holder != h.cfg.Node {
-				return control.ErrAlertUnchanged
+				return config.ErrAlertUnchanged
 			}
 			b.Holder, b.HeldUntil = "", time.Time{}
 			return nil
@@ -278,9 +278,9 @@ func (h *herald) mail(ctx context.Context, channels []notify.Saved, addresses []
 
 // recordDigest takes the addresses that have the digest off the messages of an alert.
 func (h *herald) recordDigest(ctx context.Context, alert string, notices []string) {
-	_, err := h.deps.Config.ChangeAlert(ctx, alert, func(x *control.Alert) error {
+	_, err := h.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
 		now := h.deps.Now().UTC()
-		x.Notices = slices.DeleteFunc(x.Notices, func(n control.AlertNotice) bool {
+		x.Notices = slices.DeleteFunc(x.Notices, func(n config.AlertNotice) bool {
 			return slices.Contains(notices, n.ID) && len(h.left(&n, now)) == 0
 		})
 		for i := range x.Notices {

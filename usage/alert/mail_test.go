@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -17,8 +17,8 @@ import (
 // fires makes an alert of its own that tells a recovery job of that name, to all channels.
 func (r *rig) fires(name string) {
 	r.t.Helper()
-	about, to := subject{other: name}, targets(r.memory.AlertSettings(), control.EndpointAlerts{Enabled: true})
-	_, err := r.memory.ChangeAlert(r.t.Context(), idOf(recoveryEnded, about), func(x *control.Alert) error {
+	about, to := subject{other: name}, targets(r.memory.AlertSettings(), config.EndpointAlerts{Enabled: true})
+	_, err := r.memory.ChangeAlert(r.t.Context(), idOf(recoveryEnded, about), func(x *config.Alert) error {
 		r.apply(x, about, finding{recoveryEnded, bad, "completed", nil}, fire, true, to, place{}, r.now())
 		return nil
 	})
@@ -30,7 +30,7 @@ func (r *rig) fires(name string) {
 
 // open are the messages that somebody still waits for.
 func (r *rig) open() (n int) {
-	for _, a := range r.memory.Alerts(func(*control.Alert) bool { return true }) {
+	for _, a := range r.memory.Alerts(func(*config.Alert) bool { return true }) {
 		n += len(a.Notices)
 	}
 	return n
@@ -212,9 +212,9 @@ func TestDigestIsBounded(t *testing.T) {
 	now := time.Now()
 	var all []waiting
 	for i := range 1000 {
-		x := &control.Alert{Meta: control.Meta{ID: idOf(deliveryFailed, subject{endpoint: testEndpoint,
+		x := &config.Alert{Meta: config.Meta{ID: idOf(deliveryFailed, subject{endpoint: testEndpoint,
 			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
-		all = append(all, waiting{x, control.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
+		all = append(all, waiting{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
 			Earlier: i % 2}, nil})
 	}
 	r.memory.set(func(m *memory) { m.endpoint.Name = strings.Repeat("a\n", 50) })

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -33,67 +33,67 @@ const (
 // memory is a configuration log of one process: every change is conditional on the value before it.
 type memory struct {
 	mu       sync.Mutex // guards the rest
-	endpoint *control.Endpoint
-	settings control.AlertSettings
-	alerts   map[string]*control.Alert
-	jobs     []*control.Recovery
+	endpoint *config.Endpoint
+	settings config.AlertSettings
+	alerts   map[string]*config.Alert
+	jobs     []*config.Recovery
 	writes   int
 	down     bool // takes no record
 }
 
-func newMemory(k *control.Keyring) *memory {
+func newMemory(k *config.Keyring) *memory {
 	m := &memory{
-		endpoint: &control.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []control.Destination{
+		endpoint: &config.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []config.Destination{
 			{ID: testDest, Enabled: true, URL: "https://example.com/hush"}, {ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
 		}},
-		settings: control.AlertSettings{Meta: control.Meta{ID: testAccount, Account: testAccount}, Rules: control.DefaultAlertRules(), CooldownSeconds: control.DefaultAlertCooldown},
-		alerts:   map[string]*control.Alert{},
+		settings: config.AlertSettings{Meta: config.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(), CooldownSeconds: config.DefaultAlertCooldown},
+		alerts:   map[string]*config.Alert{},
 	}
-	m.settings.Slack = &control.AlertSlack{Enabled: true, URL: k.SealString(testAccount, control.FieldAlertSlack, "https://hooks.slack.com/services/x")}
-	m.settings.Webhook = &control.AlertWebhook{Enabled: true, URL: k.SealString(testAccount, control.FieldAlertWebhook, "https://ops.example.com/x"),
-		Secret: k.SealString(testAccount, control.FieldAlertSecret, sign.NewSecret().Reveal())}
-	m.settings.Email = &control.AlertEmail{Enabled: true, To: []string{"a@example.com", "b@example.com"}}
+	m.settings.Slack = &config.AlertSlack{Enabled: true, URL: k.SealString(testAccount, config.FieldAlertSlack, "https://hooks.slack.com/services/x")}
+	m.settings.Webhook = &config.AlertWebhook{Enabled: true, URL: k.SealString(testAccount, config.FieldAlertWebhook, "https://ops.example.com/x"),
+		Secret: k.SealString(testAccount, config.FieldAlertSecret, sign.NewSecret().Reveal())}
+	m.settings.Email = &config.AlertEmail{Enabled: true, To: []string{"a@example.com", "b@example.com"}}
 	return m
 }
 
-func (m *memory) Endpoint(id string) (*control.Endpoint, control.Presence) {
+func (m *memory) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.endpoint == nil || id != m.endpoint.ID {
-		return nil, control.Deleted
+		return nil, config.Deleted
 	}
 	e := *m.endpoint
 	e.Destinations = slices.Clone(e.Destinations)
-	return &e, control.Present
+	return &e, config.Present
 }
 
-func (m *memory) AlertSettings() *control.AlertSettings {
+func (m *memory) AlertSettings() *config.AlertSettings {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.settings
 	return &s
 }
 
-func (m *memory) Alert(id string) *control.Alert {
+func (m *memory) Alert(id string) *config.Alert {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return copied(m.alerts[id])
 }
 
 // asRead is an alert as it comes back from the log.
-func asRead(a *control.Alert) *control.Alert {
+func asRead(a *config.Alert) *config.Alert {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
 	}
-	var c control.Alert
+	var c config.Alert
 	if err := json.Unmarshal(b, &c); err != nil {
 		panic(err)
 	}
 	return &c
 }
 
-func copied(a *control.Alert) *control.Alert {
+func copied(a *config.Alert) *config.Alert {
 	if a == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func copied(a *control.Alert) *control.Alert {
 	return &c
 }
 
-func (m *memory) Alerts(keep func(*control.Alert) bool) (all []*control.Alert) {
+func (m *memory) Alerts(keep func(*config.Alert) bool) (all []*config.Alert) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.alerts {
@@ -121,18 +121,18 @@ func (m *memory) Alerts(keep func(*control.Alert) bool) (all []*control.Alert) {
 	return all
 }
 
-func (m *memory) ChangeAlert(_ context.Context, id string, alter func(*control.Alert) error) (*control.Alert, error) {
+func (m *memory) ChangeAlert(_ context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
-		return nil, control.ErrUnavailable
+		return nil, config.ErrUnavailable
 	}
 	a := copied(m.alerts[id])
 	if a == nil {
-		a = &control.Alert{Meta: control.Meta{ID: id}}
+		a = &config.Alert{Meta: config.Meta{ID: id}}
 	}
 	if err := alter(a); err != nil {
-		if errors.Is(err, control.ErrAlertUnchanged) {
+		if errors.Is(err, config.ErrAlertUnchanged) {
 			err = nil
 		}
 		return nil, err
@@ -143,7 +143,7 @@ func (m *memory) ChangeAlert(_ context.Context, id string, alter func(*control.A
 	return copied(a), nil
 }
 
-func (m *memory) EndedRecoveries(since time.Time) (jobs []*control.Recovery) {
+func (m *memory) EndedRecoveries(since time.Time) (jobs []*config.Recovery) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range m.jobs {
@@ -226,9 +226,9 @@ type rig struct {
 	account time.Time // when what is no partition's was judged last
 }
 
-func testKeyring(t *testing.T) *control.Keyring {
+func testKeyring(t *testing.T) *config.Keyring {
 	t.Helper()
-	k, err := control.NewKeyring(control.GenerateMasterKey("test"))
+	k, err := config.NewKeyring(config.GenerateMasterKey("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // rigOn is another node on the same configuration.
-func rigOn(t *testing.T, node string, k *control.Keyring, m *memory, o *office) *rig {
+func rigOn(t *testing.T, node string, k *config.Keyring, m *memory, o *office) *rig {
 	t.Helper()
 	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
 		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, History: m, Keyring: k, Notifier: o,
@@ -348,10 +348,10 @@ func (r *rig) wants(about rule, types ...string) {
 }
 
 // only leaves one rule on.
-func (r *rig) only(alter func(*control.AlertRules)) {
+func (r *rig) only(alter func(*config.AlertRules)) {
 	r.memory.set(func(m *memory) {
-		m.settings.Rules = control.AlertRules{FailureRate: control.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
-			ConsecutiveFailures: control.AlertThresholdRule{Threshold: 20}, VerificationFailed: control.AlertThresholdRule{Threshold: 10}}
+		m.settings.Rules = config.AlertRules{FailureRate: config.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
+			ConsecutiveFailures: config.AlertThresholdRule{Threshold: 20}, VerificationFailed: config.AlertThresholdRule{Threshold: 10}}
 		alter(&m.settings.Rules)
 	})
 }

@@ -3,7 +3,7 @@ package alert
 import (
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // rule is one kind of alert. The setting destination_state is two: a destination may be held, or gone.
@@ -39,7 +39,7 @@ func (r rule) setting() string {
 }
 
 // on reports whether the settings want it.
-func (r rule) on(s *control.AlertRules) bool {
+func (r rule) on(s *config.AlertRules) bool {
 	return [rules]bool{s.DeliveryFailed.Enabled, s.ConsecutiveFailures.Enabled, s.FailureRate.Enabled, s.BacklogAge.Enabled, s.DestinationState.Enabled,
 		s.DestinationState.Enabled, s.VerificationFailed.Enabled, s.Usage.Enabled, s.Recovery.Enabled, s.ProcessingMissing.Enabled}[r]
 }
@@ -100,7 +100,7 @@ const readAgain = time.Hour
 // next is the rule of all alerts: they change on transitions only, fire again no sooner than the cooldown allows,
 // never for something that stood in the log before the last change, and never while the endpoint is muted or the
 // rule is off; then an alert that fires ends without a word. a is nil when it has never changed.
-func next(a *control.Alert, f finding, s *control.AlertSettings, own control.EndpointAlerts, at place, now time.Time) (_ step, told bool) {
+func next(a *config.Alert, f finding, s *config.AlertSettings, own config.EndpointAlerts, at place, now time.Time) (_ step, told bool) {
 	firing := a != nil && a.Firing
 	heard := f.rule.on(&s.Rules) && own.Enabled && !now.Before(own.MutedUntil)
 	if a != nil && a.Partition == at.partition && at.position < a.Position && now.Sub(a.Since) < readAgain {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -16,17 +16,17 @@ import (
 // TestNext is the rule of all alerts, case by case.
 func TestNext(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
-	s := &control.AlertSettings{Rules: control.DefaultAlertRules(), CooldownSeconds: 60}
-	all, here := control.EndpointAlerts{Enabled: true}, place{1, 100}
-	f := func(name string, a *control.Alert, v verdict, own control.EndpointAlerts, at place, want step, wantTold bool) {
+	s := &config.AlertSettings{Rules: config.DefaultAlertRules(), CooldownSeconds: 60}
+	all, here := config.EndpointAlerts{Enabled: true}, place{1, 100}
+	f := func(name string, a *config.Alert, v verdict, own config.EndpointAlerts, at place, want step, wantTold bool) {
 		t.Helper()
 		if got, told := next(a, finding{rule: deliveryFailed, verdict: v}, s, own, at, now); got != want || told != wantTold {
 			t.Errorf("%s: %v, told %v", name, got, told)
 		}
 	}
-	firing := &control.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1, Position: 90}
-	over := func(ago time.Duration) *control.Alert {
-		return &control.Alert{FiredAt: now.Add(-ago), Since: now.Add(-readAgain + 1), Partition: 1, Position: 90}
+	firing := &config.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1, Position: 90}
+	over := func(ago time.Duration) *config.Alert {
+		return &config.Alert{FiredAt: now.Add(-ago), Since: now.Add(-readAgain + 1), Partition: 1, Position: 90}
 	}
 	f("the first time", nil, bad, all, here, fire, true)
 	f("nothing to say", nil, silent, all, here, stay, false)
@@ -43,11 +43,11 @@ func TestNext(t *testing.T) {
 	f("in a log that was made anew", &old, bad, all, place{1, 5}, fire, true)
 	f("at the same place later", over(time.Hour), bad, all, place{1, 90}, fire, true)
 	f("in another partition", over(time.Hour), bad, all, place{2, 5}, fire, true)
-	f("muted", nil, bad, control.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, stay, false)
-	f("no longer muted", nil, bad, control.EndpointAlerts{Enabled: true, MutedUntil: now}, here, fire, true)
-	f("muted while it fires", firing, bad, control.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, resolve, false)
-	f("switched off", nil, bad, control.EndpointAlerts{}, here, stay, false)
-	f("switched off while it fires", firing, good, control.EndpointAlerts{}, here, resolve, false)
+	f("muted", nil, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, stay, false)
+	f("no longer muted", nil, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now}, here, fire, true)
+	f("muted while it fires", firing, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, resolve, false)
+	f("switched off", nil, bad, config.EndpointAlerts{}, here, stay, false)
+	f("switched off while it fires", firing, good, config.EndpointAlerts{}, here, resolve, false)
 	s.Rules.DeliveryFailed.Enabled = false
 	f("rule is off", nil, bad, all, here, stay, false)
 	f("rule is switched off", firing, silent, all, here, resolve, false)
@@ -60,7 +60,7 @@ func bubble(t *testing.T, f func(*rig)) {
 
 func TestConsecutiveFailures(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
 		r.fails(19)
 		r.wants(consecutiveFailures)
 		r.delivers(id.ID{}) // not in a row
@@ -88,10 +88,10 @@ func TestConsecutiveFailures(t *testing.T) {
 // An endpoint may have thresholds and channels of its own, and may be muted.
 func TestEndpointOverrides(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
 		three := 3
-		own := func(alerts control.EndpointAlerts) { r.memory.set(func(m *memory) { m.endpoint.Alerts = &alerts }) }
-		own(control.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{"slack"}, MutedUntil: time.Now().Add(time.Minute)})
+		own := func(alerts config.EndpointAlerts) { r.memory.set(func(m *memory) { m.endpoint.Alerts = &alerts }) }
+		own(config.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{"slack"}, MutedUntil: time.Now().Add(time.Minute)})
 		r.fails(3)
 		r.passes(30 * time.Second)
 		r.wants(consecutiveFailures)
@@ -101,12 +101,12 @@ func TestEndpointOverrides(t *testing.T) {
 		if n := a.Notices[0]; len(n.To) != 1 || n.To[0] != "slack" || n.Threshold != 3.0 {
 			t.Errorf("%+v", n)
 		}
-		own(control.EndpointAlerts{})
+		own(config.EndpointAlerts{})
 		r.passes(2 * time.Second)
 		if a = r.memory.Alert(a.ID); a.Firing || len(a.Notices) != 1 {
 			t.Errorf("switched off while it fires: %+v", a)
 		}
-		own(control.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{}})
+		own(config.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{}})
 		r.passes(16 * time.Minute)
 		if a = r.memory.Alert(a.ID); !a.Firing || len(a.Notices) != 1 {
 			t.Errorf("without channels: %+v", a)
@@ -116,7 +116,7 @@ func TestEndpointOverrides(t *testing.T) {
 
 func TestDeliveryFailed(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.DeliveryFailed.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
 		r.fails(5)
 		r.wants(deliveryFailed) // retried
 		r.outcome(id.ID{}, event.Failed, event.AttemptsExhausted, r.attempt(false))
@@ -147,7 +147,7 @@ func TestTestsAreNotCounted(t *testing.T) {
 
 func TestFailureRate(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.FailureRate.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.FailureRate.Enabled = true })
 		for range 10 {
 			r.delivers(id.ID{})
 		}
@@ -174,8 +174,8 @@ func TestFailureRate(t *testing.T) {
 // What an endpoint left behind in another partition when it was moved says nothing more.
 func TestMovedEndpoint(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) {
-			rules.ConsecutiveFailures = control.AlertThresholdRule{Enabled: true, Threshold: 3}
+		r.only(func(rules *config.AlertRules) {
+			rules.ConsecutiveFailures = config.AlertThresholdRule{Enabled: true, Threshold: 3}
 		})
 		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
 		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
@@ -194,7 +194,7 @@ func TestMovedEndpoint(t *testing.T) {
 // A new owner that has seen a part of the window only says nothing of the rate.
 func TestFailureRateNeedsTheWholeWindow(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.FailureRate.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.FailureRate.Enabled = true })
 		r.books[0].whole = time.Now()
 		for range 30 {
 			r.fails(10)
@@ -208,7 +208,7 @@ func TestFailureRateNeedsTheWholeWindow(t *testing.T) {
 
 func TestBacklogAge(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.BacklogAge = control.AlertAgeRule{Enabled: true, Seconds: 300} })
+		r.only(func(rules *config.AlertRules) { rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300} })
 		first := r.outcome(id.ID{}, event.Pending, event.LaneFull, nil)
 		r.passes(time.Minute)
 		second := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
@@ -241,7 +241,7 @@ func TestOpenDeliveriesAreBounded(t *testing.T) {
 
 func TestDestinationHeld(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.DestinationState.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.DestinationState.Enabled = true })
 		e := r.outcome(id.ID{}, event.Held, event.BreakerOpen, nil)
 		r.passes(2 * time.Second)
 		r.delivers(e) // what was parked in the moment of a success
@@ -258,7 +258,7 @@ func TestDestinationHeld(t *testing.T) {
 
 func TestDestinationGone(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.DestinationState.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.DestinationState.Enabled = true })
 		set := func(enabled bool, reason string) {
 			r.memory.set(func(m *memory) {
 				m.endpoint.Destinations[0].Enabled, m.endpoint.Destinations[0].StateReason = enabled, reason
@@ -293,7 +293,7 @@ func TestDestinationGone(t *testing.T) {
 		again()
 		told = append(told, "alert.destination.disabled.resolved")
 		r.wants(destinationGone, told...)
-		r.passes(control.DefaultAlertCooldown * time.Second)
+		r.passes(config.DefaultAlertCooldown * time.Second)
 		told = append(told, "alert.destination.disabled")
 		r.wants(destinationGone, told...)
 
@@ -302,7 +302,7 @@ func TestDestinationGone(t *testing.T) {
 			m.alerts[idOf(destinationGone, subject{endpoint: testEndpoint, destination: testDest})].Firing = false
 		})
 		r.books[0] = newBook(0)
-		r.passes(control.DefaultAlertCooldown * time.Second)
+		r.passes(config.DefaultAlertCooldown * time.Second)
 		r.reads(last)
 		r.passes(time.Second)
 		r.wants(destinationGone, told...)
@@ -317,7 +317,7 @@ func TestDeletedWhileItFires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
-				r.only(func(rules *control.AlertRules) { rules.DeliveryFailed.Enabled = true })
+				r.only(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
 				r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
 				r.memory.set(remove)
 				r.passes(time.Second)
@@ -336,7 +336,7 @@ func TestDeletedWhileItFires(t *testing.T) {
 
 func TestVerificationFailed(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.VerificationFailed.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.VerificationFailed.Enabled = true })
 		reject := func(n int, v event.Verdict) {
 			for range n {
 				e, err := r.ids.New(0)
@@ -371,8 +371,8 @@ func (f usageFunc) Used(context.Context) (int64, int64, error) { return f() }
 
 func TestUsage(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) {
-			rules.Usage = control.AlertUsageRule{Enabled: true, Percent: []int{80, 100}}
+		r.only(func(rules *config.AlertRules) {
+			rules.Usage = config.AlertUsageRule{Enabled: true, Percent: []int{80, 100}}
 		})
 		var used, allowance int64 = 79, 100
 		var away error
@@ -411,8 +411,8 @@ func (f eventsFunc) Events(_ context.Context, q event.Query) (event.Page, error)
 
 func TestProcessingMissing(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) {
-			rules.ProcessingMissing = control.AlertProcessingRule{Enabled: true, Minutes: 30}
+		r.only(func(rules *config.AlertRules) {
+			rules.ProcessingMissing = config.AlertProcessingRule{Enabled: true, Minutes: 30}
 		})
 		var page event.Page
 		var away error
@@ -443,22 +443,22 @@ func TestProcessingMissing(t *testing.T) {
 
 func TestRecoveryEnds(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) { rules.Recovery.Enabled = true })
-		job := func(name string, state control.RecoveryState, ago time.Duration) {
+		r.only(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
+		job := func(name string, state config.RecoveryState, ago time.Duration) {
 			r.memory.set(func(m *memory) {
-				m.jobs = append(m.jobs, &control.Recovery{Meta: control.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
+				m.jobs = append(m.jobs, &config.Recovery{Meta: config.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
 			})
 		}
-		job("rec_1", control.RecoveryCompleted, 25*time.Hour)
+		job("rec_1", config.RecoveryCompleted, 25*time.Hour)
 		r.passes(10 * time.Second)
 		r.wants(recoveryEnded)
-		job("rec_2", control.RecoveryStopped, time.Second)
+		job("rec_2", config.RecoveryStopped, time.Second)
 		r.passes(time.Minute)
 		r.wants(recoveryEnded, "alert.recovery.stopped")
-		r.only(func(*control.AlertRules) {})
-		job("rec_3", control.RecoveryCompleted, 0)
+		r.only(func(*config.AlertRules) {})
+		job("rec_3", config.RecoveryCompleted, 0)
 		r.passes(time.Minute)
-		r.only(func(rules *control.AlertRules) { rules.Recovery.Enabled = true })
+		r.only(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
 		r.passes(time.Minute)
 		r.wants(recoveryEnded, "alert.recovery.stopped") // what ended while the rule was off is not told later
 	})
@@ -471,8 +471,8 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 		m, o := newMemory(k), &office{}
 		m.settings.CooldownSeconds = 0
 		first := rigOn(t, "a", k, m, o)
-		first.only(func(rules *control.AlertRules) {
-			rules.ConsecutiveFailures = control.AlertThresholdRule{Enabled: true, Threshold: 3}
+		first.only(func(rules *config.AlertRules) {
+			rules.ConsecutiveFailures = config.AlertThresholdRule{Enabled: true, Threshold: 3}
 		})
 		var log []*stream.Record
 		for i := range 40 {
@@ -527,8 +527,8 @@ func wave(n int, half bool) (types []string) {
 // While the configuration log is away nothing is judged, and what was bad then is told when it is back.
 func TestConfigurationLogIsAway(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.only(func(rules *control.AlertRules) {
-			rules.ConsecutiveFailures = control.AlertThresholdRule{Enabled: true, Threshold: 3}
+		r.only(func(rules *config.AlertRules) {
+			rules.ConsecutiveFailures = config.AlertThresholdRule{Enabled: true, Threshold: 3}
 		})
 		r.memory.set(func(m *memory) { m.down = true })
 		back := time.AfterFunc(10*time.Second, func() { r.memory.set(func(m *memory) { m.down = false }) })

@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -36,11 +36,11 @@ func TestRunGoesOnAfterARestart(t *testing.T) {
 	m, o := newMemory(k), &office{}
 	m.endpoint.Partition = 1
 	writer := rigOn(t, "writer", k, m, o)
-	writer.only(func(rules *control.AlertRules) {
+	writer.only(func(rules *config.AlertRules) {
 		rules.Recovery.Enabled = true
-		rules.ConsecutiveFailures, rules.VerificationFailed = control.AlertThresholdRule{Enabled: true, Threshold: 6}, control.AlertThresholdRule{Enabled: true, Threshold: 4}
+		rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6}, config.AlertThresholdRule{Enabled: true, Threshold: 4}
 	})
-	m.jobs = []*control.Recovery{{Meta: control.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: control.RecoveryCompleted, FinishedAt: time.Now()}}
+	m.jobs = []*config.Recovery{{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
 	say := func(ok bool) {
 		t.Helper()
 		e, err := writer.ids.New(1)

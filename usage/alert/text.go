@@ -5,12 +5,12 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
 // message is what a notice says, in words and as data.
-func (h *herald) message(x *control.Alert, n control.AlertNotice) notify.Message {
+func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
 	where := h.link(x)
 	m := notify.Message{
 		ID: n.ID, Type: n.Type, At: n.At, Link: where,
@@ -50,7 +50,7 @@ const (
 )
 
 // headline says in a line what happened.
-func headline(x *control.Alert, n control.AlertNotice) string {
+func headline(x *config.Alert, n config.AlertNotice) string {
 	topic, _, _ := strings.Cut(x.ID, "/")
 	r, _ := ruleNamed(topic)
 	if r == recoveryEnded {
@@ -60,9 +60,9 @@ func headline(x *control.Alert, n control.AlertNotice) string {
 }
 
 // facts names what an alert is about, and returns what its endpoint is called.
-func (h *herald) facts(x *control.Alert, fact func(string, any)) (name string) {
+func (h *herald) facts(x *config.Alert, fact func(string, any)) (name string) {
 	ep, presence := h.deps.Config.Endpoint(x.Endpoint)
-	if presence != control.Present {
+	if presence != config.Present {
 		fact("Endpoint", x.Endpoint)
 		fact(factDestination, x.Destination)
 		return x.Endpoint
@@ -78,7 +78,7 @@ func (h *herald) facts(x *control.Alert, fact func(string, any)) (name string) {
 	return ep.Name
 }
 
-func (h *herald) link(x *control.Alert) string {
+func (h *herald) link(x *config.Alert) string {
 	if x.Endpoint == "" {
 		return h.cfg.BaseURL + "/app"
 	}

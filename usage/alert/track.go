@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/control"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -193,7 +193,7 @@ const heldFor = 3 * time.Second
 // judge says what the rules come to. whole is since when everything was seen: a rate of a part of the window tells
 // nothing. It is pure but for the windows, which move along. present is the time of the clock: what is judged as of before,
 // because it is read late, may be worse by now.
-func (k *track) judge(now, present, whole time.Time, r control.AlertRules, own control.EndpointAlerts) []finding {
+func (k *track) judge(now, present, whole time.Time, r config.AlertRules, own config.EndpointAlerts) []finding {
 	threshold := r.ConsecutiveFailures.Threshold
 	if own.ConsecutiveFailures != nil {
 		threshold = *own.ConsecutiveFailures
@@ -221,7 +221,7 @@ func (k *track) judge(now, present, whole time.Time, r control.AlertRules, own c
 	return f
 }
 
-func (k *track) judgeRate(now, whole time.Time, r control.AlertRateRule, own control.EndpointAlerts) finding {
+func (k *track) judgeRate(now, whole time.Time, r config.AlertRateRule, own config.EndpointAlerts) finding {
 	percent := r.Percent
 	if own.FailureRatePercent != nil {
 		percent = *own.FailureRatePercent
@@ -243,7 +243,7 @@ func (k *track) judgeRate(now, whole time.Time, r control.AlertRateRule, own con
 	return f
 }
 
-func (k *track) judgeAge(now, present time.Time, r control.AlertAgeRule) finding {
+func (k *track) judgeAge(now, present time.Time, r config.AlertAgeRule) finding {
 	age := int(k.age(now).Seconds())
 	f := finding{rule: backlogAge, value: age, threshold: r.Seconds}
 	switch {

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// movable gives a node a clock that a test can move on.
+func movable(ahead *atomic.Int64) func(*Control) {
+	return func(c *Control) {
+		c.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		c.timing.sweep = 20 * time.Millisecond
+	}
+}
+
+func claim(name string, expires time.Time) *Answer {
+	return &Answer{Meta: Meta{ID: name}, BodyHash: []byte("body"), Call: id.Random("call_"), Expires: expires}
+}
+
+// TestOneCallHasTheClaim: of many calls on two nodes one wins, the others learn which; it is given free by the one
+// that has it, and by time.
+func TestOneCallHasTheClaim(t *testing.T) {
+	conf := broker(t)
+	var ahead atomic.Int64
+	a, b := node(t, conf, Config{Node: "a"}, movable(&ahead)), node(t, conf, Config{Node: "b"}, movable(&ahead))
+	expires := time.Now().Add(24 * time.Hour)
+	winners := func(name string) map[string]int {
+		var mu sync.Mutex
+		calls := map[string]int{}
+		var all sync.WaitGroup
+		for _, n := range []*testNode{a, b, a, b, a, b} {
+			all.Go(func() {
+				got, err := n.ClaimAnswer(t.Context(), claim(name, expires), false)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				calls[got.Call]++
+			})
+		}
+		all.Wait()
+		return calls
+	}
+	for i := range 20 {
+		if calls := winners(fmt.Sprint("ans_", i)); len(calls) != 1 {
+			t.Fatalf("claimed by %v", calls)
+		}
+	}
+	held, _ := a.Answer("ans_0")
+	kept, err := a.ChangeAnswer(t.Context(), "ans_0", func(x *Answer) error { x.Status = 201; return nil })
+	if err != nil || kept.Status != 201 || kept.Call != held.Call {
+		t.Fatalf("kept %+v, %v", kept, err)
+	}
+	if err := a.ForgetAnswer(t.Context(), held); err != nil { // it has changed meanwhile
+		t.Fatal(err)
+	}
+	if got, _ := a.Answer("ans_0"); got == nil || got.Status != 201 {
+		t.Fatal("a claim was given free that had become an answer")
+	}
+	if err := a.ForgetAnswer(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	if got, p := a.Answer("ans_0"); got != nil || p != Unknown {
+		t.Fatalf("given free it is %+v", got)
+	}
+	// A day later the claims count for nothing, swept or not.
+	ahead.Store(int64(24*time.Hour + time.Second))
+	expires = expires.Add(48 * time.Hour)
+	before, _ := b.Answer("ans_1")
+	if calls := winners("ans_1"); len(calls) != 1 || calls[before.Call] > 0 {
+		t.Fatalf("a day later it is claimed by %v, before by %s", calls, before.Call)
+	}
+	b.SetOwner(true)
+	left := func() int { return b.view.Load().sets[kindAnswer].bySeq.len }
+	for end := time.Now().Add(10 * time.Second); left() > 1 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	}
+	if got, _ := b.Answer("ans_1"); left() != 1 || got == nil {
+		t.Fatalf("%d answers are left, of which one has not ended: %v", left(), got)
+	}
+	checkIndexes(t, b.codec, b.view.Load().state)
+}
+
+// inject changes the state as no log did. A record that is applied meanwhile stays applied.
+func (n *testNode) inject(change func(*state)) {
+	for {
+		v := n.view.Load()
+		s := *v.state
+		change(&s)
+		if n.view.CompareAndSwap(v, &view{state: &s, next: v.next}) {
+			return
+		}
+	}
+}
+
+// TestAnswersAreBounded fills the state as a log would have.
+func TestAnswersAreBounded(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	fillTo := func(want int64) { n.inject(func(s *state) { s.sets[kindAnswer].bytes = want }) }
+	try := func(name string, spare bool, want error) {
+		t.Helper()
+		if _, err := n.ClaimAnswer(t.Context(), claim(name, time.Now().Add(time.Hour)), spare); !errors.Is(err, want) {
+			t.Errorf("%s at %d bytes: %v, want %v", name, n.view.Load().sets[kindAnswer].bytes, err, want)
+		}
+	}
+	fillTo(MaxRemembered/2 - 1)
+	try("ans_1", true, nil)
+	try("ans_2", true, ErrFull)
+	try("ans_2", false, nil)
+	fillTo(MaxRemembered - rememberedReserve - 1000)
+	try("ans_3", false, nil)
+	fillTo(MaxRemembered - rememberedReserve)
+	try("ans_4", false, ErrFull)
+	try("ans_3", true, nil) // it is there
+	keep := func(name string, answer Sealed) error {
+		_, err := n.ChangeAnswer(t.Context(), name, func(a *Answer) error { a.Status, a.Answer = 201, answer; return nil })
+		return err
+	}
+	if err := keep("ans_1", "test:answer"); err != nil { // whoever has a claim has room for the answer
+		t.Error(err)
+	}
+	fillTo(MaxRemembered)
+	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrFull) {
+		t.Errorf("an answer beyond the bound: %v", err)
+	}
+	if err := keep("ans_3", ""); err != nil { // that the call has ended is remembered always
+		t.Error(err)
+	}
+}

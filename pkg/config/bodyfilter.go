@@ -1,0 +1,171 @@
+package config
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// BodyFilters evaluates the conditions on the body of all destinations of an endpoint together: the body is checked
+// once, and read along the paths of the conditions, each part of it at most once for every member of the longest path.
+// It builds no tree of the document, so it takes memory for the conditions alone. It never changes.
+type BodyFilters struct {
+	root       pathNode
+	conditions int
+	owners     []int // by condition: the position of its destination
+	filters    int
+}
+
+// pathNode is one member of the paths; the root stands for the document.
+type pathNode struct {
+	conditions []bodyCondition // of paths that end here
+	children   []*pathNode
+	byName     map[string]int // of children
+	byIndex    map[int][]int  // of children, when the value is an array; 1 and 01 are one index
+	lastIndex  int            // the highest of byIndex
+}
+
+type bodyCondition struct {
+	number int
+	want   any
+}
+
+// BodyFilters returns the conditions on bodies of the endpoint's destinations, nil when there are none.
+func (e *Endpoint) BodyFilters() *BodyFilters {
+	filters, any := make([]*Filter, len(e.Destinations)), false
+	for i := range e.Destinations {
+		filters[i] = e.Destinations[i].Filter
+		any = any || filters[i].OnBody()
+	}
+	if !any {
+		return nil
+	}
+	return newBodyFilters(filters)
+}
+
+func newBodyFilters(filters []*Filter) *BodyFilters {
+	b := &BodyFilters{filters: len(filters)}
+	for i, f := range filters {
+		if !f.OnBody() {
+			continue
+		}
+		for path, want := range f.Body {
+			b.root.add(strings.TrimPrefix(path, "$."), bodyCondition{b.conditions, want})
+			b.owners = append(b.owners, i)
+			b.conditions++
+		}
+	}
+	return b
+}
+
+// Conditions is how many there are.
+func (b *BodyFilters) Conditions() int { return b.conditions }
+
+// Match reports which of the destinations, in their order, want a body. One without conditions wants every body.
+func (b *BodyFilters) Match(body []byte) []bool {
+	held := make([]bool, b.conditions)
+	if doc, ok := event.ParseJSON(body); ok {
+		b.root.evaluate(doc.Root(), held)
+	}
+	wanted := make([]bool, b.filters)
+	for i := range wanted {
+		wanted[i] = true
+	}
+	for i, ok := range held {
+		wanted[b.owners[i]] = wanted[b.owners[i]] && ok
+	}
+	return wanted
+}
+
+// add puts a condition at the end of a dotted path below the node.
+func (n *pathNode) add(path string, c bodyCondition) {
+	name, rest, more := strings.Cut(path, ".")
+	i, known := n.byName[name]
+	if !known {
+		if n.byName == nil {
+			n.byName, n.byIndex = map[string]int{}, map[int][]int{}
+		}
+		i = len(n.children)
+		n.byName[name], n.children = i, append(n.children, &pathNode{})
+		if index, err := strconv.Atoi(name); err == nil && index >= 0 {
+			n.byIndex[index] = append(n.byIndex[index], i)
+			n.lastIndex = max(n.lastIndex, index)
+		}
+	}
+	if child := n.children[i]; more {
+		child.add(rest, c)
+	} else {
+		child.conditions = append(child.conditions, c)
+	}
+}
+
+// evaluate marks the conditions at and below the node that the value meets.
+func (n *pathNode) evaluate(v gjson.Result, held []bool) {
+	for _, c := range n.conditions {
+		held[c.number] = equalJSON(c.want, v)
+	}
+	if len(n.children) == 0 || v.Type != gjson.JSON {
+		return
+	}
+	// Of members with the same name the last one counts, so all are seen before any is followed.
+	found := make([]gjson.Result, len(n.children))
+	if v.IsObject() {
+		v.ForEach(func(key, value gjson.Result) bool {
+			if i, ok := n.byName[plainText(key)]; ok {
+				found[i] = value
+			}
+			return true
+		})
+	} else if len(n.byIndex) > 0 {
+		index := 0
+		v.ForEach(func(_, value gjson.Result) bool {
+			for _, i := range n.byIndex[index] {
+				found[i] = value
+			}
+			index++
+			return index <= n.lastIndex
+		})
+	}
+	for i, child := range n.children {
+		if found[i].Exists() {
+			child.evaluate(found[i], held)
+		}
+	}
+}
+
+// longestEscape is how many bytes of a JSON string one byte of its value takes at most: \u0041.
+const longestEscape = 6
+
+// equalJSON is equalScalar for a value of a document. A string that is too long to be equal is not decoded.
+func equalJSON(want any, got gjson.Result) bool {
+	switch got.Type {
+	case gjson.Null:
+		return want == nil
+	case gjson.True, gjson.False:
+		return want == got.Bool()
+	case gjson.Number:
+		return equalScalar(want, json.Number(got.Raw))
+	case gjson.String:
+		text, ok := want.(string)
+		return ok && len(got.Raw) <= longestEscape*len(text)+len(`""`) && text == plainText(got)
+	}
+	return false
+}
+
+// plainText is the value of a string as encoding/json decodes it: what is not UTF-8, in bytes or in escapes, becomes
+// the replacement character.
+func plainText(r gjson.Result) string {
+	if strings.IndexByte(r.Raw, '\\') < 0 && utf8.ValidString(r.Raw) {
+		return r.Str
+	}
+	text := r.Str
+	if json.Unmarshal([]byte(r.Raw), &text) != nil {
+		return r.Str
+	}
+	return text
+}

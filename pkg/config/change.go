@@ -1,0 +1,223 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// CreateEndpoint writes a new endpoint. The caller has filled everything but the partition, the
+// token's hash, and what may be left empty: account and times.
+func (c *Control) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
+	if err := c.running(ctx); err != nil {
+		return nil, err
+	}
+	token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
+	if err != nil {
+		return nil, fmt.Errorf("create endpoint: %w", err)
+	}
+	v := *e
+	hash := hashOf(token)
+	v.TokenHash = hash[:]
+	v.Partition = partitionOf(v.ID, c.cfg.Partitions)
+	if v.Account == "" {
+		v.Account = c.Account().ID
+	}
+	if v.CreatedAt.IsZero() {
+		v.CreatedAt = c.now().UTC()
+	}
+	if v.UpdatedAt.IsZero() {
+		v.UpdatedAt = v.CreatedAt
+	}
+	res, err := c.create(ctx, kindEndpoint, &v)
+	if err != nil {
+		return nil, err
+	}
+	c.courtesy(ctx, res)
+	return c.codec.endpoint(res.entity), nil
+}
+
+// UpdateEndpoint changes an endpoint. change gets a deep copy, which it may alter freely; it is called
+// again with a newer copy when another writer came first, and its error is returned as it is. What
+// identifies the endpoint (id, account, partition, creation) stays. When nothing is altered nothing is
+// written. An update that takes something away (disables or pauses the endpoint or a destination, purges or
+// removes one) is answered when no node acts on it any more.
+func (c *Control) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
+	if err := c.running(ctx); err != nil {
+		return nil, err
+	}
+	before, after, res, err := c.change(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
+		e, err := c.alteredEndpoint(old.(*Endpoint), change)
+		if e == nil {
+			return nil, err
+		}
+		return e, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch e := c.codec.endpoint(after); {
+	case after == before:
+		return e, nil
+	case takesAway(c.codec.endpoint(before), e):
+		return e, c.barrier(ctx, res)
+	default:
+		c.courtesy(ctx, res)
+		return e, nil
+	}
+}
+
+// alteredEndpoint returns the endpoint after change, or nil when it is the same.
+func (c *Control) alteredEndpoint(old *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
+	was, err := json.Marshal(old)
+	if err != nil {
+		return nil, fmt.Errorf("encode endpoint %s: %w", old.ID, err)
+	}
+	var e Endpoint
+	if err := json.Unmarshal(was, &e); err != nil {
+		return nil, fmt.Errorf("copy endpoint %s: %w", old.ID, err)
+	}
+	e.Rev, e.Seq = old.Rev, old.Seq
+	if err := change(&e); err != nil {
+		return nil, err
+	}
+	e.ID, e.Account, e.CreatedAt, e.UpdatedAt = old.ID, old.Account, old.CreatedAt, old.UpdatedAt
+	e.Partition, e.Former, e.Moving = old.Partition, old.Former, old.Moving
+	if e.Token != old.Token {
+		token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
+		if err != nil {
+			return nil, err
+		}
+		hash := hashOf(token)
+		e.TokenHash = hash[:]
+	}
+	is, err := json.Marshal(&e)
+	if err != nil {
+		return nil, fmt.Errorf("encode endpoint %s: %w", old.ID, err)
+	}
+	if bytes.Equal(was, is) {
+		return nil, nil
+	}
+	e.UpdatedAt = c.now().UTC()
+	return &e, nil
+}
+
+// takesAway reports whether something that was delivered to, or accepted from, no longer is.
+func takesAway(before, after *Endpoint) bool {
+	if before.Enabled && !after.Enabled || !before.Paused && after.Paused || !bytes.Equal(before.TokenHash, after.TokenHash) {
+		return true
+	}
+	for _, d := range before.Destinations {
+		now := after.Destination(d.ID)
+		if now == nil || d.Enabled && !now.Enabled || !d.Paused && now.Paused || now.PurgeBefore.After(d.PurgeBefore) {
+			return true
+		}
+	}
+	return false
+}
+
+// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the
+// endpoint any more.
+func (c *Control) DeleteEndpoint(ctx context.Context, endpoint string) error {
+	if err := c.running(ctx); err != nil {
+		return err
+	}
+	s := c.view.Load().state
+	if s.sets[kindEndpoint].living(endpoint) == nil {
+		return ErrNotFound
+	}
+	res, err := c.write(ctx, c.newRecord(s, kindEndpoint, endpoint, preExists, opDelete), nil)
+	if err != nil {
+		return fmt.Errorf("delete endpoint: %w", err)
+	}
+	if res.result != applied {
+		return ErrNotFound // another writer deleted it first
+	}
+	return c.barrier(ctx, res)
+}
+
+// CreateKey makes an API key and returns its text, which is kept nowhere. A zero expires means never.
+func (c *Control) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (text string, k *Key, err error) {
+	if scope != Read && scope != ReadWrite {
+		return "", nil, fmt.Errorf("create key: unknown scope %q", scope)
+	}
+	if err := c.running(ctx); err != nil {
+		return "", nil, err
+	}
+	text = NewKeyText()
+	hash := hashOf(text)
+	res, err := c.create(ctx, kindKey, &Key{
+		ID: id.Random(id.Key), Account: c.Account().ID, Name: name, Scope: scope, Agent: agent,
+		Hash: hash[:], Last4: last4(text), CreatedAt: c.now().UTC(), ExpiresAt: expires,
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	c.courtesy(ctx, res)
+	return text, c.codec.key(res.entity), nil
+}
+
+// RevokeKey revokes a key for good. When it returns nil no node takes the key any more. Revoking a
+// revoked key waits for the same, so that a repeat after a lost answer is as good as the first.
+func (c *Control) RevokeKey(ctx context.Context, key string) error {
+	if err := c.running(ctx); err != nil {
+		return err
+	}
+	before, after, res, err := c.change(ctx, kindKey, key, func(old value) (value, error) {
+		k := *old.(*Key)
+		if !k.RevokedAt.IsZero() {
+			return nil, nil
+		}
+		k.RevokedAt = c.now().UTC()
+		return &k, nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke key: %w", err)
+	}
+	if before == after {
+		res = opResult{next: c.view.Load().next, at: time.Now()}
+	}
+	return c.barrier(ctx, res)
+}
+
+// ensureAccount creates the account unless it is there.
+func (c *Control) ensureAccount(ctx context.Context) error {
+	if c.Account() != nil {
+		return nil
+	}
+	_, err := c.create(ctx, kindAccount, &Account{ID: id.Random(id.Account), CreatedAt: c.now().UTC()})
+	if errors.Is(err, ErrConflict) {
+		return nil // another node created it
+	}
+	return err
+}
+
+// ensureBootstrapKeys enters the keys of the environment that were never entered before. A revoked one
+// is still there, which is what keeps it revoked. Their ids derive from their hashes, so that nodes that
+// start together do not enter one twice.
+func (c *Control) ensureBootstrapKeys(ctx context.Context) error {
+	for _, b := range []struct {
+		name, text string
+		scope      Scope
+	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
+		hash := hashOf(b.text)
+		if b.text == "" || c.view.Load().sets[kindKey].hashed(hash) != nil {
+			continue
+		}
+		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))
+		_, err := c.create(ctx, kindKey, &Key{
+			ID: id.ID(derived[:16]).Text(id.Key), Account: c.Account().ID, Name: b.name, Scope: b.scope,
+			Hash: hash[:], Last4: last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
+		})
+		if err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }
+
+// broker starts an empty Kafka with the topics of the service.
+func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
+}
+
+func migrated(t testing.TB, conf stream.Config) stream.Config {
+	t.Helper()
+	conf.Prefix = "relay."
+	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	return conf
+}
+
+// bubble runs a test on fake time, with Kafka on a network in memory.
+func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cluster.Close()
+			synctest.Wait()
+		})
+		f(t, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
+	})
+}
+
+func keyring(t testing.TB) *Keyring {
+	t.Helper()
+	k, err := NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// testNode is a running Control. Its log lines are kept.
+type testNode struct {
+	*Control
+	log  *lockedBuffer
+	stop func() error // ends Run and returns its error
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) Bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.buf.Bytes())
+}
+
+// start runs a node without waiting for it; each setup may alter it first.
+func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control)) *testNode {
+	t.Helper()
+	if cfg.Partitions == 0 {
+		cfg.Partitions = 4
+	}
+	log := &lockedBuffer{}
+	c, err := New(cfg, Deps{
+		Stream: conf, Keyring: keyring(t),
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range setup {
+		f(c)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { done <- c.Run(ctx) })
+	n := &testNode{Control: c, log: log, stop: sync.OnceValue(func() error {
+		cancel()
+		wg.Wait()
+		return <-done
+	})}
+	t.Cleanup(func() { n.stop() })
+	return n
+}
+
+// node starts one and waits until it is ready.
+func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control)) *testNode {
+	t.Helper()
+	n := start(t, conf, cfg, setup...)
+	select {
+	case <-n.Ready():
+	case <-n.stopped:
+		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
+	}
+	return n
+}
+
+// endpoint is a valid new one with one destination.
+func endpoint(k *Keyring) *Endpoint {
+	ep, dst := id.Random(id.Endpoint), id.Random(id.Destination)
+	return &Endpoint{
+		ID: ep, Name: ep[len(ep)-6:], Provider: "generic", Enabled: true, Metadata: map[string]string{},
+		Token: k.SealString(ep, FieldToken, "tok_"+ep),
+		Destinations: []Destination{{
+			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64, Headers: map[string]Sealed{},
+			Secrets: []SigningSecret{{Secret: k.SealString(dst, FieldSecret, "whsec_"+dst), Last4: "abcd"}},
+		}},
+		RetryPolicy: DefaultRetryPolicy(),
+		Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
+	}
+}
+
+func (n *testNode) create(t testing.TB) *Endpoint {
+	t.Helper()
+	e, err := n.CreateEndpoint(context.Background(), endpoint(n.keyring))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestEndpointLife(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	e := n.create(t)
+	if e.Account != n.Account().ID || e.Partition != partitionOf(e.ID, 4) || e.Rev == 0 || e.Seq != e.Rev || e.CreatedAt.IsZero() {
+		t.Fatalf("created: %+v", e)
+	}
+	if got := n.EndpointByToken("tok_" + e.ID); got == nil || got.Rev != e.Rev {
+		t.Fatalf("by token: %v", got)
+	}
+	if got, p := n.Endpoint(e.ID); p != Present || got.Rev != e.Rev {
+		t.Fatalf("by id: %v, %d", got, p)
+	}
+	after, err := n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
+		e.Name, e.Destinations[0].MaxInFlight, e.ID = "renamed", 8, "ep_other"
+		return nil
+	})
+	if err != nil || after.Name != "renamed" || after.ID != e.ID || after.Rev <= e.Rev || after.Seq != e.Seq || e.Destinations[0].MaxInFlight != 64 {
+		t.Fatalf("updated: %+v, %v", after, err)
+	}
+	sequence := n.view.Load().seq
+	if same, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); err != nil || same.Rev != after.Rev || n.view.Load().seq != sequence {
+		t.Fatalf("an update of nothing: %v, sequence %d → %d", err, sequence, n.view.Load().seq)
+	}
+	refused := errors.New("refused")
+	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return refused }); !errors.Is(err, refused) {
+		t.Fatalf("error of change: %v", err)
+	}
+	if err := n.DeleteEndpoint(ctx, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, p := n.Endpoint(e.ID); got != nil || p != Deleted || n.EndpointByToken("tok_"+e.ID) != nil {
+		t.Fatalf("after deletion: %v, %d", got, p)
+	}
+	if _, p := n.Endpoint("ep_nope"); p != Unknown {
+		t.Fatalf("unknown id: %d", p)
+	}
+	if err := n.DeleteEndpoint(ctx, e.ID); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("second deletion: %v", err)
+	}
+	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("update after deletion: %v", err)
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("write to a stopped node: %v", err)
+	}
+}
+
+func TestCreateRefusesTakenIDAndToken(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	e := n.create(t)
+	again := endpoint(n.keyring)
+	again.ID, again.Token = e.ID, n.keyring.SealString(e.ID, FieldToken, "tok_other")
+	if _, err := n.CreateEndpoint(ctx, again); !errors.Is(err, ErrConflict) {
+		t.Fatalf("same id: %v", err)
+	}
+	other := endpoint(n.keyring)
+	other.Token = n.keyring.SealString(other.ID, FieldToken, "tok_"+e.ID)
+	if _, err := n.CreateEndpoint(ctx, other); !errors.Is(err, ErrConflict) {
+		t.Fatalf("same token: %v", err)
+	}
+	foreign := endpoint(n.keyring)
+	foreign.Token = e.Token
+	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, ErrSealed) {
+		t.Fatalf("token sealed for another endpoint: %v", err)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	var want []string
+	for range 7 {
+		want = append([]string{n.create(t).ID}, want...)
+	}
+	if err := n.DeleteEndpoint(t.Context(), want[3]); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want[:3:3], want[4:]...)
+	var got []string
+	before := int64(0)
+	for more := true; more; {
+		var page []*Endpoint
+		page, more = n.Endpoints(n.Account().ID, before, 2)
+		for _, e := range page {
+			got = append(got, e.ID)
+			before = e.Seq
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("pages: %v, want %v", got, want)
+	}
+	if page, more := n.Endpoints("acc_other", 0, 10); len(page) != 0 || more {
+		t.Fatal("another account sees the endpoints")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	text, k, err := n.CreateKey(ctx, "ci", Read, true, time.Time{})
+	if err != nil || !IsKeyText(text) {
+		t.Fatalf("key %q: %v", text, err)
+	}
+	if got, err := n.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent || got.Scope != Read || got.Last4 != text[len(text)-4:] {
+		t.Fatalf("authenticate: %+v, %v", got, err)
+	}
+	if _, err := n.Authenticate(text + "x"); !errors.Is(err, ErrInvalidKey) {
+		t.Fatalf("unknown key: %v", err)
+	}
+	short, _, err := n.CreateKey(ctx, "short", ReadWrite, false, time.Now().Add(-time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Authenticate(short); !errors.Is(err, ErrInvalidKey) {
+		t.Fatalf("expired key: %v", err)
+	}
+	if err := n.RevokeKey(ctx, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
+		t.Fatalf("revoked key: %v", err)
+	}
+	if err := n.RevokeKey(ctx, k.ID); err != nil {
+		t.Fatalf("second revocation: %v", err)
+	}
+	if err := n.RevokeKey(ctx, "key_nope"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("revocation of an unknown key: %v", err)
+	}
+	if keys := n.Keys(n.Account().ID); len(keys) != 2 || keys[1].RevokedAt.IsZero() {
+		t.Fatalf("keys: %+v", keys)
+	}
+}
+
+func TestBootstrapKeys(t *testing.T) {
+	ctx := t.Context()
+	conf := broker(t)
+	const write, read = "bootstrap-key-0123456789", "bootstrap-read-0123456789"
+	with := Config{Node: "a", BootstrapKey: write, BootstrapReadKey: read}
+	a := node(t, conf, with)
+	k, err := a.Authenticate(write)
+	if err != nil || k.Scope != ReadWrite || !k.Bootstrap {
+		t.Fatalf("bootstrap key: %+v, %v", k, err)
+	}
+	if k, err := a.Authenticate(read); err != nil || k.Scope != Read {
+		t.Fatalf("bootstrap read key: %+v, %v", k, err)
+	}
+	// Another node whose environment names none takes none; one that swaps them gives the swapped scopes.
+	b := node(t, conf, Config{Node: "b"})
+	if _, err := b.Authenticate(write); !errors.Is(err, ErrInvalidKey) {
+		t.Fatalf("bootstrap key that the environment does not name: %v", err)
+	}
+	c := node(t, conf, Config{Node: "c", BootstrapKey: read, BootstrapReadKey: write})
+	if k, err := c.Authenticate(write); err != nil || k.Scope != Read || len(c.Keys(c.Account().ID)) != 2 {
+		t.Fatalf("swapped: %+v, %v", k, err)
+	}
+	// Revoked by id is revoked for good.
+	if err := b.RevokeKey(ctx, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Authenticate(write); !errors.Is(err, ErrInvalidKey) {
+		t.Fatalf("revoked: %v", err)
+	}
+	a.stop()
+	a = node(t, conf, with)
+	if _, err := a.Authenticate(write); !errors.Is(err, ErrInvalidKey) {
+		t.Fatalf("revoked, after a restart: %v", err)
+	}
+	if _, err := a.Authenticate(read); err != nil {
+		t.Fatalf("the other one, after a restart: %v", err)
+	}
+}
+
+// stateText is the state as a snapshot has it, to compare whole states.
+func stateText(t testing.TB, c *Control) []byte {
+	t.Helper()
+	return encoded(t, c, c.view.Load().state)
+}
+
+func encoded(t testing.TB, c *Control, s *state) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	fmt.Fprintln(&text, s.seq)
+	for i := range s.sets {
+		for _, tr := range []trie[*entity]{s.sets[i].bySeq, s.sets[i].graves} {
+			for e := range tr.below(math.MaxUint64) {
+				if err := c.codec.writeLines(&text, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return text.Bytes()
+}

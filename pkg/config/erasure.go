@@ -1,0 +1,110 @@
+package config
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Erasure says that the payload of an event was erased. Its id is the event's, its creation the moment. It is part of
+// the configuration because that is what every node knows at once and what outlives the log and the store: whoever
+// reads, delivers or stores the event asks for it, so that no record that is read again can bring the payload back.
+type Erasure struct {
+	Meta
+	// Gone is when the rows of the store were seen without the payload for good; zero: not yet.
+	Gone time.Time `json:"gone,omitzero"`
+}
+
+// MaxErasures bounds the erasures that are remembered, about 200 bytes each. Each is forgotten when its event ends.
+const MaxErasures = 100_000
+
+// ErrErasures means that as many payloads were erased as can be remembered.
+var ErrErasures = errors.New("too many payloads were erased within the retention")
+
+// ErasePayload erases the payload of an event and returns when it did: the first time counts. When it returns nil no
+// node shows or sends the payload any more.
+func (c *Control) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
+	if err := c.running(ctx); err != nil {
+		return time.Time{}, err
+	}
+	name := event.Text(id.Event)
+	res := opResult{next: c.view.Load().next, at: time.Now()}
+	if e, _ := find[*Erasure](c, kindErasure, name); e == nil {
+		if c.view.Load().sets[kindErasure].bySeq.len >= MaxErasures {
+			return time.Time{}, ErrErasures
+		}
+		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
+		v.UpdatedAt = v.CreatedAt
+		var err error
+		if res, err = c.create(ctx, kindErasure, v); err != nil && !errors.Is(err, ErrConflict) {
+			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
+		}
+		if err != nil { // another call was first, and what it wrote is applied here
+			res = opResult{next: c.view.Load().next, at: time.Now()}
+		}
+	}
+	// A repeat waits as well: the answer to the first call may have been lost before every node knew.
+	if err := c.barrier(ctx, res); err != nil {
+		return time.Time{}, err
+	}
+	return c.ErasedAt(event), nil
+}
+
+// ErasedAt is when the payload of an event was erased; zero when it was not, as far as this node knows.
+func (c *Control) ErasedAt(event id.ID) time.Time {
+	set := &c.view.Load().sets[kindErasure]
+	if set.bySeq.len == 0 { // asked for every delivery and every row
+		return time.Time{}
+	}
+	e := set.living(event.Text(id.Event))
+	if e == nil {
+		return time.Time{}
+	}
+	return c.codec.value(e).(*Erasure).CreatedAt
+}
+
+// Erased reports whether the payload of an event was erased.
+func (c *Control) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
+
+// UnfinishedErasures returns the erasures of which the store may still have the payload, the newest first.
+func (c *Control) UnfinishedErasures() (all []*Erasure) {
+	for e := range c.view.Load().sets[kindErasure].bySeq.below(math.MaxUint64) {
+		if v := c.codec.value(e).(*Erasure); v.Gone.IsZero() {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// FinishErasure notes that the store does not have the payload any more.
+func (c *Control) FinishErasure(ctx context.Context, name string) error {
+	_, _, err := quietly(ctx, c, kindErasure, name, func(e *Erasure) error {
+		if e.Gone.IsZero() {
+			e.Gone = c.now().UTC()
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) { // its event has ended meanwhile
+		return nil
+	}
+	return err
+}
+
+// erasureEnd is when an erasure may be forgotten: a day after its event can no longer be read. An event is erased
+// while it can be read, so that those which were erased first end first, or wait for no longer than the retention.
+func (c *Control) erasureEnd(v value) time.Time {
+	e := v.(*Erasure)
+	from := e.CreatedAt
+	if event, err := id.Parse(id.Event, e.ID); err == nil {
+		from = event.Time()
+	}
+	return from.AddDate(0, 0, cmp.Or(c.cfg.RetentionDays, longestRetention)+1)
+}
+
+// longestRetention is the highest that RELAY_RETENTION_DAYS may be.
+const longestRetention = 3650

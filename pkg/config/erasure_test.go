@@ -1,0 +1,84 @@
+package config
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// An erasure is known to every node when it is answered, has the time of the first call, stands in the audit log once,
+// and is forgotten when its event has ended.
+func TestErasure(t *testing.T) {
+	conf := broker(t)
+	var later atomic.Int64 // by which the clock of a is ahead
+	a := node(t, conf, Config{Node: "a", RetentionDays: 7}, func(c *Control) {
+		c.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	b := node(t, conf, Config{Node: "b"})
+	ids := id.NewGenerator(nil)
+	d, err := ids.New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ids.New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
+	at, err := a.ErasePayload(ctx, d)
+	if err != nil || at.IsZero() {
+		t.Fatal(at, err)
+	}
+	if !b.Erased(d) || !b.ErasedAt(d).Equal(at) {
+		t.Errorf("another node says %v, want %v", b.ErasedAt(d), at)
+	}
+	if a.Erased(other) || !a.ErasedAt(other).IsZero() {
+		t.Error("another event counts as erased")
+	}
+	for _, n := range []*testNode{a, b} {
+		if again, err := n.ErasePayload(ctx, d); err != nil || !again.Equal(at) {
+			t.Errorf("again: %v, %v, want %v", again, err, at)
+		}
+	}
+	told := 0
+	for _, e := range a.Trail(audit.Query{Account: a.Account().ID, Limit: 100}) {
+		if e.EntityType == "erasure" && e.Action == "erasure.created" && e.Entity == d.Text(id.Event) {
+			told++
+		}
+	}
+	if told > 1 {
+		t.Errorf("the audit log is told %d times", told)
+	}
+
+	left := func() int { return len(a.UnfinishedErasures()) }
+	if n := left(); n != 1 {
+		t.Fatalf("%d unfinished", n)
+	}
+	if err := a.FinishErasure(t.Context(), d.Text(id.Event)); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(); n != 0 || !a.Erased(d) {
+		t.Errorf("%d unfinished after it is finished", n)
+	}
+	if err := a.FinishErasure(t.Context(), other.Text(id.Event)); err != nil {
+		t.Errorf("one that is forgotten: %v", err)
+	}
+
+	e, _ := find[*Erasure](a.Control, kindErasure, d.Text(id.Event))
+	if end := a.erasureEnd(e); !end.Equal(d.Time().AddDate(0, 0, 8)) {
+		t.Errorf("ends at %v, its event came at %v", end, d.Time())
+	}
+	if end := b.erasureEnd(e); end.Before(d.Time().AddDate(9, 0, 0)) {
+		t.Errorf("ends at %v where the retention is not known", end)
+	}
+	later.Store(int64(8*24*time.Hour + time.Second))
+	if err := a.sweepOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a.Erased(d) {
+		t.Error("it is remembered for ever")
+	}
+}

@@ -1,0 +1,265 @@
+package config
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An export is one JSON document: a head, one entity a line in the order of their creation, and the SHA-256 of
+// everything before the last line, with a MAC under a master key. Secrets stand in it as sealed as they are in the log, keys
+// and tokens as hashes; one-time links do not stand in it.
+
+// Format and version of the document.
+const (
+	exportFormat  = "eventrelay.configuration"
+	exportVersion = 2
+	// unsignedVersion is that of the versions whose exports had no MAC.
+	unsignedVersion = 1
+)
+
+// exported reports whether a kind is configuration. What is remembered of requests, what is on its way to the audit log,
+// and the log's own secret are not.
+func (k kind) exported() bool {
+	return k != kindAnswer && k != kindRun && k != kindTrail && k != kindLog
+}
+
+// ExportHead is what an export says of itself.
+type ExportHead struct {
+	Format     string    `json:"format"`
+	Version    int       `json:"version"`
+	ExportedAt time.Time `json:"exported_at"`
+	Program    string    `json:"program"`
+	Account    string    `json:"account"`
+	Sequence   int64     `json:"sequence"` // of the state that it is
+	Partitions int32     `json:"partitions"`
+	Entities   int       `json:"count"`
+	// MasterKeys are those that open what is sealed in it, as name:fingerprint.
+	MasterKeys []string `json:"master_keys"`
+
+	foot exportFoot // of a document that was read
+}
+
+// exportedEntity is one line.
+type exportedEntity struct {
+	Kind  string          `json:"kind"`
+	Value json.RawMessage `json:"value"`
+}
+
+// exportFoot is the last line, without the bracket before it.
+type exportFoot struct {
+	SHA256 string `json:"sha256"`
+	// MAC is the HMAC-SHA256 of SHA256 under a key from the master key MACKey, by its id.
+	MACKey string `json:"mac_key,omitempty"`
+	MAC    string `json:"mac,omitempty"`
+}
+
+// ErrUnsigned means that a document has no MAC.
+var ErrUnsigned = errors.New("the document has no MAC: it comes from an older version, or was not written by the relay")
+
+// authentic reports why a document is none that a holder of the master keys wrote.
+func (h *ExportHead) authentic(keys *Keyring) error {
+	if h.Version == unsignedVersion {
+		return ErrUnsigned
+	}
+	name, _, _ := strings.Cut(h.foot.MACKey, ":")
+	if !slices.Contains(keys.ids, h.foot.MACKey) {
+		return lacksKey(keys.ids, h.foot.MACKey)
+	}
+	got, err := hex.DecodeString(h.foot.MAC)
+	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.foot.SHA256))) {
+		return fmt.Errorf("%w: it was changed without the master key %s: its MAC does not match", ErrExport, name)
+	}
+	return nil
+}
+
+// Export writes the configuration as it stands when it is called. The state is immutable: changes go on meanwhile.
+func (c *Control) Export(ctx context.Context, to io.Writer) error {
+	if err := c.Sync(ctx); err != nil {
+		return err
+	}
+	s := c.view.Load().state
+	var all []*entity
+	for k := range kinds {
+		if k.exported() {
+			all = slices.AppendSeq(all, s.sets[k].bySeq.below(math.MaxUint64))
+		}
+	}
+	slices.SortFunc(all, func(a, b *entity) int { return cmp.Compare(a.seq, b.seq) })
+	keys, err := c.sealers(all)
+	if err != nil {
+		return err
+	}
+	head := ExportHead{
+		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version, Account: c.Account().ID,
+		Sequence: s.seq, Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
+	}
+	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
+		for _, e := range all {
+			if !yield(e.kind.String(), c.exportedLine(e)) {
+				return
+			}
+		}
+	})
+}
+
+// exportedLine is the value of an entity in an export: without the link that lets somebody in.
+func (c *Control) exportedLine(e *entity) json.RawMessage {
+	raw := c.codec.unpack(e)
+	if e.kind != kindUser {
+		return raw
+	}
+	u := *c.codec.value(e).(*User)
+	if u.Link == nil {
+		return raw
+	}
+	u.Link = nil
+	raw, err := json.Marshal(&u)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode user %s: %v", e.id, err)) // it was decoded from JSON
+	}
+	return raw
+}
+
+// WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the first
+// of the keys: what [ReadExport] reads.
+func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
+	sum := sha256.New()
+	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
+	first, err := json.Marshal(head)
+	if err != nil {
+		return fmt.Errorf("encode the head of the export: %w", err)
+	}
+	fmt.Fprintf(w, "%s,\"entities\":[\n", bytes.TrimSuffix(first, []byte("}")))
+	n := 0
+	for kind, value := range entities {
+		line, err := json.Marshal(exportedEntity{kind, value})
+		if err != nil {
+			return fmt.Errorf("encode a %s: %w", kind, err)
+		}
+		w.Write(line) // its error is that of Flush
+		if n++; n < head.Entities {
+			w.WriteByte(',')
+		}
+		w.WriteByte('\n')
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	foot := exportFoot{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
+	foot.MAC = hex.EncodeToString(mac(keys.macs[keys.first], []byte(foot.SHA256)))
+	last, err := json.Marshal(foot)
+	if err != nil {
+		return fmt.Errorf("encode the end of the export: %w", err)
+	}
+	if _, err := fmt.Fprintf(to, "],%s\n", bytes.TrimPrefix(last, []byte("{"))); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	return nil
+}
+
+// sealers are the ids of the master keys that seal something of these entities; of one that is not here the name.
+func (c *Control) sealers(all []*entity) ([]string, error) {
+	ids := []string{}
+	for _, e := range all {
+		if !sealing(e.kind) {
+			continue
+		}
+		v, err := decodeValue(e.kind, c.codec.unpack(e)) // not through the cache, which holds what is in use
+		if err != nil {
+			return nil, err
+		}
+		eachSealed(v, func(_, _ string, s *Sealed) {
+			id := s.keyName() + ":"
+			if i := slices.IndexFunc(c.keyring.IDs(), func(known string) bool { return strings.HasPrefix(known, id) }); i >= 0 {
+				id = c.keyring.IDs()[i]
+			}
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		})
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// ErrExport means that a document is not a complete export that this program can read.
+var ErrExport = errors.New("cannot read the export")
+
+// maxExportLine bounds one entity; a record of the log is smaller.
+const maxExportLine = 16 << 20
+
+// ReadExport reads a document, calls each for every entity, and judges its checksum when all were read: until it
+// returns nil nothing of what each got is to be trusted.
+func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHead, error) {
+	var head ExportHead
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxExportLine)
+	lines.Split(wholeLines)
+	if !lines.Scan() {
+		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrExport), lines.Err())
+	}
+	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
+	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
+		return head, fmt.Errorf("%w: its first line is not one that relay config export writes; was the file reformatted?", ErrExport)
+	}
+	if head.Version != exportVersion && head.Version != unsignedVersion {
+		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)
+	}
+	sum := sha256.New()
+	sum.Write(lines.Bytes())
+	for n := 0; lines.Scan(); n++ {
+		line := lines.Bytes()
+		if foot, last := bytes.CutPrefix(line, []byte("],")); last {
+			return head, head.checkFoot(foot, sum, n, lines)
+		}
+		sum.Write(line)
+		var e exportedEntity
+		if err := json.Unmarshal(bytes.TrimSuffix(line, []byte(",\n")), &e); err != nil {
+			return head, fmt.Errorf("%w: line %d: %w", ErrExport, n+2, err)
+		}
+		if err := each(e.Kind, e.Value); err != nil {
+			return head, fmt.Errorf("line %d: %w", n+2, err)
+		}
+	}
+	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrExport), lines.Err())
+}
+
+func (h *ExportHead) checkFoot(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
+	switch err := json.Unmarshal(append([]byte("{"), line...), &h.foot); {
+	case err != nil:
+		return fmt.Errorf("%w: its last line: %w", ErrExport, err)
+	case h.foot.SHA256 != hex.EncodeToString(sum.Sum(nil)):
+		return fmt.Errorf("%w: it was changed or is incomplete: its checksum does not match", ErrExport)
+	case n != h.Entities:
+		return fmt.Errorf("%w: it has %d entities and its first line says %d", ErrExport, n, h.Entities)
+	case lines.Scan():
+		return fmt.Errorf("%w: something follows its end", ErrExport)
+	}
+	return nil
+}
+
+// wholeLines splits into lines with their ends.
+func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}

@@ -1,0 +1,342 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// oneOfEach writes an entity of every kind that has none yet.
+func oneOfEach(t *testing.T, n *testNode) {
+	t.Helper()
+	for k := range kinds {
+		if k == kindTrail || n.view.Load().sets[k].bySeq.len > 0 {
+			continue
+		}
+		v, ok := newValue(k).(interface {
+			value
+			meta() *Meta
+		})
+		if !ok {
+			t.Fatalf("make a %s for this test", k)
+		}
+		*v.meta() = Meta{ID: k.String() + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
+		switch v := value(v).(type) {
+		case *User:
+			v.Email, v.ID = "ops@example.com", userID("ops@example.com")
+		case *Recovery:
+			v.State, v.RatePerSecond = RecoveryReady, 1
+		case *Erasure:
+			v.ID = id.Lowest(n.now()).Text(id.Event)
+		}
+		if _, err := n.Control.create(t.Context(), k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// configured says what an export must keep: every entity in its order, by its kind, id and value.
+func configured(n *testNode) (all []string) {
+	for k := range kinds {
+		if k.exported() {
+			for e := range n.view.Load().sets[k].bySeq.below(math.MaxUint64) {
+				all = append(all, fmt.Sprintf("%s %s %s", k, e.id, n.codec.unpack(e)))
+			}
+		}
+	}
+	return all
+}
+
+func exportOf(t *testing.T, n *testNode) []byte {
+	t.Helper()
+	var doc bytes.Buffer
+	if err := n.Export(t.Context(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Bytes()
+}
+
+func anyURL(string) error { return nil }
+
+func imported(t *testing.T, n *testNode, doc []byte, replace bool) (Imported, error) {
+	t.Helper()
+	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc), Importing{Replace: replace, CheckURL: anyURL}, func(Imported) {})
+}
+
+// An export, imported into an empty log, is the same configuration: every kind that there is, in its order.
+func TestImportIsTheExport(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
+	endpoints := []*Endpoint{a.create(t), a.create(t), a.create(t)}
+	text, k, err := a.CreateKey(t.Context(), "ci", ReadWrite, true, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, g, err := a.CreateKey(t.Context(), "gone", Read, false, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.RevokeKey(t.Context(), g.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error { e.Name = "</script>\u2028é"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	oneOfEach(t, a)
+	doc := exportOf(t, a)
+	if strings.Contains(string(doc), text) || strings.Contains(string(doc), "bootstrap-key-of-before") || strings.Contains(string(doc), "answer_1") {
+		t.Errorf("%s", doc)
+	}
+	want := configured(a)
+
+	b := node(t, broker(t), Config{Node: "b", BootstrapKey: "bootstrap-key-of-after"})
+	b.SetOwner(true)
+	im, err := imported(t, b, doc, false)
+	if err != nil || im.Done != len(want) || im.Entities != len(want) || im.Removed != 0 || len(im.Warnings) > 0 {
+		t.Fatalf("%+v, %v", im, err)
+	}
+	kept := slices.DeleteFunc(configured(b), func(e string) bool {
+		return strings.HasPrefix(e, "key ") && !slices.Contains(want, e) && strings.Contains(e, `"account":"`+a.Account().ID+`"`) && strings.Contains(e, `"bootstrap":true`)
+	})
+	if !slices.Equal(kept, want) {
+		t.Errorf("%s\nwant %s", strings.Join(kept, "\n"), strings.Join(want, "\n"))
+	}
+	if got, err := b.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent {
+		t.Errorf("its key: %+v, %v", got, err)
+	}
+	if got, err := b.Authenticate("bootstrap-key-of-after"); err != nil || got.Account != a.Account().ID {
+		t.Errorf("the node's own key: %+v, %v", got, err)
+	}
+	for _, text := range []string{gone, "bootstrap-key-of-before"} {
+		if _, err := b.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
+			t.Errorf("a key that is not to be taken: %v", err)
+		}
+	}
+	token, err := b.keyring.OpenString(endpoints[0].ID, FieldToken, endpoints[0].Token)
+	if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
+		t.Errorf("its ingest token: %v, %v", e, err)
+	}
+	if page, _ := b.Endpoints(a.Account().ID, 0, 10); len(page) != 3 || page[0].ID != endpoints[2].ID || page[2].ID != endpoints[0].ID {
+		t.Error("endpoints are listed in another order")
+	}
+	// Once more changes nothing, so that what was interrupted goes on.
+	seq := configured(b)
+	if im, err := imported(t, b, doc, false); err != nil || im.Done != len(want) || !slices.Equal(seq, configured(b)) {
+		t.Errorf("once more: %+v, %v", im, err)
+	}
+	inAMinute(t, "the audit log is told", func() bool { return b.trailLen() == 0 })
+	entries, _ := copied(t, b)
+	if words := said(entries); !slices.Contains(words, "operator  account.adopted []") || !slices.Contains(words, "operator  endpoint.created []") {
+		t.Errorf("%q", words)
+	}
+}
+
+// A configuration that is there is kept, unless it is to be replaced; what is not in the document is then deleted.
+func TestImportReplaces(t *testing.T) {
+	ctx := t.Context()
+	a := node(t, broker(t), Config{Node: "a"})
+	before := exportOf(t, a)
+	kept := a.create(t)
+	doc := exportOf(t, a)
+	other := a.create(t)
+	text, _, err := a.CreateKey(ctx, "later", Read, false, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.UpdateEndpoint(ctx, kept.ID, func(e *Endpoint) error { e.Name = "later"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := imported(t, a, doc, false); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "3 entities") {
+		t.Fatal(err)
+	}
+	if e, _ := a.Endpoint(kept.ID); e.Name != "later" {
+		t.Fatal("a refused import has changed something")
+	}
+	im, err := imported(t, a, doc, true)
+	if err != nil || im.Removed != 2 {
+		t.Fatalf("%+v, %v", im, err)
+	}
+	if e, _ := a.Endpoint(kept.ID); e == nil || e.Name != kept.Name {
+		t.Errorf("%+v", e)
+	}
+	if _, presence := a.Endpoint(other.ID); presence != Deleted {
+		t.Errorf("what is not in the document is %v", presence)
+	}
+	if _, err := a.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
+		t.Errorf("a key that is not in the document: %v", err)
+	}
+	// Part of the document is there, as after an interrupted import: the rest follows.
+	b := node(t, broker(t), Config{Node: "b"})
+	if _, err := imported(t, b, before, false); err != nil {
+		t.Fatal(err)
+	}
+	if im, err := imported(t, b, doc, false); err != nil || im.Removed != 0 || im.Changed == 0 {
+		t.Fatalf("%+v, %v", im, err)
+	}
+	if im, err := imported(t, b, doc, false); err != nil || im.Changed != 0 {
+		t.Fatalf("the same again: %+v, %v", im, err)
+	}
+	if _, presence := b.Endpoint(kept.ID); presence != Present {
+		t.Error("the rest is missing")
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	a.create(t)
+	a.create(t)
+	doc := exportOf(t, a)
+	b := node(t, broker(t), Config{Node: "b"}, withKeys(ring(t, GenerateMasterKey("test"))))
+	was := configured(b)
+	f := func(n *testNode, doc string, want error, words string) {
+		t.Helper()
+		if _, err := imported(t, n, []byte(doc), false); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %v: %s", err, want, words)
+		}
+	}
+	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
+	f(b, string(doc), ErrKeys, fingerprint) // a key of the same name is another one
+	f(b, string(doc), ErrKeys, "start on a new data directory that has the old master.keys")
+	c := node(t, broker(t), Config{Node: "c"})
+	lines := bytes.SplitAfter(doc, []byte("\n"))
+	f(c, "", ErrExport, "empty")
+	f(c, "{}", ErrExport, "first line")
+	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrExport, "version 3")
+	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrExport, "checksum")
+	f(c, string(doc)+"x", ErrExport, "follows")
+	for i := 1; i < len(lines)-2; i++ { // the last two are the foot and nothing
+		f(c, string(bytes.Join(lines[:i], nil)), ErrExport, "middle")
+		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrExport, "")
+	}
+	if !slices.Equal(was, configured(b)) || len(configured(c)) != 1 {
+		t.Error("a refused import has written something")
+	}
+}
+
+// Endpoints on partitions that the new log does not have get one that it has, and it is said.
+func TestImportOntoFewerPartitions(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a", Partitions: 64})
+	for range 8 {
+		a.create(t)
+	}
+	doc := exportOf(t, a)
+	b := node(t, broker(t), Config{Node: "b", Partitions: 2})
+	im, err := imported(t, b, doc, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	page, _ := a.Endpoints(a.Account().ID, 0, 10)
+	for _, was := range page {
+		e, _ := b.Endpoint(was.ID)
+		switch {
+		case e == nil || e.Partition >= 2:
+			t.Fatalf("%+v", e)
+		case was.Partition >= 2:
+			moved++
+		case e.Partition != was.Partition:
+			t.Errorf("%s was moved from %d to %d", e.ID, was.Partition, e.Partition)
+		}
+	}
+	if len(im.Warnings) != moved || moved == 0 {
+		t.Errorf("%d were moved, and it says %q", moved, im.Warnings)
+	}
+}
+
+// A large one goes in several batches, past a trail that is shorter than it, and keeps its order.
+func TestImportOfMany(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	s, ids := manyEndpoints(t, a.Control, a.view.Load().state, 2*importBatch+1)
+	a.view.Store(&view{state: s, next: a.view.Load().next})
+	var doc bytes.Buffer
+	if err := a.Export(t.Context(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	b := node(t, broker(t), Config{Node: "b"}, func(c *Control) { c.room = 3 * importBatch })
+	b.SetOwner(true)
+	var told []int
+	im, err := b.Import(t.Context(), &doc, Importing{CheckURL: anyURL}, func(im Imported) { told = append(told, im.Done) })
+	if err != nil || im.Done != len(ids)+1 || !slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
+		t.Fatalf("%+v, %v, told %v", im, err, told)
+	}
+	i := len(ids)
+	for e := range b.view.Load().sets[kindEndpoint].bySeq.below(math.MaxUint64) {
+		if i--; e.id != ids[i] {
+			t.Fatalf("%s stands at %d, want %s", e.id, i, ids[i])
+		}
+	}
+}
+
+// resummed is a document in which a text is replaced by another, and whose checksum is right again.
+func resummed(t *testing.T, doc []byte, from, to string) []byte {
+	t.Helper()
+	head, foot, _ := bytes.Cut(bytes.Replace(doc, []byte(from), []byte(to), 1), []byte(`],"sha256":"`))
+	sum := sha256.Sum256(head)
+	return slices.Concat(head, []byte(`],"sha256":"`+hex.EncodeToString(sum[:])), foot[64:])
+}
+
+// An export has a MAC: one that somebody changed, with its checksum set right, is refused, and so is one without a MAC
+// unless it is asked for. What the API would not take is refused whoever wrote it.
+func TestImportJudgesTheDocument(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	a.create(t)
+	token, _, err := a.AddUser(t.Context(), "ops@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := exportOf(t, a)
+	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) || bytes.Contains(doc, []byte(`"link"`)) {
+		t.Errorf("a one-time link is exported: %s", doc)
+	}
+	b := node(t, broker(t), Config{Node: "b"})
+	load := func(doc []byte, how Importing) error {
+		_, err := b.Import(t.Context(), bytes.NewReader(doc), how, func(Imported) {})
+		return err
+	}
+	f := func(what string, doc []byte, how Importing, want error, words string) {
+		t.Helper()
+		if err := load(doc, how); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	signed := Importing{CheckURL: anyURL}
+	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport, "its MAC does not match")
+	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrKeys,
+		"the document needs the master key else, fingerprint ")
+	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
+	old = resummed(t, old, "", "")
+	f("of an older version", old, signed, ErrUnsigned, "no MAC")
+
+	unsigned := Importing{CheckURL: anyURL, Unsigned: true}
+	private := Importing{Unsigned: true, CheckURL: func(string) error { return errors.New("URL names an address that is not public") }}
+	f("a URL inside", old, private, ErrExport, "not public")
+	for from, to := range map[string]string{
+		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`, `"content_type":"application/json"`: `"content_type":"text/html"`,
+		`"max_attempts":10`: `"max_attempts":1000000`, `"provider":"generic"`: `"provider":"x"`, `"max_in_flight":64`: `"max_in_flight":0`,
+		`"ops@example.com"`: `"other@example.com"`,
+	} {
+		f(to, resummed(t, old, from, to), unsigned, ErrExport, "")
+	}
+	if len(configured(b)) != 1 {
+		t.Errorf("a refused import has written %v", configured(b))
+	}
+	// Empty members that the service never leaves out are filled in.
+	empty := resummed(t, resummed(t, old, `"metadata":{}`, `"metadata":null`), `"headers":{}`, `"headers":null`)
+	if err := load(empty, unsigned); err != nil {
+		t.Fatal(err)
+	}
+	page, _ := b.Endpoints(b.Account().ID, 0, 1)
+	if len(page) != 1 || page[0].Metadata == nil || page[0].Destinations[0].Headers == nil {
+		t.Errorf("%+v", page)
+	}
+}

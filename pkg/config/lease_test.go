@@ -1,0 +1,264 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// TestRevocationIsKnownEverywhere: from its answer on no node takes the key, and the answer is quick
+// when all are well.
+func TestRevocationIsKnownEverywhere(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		for range 10 {
+			text, k, err := a.CreateKey(t.Context(), "k", Read, false, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Authenticate(text); err != nil {
+				t.Fatalf("new key on the other node: %v", err)
+			}
+			began := time.Now()
+			if err := a.RevokeKey(t.Context(), k.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
+				t.Fatalf("revoked on a, on b: %v", err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Fatalf("all nodes live, and a revocation took %s", took)
+			}
+		}
+	})
+}
+
+// TestRevocationOutlastsAFrozenNode stops the other node's connections, all of them or only those that
+// it fetches by, at various moments of its cycle. It goes on taking the key for a while, and no longer
+// when the revocation is answered.
+func TestRevocationOutlastsAFrozenNode(t *testing.T) {
+	f := func(name string, only func(uint16) bool) {
+		for step := range 6 {
+			t.Run(fmt.Sprintf("%s %d", name, step), func(t *testing.T) {
+				bubble(t, func(t *testing.T, conf stream.Config) {
+					cold := ice{only: only}
+					a, b := pair(t, conf, cold.around(t, conf))
+					text, k, err := a.CreateKey(t.Context(), "k", Read, false, time.Time{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Duration(step) * 97 * time.Millisecond)
+					cold.freeze(t)
+					began := time.Now()
+					answered := make(chan error, 1)
+					var wg sync.WaitGroup
+					wg.Go(func() { answered <- a.RevokeKey(t.Context(), k.ID) })
+					time.Sleep(time.Second)
+					if _, err := b.Authenticate(text); err != nil {
+						t.Fatalf("1 s after it froze, the node should still take the key: %v", err)
+					}
+					if err := <-answered; err != nil {
+						t.Fatal(err)
+					}
+					if _, err := b.Authenticate(text); !errors.Is(err, ErrLease) {
+						t.Fatalf("revocation answered after %s, and the frozen node says %v", time.Since(began), err)
+					}
+					if took := time.Since(began); took < 4*time.Second || took > 5600*time.Millisecond {
+						t.Fatalf("answered after %s", took)
+					}
+					wg.Wait()
+					cold.thaw()
+					time.Sleep(5 * time.Second)
+					if _, err := b.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
+						t.Fatalf("thawed, the node says %v", err)
+					}
+					if age, ok := b.Lease(); !ok || age > time.Second {
+						t.Fatalf("thawed, the lease is %s old", age)
+					}
+				})
+			})
+		}
+	}
+	f("frozen", nil)
+	f("tail blocked", func(key uint16) bool { return key == fetchKey })
+}
+
+// TestGoodbye: a node that stopped in order is not waited for, and takes no key from then on.
+func TestGoodbye(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		if err := b.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Authenticate("any"); !errors.Is(err, ErrLease) {
+			t.Fatalf("a stopped node authenticates: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		e := a.create(t)
+		began := time.Now()
+		if err := a.DeleteEndpoint(t.Context(), e.ID); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Fatalf("a node that said goodbye was waited for %s", took)
+		}
+	})
+}
+
+// TestTakingAwayWaits: disabling, pausing, purging and removing wait for a frozen node as deleting does, other updates
+// do not.
+func TestTakingAwayWaits(t *testing.T) {
+	f := func(name string, strict bool, change func(*Endpoint)) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, conf stream.Config) {
+				var cold ice
+				a, _ := pair(t, conf, cold.around(t, conf))
+				e, err := a.UpdateEndpoint(t.Context(), a.create(t).ID, func(e *Endpoint) error {
+					e.Destinations = append(e.Destinations, e.Destinations[0])
+					e.Destinations[1].ID = "dst_second"
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cold.freeze(t)
+				began := time.Now()
+				if _, err := a.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error { change(e); return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); (took > time.Second) != strict {
+					t.Fatalf("took %s", took)
+				}
+			})
+		})
+	}
+	f("rename", false, func(e *Endpoint) { e.Name = "x" })
+	f("add a destination", false, func(e *Endpoint) {
+		e.Destinations = append(e.Destinations, Destination{ID: "dst_third", URL: "https://example.com"})
+	})
+	f("disable the endpoint", true, func(e *Endpoint) { e.Enabled = false })
+	f("disable a destination", true, func(e *Endpoint) { e.Destinations[1].Enabled = false })
+	f("pause the endpoint", true, func(e *Endpoint) { e.Paused = true })
+	f("pause a destination", true, func(e *Endpoint) { e.Destinations[1].Paused = true })
+	f("purge a destination", true, func(e *Endpoint) { e.Destinations[1].PurgeBefore = time.Now() })
+	f("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
+}
+
+// TestStrictWriteEndsWithItsCaller: a revocation that was not confirmed by all is not answered as one.
+func TestStrictWriteEndsWithItsCaller(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold ice
+		a, _ := pair(t, conf, cold.around(t, conf))
+		_, k, err := a.CreateKey(t.Context(), "k", Read, false, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cold.freeze(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.RevokeKey(ctx, k.ID); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("revocation cut short: %v", err)
+		}
+		// A repeat of it waits for the rest.
+		began := time.Now()
+		if err := a.RevokeKey(t.Context(), k.ID); err != nil || time.Since(began) < 3*time.Second {
+			t.Fatalf("repeat: %v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestBarrierHearsItselfFirst: who has not heard its own announcement may not have heard of others
+// either, and waits for every lease to run out.
+func TestBarrierHearsItselfFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := alone(t)
+		f := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if err := c.barrier(t.Context(), opResult{next: 5, at: began}); err != nil || time.Since(began) != want {
+				t.Fatalf("waited %s, want %s: %v", time.Since(began), want, err)
+			}
+		}
+		f(5500 * time.Millisecond)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 4}, time.Now(), c.timing.lease)
+		f(5500 * time.Millisecond)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 5}, time.Now(), c.timing.lease)
+		f(0)
+		c.peers.note(heartbeat{Node: "b", Boot: "boot_b", Next: 4}, time.Now(), c.timing.lease)
+		f(5500 * time.Millisecond)
+	})
+}
+
+// TestLeaseRunsFromTheCyclesBeginning holds the order of a cycle, on which the barrier relies.
+func TestLeaseRunsFromTheCyclesBeginning(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	var l lease
+	f := func(want int) {
+		t.Helper()
+		from := l.from.Load()
+		if want == 0 && from != nil || want != 0 && (from == nil || !from.Equal(at(want))) {
+			t.Fatalf("lease from %v, want %d s", from, want)
+		}
+	}
+	l.ask(at(1), 5)
+	f(0)
+	l.confirm(4)
+	f(0)
+	l.ask(at(2), 7) // does not replace the one that waits
+	l.confirm(5)
+	f(1)
+	l.ask(at(3), 5)
+	f(3)
+	l.drop()
+	f(0)
+	l.ask(at(4), 5)
+	l.confirm(9)
+	f(0)
+}
+
+// TestLeaseCountsTheCycle: a heartbeat that took a second confirms what was a second ago.
+func TestLeaseCountsTheCycle(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold ice
+		a := node(t, cold.around(t, conf), Config{Node: "a"}, func(c *Control) { c.timing.beat = time.Hour })
+		time.Sleep(time.Second) // until it has announced what it wrote at its start
+		cold.freeze(t)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := a.beat(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		cold.thaw()
+		wg.Wait()
+		if age, ok := a.Lease(); !ok || age != time.Second {
+			t.Fatalf("lease is %s old", age)
+		}
+	})
+}
+
+// TestLeaseCountsSleep: a machine that was suspended has a monotonic clock that stood still meanwhile. Its keys may have
+// been revoked: it takes none until it has heard of the log again. A wall clock that is set back changes nothing.
+func TestLeaseCountsSleep(t *testing.T) {
+	c := alone(t)
+	from := time.Now()
+	c.lease.from.Store(&from)
+	f := func(slept time.Duration, want bool) {
+		t.Helper()
+		c.wall = func() time.Time { return from.Add(slept).Round(0) }
+		if age, ok := c.Lease(); ok != want || age < slept {
+			t.Errorf("slept for %s: the lease is %s old, good: %v", slept, age, ok)
+		}
+	}
+	f(0, true)
+	f(4*time.Second, true)
+	f(6*time.Second, false)
+	f(-time.Hour, true)
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrMoving means that an endpoint is being moved, by somebody else.
+var ErrMoving = errors.New("the endpoint is being moved")
+
+// ErrSamePartition means that an endpoint is where it is to be moved to.
+var ErrSamePartition = errors.New("the endpoint is in this partition")
+
+// MoveEndpoint gives an endpoint another partition, which its new events go to, and makes those wait until
+// EndMove, or the time until. It returns when no node accepts an event into the old partition any more, but
+// for requests that are being read.
+func (c *Control) MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*Endpoint, error) {
+	return c.move(ctx, endpoint, func(e *Endpoint) error {
+		switch {
+		case e.Moving != nil && c.now().Before(e.Moving.Until):
+			return fmt.Errorf("%w until %s at the latest", ErrMoving, e.Moving.Until.Format(time.RFC3339))
+		case e.Partition == to:
+			return ErrSamePartition
+		}
+		e.Moving = &Moving{From: e.Partition, Until: until.UTC()}
+		e.settle(to)
+		return nil
+	})
+}
+
+// HoldMove makes the new events of an endpoint that MoveEndpoint or HoldMove has returned wait for longer.
+func (c *Control) HoldMove(ctx context.Context, moved *Endpoint, until time.Time) (*Endpoint, error) {
+	return c.move(ctx, moved.ID, func(e *Endpoint) error {
+		if !e.movesAs(moved) {
+			return ErrMoving
+		}
+		e.Moving.Until = until.UTC()
+		return nil
+	})
+}
+
+// EndMove ends a move that MoveEndpoint has begun: what waits goes on. With back, new events go to the old
+// partition again; those that were accepted meanwhile stay in the new one.
+func (c *Control) EndMove(ctx context.Context, moved *Endpoint, back bool) (*Endpoint, error) {
+	return c.move(ctx, moved.ID, func(e *Endpoint) error {
+		if !e.movesAs(moved) {
+			return ErrMoving
+		}
+		from := e.Moving.From
+		if e.Moving = nil; back {
+			e.settle(from)
+		}
+		return nil
+	})
+}
+
+// movesAs reports whether it is still the same move.
+func (e *Endpoint) movesAs(moved *Endpoint) bool {
+	return e.Moving != nil && moved.Moving != nil && e.Moving.From == moved.Moving.From && e.Moving.Until.Equal(moved.Moving.Until)
+}
+
+// settle changes the partition and remembers the one before.
+func (e *Endpoint) settle(to int32) {
+	former := append(slices.Clone(e.Former), e.Partition)
+	slices.Sort(former)
+	e.Former = slices.DeleteFunc(slices.Compact(former), func(p int32) bool { return p == to })
+	e.Partition = to
+}
+
+// move changes what ordinary changes leave alone, and waits until every node goes by it.
+func (c *Control) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
+	if err := c.running(ctx); err != nil {
+		return nil, err
+	}
+	_, after, res, err := c.change(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
+		raw, err := json.Marshal(old)
+		if err != nil {
+			return nil, fmt.Errorf("encode endpoint %s: %w", endpoint, err)
+		}
+		var e Endpoint
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return nil, fmt.Errorf("copy endpoint %s: %w", endpoint, err)
+		}
+		if err := change(&e); err != nil {
+			return nil, err
+		}
+		return &e, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.codec.endpoint(after), c.barrier(ctx, res)
+}

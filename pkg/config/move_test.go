@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// A move is one at a time, leaves the rest of the endpoint alone and is left alone by other changes, and ends
+// forward or back; the partitions of earlier events are remembered.
+func TestMoveEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+		made := a.create(t)
+		from := made.Partition
+		to, third := (from+1)%4, (from+2)%4
+		until := time.Now().Add(time.Minute)
+		moved, err := a.MoveEndpoint(ctx, made.ID, to, until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		if moved.Partition != to || !slices.Equal(moved.Former, []int32{from}) || !moved.Moving.Until.Equal(until) || !moved.UpdatedAt.Equal(made.UpdatedAt) {
+			t.Fatalf("%+v, %+v", moved, moved.Moving)
+		}
+		if !moved.Holds(to, now) || moved.Holds(from, now) || moved.Holds(to, until) || made.Holds(from, now) {
+			t.Error("not what is accepted from now on waits, and until the end")
+		}
+		// The other node goes by it when it is answered.
+		if there, _ := b.Endpoint(made.ID); there.Partition != to {
+			t.Errorf("the other node has %+v", there)
+		}
+		if _, err := b.MoveEndpoint(ctx, made.ID, third, until); !errors.Is(err, ErrMoving) {
+			t.Errorf("a second move: %v", err)
+		}
+		if _, err := b.UpdateEndpoint(ctx, made.ID, func(e *Endpoint) error {
+			e.Name, e.Partition, e.Former, e.Moving = "renamed", third, nil, nil
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		held, err := a.HoldMove(ctx, moved, until.Add(time.Minute))
+		if err != nil || held.Name != "renamed" || held.Partition != to || !held.Holds(to, until) {
+			t.Fatalf("%+v, %v", held, err)
+		}
+		if _, err := a.EndMove(ctx, moved, true); !errors.Is(err, ErrMoving) {
+			t.Errorf("the end of a move that is another by now: %v", err)
+		}
+		back, err := a.EndMove(ctx, held, true)
+		if err != nil || back.Partition != from || back.Moving != nil || !slices.Equal(back.Former, []int32{to}) {
+			t.Fatalf("back: %+v, %v", back, err)
+		}
+		if _, err := a.HoldMove(ctx, held, until); !errors.Is(err, ErrMoving) {
+			t.Errorf("a move that has ended: %v", err)
+		}
+		if _, err := a.MoveEndpoint(ctx, made.ID, from, until); !errors.Is(err, ErrSamePartition) {
+			t.Errorf("to where it is: %v", err)
+		}
+		// Whoever moved it died: after a while another may.
+		if _, err := a.MoveEndpoint(ctx, made.ID, to, time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		moved, err = b.MoveEndpoint(ctx, made.ID, third, time.Now().Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := b.EndMove(ctx, moved, false)
+		if want := []int32{from, to}; err != nil || end.Partition != third || end.Moving != nil || !slices.Equal(end.Former, sorted(want)) {
+			t.Fatalf("%+v, %v", end, err)
+		}
+		if _, err := a.MoveEndpoint(ctx, "ep_nope", to, until); !errors.Is(err, ErrNotFound) {
+			t.Errorf("unknown: %v", err)
+		}
+	})
+}
+
+func sorted(s []int32) []int32 { slices.Sort(s); return s }

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// Who follows recovery jobs hears of every change of one, and of nothing else.
+func TestRecoveriesChanged(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	ctx := t.Context()
+	told := func(what string, want bool, do func()) {
+		t.Helper()
+		changed := n.RecoveriesChanged()
+		do()
+		select {
+		case <-changed:
+			if !want {
+				t.Errorf("%s was told", what)
+			}
+		default:
+			if want {
+				t.Errorf("%s was not told", what)
+			}
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	told("a new job", true, func() { must(second(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing}))) })
+	told("a run", false, func() { must(second(add(ctx, n.Control, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
+	told("a change", true, func() {
+		must(second(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
+	})
+	told("the end of a job", true, func() { must(n.ForgetRecovery(ctx, "rec_1")) })
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// The runner finds what something is to be done for, and what is to be forgotten; the jobs that have not ended are
+// bounded.
+func TestUnsettledRecoveries(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	ctx := t.Context()
+	now := time.Now()
+	for i, j := range []Recovery{
+		{State: RecoveryRunning, Meta: Meta{CreatedAt: now.Add(-time.Hour)}}, {State: RecoveryCompleted, Settled: true, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryStopped, Settled: true}, {State: RecoveryStopped}, {State: RecoveryReady},
+	} {
+		j.ID = fmt.Sprint("rec_", i)
+		if _, err := n.AddRecovery(ctx, &j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := func(jobs []*Recovery) (out []string) {
+		for _, j := range jobs {
+			out = append(out, j.ID)
+		}
+		return out
+	}
+	unsettled, old := n.UnsettledRecoveries(now.Add(-time.Minute))
+	if !slices.Equal(ids(unsettled), []string{"rec_4", "rec_3", "rec_0"}) || !slices.Equal(ids(old), []string{"rec_1"}) {
+		t.Errorf("unsettled %v, old %v", ids(unsettled), ids(old))
+	}
+	page, more := n.Recoveries(n.Account().ID, 0, 1, func(j *Recovery) bool { return j.State == RecoveryStopped })
+	if !slices.Equal(ids(page), []string{"rec_3"}) || !more {
+		t.Errorf("page %v, more %v", ids(page), more)
+	}
+
+	var all sync.WaitGroup
+	for i := range maxOpenRecoveries - 2 {
+		all.Go(func() {
+			if _, err := add(ctx, n.Control, kindRecovery, &Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	one := &Recovery{Meta: Meta{ID: "rec_y", Account: n.Account().ID}, State: RecoveryPreparing}
+	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyRecoveries) {
+		t.Errorf("with %d open jobs one more is made: %v", maxOpenRecoveries, err)
+	}
+	if _, err := n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error { j.End(RecoveryCancelled, StopCancelled, now); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.AddRecovery(ctx, one); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
+func TestRecoveryMoves(t *testing.T) {
+	at := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	f := func(sendable, total int, state RecoveryState) {
+		t.Helper()
+		j := &Recovery{State: RecoveryReady, Sendable: sendable}
+		if j.BeginCanary(at); j.State != state || j.Canary.Total != total || !j.StartedAt.Equal(at) || j.Settled != state.Ended() {
+			t.Errorf("the canary of %d is %+v", sendable, j)
+		}
+	}
+	f(0, 0, RecoveryCompleted)
+	f(4, 4, RecoveryCanaryRunning)
+	f(5, 5, RecoveryCanaryRunning)
+	f(6, 5, RecoveryCanaryRunning)
+
+	j := &Recovery{State: RecoveryRunning, Reserved: 1}
+	j.End(RecoveryStopped, StopDeliveryFailed, at)
+	j.End(RecoveryCancelled, StopCancelled, at.Add(time.Hour)) // too late
+	if j.State != RecoveryStopped || j.StopReason != StopDeliveryFailed || !j.FinishedAt.Equal(at) || j.Settled {
+		t.Errorf("it ended as %+v", j)
+	}
+	unsent := map[RecoveryState]event.Reason{
+		RecoveryStopped: event.JobStopped, RecoveryFailed: event.JobStopped, RecoveryCancelled: event.JobCancelled, RecoveryExpired: event.Deadline,
+	}
+	ended := 0
+	for _, s := range RecoveryStates() {
+		if s.Unsent() != unsent[s] || unsent[s] != "" && !s.Ended() {
+			t.Errorf("%s leaves %q unsent, ended: %v", s, s.Unsent(), s.Ended())
+		}
+		if s.Ended() {
+			ended++
+		}
+	}
+	if ended != 5 || len(RecoveryStates()) != 10 || !RecoveryRunning.Sends() || !RecoveryCanaryRunning.Sends() || RecoveryAwaitingApproval.Sends() {
+		t.Errorf("%d of %d states are ends", ended, len(RecoveryStates()))
+	}
+	overlap := func(a, b Recovery, want bool) {
+		t.Helper()
+		if a.Overlaps(&b) != want || b.Overlaps(&a) != want {
+			t.Errorf("%s %s and %s %s overlap: %v", a.Endpoint, a.Destination, b.Endpoint, b.Destination, !want)
+		}
+	}
+	overlap(Recovery{Endpoint: "ep_1"}, Recovery{Endpoint: "ep_1", Destination: "dst_a"}, true)
+	overlap(Recovery{Endpoint: "ep_1", Destination: "dst_a"}, Recovery{Endpoint: "ep_1", Destination: "dst_a"}, true)
+	overlap(Recovery{Endpoint: "ep_1", Destination: "dst_b"}, Recovery{Endpoint: "ep_1", Destination: "dst_a"}, false)
+	overlap(Recovery{Endpoint: "ep_2"}, Recovery{Endpoint: "ep_1"}, false)
+}

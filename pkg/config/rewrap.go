@@ -1,0 +1,223 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrKeys means that a node that runs could not open what the first master key seals.
+var ErrKeys = errors.New("a node does not have the master key that seals")
+
+// ErrNotRewrapped means that secrets are left that the first master key does not seal.
+var ErrNotRewrapped = errors.New("secrets are left under another master key")
+
+// Rewrap is how far a rewrap has come.
+type Rewrap struct {
+	Entities int // that have secrets under another key than the first
+	Done     int // of them
+	Secrets  int // that were sealed anew
+}
+
+// rewrapWriters is how many records are on their way at once: the log takes as long for one as for some.
+const rewrapWriters = 16
+
+// rewrapPasses bounds how often it is looked again for secrets that another node has sealed meanwhile.
+const rewrapPasses = 5
+
+// Rewrap seals everything anew that another master key than the first seals, by conditional records beside
+// other writers; interrupted, it goes on where it stopped when it is called again. progress is called after
+// each entity, one call at a time.
+//
+// It returns ErrKeys before it writes anything while a node runs that does not have the first key, and
+// ErrNotRewrapped with the entities whose secrets do not open, which are left as they are.
+func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, error) {
+	var total Rewrap
+	if err := c.running(ctx); err != nil {
+		return total, err
+	}
+	if err := c.peersHave(c.keyring.IDs()[0]); err != nil {
+		return total, err
+	}
+	for range rewrapPasses {
+		found, err := c.sealedElse()
+		if err != nil {
+			return total, err
+		}
+		if len(found) == 0 { // a node with the new key alone starts from this snapshot: the log still begins with the old one
+			_, err := c.writeSnapshot(ctx, c.view.Load())
+			return total, err
+		}
+		total.Entities += len(found)
+		refused, err := c.rewrapAll(ctx, found, &total, progress)
+		if err != nil {
+			return total, err
+		}
+		if len(refused) > 0 {
+			return total, fmt.Errorf("%w: %d do not open, such as those of %s; is their key in RELAY_MASTER_KEYS?",
+				ErrNotRewrapped, len(refused), strings.Join(refused[:min(len(refused), 3)], ", "))
+		}
+	}
+	return total, fmt.Errorf("%w: another node goes on sealing with it", ErrNotRewrapped)
+}
+
+// peersHave reports a node that could not open what the key of that id seals.
+func (c *Control) peersHave(keyID string) error {
+	var lack []string
+	for _, n := range c.Nodes() {
+		if !slices.Contains(n.Keys, keyID) {
+			lack = append(lack, n.Name)
+		}
+	}
+	if len(lack) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrKeys, strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
+}
+
+// sealedElse are the entities with a secret that another key seals than the first.
+func (c *Control) sealedElse() (found []*entity, err error) {
+	return found, c.eachWithSecrets(func(e *entity, v value) {
+		other := false
+		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.Seals(*s) })
+		if other {
+			found = append(found, e)
+		}
+	})
+}
+
+// eachWithSecrets calls f for the entities of every kind that may hold secrets. It does not read through the
+// cache: it walks over all of them, and would push out those in use.
+func (c *Control) eachWithSecrets(f func(*entity, value)) error {
+	s := c.view.Load().state
+	for k := range kinds {
+		if !sealing(k) {
+			continue
+		}
+		for e := range s.sets[k].bySeq.below(math.MaxUint64) {
+			v, err := decodeValue(e.kind, c.codec.unpack(e))
+			if err != nil {
+				return err
+			}
+			f(e, v)
+		}
+	}
+	return nil
+}
+
+// always: to seal anew is worth the few bytes that the name of a key may be longer than that of another.
+func always(_, _ value) bool { return true }
+
+// rewrapAll seals the entities anew and returns those whose secrets do not open.
+func (c *Control) rewrapAll(ctx context.Context, found []*entity, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
+	var mu sync.Mutex // guards total and refused
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(rewrapWriters)
+	for _, e := range found {
+		group.Go(func() error {
+			n := 0
+			_, _, _, err := c.changeAs(ctx, e.kind, e.id, always, func(old value) (value, error) {
+				var v value
+				var err error
+				v, n, err = c.reseal(e.kind, old)
+				return v, err
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, ErrSealed):
+				refused, n = append(refused, e.id), 0
+			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
+				return fmt.Errorf("rewrap %s: %w", e.id, err)
+			}
+			total.Done++
+			total.Secrets += n
+			progress(*total)
+			return nil
+		})
+	}
+	err = group.Wait()
+	slices.Sort(refused)
+	return refused, err
+}
+
+// reseal returns a copy of a value with every secret under the first key, and how many were not; nil
+// when none was.
+func (c *Control) reseal(k kind, old value) (value, int, error) {
+	raw, err := json.Marshal(old)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode %s: %w", old.entityID(), err)
+	}
+	v, err := decodeValue(k, raw)
+	if err != nil {
+		return nil, 0, err
+	}
+	n := 0
+	eachSealed(v, func(entity, field string, s *Sealed) {
+		if err != nil || c.keyring.Seals(*s) {
+			return
+		}
+		var plain string
+		if plain, err = c.keyring.OpenString(entity, field, *s); err == nil {
+			*s = c.keyring.SealString(entity, field, plain)
+			n++
+		}
+	})
+	if err != nil || n == 0 {
+		return nil, 0, err
+	}
+	return v, n, nil
+}
+
+// sealing reports whether values of the kind may hold secrets that open again: those that eachSealed knows.
+func sealing(k kind) bool {
+	return k == kindEndpoint || k == kindAnswer || k == kindAlertSettings || k == kindLog
+}
+
+// eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
+// secret that f changes is changed in the value.
+func eachSealed(v value, f func(entity, field string, s *Sealed)) {
+	switch v := v.(type) {
+	case *Endpoint:
+		eachSealedOfEndpoint(v, f)
+	case *Answer:
+		if v.Answer != "" {
+			f(v.ID, FieldAnswer, &v.Answer)
+		}
+	case *AlertSettings:
+		v.eachSealed(f)
+	case *LogSecret:
+		f(v.ID, FieldLogSecret, &v.Secret)
+	}
+}
+
+func eachSealedOfEndpoint(e *Endpoint, f func(entity, field string, s *Sealed)) {
+	f(e.ID, FieldToken, &e.Token)
+	if e.FormerToken != nil {
+		f(e.ID, FieldToken, &e.FormerToken.Token)
+	}
+	if e.Verification != nil {
+		for i := range e.Verification.Secrets {
+			f(e.ID, FieldVerification, &e.Verification.Secrets[i])
+		}
+	}
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		for name, s := range d.Headers {
+			was := s
+			if f(d.ID, FieldHeader(name), &s); s != was {
+				d.Headers[name] = s
+			}
+		}
+		for j := range d.Secrets {
+			f(d.ID, FieldSecret, &d.Secrets[j].Secret)
+		}
+	}
+}

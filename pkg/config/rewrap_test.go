@@ -1,0 +1,309 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func ring(t testing.TB, spec ...string) *Keyring {
+	t.Helper()
+	k, err := NewKeyring(strings.Join(spec, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// fill puts a secret of its own name into every field of a type that takes one, at whatever depth.
+func fill(v reflect.Value, path string, planted map[Sealed]bool) {
+	if v.Type() == reflect.TypeFor[Sealed]() {
+		v.SetString(path)
+		planted[Sealed(path)] = true
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i), path+"."+v.Type().Field(i).Name, planted)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), path, planted)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(v.Index(i), fmt.Sprint(path, i), planted)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		if v.Type().Elem() == reflect.TypeFor[any]() {
+			return
+		}
+		for _, name := range []string{"a", "b"} {
+			elem := reflect.New(v.Type().Elem()).Elem()
+			fill(elem, path+"."+name, planted)
+			v.SetMapIndex(reflect.ValueOf(name), elem)
+		}
+	}
+}
+
+// TestEachSealedFindsAll: a secret that is added to the configuration and forgotten here would be locked away
+// when its key is removed.
+func TestEachSealedFindsAll(t *testing.T) {
+	for k := range kinds {
+		v := newValue(k)
+		planted := make(map[Sealed]bool)
+		fill(reflect.ValueOf(v).Elem(), fmt.Sprintf("%T", v), planted)
+		holds := len(planted) > 0
+		eachSealed(v, func(_, _ string, s *Sealed) {
+			if !planted[*s] {
+				t.Errorf("%s is found twice, or is none", *s)
+			}
+			delete(planted, *s)
+			*s = "sealed anew"
+		})
+		for s := range planted {
+			t.Errorf("%s is not found", s)
+		}
+		if holds != sealing(k) {
+			t.Errorf("%s: has secrets is %v, and is passed over is %v", k, holds, !sealing(k))
+		}
+		left := 0
+		eachSealed(v, func(_, _ string, s *Sealed) {
+			if *s != "sealed anew" {
+				left++
+			}
+		})
+		if left > 0 {
+			t.Errorf("%T: %d were not changed in place", v, left)
+		}
+	}
+}
+
+// secretive is an endpoint with a secret in every place.
+func secretive(k *Keyring) *Endpoint {
+	e := endpoint(k)
+	d := &e.Destinations[0]
+	d.Headers = map[string]Sealed{"Authorization": k.SealString(d.ID, FieldHeader("Authorization"), "header of "+d.ID)}
+	e.Verification = &Verification{Type: "stripe", Mode: "enforce", Secrets: []Sealed{k.SealString(e.ID, FieldVerification, "provider of "+e.ID)}}
+	return e
+}
+
+const secretiveSecrets = 4
+
+// opens reports whether every secret of an endpoint opens with these keys and is what it was.
+func opens(k *Keyring, e *Endpoint) error {
+	d := e.Destinations[0]
+	for _, s := range []struct {
+		entity, field, want string
+		sealed              Sealed
+	}{
+		{e.ID, FieldToken, "tok_" + e.ID, e.Token},
+		{e.ID, FieldVerification, "provider of " + e.ID, e.Verification.Secrets[0]},
+		{d.ID, FieldSecret, "whsec_" + d.ID, d.Secrets[0].Secret},
+		{d.ID, FieldHeader("Authorization"), "header of " + d.ID, d.Headers["Authorization"]},
+	} {
+		if got, err := k.OpenString(s.entity, s.field, s.sealed); err != nil || got != s.want {
+			return fmt.Errorf("%s %s: %q, %w", s.entity, s.field, got, err)
+		}
+	}
+	return nil
+}
+
+func withKeys(k *Keyring) func(*Control) { return func(c *Control) { c.keyring = k } }
+
+// Everything is under the new key afterwards, beside nodes that change the same endpoints, and the old key can
+// go. An interruption costs nothing but another call.
+func TestRewrap(t *testing.T) {
+	ctx, conf := t.Context(), broker(t)
+	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	before := node(t, conf, Config{Node: "a"}, withKeys(ring(t, old)))
+	const endpoints = 60
+	var made []*Endpoint
+	for range endpoints {
+		e, err := before.CreateEndpoint(ctx, secretive(before.keyring))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, e)
+	}
+	if seals, err := before.Seals(); err != nil || !maps.Equal(seals, map[string]int{"old": endpoints*secretiveSecrets + 1}) {
+		t.Fatalf("%v, %v", seals, err)
+	}
+	before.stop()
+
+	a := node(t, conf, Config{Node: "a", Version: "v2"}, withKeys(ring(t, young, old)))
+	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, young)))
+	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
+	// Interrupted after some, while the other node renames all of them.
+	first, cancel := context.WithCancel(ctx)
+	var renaming sync.WaitGroup
+	renaming.Go(func() {
+		for _, e := range made {
+			_, err := b.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error { e.Name = "renamed"; return nil })
+			if err != nil {
+				t.Errorf("rename: %v", err)
+			}
+		}
+	})
+	done, err := a.Rewrap(first, func(r Rewrap) {
+		if r.Done == endpoints/3 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, ErrUnavailable) || done.Done < endpoints/3 {
+		t.Fatalf("interrupted: %+v, %v", done, err)
+	}
+	var last Rewrap
+	second, err := a.Rewrap(ctx, func(r Rewrap) { last = r })
+	if err != nil || second != last || second.Done != second.Entities || second.Entities >= endpoints {
+		t.Fatalf("went on with %+v, %v; told %+v", second, err, last)
+	}
+	renaming.Wait()
+	third, err := a.Rewrap(ctx, func(Rewrap) {})
+	if err != nil || third != (Rewrap{}) {
+		t.Errorf("nothing was left: %+v, %v", third, err)
+	}
+	if seals, err := a.Seals(); err != nil || !maps.Equal(seals, map[string]int{"young": endpoints*secretiveSecrets + 1}) {
+		t.Errorf("%v, %v", seals, err)
+	}
+	a.stop()
+	b.stop()
+
+	after := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young)))
+	for _, e := range made {
+		now, _ := after.Endpoint(e.ID)
+		if err := opens(after.keyring, now); err != nil {
+			t.Fatalf("without the old key: %v", err)
+		}
+		if now.Name != "renamed" || after.EndpointByToken("tok_"+e.ID) != now {
+			t.Fatalf("lost: %+v", now)
+		}
+	}
+	if bytesOf := dump(t, after.Control, stream.Nodes); strings.Contains(string(bytesOf), young[len("young:"):]) || !strings.Contains(string(bytesOf), after.keyring.IDs()[0]) {
+		t.Error("heartbeats tell the key, or do not name it")
+	}
+}
+
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not after 30 s", what)
+		}
+	}
+}
+
+func TestRewrapRefuses(t *testing.T) {
+	ctx, conf := t.Context(), broker(t)
+	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old))) // its key seals the log's own secret
+	a := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young, old)))
+	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
+	_, err := b.CreateEndpoint(ctx, secretive(b.keyring))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	none := func(Rewrap) { t.Error("something was sealed") }
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), "b: put young into its RELAY_MASTER_KEYS") {
+		t.Errorf("a node without the key: %v", err)
+	}
+	// The same name for another key is not the same key.
+	b.stop()
+	b = node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, GenerateMasterKey("young"))))
+	waitFor(t, "b is heard of anew", func() bool {
+		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
+	})
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrKeys) {
+		t.Errorf("a node with another key of that name: %v", err)
+	}
+	b.stop()
+	a.stop()
+	// What does not open is left, the rest is done.
+	conf = broker(t)
+	first := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young)))
+	second := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, young)))
+	e, err := second.CreateEndpoint(ctx, secretive(second.keyring))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.stop()
+	second.stop()
+	c := node(t, conf, Config{Node: "c"}, withKeys(ring(t, young)))
+	if _, err := c.CreateEndpoint(ctx, secretive(ring(t, young))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Rewrap(ctx, func(Rewrap) {}); !errors.Is(err, ErrNotRewrapped) || !strings.Contains(err.Error(), "1 do not open, such as those of "+e.ID) {
+		t.Errorf("a key that is gone: %v", err)
+	}
+	if now, _ := c.Endpoint(e.ID); now.Token != e.Token {
+		t.Error("a secret that does not open was changed")
+	}
+}
+
+// Inspect sees what a node sees, and nobody sees it.
+func TestInspect(t *testing.T) {
+	ctx, conf := t.Context(), broker(t)
+	n := node(t, conf, Config{Node: "a", Version: "v1.2"})
+	e := n.create(t)
+	if _, err := n.writeSnapshot(ctx, n.view.Load()); err != nil {
+		t.Fatal(err)
+	}
+	later := n.create(t)
+	ends := func() map[stream.Partition]int64 {
+		ends, err := n.reader.Ends(ctx, stream.Control, stream.ControlSnapshots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ends
+	}
+	before := ends()
+	waitFor(t, "its heartbeat tells the newest position", func() bool {
+		c, err := Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.keyring})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, e := range []*Endpoint{e, later} {
+			if got, p := c.Endpoint(e.ID); p != Present || got.Rev != e.Rev {
+				t.Fatalf("%+v, %v", got, p)
+			}
+		}
+		if seals, err := c.Seals(); err != nil || !maps.Equal(seals, map[string]int{"test": 5}) {
+			t.Fatalf("%v, %v", seals, err)
+		}
+		if _, err := c.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("it takes changes: %v", err)
+		}
+		nodes := c.Nodes()
+		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Behind == 0 && nodes[0].Keys[0] == n.keyring.IDs()[0]
+	})
+	if lag, err := n.Lag(ctx); err != nil || lag != 0 {
+		t.Errorf("lag %d, %v", lag, err)
+	}
+	if after := ends(); !maps.Equal(before, after) {
+		t.Errorf("something was written: %v → %v", before, after)
+	}
+	if nodes := n.Nodes(); len(nodes) != 1 {
+		t.Errorf("the node hears of %v", nodes)
+	}
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// RunState is how far a replay run is.
+type RunState string
+
+// States of a run.
+const (
+	RunQueueing    RunState = "queueing"    // its deliveries are being put into the log
+	RunQueued      RunState = "queued"      // all of them are
+	RunInterrupted RunState = "interrupted" // it ended half-way; what was queued stays queued
+)
+
+const (
+	// RunSilence is how long a run that is queueing may make no progress before it counts as dead.
+	RunSilence = 30 * time.Second
+	// LongestRun bounds the time that a run may queue.
+	LongestRun = time.Hour
+	// runLife is how long a run is remembered.
+	runLife = 30 * 24 * time.Hour
+	// maxRuns bounds the runs that are remembered, about half a kilobyte each; the oldest are forgotten for new ones.
+	maxRuns = 20_000
+)
+
+// ErrBusy means that another run is queueing deliveries of the same endpoint.
+var ErrBusy = errors.New("another run is queueing for the endpoint")
+
+// Run is one replay: of a selection, or of a single event. Its id is a time-ordered run_….
+type Run struct {
+	Meta
+	Endpoints []string        `json:"endpoints,omitempty"` // that it is narrowed to; empty = all
+	Single    bool            `json:"single,omitempty"`    // of one event: it shares its endpoint with other runs
+	Filter    json.RawMessage `json:"filter"`              // as it was asked for
+	Since     time.Time       `json:"since"`
+	Until     time.Time       `json:"until"` // fixed when the request started
+	State     RunState        `json:"state"`
+	Events    int             `json:"events"` // that were selected
+	Queued    int             `json:"queued"` // deliveries that the log has acknowledged
+	// Reached is the id of the newest event whose deliveries are counted in Queued. Events are queued from the oldest on.
+	Reached string `json:"reached,omitempty"`
+}
+
+// shares reports whether two runs queue for one endpoint.
+func (r *Run) shares(other *Run) bool {
+	if r.Single || other.Single {
+		return false
+	}
+	return len(r.Endpoints) == 0 || len(other.Endpoints) == 0 ||
+		slices.ContainsFunc(r.Endpoints, func(e string) bool { return slices.Contains(other.Endpoints, e) })
+}
+
+// AddRun writes a new run. ErrConflict means that there is one with this id; ErrBusy that another is queueing for
+// one of its endpoints: of several that begin at once on several nodes the first in the log goes on.
+func (c *Control) AddRun(ctx context.Context, r *Run) (*Run, error) {
+	if err := c.running(ctx); err != nil {
+		return nil, err
+	}
+	if c.busy(r, math.MaxInt64) {
+		return nil, ErrBusy
+	}
+	if err := c.makeRoom(ctx); err != nil {
+		return nil, err
+	}
+	v := *r
+	v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
+	v.UpdatedAt = v.CreatedAt
+	res, err := c.create(ctx, kindRun, &v)
+	if err != nil {
+		return nil, err
+	}
+	added := c.codec.value(res.entity).(*Run)
+	if c.busy(added, added.Seq) {
+		if err := c.forgetAt(ctx, kindRun, added.ID, added.Rev); err != nil {
+			return nil, err
+		}
+		return nil, ErrBusy
+	}
+	return added, nil
+}
+
+// busy reports whether a run that was created before the sequence is queueing, with progress, for an endpoint of r.
+func (c *Control) busy(r *Run, before int64) bool {
+	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*LongestRun)), func(other *Run) bool {
+		return other.ID != r.ID && other.Seq < before && other.shares(r) && c.now().Sub(other.UpdatedAt) < RunSilence
+	})
+}
+
+// makeRoom forgets the oldest run when there are as many as may be.
+func (c *Control) makeRoom(ctx context.Context) error {
+	set := &c.view.Load().sets[kindRun]
+	if set.bySeq.len < maxRuns {
+		return nil
+	}
+	oldest, _ := set.bySeq.least()
+	if err := c.forget(ctx, kindRun, oldest.id); err != nil {
+		return fmt.Errorf("make room for a run: %w", err)
+	}
+	return nil
+}
+
+// ChangeRun changes a run; see update. While the run goes on queueing no other node is waited for.
+func (c *Control) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
+	r, told, err := quietly(ctx, c, kindRun, id, alter)
+	if err == nil && r.State != RunQueueing {
+		told()
+	}
+	return r, err
+}
+
+// ReplayRun returns a run.
+func (c *Control) ReplayRun(id string) (*Run, Presence) { return find[*Run](c, kindRun, id) }
+
+// ReplayRuns returns at most limit runs of an account that keep agrees to; see list.
+func (c *Control) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
+	return list(c, kindRun, account, beforeSeq, limit, keep)
+}
+
+// QueueingRuns are those of every account that were created after a moment and are queueing, the newest first.
+func (c *Control) QueueingRuns(since time.Time) (all []*Run) {
+	for e := range c.view.Load().sets[kindRun].bySeq.below(math.MaxUint64) {
+		r := c.codec.value(e).(*Run)
+		if r.CreatedAt.Before(since) {
+			break
+		}
+		if r.State == RunQueueing {
+			all = append(all, r)
+		}
+	}
+	return all
+}

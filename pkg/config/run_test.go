@@ -1,0 +1,120 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func queueing(name string, endpoints ...string) *Run {
+	return &Run{Meta: Meta{ID: "run_" + name}, Endpoints: endpoints, State: RunQueueing}
+}
+
+// TestOneRunPerEndpoint: while one queues, no other one that shares an endpoint begins, on no node; until it has
+// ended, or made no progress for too long.
+func TestOneRunPerEndpoint(t *testing.T) {
+	conf := broker(t)
+	var ahead atomic.Int64
+	a, b := node(t, conf, Config{Node: "a"}, movable(&ahead)), node(t, conf, Config{Node: "b"}, movable(&ahead))
+	try := func(n *testNode, r *Run, want error) {
+		t.Helper()
+		if _, err := n.AddRun(t.Context(), r); !errors.Is(err, want) {
+			t.Fatalf("%s of %v on %s: %v, want %v", r.ID, r.Endpoints, n.cfg.Node, err, want)
+		}
+		for _, n := range []*testNode{a, b} {
+			if err := n.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	single := queueing("single", "ep_1")
+	single.Single = true
+	try(a, queueing("1", "ep_1"), nil)
+	try(a, queueing("1", "ep_9"), ErrConflict)
+	try(b, queueing("2", "ep_0", "ep_1"), ErrBusy)
+	try(b, queueing("2"), ErrBusy)
+	try(b, single, nil)
+	try(b, queueing("2", "ep_2"), nil)
+	try(a, queueing("3", "ep_2"), ErrBusy)
+	end := func(name string) {
+		t.Helper()
+		if _, err := b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error { r.State = RunQueued; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("1")
+	end("2")
+	try(a, queueing("4"), nil) // all endpoints
+	try(b, queueing("5", "ep_3"), ErrBusy)
+	ahead.Store(int64(RunSilence - time.Second))
+	try(b, queueing("5", "ep_3"), ErrBusy)
+	if _, err := a.ChangeRun(t.Context(), "run_4", func(r *Run) error { r.Queued = 500; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ahead.Store(int64(2*RunSilence - 2*time.Second))
+	try(b, queueing("5", "ep_3"), ErrBusy)
+	ahead.Store(int64(2 * RunSilence))
+	try(b, queueing("5", "ep_3"), nil)
+	if got := a.QueueingRuns(time.Time{}); len(got) != 3 || got[0].ID != "run_5" || got[1].ID != "run_4" || got[2].ID != "run_single" {
+		t.Fatalf("queueing: %+v", got)
+	}
+
+	// Many begin at the same moment on both nodes: one of them queues, and nothing is left of the others.
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for i, n := range []*testNode{a, b, a, b, a, b, a, b} {
+		all.Go(func() {
+			_, err := n.AddRun(t.Context(), queueing(fmt.Sprint("race", i), "ep_4"))
+			if err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, ErrBusy) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := a.Sync(t.Context()); err != nil { // what the losers on the other node took back
+		t.Fatal(err)
+	}
+	if left := len(a.QueueingRuns(time.Time{})); won.Load() != 1 || left != 4 {
+		t.Fatalf("%d of 8 began, %d runs are queueing", won.Load(), left)
+	}
+}
+
+// TestRunsAreForgotten by age, and the oldest for a new one when there are too many.
+func TestRunsAreForgotten(t *testing.T) {
+	var ahead atomic.Int64
+	n := node(t, broker(t), Config{Node: "a"}, movable(&ahead))
+	n.SetOwner(true)
+	for i := range 3 {
+		if _, err := n.AddRun(t.Context(), queueing(fmt.Sprint(i), fmt.Sprint("ep_", i))); err != nil {
+			t.Fatal(err)
+		}
+		ahead.Add(int64(24 * time.Hour))
+	}
+	if page, _ := n.ReplayRuns(n.Account().ID, 0, 10, nil); len(page) != 3 || page[0].ID != "run_2" {
+		t.Fatalf("%+v", page)
+	}
+	ahead.Store(int64(runLife + 36*time.Hour))
+	gone := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
+	for end := time.Now().Add(10 * time.Second); !gone("1") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	}
+	if !gone("0") || !gone("1") || gone("2") {
+		t.Fatalf("forgotten: %v %v %v", gone("0"), gone("1"), gone("2"))
+	}
+	n.SetOwner(false)
+	n.inject(func(s *state) {
+		for i := range maxRuns - 1 {
+			s.add(&entity{id: fmt.Sprint("run_full", i), kind: kindRun, seq: int64(1_000_000 + i), packed: n.codec.pack([]byte(`{}`))})
+		}
+	})
+	if _, err := n.AddRun(t.Context(), queueing("new", "ep_new")); err != nil {
+		t.Fatal(err)
+	}
+	if !gone("2") || gone("new") || n.view.Load().sets[kindRun].bySeq.len != maxRuns {
+		t.Fatalf("%d runs", n.view.Load().sets[kindRun].bySeq.len)
+	}
+}

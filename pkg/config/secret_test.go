@@ -1,0 +1,303 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/crc32"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func anywhere() stream.Config { return stream.Config{Brokers: []string{"localhost:9092"}} }
+
+func TestKeyring(t *testing.T) {
+	old := GenerateMasterKey("old")
+	k1, err := NewKeyring(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := k1.SealString("ep_1", FieldToken, "secret")
+	k2, err := NewKeyring(GenerateMasterKey("new") + ", " + old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k2.OpenString("ep_1", FieldToken, sealed); err != nil || got != "secret" {
+		t.Fatalf("an older key opens: %q, %v", got, err)
+	}
+	if again := k2.SealString("ep_1", FieldToken, "secret"); !strings.HasPrefix(string(again), "new:") {
+		t.Fatalf("sealed under %s, not the first key", again)
+	}
+	if k1.SealString("ep_1", FieldToken, "secret") == sealed {
+		t.Fatal("the same secret was sealed alike twice")
+	}
+	f := func(k *Keyring, entity, field string, s Sealed) {
+		t.Helper()
+		if got, err := k.OpenString(entity, field, s); !errors.Is(err, ErrSealed) || got != "" {
+			t.Errorf("opened: %q, %v", got, err)
+		}
+	}
+	f(k1, "ep_2", FieldToken, sealed)
+	f(k1, "ep_1", FieldVerification, sealed)
+	f(k1, "ep_1", FieldToken, sealed[:len(sealed)-1])
+	f(k1, "ep_1", FieldToken, "old:")
+	f(k1, "ep_1", FieldToken, "old:!")
+	f(k1, "ep_1", FieldToken, "")
+	f(k1, "ep_1", FieldToken, k2.SealString("ep_1", FieldToken, "secret"))
+	// Every altered byte is noticed.
+	for i := range len(sealed) - len("old:") {
+		b := []byte(sealed)
+		b[len("old:")+i] ^= 1
+		if got, err := k1.OpenString("ep_1", FieldToken, Sealed(b)); err == nil && got != "" {
+			t.Fatalf("altered at %d and opened: %q", i, got)
+		}
+	}
+}
+
+func TestKeyringRefuses(t *testing.T) {
+	good := GenerateMasterKey("a")
+	f := func(spec string) {
+		t.Helper()
+		k, err := NewKeyring(spec)
+		if err == nil || k != nil {
+			t.Errorf("accepted %q", spec)
+		} else if _, text, ok := strings.Cut(spec, ":"); ok && text != "" && strings.Contains(err.Error(), text) {
+			t.Errorf("the error repeats the key: %v", err)
+		}
+	}
+	f("")
+	f("a")
+	f("a:")
+	f("a:c2hvcnQ=")
+	f("a:not-base64-not-base64-not-base64-not-base64")
+	f(":" + good[2:])
+	f("a b:" + good[2:])
+	f(good + "," + good)
+	f(good + ",")
+}
+
+// TestKeyText holds the form of the contract: 32 base62 and their CRC32 as 6, left-padded.
+func TestKeyText(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 200 {
+		text := NewKeyText()
+		if seen[text] || len(text) != len("rly_live_")+38 || !IsKeyText(text) {
+			t.Fatalf("key %q", text)
+		}
+		seen[text] = true
+		sum := uint32(0)
+		for _, c := range text[len(text)-6:] {
+			sum = sum*62 + uint32(strings.IndexRune(base62, c))
+		}
+		if want := crc32.ChecksumIEEE([]byte(text[9 : 9+32])); sum != want {
+			t.Fatalf("checksum %d, want %d", sum, want)
+		}
+	}
+	// CRC-32/ISO-HDLC of "123456789" is cbf43926 (the check value of the catalogue of CRCs).
+	if got := keyChecksum("123456789"); got != "3jZRME" {
+		t.Fatalf("checksum %s", got)
+	}
+	f := func(s string) {
+		t.Helper()
+		if IsKeyText(s) {
+			t.Errorf("%q is taken for a key", s)
+		}
+	}
+	text := NewKeyText()
+	f("")
+	f(text[:len(text)-1])
+	f(text + "0")
+	f("rly_test_" + text[9:])
+	f(strings.Replace(text, text[9:10], map[bool]string{true: "b", false: "a"}[text[9] == 'a'], 1))
+	f(text[:9] + "-" + text[10:])
+}
+
+func TestWeakKey(t *testing.T) {
+	f := func(text string, want bool) {
+		t.Helper()
+		if got := WeakKey(text); got != want {
+			t.Errorf("%q is weak: %v, want %v", text, got, want)
+		}
+	}
+	f("", false) // none at all
+	f(NewKeyText(), false)
+	f("3f9a0c7d5e1b8642f0a1b2c3d", false)
+	f("3f9a0c7d5e1b8642f0a1b2c", true) // 23 characters
+	f("changeme-changeme", true)
+	f(strings.Repeat("a", 64), true)
+	f(strings.Repeat("password-", 8), true)
+	f(strings.Repeat("012345678", 8), true)
+}
+
+// TestMurmur2 uses the vectors of Kafka's own test of its default partitioner.
+func TestMurmur2(t *testing.T) {
+	f := func(s string, want int32) {
+		t.Helper()
+		if got := int32(murmur2([]byte(s))); got != want {
+			t.Errorf("murmur2(%q) = %d, want %d", s, got, want)
+		}
+	}
+	f("21", -973932308)
+	f("foobar", -790332482)
+	f("a-little-bit-long-string", -985981536)
+	f("a-little-bit-longer-string", -1486304829)
+	f("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971)
+	f("abc", 479470107)
+	for range 1000 {
+		if p := partitionOf(NewKeyText(), 7); p < 0 || p > 6 {
+			t.Fatalf("partition %d of 7", p)
+		}
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	_, err := New(Config{Partitions: 5000, SnapshotEvery: -1, BootstrapKey: "short", BootstrapReadKey: "with a space in it"}, Deps{})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"node name", "partitions: 5000", "snapshot every", "bootstrap key", "bootstrap read key", "brokers", "master keys"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "with a space") {
+		t.Error("the error repeats a key")
+	}
+	same := strings.Repeat("x", 20)
+	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same}, Deps{Keyring: keyring(t), Stream: anywhere()}); err == nil {
+		t.Error("one text for two scopes was accepted")
+	}
+}
+
+func TestClockSkew(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	f := func(sent, appended, heard int, want time.Duration) {
+		t.Helper()
+		at := func(s int) time.Time { return base.Add(time.Duration(s) * time.Second) }
+		if got := clockSkew(at(sent), at(appended), at(heard)); got != want {
+			t.Errorf("skew %s, want %s", got, want)
+		}
+	}
+	f(10, 10, 10, 0)
+	f(10, 11, 12, 0)
+	f(10, 5, 12, -5*time.Second)
+	f(10, 40, 12, 28*time.Second)
+}
+
+// A clock that is only a little off stays as it is; one that is far off is put right and never runs ahead of
+// the broker's, by the whole way of a heartbeat.
+func TestClockCorrection(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	const way = 300 * time.Millisecond // of a heartbeat there, and back
+	for _, off := range []time.Duration{-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
+		sent, heard := base.Add(off), base.Add(off+2*way)
+		appended := base.Add(way)
+		var b brokerClock
+		slow := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
+		c := b.correct(clockSkew(sent, appended, heard), appended, heard)
+		if later := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c || off.Abs() > trusted && slow != c-way {
+			t.Errorf("off by %v: a slow heartbeat says %v, a fast one %v, a slow one after it %v", off, slow, c, later)
+		}
+		switch behind := -(off + c); {
+		case off.Abs() <= trusted && c != 0:
+			t.Errorf("a clock that is off by %v was changed by %v", off, c)
+		case off.Abs() > trusted && behind != way:
+			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, way)
+		}
+	}
+}
+
+// TestNoSecretInClear plants secrets in every place that has one and looks for them in everything that
+// the configuration writes.
+func TestNoSecretInClear(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		const bootstrap = "planted-bootstrap-key-1"
+		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(c *Control) {
+			c.timing.look = 10 * time.Millisecond
+		})
+		e := endpoint(n.keyring)
+		d := &e.Destinations[0]
+		e.Token = n.keyring.SealString(e.ID, FieldToken, "planted-token")
+		e.Verification = &Verification{Type: "stripe", Secrets: []Sealed{n.keyring.SealString(e.ID, FieldVerification, "planted-verification")}}
+		d.Secrets[0].Secret = n.keyring.SealString(d.ID, FieldSecret, "planted-signing")
+		d.Headers = map[string]Sealed{"Authorization": n.keyring.SealString(d.ID, FieldHeader("Authorization"), "planted-header")}
+		if _, err := n.CreateEndpoint(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error { e.Name = "planted-name"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		text, k, err := n.CreateKey(ctx, "ci", ReadWrite, false, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ownerWrites(t, n)
+		if err := n.RevokeKey(ctx, k.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Authenticate(text + "x"); err == nil {
+			t.Fatal("unknown key accepted")
+		}
+		foreign := endpoint(n.keyring)
+		foreign.Token = e.Token
+		_, refused := n.CreateEndpoint(ctx, foreign)
+
+		var written bytes.Buffer
+		for _, topic := range []string{stream.Control, stream.ControlSnapshots, stream.Nodes} {
+			written.Write(dump(t, n.Control, topic))
+		}
+		written.Write(n.log.Bytes())
+		written.WriteString(refused.Error())
+		if !bytes.Contains(written.Bytes(), []byte("planted-name")) || bytes.Count(written.Bytes(), []byte(e.ID)) < 4 {
+			t.Fatal("what is looked through is not what was written")
+		}
+		for _, secret := range []string{
+			bootstrap, text, text[9:41], "planted-token", "planted-verification", "planted-signing", "planted-header",
+			"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
+		} {
+			if bytes.Contains(written.Bytes(), []byte(secret)) {
+				t.Errorf("%q stands in clear", secret)
+			}
+		}
+	})
+}
+
+// dump is everything in a topic, chunks of snapshots unpacked.
+func dump(t *testing.T, c *Control, topic string) []byte {
+	t.Helper()
+	p := stream.Partition{Topic: topic}
+	ends, err := c.reader.Ends(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzip, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unzip.Close()
+	var out []byte
+	err = c.reader.Read(context.Background(), p, 0, func(r *stream.Record) error {
+		out = append(append(out, r.Key...), r.Value...)
+		if partOf(r) == partChunk {
+			lines, err := unzip.DecodeAll(r.Value, nil)
+			if err != nil {
+				return err
+			}
+			out = append(out, lines...)
+		}
+		if r.Offset >= ends[p]-1 {
+			return stream.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

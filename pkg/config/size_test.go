@@ -1,0 +1,210 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// The ceiling that is stated for one node.
+const (
+	ceilingEndpoints = 200_000
+	ceilingBoot      = 5 * time.Second
+	ceilingHeap      = 300 << 20
+)
+
+// manyEndpoints applies n creations to a state.
+func manyEndpoints(t testing.TB, c *Control, s *state, n int) (*state, []string) {
+	t.Helper()
+	ids := make([]string, n)
+	for i := range ids {
+		e := endpoint(c.keyring)
+		hash := hashOf("tok_" + e.ID)
+		e.Account, e.TokenHash, e.CreatedAt, e.UpdatedAt = id.Random(id.Account), hash[:], c.now(), c.now()
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.newRecord(s, kindEndpoint, e.ID, preAbsent, opPut)
+		r.Value = raw
+		if r.fault = c.codec.resolve(&r); r.fault != nil {
+			t.Fatal(r.fault)
+		}
+		r.Value = nil
+		next, res, err := apply(s, r)
+		if err != nil || res != applied {
+			t.Fatal(res, err)
+		}
+		s, ids[i] = next, e.ID
+	}
+	return s, ids
+}
+
+// TestCeiling starts a node from a snapshot and judges heap and processor time by the ceiling, from
+// 10,000 endpoints in proportion, or from all 200,000 with RELAY_TEST_LONG=1.
+func TestCeiling(t *testing.T) {
+	if raced {
+		t.Skip("the race detector's memory and time are not those of the service")
+	}
+	n := ceilingEndpoints / 20
+	if os.Getenv("RELAY_TEST_LONG") != "" {
+		n = ceilingEndpoints
+	}
+	conf := broker(t)
+	a := node(t, conf, Config{Node: "a"})
+	now := a.view.Load()
+	s, ids := manyEndpoints(t, a.Control, now.state, n)
+	at, err := a.writeSnapshot(context.Background(), &view{state: s, next: now.next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	a, s = nil, nil //nolint:ineffassign // the collector shall have them before the measurement
+
+	cpu, began := processorTime(), time.Now()
+	b := node(t, conf, Config{Node: "b"})
+	took, cpu := time.Since(began), processorTime()-cpu
+	// One of the nodes may have written something of its own, behind the snapshot.
+	if got := b.view.Load(); got.sets[kindEndpoint].bySeq.len != n || got.seq < at.Seq {
+		t.Fatalf("%d endpoints at sequence %d", got.sets[kindEndpoint].bySeq.len, got.seq)
+	}
+	if e := b.EndpointByToken("tok_" + ids[n/2]); e == nil || e.ID != ids[n/2] {
+		t.Fatal("an endpoint is missing")
+	}
+	b.stop()
+	heap := liveHeap()
+	b.view.Store(&view{state: &state{}})
+	heap -= liveHeap()
+	scale := ceilingEndpoints / n
+	t.Logf("%d endpoints: ready in %s, %s of processor, heap %d MB (%d bytes each)",
+		n, took.Round(time.Millisecond), cpu.Round(time.Millisecond), heap>>20, heap/int64(n))
+	if heap*int64(scale) > ceilingHeap {
+		t.Errorf("%d bytes of heap an endpoint: 200,000 would take %d MB", heap/int64(n), heap*int64(scale)>>20)
+	}
+	// Processor time, for other tests run at the same time, and with room for what those do to the caches.
+	if cpu*time.Duration(scale) > 6*ceilingBoot {
+		t.Errorf("%s of processor for %d endpoints", cpu, n)
+	}
+	if scale == 1 && took > ceilingBoot {
+		t.Errorf("ready after %s", took)
+	}
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// loadedNode is a node that does not run, with 20,000 endpoints and a key, as between two heartbeats.
+func loadedNode(b *testing.B) (c *Control, tokens, ids []string, key string) {
+	b.Helper()
+	c = alone(b)
+	s, ids := manyEndpoints(b, c, &state{}, 20_000)
+	for _, id := range ids {
+		tokens = append(tokens, "tok_"+id)
+	}
+	key = NewKeyText()
+	hash := hashOf(key)
+	r := c.newRecord(s, kindKey, "key_1", preAbsent, opPut)
+	r.Value, _ = json.Marshal(Key{ID: "key_1", Hash: hash[:]})
+	r.fault = c.codec.resolve(&r)
+	s, _, err := apply(s, r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.view.Store(&view{state: s})
+	from := time.Now().Add(time.Hour)
+	c.lease.from.Store(&from)
+	return c, tokens, ids, key
+}
+
+// BenchmarkReads measures what every request pays, on all processors at once.
+func BenchmarkReads(b *testing.B) {
+	c, tokens, ids, key := loadedNode(b)
+	f := func(name string, read func(i int) bool) {
+		b.Run(name, func(b *testing.B) {
+			var failed atomic.Bool
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					if !read(i) {
+						failed.Store(true)
+					}
+				}
+			})
+			if failed.Load() {
+				b.Fatal("not found")
+			}
+		})
+	}
+	for _, hot := range []int{1, 1000, 10_000} {
+		f(fmt.Sprintf("EndpointByToken/%d", hot), func(i int) bool { return c.EndpointByToken(tokens[i%hot]) != nil })
+		f(fmt.Sprintf("Endpoint/%d", hot), func(i int) bool { _, p := c.Endpoint(ids[i%hot]); return p == Present })
+	}
+	f("Endpoint/not cached", func(i int) bool { // each by another, so that the cache never has it
+		e := *c.view.Load().sets[kindEndpoint].living(ids[i%len(ids)])
+		return c.codec.endpoint(&e) != nil
+	})
+	f("EndpointByToken/unknown", func(int) bool { return c.EndpointByToken("nope") == nil })
+	f("Authenticate", func(int) bool { _, err := c.Authenticate(key); return err == nil })
+}
+
+// BenchmarkApply is what a node pays for one record of another node.
+func BenchmarkApply(b *testing.B) {
+	c, _, ids, _ := loadedNode(b)
+	s := c.view.Load().state
+	raw := c.codec.unpack(s.sets[kindEndpoint].living(ids[0]))
+	r := c.newRecord(s, kindEndpoint, ids[0], preExists, opPut)
+	r.Value = raw
+	record, err := json.Marshal(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		next, res, err := apply(s, c.codec.parse(record))
+		if err != nil || res != applied {
+			b.Fatal(res, err)
+		}
+		s = next
+	}
+}
+
+// BenchmarkUpdate is a whole write: appended, applied here, and acknowledged by the other nodes.
+func BenchmarkUpdate(b *testing.B) {
+	for _, nodes := range []int{1, 2} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			conf := broker(b)
+			n := node(b, conf, Config{Node: "a"})
+			for i := range nodes - 1 {
+				node(b, conf, Config{Node: fmt.Sprint("b", i)})
+			}
+			e := n.create(b)
+			for b.Loop() {
+				_, err := n.UpdateEndpoint(context.Background(), e.ID, func(e *Endpoint) error { e.Destinations[0].TimeoutSeconds++; return nil })
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

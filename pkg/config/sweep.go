@@ -1,0 +1,50 @@
+package config
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// maxSwept bounds what one pass forgets of a kind: a record for each.
+const maxSwept = 2000
+
+// sweep forgets, on the owner of partition 0 of events, what has ended by age. All kinds are written in the order
+// in which they end, or nearly so.
+func (c *Control) sweep(ctx context.Context) error {
+	for pause(ctx, c.timing.sweep) == nil {
+		if !c.owner.Load() {
+			continue
+		}
+		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "forget what has ended by age", slog.Any("error", err))
+		}
+	}
+	return nil
+}
+
+func (c *Control) sweepOnce(ctx context.Context) error {
+	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).Expires })
+	if err != nil {
+		return err
+	}
+	err = c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runLife) })
+	if err != nil {
+		return err
+	}
+	return c.sweepKind(ctx, kindErasure, c.erasureEnd)
+}
+
+// sweepKind forgets the oldest entities of a kind, up to the first that is not at its end.
+func (c *Control) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
+	for range maxSwept {
+		oldest, ok := c.view.Load().sets[k].bySeq.least()
+		if !ok || c.now().Before(end(c.codec.value(oldest))) {
+			return nil
+		}
+		if err := c.forgetAt(ctx, k, oldest.id, oldest.rev); err != nil {
+			return err
+		}
+	}
+	return nil
+}

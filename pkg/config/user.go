@@ -1,0 +1,165 @@
+package config
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/mail"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// User is somebody who may sign in to the dashboard. Its id derives from the address: there is one of an address,
+// also when two nodes enter it at the same time.
+type User struct {
+	Meta
+	Email string `json:"email"` // see NormalizeEmail
+	// Password is an argon2id hash in its usual text form; empty: only a link opens the door.
+	Password string `json:"password,omitempty"`
+	Link     *Link  `json:"link,omitempty"`
+	// SessionsSince ends the sessions that began before it.
+	SessionsSince time.Time `json:"sessions_since"`
+	// FromEnvironment marks the first one, whom a node has entered at its start.
+	FromEnvironment bool `json:"from_environment,omitempty"`
+}
+
+// Link opens the door once. Its token is kept nowhere.
+type Link struct {
+	Hash    []byte    `json:"hash"` // SHA-256 of the token
+	Expires time.Time `json:"expires"`
+}
+
+// linkLife is how long a link is good for.
+const linkLife = 10 * time.Minute
+
+// Bounds of a password, in bytes: the shortest that people are trusted with, and what is hashed at most.
+const (
+	MinPassword = 12
+	MaxPassword = 1000
+)
+
+// Cost of a hash: what OWASP names as the least for argon2id, 19 MiB and two passes, some 30 ms.
+const (
+	argonMemory  = 19 << 10 // KiB
+	argonPasses  = 2
+	argonThreads = 1
+	argonSalt    = 16
+	argonHash    = 32
+)
+
+func hashPassword(password string) string {
+	var salt [argonSalt]byte
+	rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
+	sum := argon2.IDKey([]byte(password), salt[:], argonPasses, argonMemory, argonThreads, argonHash)
+	text := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonThreads, text(salt[:]), text(sum))
+}
+
+// NormalizeEmail returns the one spelling of an address, or what is wrong with it. Upper and lower case mean the
+// same, in the local part too: two people who differ in it alone would be taken for each other.
+func NormalizeEmail(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	a, err := mail.ParseAddress(text)
+	switch {
+	case err != nil || a.Name != "" || a.Address != text:
+		return "", errors.New("must be an address such as ops@example.com")
+	case len(text) > 254: // RFC 5321, 4.5.3.1.3 with the brackets taken off
+		return "", errors.New("must have at most 254 bytes")
+	case !printable(text):
+		return "", errors.New("must be ASCII")
+	}
+	return strings.ToLower(text), nil
+}
+
+func userID(email string) string {
+	sum := sha256.Sum256([]byte("user " + email))
+	return id.ID(sum[:16]).Text(id.User)
+}
+
+// newLink makes a link and its token, 256 random bits.
+func (c *Control) newLink() (token string, l *Link) {
+	var random [32]byte
+	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	token = base64.RawURLEncoding.EncodeToString(random[:])
+	hash := hashOf(token)
+	return token, &Link{Hash: hash[:], Expires: c.now().UTC().Add(linkLife)}
+}
+
+// Users are those of the account, the newest first.
+func (c *Control) Users() []*User {
+	all, _ := list[*User](c, kindUser, c.Account().ID, 0, c.view.Load().sets[kindUser].bySeq.len, nil)
+	return all
+}
+
+// AddUser enters somebody and returns the token of a link that lets them in. ErrConflict means that the address, which is
+// a normalised one, is there already.
+func (c *Control) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
+	token, link := c.newLink()
+	u, err = add(ctx, c, kindUser, &User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
+	return token, u, err
+}
+
+// ResetUser takes the password away, ends all sessions on every node, and returns the token of a link that lets the
+// user in.
+func (c *Control) ResetUser(ctx context.Context, email string) (token string, u *User, err error) {
+	token, link := c.newLink()
+	u, err = update(ctx, c, kindUser, userID(email), func(u *User) error {
+		u.Password, u.Link, u.SessionsSince = "", link, c.now().UTC()
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return token, u, c.barrier(ctx, opResult{next: c.view.Load().next, at: time.Now()})
+}
+
+// RemoveUser removes somebody. When it returns no node knows of the user.
+func (c *Control) RemoveUser(ctx context.Context, email string) error {
+	if err := c.running(ctx); err != nil {
+		return err
+	}
+	s := c.view.Load().state
+	if s.sets[kindUser].living(userID(email)) == nil {
+		return ErrNotFound
+	}
+	res, err := c.write(ctx, c.newRecord(s, kindUser, userID(email), preExists, opDelete), nil)
+	if err != nil {
+		return fmt.Errorf("remove user: %w", err)
+	}
+	if res.result != applied {
+		return ErrNotFound // another writer removed it first
+	}
+	return c.barrier(ctx, res)
+}
+
+// ensureAdmin enters the user of the environment when there is nobody.
+func (c *Control) ensureAdmin(ctx context.Context) error {
+	if c.cfg.AdminEmail == "" || c.view.Load().sets[kindUser].bySeq.len > 0 {
+		return nil
+	}
+	email, err := NormalizeEmail(c.cfg.AdminEmail)
+	if err != nil {
+		return err
+	}
+	now := c.now().UTC()
+	_, err = c.create(ctx, kindUser, &User{
+		Meta: Meta{ID: userID(email), Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}, Email: email,
+		Password: hashPassword(c.cfg.AdminPassword), SessionsSince: now, FromEnvironment: true,
+	})
+	if errors.Is(err, ErrConflict) {
+		return nil // another node has
+	}
+	if errors.Is(err, ErrLevel) { // a node can serve without people; the next start enters the user
+		c.log.LogAttrs(ctx, slog.LevelWarn, "the first user is not entered yet", slog.Any("error", err))
+		return nil
+	}
+	return err
+}

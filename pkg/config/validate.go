@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// What a document of an export says is judged as what the API takes is: it may have been written by somebody else, and
+// every part of the service relies on these bounds.
+
+// validate judges a value that comes from a document, and fills in what the service never leaves empty. checkURL judges
+// the URL of a destination.
+func validate(v value, checkURL func(string) error) error {
+	switch v := v.(type) {
+	case *Endpoint:
+		return v.validate(checkURL)
+	case *Key:
+		return either("scope", string(v.Scope), string(Read), string(ReadWrite))
+	case *User:
+		v.Link = nil // it opens the door
+		email, err := NormalizeEmail(v.Email)
+		if err != nil || email != v.Email || v.ID != userID(email) {
+			return fmt.Errorf("email %.100q is not the address of this id", v.Email)
+		}
+	case *Recovery:
+		if !slices.Contains(RecoveryStates(), v.State) {
+			return fmt.Errorf("state %.100q is unknown", v.State)
+		}
+		return errors.Join(within("rate_per_second", v.RatePerSecond, 1, 100), within("destinations", len(v.Destinations), 0, maxDestinations))
+	case *Alert:
+		return within("notices", len(v.Notices), 0, maxAlertNotices)
+	case *AlertSettings:
+		if v.Email != nil {
+			return within("email.to", len(v.Email.To), 0, 20)
+		}
+	case *Erasure:
+		_, err := id.Parse(id.Event, v.ID)
+		return err
+	}
+	return nil
+}
+
+// Bounds of what an endpoint holds; those of the API.
+const (
+	maxDestinations  = 50
+	maxNameText      = 100
+	maxDescription   = 500
+	maxResponseText  = 16 << 10
+	maxMetadataCount = 20
+	maxMetadataText  = 500
+	maxAddedHeaders  = 20
+	maxDay           = 86_400
+)
+
+func (e *Endpoint) validate(checkURL func(string) error) error {
+	if e.Metadata == nil {
+		e.Metadata = map[string]string{}
+	}
+	providers := []string{"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"}
+	errs := []error{
+		text("name", e.Name, 1, maxNameText), either("provider", e.Provider, providers...),
+		within("destinations", len(e.Destinations), 1, maxDestinations),
+		within("metadata", len(e.Metadata), 0, maxMetadataCount),
+		e.RetryPolicy.validate(), e.Response.validate(),
+	}
+	if e.Description != nil {
+		errs = append(errs, text("description", *e.Description, 0, maxDescription))
+	}
+	for key, value := range e.Metadata {
+		errs = append(errs, text("key of metadata", key, 1, 64), text("metadata", value, 0, maxMetadataText))
+	}
+	if e.TypeSource != nil {
+		_, err := event.ParseTypeSource(*e.TypeSource)
+		errs = append(errs, err)
+	}
+	if e.Dedup != nil {
+		_, err := event.ParseDedupKey(e.Dedup.Key)
+		errs = append(errs, err, within("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
+	}
+	if v := e.Verification; v != nil {
+		errs = append(errs, either("verification.type", v.Type, providers[1:]...), either("verification.mode", v.Mode, "enforce", "observe"),
+			within("verification.secrets", len(v.Secrets), 1, 3), within("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
+	}
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		if err := d.validate(checkURL); err != nil {
+			errs = append(errs, fmt.Errorf("destination %s: %w", d.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// headerName is the name of a header, in the form in which it is stored and sent.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
+
+func (d *Destination) validate(checkURL func(string) error) error {
+	if d.Headers == nil {
+		d.Headers = map[string]Sealed{}
+	}
+	errs := []error{
+		checkURL(d.URL), within("timeout_seconds", d.TimeoutSeconds, 1, 60), within("max_in_flight", d.MaxInFlight, 1, 1000),
+		within("headers", len(d.Headers), 0, maxAddedHeaders), within("signing secrets", len(d.Secrets), 1, 10),
+	}
+	if d.Name != nil {
+		errs = append(errs, text("name", *d.Name, 0, maxNameText))
+	}
+	for name := range d.Headers {
+		if !headerName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("%.100q is no name of a header", name))
+		}
+	}
+	if r := d.RateLimit; r != nil {
+		errs = append(errs, within("rate_limit.per_second", r.PerSecond, 0.1, 10_000), within("rate_limit.burst", r.Burst, 1, 10_000))
+	}
+	if f := d.Filter; f != nil {
+		errs = append(errs, within("filter.types", len(f.Types), 0, 50), within("filter.body", len(f.Body), 0, 20))
+		for path, want := range f.Body {
+			errs = append(errs, text("path of filter.body", path, 1, 500))
+			switch want.(type) {
+			case nil, bool, string, float64:
+			default:
+				errs = append(errs, errors.New("filter.body compares with scalars only"))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *RetryPolicy) validate() error {
+	errs := []error{
+		either("retry_policy.strategy", p.Strategy, "schedule", "exponential", "linear", "none"),
+		within("retry_policy.max_attempts", p.MaxAttempts, 1, 50), within("retry_policy.jitter", p.Jitter, 0, 1),
+		within("retry_policy.max_retry_after_seconds", p.MaxRetryAfterSeconds, 0, maxDay),
+		within("retry_policy.retry_on", len(p.RetryOn), 0, 50),
+	}
+	switch p.Strategy {
+	case "schedule":
+		errs = append(errs, within("retry_policy.schedule_seconds", len(p.ScheduleSeconds), 1, 50))
+		for _, s := range p.ScheduleSeconds {
+			errs = append(errs, within("retry_policy.schedule_seconds", s, 1, maxDay))
+		}
+	case "exponential":
+		errs = append(errs, within("retry_policy.initial_seconds", p.InitialSeconds, 1, 3600),
+			within("retry_policy.multiplier", p.Multiplier, 1, 10), within("retry_policy.max_seconds", p.MaxSeconds, 1, maxDay))
+	case "linear":
+		errs = append(errs, within("retry_policy.interval_seconds", p.IntervalSeconds, 1, maxDay))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Response) validate() error {
+	return errors.Join(within("response.status", r.Status, 200, 299), text("response.body", r.Body, 0, maxResponseText),
+		either("response.content_type", r.ContentType, "application/json", "text/plain", "text/xml", "application/xml"))
+}
+
+func within[N int | float64](what string, n, lo, hi N) error {
+	if n >= lo && n <= hi { // NaN is in no range
+		return nil
+	}
+	return fmt.Errorf("%s is %v, not within %v and %v", what, n, lo, hi)
+}
+
+func text(what, s string, lo, hi int) error {
+	if n := utf8.RuneCountInString(s); n < lo || n > hi || !utf8.ValidString(s) {
+		return fmt.Errorf("%s has %d characters, not %d to %d", what, n, lo, hi)
+	}
+	return nil
+}
+
+func either(what, is string, of ...string) error {
+	if slices.Contains(of, is) {
+		return nil
+	}
+	return fmt.Errorf("%s is %.100q, none of %s", what, is, strings.Join(of, ", "))
+}

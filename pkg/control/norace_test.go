@@ -1,5 +1,0 @@
-//go:build !race
-
-package control
-
-const raced = false

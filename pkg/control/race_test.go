@@ -1,6 +1,0 @@
-//go:build race
-
-package control
-
-// raced is whether the race detector, which costs memory and time, is on.
-const raced = true
