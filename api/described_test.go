@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eventrelay/relay/api"
 )
 
 // contract holds what the document promises of every answer. Its schemas are closed: the document lets answers
@@ -47,7 +48,7 @@ type describedHeader struct {
 
 // theContract is read once for all tests of the package.
 var theContract = sync.OnceValues(func() (*contract, error) {
-	text, err := os.ReadFile("openapi.yaml")
+	text, err := api.OpenAPIDocument()
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,15 @@ var (
 	MaskCredentials  = maskCredentials
 )
 
+// OpenAPIDocument is the document of all parts, as it is served.
+func OpenAPIDocument() ([]byte, error) {
+	document, err := joinParts()
+	if err != nil {
+		return nil, err
+	}
+	return writeYAML(document)
+}
+
 // RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
 func RememberedAnswer(a *API, path string, answer func() []byte) func(key string) (int, error) {
 	handle := a.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {

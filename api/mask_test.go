@@ -121,7 +121,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	}
 	c.fake.entries = append(c.fake.entries, audit.Entry{Action: "endpoint.updated", Changes: []string{"destinations"}, EntityType: "endpoint", Entity: name})
 	var paths []string
-	for path, item := range readYAML(t, "openapi.yaml")["paths"].(map[string]any) {
+	for path, item := range readYAML(t, documentFile(t))["paths"].(map[string]any) {
 		if _, reads := item.(map[string]any)["get"]; reads && strings.HasPrefix(path, "/v1/") {
 			for placeholder, value := range in {
 				path = strings.ReplaceAll(path, placeholder, value)

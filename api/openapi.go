@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -15,11 +14,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// openapiYAML describes the whole API. It is written by hand; tests hold it and the API together.
-//
-//go:embed openapi.yaml
-var openapiYAML []byte
 
 // page is a public answer that changes with the program alone.
 type page struct {
@@ -66,15 +60,19 @@ func knows(ifNoneMatch []string, etag string) bool {
 
 // publicPages are the pages outside of /v1, by path.
 func publicPages() (map[string]*page, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(openapiYAML, &root); err != nil {
+	document, err := joinParts()
+	if err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
+	text, err := writeYAML(document)
+	if err != nil {
+		return nil, fmt.Errorf("write the OpenAPI document as YAML: %w", err)
+	}
 	var buf bytes.Buffer
-	if err := appendJSON(&buf, &root); err != nil {
+	if err := appendJSON(&buf, document); err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
 	}
-	asYAML, asJSON := newPage("application/yaml", openapiYAML), newPage("application/json", buf.Bytes())
+	asYAML, asJSON := newPage("application/yaml", text), newPage("application/json", buf.Bytes())
 	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}
 	return pages, addReference(pages)
 }
@@ -82,8 +80,6 @@ func publicPages() (map[string]*page, error) {
 // appendJSON writes a YAML value as JSON, its members in their order.
 func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
-	case yaml.DocumentNode:
-		return appendJSON(buf, n.Content[0])
 	case yaml.MappingNode:
 		buf.WriteByte('{')
 		for i := 0; i < len(n.Content); i += 2 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/pkg/event"
 )
@@ -282,5 +283,24 @@ func TestDocumentLinksReachEveryOperation(t *testing.T) {
 		if len(names) > 0 && !reached[op] {
 			t.Errorf("no answer links to %s with its %v", op, names)
 		}
+	}
+}
+
+// A value that two parts give is refused: one of them would be lost.
+func TestPartsDoNotDisagree(t *testing.T) {
+	read := func(text string) *yaml.Node {
+		var n yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n.Content[0]
+	}
+	whole := read("components: {schemas: {A: {type: string}}}")
+	err := addPart(whole, read("components: {schemas: {B: {type: string}}}"))
+	if err != nil || member(member(member(whole, "components"), "schemas"), "B") == nil {
+		t.Errorf("another schema: %v", err)
+	}
+	if err := addPart(whole, read("components: {schemas: {A: {type: object}}}")); err == nil {
+		t.Error("a second schema A passes")
 	}
 }

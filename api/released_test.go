@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -47,7 +48,7 @@ func TestDocumentIsValid(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	if out, err := oasdiff(t, "validate", "--fail-on", "WARN", "openapi.yaml"); err != nil {
+	if out, err := oasdiff(t, "validate", "--fail-on", "WARN", documentFile(t)); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
@@ -63,7 +64,7 @@ func TestNothingReleasedIsTakenAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	if found := breaks(t, released, "openapi.yaml"); found != "" {
+	if found := breaks(t, released, documentFile(t)); found != "" {
 		t.Error(found)
 	}
 }
@@ -79,15 +80,32 @@ func breaks(t *testing.T, before, after string) string {
 	return strings.Join(found, "\n")
 }
 
-// changed is the document with one change, in a file of its own.
-func changed(t *testing.T, name, old, replacement string) (path string) {
+// joined is the document, as it is served.
+func joined(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("openapi.yaml")
+	text, err := api.OpenAPIDocument()
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := strings.Replace(string(text), old, replacement, 1)
-	if after == string(text) {
+	return string(text)
+}
+
+// documentFile is the document in a file of its own, for tools.
+func documentFile(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "openapi.yaml")
+	if err := os.WriteFile(path, []byte(joined(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// changed is the document with one change, in a file of its own.
+func changed(t *testing.T, name, old, replacement string) (path string) {
+	t.Helper()
+	text := joined(t)
+	after := strings.Replace(text, old, replacement, 1)
+	if after == text {
 		t.Fatalf("%s: the document has no %q", name, old)
 	}
 	path = filepath.Join(t.TempDir(), "openapi.yaml")
@@ -102,9 +120,10 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
+	whole := documentFile(t)
 	f := func(name, old, replacement string) {
 		t.Helper()
-		if breaks(t, "openapi.yaml", changed(t, name, old, replacement)) == "" {
+		if breaks(t, whole, changed(t, name, old, replacement)) == "" {
 			t.Errorf("%s passes", name)
 		}
 	}
@@ -112,14 +131,14 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	f("a method is gone", "    delete:\n      operationId: deleteEndpoint", "    put:\n      operationId: deleteEndpoint")
 	f("a member of an answer is gone", "        key_name: {type: string}\n", "")
 	f("a member of an answer may be left out", "required: [account_id, key_id, ", "required: [key_id, ")
-	f("a member of an answer is something else", "        agent: {type: boolean,", "        agent: {type: string,")
+	f("a member of an answer is something else", "        agent:\n          type: boolean", "        agent:\n          type: string")
 	f("a member of an answer may be null", "        key_name: {type: string}\n", "        key_name: {type: [string, \"null\"]}\n")
 	f("a word of an answer is gone", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api]")
 	f("a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, retrying, delivered, failed, skipped]")
 	f("a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, lost, retrying, delivered, failed, skipped, rejected]")
 	f("a reason is gone", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [")
 	f("the reasons are closed", "x-extensible-enum: [signature_missing, ", "enum: [signature_missing, ")
-	f("a transformation is something else", "transformation: {type: [object, \"null\"]", "transformation: {type: [array, \"null\"]")
+	f("a transformation is something else", "transformation:\n          type: [object, ", "transformation:\n          type: [array, ")
 	f("a word of a request is gone", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear]")
 	f("a bound of a request is smaller", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 30, d")
 	const name = "        name: {type: [string, \"null\"], maxLength: 100, "
@@ -137,9 +156,10 @@ func TestAdditionsPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
+	whole := documentFile(t)
 	f := func(name, old, replacement string) {
 		t.Helper()
-		if found := breaks(t, "openapi.yaml", changed(t, name, old, replacement)); found != "" {
+		if found := breaks(t, whole, changed(t, name, old, replacement)); found != "" {
 			t.Errorf("%s: %s", name, found)
 		}
 	}
@@ -152,8 +172,8 @@ func TestAdditionsPass(t *testing.T) {
 	f("a word of a request", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear, none, fibonacci]")
 	f("a wider bound", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 120, d")
 	f("a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          schema: {type: string}\n        - name: run_id\n          in: query")
-	f("a transformation in answers", "transformation: {type: [object, \"null\"], additionalProperties: true,",
-		"transformation: {type: [object, \"null\"], required: [ops], properties: {ops: {type: array, items: {type: object}}},")
+	f("a transformation in answers", "transformation:\n          type: [object, \"null\"]\n          additionalProperties: true\n",
+		"transformation:\n          type: [object, \"null\"]\n          required: [ops]\n          properties: {ops: {type: array, items: {type: object}}}\n")
 	f("a transformation in requests", "    TransformationInput: {type: \"null\",",
 		"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},")
 	f("scanned payloads", "    ScanPayloads: {type: boolean, const: false}\n", "    ScanPayloads: {type: boolean}\n")

@@ -42,5 +42,5 @@ func TestDeliveryHeadersAreDocumented(t *testing.T) {
 		}
 	}
 	f("../README.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`")
-	f("../api/openapi.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`)
+	f("../api/openapi/webhooks.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`)
 }
