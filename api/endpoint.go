@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -41,8 +42,8 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *config
 		return err
 	}
 	e := &config.Endpoint{
-		ID: newID(r, id.Endpoint), Account: key.Account, Provider: providers[0], RetryPolicy: config.DefaultRetryPolicy(),
-		Response: defaultResponse(providers[0]), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
+		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
+		Response: defaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-nameTail:]
 	e.Token = a.newToken(e.ID)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -23,9 +24,6 @@ const (
 	maxDaySeconds   = 86400
 	maxTypeSource   = 512
 )
-
-// providers are the values of provider; all but the first are verification types too.
-var providers = []string{"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"}
 
 // endpointInput merges a request into an endpoint: the one place where configuration is judged.
 type endpointInput struct {
@@ -48,7 +46,7 @@ func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	o.text("name", 1, maxName, &e.Name)
 	o.textOrNull("description", 0, maxDescription, &e.Description)
 	in.provider(o, e)
-	if e.Provider != providers[0] && e.Verification == nil {
+	if e.Provider != verify.Generic && e.Verification == nil {
 		in.warn("verification", "is not set, so signatures of "+e.Provider+" are not checked: whoever knows ingest_url can send "+
 			"events in its name")
 	}
@@ -72,7 +70,7 @@ var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
 // provider reads provider and what depends on it: verification, type_source and the default answer.
 func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 	before := e.Provider
-	o.word("provider", &e.Provider, providers...)
+	o.word("provider", &e.Provider, verify.Providers()...)
 	in.verification(o, e)
 	if e.Provider != before && e.Response == defaultResponse(before) {
 		e.Response = defaultResponse(e.Provider)
@@ -124,10 +122,7 @@ func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
 }
 
 func defaultTypeSource(provider string) *string {
-	if s := event.DefaultTypeSource(provider); s != "" {
-		return &s
-	}
-	return nil
+	return orNull(verify.ByName(provider).TypeSource)
 }
 
 func equalText(a, b *string) bool {
@@ -241,11 +236,10 @@ func (in *endpointInput) response(o *object, provider string, res *config.Respon
 	r.done()
 }
 
-// defaultResponse is what a provider gets unless the endpoint says otherwise. Twilio reads answers as TwiML
-// and reports an error for any other.
+// defaultResponse is what a provider gets unless the endpoint says otherwise.
 func defaultResponse(provider string) config.Response {
-	if provider == "twilio" {
-		return config.Response{Status: 200, ContentType: "text/xml", Body: "<Response/>"}
+	if a := verify.ByName(provider).Answer; a != nil {
+		return config.Response{Status: 200, ContentType: a.ContentType, Body: a.Body}
 	}
 	return config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -47,7 +48,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	}
 	o := in.newObject("", body)
 	if !o.isNull("provider") {
-		o.word("provider", &provider, providers...)
+		o.word("provider", &provider, verify.Providers()...)
 	}
 	if raw, ok := o.raw("type"); ok && kindOf(raw) != kindNull {
 		if kindOf(raw) == kindString {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // verification reads how the provider signs. Members that are left out keep their present value.
@@ -23,11 +24,11 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 		return
 	}
 	next := config.Verification{Type: e.Provider, Mode: "enforce", ToleranceSeconds: 300}
-	v.word("type", &next.Type, providers[1:]...)
+	v.word("type", &next.Type, verify.Types()...)
 	if _, given := o.raw("provider"); !given && in.creating {
 		e.Provider = next.Type
 	}
-	if next.Type != e.Provider || next.Type == providers[0] {
+	if next.Type != e.Provider || next.Type == verify.Generic {
 		v.fail("type", "must be that of the provider, which is %s", e.Provider)
 		return
 	}
@@ -37,10 +38,10 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	v.readOnly("secret_set", "secret_last4")
 	v.word("mode", &next.Mode, "enforce", "observe")
 	v.whole("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
-	if next.Type == "hmac" { // elsewhere they would be ignored, so they are unknown members
+	if verify.ByName(next.Type).Configurable() { // elsewhere they would be ignored, so they are unknown members
 		v.text("header", 1, maxSignatureText, &next.Header)
-		v.word("algorithm", &next.Algorithm, "sha256", "sha1", "sha512")
-		v.word("encoding", &next.Encoding, "hex", "base64")
+		v.word("algorithm", &next.Algorithm, verify.Algorithms()...)
+		v.word("encoding", &next.Encoding, verify.Encodings()...)
 		v.text("prefix", 0, maxSignatureText, &next.Prefix)
 		v.text("signed_content", 1, maxSignatureText, &next.SignedContent)
 	}
@@ -61,9 +62,8 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 
 // Bounds of a verification's texts; which of them make sense is judged by Deps.Verification.
 const (
-	maxVerificationSecret = 512
-	maxSignatureText      = 256
-	maxSecrets            = 3
+	maxSignatureText = 256
+	maxSecrets       = verify.MaxSecrets
 )
 
 // verificationSecrets reads secret or secrets into next and returns all that live then, in clear. In secrets
@@ -144,7 +144,7 @@ func (in *endpointInput) givenSecrets(v *object) []string {
 		v.fail("secrets", "cannot stand beside secret")
 	case one:
 		var s string
-		v.text("secret", 1, maxVerificationSecret, &s)
+		v.text("secret", 1, verify.MaxSecret, &s)
 		return []string{s}
 	case many:
 		elements := v.array("secrets", maxSecrets)
@@ -158,7 +158,7 @@ func (in *endpointInput) givenSecrets(v *object) []string {
 				v.fail(indexed("secrets", i), "must be a string")
 				return nil
 			}
-			s, fault := textOf(raw, 1, maxVerificationSecret)
+			s, fault := textOf(raw, 1, verify.MaxSecret)
 			if fault != "" {
 				v.fail(indexed("secrets", i), "%s", fault)
 			}

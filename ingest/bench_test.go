@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // discard is an answer that nobody reads.
@@ -53,7 +53,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 	run("plain", func(*world, *config.Endpoint) {})
 	run("type", func(_ *world, ep *config.Endpoint) {
-		s := event.DefaultTypeSource("stripe")
+		s := verify.ByName("stripe").TypeSource
 		ep.TypeSource = &s
 	})
 	run("signed", func(w *world, ep *config.Endpoint) {

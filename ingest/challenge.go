@@ -15,18 +15,15 @@ import (
 // nothing that may be an event of somebody else is taken for it: endpoints of other providers store it like
 // anything else, and a generic one answers it only when it is Slack's handshake and nothing more.
 func challenge(ep *config.Endpoint, req verify.Request) (string, bool) {
-	if req.Method == http.MethodPost && ep.Provider != verify.Slack && ep.Provider != generic {
+	if req.Method == http.MethodPost && ep.Provider != verify.Slack && ep.Provider != verify.Generic {
 		return "", false
 	}
 	text, ok := verify.Challenge(req)
-	if ok && req.Method == http.MethodPost && ep.Provider == generic && !isHandshake(req.Body) {
+	if ok && req.Method == http.MethodPost && ep.Provider == verify.Generic && !isHandshake(req.Body) {
 		return "", false
 	}
 	return text, ok
 }
-
-// generic is the provider that nothing is known of.
-const generic = "generic"
 
 // isHandshake reports a JSON object with no other members than those of Slack's url_verification.
 func isHandshake(body []byte) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // memoryLog keeps what is produced and confirms it at once.
@@ -45,10 +46,10 @@ func (l *memoryLog) take() []*event.Event {
 func (w *world) setProvider(provider string) {
 	w.change(func(ep *config.Endpoint) {
 		ep.Provider, ep.Verification, ep.TypeSource = provider, nil, nil
-		if s := event.DefaultTypeSource(provider); s != "" {
+		if s := verify.ByName(provider).TypeSource; s != "" {
 			ep.TypeSource = &s
 		}
-		if provider != generic {
+		if provider != verify.Generic {
 			ep.Verification = w.verification(provider, otherSecret)
 		}
 	})
@@ -57,7 +58,7 @@ func (w *world) setProvider(provider string) {
 // Whatever a request holds: no panic and no 5xx; the log has the event exactly when the answer names it or
 // refuses its signature, and then it has the bytes of the body.
 func FuzzRequest(f *testing.F) {
-	providers := []string{generic, "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"}
+	providers := []string{verify.Generic, "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"}
 	for _, text := range []string{
 		request("POST", []string{"Content-Length: 2"}, "{}"),
 		request("PUT", []string{"Transfer-Encoding: chunked", "X-GitHub-Event: ping", "X-Hub-Signature-256: sha256=00"}, "2\r\n{}\r\n0\r\n\r\n"),

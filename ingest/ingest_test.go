@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // Everything that came is in the record, and the answer names it.
@@ -197,7 +198,7 @@ func TestTypeOfEachProvider(t *testing.T) {
 	f := func(provider, body, want string, headers ...string) {
 		t.Helper()
 		w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
-			if s := event.DefaultTypeSource(provider); s != "" {
+			if s := verify.ByName(provider).TypeSource; s != "" {
 				ep.TypeSource = &s
 			}
 		}})

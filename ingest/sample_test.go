@@ -29,7 +29,7 @@ func TestSamplesVerify(t *testing.T) {
 			v := w.verification(provider, secret)
 			v.Header, v.Algorithm, v.Encoding, v.Prefix, v.SignedContent = custom.Header, custom.Algorithm, custom.Encoding, custom.Prefix, custom.SignedContent
 			ep.Verification, ep.Provider = v, provider
-			if source := event.DefaultTypeSource(provider); source != "" {
+			if source := verify.ByName(provider).TypeSource; source != "" {
 				ep.TypeSource = &source
 			}
 		}})
@@ -54,7 +54,7 @@ func TestSamplesVerify(t *testing.T) {
 		}
 		e := w.sample(ep, "generic", "")
 		if e.Verdict != event.VerdictUnverified {
-			t.Errorf("a generic sample is %s", e.Verdict)
+			t.Errorf("a verify.Generic sample is %s", e.Verdict)
 		}
 	}
 }

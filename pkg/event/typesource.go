@@ -26,21 +26,6 @@ type typePart struct {
 	value string // path, canonical header name, or the type itself
 }
 
-// DefaultTypeSource is the source for providers that have a usual place for it; empty for the others.
-func DefaultTypeSource(provider string) string {
-	switch provider {
-	case "stripe", "standard_webhooks":
-		return "body:$.type"
-	case "github":
-		return "header:X-GitHub-Event"
-	case "shopify":
-		return "header:X-Shopify-Topic"
-	case "slack":
-		return "body:$.event.type|body:$.type"
-	}
-	return ""
-}
-
 // ParseTypeSource reads the text form; empty gives the zero value. When there are too many alternatives it returns an
 // error and the first of them, which are what an endpoint that was saved without that bound goes on with.
 func ParseTypeSource(s string) (TypeSource, error) {

@@ -34,8 +34,8 @@ func TestTypeSource(t *testing.T) {
 	f("header:x-github-event", `{}`, "push")
 	f("header:X-Bad", `{}`, "")
 	f("const:order.created", ``, "order.created")
-	f(event.DefaultTypeSource("slack"), `{"event":{"type":"message"},"type":"event_callback"}`, "message")
-	f(event.DefaultTypeSource("slack"), `{"type":"event_callback"}`, "event_callback")
+	f("body:$.event.type|body:$.type", `{"event":{"type":"message"},"type":"event_callback"}`, "message")
+	f("body:$.event.type|body:$.type", `{"type":"event_callback"}`, "event_callback")
 }
 
 // Four alternatives are the most: each costs a pass over the body. Saved before that bound, a source goes on with four.

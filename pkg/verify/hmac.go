@@ -3,10 +3,16 @@ package verify
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// HMAC is the configurable scheme's verification type.
+const HMAC = "hmac"
+
+var custom = Scheme{Name: HMAC, check: checkCustom, sign: signCustom, validate: validateCustom, Sample: plainSample}
 
 // Defaults of the configurable scheme, for the members that are left out.
 const (
@@ -19,12 +25,12 @@ const (
 // listSeparators stand between the items of a signature header that is a list; providers use any of these.
 const listSeparators = ",; "
 
-// custom is the configurable scheme: prefix + MAC in one header, over a template, by default the body alone.
+// checkCustom judges by the configurable scheme: prefix + MAC in one header, over a template, by default the body alone.
 //
 // A `{timestamp}` in the template comes from the signature header itself, which then is a list such as `t=1760000000,v1=<MAC>`
 // (or `ts=`; items between commas, semicolons or spaces; each with the prefix is a candidate). `{timestamp:X-Sent-At}` comes from the header
 // of that name. The text is signed as it stands and judged for age as customTime reads it.
-func custom(c Config, r Request) (time.Time, Reason) {
+func checkCustom(c Config, r Request) (time.Time, Reason) {
 	form, known := newMACForm(c.algorithm(), c.encoding())
 	t, err := parseTemplate(c.template())
 	if !known || err != nil {
@@ -141,4 +147,55 @@ func customTime(s string, adjoins bool) (time.Time, bool) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	return at, err == nil && !at.IsZero()
+}
+
+func signCustom(c Config, r Request, stamp string) error {
+	form, known := newMACForm(c.algorithm(), c.encoding())
+	t, err := parseTemplate(c.template())
+	if !known || err != nil {
+		return fmt.Errorf("scheme of the endpoint: %w", errors.Join(err))
+	}
+	value := c.Prefix + form.sign(c, t.fill(stamp, r.Body))
+	switch {
+	case t.inList():
+		value = "t=" + stamp + "," + value
+	case t.header != "":
+		setHeader(r, t.header, stamp)
+	}
+	setHeader(r, cmp.Or(c.Header, defaultHeader), strings.TrimSpace(value))
+	return nil
+}
+
+func validateCustom(c Config, add addFault) {
+	if c.Header != "" && (!isToken(c.Header) || len(c.Header) > maxName) {
+		add("header", "must be a header name of at most %d characters", maxName)
+	}
+	if _, known := newMACForm(c.algorithm(), hexText); !known {
+		add("algorithm", "must be sha256, sha1 or sha512")
+	}
+	if _, known := newMACForm(defaultAlgorithm, c.encoding()); !known {
+		add("encoding", "must be hex or base64")
+	}
+	if len(c.Prefix) > maxPrefix || !isPrintable(c.Prefix) || strings.HasPrefix(c.Prefix, " ") {
+		add("prefix", "must be at most %d printable ASCII characters, the first not a space", maxPrefix)
+	}
+	t, err := parseTemplate(c.template())
+	switch {
+	case len(c.SignedContent) > maxTemplate:
+		add("signed_content", "must be at most %d bytes", maxTemplate)
+	case err != nil:
+		add("signed_content", "%s", err.Error())
+	case t.inList() && !isListPrefix(c.Prefix):
+		add("prefix", "must hold no comma, semicolon or space and not begin with t= or ts=: {timestamp} makes the header a list")
+	}
+}
+
+// isPrintable reports printable ASCII (RFC 9110 §5.5 allows more in a header value, but no provider uses it).
+func isPrintable(s string) bool {
+	return all(s, func(c byte) bool { return c >= ' ' && c <= '~' })
+}
+
+func isListPrefix(s string) bool {
+	_, stamp := cutStamp(s)
+	return !stamp && !strings.ContainsAny(s, listSeparators)
 }

@@ -32,6 +32,12 @@ func newMACForm(algorithm, encoding string) (macForm, bool) {
 	return f, f.hash != nil && (encoding == hexText || encoding == base64Text)
 }
 
+// Algorithms are those that newMACForm knows.
+func Algorithms() []string { return []string{"sha256", "sha1", "sha512"} }
+
+// Encodings are those that newMACForm knows.
+func Encodings() []string { return []string{hexText, base64Text} }
+
 // The encodings of a MAC.
 const (
 	hexText    = "hex"    // lower-case

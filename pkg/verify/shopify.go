@@ -1,10 +1,44 @@
 package verify
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
-// shopify reads `X-Shopify-Hmac-Sha256: <base64>`, HMAC-SHA256 of the body, keyed with the app's client secret.
-func shopify(c Config, r Request) Reason {
-	return bodySignature(c, r, "X-Shopify-Hmac-Sha256", "", base64SHA256())
+// Shopify is its verification type.
+const Shopify = "shopify"
+
+var shopify = Scheme{
+	Name: Shopify, TypeSource: "header:X-Shopify-Topic", check: checkShopify, sign: signShopify,
+	Sample: Sample{
+		Type: "orders/create", UserAgent: "Shopify-Captain-Hook", ContentType: jsonType, Body: shopifySample,
+		Header: func(x Sampling) map[string]string {
+			return map[string]string{
+				"X-Shopify-Topic": x.Type, "X-Shopify-Webhook-Id": x.ID, "X-Shopify-Event-Id": x.ID,
+				"X-Shopify-Shop-Domain": "sample.myshopify.com", "X-Shopify-Api-Version": "2026-07",
+				"X-Shopify-Triggered-At": x.iso(), "X-Shopify-Test": "true",
+			}
+		},
+	},
+}
+
+const shopifyHeader = "X-Shopify-Hmac-Sha256"
+
+// checkShopify reads `X-Shopify-Hmac-Sha256: <base64>`, HMAC-SHA256 of the body, keyed with the app's client secret.
+func checkShopify(c Config, r Request) (time.Time, Reason) {
+	return time.Time{}, bodySignature(c, r, shopifyHeader, "", base64SHA256())
+}
+
+func signShopify(c Config, r Request, _ string) error {
+	setHeader(r, shopifyHeader, base64SHA256().sign(c, message{body: r.Body}))
+	return nil
+}
+
+func shopifySample(x Sampling) string {
+	return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%s","name":"#1001","test":true,"created_at":%q,`+
+		`"currency":"EUR","total_price":"42.00","financial_status":"paid","customer":null,`+
+		`"line_items":[{"id":1,"sku":"SAMPLE-1","title":"Sample","quantity":1,"price":"42.00"}]}`, x.At.UnixMilli(), x.ID, x.iso())
 }
 
 // bodySignature judges the simplest kind of scheme: one header with one MAC, over the body alone.

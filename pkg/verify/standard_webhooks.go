@@ -2,17 +2,33 @@ package verify
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"time"
 )
 
-// standardWebhooks reads `webhook-id`, `webhook-timestamp` and `webhook-signature: v1,<base64> [v1,<base64>…]`, HMAC-SHA256 of
-// `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks 1.0.0). Other versions in the list, such as the
-// asymmetric v1a, are passed over.
+// StandardWebhooks is its verification type.
+const StandardWebhooks = "standard_webhooks"
+
+var standardWebhooks = Scheme{
+	Name: StandardWebhooks, TypeSource: "body:$.type", IDHeader: "Webhook-Id",
+	check: checkStandard, sign: signStandard, secretFault: standardSecretFault,
+	Sample: Sample{
+		Type: "invoice.paid", UserAgent: "standard-webhooks-sample/1", ContentType: jsonType,
+		Body: func(x Sampling) string {
+			return fmt.Sprintf(`{"type":%q,"timestamp":%q,"data":{"id":"inv_%s","amount":4200,"currency":"eur","sample":true}}`,
+				x.Type, x.iso(), x.ID)
+		},
+	},
+}
+
+// checkStandard reads `webhook-id`, `webhook-timestamp` and `webhook-signature: v1,<base64> [v1,<base64>…]`, HMAC-SHA256
+// of `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks 1.0.0). Other versions in the list, such as
+// the asymmetric v1a, are passed over.
 //
 // Svix writes the same under `svix-…`. Those are read only when no `webhook-…` header is there: a mixture would let someone
 // put a new webhook-id, which destinations deduplicate by, beside a captured svix signature that does not cover it.
-func standardWebhooks(c Config, r Request) (time.Time, Reason) {
+func checkStandard(c Config, r Request) (time.Time, Reason) {
 	prefix := "Webhook-"
 	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
 		prefix = "Svix-"
@@ -73,4 +89,23 @@ func hidesTimestamp(id string) bool {
 func standardKey(secret string) (string, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	return string(key), err
+}
+
+func standardSecretFault(secret string) string {
+	if key, err := standardKey(secret); err != nil || key == "" {
+		return "must be whsec_ followed by base64"
+	}
+	return ""
+}
+
+func signStandard(c Config, r Request, stamp string) error {
+	key, err := standardKey(c.Secrets[0])
+	if err != nil {
+		return err
+	}
+	c.Secrets = []string{key}
+	m := message{head: r.Header.Get("Webhook-Id") + "." + stamp + ".", body: r.Body}
+	setHeader(r, "Webhook-Timestamp", stamp)
+	setHeader(r, "Webhook-Signature", "v1,"+base64SHA256().sign(c, m))
+	return nil
 }

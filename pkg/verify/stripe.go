@@ -1,12 +1,28 @@
 package verify
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// stripe reads `Stripe-Signature: t=1760000000,v1=<hex>[,v1=<hex>…][,v0=…]`, HMAC-SHA256 of `t.body`, keyed with the whole
-// secret, `whsec_` included. Several v1 come while Stripe rolls a secret; v0 is a test scheme that Stripe says to ignore, and
-// other names are left for what Stripe may add.
-func stripe(c Config, r Request) (time.Time, Reason) {
-	value, reason := single(r.Header, "Stripe-Signature")
+// Stripe is its verification type.
+const Stripe = "stripe"
+
+var stripe = Scheme{
+	Name: Stripe, TypeSource: "body:$.type", check: checkStripe, sign: signStripe,
+	Sample: Sample{
+		Type: "payment_intent.succeeded", UserAgent: "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
+		ContentType: jsonType + "; charset=utf-8", Body: stripeSample,
+	},
+}
+
+const stripeHeader = "Stripe-Signature"
+
+// checkStripe reads `Stripe-Signature: t=1760000000,v1=<hex>[,v1=<hex>…][,v0=…]`, HMAC-SHA256 of `t.body`, keyed with the
+// whole secret, `whsec_` included. Several v1 come while Stripe rolls a secret; v0 is a test scheme that Stripe says to
+// ignore, and other names are left for what Stripe may add.
+func checkStripe(c Config, r Request) (time.Time, Reason) {
+	value, reason := single(r.Header, stripeHeader)
 	if reason != "" {
 		return time.Time{}, reason
 	}
@@ -19,4 +35,16 @@ func stripe(c Config, r Request) (time.Time, Reason) {
 		return time.Time{}, SignatureMalformed
 	}
 	return signedAt, hexSHA256().verify(c.Secrets, message{head: stamp + ".", body: r.Body}, signatures...)
+}
+
+func signStripe(c Config, r Request, stamp string) error {
+	setHeader(r, stripeHeader, "t="+stamp+",v1="+hexSHA256().sign(c, message{head: stamp + ".", body: r.Body}))
+	return nil
+}
+
+func stripeSample(x Sampling) string {
+	return fmt.Sprintf(`{"id":"evt_%s","object":"event","api_version":"2026-06-30","created":%d,"type":%q,"livemode":false,`+
+		`"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"data":{"object":{"id":"pi_%s",`+
+		`"object":"payment_intent","amount":4200,"currency":"eur","status":"succeeded","metadata":{"sample":"true"}}}}`,
+		x.ID, x.unix(), x.Type, x.ID)
 }

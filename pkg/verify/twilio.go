@@ -6,22 +6,46 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
+
+// Twilio is its verification type.
+const Twilio = "twilio"
+
+var twilio = Scheme{
+	Name: Twilio, check: checkTwilio, sign: signTwilio,
+	// Twilio reads answers as TwiML and reports an error for any other.
+	Answer: &Answer{ContentType: "text/xml", Body: "<Response/>"},
+	Sample: Sample{
+		UserAgent: "TwilioProxy/1.1", ContentType: "application/x-www-form-urlencoded; charset=UTF-8", Body: twilioSample,
+		Header: func(x Sampling) map[string]string {
+			return map[string]string{"I-Twilio-Idempotency-Token": x.ID, "X-Home-Region": "us1"}
+		},
+	},
+}
+
+const twilioHeader = "X-Twilio-Signature"
 
 // maxFormFields bounds the parameters of one Twilio request. Twilio sends some dozens; without a bound, sorting a body of
 // `a&a&a…` would cost thirty times its size.
 const maxFormFields = 1000
 
-// twilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with the account's
+// checkTwilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with the account's
 // auth token. A request that is not a form has the SHA-256 of its body in the query parameter bodySHA256, and the URL alone is
 // signed. No time is signed: Twilio's signatures do not age.
 //
 // A body without bodySHA256 is always taken as a form, whatever its Content-Type says: otherwise the signature of an empty
 // request would stand for any JSON put behind it.
-func twilio(c Config, r Request) Reason {
-	signature, reason := single(r.Header, "X-Twilio-Signature")
+func checkTwilio(c Config, r Request) (time.Time, Reason) {
+	return time.Time{}, twilioReason(c, r)
+}
+
+func twilioReason(c Config, r Request) Reason {
+	signature, reason := single(r.Header, twilioHeader)
 	if reason != "" {
 		return reason
 	}
@@ -45,6 +69,22 @@ func twilio(c Config, r Request) Reason {
 		}
 	}
 	return SignatureMismatch
+}
+
+func signTwilio(c Config, r Request, _ string) error {
+	fields, ok := signedFields(r.Body)
+	if !ok {
+		return errors.New("the body is no form")
+	}
+	setHeader(r, twilioHeader, base64SHA1().sign(c, message{head: r.URL, body: fields}))
+	return nil
+}
+
+func twilioSample(x Sampling) string {
+	return url.Values{
+		"AccountSid": {"AC" + strings.Repeat("0", 32)}, "MessageSid": {"SM" + x.ID}, "SmsStatus": {"received"}, "NumMedia": {"0"},
+		"From": {"+15005550006"}, "To": {"+15005550001"}, "Body": {"A sample message"}, "ApiVersion": {"2010-04-01"},
+	}.Encode()
 }
 
 // bodyHash returns the query parameter bodySHA256.

@@ -2,7 +2,7 @@
 //
 // In: what an endpoint's configuration says ([Config], secrets in clear) and what was received ([Request], the body as it came
 // off the wire). Out: a [Reason], empty when the signature is good. Pure functions: no I/O, no clock, no state, safe for any
-// number of goroutines. There is one file per scheme; what they share is in mac.go and header.go.
+// number of goroutines. There is one file per scheme, and scheme.go lists them; what they share is in mac.go and header.go.
 //
 // What is guaranteed:
 //   - A request is accepted only when one of the configured secrets made a signature in it over exactly these bytes. A
@@ -17,7 +17,10 @@
 package verify
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -65,24 +68,26 @@ func CheckIgnoringAge(c Config, r Request) Reason {
 	return reason
 }
 
-// signature judges the signature alone and returns the time that is signed with it, zero where the scheme signs none. The time
-// means nothing unless the reason is empty.
+// signature judges the signature alone and returns the time that is signed with it, as [Scheme] says.
 func (c Config) signature(r Request) (time.Time, Reason) {
-	switch c.Type {
-	case Stripe:
-		return stripe(c, r)
-	case GitHub:
-		return time.Time{}, github(c, r)
-	case Shopify:
-		return time.Time{}, shopify(c, r)
-	case Slack:
-		return slack(c, r)
-	case Twilio:
-		return time.Time{}, twilio(c, r)
-	case StandardWebhooks:
-		return standardWebhooks(c, r)
-	case HMAC:
-		return custom(c, r)
+	if s := ByName(c.Type); s.Signs() {
+		return s.check(c, r)
 	}
 	return time.Time{}, SignatureMismatch
+}
+
+// Sign adds the headers that a provider would send with the request, so that Check takes it: the signature made with the
+// first secret, at the request's time. For Standard Webhooks the request has its Webhook-Id already.
+func Sign(c Config, r Request) error {
+	if len(c.Secrets) == 0 {
+		return errors.New("sign: there is no secret")
+	}
+	s := ByName(c.Type)
+	if !s.Signs() {
+		return fmt.Errorf("sign: unknown scheme %q", c.Type)
+	}
+	if err := s.sign(c, r, strconv.FormatInt(r.Now.Unix(), 10)); err != nil {
+		return fmt.Errorf("sign: %w", err)
+	}
+	return nil
 }
