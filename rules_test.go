@@ -114,6 +114,8 @@ func importFault(s source, path string) string {
 			return "main, command and node stand above everything else"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"
+		case within(s.dir, "pkg/secrets") && within(inner, "pkg/config"):
+			return "it recognises texts; it needs no configuration and no Kafka"
 		case s.dir == "dispatcher/lane" && !within(inner, "pkg"):
 			return "a lane knows no stage, the dispatcher neither: it decides, and the dispatcher carries out"
 		case inner == "dispatcher/lane" && s.dir != "dispatcher" && s.dir != "dispatcher/lane":

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -129,7 +129,7 @@ func TestProcessingRefused(t *testing.T) {
 		}
 	}
 	bad("details", `,"details":{"a":[1,{"`+token+`":true}]}`)
-	bad("details", `,"details":{"key":"`+config.NewKeyText()+`"}`)
+	bad("details", `,"details":{"key":"`+apikey.New()+`"}`)
 	bad("details", `,"details":{"pem":"-----BEGIN `+`PRIVATE KEY-----\nMII"}`)
 	if strings.Contains(r.log.String(), token) {
 		t.Error("a secret that was refused stands in the log")

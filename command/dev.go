@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
@@ -66,7 +67,7 @@ func devDefaults(s *Settings) error {
 		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string { return config.GenerateMasterKey("dev") })
 	}
 	if err == nil && s.BootstrapKey == "" {
-		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), config.NewKeyText)
+		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), apikey.New)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/apikey"
 )
 
 func settingsOf(t *testing.T, args []string, env map[string]string) (Settings, error) {
@@ -154,7 +154,7 @@ func TestSettingsWarnings(t *testing.T) {
 	f("--master-keys hidden --admin-password hidden --kafka-sasl hidden", "--master-keys", "--admin-password", "--kafka-sasl")
 	f("--redis-url redis://localhost:6379 --clickhouse-url http://ch:8123/relay")
 	f("--redis-url redis://:hidden@localhost --clickhouse-url http://ch:8123/relay?password=hidden", "--redis-url", "--clickhouse-url")
-	random := config.NewKeyText()
+	random := apikey.New()
 	guessed := "setting=RELAY_BOOTSTRAP_READ_KEY"
 	f("--bootstrap-key "+random+" --bootstrap-read-key hidden-hidden-hidden-hidden", "--bootstrap-key", "--bootstrap-read-key", guessed)
 	f("--base-url http://relay.example.com", "RELAY_BASE_URL is http://")

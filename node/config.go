@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -163,10 +163,10 @@ func SplitList(text string) []string {
 
 // WeakKeys are the settings whose API keys are easier to guess than those that the relay makes.
 func (s Config) WeakKeys() (names []string) {
-	if config.WeakKey(s.BootstrapKey) {
+	if apikey.Weak(s.BootstrapKey) {
 		names = append(names, "RELAY_BOOTSTRAP_KEY")
 	}
-	if config.WeakKey(s.BootstrapReadKey) {
+	if apikey.Weak(s.BootstrapReadKey) {
 		names = append(names, "RELAY_BOOTSTRAP_READ_KEY")
 	}
 	return names

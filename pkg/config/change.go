@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -150,11 +151,11 @@ func (c *Control) CreateKey(ctx context.Context, name string, scope Scope, agent
 	if err := c.running(ctx); err != nil {
 		return "", nil, err
 	}
-	text = NewKeyText()
+	text = apikey.New()
 	hash := hashOf(text)
 	res, err := c.create(ctx, kindKey, &Key{
 		ID: id.Random(id.Key), Account: c.Account().ID, Name: name, Scope: scope, Agent: agent,
-		Hash: hash[:], Last4: last4(text), CreatedAt: c.now().UTC(), ExpiresAt: expires,
+		Hash: hash[:], Last4: apikey.Last4(text), CreatedAt: c.now().UTC(), ExpiresAt: expires,
 	})
 	if err != nil {
 		return "", nil, err
@@ -213,7 +214,7 @@ func (c *Control) ensureBootstrapKeys(ctx context.Context) error {
 		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))
 		_, err := c.create(ctx, kindKey, &Key{
 			ID: id.ID(derived[:16]).Text(id.Key), Account: c.Account().ID, Name: b.name, Scope: b.scope,
-			Hash: hash[:], Last4: last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
+			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
 		})
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -263,7 +264,7 @@ func TestKeys(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	text, k, err := n.CreateKey(ctx, "ci", Read, true, time.Time{})
-	if err != nil || !IsKeyText(text) {
+	if err != nil || !apikey.Is(text) {
 		t.Fatalf("key %q: %v", text, err)
 	}
 	if got, err := n.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent || got.Scope != Read || got.Last4 != text[len(text)-4:] {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"regexp"
 	"slices"
 	"time"
@@ -218,3 +219,6 @@ type Account struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 }
+
+// hashOf is how tokens and keys are kept: they are random, so a plain SHA-256 cannot be searched back.
+func hashOf(secret string) [hashLen]byte { return sha256.Sum256([]byte(secret)) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -122,7 +123,7 @@ func loadedNode(b *testing.B) (c *Control, tokens, ids []string, key string) {
 	for _, id := range ids {
 		tokens = append(tokens, "tok_"+id)
 	}
-	key = NewKeyText()
+	key = apikey.New()
 	hash := hashOf(key)
 	r := c.newRecord(s, kindKey, "key_1", preAbsent, opPut)
 	r.Value, _ = json.Marshal(Key{ID: "key_1", Hash: hash[:]})

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/apikey"
 )
 
 // Names that rules use.
@@ -94,7 +94,7 @@ func (r *Rule) match(b []byte, start, rest int) int {
 			return 0
 		}
 	}
-	if r.Check == checkRelay && !config.IsKeyText(string(b[start:end])) {
+	if r.Check == checkRelay && !apikey.Is(string(b[start:end])) {
 		return 0
 	}
 	return end

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
 
@@ -24,7 +24,7 @@ func fill(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 func TestShapes(t *testing.T) {
 	s := scanner(t)
 	jwt := "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0."
-	key := config.NewKeyText()
+	key := apikey.New()
 	broken := key[:len(key)-1] + "~"
 	f := func(text, want string) {
 		t.Helper()

@@ -1,0 +1,60 @@
+package apikey
+
+import (
+	"hash/crc32"
+	"strings"
+	"testing"
+)
+
+// TestKey holds the form of the contract: 32 base62 and their CRC32 as 6, left-padded.
+func TestKey(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 200 {
+		text := New()
+		if seen[text] || len(text) != len("rly_live_")+38 || !Is(text) {
+			t.Fatalf("key %q", text)
+		}
+		seen[text] = true
+		sum := uint32(0)
+		for _, c := range text[len(text)-6:] {
+			sum = sum*62 + uint32(strings.IndexRune(base62, c))
+		}
+		if want := crc32.ChecksumIEEE([]byte(text[9 : 9+32])); sum != want {
+			t.Fatalf("checksum %d, want %d", sum, want)
+		}
+	}
+	// CRC-32/ISO-HDLC of "123456789" is cbf43926 (the check value of the catalogue of CRCs).
+	if got := checksum("123456789"); got != "3jZRME" {
+		t.Fatalf("checksum %s", got)
+	}
+	f := func(s string) {
+		t.Helper()
+		if Is(s) {
+			t.Errorf("%q is taken for a key", s)
+		}
+	}
+	text := New()
+	f("")
+	f(text[:len(text)-1])
+	f(text + "0")
+	f("rly_test_" + text[9:])
+	f(strings.Replace(text, text[9:10], map[bool]string{true: "b", false: "a"}[text[9] == 'a'], 1))
+	f(text[:9] + "-" + text[10:])
+}
+
+func TestWeak(t *testing.T) {
+	f := func(text string, want bool) {
+		t.Helper()
+		if got := Weak(text); got != want {
+			t.Errorf("%q is weak: %v, want %v", text, got, want)
+		}
+	}
+	f("", false) // none at all
+	f(New(), false)
+	f("3f9a0c7d5e1b8642f0a1b2c3d", false)
+	f("3f9a0c7d5e1b8642f0a1b2c", true) // 23 characters
+	f("changeme-changeme", true)
+	f(strings.Repeat("a", 64), true)
+	f(strings.Repeat("password-", 8), true)
+	f(strings.Repeat("012345678", 8), true)
+}
