@@ -63,7 +63,7 @@ func (b *bed) during(ctx context.Context, work func(ctx context.Context, before 
 	if err != nil {
 		return err
 	}
-	own, began := cpu([]int{os.Getpid()}), time.Now()
+	own, began := cpu(os.Getpid()), time.Now()
 	n, err := work(ctx, before)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (b *bed) during(ctx context.Context, work func(ctx context.Context, before 
 		return err
 	}
 	spent, took := after.since(before), time.Since(began)
-	spent.byKind["load"] = cpu([]int{os.Getpid()}) - own
+	spent.byKind["load"] = cpu(os.Getpid()) - own
 	res := &b.result
 	res.Accepted, res.Delivered = n, n
 	res.PostSeconds, res.AllSeconds = took.Seconds(), took.Seconds()

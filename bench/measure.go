@@ -139,12 +139,11 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	if err != nil {
 		return err
 	}
-	first, err := b.sink.report(sink.Query{})
+	w, err := newWatch(b, posts)
 	if err != nil {
 		return err
 	}
-	sinkBefore, began := b.sink.cpu(), time.Now()
-	w := newWatch(b, posts, began, first)
+	sinkBefore, began := b.sink.cpu(), w.began
 	var profile errgroup.Group
 	if file := b.profileFile(posts); file != "" {
 		profile.Go(func() error { return b.r.profile(ctx, "profile", file, b.profiled(posts)) })
@@ -300,7 +299,9 @@ func arrived(r sink.Report, run, to int) sink.Tally {
 
 // tally adds what became of the posts to the result.
 func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
-	r, err := b.sink.report(query(done))
+	q := query(done)
+	q.Durations = true
+	r, err := b.sink.report(q)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
 )
@@ -49,7 +51,7 @@ func (c *child) close() error {
 }
 
 // cpu is what the process has used so far.
-func (c *child) cpu() time.Duration { return cpu([]int{c.cmd.Process.Pid}) }
+func (c *child) cpu() time.Duration { return cpu(c.cmd.Process.Pid) }
 
 // destination is the sink's process.
 type destination struct {
@@ -145,8 +147,12 @@ var engines = []struct{ in, name string }{
 
 // kind names what a process is, for the table: the relay unless its command line says an engine.
 func kind(pid int) string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	line := strings.ReplaceAll(string(b), "\x00", " ")
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return "relay"
+	}
+	words, _ := p.CmdLine()
+	line := strings.Join(words, " ")
 	for _, e := range engines {
 		if strings.Contains(line, e.in) {
 			return e.name
@@ -155,43 +161,42 @@ func kind(pid int) string {
 	return "relay"
 }
 
-// cpu is the user and system time of processes, in steps of 10 ms.
-func cpu(pids []int) time.Duration {
-	var ticks int64
+// cpu is the user and system time of processes, in steps of 10 ms. One that has ended counts as nothing.
+func cpu(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(b), ") ")
-		fields := strings.Fields(rest)
-		if len(fields) < 13 {
-			continue
-		}
-		for _, f := range fields[11:13] {
-			n, _ := strconv.ParseInt(f, 10, 64)
-			ticks += n
-		}
+		sum += time.Duration(stat(pid).CPUTime() * float64(time.Second))
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	return sum
 }
 
 // rss is the resident memory of processes, in bytes.
-func rss(pids []int) int64 {
-	var pages int64
+func rss(pids ...int) (sum int64) {
 	for _, pid := range pids {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		if fields := strings.Fields(string(b)); len(fields) > 1 {
-			n, _ := strconv.ParseInt(fields[1], 10, 64)
-			pages += n
-		}
+		sum += int64(stat(pid).ResidentMemory())
 	}
-	return pages * int64(os.Getpagesize())
+	return sum
+}
+
+func stat(pid int) procfs.ProcStat {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}
+	}
+	s, _ := p.Stat()
+	return s
 }
 
 // loadAverage is the machine's, of the last minute.
 func loadAverage() float64 {
-	b, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(b), " ")
-	n, _ := strconv.ParseFloat(first, 64)
-	return n
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	load, err := proc.LoadAvg()
+	if err != nil {
+		return 0
+	}
+	return load.Load1
 }
 
 // diskUse is the size of all files of a directory, in bytes.

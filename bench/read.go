@@ -298,7 +298,7 @@ func rowsOf(n int) string {
 }
 
 // spent is the CPU that the relay and its engines have used so far, in steps of 10 ms.
-func (r *relay) spent() time.Duration { return cpu(withChildren(r.pids...)) }
+func (r *relay) spent() time.Duration { return cpu(withChildren(r.pids...)...) }
 
 // measureDeep goes through the newest pages one by one, then reads the last of them again and again.
 func (m *reading) measureDeep(ctx context.Context) error {

@@ -19,7 +19,7 @@ import (
 
 // example has a bit of everything, and names that a page must escape.
 func example() *Result {
-	var h count.Histogram
+	var h count.Durations
 	for i := range 20_000 {
 		h.Add(time.Duration(i) * time.Microsecond)
 	}
@@ -31,8 +31,8 @@ func example() *Result {
 	}
 	for _, name := range []string{"single & alone", "fan-out"} {
 		r.Streams = append(r.Streams, Stream{
-			Name: name, Accepted: 10_000, Refused: 3, Late: 5, Answers: map[int]int64{202: 1, 503: 3}, NoAnswer: "EOF", Accept: newLatency(h.Read()),
-			Arrivals: []Arrival{{Destination: 0, Arrived: 10_000, Lost: 1, Duplicates: 2, Requests: 20_000, Latency: newLatency(h.Read())}, {Destination: 1, Latency: newLatency(h.Read())}},
+			Name: name, Accepted: 10_000, Refused: 3, Late: 5, Answers: map[int]int64{202: 1, 503: 3}, NoAnswer: "EOF", Accept: newLatency(h),
+			Arrivals: []Arrival{{Destination: 0, Arrived: 10_000, Lost: 1, Duplicates: 2, Requests: 20_000, Latency: newLatency(h)}, {Destination: 1, Latency: newLatency(h)}},
 		})
 	}
 	for i := range 5 {

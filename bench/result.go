@@ -1,11 +1,10 @@
 package bench
 
 import (
-	"bufio"
-	"os"
 	"runtime"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/eventrelay/relay/bench/count"
 )
@@ -84,15 +83,15 @@ type Arrival struct {
 
 // Latency is a distribution with its quantiles, in milliseconds.
 type Latency struct {
-	P50  float64            `json:"p50_ms"`
-	P90  float64            `json:"p90_ms"`
-	P99  float64            `json:"p99_ms"`
-	P999 float64            `json:"p999_ms"`
-	Max  float64            `json:"max_ms"`
-	All  count.Distribution `json:"all"`
+	P50  float64         `json:"p50_ms"`
+	P90  float64         `json:"p90_ms"`
+	P99  float64         `json:"p99_ms"`
+	P999 float64         `json:"p999_ms"`
+	Max  float64         `json:"max_ms"`
+	All  count.Durations `json:"all"`
 }
 
-func newLatency(d count.Distribution) Latency {
+func newLatency(d count.Durations) Latency {
 	ms := func(q float64) float64 { return float64(d.Quantile(q).Microseconds()) / 1000 }
 	return Latency{ms(0.5), ms(0.9), ms(0.99), ms(0.999), ms(1), d}
 }
@@ -148,15 +147,9 @@ type Sample struct {
 // thisMachine describes where the benchmark runs.
 func thisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, LoadBefore: loadAverage()}
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return m
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			m.CPU = strings.TrimSpace(value)
-			break
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := proc.CPUInfo(); err == nil && len(cpus) > 0 {
+			m.CPU = cpus[0].ModelName
 		}
 	}
 	return m

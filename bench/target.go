@@ -176,7 +176,7 @@ func (c *cost) read(ctx context.Context, admin string) error {
 func (r *relay) used() cost {
 	c := cost{byKind: map[string]time.Duration{}, metrics: map[string]float64{}}
 	for _, pid := range withChildren(r.pids...) {
-		name, used := kind(pid), cpu([]int{pid})
+		name, used := kind(pid), cpu(pid)
 		c.byKind[name] += used
 		if name == "relay" {
 			c.own += used
@@ -188,13 +188,13 @@ func (r *relay) used() cost {
 }
 
 // rss is the resident memory of all processes, in bytes.
-func (r *relay) rss() int64 { return rss(withChildren(r.pids...)) }
+func (r *relay) rss() int64 { return rss(withChildren(r.pids...)...) }
 
 // memory is the same by kind of process.
 func (r *relay) memory() map[string]int64 {
 	out := map[string]int64{}
 	for _, pid := range withChildren(r.pids...) {
-		out[kind(pid)] += rss([]int{pid})
+		out[kind(pid)] += rss(pid)
 	}
 	return out
 }

@@ -19,26 +19,31 @@ type watch struct {
 	at               time.Time
 	accepted         int64
 	arrived          int64
-	accept, arrivals count.Distribution
+	accept, arrivals count.Durations
 	used             map[string]time.Duration
 	loadCPU          time.Duration
 }
 
-func newWatch(b *bed, posts []post, began time.Time, first sink.Report) *watch {
+func newWatch(b *bed, posts []post) (*watch, error) {
+	first, err := b.sink.report(sink.Query{Durations: true})
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
 	w := &watch{b: b, posts: posts, began: began, at: began}
 	w.arrived, w.arrivals = w.sum(first)
 	w.used = b.r.used().byKind
 	w.used["sink"] = b.sink.cpu()
-	return w
+	return w, nil
 }
 
 // sum is what arrived of all posts, hung and failing destinations excepted.
-func (w *watch) sum(r sink.Report) (n int64, d count.Distribution) {
+func (w *watch) sum(r sink.Report) (n int64, d count.Durations) {
 	for _, p := range w.posts {
 		for _, to := range p.to {
 			t := arrived(r, p.Run, to)
 			n += t.Arrived
-			d = d.Merge(t.Latency)
+			d.Merge(t.Latency)
 		}
 	}
 	return n, d
@@ -46,7 +51,7 @@ func (w *watch) sum(r sink.Report) (n int64, d count.Distribution) {
 
 // second takes one sample and prints a line.
 func (w *watch) second(l load.Report, loadCPU time.Duration) error {
-	r, err := w.b.sink.report(sink.Query{})
+	r, err := w.b.sink.report(sink.Query{Durations: true})
 	if err != nil {
 		return err
 	}
@@ -56,10 +61,10 @@ func (w *watch) second(l load.Report, loadCPU time.Duration) error {
 		return nil
 	}
 	var accepted int64
-	var accept count.Distribution
+	var accept count.Durations
 	for _, s := range l.Streams {
 		accepted += s.Accepted
-		accept = accept.Merge(s.Latency)
+		accept.Merge(s.Latency)
 	}
 	n, arrivals := w.sum(r)
 	used := w.b.r.used().byKind

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -115,10 +116,10 @@ type Tally struct {
 	RefusedNumbers []int64 `json:"refused_numbers,omitempty"`
 	// Late is how many events of an open loop were posted more than 10 ms after they were due, for want of
 	// a free connection or of CPU. Their latency counts from when they were due all the same.
-	Late    int64              `json:"late"`
-	Began   time.Time          `json:"began"`
-	Ended   time.Time          `json:"ended"`   // last answer
-	Latency count.Distribution `json:"latency"` // of accepted requests, from due to answered
+	Late    int64           `json:"late"`
+	Began   time.Time       `json:"began"`
+	Ended   time.Time       `json:"ended"`   // last answer
+	Latency count.Durations `json:"latency"` // of accepted requests, from due to answered
 }
 
 // maxPaths bounds the paths of a stream.
@@ -164,7 +165,7 @@ func Run(ctx context.Context, p Plan, stdout io.Writer) error {
 	report := func(done bool) error {
 		r := Report{Done: done}
 		for _, s := range streams {
-			r.Streams = append(r.Streams, s.tally(done))
+			r.Streams = append(r.Streams, s.report(done))
 		}
 		return out.Encode(r)
 	}
@@ -196,22 +197,16 @@ type stream struct {
 	request  template
 	expected [1000]bool
 
-	next     atomic.Int64 // number of the next event
-	accepted atomic.Int64
-	refused  atomic.Int64
-	late     atomic.Int64
-	answers  [1000]atomic.Int64
-	latency  count.Histogram
-	began    time.Time
+	next  atomic.Int64 // number of the next event
+	late  atomic.Int64
+	began time.Time
 
-	mu      sync.Mutex // guards what follows
-	ended   time.Time
-	silence string // why the first request that has no answer has none
-	numbers []int64
+	mu    sync.Mutex // guards what follows
+	tally Tally
 }
 
 func newStream(s Stream) (*stream, error) {
-	out := &stream{Stream: s, began: time.Now()}
+	out := &stream{Stream: s, began: time.Now(), tally: Tally{Run: s.Run, Answers: map[int]int64{}}}
 	if out.Events == 0 {
 		out.Events = count.MaxNumber
 	}
@@ -226,21 +221,14 @@ func newStream(s Stream) (*stream, error) {
 	return out, err
 }
 
-func (s *stream) tally(done bool) Tally {
-	t := Tally{
-		Run: s.Run, Accepted: s.accepted.Load(), Refused: s.refused.Load(), Late: s.late.Load(),
-		Answers: map[int]int64{}, Began: s.began, Latency: s.latency.Read(),
-	}
-	for status := range s.answers {
-		if n := s.answers[status].Load(); n > 0 {
-			t.Answers[status] = n
-		}
-	}
+// report is the tally so far; what was refused is in the last one only.
+func (s *stream) report(done bool) Tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.Ended, t.NoAnswer = s.ended, s.silence
-	if done {
-		t.RefusedNumbers = s.numbers
+	t := s.tally
+	t.Late, t.Began, t.Answers, t.Latency = s.late.Load(), s.began, maps.Clone(t.Answers), t.Latency.Clone()
+	if !done {
+		t.RefusedNumbers = nil
 	}
 	return t
 }
@@ -248,30 +236,31 @@ func (s *stream) tally(done bool) Tally {
 // note counts the answer to a request that carried n events from number first on. failed are the positions
 // of those that were refused though the request was not.
 func (s *stream) note(first, n int64, due time.Time, a answer) {
-	now := time.Now()
-	s.answers[a.status].Add(1)
-	refused := a.failed
+	now, refused := time.Now(), a.failed
 	if !s.expected[a.status] {
 		refused = make([]int64, n)
 		for i := range refused {
 			refused[i] = int64(i)
 		}
-	} else {
-		s.latency.Add(now.Sub(due))
 	}
-	s.accepted.Add(n - int64(len(refused)))
-	s.refused.Add(int64(len(refused)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.After(s.ended) {
-		s.ended = now
+	t := &s.tally
+	t.Answers[a.status]++
+	if s.expected[a.status] {
+		t.Latency.Add(now.Sub(due))
 	}
-	if a.err != nil && s.silence == "" {
-		s.silence = a.err.Error()
+	t.Accepted += n - int64(len(refused))
+	t.Refused += int64(len(refused))
+	if now.After(t.Ended) {
+		t.Ended = now
+	}
+	if a.err != nil && t.NoAnswer == "" {
+		t.NoAnswer = a.err.Error()
 	}
 	for _, i := range refused {
-		if len(s.numbers) < maxRefused {
-			s.numbers = append(s.numbers, first+i)
+		if len(t.RefusedNumbers) < maxRefused {
+			t.RefusedNumbers = append(t.RefusedNumbers, first+i)
 		}
 	}
 }

@@ -221,7 +221,7 @@ func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 			t.Errorf("after post %d there were %d connections, want %d", i+1, n, want)
 		}
 	}
-	if got := s.tally(true); got.Accepted != 3 {
+	if got := s.report(true); got.Accepted != 3 {
 		t.Errorf("accepted %d of 3: %v %s", got.Accepted, got.Answers, got.NoAnswer)
 	}
 }

@@ -26,6 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bits-and-blooms/bitset"
+
 	"github.com/eventrelay/relay/bench/count"
 )
 
@@ -42,6 +44,8 @@ type Query struct {
 	// Refused are numbers of a run whose post was not accepted: they are told apart where they arrived all
 	// the same, for what arrived of them makes up for no loss.
 	Refused map[int][]int64 `json:"refused,omitempty"`
+	// Durations asks for those too, which are dear to write.
+	Durations bool `json:"durations,omitempty"`
 }
 
 // Report is what has arrived so far.
@@ -53,49 +57,90 @@ type Report struct {
 
 // Tally is what arrived of one run at one destination.
 type Tally struct {
-	Run         int                `json:"run"`
-	Destination int                `json:"destination"`
-	Requests    int64              `json:"requests"`
-	Arrived     int64              `json:"arrived"`    // different numbers answered with 200
-	Duplicates  int64              `json:"duplicates"` // answered with 200 again
-	Refused     int64              `json:"refused"`    // of Arrived: those that Query.Refused names
-	Last        time.Time          `json:"last"`       // when the last new number arrived
-	Latency     count.Distribution `json:"latency"`    // from due to the arrival of a new number
-	Retry       count.Distribution `json:"retry"`      // from an answer of 500 to the next request of its number
+	Run         int             `json:"run"`
+	Destination int             `json:"destination"`
+	Requests    int64           `json:"requests"`
+	Arrived     int64           `json:"arrived"`          // different numbers answered with 200
+	Duplicates  int64           `json:"duplicates"`       // answered with 200 again
+	Refused     int64           `json:"refused"`          // of Arrived: those that Query.Refused names
+	Last        time.Time       `json:"last,omitzero"`    // when the last new number arrived
+	Latency     count.Durations `json:"latency,omitzero"` // from due to the arrival of a new number
+	Retry       count.Durations `json:"retry,omitzero"`   // from an answer of 500 to the next request of its number
 }
 
-// tally counts what a Tally tells.
+// tally is a Tally at work. Its mutex guards all of it.
 type tally struct {
-	requests, duplicates atomic.Int64
-	last                 atomic.Int64 // unix nanoseconds
-	seen                 count.Bitmap
-	latency, retry       count.Histogram
-
-	mu     sync.Mutex          // guards failed
+	mu sync.Mutex
+	Tally
+	seen   bitset.BitSet       // numbers answered with 200: a bit each up to the highest
 	failed map[int64]time.Time // numbers that were answered with 500 and not asked for again; at most as many as wait
 }
 
-// again notes that a number has come, and whether it is to fail this time.
-func (t *tally) again(n int64, now time.Time, fails bool) {
+// requested counts a request before anything is done with it.
+func (t *tally) requested() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at, ok := t.failed[n]; ok {
-		t.retry.Add(now.Sub(at))
-		delete(t.failed, n)
+	t.Requests++
+}
+
+// answer counts a request with a mark that came at a time and returns the status to answer it with.
+func (t *tally) answer(mark count.Mark, came time.Time, fails bool) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at, ok := t.failed[mark.Number]; ok {
+		t.Retry.Add(came.Sub(at))
+		delete(t.failed, mark.Number)
 	}
 	if fails {
 		if t.failed == nil {
 			t.failed = map[int64]time.Time{}
 		}
-		t.failed[n] = time.Now()
+		t.failed[mark.Number] = time.Now()
+		return 500
 	}
+	if t.seen.Test(uint(mark.Number)) {
+		t.Duplicates++
+		return 200
+	}
+	t.seen.Set(uint(mark.Number))
+	t.Arrived++
+	t.Latency.Add(came.Sub(mark.Due))
+	t.Last = came
+	return 200
+}
+
+// read returns what was counted.
+func (t *tally) read(q Query) Tally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := t.Tally
+	for _, n := range q.Refused[out.Run] {
+		if t.seen.Test(uint(n)) {
+			out.Refused++
+		}
+	}
+	if !q.Durations {
+		out.Latency, out.Retry = count.Durations{}, count.Durations{}
+		return out
+	}
+	out.Latency, out.Retry = out.Latency.Clone(), out.Retry.Clone()
+	return out
 }
 
 // Sink counts what arrives. The zero value is ready.
 type Sink struct {
-	tallies             [count.MaxRuns * MaxDestinations]atomic.Pointer[tally]
+	tallies             [count.MaxRuns][MaxDestinations]atomic.Pointer[tally]
 	quick               [MaxDestinations]atomic.Int64 // requests to behaviours with after
 	unmarked, malformed atomic.Int64
+}
+
+// tally is where a run's arrivals at a destination are counted.
+func (s *Sink) tally(run, destination int) *tally {
+	at := &s.tallies[run][destination]
+	if at.Load() == nil {
+		at.CompareAndSwap(nil, &tally{Tally: Tally{Run: run, Destination: destination}})
+	}
+	return at.Load()
 }
 
 // Main is the command `relay-bench sink`.
@@ -157,24 +202,12 @@ func (s *Sink) answer(stdin io.Reader, out *json.Encoder) error {
 // Report returns what has arrived so far.
 func (s *Sink) Report(q Query) Report {
 	r := Report{Unmarked: s.unmarked.Load(), Malformed: s.malformed.Load()}
-	for i := range s.tallies {
-		t := s.tallies[i].Load()
-		if t == nil {
-			continue
-		}
-		out := Tally{
-			Run: i / MaxDestinations, Destination: i % MaxDestinations, Requests: t.requests.Load(), Arrived: t.seen.Count(),
-			Duplicates: t.duplicates.Load(), Latency: t.latency.Read(), Retry: t.retry.Read(),
-		}
-		if at := t.last.Load(); at != 0 {
-			out.Last = time.Unix(0, at)
-		}
-		for _, n := range q.Refused[out.Run] {
-			if t.seen.Has(n) {
-				out.Refused++
+	for run := range s.tallies {
+		for destination := range s.tallies[run] {
+			if t := s.tallies[run][destination].Load(); t != nil {
+				r.Tallies = append(r.Tallies, t.read(q))
 			}
 		}
-		r.Tallies = append(r.Tallies, out)
 	}
 	return r
 }
@@ -217,14 +250,8 @@ func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 		s.unmarked.Add(1)
 		return 200
 	}
-	now := time.Now()
-	at := &s.tallies[mark.Run*MaxDestinations+b.destination]
-	t := at.Load()
-	if t == nil {
-		at.CompareAndSwap(nil, new(tally))
-		t = at.Load()
-	}
-	t.requests.Add(1)
+	came, t := time.Now(), s.tally(mark.Run, b.destination)
+	t.requested()
 	if b.hang {
 		<-ctx.Done()
 		return 503
@@ -237,18 +264,5 @@ func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 		case <-ctx.Done():
 		}
 	}
-	if b.fail > 0 {
-		fails := rand.IntN(100) < b.fail
-		t.again(mark.Number, now, fails)
-		if fails {
-			return 500
-		}
-	}
-	if !t.seen.Set(mark.Number) {
-		t.duplicates.Add(1)
-		return 200
-	}
-	t.latency.Add(now.Sub(mark.Due))
-	t.last.Store(now.UnixNano())
-	return 200
+	return t.answer(mark, came, b.fail > 0 && rand.IntN(100) < b.fail)
 }

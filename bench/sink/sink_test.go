@@ -107,7 +107,7 @@ func TestRequestsAreReadWhole(t *testing.T) {
 	if got := talk(t, url, 1, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"); got[0] != "411" {
 		t.Errorf("chunks: %v", got)
 	}
-	r := ask(Query{Refused: map[int][]int64{1: {1, 7}}})
+	r := ask(Query{Refused: map[int][]int64{1: {1, 7}}, Durations: true})
 	if len(r.Tallies) != 2 || r.Unmarked != 1 || r.Malformed != 5 {
 		t.Fatalf("%+v", r)
 	}
@@ -143,7 +143,7 @@ func TestBehaviours(t *testing.T) {
 	if got := post("/1/fail100", 0); got != 500 {
 		t.Errorf("fail100 again: %d", got)
 	}
-	if r := ask(Query{}).Tallies[0].Retry; r.N() != 1 || r.Quantile(1) <= 0 || r.Quantile(1) > time.Minute {
+	if r := ask(Query{Durations: true}).Tallies[0].Retry; r.N() != 1 || r.Quantile(1) <= 0 || r.Quantile(1) > time.Minute {
 		t.Errorf("time to the retry: %+v", r)
 	}
 	if began := time.Now(); post("/2/slow50", 0) != 200 || time.Since(began) < 50*time.Millisecond {
