@@ -138,25 +138,18 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 	if r == nil {
 		return
 	}
-	before := p.Strategy
-	r.word("strategy", &p.Strategy, "schedule", "exponential", "linear", "none")
-	if p.Strategy != before {
-		resetStrategy(p)
+	strategy := p.Strategy
+	if r.word("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
+		p.SetStrategy(strategy)
 	}
-	switch p.Strategy {
-	case "schedule":
-		in.schedule(r, p)
-	case "exponential":
-		r.whole("initial_seconds", 1, 3600, &p.InitialSeconds)
-		r.number("multiplier", 1, 10, &p.Multiplier)
-		r.whole("max_seconds", 1, maxDaySeconds, &p.MaxSeconds)
-	case "linear":
-		r.whole("interval_seconds", 1, maxDaySeconds, &p.IntervalSeconds)
-		if p.IntervalSeconds == 0 {
-			r.fail("interval_seconds", "is required for the strategy linear")
+	for _, m := range p.Members() {
+		r.retryMember(p, m)
+	}
+	for _, s := range config.RetryStrategies() {
+		for _, m := range s.Members {
+			r.readOnly(m.Name)
 		}
 	}
-	r.readOnly("schedule_seconds", "initial_seconds", "multiplier", "max_seconds", "interval_seconds")
 	r.whole("max_attempts", 1, 50, &p.MaxAttempts)
 	r.number("jitter", 0, 1, &p.Jitter)
 	r.flag("respect_retry_after", &p.RespectRetryAfter)
@@ -165,35 +158,41 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 	r.done()
 }
 
-// resetStrategy gives a policy the defaults of its new strategy.
-func resetStrategy(p *config.RetryPolicy) {
-	p.ScheduleSeconds, p.InitialSeconds, p.Multiplier, p.MaxSeconds, p.IntervalSeconds = nil, 0, 0, 0, 0
-	switch p.Strategy {
-	case "schedule":
-		p.ScheduleSeconds = config.DefaultRetryPolicy().ScheduleSeconds
-	case "exponential":
-		p.InitialSeconds, p.Multiplier, p.MaxSeconds = 5, 2, 43200
+// retryMember reads a member of the policy's strategy.
+func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
+	missing := false
+	switch at := m.At(p).(type) {
+	case *int:
+		o.whole(m.Name, m.Lo, m.Hi, at)
+		missing = *at == 0
+	case *float64:
+		o.number(m.Name, float64(m.Lo), float64(m.Hi), at)
+	case *[]int:
+		o.wholes(m.Name, m.Lo, m.Hi, config.MaxRetryDelays, at)
+	}
+	if missing {
+		o.fail(m.Name, "is required for the strategy %s", p.Strategy)
 	}
 }
 
-func (in *endpointInput) schedule(r *object, p *config.RetryPolicy) {
-	const name = "schedule_seconds"
-	if _, ok := r.raw(name); !ok {
+// wholes reads an array of 1 to limit integers.
+func (o *object) wholes(name string, lo, hi, limit int, dst *[]int) {
+	if _, ok := o.raw(name); !ok {
 		return
 	}
-	elements := r.array(name, 50)
+	elements := o.array(name, limit)
 	if len(elements) == 0 {
-		r.fail(name, "must be an array of 1 to 50 integers")
+		o.fail(name, "must be an array of 1 to %d integers", limit)
 		return
 	}
-	p.ScheduleSeconds = make([]int, len(elements))
+	*dst = make([]int, len(elements))
 	for i, raw := range elements {
-		n, ok := wholeOf(raw, 1, maxDaySeconds)
+		n, ok := wholeOf(raw, lo, hi)
 		if !ok {
-			r.fail(indexed(name, i), "must be an integer from 1 to %d", maxDaySeconds)
+			o.fail(indexed(name, i), "must be an integer from %d to %d", lo, hi)
 			return
 		}
-		p.ScheduleSeconds[i] = n
+		(*dst)[i] = n
 	}
 }
 

@@ -25,7 +25,7 @@ type endpointView struct {
 	Dedup          *config.Dedup       `json:"dedup"`
 	IngestLimit    *config.IngestLimit `json:"ingest_limit"`
 	Destinations   []destinationView   `json:"destinations"`
-	RetryPolicy    retryPolicyView     `json:"retry_policy"`
+	RetryPolicy    config.RetryPolicy  `json:"retry_policy"`
 	Alerts         endpointAlertsView  `json:"alerts"`
 	Transformation *struct{}           `json:"transformation"`
 	Response       config.Response     `json:"response"`
@@ -76,21 +76,6 @@ type signingView struct {
 	SecretLast4 string `json:"secret_last4"`
 }
 
-// retryPolicyView shows the members of its strategy alone.
-type retryPolicyView struct {
-	Strategy             string   `json:"strategy"`
-	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty"`
-	InitialSeconds       int      `json:"initial_seconds,omitempty"`
-	Multiplier           float64  `json:"multiplier,omitempty"`
-	MaxSeconds           int      `json:"max_seconds,omitempty"`
-	IntervalSeconds      int      `json:"interval_seconds,omitempty"`
-	MaxAttempts          int      `json:"max_attempts"`
-	Jitter               float64  `json:"jitter"`
-	RespectRetryAfter    bool     `json:"respect_retry_after"`
-	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds"`
-	RetryOn              []string `json:"retry_on"`
-}
-
 type endpointAlertsView struct {
 	Enabled             bool     `json:"enabled"`
 	Channels            []string `json:"channels"` // null = all
@@ -134,7 +119,7 @@ func (a *API) endpointView(by viewer, e *config.Endpoint, revealed map[string]st
 	}
 	v := &endpointView{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
-		TypeSource: e.TypeSource, RetryPolicy: retryPolicyView(e.RetryPolicy), Alerts: endpointAlerts(e.AlertsOrDefault()),
+		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit, Metadata: e.Metadata,
 		IngestURL: by.ingestURL(a.cfg.BaseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),

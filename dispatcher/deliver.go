@@ -194,7 +194,7 @@ func decide(w *event.Work, v verdict, p config.RetryPolicy, retryAfter time.Dura
 		return next{status: event.Delivered}
 	case v.fate == fail:
 		return next{status: event.Failed, reason: v.reason}
-	case w.Attempt >= maxAttempts(p):
+	case w.Attempt >= p.Attempts():
 		return next{status: event.Failed, reason: event.AttemptsExhausted}
 	}
 	deadline := w.Deadline

@@ -13,7 +13,7 @@ import (
 // after each other, for the job waits to hear whether the destination works again.
 func recoveryPolicy() config.RetryPolicy {
 	return config.RetryPolicy{
-		Strategy: "schedule", ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},
+		Strategy: config.RetrySchedule, ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},
 	}
 }
 
@@ -40,7 +40,7 @@ func decideRecovery(w *event.Work, v verdict, now, expiry time.Time) next {
 		return next{status: event.Failed, reason: v.reason}
 	case v.code == event.CodeAddressBlocked:
 		return next{status: event.Failed, reason: event.NotRetryable}
-	case w.Attempt >= maxAttempts(p):
+	case w.Attempt >= p.Attempts():
 		return next{status: event.Failed, reason: event.AttemptsExhausted}
 	}
 	return next{status: event.Retrying, due: now.Add(baseDelay(p, w.Attempt)), deadline: expiry}

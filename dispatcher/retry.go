@@ -17,22 +17,9 @@ const maxDelay = 10 * 365 * 24 * time.Hour
 // deadlineGrace is added to the sum of a schedule: what hops, held lanes and Retry-After may add.
 const deadlineGrace = 24 * time.Hour
 
-// baseDelay is the wait after the given number of failed attempts (from 1), without jitter. The last
-// delay of a schedule repeats.
+// baseDelay is the wait after the given number of failed attempts (from 1), without jitter.
 func baseDelay(p config.RetryPolicy, failed int) time.Duration {
-	switch p.Strategy {
-	case "exponential":
-		s := float64(p.InitialSeconds) * math.Pow(max(p.Multiplier, 1), float64(failed-1))
-		return seconds(min(s, float64(p.MaxSeconds)))
-	case "linear":
-		return seconds(float64(p.IntervalSeconds))
-	case "schedule":
-		if len(p.ScheduleSeconds) == 0 {
-			return 0
-		}
-		return seconds(float64(p.ScheduleSeconds[min(failed, len(p.ScheduleSeconds))-1]))
-	}
-	return 0
+	return seconds(p.DelaySeconds(failed))
 }
 
 // seconds turns a number of seconds, infinite or not a number included, into a bounded Duration.
@@ -44,14 +31,6 @@ func seconds(s float64) time.Duration {
 		return maxDelay
 	}
 	return time.Duration(s * float64(time.Second))
-}
-
-// maxAttempts is the budget of a chain, the first attempt included.
-func maxAttempts(p config.RetryPolicy) int {
-	if p.Strategy == "none" {
-		return 1
-	}
-	return max(p.MaxAttempts, 1)
 }
 
 // retryDelay is the wait before the next attempt: the schedule moved by up to ± jitter, or what the
@@ -68,7 +47,7 @@ func retryDelay(p config.RetryPolicy, failed int, retryAfter time.Duration, rand
 // chainLength is the longest that a chain may take by its own schedule, and a day.
 func chainLength(p config.RetryPolicy) time.Duration {
 	var sum time.Duration
-	for failed := 1; failed < maxAttempts(p); failed++ {
+	for failed := 1; failed < p.Attempts(); failed++ {
 		sum += seconds(baseDelay(p, failed).Seconds() * (1 + p.Jitter))
 		if sum >= maxDelay {
 			return maxDelay

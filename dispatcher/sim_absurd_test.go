@@ -79,7 +79,7 @@ func TestAbsurdWaits(t *testing.T) {
 			if p.RespectRetryAfter {
 				limit = max(limit, min(asked, seconds(float64(p.MaxRetryAfterSeconds))))
 			}
-			if wait < 0 || wait > limit || !n.due.Before(n.deadline) || n.deadline.After(expiry) || w.Attempt >= maxAttempts(p) {
+			if wait < 0 || wait > limit || !n.due.Before(n.deadline) || n.deadline.After(expiry) || w.Attempt >= p.Attempts() {
 				t.Fatalf("seed %d, attempt %d of %d, %.40q: waits %v of at most %v, until %v of %v", seed, w.Attempt, p.MaxAttempts, header, wait, limit, n.due, n.deadline)
 			}
 			w.Attempt, w.Due, w.Deadline = w.Attempt+1, n.due, n.deadline

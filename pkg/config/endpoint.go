@@ -157,31 +157,6 @@ type Filter struct {
 	Body  map[string]any `json:"body,omitempty"`  // dotted path → JSON scalar
 }
 
-// RetryPolicy says when failed deliveries are tried again. Members of other strategies are ignored.
-type RetryPolicy struct {
-	Strategy             string   `json:"strategy"` // schedule, exponential, linear, none
-	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty"`
-	InitialSeconds       int      `json:"initial_seconds,omitempty"`
-	Multiplier           float64  `json:"multiplier,omitempty"`
-	MaxSeconds           int      `json:"max_seconds,omitempty"`
-	IntervalSeconds      int      `json:"interval_seconds,omitempty"`
-	MaxAttempts          int      `json:"max_attempts"`
-	Jitter               float64  `json:"jitter"`
-	RespectRetryAfter    bool     `json:"respect_retry_after"`
-	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds"`
-	RetryOn              []string `json:"retry_on"` // "3xx", "4xx", or three-digit codes
-}
-
-// DefaultRetryPolicy is what an endpoint has when it says nothing: ten attempts over three days.
-func DefaultRetryPolicy() RetryPolicy {
-	return RetryPolicy{
-		Strategy:        "schedule",
-		ScheduleSeconds: []int{5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400},
-		MaxAttempts:     10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: 86400,
-		RetryOn: []string{"3xx", "4xx"},
-	}
-}
-
 // Response is what the provider gets after its event is durable.
 type Response struct {
 	Status      int    `json:"status"` // 200–299

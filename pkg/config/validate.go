@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // What a document of an export says is judged as what the API takes is: it may have been written by somebody else, and
@@ -63,9 +64,8 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 	if e.Metadata == nil {
 		e.Metadata = map[string]string{}
 	}
-	providers := []string{"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"}
 	errs := []error{
-		text("name", e.Name, 1, maxNameText), either("provider", e.Provider, providers...),
+		text("name", e.Name, 1, maxNameText), either("provider", e.Provider, verify.Providers()...),
 		within("destinations", len(e.Destinations), 1, maxDestinations),
 		within("metadata", len(e.Metadata), 0, maxMetadataCount),
 		e.RetryPolicy.validate(), e.Response.validate(),
@@ -85,8 +85,8 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 		errs = append(errs, err, within("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
 	}
 	if v := e.Verification; v != nil {
-		errs = append(errs, either("verification.type", v.Type, providers[1:]...), either("verification.mode", v.Mode, "enforce", "observe"),
-			within("verification.secrets", len(v.Secrets), 1, 3), within("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
+		errs = append(errs, either("verification.type", v.Type, verify.Types()...), either("verification.mode", v.Mode, "enforce", "observe"),
+			within("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets), within("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
@@ -129,28 +129,6 @@ func (d *Destination) validate(checkURL func(string) error) error {
 				errs = append(errs, errors.New("filter.body compares with scalars only"))
 			}
 		}
-	}
-	return errors.Join(errs...)
-}
-
-func (p *RetryPolicy) validate() error {
-	errs := []error{
-		either("retry_policy.strategy", p.Strategy, "schedule", "exponential", "linear", "none"),
-		within("retry_policy.max_attempts", p.MaxAttempts, 1, 50), within("retry_policy.jitter", p.Jitter, 0, 1),
-		within("retry_policy.max_retry_after_seconds", p.MaxRetryAfterSeconds, 0, maxDay),
-		within("retry_policy.retry_on", len(p.RetryOn), 0, 50),
-	}
-	switch p.Strategy {
-	case "schedule":
-		errs = append(errs, within("retry_policy.schedule_seconds", len(p.ScheduleSeconds), 1, 50))
-		for _, s := range p.ScheduleSeconds {
-			errs = append(errs, within("retry_policy.schedule_seconds", s, 1, maxDay))
-		}
-	case "exponential":
-		errs = append(errs, within("retry_policy.initial_seconds", p.InitialSeconds, 1, 3600),
-			within("retry_policy.multiplier", p.Multiplier, 1, 10), within("retry_policy.max_seconds", p.MaxSeconds, 1, maxDay))
-	case "linear":
-		errs = append(errs, within("retry_policy.interval_seconds", p.IntervalSeconds, 1, maxDay))
 	}
 	return errors.Join(errs...)
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
+
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // kind names what an entity is. New kinds go to the end.
@@ -121,8 +123,8 @@ func newCodec() *codec {
 	sample, err := json.Marshal([]any{
 		Key{Scope: ReadWrite}, Account{},
 		Endpoint{
-			Name: text, Description: &text, Provider: "generic", TypeSource: &text, Enabled: true,
-			Verification: &Verification{Type: "standard_webhooks", Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
+			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
+			Verification: &Verification{Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
 			Destinations: []Destination{{
 				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 				Secrets: []SigningSecret{{Secret: "key:"}},

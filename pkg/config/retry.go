@@ -1,0 +1,177 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"slices"
+)
+
+// RetryPolicy says when failed deliveries are tried again. Members of other strategies are ignored.
+type RetryPolicy struct {
+	Strategy             string   `json:"strategy"` // a name of retryStrategies
+	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty"`
+	InitialSeconds       int      `json:"initial_seconds,omitempty"`
+	Multiplier           float64  `json:"multiplier,omitempty"`
+	MaxSeconds           int      `json:"max_seconds,omitempty"`
+	IntervalSeconds      int      `json:"interval_seconds,omitempty"`
+	MaxAttempts          int      `json:"max_attempts"`
+	Jitter               float64  `json:"jitter"`
+	RespectRetryAfter    bool     `json:"respect_retry_after"`
+	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds"`
+	RetryOn              []string `json:"retry_on"` // "3xx", "4xx", or three-digit codes
+}
+
+// Strategies that the program itself chooses.
+const (
+	RetrySchedule = "schedule"
+	RetryNone     = "none" // one attempt
+)
+
+// retryStrategies are all strategies. A new one is an entry here, with its
+// members in RetryPolicy; the API, imports and the dispatcher take it from here, and a test holds the OpenAPI document to it.
+var retryStrategies = []RetryStrategy{
+	{
+		Name: RetrySchedule,
+		Members: []RetryMember{
+			{"schedule_seconds", 1, maxDay, func(p *RetryPolicy) any { return &p.ScheduleSeconds }},
+		},
+		defaults: RetryPolicy{ScheduleSeconds: []int{5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400}},
+		delay: func(p RetryPolicy, failed int) float64 {
+			if len(p.ScheduleSeconds) == 0 {
+				return 0
+			}
+			return float64(p.ScheduleSeconds[min(failed, len(p.ScheduleSeconds))-1]) // the last one repeats
+		},
+	},
+	{
+		Name: "exponential",
+		Members: []RetryMember{
+			{"initial_seconds", 1, 3600, func(p *RetryPolicy) any { return &p.InitialSeconds }},
+			{"multiplier", 1, 10, func(p *RetryPolicy) any { return &p.Multiplier }},
+			{"max_seconds", 1, maxDay, func(p *RetryPolicy) any { return &p.MaxSeconds }},
+		},
+		defaults: RetryPolicy{InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200},
+		delay: func(p RetryPolicy, failed int) float64 {
+			return min(float64(p.InitialSeconds)*math.Pow(max(p.Multiplier, 1), float64(failed-1)), float64(p.MaxSeconds))
+		},
+	},
+	{
+		Name: "linear",
+		Members: []RetryMember{
+			{"interval_seconds", 1, maxDay, func(p *RetryPolicy) any { return &p.IntervalSeconds }},
+		},
+		delay: func(p RetryPolicy, _ int) float64 { return float64(p.IntervalSeconds) },
+	},
+	{Name: RetryNone},
+}
+
+// RetryStrategy is a way to choose the waits between the attempts of a delivery.
+type RetryStrategy struct {
+	Name     string
+	Members  []RetryMember // those of a policy that mean something to it
+	defaults RetryPolicy   // Members of a policy that says nothing of them; one without a default is required
+	// delay is the wait in seconds after so many failed attempts, from 1.
+	delay func(p RetryPolicy, failed int) float64
+}
+
+// RetryMember is one number, or a list of them, of a policy.
+type RetryMember struct {
+	Name   string
+	Lo, Hi int // each number is within
+	// At is where it stands: an *int, a *float64 or a *[]int.
+	At func(p *RetryPolicy) any
+}
+
+// MaxRetryDelays is how many numbers a list of a policy may hold.
+const MaxRetryDelays = 50
+
+// RetryStrategies are all strategies.
+func RetryStrategies() []RetryStrategy { return retryStrategies }
+
+// RetryStrategyNames are their names.
+func RetryStrategyNames() []string {
+	names := make([]string, len(retryStrategies))
+	for i := range retryStrategies {
+		names[i] = retryStrategies[i].Name
+	}
+	return names
+}
+
+// strategy is the one that the policy names, nil for one that only newer versions know.
+func (p *RetryPolicy) strategy() *RetryStrategy {
+	i := slices.IndexFunc(retryStrategies, func(s RetryStrategy) bool { return s.Name == p.Strategy })
+	if i < 0 {
+		return nil
+	}
+	return &retryStrategies[i]
+}
+
+// Members are those that mean something to the policy's strategy.
+func (p *RetryPolicy) Members() []RetryMember {
+	if s := p.strategy(); s != nil {
+		return s.Members
+	}
+	return nil
+}
+
+// SetStrategy changes the strategy to one of RetryStrategyNames and gives its members their defaults.
+func (p *RetryPolicy) SetStrategy(name string) {
+	next := RetryPolicy{Strategy: name}
+	if s := next.strategy(); s != nil {
+		next = s.defaults
+		next.Strategy, next.ScheduleSeconds = name, slices.Clone(s.defaults.ScheduleSeconds)
+	}
+	next.MaxAttempts, next.Jitter, next.RetryOn = p.MaxAttempts, p.Jitter, p.RetryOn
+	next.RespectRetryAfter, next.MaxRetryAfterSeconds = p.RespectRetryAfter, p.MaxRetryAfterSeconds
+	*p = next
+}
+
+// DelaySeconds is the wait after the given number of failed attempts (from 1), without jitter. It may be as large as the
+// policy's numbers make it.
+func (p *RetryPolicy) DelaySeconds(failed int) float64 {
+	if s := p.strategy(); s != nil && s.delay != nil {
+		return s.delay(*p, failed)
+	}
+	return 0
+}
+
+// Attempts is how many a delivery has, the first included.
+func (p *RetryPolicy) Attempts() int {
+	if p.Strategy == RetryNone {
+		return 1
+	}
+	return max(p.MaxAttempts, 1)
+}
+
+// DefaultRetryPolicy is what an endpoint has when it says nothing: ten attempts over three days.
+func DefaultRetryPolicy() RetryPolicy {
+	p := RetryPolicy{
+		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: maxDay, RetryOn: []string{"3xx", "4xx"},
+	}
+	p.SetStrategy(RetrySchedule)
+	return p
+}
+
+func (p *RetryPolicy) validate() error {
+	errs := []error{
+		either("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
+		within("retry_policy.max_attempts", p.MaxAttempts, 1, 50), within("retry_policy.jitter", p.Jitter, 0, 1),
+		within("retry_policy.max_retry_after_seconds", p.MaxRetryAfterSeconds, 0, maxDay),
+		within("retry_policy.retry_on", len(p.RetryOn), 0, 50),
+	}
+	for _, m := range p.Members() {
+		name := "retry_policy." + m.Name
+		switch at := m.At(p).(type) {
+		case *int:
+			errs = append(errs, within(name, *at, m.Lo, m.Hi))
+		case *float64:
+			errs = append(errs, within(name, *at, float64(m.Lo), float64(m.Hi)))
+		case *[]int:
+			errs = append(errs, within(name, len(*at), 1, MaxRetryDelays))
+			for _, n := range *at {
+				errs = append(errs, within(name, n, m.Lo, m.Hi))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

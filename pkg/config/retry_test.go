@@ -1,0 +1,57 @@
+package config
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// Every strategy keeps what is common to all, and has its own members' defaults alone; the members that it names are
+// those that it uses.
+func TestRetryStrategies(t *testing.T) {
+	for _, s := range RetryStrategies() {
+		p := DefaultRetryPolicy()
+		p.MaxAttempts, p.Jitter = 7, 0.5
+		p.SetStrategy(s.Name)
+		if p.Strategy != s.Name || p.MaxAttempts != 7 || p.Jitter != 0.5 || len(p.RetryOn) != 2 || !p.RespectRetryAfter {
+			t.Errorf("%s: %+v", s.Name, p)
+		}
+		for _, m := range s.Members {
+			if fault := p.validate(); fault != nil { // a member without a default
+				switch at := m.At(&p).(type) {
+				case *int:
+					*at = m.Lo
+				default:
+					t.Errorf("%s: %v", s.Name, fault)
+				}
+			}
+		}
+		if err := p.validate(); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		var members map[string]any
+		text, err := json.Marshal(p)
+		if err != nil || json.Unmarshal(text, &members) != nil {
+			t.Fatal(err)
+		}
+		for _, m := range s.Members {
+			if _, there := members[m.Name]; !there {
+				t.Errorf("%s: the stored form has no %s: %s", s.Name, m.Name, text)
+			}
+		}
+		if want := 6 + len(s.Members); len(members) != want { // strategy, max_attempts, jitter and three more
+			t.Errorf("%s is stored with %d members, want %d: %s", s.Name, len(members), want, text)
+		}
+		if p.DelaySeconds(1) > 0 == (s.Name == RetryNone) {
+			t.Errorf("%s waits %f s", s.Name, p.DelaySeconds(1))
+		}
+	}
+	later := RetryPolicy{Strategy: "a later one", MaxAttempts: 3}
+	if later.DelaySeconds(1) != 0 || later.Attempts() != 3 || later.validate() == nil {
+		t.Error("a strategy that only newer versions know is taken for another")
+	}
+	p := DefaultRetryPolicy()
+	p.ScheduleSeconds[0] = 77
+	if DefaultRetryPolicy().ScheduleSeconds[0] == 77 {
+		t.Error("policies share the defaults")
+	}
+}
