@@ -17,7 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/private"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/write"
 )
 
 // Bounds of what may be asked for.
@@ -135,7 +135,7 @@ func printFilled(w io.Writer, r fill.Result) {
 		float64(rows)/float64(r.Events), r.Deliveries, r.Attempts, r.Receipts)
 	fmt.Fprintf(w, "written in %v (%.0f a second); usage counted in %v; merged in %v\n", r.Wrote.Round(time.Millisecond),
 		perSecond(r.Wrote), r.Counted.Round(time.Millisecond), r.Merged.Round(time.Millisecond))
-	all := store.TableSize{Table: "all"}
+	all := write.TableSize{Table: "all"}
 	for _, t := range r.Tables {
 		all.Rows, all.Bytes, all.Raw, all.Parts = all.Rows+t.Rows, all.Bytes+t.Bytes, all.Raw+t.Raw, all.Parts+t.Parts
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/schema"
 )
 
 // Partitions of the topics of a new service whose settings say nothing.
@@ -117,8 +117,8 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 	return m.migrateTables(ctx, s.tables())
 }
 
-func (m *migration) migrateTables(ctx context.Context, cfg store.MigrateConfig) error {
-	tables, err := store.MigrateTables(ctx, cfg)
+func (m *migration) migrateTables(ctx context.Context, cfg schema.MigrateConfig) error {
+	tables, err := schema.MigrateTables(ctx, cfg)
 	m.Ran = append(m.Ran, tables.Ran...)
 	if err != nil {
 		return fmt.Errorf("migrate tables: %w", err)
@@ -128,13 +128,13 @@ func (m *migration) migrateTables(ctx context.Context, cfg store.MigrateConfig) 
 }
 
 // tables is where the tables are.
-func (s Settings) tables() store.MigrateConfig {
-	return store.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
+func (s Settings) tables() schema.MigrateConfig {
+	return schema.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
 // printTables writes the statements that would make the tables, and touches nothing.
 func printTables(s Settings, stdout io.Writer) error {
-	statements, err := store.DDL(s.tables())
+	statements, err := schema.DDL(s.tables())
 	if err != nil {
 		return err
 	}

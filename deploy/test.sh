@@ -72,8 +72,8 @@ images() {
 packages() {
 	local module
 	module=$(go list -m)
-	echo "$module/store" "$module/test/e2e"
-	go list ./... | grep -Ev "^$module/(store|test/e2e)\$"
+	echo "$module/store/read" "$module/test/e2e" "$module/store/write" "$module/store/schema"
+	go list ./... | grep -Ev "^$module/(store/(read|write|schema)|test/e2e)\$"
 }
 
 unit() {

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/read"
 )
 
 // Metrics and profiles are for whoever knows this machine by address or name, not for pages, and take a minute at most.
@@ -71,7 +71,7 @@ func TestAdminBeyondLoopback(t *testing.T) {
 // A node is ready when what its roles need is there: only the API needs the store.
 func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
-		n := &Node{s: Config{Roles: []string{role}}, reader: new(store.Reader)}
+		n := &Node{s: Config{Roles: []string{role}}, reader: new(read.Reader)}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		if store != want {
 			t.Errorf("a node with the role %s asks the store: %v, want %v", role, store, want)

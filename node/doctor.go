@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/read"
 )
 
 const (
@@ -42,7 +42,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(),
 	}
 	if s.ClickHouseURL != "" {
-		reader, err := store.NewReader(store.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, store.ReaderDeps{Stream: p.Stream})
+		reader, err := read.NewReader(read.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, read.ReaderDeps{Stream: p.Stream})
 		if err != nil {
 			return doctor.Report{}, err
 		}

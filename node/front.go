@@ -14,7 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/read"
 )
 
 func (n *Node) newIngest() (func(context.Context) error, error) {
@@ -92,7 +92,7 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 
 // auditLog is what the store has of the audit log, and what it has not yet.
 type auditLog struct {
-	*store.Reader
+	*read.Reader
 	*config.Control
 }
 
@@ -132,7 +132,7 @@ func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowled
 
 // receipts puts what receivers say onto the topic receipts and reads what came of it.
 type receipts struct {
-	*store.Reader
+	*read.Reader
 	producer *stream.Producer
 }
 

@@ -31,7 +31,8 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/usage"
 	"github.com/eventrelay/relay/usage/alert"
 )
@@ -60,8 +61,8 @@ type Node struct {
 	control   *config.Control
 	limiter   *limit.Limiter
 	producer  *stream.Producer
-	writer    *store.Writer
-	reader    *store.Reader
+	writer    *write.Writer
+	reader    *read.Reader
 	uses      *audit.Uses
 	usage     *usage.Usage
 	ledger    *ledger.Ledger   // nil when it is off
@@ -254,12 +255,12 @@ func (n *Node) newUses() (func(context.Context) error, error) {
 }
 
 func (n *Node) newWriter() (func(context.Context) error, error) {
-	cfg := store.WriterConfig{URL: n.s.ClickHouseURL}
+	cfg := write.WriterConfig{URL: n.s.ClickHouseURL}
 	if !n.s.Embedded {
 		cfg.FlushSmall = flushSmall
 	}
 	var err error
-	n.writer, err = store.NewWriter(cfg, store.WriterDeps{
+	n.writer, err = write.NewWriter(cfg, write.WriterDeps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
 		Erased: n.control.Erased, Sync: n.s.SyncTables,
 	})
@@ -270,12 +271,12 @@ func (n *Node) newWriter() (func(context.Context) error, error) {
 }
 
 func (n *Node) newReader() (func(context.Context) error, error) {
-	deps := store.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
+	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
 	if n.writer != nil {
 		deps.Writer = n.writer
 	}
 	var err error
-	n.reader, err = store.NewReader(store.ReaderConfig{
+	n.reader, err = read.NewReader(read.ReaderConfig{
 		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays,
 		SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
 	}, deps)

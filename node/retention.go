@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/write"
 )
 
 // embeddedKept is how much of the embedded log is kept although it was done, in bytes: the engine reads all of it
@@ -45,7 +45,7 @@ func (n *Node) newGuard() (func(context.Context) error, error) {
 
 // newEraser takes the payloads that were erased out of the store.
 func (n *Node) newEraser() (func(context.Context) error, error) {
-	e, err := store.NewEraser(store.DefaultEraserConfig(), store.EraserDeps{
+	e, err := write.NewEraser(write.DefaultEraserConfig(), write.EraserDeps{
 		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now,
 		Metrics: n.registry,
 	})
@@ -57,7 +57,7 @@ func (n *Node) newEraser() (func(context.Context) error, error) {
 
 // newExpirer takes the days whose retention has ended out of the store.
 func (n *Node) newExpirer() (func(context.Context) error, error) {
-	x, err := store.NewExpirer(store.DefaultExpirerConfig(), store.ExpirerDeps{
+	x, err := write.NewExpirer(write.DefaultExpirerConfig(), write.ExpirerDeps{
 		Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry,
 	})
 	if err != nil {

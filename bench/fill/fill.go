@@ -1,7 +1,7 @@
 // Package fill fills the store with events that look like those of a busy service, many millions of them, so that
 // reads can be measured at their size.
 //
-// In: a number of events, days and endpoints. Out: rows in ClickHouse, written through store.Bulk, which has the
+// In: a number of events, days and endpoints. Out: rows in ClickHouse, written through write.Bulk, which has the
 // columns of the writer, day after day from the oldest on. The same configuration and seed give the same events but
 // for the random part of their ids. It knows nothing of the log: what it wrote cannot be delivered again by a
 // retry, only by a replay or a recovery job.
@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/write"
 )
 
 // Config says what to fill the store with.
@@ -113,7 +113,7 @@ type Result struct {
 	Events, Deliveries, Attempts, Receipts int
 	From, To                               time.Time
 	Wrote, Counted, Merged                 time.Duration // of writing, of counting the usage, of merging
-	Tables                                 []store.TableSize
+	Tables                                 []write.TableSize
 }
 
 // Run writes the events into the store of a URL, whose tables exist. told hears of every insert.
@@ -122,7 +122,7 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 	if err := cfg.Validate(); err != nil {
 		return r, err
 	}
-	bulk, err := store.NewBulk(url)
+	bulk, err := write.NewBulk(url)
 	if err != nil {
 		return r, err
 	}
@@ -130,7 +130,7 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 	began := time.Now()
 	w := newWorld(cfg, began.UTC())
 	r.From, r.To = w.from, w.to
-	if err := write(ctx, bulk, w, cfg, &r, told); err != nil {
+	if err := insert(ctx, bulk, w, cfg, &r, told); err != nil {
 		return r, err
 	}
 	r.Wrote = time.Since(began)
@@ -156,7 +156,7 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 }
 
 // write makes one batch while the last one is inserted.
-func write(ctx context.Context, bulk *store.Bulk, w *world, cfg Config, r *Result, told func(Progress)) error {
+func insert(ctx context.Context, bulk *write.Bulk, w *world, cfg Config, r *Result, told func(Progress)) error {
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	made := make(chan *rows) // the one that waits, and the one that is made

@@ -14,7 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -33,7 +33,7 @@ const events, outage, days = 20_000, 1_000, 4
 func filled(t *testing.T) (driver.Conn, fill.Result) {
 	t.Helper()
 	url := "http://" + address + "/f" + strings.ToLower(id.Random("")[:16])
-	if err := store.Migrate(t.Context(), url, 30); err != nil {
+	if err := schema.Migrate(t.Context(), url, 30); err != nil {
 		t.Fatal(err)
 	}
 	told := 0
@@ -173,7 +173,7 @@ func TestValidate(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	url := "http://" + address + "/s" + strings.ToLower(id.Random("")[:16])
-	if err := store.Migrate(t.Context(), url, 30); err != nil {
+	if err := schema.Migrate(t.Context(), url, 30); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/write"
 )
 
 // world is what the events have in common. It is for one caller at a time.
@@ -42,7 +42,7 @@ type place struct {
 
 // rows are those of one insert, with memory that is used again for the one after the next.
 type rows struct {
-	store.BulkRows
+	write.BulkRows
 	attempts int
 	bodies   []byte
 	text     strings.Builder

@@ -1,0 +1,65 @@
+package ch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+func TestURL(t *testing.T) {
+	f := func(raw, database string, ok bool) {
+		t.Helper()
+		opts, err := parseURL(raw)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if ok && err == nil && opts.Auth.Database != database {
+			t.Errorf("%s: database %s", raw, opts.Auth.Database)
+		}
+	}
+	f("http://127.0.0.1:8123", "relay", true)
+	f("https://user:pass@ch.example.com:8443/events?compress=lz4", "events", true)
+	f("clickhouse://ch.example.com:9000/x", "x", true)
+	f("clickhouse://ch.example.com:9000/x;drop", "", false)
+	f("redis://ch.example.com", "", false)
+	f("", "", false)
+	if o, err := parseURL("clickhouse://h:9000"); err != nil || o.Protocol != clickhouse.Native {
+		t.Errorf("protocol %v, %v", o.Protocol, err)
+	}
+}
+
+// A comma begins another shard only before a scheme: replicas of a shard are one address.
+func TestURLsOfShards(t *testing.T) {
+	f := func(raw string, want ...string) {
+		t.Helper()
+		all, err := ParseURLs(raw)
+		if err != nil {
+			t.Errorf("%s: %v", raw, err)
+			return
+		}
+		var got []string
+		for _, o := range all {
+			got = append(got, strings.Join(o.Addr, ",")+"/"+o.Auth.Database+" "+o.Auth.Password)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s is %q, want %q", raw, got, want)
+		}
+	}
+	f("http://a:8123/x", "a:8123/x ")
+	f("http://a:8123/x,http://b:8123/x", "a:8123/x ", "b:8123/x ")
+	f("http://a:8123/x, https://b:8443", "a:8123/x ", "b:8443/relay ")
+	f("http://a1:8123,a2:8123/x,http://b1:8123,b2:8123/x", "a1:8123,a2:8123/x ", "b1:8123,b2:8123/x ")
+	f("clickhouse://u:p,w@a:9000/x,clickhouse://u:p,w@b:9000/x", "a:9000/x p,w", "b:9000/x p,w")
+	for raw, want := range map[string]string{
+		"http://a/x,http://a/x":      "named for shard 1 and for shard 2",
+		"http://a,b/x,http://c,b/x":  "named for shard 1 and for shard 2",
+		"http://a/x,redis://b/x":     "shard 2",
+		"http://a/x,http://b/x;drop": "shard 2",
+	} {
+		if _, err := ParseURLs(raw); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", raw, err, want)
+		}
+	}
+}

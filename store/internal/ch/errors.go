@@ -1,0 +1,42 @@
+package ch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// AboutServer reports whether an error code of ClickHouse (src/Common/ErrorCodes.cpp) tells of the
+// server rather than of the rows. A code that is missing here costs a bisection and sends rows to the
+// topic dead, so the list is wide.
+func AboutServer(code int32) bool {
+	return slices.Contains([]int32{
+		3, 32, 33, 95, 96, 99, 101, 102, 108, // the connection broke, or its packets are not understood
+		198, 209, 210, 279, 425, // DNS, network, system calls
+		74, 75, 76, 77, 87, 88, 243, // files, not enough space
+		8, 10, 16, 20, 46, 47, 60, 62, 81, 115, 218, 733, // table, column, function or setting missing: schema and program disagree
+		159, 160, 173, 201, 202, 203, 241, 252, 394, 439, 473, 735, 745, 746, // time, memory, quota, load, too many parts, killed
+		164, 242, 236, 341, 722, // read-only, shutting down, still loading
+		225, 285, 286, 319, 999, // Keeper, quorum, unknown status of an insert
+		192, 193, 194, 195, 452, 497, 516, // users, rights and their constraints
+		36, 49, 50, 53, 246, 290, 307, 396, 499, 571, // types, settings and storage that disagree with the program
+		1000, 1001, 1002, // failures of the server's own code
+	}, code)
+}
+
+// ReadError marks err as ErrUnavailable unless ClickHouse itself says that the statement is wrong, or
+// the caller has gone.
+func ReadError(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.Join(context.Canceled, err)
+	}
+	var ex *clickhouse.Exception
+	if errors.As(err, &ex) && !AboutServer(ex.Code) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+}

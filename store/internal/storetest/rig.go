@@ -1,0 +1,275 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Database is the name of the bench's database.
+func (b *Bench) Database() string { return b.URL[strings.LastIndexByte(b.URL, '/')+1:] }
+
+// Anew is a database in which nothing is.
+func (b *Bench) Anew() string {
+	b.Exec("DROP DATABASE " + b.Database())
+	return b.URL
+}
+
+// Tables are the definitions of all tables of the bench's database, without its name.
+func (b *Bench) Tables() (out []string) {
+	b.Helper()
+	b.SQL(func(conn driver.Conn) error {
+		rows, err := conn.Query(b.Context(), "SELECT create_table_query FROM system.tables WHERE database = '"+b.Database()+"' ORDER BY name")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s string
+			if err := rows.Scan(&s); err != nil {
+				return err
+			}
+			out = append(out, strings.ReplaceAll(s, b.Database(), "db"))
+		}
+		return rows.Err()
+	})
+	return out
+}
+
+// CaughtUp waits until the store has what the log has.
+func (b *Bench) CaughtUp(r *read.Reader) {
+	b.Helper()
+	for began := time.Now(); ; {
+		err := r.CaughtUp(b.Context())
+		if err == nil {
+			var page audit.Page
+			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() { // its fence is another
+				return
+			}
+		}
+		if time.Since(began) > 2*time.Minute {
+			b.Fatalf("the store is behind after 2 minutes: %v", err)
+		}
+	}
+}
+
+func (b *Bench) Command(e *event.Event, dest, run string) {
+	b.Helper()
+	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Run: run}).Record()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Put(stream.Commands, e.ID.Partition(), r)
+}
+
+func Eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	EventuallyWithin(t, 2*time.Minute, holds)
+}
+
+func EventuallyWithin(t *testing.T, limit time.Duration, holds func() bool) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(limit); !holds(); <-again.C {
+		if time.Now().After(end) {
+			t.Fatalf("it does not come true within %v", limit)
+		}
+	}
+}
+
+// Metric is the value of a gauge or a counter without labels.
+func Metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue() // it is one of them
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// Indexes waits until all events are stored, and has them merged, which makes their indexes.
+func (b *Bench) Indexes(r *read.Reader) {
+	b.Helper()
+	b.CaughtUp(r)
+	b.Exec("OPTIMIZE TABLE events FINAL")
+}
+
+// NewIndexed is a bench with the text index. Its granules have two events, so that whatever the index says wrongly is seen.
+func NewIndexed(t testing.TB) *Bench {
+	t.Helper()
+	b := NewBench(t)
+	for url := range strings.SplitSeq(b.URL, ",") {
+		shard := *b
+		shard.URL = url
+		statements, err := schema.DDL(schema.MigrateConfig{URL: shard.Anew(), RetentionDays: 30, SearchIndex: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := shard.Database()
+		shard.URL = strings.TrimSuffix(url, db) + "default"
+		for _, s := range statements {
+			if strings.HasPrefix(s, "CREATE DATABASE") || strings.HasPrefix(s, "CREATE TABLE IF NOT EXISTS "+db+".events (") {
+				shard.Exec(strings.Replace(s, "index_granularity = 1024", "index_granularity = 2", 1))
+			}
+		}
+	}
+	cfg := schema.MigrateConfig{URL: b.URL, RetentionDays: 30, SearchIndex: true}
+	if _, err := schema.MigrateTables(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	b.Indexed = true
+	return b
+}
+
+func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (all []event.RecoveryItem) {
+	b.Helper()
+	job.Total = total
+	for before := 0; ; {
+		page, err := r.RecoveryItems(b.Context(), job, before, limit, states)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, page.Rows...)
+		if !page.More {
+			return all
+		}
+		if len(page.Rows) != limit {
+			b.Fatalf("a page of %d items, and there are more", len(page.Rows))
+		}
+		before = page.Rows[limit-1].Seq
+	}
+}
+
+func (b *Bench) Selected(r *read.Reader, s event.Selection) (event.RecoveryJob, event.Selected) {
+	b.Helper()
+	job := event.RecoveryJob{Account: Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
+	sel, err := r.SelectRecovery(b.Context(), s, job.Selection)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return job, sel
+}
+
+// Selection is one of endpoint 1, in pages of three candidates.
+func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
+	return event.Selection{Account: Account, Endpoint: "ep_1", Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Second), Groups: groups}
+}
+
+func (b *Bench) SmallPages(w store.Kicker) *read.Reader {
+	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
+}
+
+func Sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Report puts a receipt into the log and returns where it stands there.
+func (b *Bench) Report(e *event.Event, state event.Processing, at time.Time) (*event.Receipt, int64) {
+	b.Helper()
+	x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state, Reference: fmt.Sprint(at.UnixMilli()), At: at.UTC()}
+	r := x.Record()
+	b.Put(stream.Receipts, e.ID.Partition(), r)
+	return x, r.Offset
+}
+
+func (b *Bench) Tell(entries ...audit.Entry) {
+	b.Helper()
+	for i := range entries {
+		r, err := entries[i].Record()
+		if err == nil {
+			err = b.Producer.ProduceSync(b.Context(), stream.AuditLog, 0, r)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Dead reads what stands in a partition of the topic dead.
+func (b *Bench) Dead(partition int32) (records []*stream.Record) {
+	b.Helper()
+	reader, err := stream.NewReader(b.Stream, "test")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer reader.Close()
+	ends, err := reader.Ends(b.Context(), stream.Dead)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := stream.Partition{Topic: stream.Dead, Index: partition}
+	if ends[p] == 0 {
+		return nil
+	}
+	err = reader.Read(b.Context(), p, 0, func(r *stream.Record) error {
+		if records = append(records, r); int64(len(records)) == ends[p] {
+			return stream.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return records
+}
+
+// Pages follows a list to its end, or for at most that many pages.
+func Pages(t testing.TB, r *read.Reader, q event.Query, most int) (rows []event.Summary) {
+	t.Helper()
+	for range most {
+		page, err := r.Events(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !page.AsOf.IsZero() {
+			t.Fatalf("the store is behind: as of %v", page.AsOf)
+		}
+		rows = append(rows, page.Rows...)
+		if !page.More {
+			return rows
+		}
+		if len(page.Rows) != q.Limit {
+			t.Fatalf("a page of %d rows is not the last, limit %d", len(page.Rows), q.Limit)
+		}
+		q.Before = page.Rows[len(page.Rows)-1].ID
+	}
+	return rows
+}
+
+// Selected is the whole of a selection.
+func Selected(t testing.TB, r *read.Reader, q event.Query) (all []event.Match) {
+	t.Helper()
+	err := r.Select(t.Context(), q, func(page []event.Match) error {
+		if len(page) == 0 {
+			t.Fatal("an empty page")
+		}
+		all = append(all, page...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

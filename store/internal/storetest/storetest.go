@@ -1,0 +1,432 @@
+// Package storetest has what the tests of the store's packages share: a log and a database of their own, the engines behind them,
+// a proxy that takes ClickHouse away, and one that spoils single statements.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/eventrelay/relay/pkg/embedded/kafka"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// What every bench has: an account, and so many partitions of each topic.
+const (
+	Account    = "acc_1"
+	Partitions = 4
+)
+
+// Engines are the addresses of the two engines of the test binary; set once by Main.
+var Engines struct{ ClickHouse, Kafka string }
+
+// Main runs the tests of a package beside a ClickHouse and a log.
+func Main(m *testing.M) {
+	os.Exit(kit.ClickHouse(func(address string) int {
+		Engines.ClickHouse = address
+		return withKafka(func() int {
+			engines := goleak.IgnoreCurrent()
+			code := m.Run()
+			if err := goleak.Find(engines); err != nil && code == 0 {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return code
+		})
+	}))
+}
+
+func withKafka(run func() int) int {
+	dir, err := os.MkdirTemp("", "relay-store-kafka")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	cfg := kafka.DefaultConfig()
+	cfg.DataDir, cfg.Fsync = dir, false
+	server, err := kafka.New(cfg, kafka.Deps{})
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := server.Run(ctx); err != nil {
+			panic(err)
+		}
+	})
+	defer wg.Wait()
+	defer stop()
+	<-server.Ready()
+	Engines.Kafka = server.Addr()
+	return run()
+}
+
+// Rounds is how often a test does something, by how thorough it is meant to be.
+func Rounds(short, normal, torture int) int {
+	switch {
+	case os.Getenv("RELAY_TORTURE") != "":
+		return torture
+	case testing.Short():
+		return short
+	}
+	return normal
+}
+
+// testSeed is that of a test of chance: RELAY_SEED, or a new one, which is printed.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("RELAY_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("RELAY_SEED: %v", err)
+		}
+	}
+	t.Logf("RELAY_SEED=%d", seed)
+	return seed
+}
+
+// ipComparer lets cmp compare addresses.
+var CompareIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+// Bench is a log and a database of a test's own.
+type Bench struct {
+	testing.TB
+	URL      string
+	Stream   stream.Config
+	Producer *stream.Producer
+	IDs      *id.Generator
+	Logger   *slog.Logger // of writers and readers
+	Erased   func(id.ID) bool
+	Indexed  bool // its readers use the text index
+}
+
+func NewBench(t testing.TB) *Bench {
+	t.Helper()
+	return NewBenchOf(t, Partitions)
+}
+
+func NewBenchOf(t testing.TB, partitions int32) *Bench {
+	t.Helper()
+	name := "t" + strings.ToLower(id.Random("")[:16])
+	b := &Bench{
+		TB: t, URL: urlOf(t, name),
+		Stream: stream.Config{Brokers: []string{Engines.Kafka}, Prefix: name + ".", Log: testLog(t)},
+		IDs:    id.NewGenerator(nil), Logger: testLog(t),
+	}
+	if _, err := stream.Migrate(t.Context(), b.Stream, partitions, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Migrate(t.Context(), b.URL, 30); err != nil {
+		t.Fatal(err)
+	}
+	url := b.URL // a test may change it
+	t.Cleanup(func() { b.drop(url) })
+	var err error
+	if b.Producer, err = stream.NewProducer(b.Stream, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Producer.Close)
+	return b
+}
+
+func testLog(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// Writer runs a writer until the returned function is called or the test ends.
+func (b *Bench) Writer(cfg write.WriterConfig) (*write.Writer, func()) {
+	b.Helper()
+	return b.WriterOf(cfg, nil)
+}
+
+func (b *Bench) WriterOf(cfg write.WriterConfig, reg prometheus.Registerer) (*write.Writer, func()) {
+	b.Helper()
+	return b.WriterWith(cfg, write.WriterDeps{Metrics: reg})
+}
+
+// WriterWith runs a writer with the surroundings that a test cares about, the rest being the bench's.
+func (b *Bench) WriterWith(cfg write.WriterConfig, deps write.WriterDeps) (*write.Writer, func()) {
+	b.Helper()
+	if cfg.URL == "" {
+		cfg.URL = b.URL
+	}
+	deps.Log, deps.Stream, deps.Producer, deps.Erased = b.Logger, b.Stream, b.Producer, b.Erased
+	w, err := write.NewWriter(cfg, deps)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	stop := func() { cancel(); wg.Wait() }
+	b.Cleanup(stop)
+	return w, stop
+}
+
+func (b *Bench) Reader(w store.Kicker) *read.Reader {
+	b.Helper()
+	// The wait is long because the machine may be busy; what a short one does is tested by itself.
+	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+}
+
+func (b *Bench) ReaderOf(cfg read.ReaderConfig, w store.Kicker) *read.Reader {
+	b.Helper()
+	cfg.SearchIndex = cfg.SearchIndex || b.Indexed
+	r, err := read.NewReader(cfg, read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: w, Erased: b.Erased})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return r
+}
+
+// Event makes an event of an endpoint; change may adjust it.
+func (b *Bench) Event(endpoint int, change ...func(*event.Event)) *event.Event {
+	b.Helper()
+	d, err := b.IDs.New(PartitionOf(endpoint))
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &event.Event{
+		ID: d, Account: Account, Endpoint: fmt.Sprintf("ep_%d", endpoint), Source: event.SourceProvider, Verdict: event.VerdictVerified,
+		Type: "order.created", Method: "POST", Dests: []string{"dst_a"},
+		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}, Body: []byte(`{"n":1}`),
+	}
+	for _, f := range change {
+		f(e)
+	}
+	return e
+}
+
+func PartitionOf(endpoint int) int32 { return int32(endpoint % Partitions) }
+
+// Outcome is the end of an attempt at an event.
+func (b *Bench) Outcome(e *event.Event, dest string, status event.Status, change ...func(*event.Outcome)) *event.Outcome {
+	b.Helper()
+	att, err := b.IDs.New(e.ID.Partition())
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	ok := status == event.Delivered
+	o := &event.Outcome{
+		Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: dest, Type: e.Type, Status: status, Code: 500, At: now,
+		Attempt: &event.Attempt{ID: att, StartedAt: now, Trigger: event.TriggerInitial, OK: ok, Code: 500, URL: "https://example.com/h", Method: "POST"},
+	}
+	if ok {
+		o.Code, o.Attempt.Code = 200, 200
+	}
+	for _, f := range change {
+		f(o)
+	}
+	return o
+}
+
+// Query asks ClickHouse for one number, the sum of those of all shards.
+func (b *Bench) Query(statement string) (sum uint64) {
+	b.Helper()
+	b.SQL(func(conn driver.Conn) error {
+		var n uint64
+		err := conn.QueryRow(b.Context(), statement).Scan(&n)
+		sum += n
+		return err
+	})
+	return sum
+}
+
+func (b *Bench) Exec(statement string) {
+	b.Helper()
+	b.SQL(func(conn driver.Conn) error { return conn.Exec(b.Context(), statement) })
+}
+
+func (b *Bench) SQL(f func(driver.Conn) error) {
+	b.Helper()
+	for url := range strings.SplitSeq(b.URL, ",") {
+		opts, err := clickhouse.ParseDSN(url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		conn, err := clickhouse.Open(opts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := errors.Join(f(conn), conn.Close()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// drop takes databases away when their test ends: a hundred that wait beside each other cost a fifth of a core, and make
+// each new one dearer.
+func (b *Bench) drop(urls string) {
+	for url := range strings.SplitSeq(urls, ",") {
+		on := *b
+		on.URL = url
+		on.SQL(func(conn driver.Conn) error {
+			return conn.Exec(context.Background(), "DROP DATABASE IF EXISTS "+on.Database())
+		})
+	}
+}
+
+// Rewind sets the committed offsets of the writer's group back, as a crash between insert and commit
+// leaves them. No writer may run.
+func (b *Bench) Rewind(to func(p stream.Partition, committed int64) int64) {
+	b.Helper()
+	assigned := make(chan map[stream.Partition]stream.Mark, 1)
+	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
+		Name: store.Group, Topics: store.Topics(), MaxPoll: 1,
+		Assigned: func(marks map[stream.Partition]stream.Mark) { assigned <- marks },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_ = g.Poll(ctx, func(stream.Partition, []*stream.Record) {})
+		}
+	})
+	marks := <-assigned
+	for p, m := range marks {
+		m.Offset = to(p, m.Offset)
+		marks[p] = m
+	}
+	if err := g.Commit(b.Context(), marks); err != nil {
+		b.Error(err)
+	}
+	cancel()
+}
+
+// proxy stands between the store and ClickHouse, so that a test can take ClickHouse away.
+type proxy struct {
+	testing.TB
+	Address string
+
+	mu       sync.Mutex // guards listener and open
+	listener net.Listener
+	open     map[net.Conn]bool
+	wg       sync.WaitGroup
+}
+
+func NewProxy(t testing.TB) *proxy {
+	p := &proxy{TB: t, Address: "127.0.0.1:0", open: map[net.Conn]bool{}}
+	p.Up()
+	t.Cleanup(p.wg.Wait)
+	t.Cleanup(p.Down)
+	return p
+}
+
+// URL is that of the bench's database behind the proxy.
+func (p *proxy) URL(b *Bench) string { return strings.ReplaceAll(b.URL, Engines.ClickHouse, p.Address) }
+
+func (p *proxy) Up() {
+	p.Helper()
+	l, err := net.Listen("tcp", p.Address)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.mu.Lock()
+	p.listener, p.Address = l, l.Addr().String()
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", Engines.ClickHouse)
+			if err != nil {
+				p.Error(err)
+				return
+			}
+			p.mu.Lock()
+			p.open[from], p.open[to] = true, true
+			p.mu.Unlock()
+			p.wg.Go(func() { p.copy(to, from) })
+			p.wg.Go(func() { p.copy(from, to) })
+		}
+	})
+}
+
+func (p *proxy) copy(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	to.Close()
+	from.Close()
+}
+
+// Down closes the port and every connection.
+func (p *proxy) Down() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listener.Close()
+	for c := range p.open {
+		c.Close()
+	}
+	clear(p.open)
+}
+
+// Put produces records to a topic, each into the partition of its event, and waits for them.
+func (b *Bench) Put(topic string, partition int32, records ...*stream.Record) {
+	b.Helper()
+	for _, r := range records {
+		b.Producer.Produce(topic, partition, r, func(_ *stream.Record, err error) {
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	if err := b.Producer.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *Bench) Accept(es ...*event.Event) {
+	b.Helper()
+	for _, e := range es {
+		b.Put(stream.Events, e.ID.Partition(), e.Record())
+	}
+}
+
+func (b *Bench) Record(os ...*event.Outcome) {
+	b.Helper()
+	for _, o := range os {
+		b.Put(stream.Outcomes, o.Event.Partition(), o.Record())
+	}
+}

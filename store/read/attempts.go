@@ -1,0 +1,122 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// Attempts returns one page of the attempts of an event, newest first, with their bodies. before is the
+// id of the last attempt of the page before, zero on the first page, which waits as Events does.
+func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, limit int) (event.AttemptPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	var page event.AttemptPage
+	if d.Time().Before(r.Oldest()) {
+		return page, event.ErrNotFound
+	}
+	if before.IsZero() {
+		asOf, err := r.fence.one(ctx, d.Partition())
+		if err != nil {
+			return page, ch.ReadError(ctx, err)
+		}
+		page.AsOf = asOf
+	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
+	if page.Rows, page.More, err = r.attempts(ctx, account, d, before, limit, attemptBody); err != nil || len(page.Rows) > 0 {
+		return page, err
+	}
+	return page, r.exists(ctx, account, d)
+}
+
+// exists returns nil when the store or the log has the event.
+func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
+	found := false
+	q := r.one(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
+	err := r.each(ctx, q.Add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
+	if err != nil || found {
+		return err
+	}
+	_, err = r.scans.find(ctx, account, d)
+	return err
+}
+
+// attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are equal,
+// so that FINAL is not needed: it would read the bodies of all that lies around them.
+func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
+	q := new(ch.Query).Add(`SELECT endpoint, dest, att, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
+		retry_after_s, remote_ip, url, method, req_headers, resp_headers, `)
+	q.Add("substring(resp_body, 1, ", body).Add("), resp_truncated OR length(resp_body) > ", body)
+	r.one(q.Add(" FROM attempts"), account, d)
+	if !before.IsZero() {
+		q.Add(" AND att < ", before)
+	}
+	erased := r.erased(d)
+	err = r.each(ctx, q.Add(" ORDER BY att DESC LIMIT 1 BY dest, att LIMIT ", limit+1), func(rows driver.Rows) error {
+		a, err := scanAttempt(rows)
+		if erased {
+			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
+		}
+		list = append(list, a)
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		return nil, false, err
+	}
+	if more = len(list) > limit; more {
+		list = list[:limit]
+	}
+	return list, more, r.number(ctx, account, d, list, more)
+}
+
+// number gives the attempts of a page, newest first, their positions among those of the event and their destination.
+// When there are older ones these are counted.
+func (r *Reader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (err error) {
+	counts := make(map[string]attemptCount)
+	if older {
+		if counts, err = r.attemptCounts(ctx, account, d, page[len(page)-1].ID); err != nil {
+			return err
+		}
+	}
+	for i := len(page) - 1; i >= 0; i-- {
+		c := counts[page[i].Destination]
+		c.n++
+		counts[page[i].Destination], page[i].Number = c, c.n
+	}
+	return nil
+}
+
+func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
+	var (
+		a                                          event.AttemptRow
+		trigger, errorCode, reqHeaders, respHeader string
+		ok, truncated                              uint8
+		code                                       uint16
+		duration, ttfb, retryAfter                 uint32
+		ip                                         [16]byte
+		at, next                                   time.Time
+	)
+	err := rows.Scan(&a.Endpoint, &a.Destination, (*[16]byte)(&a.ID), &at, &trigger, &a.Run, &ok, &code, &errorCode, &a.ErrorMessage, &duration, &ttfb, &next,
+		&retryAfter, &ip, &a.URL, &a.Method, &reqHeaders, &respHeader, &a.ResponseBody, &truncated)
+	if err != nil {
+		return a, fmt.Errorf("scan attempt: %w", err)
+	}
+	a.StartedAt, a.NextAt = instant(at), instant(next)
+	a.Trigger, a.ErrorCode = event.Trigger(trigger), event.ErrorCode(errorCode)
+	a.OK, a.Truncated, a.Code = ok != 0, truncated != 0, int(code)
+	a.Duration, a.TTFB = time.Duration(duration)*time.Millisecond, time.Duration(ttfb)*time.Millisecond
+	a.RetryAfter = time.Duration(retryAfter) * time.Second
+	a.RemoteIP = address(ip)
+	a.RequestHeader, a.ResponseHeader = event.Lines(reqHeaders), event.Lines(respHeader)
+	return a, nil
+}

@@ -1,0 +1,115 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// Audit returns one page of the audit log. Its first page shows whatever the topic audit held before the call, unless
+// AsOf says otherwise.
+func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	var page audit.Page
+	if q.Before.IsZero() {
+		asOf, err := r.fence.audit(ctx)
+		if err != nil {
+			return page, ch.ReadError(ctx, err)
+		}
+		page.AsOf = asOf
+	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
+	s := new(ch.Query).Add(`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
+		node, count, last_at FROM audit WHERE account = `, q.Account)
+	auditFilters(s, &q)
+	// Without FINAL, which would read all of it: rows of one id are neighbours, and the newest of them comes first.
+	s.Add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
+	if page.Rows, err = merged(ctx, r, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
+		return audit.Page{}, err
+	}
+	if len(page.Rows) > q.Limit {
+		page.Rows, page.More = page.Rows[:q.Limit], true
+	}
+	return page, nil
+}
+
+// auditFilters adds the conditions of a query; they are those of audit.Query.Matches.
+func auditFilters(s *ch.Query, q *audit.Query) {
+	if !q.Before.IsZero() {
+		s.Add(" AND id < ", q.Before).Add(" AND at <= ", q.Before.Time())
+	}
+	if !q.Since.IsZero() {
+		s.Add(" AND id >= ", id.Lowest(ceilMilli(q.Since))).Add(" AND at >= ", ceilMilli(q.Since))
+	}
+	if !q.Until.IsZero() {
+		s.Add(" AND id < ", id.Lowest(ceilMilli(q.Until))).Add(" AND at < ", ceilMilli(q.Until))
+	}
+	if len(q.Actors) > 0 {
+		s.Add(" AND (actor IN ", q.Actors).Add(" OR actor_type IN ", q.Actors).Add(")")
+	}
+	if len(q.Entities) > 0 {
+		s.Add(" AND entity IN ", q.Entities)
+	}
+	for i, action := range q.Actions {
+		s.Add([]ch.SQL{" AND (", " OR "}[min(i, 1)])
+		if group, all := strings.CutSuffix(action, "*"); all {
+			s.Add("startsWith(action, ", group).Add(")")
+		} else {
+			s.Add("action = ", action)
+		}
+	}
+	if len(q.Actions) > 0 {
+		s.Add(")")
+	}
+}
+
+func scanAudit(rows driver.Rows) (audit.Entry, error) {
+	var (
+		e         audit.Entry
+		actorType string
+		ip        [16]byte
+		at, last  time.Time
+	)
+	err := rows.Scan(&e.Account, (*[16]byte)(&e.ID), &at, &actorType, &e.Actor.ID, &e.Actor.Name, &e.Action, &e.EntityType, &e.Entity, &e.Changes,
+		&e.RequestID, &ip, &e.Node, &e.Count, &last)
+	if err != nil {
+		return e, fmt.Errorf("scan audit entry: %w", err)
+	}
+	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), instant(at), instant(last), address(ip)
+	return e, nil
+}
+
+// KeyUses returns the last use of every API key that was ever used, by its id.
+func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.Use, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if _, err := r.fence.audit(ctx); err != nil { // what is there is served
+		return nil, ch.ReadError(ctx, err)
+	}
+	uses := make(map[string]audit.Use)
+	q := new(ch.Query).Add("SELECT key, at, node, remote_ip FROM key_uses FINAL WHERE account = ", account)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var key string
+		var u audit.Use
+		var ip [16]byte
+		err := rows.Scan(&key, &u.At, &u.Node, &ip)
+		u.RemoteIP = address(ip)
+		if u.At.After(uses[key].At) { // every shard has its own last use
+			uses[key] = u
+		}
+		return err
+	})
+	return uses, err
+}

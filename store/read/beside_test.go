@@ -1,0 +1,122 @@
+package read_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// catchUp lets a writer store n events of 1 KB that wait in the log. It says how many a second it has stored and how long
+// each of its inserts took.
+func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
+	b.Helper()
+	stored := b.Query("SELECT count() FROM events")
+	records := make([]*stream.Record, n)
+	for i := range records {
+		records[i] = b.Event(1, func(e *event.Event) { e.Body = []byte(`{"text":"` + strings.Repeat("some words ", 90) + `"}`) }).Record()
+	}
+	for some := range slices.Chunk(records, 1_000) {
+		b.Put(stream.Events, storetest.PartitionOf(1), some...)
+	}
+	g := storetest.NewGate(b.Bench)
+	var mu sync.Mutex // guards inserts and began, until the writer has stopped
+	var began time.Time
+	g.Timed = func(r *http.Request, statement string, took time.Duration) {
+		if !strings.HasPrefix(statement, "INSERT INTO events ") {
+			return
+		}
+		if r.URL.Query().Get("priority") != "1" {
+			b.Error("an insert does not go before searches")
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if inserts == nil {
+			began = time.Now().Add(-took) // to become a member of a group takes its time
+		}
+		inserts = append(inserts, took)
+	}
+	_, stop := b.Writer(g.Through(write.WriterConfig{FlushRows: 2_000}))
+	storetest.EventuallyWithin(b.TB.(*testing.T), 5*time.Minute, func() bool { return b.Query("SELECT count() FROM events") >= stored+uint64(n) })
+	took := time.Since(began)
+	stop()
+	return float64(n) / took.Seconds(), inserts
+}
+
+// search runs so many searches, one page after the other, until the returned function is called; it says how many pages.
+func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func() (pages int)) {
+	ctx, cancel := context.WithCancel(b.Context())
+	var wg sync.WaitGroup
+	done := make([]int, searches)
+	for i := range searches {
+		wg.Go(func() {
+			for ; ctx.Err() == nil; done[i]++ {
+				if _, err := r.Events(ctx, q); err != nil && ctx.Err() == nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	if searches > 0 {
+		b.until("a search runs, that waits for inserts", func() bool {
+			return b.Query("SELECT count() FROM system.processes WHERE query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE '%system.processes%' AND Settings['priority'] = '2'") > 0
+		})
+	}
+	return func() (pages int) {
+		cancel()
+		wg.Wait()
+		for _, n := range done {
+			pages += n
+		}
+		return pages
+	}
+}
+
+// Two searches through a large window leave the writer a fifth of its speed at least; in turns, so that a busy machine is
+// so for each.
+func TestSearchesBesideTheWriter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures, which says nothing of a short run")
+	}
+	b := newBench(t)
+	b.fill("100000")
+	r := b.Reader(nil)
+	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
+	n := storetest.Rounds(6_000, 10_000, 40_000)
+	b.catchUp(n) // warms up
+	var rates [3][]float64
+	var inserts [3][]time.Duration
+	var pages [3]int
+	for range storetest.Rounds(2, 3, 5) {
+		for searches := range rates {
+			stop := b.search(r, q, searches)
+			rate, took := b.catchUp(n)
+			pages[searches] += stop()
+			rates[searches], inserts[searches] = append(rates[searches], rate), append(inserts[searches], took...)
+		}
+	}
+	for i := range rates {
+		slices.Sort(rates[i])
+		slices.Sort(inserts[i])
+		at := func(part float64) time.Duration {
+			return inserts[i][int(part*float64(len(inserts[i])-1))].Round(time.Millisecond)
+		}
+		t.Logf("beside %d searches (%d pages): %.0f rows a second (%.0f to %.0f); an insert of 2,000 takes %v, %v at p90, %v at most",
+			i, pages[i], rates[i][len(rates[i])/2], rates[i][0], rates[i][len(rates[i])-1], at(0.5), at(0.9), at(1))
+	}
+	// The best of the rounds: a machine that is busy with other things is sometimes busy with fewer.
+	best := func(i int) float64 { return rates[i][len(rates[i])-1] }
+	if best(2) < best(0)/5 {
+		t.Errorf("beside two searches the writer stores %.0f rows a second, %.0f alone", best(2), best(0))
+	}
+}

@@ -1,0 +1,184 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// candidate is an event with what decides its status.
+type candidate struct {
+	event.Event // without headers and body
+	size        uint32
+	deliveries  []event.Delivery
+	summary     event.Summary // set by judge
+	received    bool          // its state of processing has been judged too
+	unsure      bool          // the statement has not told all: a search, that the body matches; the list of an endpoint, the rest of the event
+}
+
+// any reports whether a delivery of the candidate fulfils a condition.
+func (c *candidate) any(f func(event.Delivery) bool) bool {
+	return slices.ContainsFunc(c.deliveries, f)
+}
+
+const eventColumns ch.SQL = "SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, size"
+
+func selectEvents() *ch.Query { return new(ch.Query).Add(eventColumns + ", false FROM events") }
+
+// selectOfEndpoints is selectEvents in the order of the endpoints. Rows of a version before 0009 have not all columns.
+func selectOfEndpoints() *ch.Query {
+	return new(ch.Query).Add(eventColumns + ", toBool(whole = 0) FROM events_by_endpoint")
+}
+
+func isUnsure(c candidate) bool { return c.unsure }
+
+// candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
+// written twice. It also returns how many rows there were before that.
+func (r *Reader) candidates(ctx context.Context, account string, q *ch.Query, limit int) (cands []candidate, seen int, err error) {
+	cands, err = newest(ctx, r, q, limit, func(c *candidate) id.ID { return c.ID }, func(rows driver.Rows) (c candidate, err error) {
+		var source, verdict, reason string
+		var duplicate id.ID
+		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.unsure)
+		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
+		c.DuplicateOf = eventText(duplicate)
+		return c, err
+	})
+	seen = len(cands)
+	return slices.CompactFunc(cands, func(a, b candidate) bool { return a.ID == b.ID }), seen, err
+}
+
+// judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
+func (r *Reader) judge(ctx context.Context, account string, cands []candidate) error {
+	if len(cands) == 0 {
+		return nil
+	}
+	at := make(map[id.ID]*candidate, len(cands))
+	ids := make([]id.ID, len(cands))
+	for i := range cands {
+		ids[i] = cands[i].ID
+		at[cands[i].ID] = &cands[i]
+	}
+	q := selectDeliveries().Add(" FINAL WHERE account = ", account)
+	ch.BoundIDs(q, ids)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		d, of, err := scanDelivery(rows)
+		if c := at[of]; err == nil && c != nil {
+			c.deliveries = append(c.deliveries, d)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range cands {
+		c := &cands[i]
+		// The first delivery of the deciding status gives the reason: always the same one.
+		slices.SortFunc(c.deliveries, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
+		c.summary = summarize(&c.Event, c.deliveries, int(c.size))
+	}
+	return nil
+}
+
+func selectDeliveries() *ch.Query {
+	return new(ch.Query).Add("SELECT id, dest, status, reason, code, next_at, last_at, run FROM deliveries")
+}
+
+func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
+	var status, reason string
+	var code uint16
+	var next, last time.Time
+	err = rows.Scan((*[16]byte)(&of), &d.Destination, &status, &reason, &code, &next, &last, &d.Run)
+	d.Status, d.Reason, d.Code = event.Status(status), event.Reason(reason), int(code)
+	d.NextAttemptAt, d.LastAt = instant(next), instant(last)
+	return d, of, err
+}
+
+// complete adds to the rows of a page what only the attempts and the receipts know, and the statuses
+// unless they have been judged. What a row was found by it keeps.
+func (r *Reader) complete(ctx context.Context, account string, page []candidate, judge bool) error {
+	if len(page) == 0 {
+		return nil
+	}
+	ids := idsOf(page)
+	attempts, receipts := map[id.ID]attemptCount{}, map[id.ID]event.Processing{}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		// The attempts after the deliveries, for they are written before them.
+		if judge {
+			if err := r.judge(gctx, account, page); err != nil {
+				return err
+			}
+		}
+		return r.countAttempts(gctx, account, ids, attempts)
+	})
+	if !page[0].received { // then all of them are
+		g.Go(func() error { return r.findReceipts(gctx, account, ids, receipts) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i := range page {
+		s, tried := &page[i].summary, attempts[page[i].ID]
+		s.Attempts, s.LastAttemptAt = tried.n, tried.last
+		if state, ok := receipts[page[i].ID]; ok {
+			s.Processing = state
+		}
+	}
+	return nil
+}
+
+func idsOf(cands []candidate) []id.ID {
+	ids := make([]id.ID, len(cands))
+	for i := range cands {
+		ids[i] = cands[i].ID
+	}
+	return ids
+}
+
+// judgeReceipts is judge for the states of processing.
+func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []candidate) error {
+	receipts := map[id.ID]event.Processing{}
+	if err := r.findReceipts(ctx, account, idsOf(cands), receipts); err != nil {
+		return err
+	}
+	for i := range cands {
+		cands[i].received = true
+		if state, ok := receipts[cands[i].ID]; ok {
+			cands[i].summary.Processing = state
+		}
+	}
+	return nil
+}
+
+func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID, into map[id.ID]attemptCount) error {
+	q := new(ch.Query).Add("SELECT id, uniqExact(dest, att), max(at) FROM attempts WHERE account = ", account)
+	ch.BoundIDs(q, ids)
+	return r.each(ctx, q.Add(" GROUP BY id"), func(rows driver.Rows) error {
+		var d id.ID
+		var n uint64
+		var last time.Time
+		err := rows.Scan((*[16]byte)(&d), &n, &last)
+		into[d] = attemptCount{int(n), instant(last)}
+		return err
+	})
+}
+
+func (r *Reader) findReceipts(ctx context.Context, account string, ids []id.ID, into map[id.ID]event.Processing) error {
+	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
+	ch.BoundIDs(q, ids)
+	return r.each(ctx, q.Add(" GROUP BY id"), func(rows driver.Rows) error {
+		var d id.ID
+		var state string
+		err := rows.Scan((*[16]byte)(&d), &state)
+		into[d] = event.Processing(state)
+		return err
+	})
+}

@@ -1,0 +1,78 @@
+package read
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// ReaderConfig says where to read and how far back.
+type ReaderConfig struct {
+	// URL of ClickHouse, as for the writer.
+	URL string
+	// RetentionDays is how long events can be read; older rows are not shown even while they exist.
+	RetentionDays int
+	// Connections is the number of statements that this reader runs at once; 0 = 8.
+	Connections int
+	// FenceWait is how long a read waits for the writer to catch up; 0 = 1.5 s.
+	FenceWait time.Duration
+	// Timeout bounds one read as a whole, the fence included; 0 = 30 s.
+	Timeout time.Duration
+	// SearchRows is how many rows a search looks at first; how many then, their time tells. 0 = 10,000.
+	SearchRows int
+	// SearchBytes bounds the bodies and headers that a search looks at first; 0 = 32 MiB.
+	SearchBytes int
+	// SearchSoon is after how long a search answers that has found something, SearchBudget one that has not; 0 = 300 ms and 2 s.
+	SearchSoon, SearchBudget time.Duration
+	// SearchThreads is how many processors of a ClickHouse server one search may take; 0 = half of this machine's.
+	SearchThreads int
+	// SearchIndex is whether searches ask the text index. It need not be there.
+	SearchIndex bool
+	// SearchURL is URL for searches: another user of the same databases, whose quotas keep them from the writer. Empty = URL.
+	SearchURL string
+	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.
+	SelectPage int
+}
+
+func (c ReaderConfig) withDefaults() ReaderConfig {
+	if c.Connections == 0 {
+		c.Connections = 8
+	}
+	if c.FenceWait == 0 {
+		c.FenceWait = 1500 * time.Millisecond
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.SearchRows == 0 {
+		c.SearchRows = firstSearch
+	}
+	c.SearchSoon = cmp.Or(c.SearchSoon, searchStretch)
+	c.SearchBudget = cmp.Or(c.SearchBudget, searchBudget)
+	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
+	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
+	c.SearchURL = cmp.Or(c.SearchURL, c.URL)
+	if c.SelectPage == 0 {
+		c.SelectPage = 50_000
+	}
+	return c
+}
+
+// Validate reports all faults at once.
+func (c ReaderConfig) Validate() error {
+	shards, err := ch.ParseURLs(c.URL)
+	search, searchErr := ch.ParseURLs(c.SearchURL)
+	switch {
+	case searchErr != nil:
+		searchErr = fmt.Errorf("for searches: %w", searchErr)
+	case err == nil && len(search) != len(shards):
+		searchErr = fmt.Errorf("store: %d shards to search and %d to read", len(search), len(shards))
+	}
+	return errors.Join(err, searchErr, ch.Positive("search threads", c.SearchThreads),
+		ch.Positive("retention days", c.RetentionDays), ch.Positive("connections", c.Connections),
+		ch.Positive("fence wait", c.FenceWait), ch.Positive("timeout", c.Timeout), ch.Positive("select page", c.SelectPage))
+}

@@ -1,0 +1,285 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+const (
+	// detailAttempts and detailBody bound the attempts within the read of one event.
+	detailAttempts, detailBody = 200, 1 << 10
+	// behindTimeout is how long a store that did not pass the fence may take before the log is asked.
+	behindTimeout = time.Second
+	// attemptBody bounds the bodies in a page of attempts; longer ones are never stored.
+	attemptBody = 16 << 10
+)
+
+// Event returns all about one event. While ClickHouse is behind or away the event itself is read from
+// the log, with its deliveries pending; AsOf then says so. Errors are event.ErrNotFound and
+// event.ErrUnavailable.
+func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if d.Time().Before(r.Oldest()) {
+		return nil, event.ErrNotFound
+	}
+	asOf, err := r.fence.one(ctx, d.Partition())
+	if err != nil {
+		return nil, ch.ReadError(ctx, err)
+	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	detail, err := r.storedSoon(ctx, account, d, !asOf.IsZero())
+	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
+	if fromLog {
+		detail, err = r.logged(ctx, account, d, asOf, err)
+	}
+	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
+		detail, err = r.stored(ctx, account, d) // too old for the log: whatever time the store takes
+	}
+	if err != nil {
+		return nil, err
+	}
+	if detail.AsOf.IsZero() {
+		detail.AsOf = asOf
+	}
+	if !detail.AsOf.IsZero() {
+		r.addReported(ctx, detail, fromLog)
+	}
+	return detail, nil
+}
+
+// addReported shows the receipt that stands by the log, where the store is behind: whoever sent it was told that it
+// does. What cannot be read soon is left out.
+func (r *Reader) addReported(ctx context.Context, detail *event.Detail, fromLog bool) {
+	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
+	defer cancel()
+	ends, err := r.topic.Ends(ctx, stream.Receipts)
+	if err != nil {
+		return
+	}
+	e := detail.Event
+	end := ends[stream.Partition{Topic: stream.Receipts, Index: e.ID.Partition()}]
+	if known, err := r.receiptsBehind(ctx, e.Account, e.ID, end, fromLog); err == nil && known.newest != nil {
+		detail.Receipt, detail.Processing = known.newest, known.newest.State
+		detail.Receipt.FirstAt, detail.Receipt.Endpoint = known.first, e.Endpoint
+	}
+}
+
+// Logged reports whether the log holds an event. It is for events of the last minutes: older ones may have
+// left the log. An error says that it cannot be told now.
+func (r *Reader) Logged(ctx context.Context, account string, d id.ID) (bool, error) {
+	_, err := r.scans.find(ctx, account, d)
+	if errors.Is(err, event.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// storedSoon is stored with little patience for a store that is behind: it may be frozen, and the log
+// has what is new.
+func (r *Reader) storedSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
+	if behind {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, behindTimeout)
+		defer cancel()
+	}
+	return r.stored(ctx, account, d)
+}
+
+// logged answers from the log when the store could not; storeErr says why.
+func (r *Reader) logged(ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error) (*event.Detail, error) {
+	e, err := r.scans.find(ctx, account, d)
+	if errors.Is(err, event.ErrNotFound) {
+		// An old event may have left the log, so only the store may say that there is none.
+		return nil, storeErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	if asOf.IsZero() {
+		asOf = r.fence.lastMet()
+	}
+	detail := &event.Detail{Event: e, Deliveries: withPending(e, nil), AsOf: asOf}
+	detail.Summary = summarize(e, detail.Deliveries, len(e.Body))
+	if r.erased(d) {
+		detail.Event = store.WithoutPayload(e)
+	}
+	return detail, nil
+}
+
+// stored reads everything from ClickHouse.
+func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+	detail := new(event.Detail)
+	var counts map[string]attemptCount
+	size := 0
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		detail.Event, size, err = r.event(gctx, account, d)
+		return err
+	})
+	g.Go(func() (err error) {
+		// The attempts after the deliveries, for they are written before them.
+		if detail.Deliveries, err = r.deliveries(gctx, account, d); err != nil {
+			return err
+		}
+		detail.Attempts, detail.AttemptsTruncated, err = r.attempts(gctx, account, d, id.ID{}, detailAttempts, detailBody)
+		slices.Reverse(detail.Attempts)
+		if err == nil && detail.AttemptsTruncated {
+			counts, err = r.attemptCounts(gctx, account, d, id.ID{})
+		} else {
+			counts = tally(detail.Attempts)
+		}
+		return err
+	})
+	g.Go(func() (err error) {
+		detail.Receipt, err = r.receipt(gctx, account, d)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	detail.Deliveries = withPending(detail.Event, detail.Deliveries)
+	detail.Summary = summarize(detail.Event, detail.Deliveries, size)
+	for i := range detail.Deliveries {
+		c := counts[detail.Deliveries[i].Destination]
+		detail.Deliveries[i].Attempts = c.n
+		detail.Summary.Attempts += c.n
+		if c.last.After(detail.LastAttemptAt) {
+			detail.LastAttemptAt = c.last
+		}
+	}
+	if detail.Receipt != nil {
+		detail.Receipt.Endpoint = detail.Event.Endpoint
+		detail.Processing = detail.Receipt.State
+	}
+	return detail, nil
+}
+
+// withPending adds the destinations of an event that have no row yet: they are pending.
+func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
+	if e.Verdict == event.VerdictRejected {
+		return ds
+	}
+	for _, dest := range e.Dests {
+		if !slices.ContainsFunc(ds, func(d event.Delivery) bool { return d.Destination == dest }) {
+			ds = append(ds, event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
+		}
+	}
+	return ds
+}
+
+// summarize derives the list row of an event, whose body came with that size; attempts and receipts are not in it.
+func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
+	s := event.Summary{
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, DuplicateOf: e.DuplicateOf,
+		Processing: event.ProcessingNone, Size: size,
+	}
+	s.Status, s.Reason, s.Counts = event.Summarize(e, ds)
+	for _, d := range ds {
+		if !d.NextAttemptAt.IsZero() && (s.NextAttemptAt.IsZero() || d.NextAttemptAt.Before(s.NextAttemptAt)) {
+			s.NextAttemptAt = d.NextAttemptAt
+		}
+	}
+	return s
+}
+
+func (r *Reader) one(q *ch.Query, account string, d id.ID) *ch.Query {
+	return q.About(d).Add(" WHERE account = ", account).Add(" AND ts = ", d.Time()).Add(" AND id = ", d)
+}
+
+// event reads an event, and the size of its body as it came.
+func (r *Reader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
+	err = r.each(ctx, r.one(selectWhole(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
+		found, size, err = scanWhole(rows, account)
+		return err
+	})
+	if err == nil && found == nil {
+		err = event.ErrNotFound
+	}
+	if err == nil && r.erased(d) {
+		found = store.WithoutPayload(found)
+	}
+	return found, size, err
+}
+
+// selectWhole selects all of an event, as scanWhole reads it.
+func selectWhole() *ch.Query {
+	return new(ch.Query).Add(`SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body, size FROM events`)
+}
+
+func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err error) {
+	e = &event.Event{Account: account}
+	var source, verdict, reason, headers string
+	var duplicate id.ID
+	var ip [16]byte
+	var came uint32
+	err = rows.Scan((*[16]byte)(&e.ID), &e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
+		&ip, &e.IdempotencyKey, &headers, &e.Body, &came)
+	e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
+	e.DuplicateOf = eventText(duplicate)
+	e.RemoteIP, e.Header = address(ip), event.Lines(headers).Fields()
+	return e, int(came), err
+}
+
+func (r *Reader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
+	q := r.one(selectDeliveries().Add(" FINAL"), account, d)
+	err = r.each(ctx, q.Add(" ORDER BY dest"), func(rows driver.Rows) error {
+		delivery, _, err := scanDelivery(rows)
+		ds = append(ds, delivery)
+		return err
+	})
+	return ds, err
+}
+
+// attemptCount is how often a destination was tried, and when last.
+type attemptCount struct {
+	n    int
+	last time.Time
+}
+
+// tally is attemptCounts of attempts that are all there.
+func tally(all []event.AttemptRow) map[string]attemptCount {
+	counts := make(map[string]attemptCount)
+	for _, a := range all {
+		c := counts[a.Destination]
+		c.n++
+		if a.StartedAt.After(c.last) {
+			c.last = a.StartedAt
+		}
+		counts[a.Destination] = c
+	}
+	return counts
+}
+
+// attemptCounts counts the attempts below one; the zero id counts all.
+func (r *Reader) attemptCounts(ctx context.Context, account string, d, below id.ID) (map[string]attemptCount, error) {
+	counts := make(map[string]attemptCount)
+	q := r.one(new(ch.Query).Add("SELECT dest, uniqExact(att), max(at) FROM attempts"), account, d)
+	if !below.IsZero() {
+		q.Add(" AND att < ", below)
+	}
+	err := r.each(ctx, q.Add(" GROUP BY dest"), func(rows driver.Rows) error {
+		var dest string
+		var n uint64
+		var last time.Time
+		err := rows.Scan(&dest, &n, &last)
+		counts[dest] = attemptCount{int(n), instant(last)}
+		return err
+	})
+	return counts, err
+}

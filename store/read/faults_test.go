@@ -1,0 +1,121 @@
+package read_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// TestEveryReadUnderFaults spoils every statement of every kind of read in every way: the answer is the right one, or
+// ErrUnavailable. A list that was cut short is never taken for a whole one.
+func TestEveryReadUnderFaults(t *testing.T) {
+	b := newBench(t)
+	h := newHistory(b, 11)
+	h.happen(120)
+	g := storetest.NewGate(b.Bench)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.ReaderOf(read.ReaderConfig{URL: g.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 2 * time.Second, SelectPage: 20}, w)
+	ctx := t.Context()
+	old, now := time.Now().AddDate(0, 0, -20), time.Now().Add(time.Minute)
+	some := make([]id.ID, 20)
+	for i := range some {
+		some[i] = h.events[i].ID
+	}
+	failed := event.Selection{Account: storetest.Account, Endpoint: "ep_1", Since: old, Until: now, Groups: []event.SelectionGroup{{Dests: []string{"dst_a", "dst_b"}}}}
+	job := event.RecoveryJob{Account: storetest.Account, ID: h.runs[0], Selection: "sel"}
+	if sel, err := r.SelectRecovery(ctx, failed, job.Selection); err != nil {
+		t.Fatal(err)
+	} else if job.Total = sel.Total; job.Total == 0 {
+		t.Fatal("no item is selected")
+	}
+	list := func(change func(*event.Query)) func() (any, error) {
+		q := event.Query{Account: storetest.Account, Limit: 50}
+		change(&q)
+		return func() (any, error) { return r.Events(ctx, q) }
+	}
+	n := 0
+	reads := map[string]func() (any, error){
+		"list":             list(func(*event.Query) {}),
+		"list of endpoint": list(func(q *event.Query) { q.Endpoints = []string{"ep_1"} }),
+		"failed list":      list(func(q *event.Query) { q.Statuses = []event.Status{event.Failed} }),
+		"delivered list":   list(func(q *event.Query) { q.Statuses = []event.Status{event.Delivered} }),
+		"processing list":  list(func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingDone} }),
+		"search":           list(func(q *event.Query) { q.Search = &event.Search{Text: "n"} }),
+		"attempts":         func() (any, error) { return r.Attempts(ctx, storetest.Account, some[0], id.ID{}, 10) },
+		"audit":            func() (any, error) { return r.Audit(ctx, audit.Query{Account: storetest.Account, Limit: 10}) },
+		"key uses":         func() (any, error) { return r.KeyUses(ctx, storetest.Account) },
+		"summaries":        func() (any, error) { return r.Summaries(ctx, storetest.Account, some) },
+		"endpoint":         func() (any, error) { return r.EventEndpoint(ctx, storetest.Account, some[3]) },
+		"recovery items":   func() (any, error) { return r.RecoveryItems(ctx, job, 0, 50, nil) },
+		"recovery counts": func() (any, error) {
+			counts, _, err := r.RecoveryCounts(ctx, storetest.Account, h.runs...)
+			return counts, err
+		},
+		"recovery failures": func() (any, error) { return r.RecoveryFailures(ctx, storetest.Account, h.runs[0]) },
+		"select recovery": func() (any, error) {
+			n++
+			return r.SelectRecovery(ctx, failed, fmt.Sprint("sel", n))
+		},
+		"placed": func() (any, error) {
+			return r.Placed(ctx, event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: 1, To: 1000, Limit: 30, Bytes: 1 << 20, MaxBody: 1 << 10, Since: old})
+		},
+		"stored": func() (any, error) { return r.Stored(ctx, storetest.Account, some) },
+		"usage": func() (any, error) {
+			f, err := r.Usage(ctx, storetest.Account, event.UsageSpan{From: old.Truncate(time.Hour), To: now, Recent: old.Truncate(time.Hour)})
+			f.AsOf, f.Took = time.Time{}, 0
+			return f, err
+		},
+		"recovery work": func() (any, error) {
+			var all []event.RecoveryWork
+			err := r.RecoveryWork(ctx, job, 0, job.Total, func(w *event.RecoveryWork) error { all = append(all, *w); return nil })
+			return all, err
+		},
+		"selection": func() (any, error) {
+			var all []event.Match
+			err := r.Select(ctx, event.Query{Account: storetest.Account, Limit: 50, Since: old, Until: now}, func(m []event.Match) error { all = append(all, m...); return nil })
+			return all, err
+		},
+	}
+	spoilt := 0
+	for name, read := range reads {
+		g.Set(nil)
+		want, err := read()
+		statements, _ := g.Set(nil)
+		if err != nil || statements == 0 {
+			t.Fatalf("%s without a fault: %v, %d statements", name, err, statements)
+		}
+		for nth := range statements {
+			all := []storetest.Fault{storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}
+			for i := range storetest.Rounds(1, 1, len(all)) {
+				f := all[(nth+len(name)+2*i)%len(all)]
+				g.Set(func(n int, _ string) storetest.Fault {
+					if n == nth {
+						return f
+					}
+					return storetest.Sound
+				})
+				got, err := read()
+				_, hits := g.Set(nil)
+				if spoilt += hits; errors.Is(err, event.ErrUnavailable) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s, statement %d %v: %v", name, nth, f, err)
+				} else if diff := gocmp.Diff(want, got, storetest.CompareIPs); diff != "" {
+					t.Errorf("%s, statement %d %v: another answer (-want +got):\n%s", name, nth, f, diff)
+				}
+			}
+		}
+	}
+	t.Logf("%d statements were spoilt", spoilt)
+}

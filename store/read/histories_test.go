@@ -1,0 +1,283 @@
+package read_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// written are the kinds of statements that a writer makes.
+var written = []string{
+	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ", "INSERT INTO audit ",
+	"INSERT INTO delivery_trouble ", "INSERT INTO troubled ", "INSERT INTO run_deliveries ", "INSERT INTO event_keys ", "INSERT INTO usage_hour ",
+}
+
+// kindOf is the place of a statement in written, -1 for others.
+func kindOf(statement string) int {
+	return slices.IndexFunc(written, func(w string) bool { return strings.HasPrefix(statement, w) })
+}
+
+// told is a history with what else the writer stores.
+type told struct {
+	*history
+	audited int
+	poison  map[string]bool // places of records that cannot be read
+}
+
+func newTold(b *bench, seed uint64) *told {
+	return &told{newHistory(b, seed), 0, map[string]bool{}}
+}
+
+// goOn lets more happen, some of it twice or beyond reading.
+func (h *told) goOn(n int) {
+	h.Helper()
+	h.clock = time.Now().Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) // so that old hours are counted anew
+	h.IDs = id.NewGenerator(func() time.Time { return h.clock })
+	h.happen(n)
+	for range n {
+		e := pick(h.history, h.events...)
+		switch h.rnd.IntN(8) {
+		case 0: // accepted once, produced twice
+			h.produce(stream.Events, e.ID.Partition(), e.Record())
+		case 1:
+			topic := pick(h.history, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts)
+			r := &stream.Record{Key: []byte("ep_1"), Value: []byte{0xff, 1}}
+			h.Put(topic, 1, r)
+			h.poison[fmt.Sprint(topic, " ", r.Offset)] = true
+		case 2:
+			at := time.Now().UTC().Truncate(time.Millisecond)
+			h.Tell(audit.Entry{
+				ID: audit.NewID(at, uint32(h.audited), "h"), Account: storetest.Account, At: at, Actor: audit.ActorOf("key_1", "name"),
+				EntityType: "endpoint", Action: "endpoint.updated", Entity: "ep_1",
+			})
+			h.audited++
+		}
+	}
+	if err := h.Producer.Flush(h.Context()); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// agree compares whatever the store tells with the history.
+func (h *told) agree(w *write.Writer, lists int) {
+	h.Helper()
+	r := h.Reader(w)
+	for i := range lists {
+		q := event.Query{Account: storetest.Account, Limit: 1000}
+		if i > 0 {
+			q = h.some()
+			q.Limit = pick(h.history, 3, 10, 100)
+		}
+		got, want := storetest.Pages(h, r, q, 5), h.want(q)
+		want = want[:min(len(want), 5*q.Limit)]
+		if diff := gocmp.Diff(want, untimed(got)); diff != "" {
+			h.Fatalf("list %+v (-want +got):\n%s", q, diff)
+		}
+	}
+	for range lists {
+		e := pick(h.history, h.events...)
+		d, err := r.Event(h.Context(), storetest.Account, e.ID)
+		if err != nil {
+			h.Fatal(err)
+		}
+		if diff := gocmp.Diff(e.Event, d.Event, storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" || d.Processing != e.processing() || len(d.Attempts) != e.attempts {
+			h.Fatalf("event %s: %s, %d attempts, want %s, %d\n%s", e.ID.Text(id.Event), d.Processing, len(d.Attempts), e.processing(), e.attempts, diff)
+		}
+	}
+	counts, asOf, err := r.RecoveryCounts(h.Context(), storetest.Account, h.runs...)
+	if err != nil || !asOf.IsZero() {
+		h.Fatal(err, asOf)
+	}
+	if diff := gocmp.Diff(h.counts(), counts); diff != "" {
+		h.Fatalf("counters of runs (-want +got):\n%s", diff)
+	}
+	use := &bills{bench: h.bench, rnd: h.rnd}
+	for _, e := range h.events {
+		use.events = append(use.events, e.Event)
+	}
+	use.agree(r, 2)
+	page, err := r.Audit(h.Context(), audit.Query{Account: storetest.Account, Limit: 1000})
+	if err != nil || len(page.Rows) != h.audited {
+		h.Fatalf("%d entries of the audit log, want %d: %v", len(page.Rows), h.audited, err)
+	}
+	h.buried()
+}
+
+// counts are what came of the deliveries of each run.
+func (h *told) counts() map[string]event.RecoveryCounts {
+	out := map[string]event.RecoveryCounts{}
+	for _, e := range h.events {
+		for _, states := range e.states {
+			for _, run := range h.runs {
+				var newest state
+				var rank [4]int64 // as state.rank, but that what failed is not passed by later
+				for _, s := range states {
+					r := [4]int64{s.rank[0], s.rank[1], 0, s.rank[2]}
+					if s.status == event.Failed {
+						r[2] = 1
+					}
+					if s.run == run && (newest.status == "" || slices.Compare(r[:], rank[:]) > 0) {
+						newest, rank = s, r
+					}
+				}
+				if newest.status != "" {
+					c := out[run]
+					c.Add(newest.status, "", 1)
+					out[run] = c
+				}
+			}
+		}
+	}
+	return out
+}
+
+// buried compares the topic dead: what cannot be read is there, at least once, and nothing else.
+func (h *told) buried() {
+	h.Helper()
+	got := map[string]bool{}
+	for _, d := range h.Dead(1) {
+		head := map[string]string{}
+		for _, x := range d.Headers {
+			head[x.Key] = string(x.Value)
+		}
+		got[head[stream.DeadTopic]+" "+head[stream.DeadOffset]] = true
+	}
+	if diff := gocmp.Diff(h.poison, got); diff != "" {
+		h.Fatalf("in dead (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryWriteUnderFaults spoils the first statements of every kind that a writer makes, in every way (the ordinary run: in three). All of it is
+// written in the end, once, and nothing else goes to dead.
+func TestEveryWriteUnderFaults(t *testing.T) {
+	b := newBench(t)
+	h, g := newTold(b, 21), storetest.NewGate(b.Bench)
+	w, _ := b.Writer(g.Through(write.WriterConfig{InsertTimeout: time.Second}))
+	for _, f := range []storetest.Fault{storetest.Lost, storetest.Refused, storetest.Stuck, storetest.Cut, storetest.Torn, storetest.Half}[:storetest.Rounds(1, 3, 6)] {
+		most := 2
+		if f == storetest.Stuck {
+			most = 1 // it takes a second, then the writer tries again
+		}
+		spoilt := make([]int, len(written)) // guarded by the gate
+		g.Set(func(_ int, statement string) storetest.Fault {
+			kind := kindOf(statement)
+			if kind < 0 || spoilt[kind] >= most || f == storetest.Stuck && kind == len(written)-1 {
+				return storetest.Sound
+			}
+			spoilt[kind]++
+			return f
+		})
+		h.goOn(30)
+		h.resend(h.events[len(h.events)-1].Event)
+		h.Tell(audit.Entry{ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(), Action: "endpoint.updated"})
+		h.audited++
+		storetest.Eventually(t, func() bool { return h.Reader(w).CaughtUp(t.Context()) == nil })
+		for try := 0; w.CountUsage(t.Context()) != nil; try++ {
+			if try == 3 {
+				t.Fatalf("%v: usage is not counted", f)
+			}
+		}
+		g.Set(nil)
+		for kind, n := range spoilt {
+			if n < most && (f != storetest.Stuck || kind < len(written)-1) {
+				t.Errorf("%v: %d statements were spoilt that begin with %s", f, n, written[kind])
+			}
+		}
+		h.agree(w, 2)
+	}
+}
+
+// TestHistoriesUnderFaults plays random histories of events, outcomes, replays and receipts to writers that live through
+// random faults of ClickHouse, die between any insert and the commit, and begin again before where they had come to.
+// Lists, statuses, counters and usage agree with a model that knows nothing of all that.
+func TestHistoriesUnderFaults(t *testing.T) {
+	seed := storetest.Seed(t)
+	for i := range storetest.Rounds(1, 1, 60) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { playHistory(t, seed+uint64(i)) })
+	}
+}
+
+func playHistory(t *testing.T, seed uint64) {
+	t.Logf("RELAY_SEED=%d", seed)
+	b := newBench(t)
+	h, g := newTold(b, seed), storetest.NewGate(b.Bench)
+	tables := []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "troubled", "attempts", "receipts", "run_deliveries", "usage_hour"}
+	if merges := h.rnd.IntN(2) == 0; !merges { // then whatever was written twice stands there twice
+		for _, table := range tables {
+			b.Exec("SYSTEM STOP MERGES " + table)
+		}
+		t.Log("merges are stopped")
+	}
+	for life := range 3 {
+		h.goOn(10 + h.rnd.IntN(40))
+		dies := h.rnd.IntN(2) == 0
+		g.Set(h.chance(g, dies))
+		w, stop := b.Writer(g.Through(write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond}))
+		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
+		storetest.Eventually(t, func() bool {
+			if h.rnd.IntN(3) == 0 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_ = w.CountUsage(ctx) // the gate may spoil it
+				cancel()
+			}
+			return len(g.Caught) > 0 || r.CaughtUp(t.Context()) == nil
+		})
+		if len(g.Caught) == 0 && life%2 == 1 {
+			g.Set(nil)
+			h.agree(w, 3)
+		}
+		stop()
+		g.Set(nil)
+		select {
+		case <-g.Caught:
+		default:
+		}
+		if h.rnd.IntN(3) > 0 {
+			b.Rewind(func(_ stream.Partition, committed int64) int64 { return h.rnd.Int64N(max(committed, 0) + 1) })
+		}
+	}
+	w, _ := b.Writer(write.WriterConfig{})
+	h.agree(w, 3)
+	b.countUsage(w)
+	for _, table := range tables {
+		b.Exec("SYSTEM START MERGES " + table)
+		b.Exec("OPTIMIZE TABLE " + table + " FINAL")
+	}
+	h.agree(w, 3)
+}
+
+// chance are faults of the writer's statements: none, a few or many. One that dies is stuck in a statement.
+func (h *told) chance(g *storetest.Gate, dies bool) func(int, string) storetest.Fault {
+	rnd := rand.New(rand.NewPCG(h.rnd.Uint64(), 1)) // guarded by the gate
+	percent := pick(h.history, 0, 3, 20)
+	last := -1
+	if dies {
+		last = h.rnd.IntN(30)
+	}
+	g.Code = pick(h.history, 243, 252, 241, 210, 999)
+	return func(nth int, statement string) storetest.Fault {
+		switch {
+		case kindOf(statement) < 0:
+		case last >= 0 && nth >= last:
+			return storetest.Stuck
+		case rnd.IntN(100) < percent:
+			return []storetest.Fault{storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}[rnd.IntN(5)]
+		}
+		return storetest.Sound
+	}
+}

@@ -1,0 +1,38 @@
+package read_test
+
+import (
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// A batch that is stored again, as after a crash, must not end a list of what was to be sent nowhere.
+func TestSkippedThatWereStoredAgain(t *testing.T) {
+	b := newBench(t)
+	b.Exec("SYSTEM STOP MERGES event_keys")
+	const n = 200
+	want := make([]id.ID, n)
+	for i := range want {
+		e := b.Event(1, func(e *event.Event) { e.Dests, e.Reason = nil, event.NoDestination })
+		want[n-1-i] = e.ID
+		b.Accept(e)
+	}
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	b.CaughtUp(r)
+	for range 3 {
+		b.Exec("INSERT INTO event_keys SELECT * FROM event_keys WHERE key = 'dest:'")
+		var got []id.ID
+		for _, row := range storetest.Pages(t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
+			got = append(got, row.ID)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Fatalf("%d of %d events are listed (-want +got):\n%s", len(got), n, diff)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package read_test
+
+import (
+	"testing"
+
+	"github.com/eventrelay/relay/store/internal/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// bench adds what this package's tests ask of a store to what all of them do.
+type bench struct{ *storetest.Bench }
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	return &bench{storetest.NewBench(t)}
+}
+
+func newBenchOf(t testing.TB, partitions int32) *bench {
+	t.Helper()
+	return &bench{storetest.NewBenchOf(t, partitions)}
+}
+
+func newIndexed(t testing.TB) *bench {
+	t.Helper()
+	return &bench{storetest.NewIndexed(t)}
+}

@@ -1,0 +1,126 @@
+package read
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+const (
+	// placedWindow is the stretch of time that is looked at first; it grows while nothing is found.
+	placedWindow = time.Hour
+	// placedSlack is by how much offsets may be out of the order of times: of two events whose times are further apart
+	// the later one has the higher offset.
+	placedSlack = time.Minute
+)
+
+// placed is where an event stands.
+type placed struct {
+	id     id.ID
+	offset int64
+	size   int
+}
+
+// Placed returns the next events of an endpoint by their offsets. What it returns is whole: no event of a lower offset
+// is left out but those before From. It does not wait for the writer: what the log has trimmed is stored.
+func (r *Reader) Placed(ctx context.Context, q event.PlacedQuery) (event.PlacedPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	page := event.PlacedPage{Next: q.To, Since: q.Since}
+	since, width := q.Since, placedWindow
+	if oldest := r.Oldest(); since.Before(oldest) {
+		since = oldest
+	}
+	for since = ceilMilli(since); since.Before(r.now().Add(ahead)); width *= windowGrowth {
+		until := since.Add(width)
+		found, err := r.places(ctx, q, since, until)
+		if err != nil {
+			return page, err
+		}
+		if len(found) > 0 {
+			page.Rows, err = r.placedEvents(ctx, q, found)
+			page.Next = found[len(found)-1].offset + 1
+			return page, err
+		}
+		since = until
+		page.Since = since
+	}
+	return page, nil
+}
+
+// places finds the next events between two times. Events that are a little later are looked at too, for their offsets
+// may be lower.
+func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until time.Time) ([]placed, error) {
+	edge := until.Add(placedSlack)
+	bound := func(s *ch.Query) *ch.Query {
+		return s.Add(" WHERE account = ", q.Account).Add(" AND endpoint = ", q.Endpoint).Add(" AND ts >= ", since).Add(" AND ts < ", edge).
+			Add(" AND id >= ", id.Lowest(since)).Add(" AND id < ", id.Lowest(edge))
+	}
+	s := bound(new(ch.Query).Within(q.Partition).Add("SELECT id, ko, size FROM events"))
+	bound(s.Add(" AND id IN (SELECT id FROM events_by_endpoint")).Add(")")
+	s.Add(" AND kp = ", int(q.Partition)).Add(" AND ko >= ", int(q.From)).Add(" AND ko < ", int(q.To))
+	s.Add(" AND verdict != 'rejected' AND reason != 'duplicate' AND duplicate_of = ", id.ID{})
+	var found []placed
+	size, last := 0, 0 // last counts what is up to the last event before until
+	cut := false
+	err := r.each(ctx, s.Add(" ORDER BY ko LIMIT ", q.Limit), func(rows driver.Rows) error {
+		var x placed
+		var offset uint64
+		var body uint32
+		if err := rows.Scan((*[16]byte)(&x.id), &offset, &body); err != nil {
+			return err
+		}
+		x.offset, x.size = int64(offset), int(body)
+		if n := len(found); n > 0 && found[n-1].offset == x.offset { // written twice
+			return nil
+		}
+		if cut = cut || size >= q.Bytes; cut {
+			return nil
+		}
+		if x.size <= q.MaxBody {
+			size += x.size
+		}
+		if found = append(found, x); x.id.Time().Before(until) {
+			last = len(found)
+		}
+		return nil
+	})
+	if err == nil && last == 0 && (cut || len(found) == q.Limit) {
+		return r.places(ctx, q, since, edge) // those before until come behind all of these
+	}
+	return found[:last], err
+}
+
+// placedEvents reads the events that were found.
+func (r *Reader) placedEvents(ctx context.Context, q event.PlacedQuery, found []placed) ([]event.Placed, error) {
+	ids := make([]id.ID, len(found))
+	for i, x := range found {
+		ids[i] = x.id
+	}
+	slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	s := new(ch.Query).Add("SELECT id, type, source, verdict, reason, method, query, headers, if(size > ", q.MaxBody).Add(", '', body) FROM events WHERE account = ", q.Account)
+	ch.BoundIDs(s, ids)
+	events := make(map[id.ID]*event.Event, len(found))
+	err := r.each(ctx, s, func(rows driver.Rows) error {
+		e := &event.Event{Account: q.Account, Endpoint: q.Endpoint}
+		var source, verdict, reason, headers string
+		err := rows.Scan((*[16]byte)(&e.ID), &e.Type, &source, &verdict, &reason, &e.Method, &e.Query, &headers, &e.Body)
+		e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
+		e.Header = event.Lines(headers).Fields()
+		events[e.ID] = e
+		return err
+	})
+	rows := make([]event.Placed, 0, len(found))
+	for _, x := range found {
+		if e := events[x.id]; e != nil { // else its retention has ended this moment
+			rows = append(rows, event.Placed{Event: e, Offset: x.offset, Size: x.size})
+		}
+	}
+	return rows, err
+}

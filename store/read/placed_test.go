@@ -1,0 +1,95 @@
+package read_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// Reading by offset gives every event once and in order, although offsets are not in the order of times.
+func TestPlacedIsWholeAndInOrder(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	rnd := rand.New(rand.NewPCG(7, 7))
+	clock := time.Now().Add(-50 * time.Hour)
+	b.IDs = id.NewGenerator(func() time.Time { return clock })
+	var events []*event.Event
+	for i := range 600 {
+		if clock = clock.Add(time.Duration(rnd.Int64N(int64(20 * time.Second)))); i%150 == 149 {
+			clock = clock.Add(9 * time.Hour)
+		}
+		events = append(events, b.Event(4*rnd.IntN(2), func(e *event.Event) { // both in partition 0
+			e.Body = make([]byte, rnd.IntN(50))
+			switch rnd.IntN(6) {
+			case 0:
+				e.Verdict, e.Reason = event.VerdictRejected, event.SignatureMissing
+			case 1:
+				e.Reason, e.DuplicateOf = event.Duplicate, e.ID.Text(id.Event)
+			}
+		}))
+	}
+	late := map[id.ID]time.Time{} // when the log has taken it
+	for _, e := range events {
+		late[e.ID] = e.ReceivedAt().Add(time.Duration(rnd.Int64N(int64(15 * time.Second))))
+	}
+	slices.SortStableFunc(events, func(a, b *event.Event) int { return late[a.ID].Compare(late[b.ID]) })
+	records := make([]*stream.Record, len(events))
+	for i, e := range events {
+		records[i] = e.Record()
+		records[i].Timestamp = time.Time{} // what is old is not tried for long
+	}
+	b.Put(stream.Events, 0, records...)
+	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // the fence
+		t.Fatal(err)
+	}
+	type row struct {
+		id     string
+		offset int64
+		size   int
+		body   int
+	}
+	for range 5 {
+		from, to, limit := rnd.IntN(300), 300+rnd.IntN(301), 1+rnd.IntN(60)
+		maxBody := 20 + rnd.IntN(40)
+		q := event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_0", From: int64(from), To: int64(to), Limit: limit, Bytes: 1 + rnd.IntN(2000), MaxBody: maxBody}
+		q.Since = slices.MinFunc(events[from:], func(a, b *event.Event) int { return cmp.Compare(a.ID.UnixMilli(), b.ID.UnixMilli()) }).ReceivedAt()
+		var got, want []row
+		for i, e := range events[from:to] {
+			if e.Endpoint != "ep_0" || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" {
+				continue
+			}
+			x := row{e.ID.String(), int64(from + i), len(e.Body), len(e.Body)}
+			if x.size > maxBody {
+				x.body = 0
+			}
+			want = append(want, x)
+		}
+		for q.From < q.To {
+			page, err := r.Placed(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Rows) > limit || page.Next <= q.From {
+				t.Fatalf("%d rows, next %d after %d", len(page.Rows), page.Next, q.From)
+			}
+			for _, x := range page.Rows {
+				got = append(got, row{x.ID.String(), x.Offset, x.Size, len(x.Body)})
+				q.Since = x.ReceivedAt().Add(-time.Minute)
+			}
+			q.From = page.Next
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("from %d to %d by %d: %d rows, want %d", from, to, limit, len(got), len(want))
+		}
+	}
+}

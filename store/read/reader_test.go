@@ -1,0 +1,191 @@
+package read_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// TestValuesAreNeverText passes what would end a string, a parameter or a statement through every
+// filter, and stores events that are called so: each filter finds its own event and no other.
+func TestValuesAreNeverText(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	weird := []string{
+		"'", "''", `\`, `\'`, `\\'`, "' OR 1=1 --", "'); DROP TABLE events; --", "{p1:String}", "?", "$1", "@p1", "%s", "\x00", "a\tb\nc\r", "\xff\xfe",
+		"NULL", `\N`, "]", "','", "['a']", "/*", "--", "`", `"`, "order.*'", "ünï 🎉",
+	}
+	var events []*event.Event
+	for _, s := range weird {
+		e := b.Event(1, func(e *event.Event) {
+			e.Endpoint, e.Type, e.Source, e.Query, e.IdempotencyKey = s, s, event.Source(s), s, s
+			e.Dests = []string{"dst_" + s}
+			if s == "','" {
+				e.Dests = []string{"dst_'\x01'"} // a comma divides destinations in the record
+			}
+		})
+		events = append(events, e)
+		b.Accept(e)
+		b.Record(b.Outcome(e, e.Dests[0], event.Failed, func(o *event.Outcome) { o.Reason = event.Reason(s) }))
+	}
+	for i, e := range events {
+		for name, q := range map[string]event.Query{
+			"endpoint":              {Endpoints: []string{e.Endpoint}},
+			"endpoint among others": {Endpoints: []string{"ep_x", e.Endpoint, "'"[:0] + "ep_y"}},
+			"type":                  {Types: []string{e.Type}},
+			"type prefix":           {Types: []string{e.Type, e.Type + "x.*"}},
+			"source":                {Sources: []event.Source{e.Source}},
+			"destination":           {Destinations: e.Dests},
+			"status and endpoint":   {Statuses: []event.Status{event.Failed}, Endpoints: []string{e.Endpoint}},
+			"two statuses and type": {Statuses: []event.Status{event.Failed, event.Pending}, Types: []string{e.Type}},
+		} {
+			q.Account, q.Limit = storetest.Account, 10
+			rows := storetest.Pages(t, r, q, 1)
+			if len(rows) != 1 || rows[0].ID != e.ID || rows[0].Type != e.Type || string(rows[0].Reason) != weird[i] {
+				t.Errorf("%s %q: %+v", name, weird[i], rows)
+			}
+		}
+		for _, q := range []event.Query{{Account: weird[i]}, {Account: storetest.Account, Runs: []string{weird[i]}}, {Account: storetest.Account, Statuses: []event.Status{event.Status(weird[i])}}} {
+			q.Limit = 10
+			if rows := storetest.Pages(t, r, q, 1); len(rows) != 0 {
+				t.Errorf("%q as account, run or status finds %d rows", weird[i], len(rows))
+			}
+		}
+		if _, err := r.Event(t.Context(), weird[i], e.ID); !errors.Is(err, event.ErrNotFound) {
+			t.Errorf("%q as account: %v", weird[i], err)
+		}
+		if _, err := r.Attempts(t.Context(), weird[i], e.ID, id.ID{}, 10); !errors.Is(err, event.ErrNotFound) {
+			t.Errorf("attempts with %q as account: %v", weird[i], err)
+		}
+	}
+}
+
+func TestAttemptsArePaged(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	e := b.Event(1, func(e *event.Event) { e.Dests = []string{"dst_a", "dst_b"} })
+	b.Accept(e)
+	const n = 230
+	var want []id.ID
+	for i := range n {
+		o := b.Outcome(e, []string{"dst_a", "dst_b"}[i%2], event.Retrying, func(o *event.Outcome) { o.Attempt.ResponseBody = make([]byte, 16<<10) })
+		want = append(want, o.Attempt.ID)
+		b.Record(o)
+	}
+	var got []event.AttemptRow
+	var before id.ID
+	for {
+		page, err := r.Attempts(t.Context(), storetest.Account, e.ID, before, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, page.Rows...)
+		if !page.More {
+			break
+		}
+		before = page.Rows[len(page.Rows)-1].ID
+	}
+	if len(got) != n {
+		t.Fatalf("%d of %d attempts", len(got), n)
+	}
+	for i, a := range got {
+		k := n - 1 - i
+		if a.ID != want[k] || a.Number != k/2+1 || len(a.ResponseBody) != 16<<10 || a.Truncated {
+			t.Fatalf("attempt %d: number %d, %d bytes", k, a.Number, len(a.ResponseBody))
+		}
+	}
+	d, err := r.Event(t.Context(), storetest.Account, e.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Attempts) != 200 || !d.AttemptsTruncated || d.Summary.Attempts != n || d.Deliveries[0].Attempts != n/2 {
+		t.Fatalf("%d attempts in the single read of %d", len(d.Attempts), d.Summary.Attempts)
+	}
+	if first := d.Attempts[0]; first.ID != want[n-200] || first.Number != (n-200)/2+1 || len(first.ResponseBody) != 1<<10 || !first.Truncated {
+		t.Fatalf("first of the newest 200: number %d, %d bytes", first.Number, len(first.ResponseBody))
+	}
+	if _, err := r.Attempts(t.Context(), storetest.Account, b.Event(1).ID, id.ID{}, 10); !errors.Is(err, event.ErrNotFound) {
+		t.Fatalf("attempts of no event: %v", err)
+	}
+	none := b.Event(2)
+	b.Accept(none)
+	if page, err := r.Attempts(t.Context(), storetest.Account, none.ID, id.ID{}, 10); err != nil || len(page.Rows) != 0 || page.More {
+		t.Fatalf("attempts of an event without any: %+v, %v", page, err)
+	}
+}
+
+// A duplicate is skipped, in the list, in its filter and in the single read, until it is replayed; and both what was
+// stored as one and what was not are found in the log.
+func TestDuplicates(t *testing.T) {
+	b := newBench(t)
+	first := b.Event(0)
+	repeats := func(e *event.Event) {
+		e.Reason, e.DuplicateOf, e.Dests = event.Duplicate, first.ID.Text(id.Event), nil
+	}
+	second := b.Event(0, repeats)
+	observed := b.Event(0, func(e *event.Event) { e.Verdict = event.VerdictObserved }, repeats)
+	b.Accept(first, second, observed)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	for _, statuses := range [][]event.Status{nil, {event.Skipped}} {
+		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Statuses: statuses, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := slices.DeleteFunc(page.Rows, func(s event.Summary) bool { return s.ID == first.ID })
+		if len(rows) != 2 {
+			t.Fatalf("%d duplicates among those that are %v", len(rows), statuses)
+		}
+		for _, s := range rows {
+			if s.Status != event.Skipped || s.Reason != event.Duplicate || s.DuplicateOf != first.ID.Text(id.Event) || s.Counts.Total != 0 {
+				t.Errorf("%+v", s)
+			}
+		}
+	}
+	d, err := r.Event(t.Context(), storetest.Account, second.ID)
+	if err != nil || d.Event.DuplicateOf != first.ID.Text(id.Event) || d.DuplicateOf != d.Event.DuplicateOf || d.Status != event.Skipped {
+		t.Errorf("%+v %v", d, err)
+	}
+	if n := b.Query("SELECT sum(billed) FROM events FINAL"); n != 1 {
+		t.Errorf("%d events are billed", n)
+	}
+	b.Record(b.Outcome(second, "dst_a", event.Delivered))
+	if d, err = r.Event(t.Context(), storetest.Account, second.ID); err != nil || d.Status != event.Delivered || d.Reason != "" {
+		t.Errorf("after a replay %+v %v", d, err)
+	}
+	absent := b.Event(0)
+	for e, want := range map[*event.Event]bool{first: true, second: true, absent: false} {
+		if got, err := r.Logged(t.Context(), storetest.Account, e.ID); err != nil || got != want {
+			t.Errorf("the log holds it: %v %v, want %v", got, err, want)
+		}
+	}
+	if got, err := r.Logged(t.Context(), "acc_2", first.ID); err != nil || got {
+		t.Errorf("another account's event is found: %v %v", got, err)
+	}
+}
+
+// A ping is answered while reads hold every connection of the reader.
+func TestPingBesideReads(t *testing.T) {
+	b := newBench(t)
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
+	release, err := r.HoldConnections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := r.Ping(ctx); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}

@@ -1,0 +1,269 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// reports are what all receipts of an event come to.
+type reports struct {
+	newest    *event.Receipt // the one that stands, nil for none
+	version   uint64         // its own
+	processed uint64         // the lowest version that said processed, if there is one
+	first     time.Time
+	end       int64 // of the log: all that is below is counted; unset for those of the store alone
+}
+
+// add counts one more receipt; one that is counted already changes nothing.
+func (k *reports) add(r *event.Receipt, offset int64) {
+	version := r.Version(offset)
+	if k.newest == nil || version > k.version {
+		k.newest, k.version = r, version
+	}
+	if r.State == event.ProcessingDone && (k.processed == 0 || version < k.processed) {
+		k.processed = version
+	}
+	if k.first.IsZero() || r.At.Before(k.first) {
+		k.first = r.At
+	}
+}
+
+// receipt is the one that stands, nil for none.
+func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
+	k, err := r.receipts(ctx, account, d)
+	return k.newest, err
+}
+
+// receipts are those that are stored.
+func (r *Reader) receipts(ctx context.Context, account string, d id.ID) (k reports, err error) {
+	q := r.one(new(ch.Query).Add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts"), account, d)
+	q = r.one(q.Add(" ORDER BY ver DESC LIMIT 1) UNION ALL SELECT 0, '', '', '', min(first_at), min(processed) FROM receipt_firsts"), account, d)
+	err = r.each(ctx, q.Add(" HAVING count() > 0"), func(rows driver.Rows) error {
+		var newest uint8
+		var state string
+		var at time.Time
+		var version uint64
+		x := &event.Receipt{Event: d, Account: account}
+		err := rows.Scan(&newest, &state, &x.Reference, &x.Details, &at, &version)
+		switch {
+		case newest == 1:
+			x.State, x.At = event.Processing(state), instant(at)
+			k.newest, k.version = x, version
+		case version == never:
+			k.first = instant(at)
+		default:
+			k.first, k.processed = instant(at), version
+		}
+		return err
+	})
+	if k.newest == nil {
+		return reports{}, err
+	}
+	k.newest.FirstAt = k.first
+	return k, err
+}
+
+// never stands in receipt_firsts for a version that there is not.
+const never = math.MaxUint64
+
+// EventEndpoint is the endpoint that an event belongs to. Errors are event.ErrNotFound and
+// event.ErrUnavailable.
+func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if d.Time().Before(r.Oldest()) {
+		return "", event.ErrNotFound
+	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	endpoint, err := r.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
+	if errors.Is(err, event.ErrNotFound) {
+		asOf, fenceErr := r.fence.one(ctx, d.Partition())
+		if fenceErr != nil {
+			return "", ch.ReadError(ctx, fenceErr)
+		}
+		if asOf.IsZero() {
+			if endpoint, err = r.endpointOf(ctx, account, d); errors.Is(err, event.ErrNotFound) {
+				return "", err
+			}
+		}
+	}
+	if !errors.Is(err, event.ErrNotFound) && !errors.Is(err, event.ErrUnavailable) {
+		return endpoint, err
+	}
+	e, logErr := r.scans.find(ctx, account, d)
+	switch {
+	case logErr == nil:
+		return e.Endpoint, nil
+	case errors.Is(logErr, event.ErrNotFound):
+		return "", err // an old event may have left the log, so only the store may say that there is none
+	}
+	return "", logErr
+}
+
+func (r *Reader) endpointOf(ctx context.Context, account string, d id.ID) (endpoint string, err error) {
+	q := r.one(new(ch.Query).Add("SELECT endpoint FROM events"), account, d)
+	err = r.each(ctx, q.Add(" LIMIT 1"), func(rows driver.Rows) error { return rows.Scan(&endpoint) })
+	if err == nil && endpoint == "" {
+		err = event.ErrNotFound
+	}
+	return endpoint, err
+}
+
+// Standing tells what became of a receipt that the log has at offset. It waits for the store; when that takes too
+// long, the log tells what the store has not got yet. The error event.ErrUnavailable says that neither could.
+func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64) (event.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
+	var known reports
+	err := r.fence.at(ctx, at, offset+1)
+	if err == nil {
+		known, err = r.receipts(ctx, sent.Account, sent.Event)
+	}
+	if err != nil && ctx.Err() == nil {
+		known, err = r.receiptsBehind(ctx, sent.Account, sent.Event, offset+1, false)
+	}
+	if err == nil && known.newest == nil {
+		err = errors.New("the receipt is in neither the store nor the log")
+	}
+	if err != nil {
+		return event.Standing{}, ch.ReadError(ctx, err)
+	}
+	return standing(sent, offset, &known), nil
+}
+
+// receiptsBehind are the receipts of an event while the writer is behind, all below the offset among them. Without the
+// store the log has to have them all. Callers who ask for the same event at the same time share the work: they ask
+// because something is slow. The answer is the caller's own.
+func (r *Reader) receiptsBehind(ctx context.Context, account string, d id.ID, end int64, withoutStore bool) (known reports, err error) {
+	flight := account + " " + d.String() + " " + strconv.FormatBool(withoutStore)
+	for known.end < end {
+		result := r.reported.DoChan(flight, func() (any, error) {
+			load, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*scanTimeout)
+			defer cancel()
+			return r.loadReceipts(load, account, d, withoutStore)
+		})
+		select {
+		case <-ctx.Done():
+			return known, ctx.Err()
+		case x := <-result:
+			if x.Err != nil {
+				return known, x.Err
+			}
+			known = x.Val.(reports) // of a load that began before this receipt was in the log, when its end is lower
+		}
+	}
+	if known.newest != nil {
+		mine := *known.newest
+		known.newest = &mine
+	}
+	return known, nil
+}
+
+// loadReceipts takes the receipts that are stored, and those that the log has behind what is. When the store is away
+// the log has them all as long as it has the event.
+func (r *Reader) loadReceipts(ctx context.Context, account string, d id.ID, withoutStore bool) (known reports, err error) {
+	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
+	committed, err := r.topic.Committed(ctx, store.Group, at.Topic) // first: what is committed is stored, whatever comes later
+	if err != nil {
+		return known, err
+	}
+	from := max(committed[at], 0)
+	if !withoutStore {
+		soon, cancel := context.WithTimeout(ctx, behindTimeout)
+		known, err = r.receipts(soon, account, d)
+		cancel()
+	}
+	if withoutStore || err != nil {
+		known = reports{}
+		if from, err = r.firstReceipt(ctx, account, d); err != nil {
+			return known, err
+		}
+	}
+	ends, err := r.topic.Ends(ctx, at.Topic)
+	if err != nil {
+		return known, err
+	}
+	known.end = ends[at]
+	return known, r.readReceipts(ctx, &known, d, from)
+}
+
+// firstReceipt is an offset below which the log has no receipt of the event, and never had one.
+func (r *Reader) firstReceipt(ctx context.Context, account string, d id.ID) (int64, error) {
+	if _, err := r.scans.find(ctx, account, d); err != nil {
+		return 0, err
+	}
+	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
+	starts, err := r.topic.Starts(ctx, at.Topic)
+	if err != nil {
+		return 0, err
+	}
+	// Records have the time of the node that wrote them, which may be behind that of the event's.
+	since, err := r.topic.At(ctx, at.Topic, d.Time().Add(-ahead))
+	if err != nil {
+		return 0, err
+	}
+	if from, start := since[at], starts[at]; from >= 0 && (start == 0 || from > start) {
+		return from, nil
+	}
+	return 0, errors.New("the log may not have all receipts of the event any more")
+}
+
+// readReceipts adds the receipts of an event between an offset and the end.
+func (r *Reader) readReceipts(ctx context.Context, known *reports, d id.ID, from int64) error {
+	at, end := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}, known.end
+	if from >= end {
+		return nil
+	}
+	release, err := r.scans.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
+	return r.topic.Read(ctx, at, from, func(rec *stream.Record) error {
+		if rec.Offset >= end {
+			return stream.ErrStop
+		}
+		// What cannot be read is none of this event's: the writer buries it.
+		if x, err := event.DecodeReceipt(rec); err == nil && x.Event == d {
+			known.add(x, rec.Offset)
+		}
+		if rec.Offset == end-1 {
+			return stream.ErrStop
+		}
+		return nil
+	})
+}
+
+// standing derives what became of a receipt from the order of the log alone: whoever asks, and whatever came
+// after it, gets the same answer. Only a receipt that said processed before it can have kept it out.
+func standing(sent *event.Receipt, offset int64, known *reports) event.Standing {
+	stands, applied := *sent, true
+	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < processedAt(offset) {
+		stands, applied = *known.newest, false
+	}
+	stands.FirstAt, stands.Endpoint = known.first, sent.Endpoint
+	return event.Standing{Receipt: stands, Applied: applied}
+}
+
+// processedAt is the version of a receipt that says processed.
+func processedAt(offset int64) uint64 {
+	return (&event.Receipt{State: event.ProcessingDone}).Version(offset)
+}

@@ -1,0 +1,139 @@
+package read_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// TestStanding plays every sequence of three receipts on an event of its own, and asks afterwards what became of each
+// of them: the answer follows from the order of the log, however late it is asked, and after rows were written again.
+func TestStanding(t *testing.T) {
+	b := newBench(t)
+	states := []event.Processing{event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed}
+	type sent struct {
+		receipt *event.Receipt
+		offset  int64
+		want    event.Standing
+	}
+	var all []sent
+	for n := range 27 {
+		e := b.Event(n)
+		b.Accept(e)
+		var done *event.Receipt // the newest that says processed
+		var mine []sent
+		first := time.UnixMilli(1_800_000_000_000).UTC()
+		for i := range 3 {
+			x, offset := b.Report(e, states[n%3], first.Add(time.Duration(i)*time.Second))
+			n /= 3
+			if x.State == event.ProcessingDone {
+				done = x
+			}
+			s := sent{x, offset, event.Standing{Receipt: *x, Applied: done == nil || x == done}}
+			s.want.FirstAt = first
+			mine = append(mine, s)
+		}
+		for i := range mine {
+			if s := &mine[i]; !s.want.Applied {
+				s.want.Receipt = *done
+				s.want.FirstAt = first
+			}
+		}
+		all = append(all, mine...)
+	}
+	ask := func(r *read.Reader, all []sent) {
+		t.Helper()
+		for _, s := range all {
+			got, err := r.Standing(t.Context(), s.receipt, s.offset)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if diff := cmp.Diff(s.want, got); diff != "" {
+				t.Errorf("receipt %s at offset %d (-want +got):\n%s", s.receipt.State, s.offset, diff)
+			}
+		}
+	}
+	check := func() {
+		t.Helper()
+		w, stop := b.Writer(write.WriterConfig{FlushRows: 20})
+		defer stop()
+		ask(b.Reader(w), all)
+	}
+	impatient := read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Millisecond}
+	behind := b.ReaderOf(impatient, nil)
+	var wg sync.WaitGroup
+	for range 8 { // who asks at the same time shares the work
+		wg.Go(func() { ask(behind, all[:9]) })
+	}
+	wg.Wait()
+	ask(behind, all[:20]) // the log has all, the store nothing
+	w, stop := b.Writer(write.WriterConfig{FlushRows: 20})
+	ask(b.Reader(w), all[:1])
+	stop()
+	b.Rewind(func(_ stream.Partition, committed int64) int64 { return max(committed-5, 0) })
+	ask(b.ReaderOf(impatient, nil), all[len(all)-20:]) // the store has all, and says that it lacks the newest
+	away := impatient
+	away.URL = "http://127.0.0.1:1/away"
+	ask(b.ReaderOf(away, nil), all[len(all)-20:])
+	for _, r := range []*read.Reader{b.ReaderOf(impatient, nil), b.ReaderOf(away, nil)} { // a read of the event agrees
+		last := all[len(all)-1]
+		d, err := r.Event(t.Context(), storetest.Account, last.receipt.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&last.want.Receipt, d.Receipt); diff != "" || d.Processing != last.want.State || d.AsOf.IsZero() {
+			t.Errorf("as of %v the event is %s (-want +got):\n%s", d.AsOf, d.Processing, diff)
+		}
+	}
+	check()
+	b.Rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
+	b.Exec("OPTIMIZE TABLE receipts FINAL")
+	b.Exec("OPTIMIZE TABLE receipt_firsts FINAL")
+	check()
+}
+
+func TestEventEndpoint(t *testing.T) {
+	b := newBench(t)
+	stored, logged := b.Event(1), b.Event(2)
+	b.Accept(stored)
+	w, stop := b.Writer(write.WriterConfig{})
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 300 * time.Millisecond}, w)
+	f := func(account string, e *event.Event, want string, wantErr error) { // of r, whichever that is
+		t.Helper()
+		got, err := r.EventEndpoint(t.Context(), account, e.ID)
+		if got != want || !errors.Is(err, wantErr) {
+			t.Errorf("%q, %v; want %q, %v", got, err, want, wantErr)
+		}
+	}
+	f(storetest.Account, stored, "ep_1", nil)
+	f("acc_2", stored, "", event.ErrNotFound)
+	f(storetest.Account, logged, "", event.ErrNotFound)
+	old := b.Event(1)
+	copy(old.ID[:6], make([]byte, 6))
+	f(storetest.Account, old, "", event.ErrNotFound)
+	stop()
+	b.Accept(logged) // no writer runs: it is in the log alone
+	f(storetest.Account, logged, "ep_2", nil)
+	f(storetest.Account, b.Event(2), "", event.ErrNotFound)
+	x, offset := b.Report(logged, event.ProcessingDone, time.Now())
+	x.Event = b.Event(2).ID // the log does not have it, so that it cannot say what it once had
+	away := b.ReaderOf(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond}, nil)
+	if _, err := away.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("receipt of an event that is nowhere to be found: %v", err)
+	}
+	r = away // the log knows the event, whether the store has it or not
+	f(storetest.Account, stored, "ep_1", nil)
+	f(storetest.Account, logged, "ep_2", nil)
+	f("acc_2", stored, "", event.ErrUnavailable)
+}

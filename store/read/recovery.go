@@ -1,0 +1,238 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// selectTimeout bounds one statement of a preparation.
+const selectTimeout = 50 * time.Second
+
+// errNotCaughtUp means that what was acknowledged last is not in the store yet.
+var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
+
+// CaughtUp returns nil when the store holds what the log held when it was called, and event.ErrUnavailable when it
+// does not in the time that a read waits.
+func (r *Reader) CaughtUp(ctx context.Context) error {
+	asOf, err := r.fence.all(ctx)
+	switch {
+	case err != nil:
+		return ch.ReadError(ctx, err)
+	case !asOf.IsZero():
+		return errNotCaughtUp
+	}
+	return nil
+}
+
+// SelectRecovery writes the items of a selection under a name that was never used, and returns what it came to. All
+// that was acknowledged before the call counts. After an error the name is of no use: what was written under it
+// goes with its age.
+func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.Selected, error) {
+	if err := r.CaughtUp(ctx); err != nil {
+		return event.Selected{}, err
+	}
+	if oldest := ceilMilli(r.Oldest()); s.Since.Before(oldest) {
+		s.Since = oldest
+	}
+	s.Since, s.Until = ceilMilli(s.Since), ceilMilli(s.Until)
+	next := 0
+	for _, g := range s.Groups {
+		if len(g.Dests) == 0 && !g.Except {
+			continue
+		}
+		var err error
+		// An endpoint that was never moved has its events on one shard; the others find nothing.
+		for shard := range r.pool.Count() {
+			if next, err = r.selectGroup(ctx, shard, s, g, name, next); err != nil {
+				return event.Selected{}, r.pool.OnShard(shard, err)
+			}
+		}
+	}
+	return r.selected(ctx, s.Account, name)
+}
+
+// selectGroup writes the items of one group that one shard has, page by page, from the number next on; they stay on
+// that shard, with their deliveries. It returns the number after.
+func (r *Reader) selectGroup(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int) (int, error) {
+	for after := (id.ID{}); s.Since.Before(s.Until); {
+		edge, more, err := r.selectEdge(ctx, shard, s, g, after)
+		if err != nil {
+			return next, err
+		}
+		gone, near, err := r.erasedUpTo(ctx, shard, s, g, after, edge)
+		if err != nil {
+			return next, err
+		}
+		more, edge = more || near != edge, near
+		if err := r.selectPage(ctx, shard, s, g, name, next, after, edge, gone); err != nil {
+			return next, err
+		}
+		if next, err = r.countItems(ctx, s.Account, name); err != nil || !more {
+			return next, err
+		}
+		after = edge
+	}
+	return next, nil
+}
+
+// troubled appends the conditions on a candidate: of the selection, of the group, within (after, edge].
+func troubled(q *ch.Query, s event.Selection, g event.SelectionGroup, after, edge id.ID) *ch.Query {
+	q.Add(" WHERE account = ", s.Account).Add(" AND endpoint = ", s.Endpoint).Add(" AND ts >= ", s.Since).Add(" AND ts < ", s.Until)
+	q.Add(" AND id > ", after).Add(" AND id <= ", edge)
+	if g.Except {
+		return q.Add(" AND dest NOT IN ", g.Dests)
+	}
+	return q.Add(" AND dest IN ", g.Dests)
+}
+
+// selectEdge is the last id of the next page, and whether there are more behind it.
+func (r *Reader) selectEdge(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after id.ID) (edge id.ID, more bool, err error) {
+	edge = id.Lowest(s.Until)
+	q := troubled(new(ch.Query).Add("SELECT id FROM delivery_trouble"), s, g, after, edge)
+	err = r.pool.Each(ctx, shard, q.Add(" ORDER BY id LIMIT 1 OFFSET ", r.cfg.SelectPage-1), func(rows driver.Rows) error {
+		more = true
+		return rows.Scan((*[16]byte)(&edge))
+	})
+	return edge, more, err
+}
+
+// erasedUpTo returns those candidates of a page whose payload was erased, and the end of the page: a nearer one where
+// they are more than one statement should name.
+func (r *Reader) erasedUpTo(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
+	q := troubled(new(ch.Query).Add("SELECT DISTINCT id FROM delivery_trouble"), s, g, after, edge)
+	err = r.pool.Each(ctx, shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
+		d, err := scanID(rows)
+		if err == nil && r.erased(d) {
+			gone = append(gone, d)
+		}
+		return err
+	})
+	if most := max(1, r.cfg.SelectPage/100); len(gone) > most {
+		gone = gone[:most]
+		edge = gone[most-1]
+	}
+	return gone, edge, err
+}
+
+// timeOfID is the time that an id names, as ID.Time reads it.
+const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(substring(id, 1, 6)))), 'UTC')"
+
+// selectPage judges the candidates of a page and writes those that have failed for good and were not erased. What failed is
+// troubled as failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells. Failures
+// that lie apart cost a granule of each.
+func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID, gone []id.ID) error {
+	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
+	q.Add(", ", next).Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.Skip)).Add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
+	q.Add(" AND id > ", after).Add(" AND id <= ", edge)
+	q.Add(" AND id IN (SELECT id FROM troubled FINAL")
+	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND (id, dest) IN (SELECT id, dest FROM troubled FINAL")
+	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND status = 'failed'")
+	if len(gone) > 0 {
+		q.Add(" AND id NOT IN ", gone)
+	}
+	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
+	defer cancel()
+	if err := r.pool.Exec(ctx, shard, q); err != nil {
+		return ch.ReadError(ctx, fmt.Errorf("select failed deliveries: %w", err))
+	}
+	return nil
+}
+
+func (r *Reader) countItems(ctx context.Context, account, name string) (int, error) {
+	var n uint64
+	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account).Add(" AND selection = ", name)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var here uint64
+		err := rows.Scan(&here)
+		n += here
+		return err
+	})
+	return int(n), err
+}
+
+func (r *Reader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
+	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL WHERE account = ", account)
+	dests := make(map[string]event.SelectedDestination)
+	err = r.each(ctx, q.Add(" AND selection = ", name).Add(" GROUP BY dest"), func(rows driver.Rows) error {
+		var dest string
+		var total, sendable uint64
+		err := rows.Scan(&dest, &total, &sendable)
+		s.Total += int(total)
+		s.Sendable += int(sendable)
+		was := dests[dest]
+		dests[dest] = event.SelectedDestination{ID: dest, Total: was.Total + int(total), Sendable: was.Sendable + int(sendable)}
+		return err
+	})
+	for _, dest := range slices.Sorted(maps.Keys(dests)) {
+		s.Destinations = append(s.Destinations, dests[dest])
+	}
+	return s, err
+}
+
+// RecoveryCounts returns what came of the submitted items of jobs, by job. Jobs that nothing was submitted of are not
+// among them. The time is that of Page.AsOf.
+func (r *Reader) RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	asOf, err := r.fence.all(ctx)
+	if err != nil {
+		return nil, asOf, ch.ReadError(ctx, err)
+	}
+	counts := make(map[string]event.RecoveryCounts, len(jobs))
+	q := new(ch.Query).Add("SELECT run, status, skipped, count() FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run IN ", jobs)
+	err = r.each(ctx, q.Add(" GROUP BY run, status, skipped"), func(rows driver.Rows) error {
+		var run, status, skipped string
+		var n uint64
+		err := rows.Scan(&run, &status, &skipped, &n)
+		c := counts[run]
+		c.Add(event.Status(status), event.Reason(skipped), int(n))
+		counts[run] = c
+		return err
+	})
+	return counts, asOf, err
+}
+
+// RecoveryFailures returns what the failed items of a job failed of, by destination.
+func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	failed := func(q *ch.Query) *ch.Query {
+		return q.Add(" FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run = ", job).Add(" AND status = 'failed' AND skipped = ''")
+	}
+	q := new(ch.Query).Add("SELECT dest, if(error = '', reason, error) AS why, count() FROM (SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
+	failed(q).Add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, att) AS error FROM attempts WHERE account = ", account).Add(" AND run = ", job)
+	q.Add(" AND id IN (SELECT id")
+	failed(q).Add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest, why")
+	of := make(map[string]map[string]int)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var dest, why string
+		var n uint64
+		err := rows.Scan(&dest, &why, &n)
+		if of[dest] == nil {
+			of[dest] = make(map[string]int)
+		}
+		of[dest][why] += int(n)
+		return err
+	})
+	out := make(map[string]event.RecoveryFailures, len(of))
+	for dest, counts := range of {
+		f := event.RecoveryFailures{}
+		most := 0
+		for _, why := range slices.Sorted(maps.Keys(counts)) {
+			if f.Failed += counts[why]; counts[why] > most {
+				most, f.TopError = counts[why], why
+			}
+		}
+		out[dest] = f
+	}
+	return out, err
+}

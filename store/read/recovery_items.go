@@ -1,0 +1,266 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+const (
+	// itemChunk is how many items are looked at at once; their ids are passed back as a parameter.
+	itemChunk = 2_000
+	// bodyChunk bounds the bodies that are held at once, but for a single larger one.
+	bodyChunk = 8 << 20
+)
+
+// RecoveryItems returns up to limit items of a job that are numbered below before; 0 is the first page, which waits as
+// Events does. States restricts them; empty = all.
+func (r *Reader) RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (page event.RecoveryItemPage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if before == 0 {
+		if page.AsOf, err = r.fence.all(ctx); err != nil {
+			return page, ch.ReadError(ctx, err)
+		}
+		before = job.Total
+	}
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer leave()
+	chunk := limit + 1
+	if len(states) > 0 {
+		chunk = itemChunk
+	}
+	for before = min(before, job.Total); len(page.Rows) <= limit && before > 0; before -= chunk {
+		// Numbers have no gaps. With FINAL a limit alone would read all that is below.
+		items, err := r.items(ctx, job, max(before-chunk, 0), before)
+		if err != nil {
+			return page, err
+		}
+		for _, x := range slices.Backward(items) {
+			if len(states) == 0 || slices.Contains(states, x.State) {
+				page.Rows = append(page.Rows, x)
+			}
+		}
+	}
+	if len(page.Rows) > limit {
+		page.Rows, page.More = page.Rows[:limit], true
+	}
+	return page, r.countItemAttempts(ctx, job, page.Rows)
+}
+
+// items reads the items of a job numbered in [from, to), in their order, with their states.
+func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
+	q := new(ch.Query).Add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
+	q.Add(" AND selection = ", job.Selection).Add(" AND seq >= ", from).Add(" AND seq < ", to)
+	var items []event.RecoveryItem
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var item event.RecoveryItem
+		var seq uint32
+		var skipped string
+		err := rows.Scan(&seq, (*[16]byte)(&item.Event), &item.Destination, &skipped)
+		item.Seq, item.Skipped = int(seq), event.Reason(skipped)
+		items = append(items, item)
+		return err
+	})
+	if err != nil || len(items) == 0 {
+		return nil, err
+	}
+	slices.SortFunc(items, func(a, b event.RecoveryItem) int { return cmp.Compare(a.Seq, b.Seq) })
+	said, err := r.saidOf(ctx, job, items)
+	if err != nil {
+		return nil, err
+	}
+	for i := range items {
+		x := &items[i]
+		s, known := said[pair{x.Event, x.Destination}]
+		x.Said = known
+		x.State, x.Skipped, x.At = stateOf(job, x, s)
+	}
+	return items, nil
+}
+
+// pair names a delivery.
+type pair struct {
+	event id.ID
+	dest  string
+}
+
+// said is what was said last of a delivery within a run.
+type said struct {
+	status  event.Status
+	skipped event.Reason
+	at      time.Time
+}
+
+// stateOf is the state of an item, by what was said of it, if anything was, and by how far the job is.
+func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Status, event.Reason, time.Time) {
+	switch {
+	case item.Skipped != "":
+		return event.Skipped, item.Skipped, time.Time{}
+	case s.status != "":
+		return event.ItemState(s.status, s.skipped), s.skipped, s.at
+	case item.Seq < job.Reserved:
+		return event.ItemQueued, "", time.Time{}
+	case job.Unsent != "":
+		return event.Skipped, job.Unsent, time.Time{}
+	}
+	return event.Pending, "", time.Time{}
+}
+
+// saidOf reads what was said of items within their job.
+func (r *Reader) saidOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[pair]said, error) {
+	out := make(map[pair]said, len(items))
+	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL WHERE account = ", job.Account).Add(" AND run = ", job.ID)
+	q.About(eventsOf(items)...).Add(" AND id IN ", eventsOf(items))
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var of pair
+		var status, skipped string
+		var at time.Time
+		err := rows.Scan((*[16]byte)(&of.event), &of.dest, &status, &skipped, &at)
+		out[of] = said{event.Status(status), event.Reason(skipped), instant(at)}
+		return err
+	})
+	return out, err
+}
+
+// eventsOf are the ids of the items' events, newest first, as boundIDs wants them.
+func eventsOf(items []event.RecoveryItem) []id.ID {
+	ids := make([]id.ID, len(items))
+	for i := range items {
+		ids[i] = items[i].Event
+	}
+	slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	return slices.Compact(ids)
+}
+
+// countItemAttempts adds the attempts that were made for items within their job.
+func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	at := make(map[pair]*event.RecoveryItem, len(items))
+	for i := range items {
+		at[pair{items[i].Event, items[i].Destination}] = &items[i]
+	}
+	q := new(ch.Query).Add("SELECT id, dest, uniqExact(att), argMax(code, att), argMax(error_code, att), max(at) FROM attempts WHERE account = ", job.Account)
+	ch.BoundIDs(q, eventsOf(items))
+	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
+		var of pair
+		var n uint64
+		var code uint16
+		var failure string
+		var last time.Time
+		err := rows.Scan((*[16]byte)(&of.event), &of.dest, &n, &code, &failure, &last)
+		if x := at[of]; x != nil {
+			x.Attempts, x.Code, x.Error = int(n), int(code), event.ErrorCode(failure)
+			if last = instant(last); x.State == event.ItemQueued && last.After(x.At) {
+				x.At = last
+			}
+		}
+		return err
+	})
+}
+
+// RecoveryWork calls each for the items of a job numbered in [from, to) that nothing was said of within it, in their
+// order, with their events.
+func (r *Reader) RecoveryWork(ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error) error {
+	for ; from < to; from += itemChunk {
+		items, err := r.items(ctx, job, from, min(from+itemChunk, to))
+		if err != nil {
+			return err
+		}
+		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.Said || x.State == event.Skipped })
+		if err := r.workOf(ctx, job, items, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workOf reads what is needed to submit items, a bounded part of them after the other.
+func (r *Reader) workOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.RecoveryWork) error) error {
+	if len(items) == 0 {
+		return nil
+	}
+	prior, err := r.priorOf(ctx, job, items)
+	if err != nil {
+		return err
+	}
+	sizes, err := r.sizesOf(ctx, job, items)
+	if err != nil {
+		return err
+	}
+	for len(items) > 0 {
+		n, bytes := 0, 0
+		for n < len(items) && (n == 0 || bytes+sizes[items[n].Event] <= bodyChunk) {
+			bytes += sizes[items[n].Event]
+			n++
+		}
+		events, err := r.whole(ctx, job.Account, items[:n])
+		if err != nil {
+			return err
+		}
+		for _, x := range items[:n] {
+			if err := each(&event.RecoveryWork{RecoveryItem: x, Body: events[x.Event], Prior: prior[pair{x.Event, x.Destination}]}); err != nil {
+				return err
+			}
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+func (r *Reader) priorOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[pair]event.Delivery, error) {
+	out := make(map[pair]event.Delivery, len(items))
+	q := selectDeliveries().Add(" FINAL WHERE account = ", job.Account)
+	ch.BoundIDs(q, eventsOf(items))
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		d, of, err := scanDelivery(rows)
+		out[pair{of, d.Destination}] = d
+		return err
+	})
+	return out, err
+}
+
+func (r *Reader) sizesOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[id.ID]int, error) {
+	out := make(map[id.ID]int, len(items))
+	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
+	ch.BoundIDs(q, eventsOf(items))
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var d id.ID
+		var size uint32
+		err := rows.Scan((*[16]byte)(&d), &size)
+		out[d] = int(size)
+		return err
+	})
+	return out, err
+}
+
+// whole reads the events of items that can still be read.
+func (r *Reader) whole(ctx context.Context, account string, items []event.RecoveryItem) (map[id.ID]*event.Event, error) {
+	out := make(map[id.ID]*event.Event, len(items))
+	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.erased(d) })
+	if len(ids) == 0 {
+		return out, nil
+	}
+	q := selectWhole().Add(" WHERE account = ", account)
+	ch.BoundIDs(q, ids)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		e, _, err := scanWhole(rows, account)
+		if err == nil {
+			out[e.ID] = e
+		}
+		return err
+	})
+	return out, err
+}

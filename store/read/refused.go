@@ -1,0 +1,103 @@
+package read
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// refusedBytes bounds the bodies that are held at once to be judged here; one is always taken.
+const refusedBytes = 16 << 20
+
+// selectFound is selectEvents for a search: it says which bodies ClickHouse could not judge.
+func (w *walk) selectFound() *ch.Query {
+	if len(w.q.Search.Body) == 0 {
+		return w.searching().Add(eventColumns + ", false FROM events")
+	}
+	return w.searching().Add(eventColumns + ", toBool(" + refusedJSON + ") FROM events")
+}
+
+// judgeRefused takes those out of the candidates that ClickHouse could not judge and that do not match.
+func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate, error) {
+	var refused []*candidate
+	for i := range cands {
+		if cands[i].unsure {
+			refused = append(refused, &cands[i])
+		}
+	}
+	match := map[id.ID]bool{}
+	for len(refused) > 0 {
+		size, n := 0, 0
+		var ids []id.ID
+		for n < len(refused) && (n == 0 || size+int(refused[n].size) <= refusedBytes) {
+			size += int(refused[n].size)
+			ids = append(ids, refused[n].ID)
+			n++
+		}
+		refused = refused[n:]
+		q := w.searching().Add("SELECT id, body FROM events WHERE account = ", w.q.Account)
+		ch.BoundIDs(q, ids)
+		err := w.r.each(ctx, q, func(rows driver.Rows) error {
+			var of id.ID
+			var body []byte
+			err := rows.Scan((*[16]byte)(&of), &body)
+			match[of] = matchBody(body, w.q.Search.Body)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(cands, func(c candidate) bool { return c.unsure && !match[c.ID] }), nil
+}
+
+// matchBody says of a body what searchBody says.
+func matchBody(body []byte, terms []event.BodyMatch) bool {
+	return event.ValidJSON(body) && !slices.ContainsFunc(terms, func(m event.BodyMatch) bool {
+		return !matchScalar(lookup(gjson.ParseBytes(body), m.Members), m.Values)
+	})
+}
+
+// lookup goes down step by step: of members with the same name the first counts.
+func lookup(at gjson.Result, members []string) gjson.Result {
+	for _, name := range members {
+		var next gjson.Result
+		place, err := strconv.ParseUint(name, 10, 31)
+		at.ForEach(func(key, value gjson.Result) bool {
+			switch {
+			case at.IsObject() && key.Str == name, at.IsArray() && err == nil && place == 0:
+				next = value
+				return false
+			}
+			place--
+			return true
+		})
+		at = next
+	}
+	return at
+}
+
+func matchScalar(at gjson.Result, values []string) bool {
+	switch at.Type {
+	case gjson.String:
+		return slices.Contains(values, at.Str)
+	case gjson.True, gjson.False:
+		return slices.Contains(values, at.Raw)
+	case gjson.Null:
+		return at.Exists() && slices.Contains(values, at.Raw)
+	case gjson.Number:
+		n, ok := parseNumber(at.Raw)
+		return slices.Contains(values, at.Raw) || ok && slices.ContainsFunc(values, func(v string) bool {
+			m, ok := parseNumber(v)
+			return ok && n.equal(m)
+		})
+	}
+	return false
+}

@@ -1,0 +1,159 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const (
+	// scanSpan is how long after the time of its id an event may have been appended: accept gives up
+	// after 10 s.
+	scanSpan = 15 * time.Second
+	// scanTimeout bounds one look into the log.
+	scanTimeout = 5 * time.Second
+	// parallelScans bounds the looks that run at once; each has buffers of up to 16 MiB.
+	parallelScans = 4
+)
+
+// scanner finds a single event in the log: its id says which partition and when.
+type scanner struct {
+	topic  *stream.Reader
+	flight singleflight.Group
+	slots  chan struct{}
+	absent absent
+}
+
+func newScanner(topic *stream.Reader) *scanner {
+	return &scanner{topic: topic, slots: make(chan struct{}, parallelScans)}
+}
+
+// maxAbsent bounds the ids that are remembered as absent, in each of two halves.
+const maxAbsent = 2048
+
+// absent remembers up to which offset the log does not hold an event, so that who asks for an id that does not exist, again
+// and again, has only what is new read. It forgets the older half when the newer one is full.
+type absent struct {
+	mu         sync.Mutex // guards both
+	newer, old map[id.ID]int64
+}
+
+// below is the offset below which the event is not; 0 when that is not known.
+func (a *absent) below(d id.ID) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(a.newer[d], a.old[d])
+}
+
+func (a *absent) note(d id.ID, below int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.newer == nil || len(a.newer) >= maxAbsent {
+		a.newer, a.old = make(map[id.ID]int64), a.newer
+	}
+	a.newer[d] = below
+}
+
+// find returns event.ErrNotFound when the log does not hold the event (any more), and ErrUnavailable
+// when the log cannot be read. Callers who ask for the same event at the same time share one scan.
+func (s *scanner) find(ctx context.Context, account string, d id.ID) (*event.Event, error) {
+	result := s.flight.DoChan(d.String(), func() (any, error) {
+		// The scan is shared, so it does not end with the caller who happened to be first.
+		scan, cancel := context.WithTimeout(context.WithoutCancel(ctx), scanTimeout)
+		defer cancel()
+		return s.scan(scan, d)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-result:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		e := r.Val.(*event.Event)
+		if e.Account != account {
+			return nil, event.ErrNotFound
+		}
+		return e, nil
+	}
+}
+
+func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
+	release, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	from, end, err := s.bounds(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+	}
+	if from = max(from, s.absent.below(d)); from >= end {
+		return nil, event.ErrNotFound
+	}
+	found, err := s.read(ctx, d, from, end)
+	if err != nil {
+		return nil, fmt.Errorf("%w: scan the log: %w", event.ErrUnavailable, err)
+	}
+	if found == nil {
+		s.absent.note(d, end)
+		return nil, event.ErrNotFound
+	}
+	e, err := event.Decode(found)
+	if err != nil {
+		return nil, fmt.Errorf("read event from the log: %w", err)
+	}
+	return e, nil
+}
+
+// turn waits until one more look into the log may run; release ends it.
+func (s *scanner) turn(ctx context.Context) (release func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: wait for a free scan: %w", event.ErrUnavailable, ctx.Err())
+	}
+}
+
+// bounds are the offsets between which the event must lie.
+func (s *scanner) bounds(ctx context.Context, d id.ID) (from, end int64, err error) {
+	p := stream.Partition{Topic: stream.Events, Index: d.Partition()}
+	starts, err := s.topic.At(ctx, stream.Events, d.Time())
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := s.topic.Ends(ctx, stream.Events)
+	if err != nil {
+		return 0, 0, err
+	}
+	from, ok := starts[p]
+	if !ok || from < 0 {
+		return 0, 0, nil // no such partition, or nothing that late
+	}
+	return from, ends[p], nil
+}
+
+func (s *scanner) read(ctx context.Context, d id.ID, from, end int64) (*stream.Record, error) {
+	var found *stream.Record
+	last := d.Time().Add(scanSpan)
+	want := d.Text(id.Event)
+	err := s.topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: d.Partition()}, from, func(r *stream.Record) error {
+		if event.RecordID(r) == want {
+			found = r
+			return stream.ErrStop
+		}
+		if r.Offset >= end-1 || r.Timestamp.After(last) {
+			return stream.ErrStop
+		}
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,101 @@
+package read_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+)
+
+// Of an id that the log does not hold only what is appended later is read when it is asked for again; it is found then.
+func TestAbsentEvents(t *testing.T) {
+	b := newBench(t)
+	r := b.Reader(nil)
+	late := b.Event(1)
+	b.Accept(b.Event(1), b.Event(1))
+	find := func() error {
+		_, err := r.Logged(t.Context(), storetest.Account, late.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := r.Scan(t.Context(), storetest.Account, late.ID)
+		if err == nil && e.ID != late.ID {
+			t.Fatalf("found %v", e.ID)
+		}
+		return err
+	}
+	if err := find(); !errors.Is(err, event.ErrNotFound) {
+		t.Fatal(err)
+	}
+	log, err := stream.NewReader(b.Stream, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	ends, err := log.Ends(t.Context(), stream.Events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if below, end := r.AbsentBelow(late.ID), ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
+		t.Errorf("the log is known not to hold it below %d, want %d", below, end)
+	}
+	b.Accept(late)
+	if err := find(); err != nil {
+		t.Errorf("an event that was appended after it had been asked for: %v", err)
+	}
+	var made []id.ID
+	for range 10_000 {
+		made = append(made, b.Event(1).ID)
+	}
+	if kept := read.NoteAbsent(made); kept < 2048 || kept > 4096 {
+		t.Errorf("%d absent ids are remembered of 10,000", kept)
+	}
+}
+
+// Each read that a key can ask for takes one of its turns, and none for the service itself.
+func TestReadsTakeTurns(t *testing.T) {
+	b := newBench(t)
+	r := b.Reader(nil)
+	e := b.Event(1)
+	t.Cleanup(r.HoldReads(t.Context(), "key_a"))
+	reads := map[string]func(ctx context.Context) error{
+		"Events": func(ctx context.Context) error {
+			_, err := r.Events(ctx, event.Query{Account: storetest.Account, Limit: 1})
+			return err
+		},
+		"Event": func(ctx context.Context) error { _, err := r.Event(ctx, storetest.Account, e.ID); return err },
+		"Attempts": func(ctx context.Context) error {
+			_, err := r.Attempts(ctx, storetest.Account, e.ID, id.ID{}, 1)
+			return err
+		},
+		"Audit": func(ctx context.Context) error {
+			_, err := r.Audit(ctx, audit.Query{Account: storetest.Account, Limit: 1})
+			return err
+		},
+		"RecoveryItems": func(ctx context.Context) error {
+			_, err := r.RecoveryItems(ctx, event.RecoveryJob{Account: storetest.Account}, 0, 1, nil)
+			return err
+		},
+		"EventEndpoint": func(ctx context.Context) error { _, err := r.EventEndpoint(ctx, storetest.Account, e.ID); return err },
+	}
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := read(event.WithCaller(t.Context(), "key_a")); !errors.Is(err, event.ErrBusy) {
+				t.Errorf("beside eight others of the key: %v", err)
+			}
+			if err := read(event.WithCaller(t.Context(), "key_b")); errors.Is(err, event.ErrBusy) {
+				t.Errorf("of another key: %v", err)
+			}
+			if err := read(t.Context()); errors.Is(err, event.ErrBusy) {
+				t.Errorf("of the service: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,291 @@
+package read_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// found says plainly whether an event matches a search.
+func found(e *event.Event, s *event.Search) bool {
+	low := func(text string) string { return strings.ToLower(text) }
+	if s.Text != "" {
+		all := []string{string(e.Body), string(event.LinesOf(e.Header)), e.ID.Text(id.Event)}
+		if !slices.ContainsFunc(all, func(in string) bool { return strings.Contains(low(in), low(s.Text)) }) {
+			return false
+		}
+	}
+	for _, m := range s.Header {
+		if !slices.ContainsFunc(e.Header, func(f event.Field) bool {
+			return strings.EqualFold(f.Name, m.Name) && slices.Contains(m.Values, f.Value)
+		}) {
+			return false
+		}
+	}
+	for _, m := range s.Body {
+		if !gjson.ValidBytes(e.Body) {
+			return false
+		}
+		at := stand(gjson.ParseBytes(e.Body), m.Members)
+		if !at.Exists() || at.IsObject() || at.IsArray() || !slices.ContainsFunc(m.Values, func(v string) bool {
+			return at.Type == gjson.String && at.Str == v || at.Type != gjson.String && at.Raw == v || at.Type == gjson.Number && sameNumber(at.Raw, v)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameNumber compares whole numbers exactly and others as double precision has them, which leaves no digits to those beyond 2^53.
+func sameNumber(a, b string) bool {
+	m, whole := new(big.Int).SetString(a, 10)
+	n, too := new(big.Int).SetString(b, 10)
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	switch {
+	case whole && too:
+		return m.Cmp(n) == 0
+	case errX != nil || errY != nil || x != y:
+		return false
+	case x == 0:
+		return true
+	case whole && len(a) < 20:
+		return m.String() == strconv.FormatFloat(y, 'f', -1, 64)
+	case too && len(b) < 20:
+		return n.String() == strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return true
+}
+
+// stand is what stands at a path, the first of what has the same name.
+func stand(at gjson.Result, members []string) gjson.Result {
+	for _, m := range members {
+		var next gjson.Result
+		n, err := strconv.Atoi(m)
+		if at.IsObject() {
+			at.ForEach(func(k, v gjson.Result) bool {
+				if k.Str == m {
+					next = v
+				}
+				return k.Str != m
+			})
+		} else if list := at.Array(); at.IsArray() && err == nil && n < len(list) {
+			next = list[n]
+		}
+		at = next
+	}
+	return at
+}
+
+// searched is a log with events in it that are searched for.
+func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
+	b.Helper()
+	clock := time.Now().Add(-20 * time.Hour)
+	b.IDs = id.NewGenerator(func() time.Time { return clock })
+	texts := []string{"Order 42", "50% off", `C:\new\table`, "a_b", "it's \"quoted\"", "Größe", "tab\there", "line\nbreak", "null", "true", ""}
+	scalars := []any{42, -1, 4.5, 19.90, "42", "4.5", true, false, nil, "true", 1 << 60, []int{1}, map[string]int{"x": 1}}
+	for range n {
+		clock = clock.Add(time.Duration(rnd.Int64N(int64(40 * time.Hour / time.Duration(2*n)))))
+		e := b.Event(rnd.IntN(3), func(e *event.Event) {
+			e.Header = append(e.Header, event.Field{Name: "X-Tag", Value: texts[rnd.IntN(5)]}, event.Field{Name: "X-Tag", Value: "b"})
+			if e.Type = "order.created"; rnd.IntN(3) == 0 {
+				e.Type, e.Source = "user.created", event.SourceAPI
+			}
+			if rnd.IntN(8) == 0 {
+				e.Body = []byte("not JSON: " + texts[rnd.IntN(len(texts))])
+				return
+			}
+			body := map[string]any{
+				"note": texts[rnd.IntN(len(texts))], "n": scalars[rnd.IntN(len(scalars))],
+				"list": []any{scalars[rnd.IntN(len(scalars))], map[string]any{"7": scalars[rnd.IntN(len(scalars))], "k'k": texts[rnd.IntN(len(texts))]}},
+			}
+			var err error
+			if e.Body, err = json.Marshal(body); err != nil {
+				b.Fatal(err)
+			}
+		})
+		events = append(events, e)
+	}
+	byPartition := map[int32][]*stream.Record{}
+	for _, e := range events {
+		r := e.Record()
+		r.Timestamp = time.Time{} // what is old is not tried for long
+		byPartition[e.ID.Partition()] = append(byPartition[e.ID.Partition()], r)
+	}
+	for p, records := range byPartition {
+		b.Put(stream.Events, p, records...)
+	}
+	slices.SortFunc(events, func(a, b *event.Event) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	return events
+}
+
+// follow pages through a search to its end and says how many pages were partial. Every page goes on where the last ended.
+func follow(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, scanned int) {
+	t.Helper()
+	for {
+		page, err := r.Events(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range page.Rows {
+			ids = append(ids, row.ID)
+		}
+		scanned += page.Scanned
+		switch before := q.Before; {
+		case page.Partial && page.More, len(page.Rows) > q.Limit, page.More && len(page.Rows) < q.Limit:
+			t.Fatalf("%d rows, more %t, partial %t", len(page.Rows), page.More, page.Partial)
+		case page.More:
+			q.Before = page.Rows[len(page.Rows)-1].ID
+		case page.Partial:
+			partial++
+			if q.Before = page.Edge; !before.IsZero() && slices.Compare(q.Before[:], before[:]) >= 0 {
+				t.Fatalf("a partial page ends at %s, above %s where it began", q.Before, before)
+			}
+		default:
+			return ids, partial, scanned
+		}
+	}
+}
+
+// Searches find what a plain look at every event finds, page by page, however often they have to stop.
+func TestSearchAgreesWithModel(t *testing.T) {
+	t.Run("without an index", func(t *testing.T) { searchAgreesWithModel(newBench(t), t) })
+	if !storetest.TwoShards(t) {
+		t.Run("with one", func(t *testing.T) { searchAgreesWithModel(newIndexed(t), t) })
+	}
+}
+
+func searchAgreesWithModel(b *bench, t *testing.T) {
+	w, _ := b.Writer(write.WriterConfig{})
+	const n = 300
+	rnd := rand.New(rand.NewPCG(storetest.Seed(t), 11))
+	events := searched(b, rnd, n)
+	for i, e := range events {
+		if i%4 == 0 {
+			b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
+		}
+	}
+	whole := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchSoon: time.Minute, SearchBudget: time.Minute}, w)
+	b.Indexes(whole)
+	// A budget that is spent at once: every page is one stretch.
+	hasty := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchBudget: time.Nanosecond}, w)
+	some := events[n/2].ID.Text(id.Event)
+	searches := []event.Search{{Text: "order 42"}, {Text: "ORDER"}, {Text: "%"}, {Text: "_"}, {Text: `\`}, {Text: `c:\\new`}, {Text: "'"}, {Text: "größe"}, {Text: "GRÖSSE"},
+		{Text: "x-tag: a_b"}, {Text: some}, {Text: strings.ToUpper(some)}, {Text: some[10:25]}, {Text: "nothing has this"}, {Text: "evt_"}, {Text: "null"},
+		{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"50% off"}}}}, {Header: []event.HeaderMatch{{Name: "X-TAG", Values: []string{"b"}}}},
+		{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"B", "Order 42"}}}}, {Header: []event.HeaderMatch{{Name: "tag", Values: []string{"b"}}}},
+	}
+	for _, path := range []string{"n", "note", "list.0", "list.1.7", "list.1.k'k", "list", "list.2", "n.x", "none"} {
+		values := [][]string{{"42"}, {"42.0"}, {"4.5", "-1"}, {"19.90"}, {"true"}, {"null"}, {"1152921504606846976"}, {"line\nbreak"}, {`C:\new\table`}, {`it's "quoted"`, "tab\there"}, {"Größe"}}
+		for range storetest.Rounds(1, 1, 3) {
+			searches = append(searches, event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: values[rnd.IntN(len(values))]}}})
+		}
+	}
+	searches = append(searches, event.Search{Text: "order", Body: []event.BodyMatch{{Members: []string{"n"}, Values: []string{"42", "true"}}}, Header: []event.HeaderMatch{{Name: "X-Tag", Values: []string{"b"}}}})
+	hits := 0
+	for i, s := range searches {
+		q := event.Query{Account: storetest.Account, Search: &s, Limit: 20 + rnd.IntN(80), Since: time.Now().Add(-24 * time.Hour)}
+		if i%5 == 1 {
+			q.Endpoints, q.Types = []string{"ep_1"}, []string{"order.*"}
+		}
+		if i%5 == 2 {
+			q.Statuses = []event.Status{event.Delivered}
+		}
+		var want []id.ID
+		for j, e := range events {
+			if found(e, &s) && (len(q.Endpoints) == 0 || e.Endpoint == "ep_1" && e.Type == "order.created") && (len(q.Statuses) == 0 || j%4 == 0) {
+				want = append(want, e.ID)
+			}
+		}
+		hits += len(want)
+		got, partial, scanned := follow(t, whole, q)
+		if !slices.Equal(got, want) || partial > 0 {
+			t.Errorf("%+v: %d events, want %d; %d partial pages", s, len(got), len(want), partial)
+		}
+		if len(want) == 0 && len(q.Endpoints) == 0 && scanned != n {
+			t.Errorf("%+v: %d rows were looked at, want %d", s, scanned, n)
+		}
+		if i%5 != 0 {
+			continue
+		}
+		if got, partial, _ = follow(t, hasty, q); !slices.Equal(got, want) || partial == 0 {
+			t.Errorf("%+v in haste: %d events, want %d; %d partial pages", s, len(got), len(want), partial)
+		}
+	}
+	t.Logf("%d searches have %d hits", len(searches), hits)
+}
+
+// What is found is answered as soon as its stretch has been looked at; what is not yet, is looked for on.
+func TestSearchAnswersWhatItHas(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	const n = 400
+	var odd []id.ID
+	for i := range n {
+		e := b.Event(1, func(e *event.Event) {
+			if e.Body = []byte(`{"word":"hay"}`); i == 100 || i == n-10 {
+				e.Body = []byte(`{"word":"needle"}`)
+			}
+		})
+		if i == 100 || i == n-10 {
+			odd = append([]id.ID{e.ID}, odd...)
+		}
+		b.Accept(e)
+	}
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchSoon: time.Nanosecond, SearchBudget: time.Minute}, w)
+	b.CaughtUp(r)
+	got, partial, scanned := follow(t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10, Since: time.Now().Add(-time.Hour)})
+	// The newer one lies in the first stretch.
+	if !slices.Equal(got, odd) || partial != 1 || scanned != n {
+		t.Errorf("%d events by %d partial pages, %d rows were looked at", len(got), partial, scanned)
+	}
+}
+
+func TestTwoSearchesAtATime(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	b.Accept(b.Event(1))
+	q := event.Query{Account: storetest.Account, Search: &event.Search{Text: "n"}, Limit: 10}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hold := r.HoldSearches(ctx, storetest.Account)
+	if _, err := r.Events(t.Context(), q); !errors.Is(err, event.ErrBusy) {
+		t.Errorf("a third search is told %v", err)
+	}
+	other := q
+	other.Account = "acc_2"
+	if _, err := r.Events(t.Context(), other); err != nil {
+		t.Errorf("another account waits: %v", err)
+	}
+	q.Search = nil
+	if _, err := r.Events(t.Context(), q); err != nil {
+		t.Errorf("a list waits: %v", err)
+	}
+	q.Search = other.Search
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if page, err := r.Events(t.Context(), q); err != nil || len(page.Rows) != 1 {
+			t.Errorf("a search that waited for its turn: %v, %v", page, err)
+		}
+	})
+	hold()
+	wg.Wait()
+}

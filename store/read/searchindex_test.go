@@ -1,0 +1,144 @@
+package read_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// marks are the granules that ClickHouse has chosen for reading, ever.
+func (b *bench) marks() uint64 {
+	return b.Query("SELECT sum(value) FROM system.events WHERE event = 'SelectedMarks'")
+}
+
+// The index finds what stands at any edge, however the bytes around it look, and passes over what has nothing of it.
+func TestTextIndex(t *testing.T) {
+	b := newIndexed(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	var records []*stream.Record
+	var events []*event.Event
+	bodies := []string{
+		"", "needle", "NEEDLE", "xneedlex", "needl", "eedle", "nee\x00dle", "\xf0needle", "\xf0\x9f\x98needle", "\xffneedle\xff", "é needle", "\xc3needle", "needle\xf0", "needle\xe2\x82",
+		"nee dle", "need\u212ale", "cut\xe2\x82", "Größe 42", "GRÖSSE 42", "100%_sure", `a\_b%`, `{"a":"needle"}`, `{"a":"\u006eeedle"}`, `{"a":"need\u006ce"}`, `{"\u0061bcd":{"b":"needle"}}`, `{"abcd":{"b":17}}`,
+		`{"abcd":{"x":17},"b":17}`, `{"b":{"abcd":17}}`, `["needle"]`, strings.Repeat("x", 70_000) + "needle", "\ud7ffneedle", "\xed\xa0\x80needle",
+		"a\u212awal\u212a", "a\u212awalk",
+	}
+	for i, body := range bodies {
+		for range 4 { // as many granules
+			e := b.Event(1, func(e *event.Event) {
+				e.Body = []byte(body)
+				e.Header = append(e.Header, event.Field{Name: "X-Tag", Value: []string{"plain", "needle", "\xf0", "ab", "Größe", "a%b_c"}[i%6]})
+			})
+			events, records = append(events, e), append(records, e.Record())
+		}
+	}
+	b.Put(stream.Events, storetest.PartitionOf(1), records...)
+	slices.Reverse(events)
+	with := b.Reader(w)
+	b.Indexes(with)
+	b.Indexed = false
+	without := b.Reader(w)
+	some := events[9].ID.Text(id.Event)
+	var searches []event.Search
+	for _, text := range []string{
+		"needle", "Needle", "eedl", "needlex", "\x00dle", "nothing of it", "größe 42", "GRÖSSE 42", "é needle", "%_s", `\_b%`, "_b", "Tag: needle", "x-tag: ab\n", "need\u212ale", "a\u212awalk", some, some[4:], some[2:20], some[12:], "evt_", "😀", "\n", "xxxx",
+		"\ud7ffneedle", "e\n", "json\nx-tag",
+	} {
+		searches = append(searches, event.Search{Text: text})
+	}
+	searches = append(searches, event.Search{Header: []event.HeaderMatch{{Name: "content-type", Values: []string{"application/json"}}}}) // the first line
+	for _, v := range []string{"needle", "plain", "Größe", "a%b_c", "nothing", "ab", "\xf0"} {
+		searches = append(searches, event.Search{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{v}}}}, event.Search{Body: []event.BodyMatch{{Members: []string{"a"}, Values: []string{v, "else"}}}})
+	}
+	for _, path := range []string{"abcd.b", "b", "0", "b.abcd", "abcd.x"} {
+		searches = append(searches, event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle", "17"}}}}, event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle"}}}})
+	}
+	for _, s := range searches {
+		var want []id.ID
+		for _, e := range events {
+			if found(e, &s) {
+				want = append(want, e.ID)
+			}
+		}
+		q := event.Query{Account: storetest.Account, Search: &s, Limit: 400, Since: time.Now().Add(-time.Hour)}
+		for r, how := range map[*read.Reader]string{with: "with", without: "without"} {
+			if got, _, _ := follow(t, r, q); !slices.Equal(got, want) {
+				t.Errorf("%q %s the index: %d events, want %d", s, how, len(got), len(want))
+			}
+		}
+	}
+	rare := event.Query{Account: storetest.Account, Search: &event.Search{Text: "nothing of it"}, Limit: 10, Since: time.Now().Add(-time.Hour)}
+	read := func(r *read.Reader) uint64 {
+		before := b.marks()
+		follow(t, r, rare)
+		return b.marks() - before
+	}
+	if some, all := read(with), read(without); some+uint64(len(events)/2)-4 > all {
+		t.Errorf("with the index %d granules are read, without it %d", some, all)
+	}
+}
+
+// The index comes and goes with the setting, also when it was broken off, and what was stored before is in it too.
+func TestTextIndexComesAndGoes(t *testing.T) {
+	b := newBench(t)
+	b.fill("3000")
+	bare := b.Tables()
+	cfg := schema.MigrateConfig{URL: b.URL, RetentionDays: 30, SearchIndex: true}
+	migrate := func(url string, on bool) error {
+		cfg.URL, cfg.SearchIndex = url, on
+		_, err := schema.MigrateTables(t.Context(), cfg)
+		return err
+	}
+	built := func() uint64 {
+		return b.Query("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices WHERE name = 'by_text' AND database = currentDatabase()")
+	}
+	b.Exec("SYSTEM STOP MERGES events")
+	if err := migrate(b.URL, true); err != nil { // it does not wait
+		t.Fatal(err)
+	}
+	b.Exec("SYSTEM START MERGES events")
+	storetest.Eventually(t, func() bool { return built() > 0 })
+	indexed := b.Tables()
+	mutations := func() uint64 {
+		return b.Query("SELECT count() FROM system.mutations WHERE command LIKE '%MATERIALIZE%' AND database = currentDatabase()")
+	}
+	before := mutations()
+	if err := migrate(b.URL, true); err != nil || mutations() != before {
+		t.Errorf("the index is built again: %v", err)
+	}
+	if err := migrate(b.URL, false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(bare, b.Tables()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	g := storetest.NewGate(b.Bench)
+	g.Set(func(_ int, statement string) storetest.Fault {
+		if strings.Contains(statement, "MATERIALIZE INDEX") {
+			return storetest.Cut
+		}
+		return storetest.Sound
+	})
+	if err := migrate(g.URL, true); err == nil {
+		t.Error("nothing was broken off")
+	}
+	g.Set(nil)
+	if err := migrate(g.URL, true); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, func() bool { return built() > 0 })
+	if diff := gocmp.Diff(indexed, b.Tables()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

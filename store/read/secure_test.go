@@ -1,0 +1,111 @@
+package read_test
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// secured stands before ClickHouse with TLS and asks for a user, as a server with users does.
+type secured struct {
+	mu     sync.Mutex // guards what follows
+	others int        // requests of anybody else
+	bases  map[string]bool
+}
+
+func newSecured(t *testing.T) (s *secured, host, caFile string) {
+	conf, caFile := kit.Certificate(t)
+	s = &secured{bases: map[string]bool{}}
+	target, err := url.Parse("http://" + storetest.Engines.ClickHouse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = &http.Transport{DisableKeepAlives: true}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if user == "" {
+			user, password = r.Header.Get("X-ClickHouse-User"), r.Header.Get("X-ClickHouse-Key")
+		}
+		s.mu.Lock()
+		right := user == "relay" && password == "p@ss, word/1"
+		if right {
+			s.bases[r.URL.Query().Get("database")] = true
+		} else {
+			s.others++
+		}
+		s.mu.Unlock()
+		if !right {
+			w.Header().Set("X-ClickHouse-Exception-Code", "516")
+			http.Error(w, "Code: 516. DB::Exception: relay: Authentication failed (AUTHENTICATION_FAILED)", http.StatusForbidden)
+			return
+		}
+		r.Header.Del("Authorization")
+		r.Header.Del("X-ClickHouse-User")
+		r.Header.Del("X-ClickHouse-Key")
+		proxy.ServeHTTP(w, r)
+	}))
+	server.TLS, server.Config.ErrorLog = conf, log.New(io.Discard, "", 0) // of handshakes that are meant to fail
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return s, server.Listener.Addr().String(), caFile
+}
+
+// An address with TLS, a user, a password with every character that has a meaning in a URL, and a database works for
+// migrations, writers and readers.
+func TestSecureAddress(t *testing.T) {
+	b := newBench(t)
+	s, host, caFile := newSecured(t)
+	address := func(user *url.Userinfo, params url.Values) string {
+		u := url.URL{Scheme: "https", User: user, Host: host, Path: "/" + b.Database(), RawQuery: params.Encode()}
+		return u.String()
+	}
+	relay, ca := url.UserPassword("relay", "p@ss, word/1"), url.Values{"ca_file": {caFile}}
+	b.Anew()
+	right := address(relay, ca)
+	if err := schema.Migrate(t.Context(), right, 30); err != nil {
+		t.Fatal(err)
+	}
+	w, stop := b.Writer(write.WriterConfig{URL: right})
+	r := b.ReaderOf(read.ReaderConfig{URL: right, RetentionDays: 30, FenceWait: 20e9}, w)
+	b.Accept(b.Event(1), b.Event(2))
+	if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 2 {
+		t.Errorf("%d events are read", len(rows))
+	}
+	stop()
+	s.mu.Lock()
+	if s.others != 0 || !s.bases[b.Database()] {
+		t.Errorf("%d requests without the user; databases %v", s.others, s.bases)
+	}
+	s.mu.Unlock()
+
+	for name, c := range map[string]struct{ url, want string }{
+		"wrong password":    {address(url.UserPassword("relay", "guess"), ca), "516"},
+		"no user":           {address(nil, ca), "516"},
+		"unknown signer":    {address(relay, nil), "certificate"},
+		"no such file":      {address(relay, url.Values{"ca_file": {caFile + "x"}}), "ca_file"},
+		"file of no roots":  {address(relay, url.Values{"ca_file": {"secure_test.go"}}), "holds no certificate"},
+		"roots without TLS": {strings.Replace(right, "https", "http", 1), "ca_file is for https"},
+	} {
+		err := schema.Migrate(t.Context(), c.url, 30)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "p@ss") || strings.Contains(err.Error(), "p%40ss")) {
+			t.Errorf("%s: the error tells the password: %v", name, err)
+		}
+	}
+}

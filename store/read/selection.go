@@ -1,0 +1,210 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+const (
+	// mostSelected bounds what Select passes on at once.
+	mostSelected = largestNominated
+	// patience is how often Select waits for the fence.
+	patience = 3
+)
+
+// Select calls page for everything that a query matches, newest first, with about q.Limit events at a time (0 = as
+// many as may be, some thousand). It shows whatever was acknowledged before the call, or is event.ErrUnavailable:
+// what is sent again must not be chosen from a part. Each window of time is looked at, and each of them has the
+// time of one read, so that the whole may take as long as ctx allows.
+func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
+	var undone time.Time
+	if asksForUndone(&q) && q.Search == nil {
+		undone = r.undone(ctx) // before the fence
+	}
+	if err := r.upToDate(ctx); err != nil {
+		return err
+	}
+	q.Before = id.ID{}
+	n := q.Limit
+	if n <= 0 {
+		n = mostSelected
+	}
+	var selected []event.Match
+	for w := r.newWalk(q, undone); !w.done(); {
+		found, err := w.nextInTime(ctx, min(n, mostSelected))
+		if err != nil {
+			return err
+		}
+		selected = selected[:0]
+		for i := range found {
+			c := &found[i]
+			if r.erased(c.ID) {
+				continue // there is nothing left to send
+			}
+			selected = append(selected, event.Match{
+				ID: c.ID, Endpoint: c.Endpoint, Type: c.Type, Verdict: c.Verdict, Reason: c.Reason, Size: int(c.size),
+			})
+		}
+		if len(selected) == 0 {
+			continue
+		}
+		if err := page(selected); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upToDate is CaughtUp with more patience.
+func (r *Reader) upToDate(ctx context.Context) (err error) {
+	for range patience {
+		if err = r.CaughtUp(ctx); !errors.Is(err, errNotCaughtUp) {
+			return err
+		}
+	}
+	return err
+}
+
+// nextInTime is next with the time of one read.
+func (w *walk) nextInTime(ctx context.Context, n int) ([]candidate, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.r.cfg.Timeout)
+	defer cancel()
+	return w.next(ctx, n)
+}
+
+// Stored returns the events of an account with these ids as they can be sent again, in the order of the ids. Those
+// that are not stored any more are left out. It does not wait for the writer, and holds all of them: the caller
+// knows their sizes.
+func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	newestFirst := slices.Clone(ids)
+	slices.SortFunc(newestFirst, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	events := make(map[id.ID]*event.Event, len(ids))
+	deliveries := make(map[id.ID][]event.Delivery, len(ids))
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		q := selectWhole().Add(" WHERE account = ", account)
+		ch.BoundIDs(q, newestFirst)
+		return r.each(gctx, q, func(rows driver.Rows) error {
+			e, _, err := scanWhole(rows, account)
+			events[e.ID] = e
+			return err
+		})
+	})
+	g.Go(func() error {
+		q := selectDeliveries().Add(" FINAL WHERE account = ", account)
+		ch.BoundIDs(q, newestFirst)
+		return r.each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {
+			d, of, err := scanDelivery(rows)
+			deliveries[of] = append(deliveries[of], d)
+			return err
+		})
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	stored := make([]event.Stored, 0, len(ids))
+	for _, d := range ids {
+		if e := events[d]; e != nil && !d.Time().Before(r.Oldest()) && !r.erased(d) {
+			stored = append(stored, event.Stored{Event: e, Deliveries: withPending(e, deliveries[d])})
+		}
+	}
+	return stored, nil
+}
+
+// parallelReads bounds the partitions of which the commands are read at once.
+const parallelReads = 4
+
+// delivery is an event on its way to one destination.
+type delivery struct {
+	event id.ID
+	dest  string
+}
+
+// Commanded counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
+// log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
+func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
+	from, err := r.topic.At(ctx, stream.Commands, since)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+	}
+	ends, err := r.topic.Ends(ctx, stream.Commands)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+	}
+	starts, err := r.topic.Starts(ctx, stream.Commands)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+	}
+	seen := make(map[int32]map[delivery]bool, len(ends))
+	trimmed := false
+	for p := range ends {
+		seen[p.Index] = make(map[delivery]bool)
+		trimmed = trimmed || starts[p] > 0 && from[p] <= starts[p]
+	}
+	if trimmed {
+		if err := r.storedOf(ctx, run, newer, seen); err != nil {
+			return 0, err
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReads)
+	for p, end := range ends {
+		if start := from[p]; start >= 0 && start < end {
+			g.Go(func() error { return r.commandedIn(gctx, p, start, end, run, newer, seen[p.Index]) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return 0, fmt.Errorf("%w: count the commands of a run: %w", event.ErrUnavailable, err)
+	}
+	sum := 0
+	for _, deliveries := range seen {
+		sum += len(deliveries)
+	}
+	return sum, nil
+}
+
+// storedOf adds the deliveries of a run that are stored to those of their partitions.
+func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map[int32]map[delivery]bool) error {
+	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", newer)
+	return r.each(ctx, q.Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
+		var d delivery
+		err := rows.Scan((*[16]byte)(&d.event), &d.dest)
+		if of := seen[d.event.Partition()]; of != nil {
+			of[d] = true
+		}
+		return err
+	})
+}
+
+// commandedIn adds those of one partition; a delivery that is commanded twice counts once.
+func (r *Reader) commandedIn(ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[delivery]bool) error {
+	return r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
+		if rec.Offset >= end {
+			return stream.ErrStop
+		}
+		x, ok := event.Salvage(rec)
+		if ok && x.Exact && x.Run == run && slices.Compare(x.Event[:], newer[:]) > 0 {
+			seen[delivery{x.Event, x.Dests[0]}] = true
+		}
+		if rec.Offset == end-1 {
+			return stream.ErrStop
+		}
+		return nil
+	})
+}

@@ -1,0 +1,175 @@
+package read_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// What holds of one server holds of two that share the rows.
+func TestOnTwoShards(t *testing.T) {
+	tests := map[string]func(*testing.T){
+		"audit": TestAudit, "key uses": TestKeyUses, "lists": TestListsAgreeWithModel,
+		"placed": TestPlacedIsWholeAndInOrder, "attempts": TestAttemptsArePaged, "receipts": TestStanding,
+		"recovery selection": TestSelectRecovery, "recovery states": TestRecoveryStates, "recovery work": TestRecoveryWork,
+		"search": TestSearchAgreesWithModel, "selection": TestSelectionAgreesWithModel,
+		"moved": movedEndpoint, "summaries": TestSummariesAreTheRowsOfTheList, "requests": TestUsageCountsRequests,
+	}
+	thorough := map[string]func(*testing.T){
+		"usage": TestUsageSurvivesKills,
+		"redo":  TestRedoChangesNothing, "paging": TestPagingWhileRowsArrive, "duplicates": TestDuplicates,
+	}
+	storetest.OnTwoShards(t, tests, thorough, "lists", "search", "attempts", "moved", "recovery work")
+}
+
+// Rows that come in an order go through what puts the shards' rows in that order: a statement that says it by itself
+// would give one shard's rows after the other's.
+func TestOrderIsThatOfAllShards(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// shards.go is what does it, and is what audit.go calls; the edges in find.go and search.go take the highest of all shards. The
+	// other one in find.go is of a part of a statement whose rows are put in order behind it.
+	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 2, "search.go": 1}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "ORDER BY id DESC"); n != allowed[file] && !strings.HasSuffix(file, "_test.go") {
+			t.Errorf("%s orders by id %d times, not %d: see newest in shards.go", file, n, allowed[file])
+		}
+	}
+}
+
+// movedEndpoint has events in partitions of both shards, and outcomes of old events in its new partition. Each event is
+// on one shard, with all that is said of it, and what is asked by endpoint has all of them.
+func movedEndpoint(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.SmallPages(w)
+	const n = 12
+	var events []*event.Event
+	for i := range n {
+		e := b.Event(1)
+		if i < n/2 { // before it was moved
+			var err error
+			if e.ID, err = b.IDs.New(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Accept(e)
+		events = append(events, e)
+		b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
+	}
+	replayed := b.Outcome(events[2], "dst_a", event.Delivered, func(o *event.Outcome) { o.Run = b.IDs.Next(1).Text(id.Run) })
+	b.Put(stream.Outcomes, 1, replayed.Record())
+
+	rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Endpoints: []string{"ep_1"}, Limit: 5}, n)
+	if len(rows) != n {
+		t.Fatalf("%d events are listed, want %d", len(rows), n)
+	}
+	for i, row := range rows {
+		e := events[n-1-i]
+		want, attempts := event.Failed, 1
+		if e == events[2] {
+			want, attempts = event.Delivered, 2
+		}
+		if row.ID != e.ID || row.Status != want || row.Attempts != attempts {
+			t.Errorf("row %d is %s, %s after %d attempts; want %s, %s after %d", i, row.ID, row.Status, row.Attempts, e.ID, want, attempts)
+		}
+	}
+	d, err := r.Event(t.Context(), storetest.Account, events[2].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Status != event.Delivered || len(d.Attempts) != 2 || d.Deliveries[0].Run != replayed.Run {
+		t.Errorf("the event that was replayed is %s by %q after %d attempts", d.Status, d.Deliveries[0].Run, len(d.Attempts))
+	}
+	failed := b.Query("SELECT count() FROM deliveries FINAL WHERE status = 'failed'") // a replay elsewhere would leave two
+	if failed != n-1 {
+		t.Errorf("%d deliveries have failed, want %d", failed, n-1)
+	}
+
+	job, sel := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	if sel.Total != n-1 || sel.Sendable != n-1 || len(sel.Destinations) != 1 || sel.Destinations[0].Total != n-1 {
+		t.Errorf("selected %+v, want %d", sel, n-1)
+	}
+	seen := map[string]bool{events[2].ID.String(): true}
+	for i, x := range slices.Backward(b.ItemsOf(r, job, sel.Total, 4)) {
+		if x.Seq != sel.Total-1-i || seen[x.Event.String()] {
+			t.Errorf("item %d has number %d and is of %s", i, x.Seq, x.Event)
+		}
+		seen[x.Event.String()] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d events are selected, want %d", len(seen)-1, n-1)
+	}
+	span := event.UsageSpan{From: time.Now().Add(-48 * time.Hour).Truncate(time.Hour), To: time.Now().Add(time.Hour), Recent: time.Now().Add(-time.Hour).Truncate(time.Hour)}
+	f, err := r.Usage(t.Context(), storetest.Account, span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.ByEndpoint) != 1 || f.ByEndpoint[0].Received != n || f.Recent != n || f.Attempts != n+1 {
+		t.Errorf("used %+v, want %d events and %d requests", f, n, n+1)
+	}
+}
+
+// A read that one shard cannot answer has no answer, but what is asked of another has. A writer goes on where it was
+// when the shard is back.
+func TestShardAway(t *testing.T) {
+	b := newBench(t)
+	p := storetest.NewProxy(t)
+	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
+	if err := schema.Migrate(t.Context(), b.URL, 30); err != nil {
+		t.Fatal(err)
+	}
+	reg := prometheus.NewRegistry()
+	w, _ := b.WriterOf(write.WriterConfig{}, reg)
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	near, far := b.Event(0), b.Event(1)
+	b.Accept(near, far)
+	all := event.Query{Account: storetest.Account, Limit: 10}
+	if rows := storetest.Pages(t, r, all, 1); len(rows) != 2 {
+		t.Fatalf("%d events are stored", len(rows))
+	}
+	p.Down()
+	all.Before = b.IDs.Next(0) // without a wait for the writer
+	if page, err := r.Events(t.Context(), all); !errors.Is(err, event.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "shard 2") {
+		t.Errorf("a list without a shard is %+v, %v", page, err)
+	}
+	if _, err := r.EventEndpoint(t.Context(), storetest.Account, near.ID); err != nil {
+		t.Errorf("an event of the other shard: %v", err)
+	}
+	if err := r.Ping(t.Context()); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("the store without a shard answers %v", err)
+	}
+	more := b.Event(0)
+	b.Accept(more, b.Event(1))
+	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
+	p.Up()
+	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
+	all.Before = id.ID{}
+	if rows := storetest.Pages(t, r, all, 1); len(rows) != 4 {
+		t.Errorf("%d events are stored after the shard has come back, want 4", len(rows))
+	}
+	if got := storetest.Metric(t, reg, "relay_store_away"); got != 0 {
+		t.Errorf("%v shards are away", got)
+	}
+}

@@ -1,0 +1,211 @@
+package read_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// author writes JSON in all the ways in which it may be written.
+type author struct{ *rand.Rand }
+
+func oneOf[T any](a author, all ...T) T { return all[a.IntN(len(all))] }
+
+var strangeTexts = []string{
+	"ord_42", "paid", "Größe", "straße 7", "日本語", "a/b", `say "hi"`, `C:\new`, "tab\tnew\nline", "\x00nul", "true", "null", "42", "4.50", "",
+	"😀 smile", "<b>&'", "\u2028x", "\x7f", "0", "x", "ab", "KELVIN \u212a", "e\u0301", "1e2", "\ufffd",
+}
+
+var strangeNumbers = []string{
+	"0", "-0", "-0.0", "42", "42.0", "4.2e1", "420e-1", "42.00000000000000000001", "4.5", "45E-1", "0.1", "1e2", "100", "-7", "9007199254740993", "9007199254740993.0",
+	"18446744073709551615", "18446744073709551616", "-9223372036854775808", "-9223372036854775809", "123456789012345678901234567890", "1e300", "5e-324", "1e20", "100000000000000000000", "1e21",
+}
+
+var strangeNames = []string{"a", "data", "0", "1", "order id", "größe", `q"k`, "a/b", "*", "#", "@this", "", "name"}
+
+func (a author) text(s string) string {
+	if a.IntN(3) == 0 {
+		b, err := json.Marshal(s)
+		if err != nil {
+			panic(err)
+		}
+		return string(b)
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		short := map[rune]string{'"': `\"`, '\\': `\\`, '/': `\/`, '\n': `\n`, '\t': `\t`}[r]
+		switch {
+		case a.IntN(4) == 0 || short == "" && r < ' ':
+			for _, u := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, oneOf(a, `\u%04x`, `\u%04X`), u)
+			}
+		case short != "" && (r != '/' || a.IntN(2) == 0):
+			b.WriteString(short)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String() + `"`
+}
+
+func (a author) space() string { return oneOf(a, "", "", "", " ", "\n\t", "\r\n") }
+
+func (a author) value(depth int) string {
+	n := 6
+	if depth > 0 {
+		n = 10
+	}
+	switch k := a.IntN(n); {
+	case k < 3:
+		return a.text(oneOf(a, strangeTexts...))
+	case k < 5:
+		return oneOf(a, strangeNumbers...)
+	case k < 6:
+		return oneOf(a, "true", "false", "null")
+	case k < 8:
+		var all []string
+		for range a.IntN(4) {
+			all = append(all, a.space()+a.value(depth-1)+a.space())
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	default:
+		return a.object(depth)
+	}
+}
+
+// object may name a member twice.
+func (a author) object(depth int) string {
+	var all []string
+	for range 1 + a.IntN(4) {
+		all = append(all, a.space()+a.text(oneOf(a, strangeNames...))+a.space()+":"+a.space()+a.value(depth-1))
+	}
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+func (a author) body() string {
+	s := a.object(3)
+	switch a.IntN(16) {
+	case 0: // what ClickHouse's parser refuses and is JSON all the same
+		s = `{"half":"\ud83d","data":` + s + `}`
+	case 1:
+		s = `{"big":1e999,"a":` + s + `}`
+	case 2:
+		s = strings.Replace(s, "a", "a\xff", 1)
+	case 3: // what is no JSON
+		s = s[:a.IntN(len(s))]
+	case 4:
+		s += "x"
+	case 5:
+		s = string([]byte{0, byte(a.IntN(256)), byte(a.IntN(256))}) + s
+	case 6:
+		s = "a=" + oneOf(a, strangeTexts...) + "&b=2"
+	case 7:
+		s = "[" + a.value(2) + "," + s + "]"
+	case 8:
+		s = a.space() + a.value(0) + a.space()
+	}
+	return s
+}
+
+func (a author) search() (s event.Search) {
+	for range 1 + a.IntN(4)/3 {
+		m := event.BodyMatch{}
+		for range 1 + a.IntN(5)/3 {
+			m.Members = append(m.Members, oneOf(a, strangeNames[:len(strangeNames)-2]...))
+		}
+		m.Members = slices.DeleteFunc(m.Members, func(n string) bool { return n == "" })
+		if len(m.Members) == 0 {
+			m.Members = []string{"data"}
+		}
+		for range 1 + a.IntN(12) {
+			if v := oneOf(a, append(slices.Clone(strangeTexts), strangeNumbers...)...); v != "" && v != "\ufffd" {
+				m.Values = append(m.Values, v, oneOf(a, "true", "null", "+42", "007", "nan", "inf", "0x2a", "{", "[]"))
+			}
+		}
+		if len(m.Values) > 0 {
+			s.Body = append(s.Body, m)
+		}
+	}
+	if a.IntN(8) == 0 || len(s.Body) == 0 {
+		s.Text = oneOf(a, "ord_42", "PAID", "größe", "GRÖ", "日本", `\u00`, `"`, "%", "_", "E", "😀", "\\", "\x00", "\n")
+	}
+	return s
+}
+
+// However a body is written, and whatever is in it, it is found by what a plain reading of it says, and by nothing else.
+func TestSearchReadsStrangeBodies(t *testing.T) {
+	t.Run("without an index", func(t *testing.T) { searchReadsStrangeBodies(newBench(t), t) })
+	t.Run("with one", func(t *testing.T) { searchReadsStrangeBodies(newIndexed(t), t) })
+}
+
+func searchReadsStrangeBodies(b *bench, t *testing.T) {
+	w, _ := b.Writer(write.WriterConfig{})
+	seed := rand.Uint64()
+	a := author{rand.New(rand.NewPCG(seed, 1))}
+	var events []*event.Event
+	var records []*stream.Record
+	for range 400 {
+		e := b.Event(1, func(e *event.Event) { e.Body = []byte(a.body()) })
+		events, records = append(events, e), append(records, e.Record())
+	}
+	b.Put(stream.Events, storetest.PartitionOf(1), records...)
+	slices.Reverse(events)
+	r := b.Reader(w)
+	b.Indexes(r)
+	searches, hits := 25, 0
+	if os.Getenv("RELAY_TORTURE") == "1" {
+		searches = 1000
+	}
+	for range searches {
+		s := a.search()
+		var want []id.ID
+		for _, e := range events {
+			if found(e, &s) {
+				want = append(want, e.ID)
+			}
+		}
+		hits += len(want)
+		got, _, _ := follow(t, r, event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
+		if slices.Equal(got, want) {
+			continue
+		}
+		for _, e := range events {
+			if is, should := slices.Contains(got, e.ID), slices.Contains(want, e.ID); is != should {
+				t.Errorf("seed %d: %q finds %q: %t, want %t", seed, s, e.Body, is, should)
+				break
+			}
+		}
+	}
+	t.Logf("%d searches have %d hits", searches, hits)
+	if hits == 0 {
+		t.Errorf("%d searches have %d hits: they ask for nothing", searches, hits)
+	}
+}
+
+// A body that ends in the middle of a letter, or holds half of one, hides nothing: neither in it nor in the next row.
+func TestSearchBesideHalfLetters(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	var records []*stream.Record
+	for _, body := range []string{"cut\xe2\x82", "größe", "\xe2größe", "größe\xf0", "größe", "\xf0\x9fgröße"} {
+		records = append(records, b.Event(1, func(e *event.Event) { e.Body = []byte(body) }).Record())
+	}
+	b.Put(stream.Events, storetest.PartitionOf(1), records...)
+	ids, _, _ := follow(t, b.Reader(w), event.Query{Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
+	if len(ids) != 5 {
+		t.Errorf("found %d of 5", len(ids))
+	}
+}

@@ -1,0 +1,39 @@
+package read
+
+import (
+	"context"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// Summaries returns the list rows of those of the events that are stored: what was acknowledged before the call, as
+// far as the store is not behind. The ids are few, 1,000 at most.
+func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if _, err := r.fence.all(ctx); err != nil {
+		return nil, ch.ReadError(ctx, err)
+	}
+	out := make(map[id.ID]event.Summary, len(ids))
+	if len(ids) == 0 {
+		return out, nil
+	}
+	newest := slices.SortedFunc(slices.Values(ids), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	newest = slices.Compact(newest)
+	q := selectEvents().Add(" WHERE account = ", account)
+	ch.BoundIDs(q, newest)
+	found, _, err := r.candidates(ctx, account, q, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.complete(ctx, account, found, true); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		out[found[i].ID] = found[i].summary
+	}
+	return out, nil
+}

@@ -1,0 +1,163 @@
+package read_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// commit says in the name of the dispatcher that everything of a partition of events below an offset is done.
+func (b *bench) commit(index int32, offset int64) {
+	b.Helper()
+	assigned := make(chan bool, 1)
+	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
+		Name: stream.DispatchGroup, Topics: []string{stream.Events}, MaxPoll: 1,
+		Assigned: func(map[stream.Partition]stream.Mark) { assigned <- true },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_ = g.Poll(ctx, func(stream.Partition, []*stream.Record) {})
+		}
+	})
+	<-assigned
+	if err := g.Commit(b.Context(), map[stream.Partition]stream.Mark{{Topic: stream.Events, Index: index}: {Offset: offset}}); err != nil {
+		b.Error(err)
+	}
+	cancel()
+}
+
+// happened produces events with the times of their ids, however old, which the relay's own producer would give up.
+func (b *bench) happened(events ...*event.Event) {
+	b.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(storetest.Engines.Kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.Close()
+	for _, e := range events {
+		r := e.Record()
+		out := &kgo.Record{Topic: b.Stream.Prefix + stream.Events, Partition: e.ID.Partition(), Key: r.Key, Value: r.Value, Timestamp: e.ID.Time()}
+		for _, h := range r.Headers {
+			out.Headers = append(out.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		if err := cl.ProduceSync(b.Context(), out).FirstErr(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestPendingLooksBeyondTheCommits: an event of which nothing was said is found where the dispatcher has not committed
+// it, and not looked for among the older ones. That there is one all the same, which nobody could have brought about,
+// shows where the list has looked.
+func TestPendingLooksBeyondTheCommits(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	now := time.Now()
+	at := func(ago time.Duration) *event.Event {
+		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
+		return b.Event(0)
+	}
+	impossible, waiting, done, first, second := at(80*time.Hour), at(79*time.Hour), at(78*time.Hour), at(3*time.Hour), at(10*time.Minute)
+	b.happened(impossible, waiting, done, first, second)
+	b.Record(b.Outcome(waiting, "dst_a", event.Pending, func(o *event.Outcome) { o.Attempt, o.Reason = nil, event.LaneFull }))
+	b.Record(b.Outcome(done, "dst_a", event.Delivered))
+	listed := func() (ids []id.ID) {
+		for _, s := range storetest.Pages(t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}, 10) {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	check := func(what string, want ...*event.Event) {
+		t.Helper()
+		var ids []id.ID
+		for _, e := range want {
+			ids = append(ids, e.ID)
+		}
+		if got := listed(); !slices.Equal(got, ids) {
+			t.Errorf("%s: %v, want %v", what, got, ids)
+		}
+	}
+	check("no commit", second, first, waiting, impossible)
+	b.commit(0, 3)
+	check("two are not committed", second, first, waiting)
+	b.commit(0, 5)
+	check("all is committed", waiting)
+	late := at(0)
+	b.happened(late)
+	check("one more", late, waiting)
+}
+
+// TestPendingComesToAnEnd: where the commits end may lie within a millisecond, just behind an event.
+func TestPendingComesToAnEnd(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	now := time.Now().Truncate(time.Millisecond)
+	r.Stop(now.Add(300 * time.Microsecond))
+	var all []*event.Event
+	for ago := 15*time.Second + 3*time.Millisecond; ago >= 15*time.Second-3*time.Millisecond; ago -= time.Millisecond { // 15 s are how late an event may be appended
+		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
+		all = append(all, b.Event(0))
+	}
+	b.happened(all...)
+	for _, e := range all {
+		b.Record(b.Outcome(e, "dst_a", event.Delivered))
+	}
+	b.commit(0, int64(len(all)))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	page, err := r.Events(ctx, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending, event.Rejected}, Limit: 5})
+	if err != nil || len(page.Rows) > 0 || page.More {
+		t.Errorf("%d rows, more %v, %v", len(page.Rows), page.More, err)
+	}
+}
+
+// TestTroubledEnds: what was parked, or tried before, and is delivered now is no trouble any more; what was delivered at
+// once never was.
+func TestTroubledEnds(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	parked, retried, once := b.Event(0), b.Event(0), b.Event(0)
+	b.Accept(parked, retried, once)
+	b.Record(b.Outcome(parked, "dst_a", event.Pending, func(o *event.Outcome) { o.Attempt, o.Reason = nil, event.LaneFull }))
+	b.Record(b.Outcome(retried, "dst_a", event.Retrying))
+	troubled := func() uint64 {
+		t.Helper()
+		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // what was produced is stored then
+			t.Fatal(err)
+		}
+		return b.Query("SELECT countIf(status != 'delivered') FROM troubled FINAL")
+	}
+	if n := troubled(); n != 2 {
+		t.Errorf("%d troubled, want 2", n)
+	}
+	b.Record(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.Waited = true }))
+	b.Record(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) { o.Attempt.Trigger = event.TriggerRetry }))
+	b.Record(b.Outcome(once, "dst_a", event.Delivered))
+	if n := troubled(); n != 0 {
+		t.Errorf("%d troubled, want none", n)
+	}
+	if n := b.Query("SELECT count() FROM troubled FINAL"); n != 2 {
+		t.Errorf("%d rows, want those of the two", n)
+	}
+}

@@ -1,0 +1,157 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/schema"
+)
+
+// busiestEndpoints is how many endpoints Usage names.
+const busiestEndpoints = 20
+
+// shardEndpoints is how many endpoints each of several shards names: the sums of the busiest are exact in an account
+// that has no more, and else unless one that was moved is beyond them on one shard.
+const shardEndpoints = 10_000
+
+// longestSpan bounds the groups of one answer: a month, and the days before it that are recent.
+const longestSpan = 50 * 24 * time.Hour
+
+// Usage counts what an account has used in a span, whatever was acknowledged before included. Hours that are older
+// than the newest few were counted by the writers; the events of the others are counted now.
+func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	asked := r.now()
+	asOf, err := r.fence.all(ctx)
+	if err != nil {
+		return event.Figures{}, ch.ReadError(ctx, err)
+	}
+	if asOf.IsZero() {
+		asOf = asked
+	}
+	f := event.Figures{AsOf: asOf.UTC()}
+	began := time.Now()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.countUse(gctx, account, span, &f) })
+	g.Go(func() error { return r.countRequests(gctx, account, span, &f) })
+	if err := g.Wait(); err != nil {
+		return event.Figures{}, err
+	}
+	f.Took = time.Since(began)
+	return f, nil
+}
+
+// countUse fills in what counts, by day and by endpoint.
+func (r *Reader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+	since := span.Recent
+	if span.From.Before(since) {
+		since = span.From
+	}
+	live := schema.HourOf(r.now()).Add(-schema.LiveHours)
+	// One pass over the hours gives both groups; within makes the days before the period count as recent alone.
+	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS day, endpoint")
+	for _, column := range []ch.SQL{"received", "sent", "findings", "bytes"} {
+		q.Add(", toInt64(sumIf("+column+", hour >= ", span.From).Add("))")
+	}
+	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
+	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_day FINAL WHERE account = ", account)
+	edges := edgeDays(span, live)
+	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", schema.DayOf(live))
+	for _, day := range edges {
+		q.Add(" AND (t < ", day).Add(" OR t > ", day).Add(")")
+	}
+	q.Add(" UNION ALL SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_hour FINAL WHERE account = ", account)
+	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", live).Add(" AND (t >= ", schema.DayOf(live))
+	for _, day := range edges {
+		q.Add(" OR t >= ", day).Add(" AND t < ", day.AddDate(0, 0, 1))
+	}
+	q.Add(") UNION ALL SELECT "+schema.HourColumns+" FROM events FINAL WHERE account = ", account).Add(" AND billed = 1")
+	for _, from := range []time.Time{since, live} {
+		q.Add(" AND ts >= ", from).Add(" AND id >= ", id.Lowest(from))
+	}
+	q.Add(" AND ts < ", span.To).Add(" AND id < ", id.Lowest(span.To))
+	q.Add(" GROUP BY hour, endpoint) GROUP BY GROUPING SETS ((day), (endpoint))")
+	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
+	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var byDay uint8
+		var day time.Time
+		var endpoint string
+		var use event.Use
+		var recent int64
+		if err := rows.Scan(&byDay, &day, &endpoint, &use.Received, &use.Sent, &use.Findings, &use.Bytes, &recent); err != nil {
+			return err
+		}
+		if byDay == 1 {
+			f.Recent += recent
+		}
+		switch {
+		case use.Total() == 0:
+		case byDay == 1:
+			days[day.UTC()] = plus(days[day.UTC()], use)
+		case endpoint != "": // findings belong to none
+			endpoints[endpoint] = plus(endpoints[endpoint], use)
+		}
+		return nil
+	})
+	for day, use := range days {
+		f.Daily = append(f.Daily, event.DayUse{Day: day, Use: use})
+	}
+	slices.SortFunc(f.Daily, func(a, b event.DayUse) int { return a.Day.Compare(b.Day) })
+	for endpoint, use := range endpoints {
+		f.ByEndpoint = append(f.ByEndpoint, event.EndpointUse{Endpoint: endpoint, Use: use})
+	}
+	slices.SortFunc(f.ByEndpoint, func(a, b event.EndpointUse) int {
+		return cmp.Or(cmp.Compare(b.Total(), a.Total()), cmp.Compare(a.Endpoint, b.Endpoint))
+	})
+	f.ByEndpoint = f.ByEndpoint[:min(len(f.ByEndpoint), busiestEndpoints)]
+	return err
+}
+
+// edgeDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are those of the
+// day from which on events are counted, and what follows.
+func edgeDays(span event.UsageSpan, live time.Time) (days []time.Time) {
+	for _, t := range []time.Time{span.From, span.Recent, span.To} {
+		if day := schema.DayOf(t); !day.Equal(t) && day.Before(schema.DayOf(live)) {
+			days = append(days, day)
+		}
+	}
+	return days
+}
+
+func plus(a, b event.Use) event.Use {
+	return event.Use{Received: a.Received + b.Received, Sent: a.Sent + b.Sent, Findings: a.Findings + b.Findings, Bytes: a.Bytes + b.Bytes}
+}
+
+// usageGroups bounds the days, and the endpoints, that one shard counts. An endpoint that was moved counts on two, so
+// that more of them are added up than are named.
+func (r *Reader) usageGroups() int {
+	if r.pool.Count() == 1 {
+		return int(longestSpan / (24 * time.Hour))
+	}
+	return shardEndpoints
+}
+
+// countRequests fills in the requests to destinations, of whole hours. A redo of the writer counts them again.
+func (r *Reader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
+	q = r.requests(q, account, wholeHours(span.From), wholeHours(span.To), 24*time.Hour)
+	return r.each(ctx, q, func(rows driver.Rows) error {
+		var attempts, deliveries int64
+		err := rows.Scan(&attempts, &deliveries)
+		f.Attempts, f.Deliveries = f.Attempts+attempts, f.Deliveries+deliveries
+		return err
+	})
+}
+
+// wholeHours is t, or the next hour's beginning.
+func wholeHours(t time.Time) time.Time { return t.Add(time.Hour - 1).Truncate(time.Hour) }

@@ -1,0 +1,292 @@
+package read_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// bills are events and what they should count as.
+type bills struct {
+	*bench
+	rnd    *rand.Rand
+	events []*event.Event
+}
+
+// at makes an event that was received at a time; the records come whenever they are accepted.
+func (b *bench) at(t time.Time, endpoint int, change ...func(*event.Event)) *event.Event {
+	b.Helper()
+	e := b.Event(endpoint, change...)
+	var err error
+	if e.ID, err = id.NewGenerator(func() time.Time { return t }).New(storetest.PartitionOf(endpoint)); err != nil {
+		b.Fatal(err)
+	}
+	return e
+}
+
+// happen accepts n events of the last ten days, a third of them of the last hours.
+func (b *bills) happen(n int) {
+	b.Helper()
+	for range n {
+		back := 10 * 24 * time.Hour
+		if b.rnd.IntN(3) == 0 {
+			back = 5 * time.Hour
+		}
+		e := b.at(time.Now().Add(-time.Duration(b.rnd.Int64N(int64(back)))), b.rnd.IntN(30), func(e *event.Event) {
+			e.Body = make([]byte, b.rnd.IntN(2000))
+			switch b.rnd.IntN(8) {
+			case 0, 1:
+				e.Source = event.SourceAPI
+			case 2:
+				e.Source = event.SourceTest
+			case 3:
+				e.Verdict, e.Reason = event.VerdictRejected, event.SignatureMismatch
+			case 4:
+				e.Reason, e.DuplicateOf, e.Dests = event.Duplicate, b.Event(1).ID.Text(id.Event), nil
+			case 5:
+				e.Verdict, e.Reason = event.VerdictObserved, event.SignatureMismatch
+			case 6:
+				e.Dests, e.Reason = nil, event.NoDestination
+			}
+		})
+		b.events = append(b.events, e)
+		b.resend(e)
+		if b.rnd.IntN(4) == 0 { // an attempt costs nothing
+			b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
+		}
+	}
+}
+
+// resend puts an event into the log once more.
+func (b *bench) resend(e *event.Event) {
+	b.Helper()
+	r := e.Record()
+	r.Timestamp = time.Time{} // the client counts its delivery timeout from there
+	b.Put(stream.Events, e.ID.Partition(), r)
+}
+
+// want counts the events one by one.
+func (b *bills) want(span event.UsageSpan) (f event.Figures) {
+	days, endpoints := map[time.Time]event.Use{}, map[string]event.Use{}
+	for _, e := range b.events {
+		t := e.ID.Time()
+		if e.Source == event.SourceTest || e.Verdict == event.VerdictRejected || e.Reason == event.Duplicate || !t.Before(span.To) {
+			continue
+		}
+		if !t.Before(span.Recent) {
+			f.Recent++
+		}
+		if t.Before(span.From) {
+			continue
+		}
+		add := func(u event.Use) event.Use {
+			if e.Source == event.SourceAPI {
+				u.Sent++
+			} else {
+				u.Received++
+			}
+			u.Bytes += int64(len(e.Body))
+			return u
+		}
+		day := t.UTC().Truncate(24 * time.Hour)
+		days[day], endpoints[e.Endpoint] = add(days[day]), add(endpoints[e.Endpoint])
+	}
+	for day, use := range days {
+		f.Daily = append(f.Daily, event.DayUse{Day: day, Use: use})
+	}
+	slices.SortFunc(f.Daily, func(a, b event.DayUse) int { return a.Day.Compare(b.Day) })
+	for ep, use := range endpoints {
+		f.ByEndpoint = append(f.ByEndpoint, event.EndpointUse{Endpoint: ep, Use: use})
+	}
+	slices.SortFunc(f.ByEndpoint, func(a, b event.EndpointUse) int {
+		if a.Total() != b.Total() {
+			return int(b.Total() - a.Total())
+		}
+		if a.Endpoint < b.Endpoint {
+			return -1
+		}
+		return 1
+	})
+	f.ByEndpoint = f.ByEndpoint[:min(len(f.ByEndpoint), 20)]
+	return f
+}
+
+// agree compares what the store says with the events themselves, for a span around them and for random ones.
+func (b *bills) agree(r *read.Reader, spans int) {
+	b.Helper()
+	hour := func() time.Time {
+		return time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(b.rnd.Int64N(11*24)) * time.Hour)
+	}
+	for i := range spans {
+		span := event.UsageSpan{From: hour(), To: hour(), Recent: hour()}
+		if i == 0 {
+			span.From, span.To = time.Now().AddDate(0, 0, -12).Truncate(time.Hour), time.Now().Add(time.Hour).Truncate(time.Hour)
+		}
+		if span.To.Before(span.From) {
+			span.From, span.To = span.To, span.From
+		}
+		got, err := r.Usage(b.Context(), storetest.Account, span)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if since := time.Since(got.AsOf); since < 0 || since > time.Minute || got.Took <= 0 {
+			b.Fatalf("as of %v, took %v", got.AsOf, got.Took)
+		}
+		use, daily := got.Sum(), int64(0)
+		for _, d := range got.Daily {
+			daily += d.Total()
+		}
+		if daily != use.Total() {
+			b.Fatalf("the days come to %d, the whole to %d", daily, use.Total())
+		}
+		got.AsOf, got.Took, got.Attempts, got.Deliveries = time.Time{}, 0, 0, 0
+		if diff := cmp.Diff(b.want(span), got); diff != "" {
+			b.Fatalf("span %+v (-want +got):\n%s", span, diff)
+		}
+	}
+}
+
+// TestUsageSurvivesKills stores events of ten days, again and again from random places on, as writers that die between
+// any two steps do. After every one of them each event counts once.
+func TestUsageSurvivesKills(t *testing.T) {
+	kills := storetest.Rounds(2, 3, 50)
+	seed := storetest.Seed(t)
+	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
+	for range kills {
+		b.happen(60)
+		w, stop := b.Writer(write.WriterConfig{FlushRows: 1 + b.rnd.IntN(100)})
+		if b.rnd.IntN(2) == 0 {
+			b.countUsage(w)
+		}
+		b.agree(b.Reader(w), 3)
+		stop() // with it goes what the writer had not counted
+		b.Rewind(func(_ stream.Partition, committed int64) int64 {
+			if b.rnd.IntN(3) == 0 {
+				return max(committed, 0)
+			}
+			return b.rnd.Int64N(max(committed, 0) + 1)
+		})
+	}
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	b.agree(r, 3)
+	b.countUsage(w)
+	b.agree(r, 10)
+	b.Exec("OPTIMIZE TABLE usage_hour FINAL")
+	b.Exec("OPTIMIZE TABLE events FINAL")
+	b.agree(r, 3)
+}
+
+// countUsage lets a writer count, once it has its partitions.
+func (b *bench) countUsage(w *write.Writer) {
+	b.Helper()
+	for {
+		p := w.Progress()
+		if len(p.Owned) > 0 {
+			break
+		}
+		<-p.Changed
+	}
+	if err := w.CountUsage(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestUsageOfLostWriters: what a writer that died had stored and not counted is counted by the next one, also when
+// the young hours have become old meanwhile; and events that have gone stay counted.
+func TestUsageOfLostWriters(t *testing.T) {
+	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
+	b.happen(100)
+	day := time.Now().UTC().AddDate(0, 0, -4)
+	for range 3 { // of one hour of that day
+		e := b.at(day.Truncate(time.Hour), 1)
+		b.events = append(b.events, e)
+		b.resend(e)
+	}
+	w, stop := b.Writer(write.WriterConfig{})
+	b.agree(b.Reader(w), 1)
+	// A writer that has died with nothing counted, as one that is older than the count of usage.
+	stop()
+	b.Exec("TRUNCATE TABLE usage_hour")
+	b.Exec("SYSTEM STOP TTL MERGES events")
+	b.Exec("INSERT INTO events (account) SELECT ''") // a probe's row: nothing is counted from 1970 on
+	w, stop = b.Writer(write.WriterConfig{})
+	b.countUsage(w)
+	b.agree(b.Reader(w), 3)
+	stop()
+	// One that has counted all but the last 26 hours, but for the hours that reads count themselves.
+	newest := b.Query("SELECT toUInt64(toUnixTimestamp(max(t))) FROM usage_hour")
+	b.Exec(fmt.Sprintf("ALTER TABLE usage_hour DELETE WHERE t > toDateTime(%d) - INTERVAL 26 HOUR AND t < toDateTime(%d) SETTINGS mutations_sync = 1", newest, newest))
+	w, stop = b.Writer(write.WriterConfig{})
+	b.countUsage(w)
+	b.agree(b.Reader(w), 3)
+	stop()
+
+	// One event of that day comes again: its hour is counted anew, but what has gone is not forgotten.
+	b.Exec("ALTER TABLE events DROP PARTITION " + day.Format("20060102"))
+	b.resend(b.events[100])
+	w, _ = b.Writer(write.WriterConfig{})
+	b.Exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 30 HOUR SETTINGS mutations_sync = 1") // count from far back
+	b.countUsage(w)
+	b.agree(b.Reader(w), 3)
+}
+
+// TestUsageOfTheLastOwnerComesFirst: a writer that comes back after days has newer hours to count at once. From the last hour that was
+// counted it tells how far its predecessor came, so it must not have moved that before it looks.
+func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
+	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
+	now := time.Now().UTC()
+	happen := func(ago time.Duration) {
+		e := b.at(now.Add(-ago), 1)
+		b.events = append(b.events, e)
+		b.resend(e)
+	}
+	happen(90 * time.Hour)
+	happen(60 * time.Hour)
+	w, stop := b.Writer(write.WriterConfig{})
+	b.agree(b.Reader(w), 1)
+	stop()
+	// It has stored this hour, which was a young one then, and died before it was counted.
+	b.Exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 62 HOUR SETTINGS mutations_sync = 1")
+	b.Exec("ALTER TABLE usage_day DELETE WHERE t > now() - INTERVAL 85 HOUR SETTINGS mutations_sync = 1")
+	happen(5 * time.Hour)
+	w, _ = b.Writer(write.WriterConfig{})
+	b.CaughtUp(b.Reader(w))
+	b.countUsage(w)
+	b.agree(b.Reader(w), 3)
+}
+
+// TestUsageCountsRequests: attempts are at least those that were made.
+func TestUsageCountsRequests(t *testing.T) {
+	b := newBench(t)
+	e := b.Event(1)
+	b.Accept(e)
+	b.Record(b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_b", event.Delivered))
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	now := time.Now().UTC().Truncate(time.Hour)
+	got, err := r.Usage(t.Context(), storetest.Account, event.UsageSpan{From: now.Add(-time.Hour), To: now.Add(2 * time.Hour), Recent: now.Add(-time.Hour)})
+	if err != nil || got.Attempts != 3 || got.Deliveries != 2 || got.Recent != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, other := range []struct {
+		account string
+		from    time.Time
+	}{{"acc_2", now.Add(-time.Hour)}, {storetest.Account, now.Add(time.Hour)}} {
+		got, err = r.Usage(t.Context(), other.account, event.UsageSpan{From: other.from, To: now.Add(2 * time.Hour), Recent: other.from})
+		if err != nil || got.Attempts+got.Deliveries+got.Recent != 0 || len(got.Daily)+len(got.ByEndpoint) != 0 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package schema_test
+
+import (
+	"testing"
+
+	"github.com/eventrelay/relay/store/schema"
+)
+
+func TestMigrateRunsAgain(t *testing.T) {
+	b := newBench(t)
+	for _, days := range []int{30, 7, 7} {
+		if err := schema.Migrate(t.Context(), b.URL, days); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The files of schema/ are written for one server. On a cluster every statement runs on all servers, tables are
+// replicated within their shard, and each has a twin, <name>_all, that reads all shards: it is for people and tools,
+// the relay asks the shards itself. This page turns the one into the other.
+
+// dialect is where statements are meant to run.
+type dialect struct {
+	db      string
+	days    int
+	cluster string // empty: on one server, or on shards that know nothing of each other
+}
+
+// TwinSuffix is what the name of a table that reads all shards of a cluster ends in.
+const TwinSuffix = "_all"
+
+// partitionOfID is the partition that an id names, as ID.Partition reads it; a Distributed table takes it modulo the
+// number of shards. It is deterministic, so that optimize_skip_unused_shards finds the shard of an id.
+const partitionOfID = "bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4)"
+
+// The first words of the statements that a schema may consist of.
+var (
+	createTable = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS \{db\}\.(\w+)`)
+	createView  = regexp.MustCompile(`^CREATE MATERIALIZED VIEW IF NOT EXISTS \{db\}\.(\w+)`)
+	// insertRows fills a new table from others of the same shard: it runs once on each, and the replicas copy it.
+	insertRows = regexp.MustCompile(`^INSERT INTO \{db\}\.\w+ `)
+	alterTable = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
+	dropView   = regexp.MustCompile(`^DROP VIEW IF EXISTS \{db\}\.\w+`)
+	// columnChange is what a twin has to follow: it has columns, and neither indices nor a TTL.
+	columnChange = regexp.MustCompile(`^ALTER TABLE \{db\}\.\w+\s+(ADD|DROP|MODIFY|RENAME) COLUMN `)
+	mergeTree    = regexp.MustCompile(`\bENGINE = (\w*)MergeTree(?:\((\w*)\))?`)
+	idColumn     = regexp.MustCompile(`\bid FixedString\(16\)`)
+)
+
+// render gives the statements to run in place of one of a schema file. An error says that the file is wrong.
+func (d dialect) render(statement string) ([]string, error) {
+	statement = strings.TrimSpace(uncommented(statement))
+	if d.cluster == "" {
+		return []string{d.fill(statement)}, nil
+	}
+	on := " ON CLUSTER '" + d.cluster + "'"
+	switch {
+	case createTable.MatchString(statement):
+		name := createTable.FindStringSubmatch(statement)[1]
+		if !mergeTree.MatchString(statement) {
+			return nil, fmt.Errorf("table %s has no MergeTree engine", name)
+		}
+		local := createTable.ReplaceAllString(statement, "${0}"+on)
+		local = mergeTree.ReplaceAllStringFunc(local, func(engine string) string { return replicated(engine, name) })
+		return []string{d.fill(local), d.fill(d.twin(statement, name))}, nil
+	case createView.MatchString(statement):
+		return []string{d.fill(createView.ReplaceAllString(statement, "${0}"+on))}, nil
+	case insertRows.MatchString(statement):
+		return []string{d.fill(statement)}, nil
+	case alterTable.MatchString(statement):
+		out := []string{d.fill(alterTable.ReplaceAllString(statement, "${0}"+on))}
+		if columnChange.MatchString(statement) {
+			out = append(out, d.fill(alterTable.ReplaceAllString(statement, "${0}"+TwinSuffix+on)))
+		}
+		return out, nil
+	case dropView.MatchString(statement):
+		return []string{d.fill(statement + on)}, nil
+	}
+	return nil, fmt.Errorf("no statement that a cluster could be given: %q", firstLine(statement))
+}
+
+// replicated names where the replicas of a table's shard meet. {shard} and {replica} are macros that every server of a
+// cluster has in its configuration.
+func replicated(engine, table string) string {
+	parts := mergeTree.FindStringSubmatch(engine)
+	args := "'/clickhouse/tables/{shard}/{db}/" + table + "', '{replica}'"
+	if parts[2] != "" {
+		args += ", " + parts[2]
+	}
+	return "ENGINE = Replicated" + parts[1] + "MergeTree(" + args + ")"
+}
+
+// twin reads all shards. Only with a sharding key could it be written to, and only what has an id has one.
+func (d dialect) twin(statement, table string) string {
+	key := ""
+	if idColumn.MatchString(statement) {
+		key = ", " + partitionOfID
+	}
+	return "CREATE TABLE IF NOT EXISTS {db}." + table + TwinSuffix + " ON CLUSTER '" + d.cluster + "' AS {db}." + table +
+		" ENGINE = Distributed('" + d.cluster + "', '{db}', '" + table + "'" + key + ")"
+}
+
+func (d dialect) fill(statement string) string {
+	return strings.NewReplacer("{db}", d.db, "{days}", strconv.Itoa(d.days), "{kept}", d.kept()).Replace(statement)
+}
+
+// own renders the tables that the migration itself keeps: which files ran, the same on all servers, and which shard a
+// server is.
+func (d dialect) own() []string {
+	on, all, shard := "", "ReplacingMergeTree", "ReplacingMergeTree"
+	if d.cluster != "" {
+		on = " ON CLUSTER '" + d.cluster + "'"
+		all = "ReplicatedReplacingMergeTree('/clickhouse/tables/all/{db}/schema_version', '{shard}-{replica}')"
+		shard = "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{db}/shard', '{replica}')"
+	}
+	statements := []string{
+		"CREATE DATABASE IF NOT EXISTS {db}" + on,
+		"CREATE TABLE IF NOT EXISTS {db}.schema_version" + on + " (version UInt32, name String, at DateTime('UTC'), program String, checksum String) ENGINE = " + all + " ORDER BY version",
+		// A database of before has neither.
+		"ALTER TABLE {db}.schema_version" + on + " ADD COLUMN IF NOT EXISTS program String, ADD COLUMN IF NOT EXISTS checksum String",
+		"CREATE TABLE IF NOT EXISTS {db}.shard" + on + " (number UInt32, of UInt32, at DateTime('UTC')) ENGINE = " + shard + " ORDER BY (number, of)",
+	}
+	for i := range statements {
+		statements[i] = d.fill(statements[i])
+	}
+	return statements
+}
+
+// kept is how long the rows of an event live. Those of a day end together, when the last of them may go: parts go by
+// their newest row, and by the rows' own moments half of a day's parts would be gone when a retention is made longer.
+func (d dialect) kept() string {
+	return "toStartOfDay(toDateTime(ts)) + INTERVAL " + strconv.Itoa(d.days+1) + " DAY DELETE"
+}
+
+// retention renders the change of a table's TTL.
+func (d dialect) retention(table string) string {
+	on := ""
+	if d.cluster != "" {
+		on = " ON CLUSTER '" + d.cluster + "'"
+	}
+	return d.fill("ALTER TABLE {db}." + table + on + " MODIFY TTL {kept} SETTINGS materialize_ttl_after_modify = 0")
+}
+
+// uncommented leaves out lines that are comments as a whole.
+func uncommented(statement string) string {
+	var out strings.Builder
+	for line := range strings.Lines(statement) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// firstLine shortens a statement for an error text.
+func firstLine(statement string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(uncommented(statement)), "\n")
+	return line
+}

@@ -1,0 +1,13 @@
+package schema
+
+import "time"
+
+// LiveHours are the newest hours: reads count their events themselves, for the writer may not have.
+const LiveHours = 2 * time.Hour
+
+func HourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
+
+func DayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+// HourColumns count events by hour and endpoint.
+const HourColumns = "toStartOfHour(toDateTime(ts, 'UTC')) AS hour, endpoint, countIf(source = 'provider') AS received, countIf(source != 'provider') AS sent, toUInt64(0) AS findings, toUInt64(sum(size)) AS bytes"

@@ -1,0 +1,164 @@
+package write
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/schema"
+)
+
+// settleTimeout bounds one statement that merges a table.
+const settleTimeout = 30 * time.Minute
+
+// Bulk writes rows past the log, into the tables and with the columns of the Writer: to fill a store that is to be
+// measured. Nothing is acknowledged by it, and no relay may run on the store meanwhile. It is for one caller at a time.
+type Bulk struct {
+	conn   driver.Conn
+	tables tables
+}
+
+// NewBulk checks the URL, which is that of a Writer, of one shard. It connects to nothing.
+func NewBulk(url string) (*Bulk, error) {
+	conns, err := ch.Open(url, func(o *clickhouse.Options) {
+		o.MaxOpenConns, o.MaxIdleConns = 8, 8 // one per table
+		o.Settings["async_insert"] = 0
+		// What is said twice about a delivery is left to the merges, which look at every row anyway.
+		o.Settings["optimize_on_insert"] = 0
+		o.ReadTimeout = settleTimeout
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(conns) > 1 {
+		return nil, errors.Join(errors.New("bulk: only one shard can be filled"), ch.CloseAll(conns))
+	}
+	return &Bulk{conn: conns[0], tables: newTables()}, nil
+}
+
+// Close ends the connections.
+func (b *Bulk) Close() error { return b.conn.Close() }
+
+// BulkRows are what one insert writes, a row for each, and one for each attempt.
+type BulkRows struct {
+	Events   []event.Event
+	Outcomes []event.Outcome
+	Receipts []event.Receipt
+	// Offset is that of the first of each in its topic: the version of what is said about a delivery grows with it.
+	Offset int64
+}
+
+// Insert writes the rows, a block per table. One that was broken off may have written some tables and not others;
+// written again, it changes nothing.
+func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
+	records := offsets(rows.Offset, max(len(rows.Events), len(rows.Outcomes), len(rows.Receipts)))
+	events := make([]*eventRow, len(rows.Events))
+	for i := range rows.Events {
+		e := &rows.Events[i]
+		row := &eventRow{Event: e, source: source{record: &records[i]}, size: uint32(len(e.Body))}
+		if e.DuplicateOf != "" {
+			var err error
+			if row.duplicate, err = id.Parse(id.Event, e.DuplicateOf); err != nil {
+				return fmt.Errorf("read duplicate_of: %w", err)
+			}
+		}
+		events[i] = row
+	}
+	deliveries, attempts := make([]*deliveryRow, len(rows.Outcomes)), make([]*deliveryRow, 0, len(rows.Outcomes))
+	for i := range rows.Outcomes {
+		o := &rows.Outcomes[i]
+		version, err := o.Version(records[i].Offset)
+		if err != nil {
+			return err
+		}
+		deliveries[i] = &deliveryRow{Outcome: o, source: source{record: &records[i]}, version: version}
+		if o.Attempt != nil {
+			attempts = append(attempts, deliveries[i])
+		}
+	}
+	receipts := make([]*receiptRow, len(rows.Receipts))
+	for i := range rows.Receipts {
+		receipts[i] = &receiptRow{Receipt: &rows.Receipts[i], source: source{record: &records[i]}}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.events, events) })
+	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.deliveries, deliveries) })
+	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.attempts, attempts) })
+	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.receipts, receipts) })
+	for _, n := range b.tables.nominees {
+		g.Go(func() error { return writeSome(ctx, b.conn, n.table, n.of(deliveries)) })
+	}
+	return g.Wait()
+}
+
+func offsets(first int64, n int) []stream.Record {
+	records := make([]stream.Record, n)
+	for i := range records {
+		records[i].Offset = first + int64(i)
+	}
+	return records
+}
+
+func writeSome[R any](ctx context.Context, conn driver.Conn, t *table[R], rows []R) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return t.write(ctx, conn, rows)
+}
+
+// CountHours counts the usage of every hour of [from, to), as the Writer does for hours that it wrote to.
+func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
+	for from = schema.HourOf(from); from.Before(to); from = from.Add(countedAtOnce * time.Hour) {
+		if err := countRange(ctx, b.conn, from, from.Add(countedAtOnce*time.Hour)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
+func (b *Bulk) Merge(ctx context.Context) error {
+	for _, table := range append(schema.Retained(), "usage_minute", "attempts_hour", "attempts_day", "usage_hour", "usage_day", "run_deliveries") {
+		limited, cancel := context.WithTimeout(ctx, settleTimeout)
+		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
+		cancel()
+		if err != nil {
+			return fmt.Errorf("merge %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// TableSize is what a table takes.
+type TableSize struct {
+	Table             string
+	Rows, Bytes, Raw  uint64 // Bytes on disk; Raw is the size of the values before they are compressed
+	Parts, Partitions uint64
+}
+
+// Sizes says what every table takes, the largest first. Rows that were written twice and not merged yet count twice.
+func (b *Bulk) Sizes(ctx context.Context) (sizes []TableSize, err error) {
+	rows, err := b.conn.Query(ctx, "SELECT table, sum(rows), sum(bytes_on_disk), sum(data_uncompressed_bytes), count(), uniqExact(partition) FROM system.parts "+
+		"WHERE active AND database = currentDatabase() GROUP BY table ORDER BY sum(bytes_on_disk) DESC")
+	if err != nil {
+		return nil, fmt.Errorf("read the sizes of tables: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var s TableSize
+		if err := rows.Scan(&s.Table, &s.Rows, &s.Bytes, &s.Raw, &s.Parts, &s.Partitions); err != nil {
+			return nil, fmt.Errorf("read the sizes of tables: %w", err)
+		}
+		sizes = append(sizes, s)
+	}
+	return sizes, rows.Err()
+}

@@ -1,0 +1,88 @@
+package write_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// Whole days beyond the retention leave the disk, also those that were written while it was longer; the tables' TTL
+// follows a retention that has changed. Usage stays.
+func TestExpiredDaysAreDropped(t *testing.T) {
+	b := newBench(t)
+	shards := 1
+	if storetest.TwoShards(t) {
+		shards = 2
+	}
+	w, _ := b.Writer(write.WriterConfig{})
+	now := time.Now()
+	for _, age := range []int{9, 40, 100, 0} { // in days; the last one leaves the generator at today
+		b.IDs = id.NewGenerator(func() time.Time { return now.AddDate(0, 0, -age) })
+		e := b.Event(1)
+		r := e.Record()
+		r.Timestamp = time.Time{}
+		b.Put("events", e.ID.Partition(), r)
+		b.Record(b.Outcome(e, "dst_a", event.Failed))
+	}
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: 20 * time.Second}, w)
+	if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
+		t.Fatalf("%+v", rows)
+	}
+	if n := b.Query("SELECT count() FROM events"); n < 2 {
+		t.Fatalf("%d rows are stored", n) // the two older ones may have gone by the TTL of 30 days
+	}
+	if err := schema.Migrate(t.Context(), b.URL, 7); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL toStartOfDay(toDateTime(ts)) + toIntervalDay(8) %'"); n != 9*uint64(shards) {
+		t.Errorf("%d tables follow the retention, want 9 on each shard", n)
+	}
+	usage := b.Query("SELECT sum(received) FROM usage_hour FINAL")
+	x, err := write.NewExpirer(write.ExpirerConfig{Every: 20 * time.Millisecond}, write.ExpirerDeps{
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Store: r, Owner: func() bool { return true }, Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := x.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	left := func() (n uint64) {
+		for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
+			n += b.Query("SELECT count() FROM " + table)
+		}
+		return n
+	}
+	for deadline := time.Now().Add(2 * time.Minute); left() > 4 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	cancel()
+	running.Wait()
+	if n := left(); n != 4 {
+		t.Errorf("%d rows are left, want those of one event", n)
+	}
+	if n := b.Query("SELECT uniqExact(id) FROM event_keys"); n != 1 {
+		t.Errorf("%d events are found by their types, want 1", n)
+	}
+	if n := b.Query("SELECT count() FROM delivery_trouble WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
+		t.Errorf("%d rows of a month that is over", n)
+	}
+	if n := b.Query("SELECT sum(received) FROM usage_hour FINAL"); n != usage {
+		t.Errorf("usage says %d, before %d", n, usage)
+	}
+}

@@ -1,0 +1,43 @@
+package write_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// TestRecordsGather has a writer that would poll once an hour: it leaves records in the log until a reader
+// asks, and then reads as far as the reader needs, however many polls that takes.
+func TestRecordsGather(t *testing.T) {
+	b := newBench(t)
+	reg := prometheus.NewRegistry()
+	w, _ := b.WriterOf(write.WriterConfig{PollEvery: time.Hour, FlushEvery: time.Hour}, reg)
+	b.Accept(b.Event(1))
+	for storetest.Metric(t, reg, "relay_store_buffered_rows") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 5 {
+		b.Accept(b.Event(1))
+	}
+	time.Sleep(50 * time.Millisecond)
+	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got != 1 {
+		t.Errorf("%v rows were read, want the first alone", got)
+	}
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second}, w)
+	for n := 6; n <= 7; n++ {
+		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Rows) != n || !page.AsOf.IsZero() {
+			t.Fatalf("%d events as of %v, want %d", len(page.Rows), page.AsOf, n)
+		}
+		b.Accept(b.Event(1))
+	}
+}

@@ -1,0 +1,86 @@
+package write
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// awayConn is a ClickHouse that is gone, or there and out of memory, until it takes rows.
+type awayConn struct {
+	driver.Conn
+	reachable, takes time.Time
+	inserts, pings   int
+	taken            time.Time
+	code             int32 // of its refusals
+}
+
+func (c *awayConn) Ping(context.Context) error {
+	c.pings++
+	if time.Now().Before(c.reachable) {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+func (c *awayConn) PrepareBatch(context.Context, string, ...driver.PrepareBatchOption) (driver.Batch, error) {
+	switch c.inserts++; {
+	case time.Now().Before(c.reachable):
+		return nil, errors.New("connection refused")
+	case time.Now().Before(c.takes):
+		return nil, &clickhouse.Exception{Code: c.code}
+	}
+	c.taken = time.Now()
+	return nil, errRefused // ends the tries as a success would
+}
+
+// However long ClickHouse was gone, it is noticed within a second and a half that it is back. It is asked, not
+// sent a batch: of those there are no more than before. One that is there and takes nothing keeps its rest.
+func TestReturnIsNoticed(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		gone, full        time.Duration
+		late              time.Duration
+		inserts, askLeast int
+		code              int32
+	}{
+		{"blink", 50 * time.Millisecond, 0, 200 * time.Millisecond, 3, 0, 0},
+		{"half a minute", 30 * time.Second, 0, askEvery, 16, 20, 0},
+		{"a day", 24 * time.Hour, 0, askEvery, 20_000, 50_000, 0},
+		{"out of memory for a minute", 0, time.Minute, longestPause * 3 / 2, 30, 0, 241},
+		{"gone, then out of memory", time.Minute, 2 * time.Minute, longestPause * 3 / 2, 60, 40, 241},
+		{"too many parts", 0, 1400 * time.Millisecond, longestPause * 3 / 2, 3, 0, codeTooManyParts},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full)), code: c.code}
+				w := &Writer{cfg: DefaultWriterConfig(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
+				if err := insertPatiently(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(err, errRefused) {
+					t.Fatal(err)
+				}
+				if late := conn.taken.Sub(conn.takes); late > c.late {
+					t.Errorf("rows go in %v after it takes them, want %v at most", late, c.late)
+				}
+				if conn.inserts > c.inserts || conn.pings < c.askLeast {
+					t.Errorf("%d inserts were tried, at most %d are right; %d questions, at least %d", conn.inserts, c.inserts, conn.pings, c.askLeast)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		w := &Writer{metrics: newWriterMetrics(nil)}
+		s := &shard{conn: &awayConn{reachable: time.Now().Add(time.Hour)}}
+		if err := w.rest(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a stop ends the rest with %v", err)
+		}
+	})
+}

@@ -1,0 +1,373 @@
+package write_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// failedAt stores an event of a time, in a partition, with a failure.
+func (b *bench) failedAt(at time.Time, partition int) *event.Event {
+	b.Helper()
+	b.IDs = id.NewGenerator(func() time.Time { return at })
+	e := b.Event(1, func(e *event.Event) { e.Body = []byte(`{"word":"needle"}`) })
+	var err error
+	if e.ID, err = b.IDs.New(int32(partition)); err != nil {
+		b.Fatal(err)
+	}
+	r := e.Record()
+	r.Timestamp = time.Time{} // what is old is not tried for long
+	b.Put("events", e.ID.Partition(), r)
+	b.Record(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Run = runOf(b) }))
+	return e
+}
+
+func runOf(b *bench) string { return b.IDs.Next(0).Text(id.Run) }
+
+// TestRetention lowers the retention under rows that are there: from that moment no read shows, finds, selects or counts
+// the event whose retention has ended, and all do the one that is a minute younger. Usage is what was used.
+func TestRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	edge := time.Now().Add(-7 * day)
+	expired, readable := b.failedAt(edge.Add(-time.Minute), 1), b.failedAt(edge.Add(time.Minute), 2)
+	reading := func(days int) *read.Reader {
+		return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	}
+	before, r := reading(30), reading(7)
+	ctx, since := t.Context(), time.Now().Add(-29*day)
+	ids := func(r *read.Reader, q event.Query) (all []id.ID) {
+		q.Account, q.Limit = storetest.Account, 10
+		for _, row := range storetest.Pages(t, r, q, 1) {
+			all = append(all, row.ID)
+		}
+		return all
+	}
+	one := func(err error, d id.ID) []id.ID {
+		if errors.Is(err, event.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return []id.ID{d}
+	}
+	job := event.RecoveryJob{Account: storetest.Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
+	failed := b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}})
+	failed.Since = since
+	sel, err := before.SelectRecovery(ctx, failed, job.Selection)
+	if job.Total = sel.Total; err != nil || sel.Total != 2 {
+		t.Fatalf("selected %+v, %v", sel, err)
+	}
+	reads := map[string]func(*read.Reader) []id.ID{
+		"list":                func(r *read.Reader) []id.ID { return ids(r, event.Query{}) },
+		"list since":          func(r *read.Reader) []id.ID { return ids(r, event.Query{Since: since}) },
+		"list of an endpoint": func(r *read.Reader) []id.ID { return ids(r, event.Query{Endpoints: []string{"ep_1"}}) },
+		"failed list":         func(r *read.Reader) []id.ID { return ids(r, event.Query{Statuses: []event.Status{event.Failed}}) },
+		"list by destination": func(r *read.Reader) []id.ID { return ids(r, event.Query{Destinations: []string{"dst_a"}}) },
+		"list by type":        func(r *read.Reader) []id.ID { return ids(r, event.Query{Types: []string{"order.*"}}) },
+		"text search":         func(r *read.Reader) []id.ID { return ids(r, event.Query{Search: &event.Search{Text: "needle"}}) },
+		"second page": func(r *read.Reader) []id.ID {
+			first := ids(r, event.Query{Before: id.Lowest(time.Now())})
+			return append(first[:min(1, len(first)):1], ids(r, event.Query{Before: readable.ID})...)
+		},
+		"single read": func(r *read.Reader) (all []id.ID) {
+			for _, e := range []*event.Event{readable, expired} {
+				_, err := r.Event(ctx, storetest.Account, e.ID)
+				all = append(all, one(err, e.ID)...)
+			}
+			return all
+		},
+		"attempts": func(r *read.Reader) (all []id.ID) {
+			for _, e := range []*event.Event{readable, expired} {
+				_, err := r.Attempts(ctx, storetest.Account, e.ID, id.ID{}, 10)
+				all = append(all, one(err, e.ID)...)
+			}
+			return all
+		},
+		"receipt": func(r *read.Reader) (all []id.ID) {
+			for _, e := range []*event.Event{readable, expired} {
+				_, err := r.EventEndpoint(ctx, storetest.Account, e.ID)
+				all = append(all, one(err, e.ID)...)
+			}
+			return all
+		},
+		"replay": func(r *read.Reader) (all []id.ID) {
+			for _, m := range storetest.Selected(t, r, event.Query{Account: storetest.Account, Since: since, Until: time.Now()}) {
+				all = append(all, m.ID)
+			}
+			return all
+		},
+		"bodies of a replay": func(r *read.Reader) (all []id.ID) {
+			stored, err := r.Stored(ctx, storetest.Account, []id.ID{readable.ID, expired.ID})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, s := range stored {
+				all = append(all, s.ID)
+			}
+			return all
+		},
+		"recovery selection": func(r *read.Reader) (all []id.ID) {
+			job, sel := b.Selected(r, failed)
+			for _, x := range b.ItemsOf(r, job, sel.Total, 10) {
+				all = append(all, x.Event)
+			}
+			return all
+		},
+		"bodies of a recovery job": func(r *read.Reader) (all []id.ID) {
+			if err := r.RecoveryWork(ctx, job, 0, job.Total, func(x *event.RecoveryWork) error {
+				if x.Body != nil {
+					all = append(all, x.Event)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			return all
+		},
+		"stream": func(r *read.Reader) (all []id.ID) {
+			for _, p := range []int32{2, 1} {
+				page, err := r.Placed(ctx, event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: p, To: 1000, Limit: 10, Bytes: 1 << 20, MaxBody: 1 << 20, Since: since})
+				if err != nil {
+					t.Error(err)
+				}
+				for _, x := range page.Rows {
+					all = append(all, x.ID)
+				}
+			}
+			return all
+		},
+	}
+	newestFirst := func(ids []id.ID) []id.ID { // a job on two shards numbers its items shard by shard
+		slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+		return ids
+	}
+	for name, read := range reads {
+		if got := newestFirst(read(before)); !slices.Equal(got, []id.ID{readable.ID, expired.ID}) {
+			t.Errorf("%s, before: %v, want %v and %v", name, got, readable.ID, expired.ID)
+		}
+		if got := newestFirst(read(r)); !slices.Equal(got, []id.ID{readable.ID}) {
+			t.Errorf("%s: %v, want %v", name, got, readable.ID)
+		}
+	}
+	span := event.UsageSpan{From: since.Truncate(time.Hour), To: time.Now(), Recent: since.Truncate(time.Hour)}
+	var used [2]event.Figures
+	for i, r := range []*read.Reader{before, r} {
+		if used[i], err = r.Usage(ctx, storetest.Account, span); err != nil {
+			t.Fatal(err)
+		}
+		used[i].AsOf, used[i].Took = time.Time{}, 0
+	}
+	if d := gocmp.Diff(used[0], used[1]); d != "" || used[1].Attempts != 2 {
+		t.Errorf("usage: %+v, %s", used[1], d)
+	}
+}
+
+// kept are the events whose rows a table has on disk, by the day.
+func (b *bench) kept(table string) (days []string) {
+	b.Helper()
+	b.SQL(func(conn driver.Conn) error {
+		return conn.QueryRow(b.Context(), "SELECT arraySort(groupUniqArray(toString(toDate(ts)))) FROM "+table).Scan(&days)
+	})
+	return days
+}
+
+// A retention that is made shorter and then longer again shows whole days or none of a day: the tables' TTL spares a day
+// until its last moment has ended, and what had ended by then does not come back.
+func TestNoHalfDays(t *testing.T) {
+	const day = 24 * time.Hour
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	migrate := func(days int) {
+		t.Helper()
+		if err := schema.Migrate(t.Context(), b.URL, days); err != nil {
+			t.Fatal(err)
+		}
+	}
+	migrate(7)
+	// A part of its own for each moment: the first and the last of the day in which the retention ends, and of the one
+	// before, which has ended.
+	edge := time.Now().UTC().Add(-7 * day).Truncate(day)
+	now := time.Now()
+	listed := func(days int) (n int) {
+		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+		return len(storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
+	}
+	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
+		b.Exec("SYSTEM STOP MERGES " + table)
+	}
+	for _, at := range []time.Time{edge.Add(-day + time.Second), edge.Add(-time.Second), edge.Add(time.Second), edge.Add(day - time.Second), now.Add(-time.Hour)} {
+		b.failedAt(at, 1)
+		listed(30)
+	}
+	if n := b.Query("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'"); n != 5 {
+		t.Fatalf("%d parts of events, want 5", n)
+	}
+	b.Exec("SYSTEM START MERGES events")
+	b.Exec("OPTIMIZE TABLE events FINAL") // drops what the TTL lets go
+	yesterday := now.UTC().Add(-time.Hour).Format(time.DateOnly)
+	if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.kept("events"), want) {
+		t.Errorf("the TTL has left %v, want %v", b.kept("events"), want)
+	}
+	if n := listed(30); n != 3 {
+		t.Errorf("%d events are listed, want those of two whole days", n)
+	}
+
+	// The first half of a day that had ended, in a part that has gone.
+	b.failedAt(edge.Add(-time.Second), 1)
+	listed(30)
+	migrate(30)
+	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
+		if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.kept(table), want) {
+			t.Errorf("%s has %v, want %v", table, b.kept(table), want)
+		}
+	}
+	if n := listed(30); n != 3 {
+		t.Errorf("%d events are listed after the retention was made longer, want those of two whole days", n)
+	}
+	migrate(30)
+	if n := listed(30); n != 3 {
+		t.Errorf("%d events are listed after nothing was changed", n)
+	}
+}
+
+// Tables that would drop what can still be read are told.
+func TestTablesKeepTooLittle(t *testing.T) {
+	b := newBench(t)
+	check := func(days int) error {
+		return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).Check(t.Context())
+	}
+	for days, right := range map[int]bool{7: true, 30: true, 31: false} {
+		if err := check(days); (err == nil) != right || err != nil && !strings.Contains(err.Error(), "drop events after 30 days, RELAY_RETENTION_DAYS is 31: run relay migrate") {
+			t.Errorf("tables that keep 30 days, to be read for %d: %v", days, err)
+		}
+	}
+	// As the files create them, and as they were before.
+	b.Exec("ALTER TABLE events MODIFY TTL toDateTime(ts) + INTERVAL 9 DAY DELETE SETTINGS materialize_ttl_after_modify = 0")
+	if err := check(9); err != nil {
+		t.Error(err)
+	}
+	if err := check(10); err == nil {
+		t.Error("a table that keeps 9 days is to be read for 10")
+	}
+}
+
+// While one shard is away the other's ended days are dropped, and payloads leave its rows; what is on the first follows
+// when it is back, and no erasure is finished before.
+func TestChoresWithoutAShard(t *testing.T) {
+	b := newBench(t)
+	p := storetest.NewProxy(t)
+	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
+	if err := schema.Migrate(t.Context(), b.URL, 30); err != nil {
+		t.Fatal(err)
+	}
+	gone := newErasures()
+	b.Erased = gone.erased
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
+	const day = 24 * time.Hour
+	long, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
+	old, oldAway := b.failedAt(long, 0), b.failedAt(long, 1)
+	near, away := b.failedAt(recent, 0), b.failedAt(recent, 1)
+	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
+
+	p.Down()
+	gone.erase(near.ID)
+	gone.erase(away.ID)
+	b.IDs = id.NewGenerator(nil)
+	b.Accept(b.Event(1)) // keeps the writer waiting
+	var looks atomic.Int64
+	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	owner := func() bool { looks.Add(1); return true }
+	eraser, err := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
+		Log: log, Store: r, Erasures: gone, Owner: owner, Now: time.Now, Metrics: reg,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expirer, err := write.NewExpirer(write.ExpirerConfig{Every: 20 * time.Millisecond}, write.ExpirerDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	defer running.Wait()
+	defer cancel()
+	engine := b.URL
+	left := func(shard string) (rows, bodies uint64) {
+		b.URL = shard
+		defer func() { b.URL = engine }()
+		return max(b.Query("SELECT uniqExact(id) FROM events"), b.Query("SELECT uniqExact(id) FROM attempts")), b.Query("SELECT uniqExact(id) FROM events WHERE body != ''")
+	}
+	first, second, _ := strings.Cut(engine, ",")
+	second = strings.Replace(second, p.Address, storetest.Engines.ClickHouse, 1)
+	storetest.Eventually(t, func() bool { rows, bodies := left(first); return rows == 1 && bodies == 0 })
+	if rows, bodies := left(second); rows != 2 || bodies != 2 {
+		t.Errorf("the shard that is away has %d rows, %d of them with a body", rows, bodies)
+	}
+	seen := looks.Load()
+	storetest.Eventually(t, func() bool { return looks.Load() > seen+4 })
+	if _, unfinished := gone.Unfinished(); len(unfinished) != 2 {
+		t.Errorf("%d erasures are unfinished while the store is behind, want 2", len(unfinished))
+	}
+	p.Up()
+	storetest.Eventually(t, func() bool {
+		rows, bodies := left(second)
+		_, unfinished := gone.Unfinished()
+		return rows == 2 && bodies == 1 && len(unfinished) == 0
+	})
+	for e, want := range map[*event.Event]error{old: event.ErrNotFound, oldAway: event.ErrNotFound, near: nil, away: nil} {
+		if d, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, want) || err == nil && len(d.Event.Body) > 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
+// One batch has events of more days than ClickHouse takes partitions in a block by default, as a recovery of a year's failures does.
+func TestBatchOfManyDays(t *testing.T) {
+	const days = 110
+	b := newBench(t)
+	if err := schema.Migrate(t.Context(), b.URL, 365); err != nil {
+		t.Fatal(err)
+	}
+	for i := range days {
+		b.failedAt(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
+	}
+	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Second})
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	b.CaughtUp(r)
+	for _, table := range []string{"events", "deliveries", "attempts"} {
+		if n := b.Query("SELECT uniqExact(id) FROM " + table); n != days {
+			t.Errorf("%d of %d rows are in %s", n, days, table)
+		}
+	}
+	if dead := b.Dead(1); len(dead) > 0 {
+		t.Errorf("%d records are in dead", len(dead))
+	}
+}

@@ -1,0 +1,19 @@
+package write
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+)
+
+// The writer can decode all that it reads.
+func TestEveryTopicIsDecoded(t *testing.T) {
+	for _, topic := range store.Topics() {
+		s := source{&stream.Record{Value: []byte("nobody's")}, &place{Partition: stream.Partition{Topic: topic}}}
+		if err := newBatch().decode(s); err == nil || strings.Contains(err.Error(), "has no table") {
+			t.Errorf("the store reads %s and cannot decode it: %v", topic, err)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package write_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// aged makes outcomes of events of the last days, in any of many partitions.
+type aged struct {
+	*bench
+	rnd        *rand.Rand
+	days       []*id.Generator
+	partitions int32
+}
+
+func newAged(b *bench, days int, partitions int32) *aged {
+	a := &aged{bench: b, rnd: rand.New(rand.NewPCG(1, 1)), partitions: partitions}
+	for day := range days {
+		clock := time.Now().AddDate(0, 0, -day)
+		a.days = append(a.days, id.NewGenerator(func() time.Time { clock = clock.Add(time.Millisecond); return clock }))
+	}
+	return a
+}
+
+func (a *aged) produce(n int) {
+	a.Helper()
+	for range n {
+		d, err := a.days[a.rnd.IntN(len(a.days))].New(a.rnd.Int32N(a.partitions))
+		if err != nil {
+			a.Fatal(err)
+		}
+		o := a.Outcome(&event.Event{ID: d, Account: storetest.Account, Endpoint: "ep_1", Type: "order.created"}, "dst_a", event.Delivered)
+		a.Producer.Produce(stream.Outcomes, d.Partition(), o.Record(), func(_ *stream.Record, err error) {
+			if err != nil {
+				a.Error(err)
+			}
+		})
+	}
+	if err := a.Producer.Flush(a.Context()); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// parts are those of the partition that has most of them.
+func (b *bench) parts() uint64 {
+	b.Helper()
+	return b.Query("SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND active GROUP BY table, partition_id)")
+}
+
+// flushes is how many there were.
+func flushes(t *testing.T, reg *prometheus.Registry) int {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "relay_store_flush_seconds" {
+			return int(f.GetMetric()[0].GetHistogram().GetSampleCount())
+		}
+	}
+	t.Fatal("flushes are not counted")
+	return 0
+}
+
+// TestPartsStayFlat writes outcomes of events of 30 days out of 64 partitions: one insert per table and flush, and the
+// parts do not pile up. In the short form a reader causes one flush after the other, many times as often as they come for a
+// batch that touches so many days; in the long one an hour of 1,000 outcomes a second.
+func TestPartsStayFlat(t *testing.T) {
+	const days, wide, perFlush = 30, 64, 500
+	b := newBenchOf(t, wide)
+	a, g, reg := newAged(b, days, wide), storetest.NewGate(b.Bench), prometheus.NewRegistry()
+	cfg := write.WriterConfig{FlushRows: 2 * perFlush, CrowdedParts: 1_000_000}
+	hour := storetest.Rounds(0, 0, 1) == 1
+	if hour {
+		cfg = write.WriterConfig{}
+	}
+	inserts := g.Inserts("deliveries")
+	w, _ := b.WriterOf(g.Through(cfg), reg)
+	sent, most, half := 0, uint64(0), uint64(0)
+	look := func() {
+		parts := b.parts()
+		most = max(most, parts)
+	}
+	if hour {
+		for began := time.Now(); time.Since(began) < time.Hour; {
+			second := time.Now()
+			a.produce(1_000)
+			if sent += 1_000; sent%10_000 == 0 {
+				look()
+			}
+			if sent%300_000 == 0 {
+				t.Logf("%v: %d outcomes, %d flushes, %d parts in a partition now, %d at most", time.Since(began).Round(time.Second), sent, flushes(t, reg), b.parts(), most)
+			}
+			if half == 0 && time.Since(began) > time.Hour/2 {
+				half, most = most, 0
+			}
+			storetest.Sleep(t.Context(), time.Second-time.Since(second))
+		}
+	} else {
+		r := b.Reader(w)
+		for range storetest.Rounds(10, 14, 0) { // the reader has a budget of 25 flushes that touch so many days
+			a.produce(perFlush)
+			sent += perFlush
+			b.CaughtUp(r)
+			look()
+		}
+	}
+	b.CaughtUp(b.Reader(w))
+	n := flushes(t, reg)
+	if got := inserts(); got != n {
+		t.Errorf("%d inserts into deliveries by %d flushes", got, n)
+	}
+	if got := b.Query("SELECT uniqExact(id) FROM deliveries"); got != uint64(sent) {
+		t.Errorf("%d of %d deliveries are stored", got, sent)
+	}
+	if hour && (most > 2*half || n > 3600/5+10) {
+		t.Errorf("%d flushes; %d parts in a partition in the second half, %d in the first", n, most, half)
+	}
+	storetest.Eventually(t, func() bool { return b.parts() <= 8 }) // merging goes on for a while when nothing comes
+	t.Logf("%d outcomes of %d days out of %d partitions, %d flushes: %d parts in a partition at most (%d in the first half), %d at the end", sent, days, wide, n, most, half, b.parts())
+}
+
+// busy is what this process, in which the engines run too, has computed.
+func busy(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestCatchUp brings ClickHouse back after it was away while events and their outcomes came: the writer catches up many
+// times as fast as they come, while more of them do, lists are answered and a new event is found by its id. How fast is
+// judged by what it computes, so that a busy machine does not decide it.
+func TestCatchUp(t *testing.T) {
+	const live = 1_000 // events a second
+	n := live * storetest.Rounds(5, 20, 3600)
+	b := newBench(t)
+	p, reg := storetest.NewProxy(t), prometheus.NewRegistry()
+	p.Down()
+	w, _ := b.WriterOf(write.WriterConfig{URL: p.URL(b.Bench)}, reg)
+	r := b.ReaderOf(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 50 * time.Millisecond}, w)
+	whole := b.Reader(w)
+	send := func(n int) (last *event.Event) {
+		for i := range n {
+			last = b.Event(i, func(e *event.Event) { e.Body = make([]byte, 1000) })
+			for topic, record := range map[string]*stream.Record{stream.Events: last.Record(), stream.Outcomes: b.Outcome(last, "dst_a", event.Delivered).Record()} {
+				b.Producer.Produce(topic, last.ID.Partition(), record, func(_ *stream.Record, err error) {
+					if err != nil {
+						b.Error(err)
+					}
+				})
+			}
+		}
+		if err := b.Producer.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	for sent := 0; sent < n; sent += live {
+		send(live)
+	}
+	began, spent := time.Now(), busy(t)
+	p.Up()
+	ctx, done := context.WithCancel(t.Context())
+	var caught, worst time.Duration
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer done()
+		storetest.EventuallyWithin(t, 10*time.Minute, func() bool { return b.Query("SELECT uniqExact(id) FROM deliveries") >= uint64(n) })
+		caught, spent = time.Since(began), busy(t)-spent
+	})
+	reads, more := 0, 0
+	for ctx.Err() == nil {
+		e := send(live / 20)
+		more += live / 20
+		read := time.Now()
+		if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
+			t.Errorf("the newest event is not found: %v", err)
+		}
+		if storetest.Metric(t, reg, "relay_store_away") == 0 {
+			if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}); err != nil {
+				t.Errorf("list: %v", err)
+			}
+			reads++
+		}
+		worst = max(worst, time.Since(read))
+		storetest.Sleep(ctx, time.Second/20-time.Since(read))
+	}
+	wg.Wait()
+	b.CaughtUp(whole)
+	if got := b.Query("SELECT uniqExact(id) FROM events"); got != uint64(n+more) {
+		t.Errorf("%d of %d events are stored", got, n+more)
+	}
+	perEvent := spent / time.Duration(n)
+	factor := float64(time.Second) / float64(perEvent) / live
+	t.Logf("%d events and outcomes in %v, %.1f times %d a second; %v of CPU each, which is %.1f times as fast as one core must be; %d lists meanwhile, the longest read %v",
+		n, caught, float64(n)/caught.Seconds()/live, live, perEvent, factor, reads, worst)
+	if factor < 2 {
+		t.Errorf("one core catches up %.1f times as fast as %d events a second come, want 2 at least", factor, live)
+	}
+}

@@ -1,0 +1,96 @@
+package write_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/write"
+)
+
+func TestWriteAndRead(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+
+	e := b.Event(1, func(e *event.Event) {
+		e.RemoteIP = netip.MustParseAddr("192.0.2.7")
+		e.Query, e.IdempotencyKey = "a=1&b=%20", "key'1"
+		e.Dests = []string{"dst_a", "dst_b"}
+		e.Header = []event.Field{{Name: "X-A", Value: "1"}, {Name: "X-A", Value: ""}, {Name: "Content-Type", Value: "text/plain; charset=x"}}
+		e.Body = []byte("\x00\xff\r\nbody")
+	})
+	b.Accept(e)
+	d, err := r.Event(t.Context(), storetest.Account, e.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.AsOf.IsZero() {
+		t.Fatalf("the fence timed out: as of %v", d.AsOf)
+	}
+	if diff := cmp.Diff(e, d.Event, storetest.CompareIPs); diff != "" {
+		t.Fatal(diff)
+	}
+	if d.Status != event.Pending || d.Counts != (event.Counts{Total: 2, Pending: 2}) {
+		t.Fatalf("%+v", d.Summary)
+	}
+
+	o := b.Outcome(e, "dst_a", event.Retrying, func(o *event.Outcome) {
+		o.NextAt = o.At.Add(5 * time.Second)
+		o.Attempt.ErrorCode, o.Attempt.ErrorMessage = event.CodeHTTPStatus, "500"
+		o.Attempt.Duration, o.Attempt.TTFB, o.Attempt.RetryAfter = 120*time.Millisecond, 30*time.Millisecond, 2*time.Second
+		o.Attempt.RemoteIP = netip.MustParseAddr("2001:db8::1")
+		o.Attempt.RequestHeader = "A: b: c\n"
+		o.Attempt.ResponseHeader = "B: d\n"
+		o.Attempt.ResponseBody = []byte("no\xff")
+	})
+	b.Record(o)
+	if d, err = r.Event(t.Context(), storetest.Account, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	if d.Status != event.Retrying || d.Summary.Attempts != 1 || !d.NextAttemptAt.Equal(o.NextAt) || len(d.Attempts) != 1 {
+		t.Fatalf("%+v", d.Summary)
+	}
+	want := event.AttemptRow{Attempt: *o.Attempt, Endpoint: o.Endpoint, Destination: "dst_a", Number: 1, NextAt: o.NextAt}
+	if diff := cmp.Diff(want, d.Attempts[0], storetest.CompareIPs); diff != "" {
+		t.Fatal(diff)
+	}
+
+	b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_b", event.Delivered))
+	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Rows) != 1 || page.More || !page.AsOf.IsZero() {
+		t.Fatalf("%+v", page)
+	}
+	row := page.Rows[0]
+	if row.ID != e.ID || row.Status != event.Delivered || row.Attempts != 3 || row.Counts != (event.Counts{Total: 2, Delivered: 2}) || row.Size != len(e.Body) {
+		t.Fatalf("%+v", row)
+	}
+
+	receipt := &event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: "r", At: time.UnixMilli(1_800_000_000_000).UTC()}
+	late := *receipt
+	late.State = event.ProcessingFailed
+	receipt.FirstAt = receipt.At
+	b.Put(stream.Receipts, e.ID.Partition(), receipt.Record(), late.Record())
+	if d, err = r.Event(t.Context(), storetest.Account, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(receipt, d.Receipt); diff != "" || d.Processing != event.ProcessingDone {
+		t.Fatal(diff, d.Processing)
+	}
+
+	if _, err := r.Event(t.Context(), "acc_2", e.ID); !errors.Is(err, event.ErrNotFound) {
+		t.Fatalf("another account's read: %v", err)
+	}
+	if _, err := r.Event(t.Context(), storetest.Account, b.Event(1).ID); !errors.Is(err, event.ErrNotFound) {
+		t.Fatalf("read of an event that was never accepted: %v", err)
+	}
+}

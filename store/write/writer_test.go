@@ -1,0 +1,337 @@
+package write_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+func TestVersions(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	run := func() string {
+		d, err := b.IDs.New(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Text(id.Run)
+	}
+	older := run()
+	time.Sleep(2 * time.Millisecond) // runs of one millisecond are ordered by their outcomes
+	newer := run()
+	in := func(run string) func(*event.Outcome) { return func(o *event.Outcome) { o.Run = run } }
+	before := func(run string) func(*event.Outcome) {
+		return func(o *event.Outcome) {
+			d, err := id.Parse(id.Run, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.At = d.Time().Add(-time.Millisecond)
+		}
+	}
+	f := func(want event.Status, wantRun string, happen func(e *event.Event)) {
+		t.Helper()
+		e := b.Event(1)
+		b.Accept(e)
+		happen(e)
+		d, err := r.Event(t.Context(), storetest.Account, e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Deliveries[0]; got.Status != want || got.Run != wantRun {
+			t.Errorf("got %s of run %q, want %s of %q", got.Status, got.Run, want, wantRun)
+		}
+	}
+	f(event.Delivered, "", func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Failed))
+	})
+	f(event.Failed, "", func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Failed), b.Outcome(e, "dst_a", event.Retrying))
+	})
+	f(event.Retrying, "", func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Held), b.Outcome(e, "dst_a", event.Retrying))
+	})
+	f(event.Retrying, newer, func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Retrying, in(newer)), b.Outcome(e, "dst_a", event.Delivered, in(older), before(newer)), b.Outcome(e, "dst_a", event.Delivered, before(newer)))
+	})
+	// The chain delivers after a replay had failed: what was delivered is never called failed.
+	f(event.Delivered, "", func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Failed, in(newer)), b.Outcome(e, "dst_a", event.Delivered))
+	})
+	f(event.Delivered, "", func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Failed, in(newer)))
+	})
+	f(event.Pending, newer, func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Delivered, before(newer)))
+		b.Command(e, "dst_a", newer)
+	})
+	f(event.Delivered, newer, func(e *event.Event) {
+		b.Record(b.Outcome(e, "dst_a", event.Delivered, in(newer)))
+		b.Command(e, "dst_a", newer) // read again by a redo, after the outcome
+	})
+}
+
+// TestPoison sends a record that cannot be read and one that ClickHouse refuses: both end in dead with
+// their value, all others are stored.
+func TestPoison(t *testing.T) {
+	b := newBench(t)
+	b.Exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
+	var good []*event.Event
+	for i := range 40 {
+		e := b.Event(1, func(e *event.Event) { e.Body = fmt.Appendf(nil, "body %d", i) })
+		if i%13 == 5 {
+			e.Type = "poison"
+		} else {
+			good = append(good, e)
+		}
+		b.Accept(e)
+	}
+	b.Put(stream.Outcomes, 1, &stream.Record{Key: []byte("ep_1"), Value: []byte{0xff, 0x01}})
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 100}, 1); len(rows) != len(good) {
+		t.Fatalf("%d of %d events are stored", len(rows), len(good))
+	}
+	dead := b.Dead(1)
+	if len(dead) != 4 {
+		t.Fatalf("%d records in dead", len(dead))
+	}
+	for _, d := range dead {
+		head := map[string]string{}
+		for _, h := range d.Headers {
+			head[h.Key] = string(h.Value)
+		}
+		if head[stream.DeadGroup] != store.Group || head[stream.DeadPartition] != "1" || head[stream.DeadError] == "" || head[stream.DeadOffset] == "" {
+			t.Errorf("headers %v", head)
+		}
+		if head[stream.DeadTopic] == stream.Outcomes {
+			if string(d.Value) != "\xff\x01" {
+				t.Errorf("value %q", d.Value)
+			}
+			continue
+		}
+		if e, err := event.Decode(d); err != nil || e.Type != "poison" || !strings.HasPrefix(string(e.Body), "body ") {
+			t.Errorf("dead record is not the original: %v %v", e, err)
+		}
+	}
+}
+
+// TestClickHouseAway takes ClickHouse away under traffic: reads say so at once, the event is found in the
+// log, the buffer stays bounded, and afterwards everything is there.
+func TestClickHouseAway(t *testing.T) {
+	b := newBench(t)
+	p := storetest.NewProxy(t)
+	reg := prometheus.NewRegistry()
+	cfg := write.WriterConfig{URL: p.URL(b.Bench), FlushRows: 500}
+	w, _ := b.WriterOf(cfg, reg)
+	r := b.ReaderOf(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second}, w)
+	before := b.Event(1)
+	b.Accept(before)
+	if _, err := r.Event(t.Context(), storetest.Account, before.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	p.Down()
+	const n = 20_000
+	var last *event.Event
+	for i := range n {
+		last = b.Event(i)
+		b.Producer.Produce(stream.Events, last.ID.Partition(), last.Record(), func(_ *stream.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := b.Producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := r.Event(t.Context(), storetest.Account, last.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(last, d.Event, storetest.CompareIPs); diff != "" || d.AsOf.IsZero() || d.Status != event.Pending || d.Counts.Pending != 1 {
+		t.Fatalf("event from the log: %+v %s", d, diff)
+	}
+	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); !errors.Is(err, event.ErrUnavailable) {
+		t.Fatalf("list without ClickHouse: %v", err)
+	}
+	if err := r.Ping(t.Context()); !errors.Is(err, event.ErrUnavailable) {
+		t.Fatalf("ping without ClickHouse: %v", err)
+	}
+	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got > 500+5_000 {
+		t.Fatalf("%v rows are buffered", got)
+	}
+
+	p.Up()
+	rows := 0
+	q := event.Query{Account: storetest.Account, Limit: 100, Until: time.Now().Add(time.Hour)}
+	for {
+		page, err := r.Events(t.Context(), q)
+		if errors.Is(err, event.ErrUnavailable) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !page.AsOf.IsZero() {
+			continue // the writer has not caught up
+		}
+		rows += int(b.Query("SELECT uniqExact(id) FROM events"))
+		break
+	}
+	if rows != n+1 {
+		t.Fatalf("%d of %d events are stored", rows, n+1)
+	}
+}
+
+// TestReadAfterWrite reads and lists right after each write.
+func TestReadAfterWrite(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	for i := range storetest.Rounds(100, 100, 1000) {
+		e := b.Event(i)
+		b.Accept(e)
+		if i%2 == 0 {
+			if _, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil {
+				t.Fatalf("read %d: %v", i, err)
+			}
+		}
+		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Rows) != 1 || page.Rows[0].ID != e.ID || !page.AsOf.IsZero() {
+			t.Fatalf("list %d lacks the event: %+v", i, page)
+		}
+	}
+}
+
+// TestReadOnNodeWithoutWriter waits for the offsets that another node commits.
+func TestReadOnNodeWithoutWriter(t *testing.T) {
+	b := newBench(t)
+	b.Writer(write.WriterConfig{FlushSmall: 50 * time.Millisecond})
+	r := b.Reader(nil)
+	for i := range 10 {
+		e := b.Event(i)
+		b.Accept(e)
+		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Rows) != 1 || page.Rows[0].ID != e.ID || !page.AsOf.IsZero() {
+			t.Fatalf("list %d lacks the event: %+v", i, page)
+		}
+	}
+}
+
+// TestReadWithoutAnyWriter serves what is there and says so; the event is found in the log.
+func TestReadWithoutAnyWriter(t *testing.T) {
+	b := newBench(t)
+	w, stop := b.Writer(write.WriterConfig{})
+	old := b.Event(1)
+	b.Accept(old)
+	r := b.Reader(w)
+	if _, err := r.Event(t.Context(), storetest.Account, old.ID); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	e := b.Event(1)
+	b.Accept(e)
+	r = b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
+	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Rows) != 1 || page.AsOf.IsZero() {
+		t.Fatalf("%+v", page)
+	}
+	d, err := r.Event(t.Context(), storetest.Account, e.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Event.ID != e.ID || d.AsOf.IsZero() {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// TestWritersShareTheLog starts and stops writers beside each other under traffic: nothing is lost.
+func TestWritersShareTheLog(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	produced := make(chan int)
+	go func() {
+		n := 0
+		for ctx.Err() == nil {
+			e := b.Event(n)
+			done := make(chan error, 1)
+			b.Producer.Produce(stream.Events, e.ID.Partition(), e.Record(), func(_ *stream.Record, err error) { done <- err })
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			n++
+		}
+		produced <- n
+	}()
+	_, stop := b.Writer(write.WriterConfig{FlushEvery: 50 * time.Millisecond})
+	for range 3 {
+		_, next := b.Writer(write.WriterConfig{FlushEvery: 50 * time.Millisecond})
+		time.Sleep(300 * time.Millisecond)
+		stop()
+		stop = next
+	}
+	cancel()
+	n := <-produced
+	r := b.Reader(nil)
+	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Query("SELECT uniqExact(id) FROM events"); got != uint64(n) {
+		t.Fatalf("%d of %d events are stored", got, n)
+	}
+}
+
+// TestNoDeliveryWithoutItsAttempt: while attempts cannot be written, nobody sees a delivery that one of them brought
+// about, in a run or at all; and none that the list of its status would not look for.
+func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
+	b := newBench(t)
+	reg := prometheus.NewRegistry()
+	b.WriterOf(write.WriterConfig{}, reg)
+	run := id.NewGenerator(nil).Next(0).Text(id.Run)
+	for i, table := range []string{"attempts", "troubled", "delivery_trouble", "event_keys"} {
+		b.Exec("RENAME TABLE " + table + " TO elsewhere")
+		b.Record(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
+		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
+		count := func(of string) int { return int(b.Query("SELECT uniqExact(id) FROM " + of)) }
+		if n := count("deliveries"); n != i {
+			t.Errorf("without %s: %d deliveries are seen, want %d", table, n, i)
+		}
+		if n := count("run_deliveries"); table == "attempts" && n != i {
+			t.Errorf("%d deliveries of a run are seen without their attempt", n)
+		}
+		b.Exec("RENAME TABLE elsewhere TO " + table)
+		storetest.Eventually(t, func() bool { return count("deliveries") == i+1 })
+		for _, of := range []string{"attempts", "troubled", "delivery_trouble", "event_keys", "run_deliveries"} {
+			if n := count(of); n != i+1 {
+				t.Errorf("%d rows in %s, want %d", n, of, i+1)
+			}
+		}
+		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 0 })
+	}
+}
