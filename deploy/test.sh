@@ -32,7 +32,18 @@ setup() {
 	images
 	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
 	try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
+	javascript_setup
 	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
+}
+
+# What sdk/test.sh finds it runs; here it is said what it does not find.
+javascript_setup() {
+	local version
+	try "JavaScript tests (need npm and Node.js 20)" sdk/test.sh install
+	for version in 18 22 24; do
+		[ -x sdk/node_modules/node$version/bin/node ] || try "JavaScript tests on Node.js $version (there is one for Linux on x86-64)" false
+	done
+	sdk/test.sh browser >/dev/null || try "pages in a browser (need Chromium)" false
 }
 
 # The same suites run on engines as containers or as processes; these take containers where they can.
@@ -129,6 +140,7 @@ step "set-up" setup
 step "formatting, vet, linters" lint
 memory
 step "tests" unit
+[ -d sdk/node_modules ] && step "JavaScript" sdk/test.sh
 step "a client generated from the API's document" deploy/contract/client.sh
 [ -x bin/contract/schemathesis/bin/schemathesis ] && step "schemathesis" deploy/contract/schemathesis.sh
 step "crash points" faults

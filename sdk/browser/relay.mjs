@@ -1,0 +1,77 @@
+// Starts bin/relay dev for a test, on a free port, with nothing in it and no way out of this machine.
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+const binary = fileURLToPath(new URL('../../bin/relay', import.meta.url))
+const startsWithin = 60_000
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+// startRelay gives { url, key, stop } once the relay is ready.
+export async function startRelay() {
+  const directory = await mkdtemp(join(tmpdir(), 'relay-browser-'))
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const key = randomBytes(24).toString('hex')
+  const log = createWriteStream(join(directory, 'log'))
+  await once(log, 'open')
+  const child = spawn(binary, ['dev'], {
+    stdio: ['ignore', log, log],
+    env: {
+      PATH: process.env.PATH,
+      HOME: directory,
+      TMPDIR: process.env.TMPDIR ?? '',
+      RELAY_LISTEN: `127.0.0.1:${port}`,
+      RELAY_ADMIN_LISTEN: '127.0.0.1:0',
+      RELAY_BASE_URL: url,
+      RELAY_DATA_DIR: join(directory, 'data'),
+      RELAY_BOOTSTRAP_KEY: key,
+      RELAY_EGRESS_ALLOW: '127.0.0.0/8',
+      RELAY_DNS_SERVER: '127.0.0.1:9',
+    },
+  })
+  const ended = new Promise((resolve) => {
+    child.once('exit', resolve)
+    child.once('error', resolve)
+  })
+  const stop = async () => {
+    child.kill('SIGTERM')
+    await ended
+    log.end()
+    await rm(directory, { recursive: true, force: true })
+  }
+  const until = Date.now() + startsWithin
+  while (!(await isReady(url))) {
+    const gone = child.exitCode !== null || child.pid === undefined
+    if (gone || Date.now() > until) {
+      const text = await readFile(join(directory, 'log'), 'utf8')
+      await stop()
+      throw new Error(`bin/relay dev did not become ready:\n${text}`)
+    }
+    await delay(100)
+  }
+  return { url, key, stop }
+}
+
+async function isReady(url) {
+  try {
+    return (await fetch(`${url}/readyz`)).ok
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Tests of the product's JavaScript: all that needs no browser on every version of Node that is supported or must be
+# refused in plain words, then the pages of bin/relay in Chromium. `sdk/test.sh install` fetches what that needs,
+# `sdk/test.sh browser` prints which browser is taken.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || browser=
+if [ "${1:-}" = browser ]; then
+	[ -n "$browser" ] && echo "$browser"
+	exit
+fi
+
+node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' ||
+	{ echo "the JavaScript tests need Node 20 or newer; this is $(node --version)" >&2; exit 1; }
+# npm compares each package with its hash in package-lock.json; no script of a package is run.
+if ! cmp -s package-lock.json node_modules/installed; then
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cp package-lock.json node_modules/installed
+fi
+[ "${1:-}" = install ] && exit
+
+mapfile -t files < <(find . -name node_modules -prune -o -path ./browser -prune -o -name '*.test.mjs' -print | sort)
+nodes=(node)
+for node in node_modules/node{18,22,24}/bin/node; do
+	[ -x "$node" ] && nodes+=("$node")
+done
+for node in "${nodes[@]}"; do
+	echo "on Node $("$node" --version):"
+	"$node" --test --test-reporter=spec "${files[@]}"
+done
+echo "in Chromium:"
+RELAY_TEST_BROWSER=$browser node --test --test-reporter=spec browser/*.test.mjs

@@ -1,0 +1,28 @@
+// The script of the reference page, run as a browser runs it: a classic script that finds its window.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import test from 'node:test'
+import vm from 'node:vm'
+
+const script = readFileSync(new URL('../../api/viewer/start.js', import.meta.url), 'utf8')
+
+function run(window) {
+  vm.runInNewContext(script, { ...window, window }, { filename: 'start.js' })
+}
+
+test('the viewer draws the served document and sends nothing', () => {
+  const calls = []
+  run({ SwaggerUIBundle: (options) => calls.push(options) })
+  assert.equal(calls.length, 1)
+  const [options] = calls
+  assert.equal(options.url, '/openapi.json')
+  assert.equal(options.dom_id, '#reference')
+  assert.equal(options.deepLinking, true)
+  // From another realm: compared by its text.
+  assert.equal(JSON.stringify(options.supportedSubmitMethods), '[]', 'a request could be sent from the page')
+  assert.equal(options.validatorUrl, null, 'the document would be sent to a validator')
+})
+
+test('without the viewer the script leaves the page as it is', () => {
+  run({})
+})
