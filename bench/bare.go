@@ -33,14 +33,7 @@ func startFloor(part string) func(context.Context, options) (*relay, error) {
 
 // bare posts to the pipeline of [floor].
 func bare(ctx context.Context, b *bed) error {
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	p := b.post("events", b.r.url+"/in", 0)
-	if err := b.warm(ctx, p); err != nil {
-		return err
-	}
-	return b.measure(ctx, []post{p}, arriveWithin, nil)
+	return b.run(ctx, arriveWithin, b.post("events", b.r.url+"/in", 0))
 }
 
 // bareLog lets the records of the pipeline's log run for a while: it posts them itself.

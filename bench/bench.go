@@ -38,11 +38,11 @@ func Scenarios() []Scenario {
 	for _, d := range definitions() {
 		out = append(out, Scenario{d.name, d.summary, d.command})
 	}
-	return append(out, Scenario{"compare", "two binaries in turns: a scenario's figures, and how they differ", compare},
-		Scenario{"growth", "little and much of something in turns: whether an event costs more", growth},
-		Scenario{"costs", "the cost sheet: what an event costs by stage, beside the least that it could cost", costs},
-		Scenario{"fill", "fill a store with many events, for the scenario read", fillStore},
-		Scenario{"read", "lists, single reads and usage on a store that fill has filled", read})
+	return append(out, Scenario{"compare", compareSummary, compare},
+		Scenario{"growth", growthSummary, growth},
+		Scenario{"costs", costsSummary, costs},
+		Scenario{"fill", fillSummary, fillStore},
+		Scenario{"read", readSummary, read})
 }
 
 // Helper runs the process that a scenario starts besides the relay; false = there is none of this name.
@@ -90,7 +90,6 @@ type options struct {
 	idle     time.Duration
 	profile  string
 	stages   bool
-	report   string
 	json     bool
 	quiet    bool
 	tls      bool
@@ -127,8 +126,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
 	fs.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
 	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
-	fs.BoolVar(&o.stages, "stages", false, "take a CPU profile and say which stage costs how much; --profile and --report do so too")
-	fs.StringVar(&o.report, "report", "", "write an HTML page with all figures to this file")
+	fs.BoolVar(&o.stages, "stages", false, "take a CPU profile and say which stage costs how much; --profile does so too")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
 	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
 	fs.IntVar(&o.configured, "configured", 0, "so many endpoints exist besides, and get nothing; --data-dir keeps them for the next run")
@@ -287,8 +285,7 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	if o.relay, err = relayBeside(); err != nil {
 		return o, err
 	}
-	fs := flag.NewFlagSet("relay-bench "+d.name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs := newFlags(d.name, "[flags]", d.summary)
 	o.flags(fs)
 	if d.peers {
 		fs.Func("peer", "a file that describes another webhook service, see deploy/bench/README.md; none is started", func(file string) (err error) {
@@ -299,8 +296,8 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	if d.defaults != nil {
 		d.defaults(&o, fs)
 	}
-	if err := fs.Parse(args); err != nil {
-		return o, MisuseError{err}
+	if err := parse(fs, args, stderr); err != nil {
+		return o, err
 	}
 	if fs.NArg() > 0 {
 		return o, MisuseError{fmt.Errorf("%s takes no argument %q", d.name, fs.Arg(0))}
@@ -343,11 +340,6 @@ func (d definition) measure(ctx context.Context, o options, stderr io.Writer) (*
 
 // print writes what was asked for.
 func (o *options) print(r *Result, stdout io.Writer) error {
-	if o.report != "" {
-		if err := writeReport(o.report, r); err != nil {
-			return err
-		}
-	}
 	if o.json {
 		return json.NewEncoder(stdout).Encode(r)
 	}

@@ -619,8 +619,8 @@ func TestSpread(t *testing.T) {
 // The bare pipeline delivers what it accepts, and its metrics and processes are read as the relay's are.
 func TestFloor(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "r.html")
-	r, said, err := figures(t, "floor", "--posters", "4", "--relay", "none", "--report", file)
+	file := filepath.Join(t.TempDir(), "cpu.pprof")
+	r, said, err := figures(t, "floor", "--posters", "4", "--relay", "none", "--profile", file)
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
 		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost, r.Duplicates, said)
 	}
@@ -631,8 +631,8 @@ func TestFloor(t *testing.T) {
 	for _, s := range r.Stages {
 		shares += s.Share
 	}
-	if page, err := os.ReadFile(file); err != nil || !bytes.Contains(page, []byte("CPU of the relay by stage")) || shares < 0.999 || shares > 1.001 {
-		t.Errorf("%v: page of %d B, stages %v", err, len(page), r.Stages)
+	if _, err := readProfile(file); err != nil || shares < 0.999 || shares > 1.001 {
+		t.Errorf("%v: stages %v", err, r.Stages)
 	}
 	if _, _, err := figures(t, "drain", "--stages"); err == nil || !strings.Contains(err.Error(), "how long a drain takes") {
 		t.Error(err)
@@ -706,6 +706,47 @@ func TestMisuseIsNamed(t *testing.T) {
 		var misuse MisuseError
 		if !errors.As(err, &misuse) || !strings.Contains(err.Error()+said, want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// What is posted in the background ends when it is told to, and says what became of it.
+func TestPostsInTheBackground(t *testing.T) {
+	t.Parallel()
+	f := newFakeRelay(t, once)
+	b := runBed(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
+	b.o.duration = time.Hour
+	posts, err := b.sources(t.Context(), b.to("ok"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.begin(t.Context(), posts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pause(t.Context(), 300*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if rate, refused, err := g.end(); err != nil || rate < 20 || rate > 110 || refused != 0 {
+		t.Errorf("%.0f events a second, %d refused: %v", rate, refused, err)
+	}
+	if rate, refused, err := (*background)(nil).end(); err != nil || rate != 0 || refused != 0 {
+		t.Errorf("of nothing: %.0f events a second, %d refused: %v", rate, refused, err)
+	}
+}
+
+func TestFillMisusesAreNamed(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                             "one of --data-dir and --clickhouse-url",
+		"--data-dir x --events 0":      "events must be 1 to",
+		"--data-dir x --endpoints 0":   "endpoints must be 1 to 20000, not 0",
+		"--data-dir x --outage -1":     "outage must be 0 to",
+		"--clickhouse-url x --batch 0": "batch must be 1 to",
+	} {
+		var misuse MisuseError
+		if err := fillStore(t.Context(), strings.Fields(args), io.Discard, io.Discard); !errors.As(err, &misuse) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
 		}
 	}
 }

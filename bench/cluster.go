@@ -23,7 +23,7 @@ var engineLine = regexp.MustCompile(`listens on (\S+)`)
 // startCluster starts engines, each a process of its own, and so many serve nodes on them. With --kafka the
 // log is there already.
 func startCluster(ctx context.Context, o options) (_ *relay, err error) {
-	r := &relay{key: "bench-key-0123456789", pids: o.pids}
+	r := &relay{key: apiKey, pids: o.pids}
 	defer func() {
 		if err != nil {
 			r.stop()
@@ -48,16 +48,13 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	// A name of its own, for a log that is there already may hold those of an earlier run.
 	name := fmt.Sprintf("bench%d", os.Getpid())
 	r.masterKeys = config.GenerateMasterKey("bench")
-	env := []string{
-		"RELAY_KAFKA_BROKERS=" + addresses["kafka"], "RELAY_REDIS_URL=" + redisURL(addresses["redis"]),
-		"RELAY_CLICKHOUSE_URL=" + tablesURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX=" + name + ".",
-		"RELAY_MASTER_KEYS=" + r.masterKeys, "RELAY_PARTITIONS=" + fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
-		"RELAY_REPLICATION_FACTOR=1", "RELAY_BOOTSTRAP_KEY=" + r.key, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true",
-		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0", // as in dev: what is measured is the path, not a limit
-	}
-	if o.tls {
-		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
-	}
+	env := append(o.environment(),
+		"RELAY_KAFKA_BROKERS="+addresses["kafka"], "RELAY_REDIS_URL="+redisURL(addresses["redis"]),
+		"RELAY_CLICKHOUSE_URL="+tablesURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX="+name+".",
+		"RELAY_MASTER_KEYS="+r.masterKeys, "RELAY_REPLICATION_FACTOR=1",
+		"RELAY_PARTITIONS="+fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
+		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0", // as in dev: the path is measured, not a limit
+	)
 	migrate := &relay{}
 	if err := migrate.start(ctx, o.relay, []string{"migrate", "--log-level", "warn"}, env, regexp.MustCompile(`(topics and tables are ready)`)); err != nil {
 		return nil, err

@@ -61,6 +61,49 @@ func help(w io.Writer) {
 	fmt.Fprint(w, "\nrelay-bench <scenario> --help lists the flags of a scenario.\n")
 }
 
+// newFlags makes the flags of a scenario, whose help says what it is for. args are the words besides flags.
+func newFlags(name, args, summary string) *flag.FlagSet {
+	fs := flag.NewFlagSet("relay-bench "+name, flag.ContinueOnError)
+	fs.Usage = func() {
+		fmt.Fprintf(fs.Output(), "%s\n\nUsage: relay-bench %s %s\n\n", summary, name, args)
+		fs.PrintDefaults()
+	}
+	return fs
+}
+
+// parse reads flags. What is wrong with them is told in one line, for all of them would hide it.
+func parse(fs *flag.FlagSet, args []string, stderr io.Writer) error {
+	fs.SetOutput(io.Discard)
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fs.SetOutput(stderr)
+		fs.Usage()
+		return err
+	case err != nil:
+		return MisuseError{fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())}
+	}
+	return nil
+}
+
+// series are the flags of what runs scenarios several times.
+type series struct {
+	turns int
+	json  bool
+}
+
+func (s *series) flags(fs *flag.FlagSet, turns int) {
+	fs.IntVar(&s.turns, "turns", turns, "how often each is run")
+	fs.BoolVar(&s.json, "json", false, "print one line of JSON instead of the table")
+}
+
+func (s *series) validate() error {
+	if s.turns < 1 || s.turns > 1000 {
+		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", s.turns)}
+	}
+	return nil
+}
+
 // relayBeside is the relay that lies in the directory of this binary, where make build puts both.
 func relayBeside() (string, error) {
 	own, err := os.Executable()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -49,6 +48,8 @@ func newSpread(values []float64) spread {
 	return spread{mid, v[0], v[len(v)-1]}
 }
 
+const compareSummary = "two binaries in turns: a scenario's figures, and how they differ"
+
 // compare runs a scenario on two binaries in turns, base first in even turns and second in odd ones, so that
 // a machine that gets busier or quieter meanwhile favours neither.
 func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -57,20 +58,13 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	var base, with string
-	var turns int
-	var asJSON bool
-	fs := flag.NewFlagSet("relay-bench compare", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	var each series
+	fs := newFlags("compare", "--base FILE [flags] [scenario [its flags]]", compareSummary)
 	fs.StringVar(&base, "base", "", "binary to compare with")
 	fs.StringVar(&with, "relay", beside, "binary under test")
-	fs.IntVar(&turns, "turns", 5, "how often each is run")
-	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of the table")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage of relay-bench compare: relay-bench compare --base FILE [flags] [scenario [its flags]]\n")
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		return MisuseError{err}
+	each.flags(fs, 5)
+	if err := errors.Join(parse(fs, args, stderr), each.validate()); err != nil {
+		return err
 	}
 	name, rest := "flat", fs.Args()
 	if len(rest) > 0 {
@@ -80,17 +74,17 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	switch {
 	case base == "":
 		return MisuseError{errors.New("--base: which binary is to be compared with?")}
-	case turns < 1 || turns > 1000:
-		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
 	case i < 0:
 		return MisuseError{fmt.Errorf("no scenario %q that runs a relay; relay-bench help lists them", name)}
 	}
-	d := definitions()[i]
-	results, err := inTurns(ctx, [2]variant{{d, append(slices.Clone(rest), "--relay", base), base}, {d, append(rest, "--relay", with), with}}, turns, stderr)
+	side := func(binary string) variant {
+		return variant{definitions()[i], append(slices.Clone(rest), "--relay", binary), binary}
+	}
+	results, err := inTurns(ctx, [2]variant{side(base), side(with)}, each.turns, stderr)
 	if err != nil {
 		return err
 	}
-	return newComparison(results).tell(stdout, asJSON)
+	return newComparison(results).tell(stdout, each.json)
 }
 
 // variant is one of two things that are compared.

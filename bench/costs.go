@@ -3,7 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -54,36 +54,28 @@ var floors = []part{
 	{"floor-row", "a row in ClickHouse, native insert", []string{"store rows"}, "clickhouse"},
 }
 
+const costsSummary = "the cost sheet: what an event costs by stage, beside the least that it could cost; figures are medians"
+
 // costs runs the relay, the bare pipeline and its parts in turns and prints the cost sheet.
 func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var turns int
-	var asJSON bool
+	var runs series
 	var each time.Duration
-	fs := flag.NewFlagSet("relay-bench costs", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.IntVar(&turns, "turns", 3, "how often each is run; figures are medians")
-	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of Markdown")
+	fs := newFlags("costs", "[flags] [-- flags of all runs, such as --posters]", costsSummary)
 	fs.DurationVar(&each, "each", 8*time.Second, "how long each is run in a turn")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage of relay-bench costs: relay-bench costs [flags] [-- flags of all runs, such as --posters]\n")
-		fs.PrintDefaults()
-	}
+	runs.flags(fs, 3)
 	own, rest := args, []string(nil)
 	if i := slices.Index(args, "--"); i >= 0 {
 		own, rest = args[:i], args[i+1:]
 	}
-	if err := fs.Parse(own); err != nil {
-		return MisuseError{err}
-	}
-	if turns < 1 || turns > 1000 {
-		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
+	if err := errors.Join(parse(fs, own, stderr), runs.validate()); err != nil {
+		return err
 	}
 	if fs.NArg() > 0 {
 		return MisuseError{fmt.Errorf("costs takes no argument %q; flags of the runs stand behind --", fs.Arg(0))}
 	}
 	rest = append(rest, "--duration", each.String(), "--stages", "--quiet")
 	results := map[string][]*Result{}
-	for turn := range turns {
+	for turn := range runs.turns {
 		for _, name := range []string{"flat", "floor", "floor-http", "floor-log", "floor-row"} {
 			all := definitions()
 			d := all[slices.IndexFunc(all, func(d definition) bool { return d.name == name })]
@@ -95,11 +87,11 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 				return fmt.Errorf("turn %d of %s: %w", turn+1, name, err)
 			}
 			results[name] = append(results[name], r)
-			fmt.Fprintf(stderr, "turn %d of %d, %-10s %8.0f events/s %8.1f CPU µs/event   load %.1f\n", turn+1, turns, name, rate(r.Accepted, r.PostSeconds), r.relayCost(), r.Machine.LoadAfter)
+			fmt.Fprintf(stderr, "turn %d of %d, %-10s %8.0f events/s %8.1f CPU µs/event   load %.1f\n", turn+1, runs.turns, name, rate(r.Accepted, r.PostSeconds), r.relayCost(), r.Machine.LoadAfter)
 		}
 	}
 	s := newSheet(results)
-	if asJSON {
+	if runs.json {
 		return json.NewEncoder(stdout).Encode(s)
 	}
 	s.print(stdout)

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,11 +19,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// Bounds of what may be asked for.
-const (
-	mostFilled    = 1_000_000_000
-	mostEndpoints = 20_000
-)
+// mostEndpoints bounds --endpoints: each is made through the API.
+const mostEndpoints = 20_000
 
 // fillOptions are those of the scenario fill. One of dir and url is set.
 type fillOptions struct {
@@ -35,6 +31,8 @@ type fillOptions struct {
 	fill.Config
 }
 
+const fillSummary = "fill a store with many events, for the scenario read"
+
 // fillStore fills a store with many events, for the scenario read.
 func fillStore(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := readFillOptions(args, stderr)
@@ -42,7 +40,6 @@ func fillStore(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return err
 	}
 	if o.dir == "" {
-		o.Config.Endpoints = inventEndpoints(o.endpoints)
 		return fillTables(ctx, o.url, o.Config, stdout)
 	}
 	fmt.Fprintf(stdout, "configuring %d endpoints\n", o.endpoints)
@@ -57,8 +54,7 @@ func readFillOptions(args []string, stderr io.Writer) (o fillOptions, err error)
 	if err != nil {
 		return o, err
 	}
-	flags := flag.NewFlagSet("relay-bench fill", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := newFlags("fill", "[flags]", fillSummary)
 	flags.StringVar(&o.relay, "relay", relay, "binary whose engine holds the store")
 	flags.StringVar(&o.dir, "data-dir", "", "data directory of a relay dev that does not run; made when it is missing")
 	flags.StringVar(&o.url, "clickhouse-url", "", "fill this store instead, which relay migrate has prepared; "+
@@ -72,20 +68,20 @@ func readFillOptions(args []string, stderr io.Writer) (o fillOptions, err error)
 	flags.IntVar(&o.Batch, "batch", 50_000, "events of one insert")
 	flags.BoolVar(&o.Merge, "merge", true, "merge all parts at the end, as they are after a while")
 	flags.Uint64Var(&o.Seed, "seed", 1, "changes what happens to the events")
-	if err := flags.Parse(args); err != nil {
-		return o, MisuseError{err}
+	if err := parse(flags, args, stderr); err != nil {
+		return o, err
 	}
-	switch {
-	case (o.dir == "") == (o.url == ""):
+	if (o.dir == "") == (o.url == "") {
 		return o, MisuseError{errors.New("fill: give one of --data-dir and --clickhouse-url")}
-	case o.Events < 1 || o.Events > mostFilled:
-		return o, MisuseError{fmt.Errorf("fill: --events must be 1 to %d", mostFilled)}
-	case o.endpoints < 1 || o.endpoints > mostEndpoints:
-		return o, MisuseError{fmt.Errorf("fill: --endpoints must be 1 to %d", mostEndpoints)}
-	case o.Outage < 0:
-		return o, MisuseError{errors.New("fill: --outage must not be negative")}
+	}
+	if o.endpoints < 1 || o.endpoints > mostEndpoints {
+		return o, MisuseError{fmt.Errorf("fill: endpoints must be 1 to %d, not %d", mostEndpoints, o.endpoints)}
 	}
 	o.Outage = min(o.Outage, o.Events/5)
+	o.Config.Endpoints = inventEndpoints(o.endpoints) // of a data directory they are known later
+	if err := o.Validate(); err != nil {
+		return o, MisuseError{err}
+	}
 	return o, nil
 }
 

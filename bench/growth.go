@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -29,25 +28,21 @@ var pairs = []pair{
 	{"http2", "a destination that speaks HTTP/2, against HTTP/1.1, both over TLS", "tls", "tls --http2", 0},
 }
 
+const growthSummary = "little and much of something in turns: whether an event costs more"
+
 // growth compares little with much of a thing, in turns.
 func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var turns, n int
-	var asJSON bool
-	fs := flag.NewFlagSet("relay-bench growth", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.IntVar(&turns, "turns", 5, "how often each is run")
-	fs.IntVar(&n, "n", 0, "how much is much; 0 = as the list says")
-	fs.BoolVar(&asJSON, "json", false, "print one line of JSON instead of the table")
-	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage of relay-bench growth: relay-bench growth [flags] PAIR [flags of both scenarios]\n\n")
-		for _, p := range pairs {
-			fmt.Fprintf(stderr, "  %-11s %s: %s\n", p.name, p.says, strings.ReplaceAll(p.with, "{n}", fmt.Sprint(p.n)))
-		}
-		fmt.Fprintln(stderr)
-		fs.PrintDefaults()
+	var n int
+	var each series
+	summary := growthSummary + "\n"
+	for _, p := range pairs {
+		summary += fmt.Sprintf("\n  %-11s %s: %s", p.name, p.says, strings.ReplaceAll(p.with, "{n}", fmt.Sprint(p.n)))
 	}
-	if err := fs.Parse(args); err != nil {
-		return MisuseError{err}
+	fs := newFlags("growth", "[flags] PAIR [flags of both scenarios]", summary)
+	fs.IntVar(&n, "n", 0, "how much is much; 0 = as the list says")
+	each.flags(fs, 5)
+	if err := errors.Join(parse(fs, args, stderr), each.validate()); err != nil {
+		return err
 	}
 	i := slices.IndexFunc(pairs, func(p pair) bool { return p.name == fs.Arg(0) })
 	switch {
@@ -55,8 +50,6 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		return MisuseError{errors.New("growth of what? relay-bench growth --help lists the pairs")}
 	case i < 0:
 		return MisuseError{fmt.Errorf("no pair %q; relay-bench growth --help lists them", fs.Arg(0))}
-	case turns < 1 || turns > 1000:
-		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", turns)}
 	case n < 0 || n > 0 && pairs[i].n == 0:
 		return MisuseError{fmt.Errorf("--n: %d of %s cannot be had", n, pairs[i].name)}
 	case slices.ContainsFunc(fs.Args(), func(a string) bool { return strings.Contains(a, "-data-dir") }):
@@ -71,14 +64,14 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		n = pairs[i].n
 	}
 	variants := [2]variant{pairs[i].variant(pairs[i].base, n, fs.Args()[1:]), pairs[i].variant(pairs[i].with, n, fs.Args()[1:])}
-	results, err := inTurns(ctx, variants, turns, stderr)
+	results, err := inTurns(ctx, variants, each.turns, stderr)
 	if err != nil {
 		return err
 	}
 	c := newComparison(results)
 	c.Scenario, c.Settings = "growth", pairs[i].name
 	c.Base, c.New = "is "+describe(results[0][0]), "is "+describe(results[1][0])
-	return c.tell(stdout, asJSON)
+	return c.tell(stdout, each.json)
 }
 
 func describe(r *Result) string { return r.Scenario + " (" + r.Settings + ")" }

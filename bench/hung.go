@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-
-	"github.com/eventrelay/relay/bench/load"
 )
 
 // The slow neighbour of hung --same-host. It answers at once until the relay lets it have as many requests in flight
@@ -39,24 +37,17 @@ func hung(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	alone := b.post("alone", b.r.events(healthy.ID), 0)
-	if err := b.warm(ctx, alone); err != nil {
-		return err
-	}
-	if err := b.measure(ctx, []post{alone}, arriveWithin, nil); err != nil {
+	if err := b.run(ctx, arriveWithin, b.post("alone", b.r.events(healthy), 0)); err != nil {
 		return err
 	}
 	first := b.result
 	b.result = first.again()
 	if b.o.sameHost {
-		if err := b.widen(ctx, b.r.events(sick.ID)); err != nil {
+		if err := b.widen(ctx, b.r.events(sick)); err != nil {
 			return err
 		}
 	}
-	beside, neighbour := b.post("beside a hung one", b.r.events(healthy.ID), 0), b.post("hung", b.r.events(sick.ID))
+	beside, neighbour := b.post("beside a hung one", b.r.events(healthy), 0), b.post("hung", b.r.events(sick))
 	if err := b.measure(ctx, []post{beside, neighbour}, arriveWithin, nil); err != nil {
 		return err
 	}
@@ -73,9 +64,8 @@ func hung(ctx context.Context, b *bed) error {
 
 // widen sends the slow neighbour what it answers at once, so that its in-flight window has its full size.
 func (b *bed) widen(ctx context.Context, url string) error {
-	p := b.post("hung", url, 1).count(quickFirst)
-	p.Rate, p.Conns = 0, 8
-	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, nil)
+	p := b.postAt(pace{conns: 8, batch: b.o.batch}, "hung", url, 1).count(quickFirst)
+	r, _, err := b.generate(ctx, nil, p)
 	if err != nil {
 		return err
 	}

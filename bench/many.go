@@ -187,24 +187,19 @@ func (b *bed) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := b.o
-	b.o.rate, b.o.batch, b.o.posters = 0, min(1000, o.backlog), 2
-	p := b.post("backlog", b.r.events(ids[0])).inTurn(ids).count(o.backlog)
-	b.o = o
-	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, func(r load.Report, _ time.Duration) error {
-		b.say("backlog: %d of %d posted", r.Streams[0].Accepted, o.backlog)
-		return nil
-	})
+	at := pace{conns: 2, batch: min(1000, b.o.backlog)}
+	p := b.postAt(at, "backlog", b.r.events(ids[0])).inTurn(ids).count(b.o.backlog)
+	r, _, err := b.generate(ctx, b.told("backlog: %d of %d posted", b.o.backlog), p)
 	if err != nil {
 		return err
 	}
 	if t := r.Streams[0]; t.Accepted != p.Events {
 		return fmt.Errorf("backlog: %d of %d events were refused; answers by status: %v", t.Refused, p.Events, t.Answers)
 	}
-	posted, limit := time.Since(began), max(time.Duration(o.backlog)*heldWithin, leastHeldWithin)
-	for held := before; held-before < float64(o.backlog); {
+	posted, limit := time.Since(began), max(time.Duration(b.o.backlog)*heldWithin, leastHeldWithin)
+	for held := before; held-before < float64(b.o.backlog); {
 		if time.Since(began) > posted+limit {
-			return fmt.Errorf("backlog: %.0f of %d events were put aside in %v", held-before, o.backlog, limit)
+			return fmt.Errorf("backlog: %.0f of %d events were put aside in %v", held-before, b.o.backlog, limit)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -253,9 +248,12 @@ func (b *bed) settle(ctx context.Context) error {
 	return nil
 }
 
-// say tells how far it is, unless it is to be quiet.
-func (b *bed) say(format string, args ...any) {
-	if !b.o.quiet {
-		fmt.Fprintf(b.stderr, format+"\n", args...)
+// told says how many events of a stream are posted, unless it is to be quiet. format has a place for them and for all.
+func (b *bed) told(format string, all int) func(load.Report, time.Duration) error {
+	return func(r load.Report, _ time.Duration) error {
+		if !b.o.quiet {
+			fmt.Fprintf(b.stderr, format+"\n", r.Streams[0].Accepted, all)
+		}
+		return nil
 	}
 }

@@ -81,10 +81,18 @@ func (b *bed) close() {
 	}
 }
 
-// post completes a stream: its own run of marks, and what the command line says.
+// pace is how a stream is posted.
+type pace struct{ conns, rate, batch int }
+
+// post makes a stream at the pace of the command line. Its events go to a URL and are to arrive at destinations.
 func (b *bed) post(name, url string, to ...int) post {
+	return b.postAt(pace{b.o.posters, b.o.rate, b.o.batch}, name, url, to...)
+}
+
+// postAt makes a stream with a run of marks of its own.
+func (b *bed) postAt(at pace, name, url string, to ...int) post {
 	p := post{name: name, to: to}
-	p.Run, p.URL, p.Conns, p.Rate, p.Batch = b.runs, url, b.o.posters, float64(b.o.rate), b.o.batch
+	p.Run, p.URL, p.Conns, p.Rate, p.Batch = b.runs, url, at.conns, float64(at.rate), at.batch
 	b.runs++
 	p.Header = map[string]string{"Authorization": "Bearer " + b.r.key, "Content-Type": "application/json"}
 	if p.Batch > 0 {
@@ -105,7 +113,7 @@ func (b *bed) warm(ctx context.Context, p post) error {
 	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, min(n, creators), 0, 0, int64(n)
 	p.Batch = min(p.Batch, 1)
 	b.runs++
-	r, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, nil)
+	r, _, err := b.generate(ctx, nil, p)
 	if err != nil {
 		return err
 	}
@@ -132,6 +140,19 @@ func (b *bed) rest(ctx context.Context) error {
 	return nil
 }
 
+// run measures the relay at rest, sends an event of each post ahead and measures the posts.
+func (b *bed) run(ctx context.Context, wait time.Duration, posts ...post) error {
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	for _, p := range posts {
+		if err := b.warm(ctx, p); err != nil {
+			return err
+		}
+	}
+	return b.measure(ctx, posts, wait, nil)
+}
+
 // measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
 // if there is one, is called once the posts are done.
 func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, meanwhile func(context.Context) error) error {
@@ -151,11 +172,7 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	if file := b.allocsFile(posts); file != "" {
 		profile.Go(func() error { return b.r.profile(ctx, "allocs", file, b.profiled(posts)) })
 	}
-	plan := load.Plan{}
-	for _, p := range posts {
-		plan.Streams = append(plan.Streams, p.Stream)
-	}
-	done, loadCPU, err := generate(ctx, b.o, b.stderr, plan, w.second)
+	done, loadCPU, err := b.generate(ctx, w.second, posts...)
 	if err == nil && meanwhile != nil {
 		err = meanwhile(ctx)
 	}
@@ -192,25 +209,30 @@ const (
 	storedWithin = 10 * time.Minute
 )
 
-// stored waits until the store has what was accepted and delivered: its rows belong to the cost of an event. The newest page says so,
-// for it waits for them, or tells that they are not all there. What has no such page, as the bare pipeline, has no store.
+// stored waits until the store has what was accepted and delivered: its rows belong to the cost of an event. The newest
+// page says so, for it waits for them, or tells that they are not all there. What has no such page, as the bare
+// pipeline, has no store.
 func (b *bed) stored(ctx context.Context) error {
 	if b.o.peer != nil {
 		return nil
 	}
 	began := time.Now()
 	for {
-		status, header, err := b.r.look(ctx, "/v1/events?limit=1")
-		switch {
-		case err != nil:
+		resp, err := b.r.request(ctx, http.MethodGet, "/v1/events?limit=1", nil)
+		if err != nil {
 			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		status, asOf := resp.StatusCode, resp.Header.Get("Relay-Data-As-Of")
+		switch {
 		case status != http.StatusOK && status != http.StatusServiceUnavailable:
 			return nil
-		case status == http.StatusOK && header.Get("Relay-Data-As-Of") == "":
+		case status == http.StatusOK && asOf == "":
 			b.result.Figures = append(b.result.Figures, Figure{"all stored, after the last arrival", time.Since(began).Seconds(), "s"})
 			return nil
 		case time.Since(began) > storedWithin:
-			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin, status, header.Get("Relay-Data-As-Of"))
+			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin, status, asOf)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -225,7 +247,7 @@ func (b *bed) profileFile(posts []post) string {
 		return ""
 	case b.o.profile != "":
 		return b.o.profile
-	case b.o.stages || b.o.report != "":
+	case b.o.stages:
 		return filepath.Join(b.o.dir, "cpu.pprof")
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
@@ -98,29 +99,83 @@ func (d *destination) report(q sink.Query) (r sink.Report, err error) {
 	return r, nil
 }
 
-// generate runs a plan in a process of its own. each is told every report; the last one is returned with
-// the CPU that the process used.
-func generate(ctx context.Context, o options, stderr io.Writer, p load.Plan, each func(load.Report, time.Duration) error) (load.Report, time.Duration, error) {
-	var r load.Report
+// startLoad starts a process that posts a plan.
+func startLoad(ctx context.Context, o options, stderr io.Writer, p load.Plan) (*child, error) {
 	if err := p.Validate(); err != nil {
-		return r, 0, fmt.Errorf("load: %w", err)
+		return nil, fmt.Errorf("load: %w", err)
 	}
 	c, err := startChild(ctx, o, stderr, "load")
 	if err != nil {
-		return r, 0, err
+		return nil, err
 	}
-	err = c.enc.Encode(p)
+	if err := c.enc.Encode(p); err != nil {
+		return nil, errors.Join(fmt.Errorf("load: %w", err), c.close())
+	}
+	return c, nil
+}
+
+// generate posts streams from a process of its own. each is told every report; the last one is returned with
+// the CPU that the process used.
+func (b *bed) generate(ctx context.Context, each func(load.Report, time.Duration) error, posts ...post) (load.Report, time.Duration, error) {
+	var r load.Report
+	c, err := startLoad(ctx, b.o, b.stderr, plan(posts...))
 	for err == nil && !r.Done {
 		r = load.Report{}
 		if err = c.out.Decode(&r); err == nil && each != nil {
 			err = each(r, c.cpu())
 		}
 	}
+	if c == nil {
+		return r, 0, err
+	}
 	used := c.cpu()
 	if err = errors.Join(err, c.close()); err != nil {
 		return r, 0, fmt.Errorf("load: %w", err)
 	}
 	return r, used, nil
+}
+
+func plan(posts ...post) (p load.Plan) {
+	for _, post := range posts {
+		p.Streams = append(p.Streams, post.Stream)
+	}
+	return p
+}
+
+// background is a stream that is posted while something else is measured.
+type background struct {
+	*child
+	reports errgroup.Group
+	last    load.Report
+}
+
+// begin posts a stream until its end, or [background.end].
+func (b *bed) begin(ctx context.Context, p post) (*background, error) {
+	c, err := startLoad(ctx, b.o, b.stderr, plan(p))
+	if err != nil {
+		return nil, err
+	}
+	g := &background{child: c}
+	g.reports.Go(func() (err error) {
+		for err == nil && !g.last.Done {
+			g.last = load.Report{}
+			err = c.out.Decode(&g.last)
+		}
+		return err
+	})
+	return g, nil
+}
+
+// end stops the stream and returns how many events a second were accepted, and how many were not at all.
+func (g *background) end() (rate float64, refused int64, err error) {
+	if g == nil {
+		return 0, 0, nil
+	}
+	if err := errors.Join(g.in.Close(), g.reports.Wait(), g.cmd.Wait()); err != nil {
+		return 0, 0, fmt.Errorf("load: %w", err)
+	}
+	t := g.last.Streams[0]
+	return float64(t.Accepted) / time.Since(t.Began).Seconds(), t.Refused, nil
 }
 
 // withChildren are processes and all that they started.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,15 +27,36 @@ type readOptions struct {
 	only     string
 }
 
+const readSummary = "lists, single reads and usage on a store that fill has filled"
+
 // read measures reads of a store that relay-bench fill has filled.
 func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	beside, err := relayBeside()
+	o, err := parseReadOptions(args, stderr)
 	if err != nil {
 		return err
 	}
-	var o readOptions
-	flags := flag.NewFlagSet("relay-bench read", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	const untilItIsStopped = 24 * time.Hour
+	b, err := openBed(ctx, options{
+		self: self, relay: o.relay, dir: o.dir, fsync: true, size: 1024, duration: untilItIsStopped, sinkListen: "127.0.0.1:0",
+	}, "read", stderr, startRelay)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	m := &reading{o: o, bed: b, relay: b.r, stdout: stdout}
+	return m.run(ctx)
+}
+
+func parseReadOptions(args []string, stderr io.Writer) (o readOptions, err error) {
+	beside, err := relayBeside()
+	if err != nil {
+		return o, err
+	}
+	flags := newFlags("read", "--data-dir DIR [flags]", readSummary)
 	flags.StringVar(&o.relay, "relay", beside, "binary under test")
 	flags.StringVar(&o.dir, "data-dir", "", "data directory that relay-bench fill has filled")
 	flags.IntVar(&o.requests, "requests", 100, "requests of each kind, one after the other")
@@ -44,31 +64,26 @@ func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&o.write, "write", 1_000, "events a second that are sent meanwhile, through the batch route; 0 = none")
 	flags.IntVar(&o.deep, "deep", 500, "the page that is meant by deep")
 	flags.StringVar(&o.only, "only", "", "measure only kinds whose name contains this")
-	if err := flags.Parse(args); err != nil {
-		return MisuseError{err}
+	if err := parse(flags, args, stderr); err != nil {
+		return o, err
 	}
 	switch {
 	case o.dir == "":
-		return MisuseError{errors.New("read: give --data-dir, which relay-bench fill has filled")}
+		return o, MisuseError{errors.New("read: give --data-dir, which relay-bench fill has filled")}
 	case o.requests < 1 || o.write < 0 || o.deep < 1:
-		return MisuseError{errors.New("read: --requests and --deep must be positive, --write not negative")}
+		return o, MisuseError{errors.New("read: --requests and --deep must be positive, --write not negative")}
 	}
 	if _, err := os.Stat(o.dir); err != nil {
-		return MisuseError{fmt.Errorf("read: %w", err)}
+		return o, MisuseError{fmt.Errorf("read: %w", err)}
 	}
-	r, err := startRelay(ctx, options{relay: o.relay, dir: o.dir, fsync: true})
-	if err != nil {
-		return err
-	}
-	defer r.stop()
-	m := &reading{o: o, relay: r, stdout: stdout}
-	return m.run(ctx)
+	return o, nil
 }
 
 // reading is one run of the scenario.
 type reading struct {
 	o      readOptions
-	relay  *relay
+	bed    *bed
+	relay  *relay // of the bed
 	stdout io.Writer
 
 	endpoints []fill.Endpoint
@@ -109,7 +124,7 @@ const (
 	selectionBudget = 2 * time.Second
 )
 
-func (m *reading) run(ctx context.Context) (err error) {
+func (m *reading) run(ctx context.Context) error {
 	if err := m.lookAround(ctx); err != nil {
 		return err
 	}
@@ -117,7 +132,39 @@ func (m *reading) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, writes.stop()) }()
+	measured := m.measureAll(ctx)
+	sent, refused, err := writes.end()
+	if err := errors.Join(measured, err); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.stdout, "%.0f events a second were written (%d refused)\n", sent, refused)
+	line, err := json.Marshal(object{
+		"scenario": "read", "events_this_month": m.events, "write": m.o.write, "written": sent, "kinds": m.results,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(m.stdout, "%s\n", line)
+	return nil
+}
+
+// startWrites begins to send events in batches, each for a twentieth of a second, to an endpoint of their own; nil when
+// none are to be sent.
+func (m *reading) startWrites(ctx context.Context) (*background, error) {
+	if m.o.write == 0 {
+		return nil, nil
+	}
+	const batchesASecond, largestBatch = 20, 1_000
+	id, err := m.relay.makeEndpoint(ctx, object{"destinations": m.bed.to("ok")})
+	if err != nil {
+		return nil, err
+	}
+	p := pace{rate: m.o.write, batch: min(max(m.o.write/batchesASecond, 1), largestBatch)}
+	return m.bed.begin(ctx, m.bed.postAt(p, "writes", m.relay.events(id), 0))
+}
+
+// measureAll measures every kind that was asked for.
+func (m *reading) measureAll(ctx context.Context) error {
 	fmt.Fprintf(m.stdout, "%d events this month; %d events a second are written meanwhile; %d requests of each kind\n", m.events, m.o.write, m.o.requests)
 	fmt.Fprintf(m.stdout, "%-42s %8s %9s %9s %9s %9s %9s\n", "", "requests", "p50 ms", "p99 ms", "max ms", "CPU ms", "budget")
 	for _, k := range m.kinds() {
@@ -134,13 +181,6 @@ func (m *reading) run(ctx context.Context) (err error) {
 	if err := m.measureRecovery(ctx); err != nil {
 		return fmt.Errorf("recovery: %w", err)
 	}
-	sent, late := writes.figures()
-	fmt.Fprintf(m.stdout, "%.0f events a second were written (%d refused)\n", sent, late)
-	line, err := json.Marshal(object{"scenario": "read", "events_this_month": m.events, "write": m.o.write, "written": sent, "kinds": m.results})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(m.stdout, "%s\n", line)
 	return nil
 }
 

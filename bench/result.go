@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 )
 
-// Result is a run's figures: the line of --json, and what the table and the report show.
+// Result is a run's figures: the line of --json, and what the table shows.
 type Result struct {
 	Scenario string    `json:"scenario"`
 	Settings string    `json:"settings"` // of the scenario, as the table's first line says them

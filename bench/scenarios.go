@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-
-	"github.com/eventrelay/relay/bench/load"
 )
 
 // definitions is the table of scenarios.
@@ -92,18 +90,10 @@ func several(ctx context.Context, b *bed, destinations []object, to ...int) erro
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
 	if b.o.peer != nil {
 		b.o.peer.apply(&posts[0], b.o.size)
 	}
-	for _, p := range posts {
-		if err := b.warm(ctx, p); err != nil {
-			return err
-		}
-	}
-	return b.measure(ctx, posts, arriveWithin, nil)
+	return b.run(ctx, arriveWithin, posts...)
 }
 
 // manyFlags adds the flags of what there is many of.
@@ -142,18 +132,11 @@ var quickRetries = object{"strategy": "schedule", "schedule_seconds": []int{1}, 
 
 // fanout posts to one endpoint with five destinations.
 func fanout(ctx context.Context, b *bed) error {
-	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok", "ok", "ok", "ok", "ok")})
+	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok", "ok", "ok", "ok", "ok")})
 	if err != nil {
 		return err
 	}
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	p := b.post("events", b.r.events(e.ID), 0, 1, 2, 3, 4)
-	if err := b.warm(ctx, p); err != nil {
-		return err
-	}
-	return b.measure(ctx, []post{p}, arriveWithin, nil)
+	return b.run(ctx, arriveWithin, b.post("events", b.r.events(id), 0, 1, 2, 3, 4))
 }
 
 // again is a result for another part of the same run.
@@ -173,30 +156,19 @@ func (p post) count(n int) post {
 // retryStorm posts a number of events and waits until the last one has passed. Single events to a neighbour say what
 // others notice of it.
 func retryStorm(ctx context.Context, b *bed) error {
-	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "fail50"), "retry_policy": exactRetries})
+	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "fail50"), "retry_policy": exactRetries})
 	if err != nil {
 		return err
 	}
-	posts := []post{b.post("events", b.r.events(e.ID), 0).count(b.o.events)}
+	posts := []post{b.post("events", b.r.events(id), 0).count(b.o.events)}
 	if b.o.probe > 0 {
-		n, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(1, "ok")})
+		neighbour, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(1, "ok")})
 		if err != nil {
 			return err
 		}
-		o := b.o
-		b.o.rate, b.o.batch = o.probe, 0
-		posts = append(posts, b.post("neighbour", b.r.events(n.ID), 1))
-		b.o = o
+		posts = append(posts, b.postAt(pace{b.o.posters, b.o.probe, 0}, "neighbour", b.r.events(neighbour), 1))
 	}
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	for _, p := range posts {
-		if err := b.warm(ctx, p); err != nil {
-			return err
-		}
-	}
-	if err := b.measure(ctx, posts, stormWithin(b.o.events), nil); err != nil {
+	if err := b.run(ctx, stormWithin(b.o.events), posts...); err != nil {
 		return err
 	}
 	a := b.result.Streams[0].Arrivals[0]
@@ -218,18 +190,18 @@ func drain(ctx context.Context, b *bed) error {
 	if b.o.stopped {
 		return drainLog(ctx, b)
 	}
-	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
+	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
 	if err != nil {
 		return err
 	}
 	if err := b.rest(ctx); err != nil {
 		return err
 	}
-	p := b.post("events", b.r.events(e.ID), 0).count(b.o.events)
+	p := b.post("events", b.r.events(id), 0).count(b.o.events)
 	if err := b.warm(ctx, p); err != nil {
 		return err
 	}
-	path := "/v1/endpoints/" + e.ID
+	path := "/v1/endpoints/" + id
 	if err := b.r.call(ctx, http.MethodPatch, path, object{"paused": true}, nil); err != nil {
 		return err
 	}
@@ -250,19 +222,16 @@ func drain(ctx context.Context, b *bed) error {
 // drainLog posts a number of events to a relay that has no dispatcher, then starts one that has. Costs are of the
 // second, its start included.
 func drainLog(ctx context.Context, b *bed) error {
-	e, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
+	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
 	if err != nil {
 		return err
 	}
 	if err := b.rest(ctx); err != nil {
 		return err
 	}
-	p := b.post("events", b.r.events(e.ID), 0).count(b.o.events)
+	p := b.post("events", b.r.events(id), 0).count(b.o.events)
 	posting := time.Now()
-	done, _, err := generate(ctx, b.o, b.stderr, load.Plan{Streams: []load.Stream{p.Stream}}, func(r load.Report, _ time.Duration) error {
-		b.say("%d of %d posted", r.Streams[0].Accepted, b.o.events)
-		return nil
-	})
+	done, _, err := b.generate(ctx, b.told("%d of %d posted", b.o.events), p)
 	if err != nil {
 		return err
 	}
@@ -317,24 +286,13 @@ func mixed(ctx context.Context, b *bed) error {
 	}
 	var posts []post
 	for _, k := range kinds {
-		e, err := b.r.makeEndpoint(ctx, object{"destinations": k.destinations, "retry_policy": quickRetries})
+		id, err := b.r.makeEndpoint(ctx, object{"destinations": k.destinations, "retry_policy": quickRetries})
 		if err != nil {
 			return err
 		}
-		o := b.o
-		b.o.rate, b.o.batch = max(k.rate, 1), k.batch
-		posts = append(posts, b.post(k.name, b.r.events(e.ID), k.to...))
-		b.o = o
+		posts = append(posts, b.postAt(pace{b.o.posters, max(k.rate, 1), k.batch}, k.name, b.r.events(id), k.to...))
 	}
-	if err := b.rest(ctx); err != nil {
-		return err
-	}
-	for _, p := range posts {
-		if err := b.warm(ctx, p); err != nil {
-			return err
-		}
-	}
-	return b.measure(ctx, posts, 2*arriveWithin, nil)
+	return b.run(ctx, 2*arriveWithin, posts...)
 }
 
 // events is the send route of an endpoint.

@@ -10,72 +10,91 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// A sample of a CPU profile belongs to the innermost function that a rule knows: what encodes, copies or
-// waits in a lock belongs to whoever called it. Rules are tried in order, by the beginning of the
-// function's full name.
-var rules = []struct{ prefix, stage string }{
-	{"runtime.gcBgMarkWorker", "GC"}, {"runtime.gcAssistAlloc", "GC"}, {"runtime.bgsweep", "GC"}, {"runtime.bgscavenge", "GC"}, {"runtime.gcStart", "GC"},
-	{"runtime.mcall", "scheduler"}, {"runtime.mstart", "scheduler"}, {"runtime.findRunnable", "scheduler"},
-
-	{"github.com/twmb/franz-go/pkg/kfake.", "broker"},
-	{relayModule + "pkg/embedded/kafka.(*barrier)", "barrier"}, {relayModule + "pkg/embedded/kafka.(*disk)", "barrier"},
-	{relayModule + "pkg/embedded/kafka.(*partition).sync", "barrier"}, {relayModule + "pkg/embedded/kafka.sync", "barrier"},
-	{relayModule + "pkg/embedded/kafka.fdatasync", "barrier"}, {relayModule + "pkg/embedded/", "broker"},
-	{kgo + "(*sink)", "produce"}, {kgo + "(*recBuf)", "produce"}, {kgo + "(*recBatch)", "produce"}, {kgo + "(*producer)", "produce"},
-	{kgo + "(*Client).produce", "produce"}, {kgo + "(*Client).TryProduce", "produce"}, {kgo + "(*produceRequest)", "produce"},
-	{relayModule + "pkg/stream.(*Producer)", "produce"},
-	{kgo + "(*source)", "consume"}, {kgo + "(*consumer", "consume"}, {kgo + "(*cursor", "consume"}, {kgo + "(*groupConsumer)", "consume"},
-	{kgo + "(*Client).Poll", "consume"}, {kgo + "(*fetchRequest)", "consume"}, {kgo + "Fetches", "consume"}, {kgo, "log client"},
-	{relayModule + "pkg/stream.(*Group)", "consume"}, {relayModule + "pkg/stream.", "log client"},
-
-	{relayModule + "pkg/sign.", "sign"},
-	{"crypto/tls.", "TLS"},
-	{"net/http.(*persistConn", "HTTP client"}, {"net/http.persistConn", "HTTP client"}, {"net/http.(*Transport)", "HTTP client"},
-	{"net/http.(*Client)", "HTTP client"}, {"net/http.(*Request).write", "HTTP client"}, {"net/http.(*http2Transport", "HTTP client"},
-	{"net/http.(*http2ClientConn", "HTTP client"}, {"net/http.(*http2clientStream", "HTTP client"}, {"golang.org/x/net/http2.", "HTTP client"},
-	{relayModule + "pkg/egress.", "HTTP client"},
-	{relayModule + "dispatcher.(*Dispatcher).conclude", "outcome"}, {relayModule + "dispatcher.(*Dispatcher).outcome", "outcome"},
-	{relayModule + "pkg/event.(*Outcome)", "outcome"}, {relayModule + "pkg/event.Outcome", "outcome"},
-	{relayModule + "dispatcher/recovery.", "others"}, {relayModule + "dispatcher.", "lanes, deliver"}, {relayModule + "dispatcher/lane.", "lanes, deliver"},
-	{relayModule + "bench/floor.(*pipe).accept", "accept"}, {relayModule + "bench/floor.", "lanes, deliver"},
-	{relayModule + "ingest.", "accept"}, {relayModule + "api/feed.", "others"}, {relayModule + "api.", "accept"}, {relayModule + "pkg/web.", "accept"},
-	{relayModule + "store.", "store rows"}, {"github.com/ClickHouse/", "store rows"},
-	{relayModule, "others"}, // configuration, limits, ledger, usage, alerts
-	{"net/http.", "HTTP server"},
-	{"github.com/prometheus/", "others"}, {"runtime/pprof.", "others"}, {"github.com/alicebob/miniredis", "others"}, {"github.com/redis/", "others"},
-}
-
 const (
 	relayModule = "github.com/eventrelay/relay/"
 	kgo         = "github.com/twmb/franz-go/pkg/kgo."
+	broker      = relayModule + "pkg/embedded/kafka."
+	dispatch    = relayModule + "dispatcher.(*Dispatcher)."
+	callers     = "" // the stage of what works for its callers
 )
 
-// helpers are rooms of the relay that work for their callers.
-var helpers = []string{relayModule + "pkg/event.", relayModule + "pkg/id.", relayModule + "pkg/transform."}
+// A sample of a CPU profile belongs to the innermost function that a rule knows: what encodes, copies or
+// waits in a lock belongs to whoever called it. Rules are tried in order, by the beginnings of the
+// function's full name.
+var rules = []struct {
+	stage    string
+	prefixes []string
+}{
+	{"GC", []string{
+		"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart",
+	}},
+	{"scheduler", []string{"runtime.mcall", "runtime.mstart", "runtime.findRunnable"}},
+
+	{"broker", []string{"github.com/twmb/franz-go/pkg/kfake."}},
+	{"barrier", []string{
+		broker + "(*barrier)", broker + "(*disk)", broker + "(*partition).sync", broker + "sync", broker + "fdatasync",
+	}},
+	{"broker", []string{relayModule + "pkg/embedded/"}},
+	{"produce", []string{
+		kgo + "(*sink)", kgo + "(*recBuf)", kgo + "(*recBatch)", kgo + "(*producer)", kgo + "(*Client).produce",
+		kgo + "(*Client).TryProduce", kgo + "(*produceRequest)", relayModule + "pkg/stream.(*Producer)",
+	}},
+	{"consume", []string{
+		kgo + "(*source)", kgo + "(*consumer", kgo + "(*cursor", kgo + "(*groupConsumer)", kgo + "(*Client).Poll",
+		kgo + "(*fetchRequest)", kgo + "Fetches", relayModule + "pkg/stream.(*Group)",
+	}},
+	{"log client", []string{kgo, relayModule + "pkg/stream."}},
+
+	{"sign", []string{relayModule + "pkg/sign."}},
+	{"TLS", []string{"crypto/tls."}},
+	{"HTTP client", []string{
+		"net/http.(*persistConn", "net/http.persistConn", "net/http.(*Transport)", "net/http.(*Client)",
+		"net/http.(*Request).write", "net/http.(*http2Transport", "net/http.(*http2ClientConn",
+		"net/http.(*http2clientStream", "golang.org/x/net/http2.", relayModule + "pkg/egress.",
+	}},
+	{"outcome", []string{
+		dispatch + "conclude", dispatch + "outcome", relayModule + "pkg/event.(*Outcome)", relayModule + "pkg/event.Outcome",
+	}},
+	{"others", []string{relayModule + "dispatcher/recovery."}},
+	{"accept", []string{relayModule + "bench/floor.(*pipe).accept"}},
+	{"lanes, deliver", []string{relayModule + "dispatcher", relayModule + "bench/floor."}},
+	{"others", []string{relayModule + "api/feed."}},
+	{"accept", []string{relayModule + "ingest.", relayModule + "pkg/verify.", relayModule + "api.", relayModule + "pkg/web."}},
+	{"store rows", []string{relayModule + "store", "github.com/ClickHouse/"}},
+	{callers, []string{relayModule + "pkg/event.", relayModule + "pkg/id.", relayModule + "pkg/transform."}},
+	{"others", []string{relayModule}}, // configuration, limits, ledger, usage, alerts
+	{"HTTP server", []string{"net/http."}},
+	{"others", []string{
+		"github.com/prometheus/", "runtime/pprof.", "github.com/alicebob/miniredis", "github.com/redis/",
+	}},
+}
 
 // stageOf names the stage of a stack, innermost function first.
 func stageOf(stack []string) string {
 	for _, f := range stack {
+		begins := func(prefix string) bool { return strings.HasPrefix(f, prefix) }
 		for _, r := range rules {
-			if strings.HasPrefix(f, r.prefix) {
-				if r.stage == "others" && slices.ContainsFunc(helpers, func(h string) bool { return strings.HasPrefix(f, h) }) {
-					break
-				}
+			if !slices.ContainsFunc(r.prefixes, begins) {
+				continue
+			}
+			if r.stage != callers {
 				return r.stage
 			}
+			break
 		}
 	}
 	return "others"
 }
 
+// kernels are the beginnings of the names of system calls.
+var kernels = []string{
+	"internal/runtime/syscall", "syscall.", "runtime.futex", "runtime.madvise", "runtime.usleep", "runtime.osyield",
+	"runtime.tgkill",
+}
+
 // kernel reports whether a function is a system call.
 func kernel(f string) bool {
-	for _, prefix := range []string{"internal/runtime/syscall", "syscall.", "runtime.futex", "runtime.madvise", "runtime.usleep", "runtime.osyield", "runtime.tgkill"} {
-		if strings.HasPrefix(f, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kernels, func(prefix string) bool { return strings.HasPrefix(f, prefix) })
 }
 
 // byStage calls f for each sample with its stage and its stack, innermost function first.

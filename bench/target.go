@@ -57,11 +57,8 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{key: "bench-key-0123456789", admin: admin}
-	env := []string{"RELAY_BOOTSTRAP_KEY=" + r.key, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true", "RELAY_ADMIN_LISTEN=" + admin}
-	if o.tls {
-		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
-	}
+	r := &relay{key: apiKey, admin: admin}
+	env := append(o.environment(), "RELAY_ADMIN_LISTEN="+admin)
 	if o.partitions > 0 {
 		env = append(env, fmt.Sprintf("RELAY_PARTITIONS=%d", o.partitions))
 	}
@@ -73,12 +70,28 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	return r, r.start(ctx, o.relay, args, env, readyLine)
 }
 
+// apiKey is that of every relay that is started. Whoever could use it is on this machine, as the relay is.
+const apiKey = "benchmark-key-0123456789-abcdef"
+
+// environment are the settings of every relay that is started.
+func (o *options) environment() []string {
+	env := []string{"RELAY_BOOTSTRAP_KEY=" + apiKey, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true"}
+	if o.tls {
+		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
+	}
+	return env
+}
+
+// endWithin is how long a process may take to end by itself when the benchmark is interrupted.
+const endWithin = 20 * time.Second
+
 // start starts the process and waits until a line of it says that it is ready, and where.
 func (r *relay) start(ctx context.Context, binary string, args, env []string, ready *regexp.Regexp) error {
 	r.cmd = exec.CommandContext(ctx, binary, args...)
 	r.cmd.Env = append(os.Environ(), env...)
 	r.cmd.Stderr = os.Stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.cmd.Cancel, r.cmd.WaitDelay = func() error { return r.cmd.Process.Signal(os.Interrupt) }, endWithin
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -236,19 +249,24 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// call makes an API request, and reads its answer into out unless that is nil.
-func (r *relay) call(ctx context.Context, method, path string, body, out any) error {
+// request makes an API request; its body is JSON.
+func (r *relay) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, r.url+path, bytes.NewReader(raw))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+r.key)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	return http.DefaultClient.Do(req)
+}
+
+// call makes an API request, and reads its answer into out unless that is nil.
+func (r *relay) call(ctx context.Context, method, path string, body, out any) error {
+	resp, err := r.request(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -266,40 +284,20 @@ func (r *relay) call(ctx context.Context, method, path string, body, out any) er
 	return json.Unmarshal(answer, out)
 }
 
-// look makes an API request that reads, and returns what it was answered with but for the body.
-func (r *relay) look(ctx context.Context, path string) (status int, header http.Header, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, http.NoBody)
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+r.key)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, resp.Header, err
-}
-
 // object is the body of an API request.
 type object = map[string]any
 
-// endpoint is one that was made, with the ids of its destinations.
-type endpoint struct {
-	ID           string
-	Destinations []struct{ ID string }
-}
-
-// makeEndpoint makes an endpoint.
-func (r *relay) makeEndpoint(ctx context.Context, body object) (e endpoint, err error) {
-	if err = r.call(ctx, http.MethodPost, "/v1/endpoints", body, &e); err == nil && e.ID == "" {
+// makeEndpoint makes an endpoint and returns its id.
+func (r *relay) makeEndpoint(ctx context.Context, body object) (string, error) {
+	var made struct{ ID string }
+	err := r.call(ctx, http.MethodPost, "/v1/endpoints", body, &made)
+	if err == nil && made.ID == "" {
 		err = errors.New("the answer has no id")
 	}
 	if err != nil {
-		return e, fmt.Errorf("create endpoint: %w", err)
+		return "", fmt.Errorf("create endpoint: %w", err)
 	}
-	return e, nil
+	return made.ID, nil
 }
 
 // creators is how many endpoints are created at once: each waits for the log.
@@ -311,19 +309,12 @@ func (r *relay) makeEndpoints(ctx context.Context, n int, body object) ([]string
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(creators)
 	for i := range ids {
-		g.Go(func() error {
-			e, err := r.makeEndpoint(gctx, body)
-			ids[i] = e.ID
+		g.Go(func() (err error) {
+			ids[i], err = r.makeEndpoint(gctx, body)
 			return err
 		})
 	}
 	return ids, g.Wait()
-}
-
-// createEndpoint makes an endpoint with one destination and returns its id.
-func (r *relay) createEndpoint(ctx context.Context, url string) (string, error) {
-	e, err := r.makeEndpoint(ctx, object{"destinations": []object{{"url": url, "max_in_flight": 256}}})
-	return e.ID, err
 }
 
 // rest is what the relay costs in a time without work; nothing is measured when it is 0.

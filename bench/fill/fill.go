@@ -10,6 +10,7 @@
 package fill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,6 @@ type Config struct {
 	Days int
 	// Batch is the number of events of one insert; 0 = 50,000.
 	Batch int
-	// Partitions is the number of partitions of the topics; 0 = 4, as in dev.
-	Partitions int
 	// Outage is the number of events of the second endpoint, one after the other, that failed for good a few days ago:
 	// what a recovery job selects. They are among Events, of which they may be half.
 	Outage int
@@ -55,19 +54,8 @@ type Destination struct{ ID, URL string }
 // Limits of a configuration.
 const (
 	defaultBatch, mostBatch = 50_000, 100_000
-	defaultPartitions       = 4
 	mostEvents, mostDays    = 1_000_000_000, 366
 )
-
-func (c Config) withDefaults() Config {
-	if c.Batch == 0 {
-		c.Batch = defaultBatch
-	}
-	if c.Partitions == 0 {
-		c.Partitions = defaultPartitions
-	}
-	return c
-}
 
 // Validate reports all faults at once.
 func (c Config) Validate() error {
@@ -78,7 +66,7 @@ func (c Config) Validate() error {
 		return nil
 	}
 	err := errors.Join(between("events", c.Events, mostEvents), between("days", c.Days, mostDays), between("batch", c.Batch, mostBatch),
-		between("partitions", c.Partitions, 4096), between("endpoints", len(c.Endpoints), 1_000_000))
+		between("endpoints", len(c.Endpoints), 1_000_000))
 	if c.Outage < 0 || c.Outage > c.Events/2 {
 		err = errors.Join(err, fmt.Errorf("fill: outage must be 0 to half of the events, not %d", c.Outage))
 	}
@@ -118,7 +106,7 @@ type Result struct {
 
 // Run writes the events into the store of a URL, whose tables exist. told hears of every insert.
 func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Result, err error) {
-	cfg = cfg.withDefaults()
+	cfg.Batch = cmp.Or(cfg.Batch, defaultBatch)
 	if err := cfg.Validate(); err != nil {
 		return r, err
 	}

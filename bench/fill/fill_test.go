@@ -155,7 +155,6 @@ func TestValidate(t *testing.T) {
 		"events must be":          func(c *fill.Config) { c.Events = 0 },
 		"days must be":            func(c *fill.Config) { c.Days = 400 },
 		"batch must be":           func(c *fill.Config) { c.Batch = 1_000_000 },
-		"partitions must be":      func(c *fill.Config) { c.Partitions = -1 },
 		"endpoints must be":       func(c *fill.Config) { c.Endpoints = nil },
 		"outage must be":          func(c *fill.Config) { c.Outage = c.Events },
 		"account is missing":      func(c *fill.Config) { c.Account = "" },

@@ -50,6 +50,9 @@ type rows struct {
 	headers  []event.Field
 }
 
+// partitions are those of the topics in dev.
+const partitions = 4
+
 // rareType is the type of one event in rareEvery.
 const (
 	rareType  = "account.closed"
@@ -69,7 +72,7 @@ func newWorld(cfg Config, now time.Time) *world {
 	for i, e := range cfg.Endpoints {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(e.ID)) // never fails
-		p := place{Endpoint: e, partition: int32(h.Sum32() % uint32(cfg.Partitions)), types: []string{kinds[i%len(kinds)], kinds[(i+1)%len(kinds)]}}
+		p := place{Endpoint: e, partition: int32(h.Sum32() % partitions), types: []string{kinds[i%len(kinds)], kinds[(i+1)%len(kinds)]}}
 		for _, d := range e.Dests {
 			p.dests = append(p.dests, d.ID)
 		}
