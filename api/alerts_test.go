@@ -340,10 +340,10 @@ func clockAt(ahead *atomic.Int64) func(*api.Config, *api.Deps) {
 // Tests go to whom a key names, from the operator's server: 6 a minute, 20 mails an hour, whichever node is asked.
 func TestAlertTestsAreLimited(t *testing.T) {
 	var ahead atomic.Int64
-	sent := 0
+	var sent atomic.Int64 // the channels of one test are sent to side by side
 	sender := func(_ *api.Config, d *api.Deps) {
 		d.Notifier = sendFunc(func(_ ctxT, c notify.Channel, _ notify.Message) notify.Result {
-			sent += max(1, len(c.To))
+			sent.Add(int64(max(1, len(c.To))))
 			return notify.Result{OK: true}
 		})
 	}
@@ -353,10 +353,10 @@ func TestAlertTestsAreLimited(t *testing.T) {
 	later := func(d time.Duration) { ahead.Add(int64(d)) }
 	refused := func(least, most int) {
 		t.Helper()
-		before := sent
+		before := sent.Load()
 		a := test(other).wantError(429, "rate_limited", "")
-		if wait, _ := strconv.Atoi(a.Header.Get("Retry-After")); wait < least || wait > most || sent != before {
-			t.Errorf("Retry-After %d, want %d to %d; %d sent", wait, least, most, sent-before)
+		if wait, _ := strconv.Atoi(a.Header.Get("Retry-After")); wait < least || wait > most || sent.Load() != before {
+			t.Errorf("Retry-After %d, want %d to %d; %d sent", wait, least, most, sent.Load()-before)
 		}
 	}
 	for range 3 { // without a channel nothing is sent and nothing counts

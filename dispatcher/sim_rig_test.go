@@ -245,6 +245,8 @@ func (s *sim) hopRate(since time.Time) float64 {
 }
 
 func (s *sim) hopsInAll() (n int) {
+	s.seen.Lock()
+	defer s.seen.Unlock()
 	for _, x := range s.hops {
 		n += x
 	}
