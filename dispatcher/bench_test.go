@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -19,27 +21,36 @@ import (
 func BenchmarkTrackerAndLane(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	lanes := lane.New(lane.Config{MaxInFlight: 100_000, MaxInFlightBytes: 1 << 30, MaxSending: 100_000}, lane.Deps{
-		Now: time.Now, Wake: func() {}, InFlight: func(*event.Work) int { return 64 },
+		Now: time.Now, Wake: func() {}, Rules: &fixedRules{lane.Verdict{
+			Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true,
+		}},
 	})
 	var l *lane.Lane
 	lanes.Start(func(started *lane.Lane) { l = started })
 	work := &event.Work{Dest: "d"}
 	lanes.Admit(&lane.Delivery{Slot: p.add(0, 1), Work: work, Size: 1000})
-	j := lanes.Next(l, nil, lane.Result{})
+	last := lane.Result{Kind: lane.Succeeded, Delivery: lanes.Next(b.Context(), l, lane.Result{}).Delivery}
 	offset := int64(1)
 	b.ReportAllocs()
 	for b.Loop() {
 		lanes.Admit(&lane.Delivery{Slot: p.add(offset, 1), Work: work, Size: 1000})
 		offset++
-		p.begin()
-		slotOf(j).done()
-		p.end()
-		lanes.Free(j)
-		j = lanes.Next(l, j, lane.Result{Kind: lane.Succeeded})
+		slotOf(last.Delivery).done()
+		lanes.Finish(last.Delivery)
+		last.Delivery = lanes.Next(b.Context(), l, last).Delivery
 	}
 	if p.tracker.mark != offset-1 {
 		b.Fatalf("mark %d of %d", p.tracker.mark, offset)
 	}
+}
+
+// fixedRules say the same of every delivery.
+type fixedRules struct{ lane.Verdict }
+
+func (*fixedRules) MaxInFlight(*event.Work) int            { return 64 }
+func (r *fixedRules) Check(*event.Work, bool) lane.Verdict { return r.Verdict }
+func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Verdict, error) {
+	return r.Verdict, nil
 }
 
 // Completions in reverse within a window of 4,096, as behind a destination that hangs.

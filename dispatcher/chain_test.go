@@ -351,7 +351,7 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 
 func TestSupersededIsBounded(t *testing.T) {
 	var s superseded
-	of := func(n int) delivery { return delivery{dest: fmt.Sprint(n)} }
+	of := func(n int) deliveryKey { return deliveryKey{dest: fmt.Sprint(n)} }
 	for n := range maxSuperseded + 10 {
 		s.add(of(n))
 		s.add(of(n))

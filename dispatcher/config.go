@@ -99,7 +99,7 @@ type Producer interface {
 	ProduceAlone(ctx context.Context, topic string, partition int32, r *stream.Record) error
 }
 
-// Deps are the parts that the dispatcher stands on. Owned, Pacer and Held may be nil.
+// Deps are the parts that the dispatcher stands on. Owned, Limiter and Held may be nil.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
@@ -113,8 +113,8 @@ type Deps struct {
 	Metrics   prometheus.Registerer
 	// Owned is told which partitions of events this node has, after each change.
 	Owned func([]int32)
-	// Pacer holds the rates of destinations; nil: there are none.
-	Pacer Pacer
+	// Limiter holds the rates of destinations; nil: there are none.
+	Limiter lane.Limiter
 	// Held is told of breakers; nil: nobody is.
 	Held lane.HeldMarker
 	// Erased says whether the payload of an event was erased: it is not sent any more. Nil: none was.

@@ -4,20 +4,25 @@
 // destinations, and the records that tell what came of them: outcomes, follow-ups in retry.*, and
 // dead for what cannot be decoded.
 //
-//	poll → partition (tracker of slots) → lane of the destination → attempt → follow-up → outcome → slot done
-//	committer: lowest slot that is not done, and what is done beyond it as holes in the metadata
+// One delivery goes down through these files:
+//
+//	intake.go     a record is read: a slot of its partition, and a delivery for each destination
+//	lane          Admit: its lane queues it, or decides to park or to end it
+//	lane          Next: a worker of the lane gets it; configuration and rate are asked at this moment
+//	deliver.go    send: one attempt (attempt.go, header.go, trace.go)
+//	classify.go   what the answer means
+//	next.go       the next step: delivered, failed, or another attempt (retry.go)
+//	finish.go     the follow-up is recorded, then the outcome, then the slot is done
+//	commit.go     the lowest slot that is not done, and what is done beyond it as holes in the metadata
 //
 // A record is a slot; it is done when, for each of its destinations, the outcome is acknowledged by
 // Kafka and before it the record that continues the delivery, if there is one. A retry is the same
-// work with the next attempt number, in the retry topic of its delay; the head of such a partition is
-// held in memory until it is due. What a destination cannot take now is parked in a retry topic, or its
-// partition pauses for a moment if the destination is only busy (see lanes).
+// delivery with the next attempt number, in the retry topic of its delay; the head of such a partition is
+// held in memory until it is due (timer.go), and hops on to the next topic if that takes longer than its delay.
 //
-// A lane decides when its destination gets work: how many requests may fly follows what the destination
-// takes (window), after failures in a row only probes fly (breaker), a configured rate is asked for a
-// token before each attempt (Pacer). What it refuses is parked with the reason; parked work comes by once
-// per step, is judged each time like what fires, and is told again only when the reason changes or the
-// time that was told is over (parking).
+// Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
+// with the reason: parked deliveries come by once per step, are decided anew each time, and are told again only when the
+// reason changes or the time that was told is over. Or the partition pauses for a moment if the destination is only busy.
 //
 // Back-pressure: a lane that is stuck parks, a partition with too much undone work pauses, a node
 // that holds all it may stops reading.
@@ -25,10 +30,10 @@
 // Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
 // it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
 // object is dropped; what still completes after that commits nothing. A partition that was lost and comes
-// back is told what was completed here (recall.go). The goroutines are the intake, the timer of the tiers,
-// the alarm of lanes that wait for a token, the committer, the one that disables destinations that are gone,
+// back is told what was completed here (recall.go). Run owns all goroutines: the intake, the timer of the retry topics,
+// the one that wakes lanes that wait for a token, the committer, the one that disables destinations that are gone,
 // those that produce what follows or was not taken, and one for each request in flight. Everything they
-// share is behind lanes.mu, then partition.mu.
+// share is behind the lock of the lanes, then that of a partition.
 //
 // # Invariants
 //
@@ -59,11 +64,11 @@
 //     Kafka will never take (TestFollowUpThatIsRefusedForGood).
 //  13. A stop finishes what is in flight, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
 //     TestRunEndsWithItsContext, TestMain).
-//  14. Each job that a lane took ends exactly once, whatever happens to the lane (TestEveryJobEndsOnce).
-//  15. All parked work of a node comes by some 4,000 times a second at most, each piece of it at least once
-//     an hour, and a new owner knows how much there is after one step (TestHopBudget, TestParkedMeasuresItself).
+//  14. Each delivery that a lane took ends exactly once, whatever happens to the lane (TestEveryDeliveryEndsOnce).
+//  15. All parked deliveries of a node come by some 4,000 times a second at most, each of them at least once
+//     an hour, and a new owner knows how many there are after one step (TestHopBudget, TestParkedMeasuresItself).
 //  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate, TestRateChanges).
-//  17. What is paused or behind an open breaker is not sent but by a probe, and goes on within a step
+//  17. What is paused or behind an open circuit breaker is not sent but by a probe, and goes on within a step
 //     (TestPausedIsHeldUntilItGoesOn, TestBreakerHoldsAndProbes, TestReplaysAreProbes, TestNewURLClosesTheBreaker).
 package dispatcher
 
@@ -81,7 +86,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -109,27 +113,24 @@ const (
 
 // Dispatcher is one node's part of the group.
 type Dispatcher struct {
-	cfg     Config
-	log     *slog.Logger
-	stream  stream.Config
-	config  View
-	changes Changer
-	pacer   Pacer
-	keyring *config.Keyring
-	ids     *id.Generator
-	now     func() time.Time
-	owned   func([]int32)
-	erased  func(id.ID) bool
-	tiers   []stream.Tier
+	cfg    Config
+	log    *slog.Logger
+	stream stream.Config
+	config View
+	ids    *id.Generator
+	now    func() time.Time
+	owned  func([]int32)
+	tiers  []stream.Tier
 
-	metrics    *metrics
-	faults     *faults
-	lanes      *lane.Lanes
-	room       waitingRoom
-	finisher   *finisher
-	superseded superseded
-	client     *client
-	filters    bodyFilters // of the reader alone
+	metrics  *metrics
+	faults   *faults
+	lanes    *lane.Lanes
+	room     waitingRoom
+	finisher *finisher
+	rules    *rules
+	retirer  *retirer
+	client   *client
+	filters  bodyFilters // of the reader alone
 
 	join      func(stream.GroupConfig) (member, error) // of the group; New sets it
 	group     member                                   // set by Run
@@ -137,7 +138,6 @@ type Dispatcher struct {
 	completed atomic.Int64
 	commitNow chan struct{}
 	due       chan struct{} // a tier partition has a new head
-	gone      chan retirement
 
 	// committing is full from reading marks until they are committed, so that no old mark is committed after
 	// a newer one. Whoever fills it does so for at most commitTimeout.
@@ -162,11 +162,11 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{
-		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, changes: deps.Changes, pacer: deps.Pacer, keyring: deps.Keyring, ids: deps.IDs,
-		now: deps.Now, owned: deps.Owned, erased: deps.Erased, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes}, faults: newFaults(),
+		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
+		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes}, faults: newFaults(),
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		gone: make(chan retirement, maxRetirements), parts: make(map[stream.Partition]*partition),
-		kept: make(map[stream.Partition]*partition),
+		parts: make(map[stream.Partition]*partition),
+		kept:  make(map[stream.Partition]*partition),
 	}
 	d.behind = func(stream.Partition) int64 { return 0 }
 	d.join = func(g stream.GroupConfig) (member, error) {
@@ -176,13 +176,19 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		}
 		return group, err
 	}
-	d.lanes = lane.New(lane.Config{
-		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
-	}, lane.Deps{Now: deps.Now, Wake: d.wake, InFlight: d.inFlight, Held: deps.Held})
 	var err error
 	if d.metrics, err = newMetrics(deps.Metrics); err != nil {
 		return nil, err
 	}
+	d.rules = &rules{
+		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased, bodiesRead: d.metrics.filters,
+	}
+	d.retirer = &retirer{log: deps.Log, changes: deps.Changes, retired: d.metrics.retired, queue: make(chan retirement, maxRetirements)}
+	d.lanes = lane.New(lane.Config{
+		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
+	}, lane.Deps{
+		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wake,
+	})
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.waited)
 	if err := deps.Metrics.Register(newStats(d.lanes, cfg, d.depths)); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
@@ -230,7 +236,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
 	readers.Go(func() error { d.lanes.Run(readCtx); return nil })
-	readers.Go(func() error { d.retirer(readCtx); return nil })
+	readers.Go(func() error { d.retirer.run(readCtx); return nil })
 	err = readers.Wait()
 
 	d.release(background, d.assignment(), d.cfg.Drain)

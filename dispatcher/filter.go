@@ -73,21 +73,3 @@ func (x wantedBy) mark(w *event.Work) {
 		}
 	}
 }
-
-// passes reports whether the destination's filter lets the work through. Without leave to read the body it lets
-// through what was not evaluated at the endpoint's present revision.
-func (d *Dispatcher) passes(w *event.Work, ep *config.Endpoint, dest *config.Destination, readBody bool) bool {
-	switch {
-	case !dest.Filter.MatchesType(w.Event.Type):
-		return false
-	case !dest.Filter.OnBody():
-		return true
-	case w.FilterRev == ep.Rev:
-		return !w.Filtered
-	case !readBody:
-		return true
-	}
-	d.metrics.filters.Inc()
-	w.FilterRev, w.Filtered = ep.Rev, !dest.Filter.MatchesBody(w.Event.Body)
-	return !w.Filtered
-}

@@ -78,7 +78,7 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 		step := func(what string, readBody bool, want event.Reason, bodies float64) {
 			t.Helper()
 			w = again()
-			if got := s.d.rule(w, readBody).end.reason; got != want {
+			if got := s.d.rules.Check(w, readBody).Reason; got != want {
 				t.Errorf("%s: ends %q, want %q", what, got, want)
 			}
 			if n := testutil.ToFloat64(s.d.metrics.filters); n != bodies {

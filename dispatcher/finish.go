@@ -25,17 +25,18 @@ type step struct {
 	crash  string // crash point after the acknowledgement
 }
 
-// completion takes a job to its end: its records, one after the other, then its slot. The order is
+// completion takes a delivery to its end: its records, one after the other, then its slot. The order is
 // the guarantee: a follow-up exists before the outcome speaks of it, and both before the offset is
 // committed.
 type completion struct {
-	job   *lane.Delivery
-	steps []step
-	tries int
+	delivery *lane.Delivery
+	steps    []step
+	tries    int
+	room     [2]step // of steps; one that cannot be decoded may have more
 }
 
 // finisher produces the records of completions. What Kafka does not take is tried again until it is
-// taken; meanwhile the job stays in the account, and the intake stops when that is full. What Kafka can
+// taken; meanwhile the delivery stays in the account, and the intake stops when that is full. What Kafka can
 // never take is replaced by what it can (refused.go).
 //
 // The producer calls back on one goroutine, which must not wait for itself: it only puts completions
@@ -61,14 +62,16 @@ func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *f
 	}
 }
 
-// finish starts the completion of a job. done is called when the last record is acknowledged, at once
+// finish starts the completion of a delivery. done is called when the last record is acknowledged, at once
 // if there is none. It must not be called by the producer.
-func (f *finisher) finish(j *lane.Delivery, steps ...step) {
+func (f *finisher) finish(delivery *lane.Delivery, steps ...step) {
 	if len(steps) == 0 {
-		f.done(j)
+		f.done(delivery)
 		return
 	}
-	f.produce(&completion{job: j, steps: steps})
+	c := &completion{delivery: delivery}
+	c.steps = append(c.room[:0], steps...)
+	f.produce(c)
 }
 
 func (f *finisher) produce(c *completion) {
@@ -76,7 +79,7 @@ func (f *finisher) produce(c *completion) {
 	f.producer.Produce(s.topic, c.partition(), s.record, func(_ *stream.Record, err error) { f.answered(c, err) })
 }
 
-func (c *completion) partition() int32 { return slotOf(c.job).part.id.Index }
+func (c *completion) partition() int32 { return c.delivery.Slot.Source().Partition.Index }
 
 // answered goes on with what became of a completion's record. One that was not taken may have been written
 // all the same: a second copy is a duplicate delivery, or an outcome that says the same again.
@@ -104,7 +107,7 @@ func (f *finisher) advance(c *completion) {
 		f.next.put(c)
 		return
 	}
-	f.done(c.job)
+	f.done(c.delivery)
 }
 
 // run goes on with completions until ctx ends.
@@ -118,7 +121,7 @@ func (f *finisher) run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { f.next.each(ctx, 0, again) })
 	all.Go(func() { f.redo.each(ctx, redoEvery, again) })
-	all.Go(func() { f.alone.each(ctx, 0, func(c *completion) { f.judge(ctx, c) }) })
+	all.Go(func() { f.alone.each(ctx, 0, func(c *completion) { f.produceAlone(ctx, c) }) })
 	all.Wait()
 }
 

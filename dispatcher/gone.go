@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -21,26 +23,34 @@ const (
 // retirement asks for a destination to be disabled if it still has that URL.
 type retirement struct {
 	endpoint, dest, url string
-	run                 *lane.Gone
+	gone                *lane.Gone
 }
 
-// retire hands over to retirer. Nobody waits: what has no room, or fails, is asked for again by the
+// retirer disables destinations that say again and again that they are gone.
+type retirer struct {
+	log     *slog.Logger
+	changes Changer
+	retired prometheus.Counter
+	queue   chan retirement
+}
+
+// retire hands over to run. Nobody waits: what has no room, or fails, is asked for again by the
 // destination's next 410.
-func (d *Dispatcher) retire(r retirement) {
+func (r *retirer) retire(x retirement) {
 	select {
-	case d.gone <- r:
+	case r.queue <- x:
 	default:
 	}
 }
 
-// retirer disables destinations until ctx ends.
-func (d *Dispatcher) retirer(ctx context.Context) {
+// run disables destinations until ctx ends.
+func (r *retirer) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case r := <-d.gone:
-			d.disable(ctx, r)
+		case x := <-r.queue:
+			r.disable(ctx, x)
 		}
 	}
 }
@@ -49,26 +59,27 @@ func (d *Dispatcher) retirer(ctx context.Context) {
 var errChanged = errors.New("the destination has changed since")
 
 // disable writes that the destination is gone, unless somebody has changed it meanwhile.
-func (d *Dispatcher) disable(ctx context.Context, r retirement) {
+func (r *retirer) disable(ctx context.Context, x retirement) {
 	ctx, cancel := context.WithTimeout(config.WithOrigin(ctx, config.Origin{Actor: "dispatcher"}), retireTimeout)
 	defer cancel()
-	_, err := d.changes.UpdateEndpoint(ctx, r.endpoint, func(ep *config.Endpoint) error {
-		dest := ep.Destination(r.dest)
-		if dest == nil || !dest.Enabled || dest.URL != r.url {
+	_, err := r.changes.UpdateEndpoint(ctx, x.endpoint, func(ep *config.Endpoint) error {
+		dest := ep.Destination(x.dest)
+		if dest == nil || !dest.Enabled || dest.URL != x.url {
 			return errChanged
 		}
 		dest.Enabled, dest.StateReason = false, string(event.Gone410)
 		return nil
 	})
-	attrs := []slog.Attr{slog.String("endpoint", r.endpoint), slog.String("destination", r.dest)}
+	attrs := []slog.Attr{slog.String("endpoint", x.endpoint), slog.String("destination", x.dest)}
 	switch {
 	case errors.Is(err, errChanged), errors.Is(err, config.ErrNotFound):
-		r.run.Reset()
+		x.gone.Reset()
 	case err != nil:
-		d.log.LogAttrs(ctx, slog.LevelWarn, "disable destination that is gone", append(attrs, slog.Any("error", err))...)
+		attrs = append(attrs, slog.Any("error", err))
+		r.log.LogAttrs(ctx, slog.LevelWarn, "cannot disable destination that is gone", attrs...)
 	default:
-		r.run.Reset()
-		d.metrics.retired.Inc()
-		d.log.LogAttrs(ctx, slog.LevelInfo, "destination is gone and disabled", attrs...)
+		x.gone.Reset()
+		r.retired.Inc()
+		r.log.LogAttrs(ctx, slog.LevelInfo, "destination is gone and disabled", attrs...)
 	}
 }

@@ -75,7 +75,7 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 	if s.part.id.Topic == stream.Events {
 		e, err := event.Decode(r)
 		if err != nil {
-			d.bury(s, r, err)
+			d.deadLetter(s, r, err)
 			return
 		}
 		if notOurs(e) {
@@ -87,7 +87,7 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 	}
 	w, err := event.DecodeWork(r)
 	if err != nil {
-		d.bury(s, r, err)
+		d.deadLetter(s, r, err)
 		return
 	}
 	if notOurs(w.Event) {
@@ -95,16 +95,16 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 		return
 	}
 	keep(w.Event)
-	j := &lane.Delivery{Slot: s, Work: w, Size: sizeOf(r)}
+	delivery := &lane.Delivery{Slot: s, Work: w, Size: sizeOf(r)}
 	now := d.now()
 	switch {
 	case s.part.delay > 0:
-		j.Ready = lane.ReadyAt(w.Due, r.Timestamp, now, s.part.delay)
-		s.part.wait(j)
+		delivery.ReadyAt = lane.ReadyAt(w.Due, r.Timestamp, now, s.part.delay)
+		s.part.wait(delivery)
 	case w.Due.After(now):
-		d.hop(j, now)
+		d.hop(delivery, now)
 	default:
-		d.run(j)
+		d.admit(delivery)
 	}
 }
 
@@ -128,7 +128,7 @@ func (d *Dispatcher) readEvent(s *slot, e *event.Event, size int) {
 	for _, dest := range e.Dests {
 		w := &event.Work{Event: e, Dest: dest, Trigger: trigger, Attempt: 1}
 		wanted.mark(w)
-		d.run(&lane.Delivery{Slot: s, Work: w, Size: size})
+		d.admit(&lane.Delivery{Slot: s, Work: w, Size: size})
 	}
 }
 
@@ -144,73 +144,50 @@ func sizeOf(r *stream.Record) int {
 	return n
 }
 
-// run gives due work to its lane, or parks it.
-func (d *Dispatcher) run(j *lane.Delivery) {
-	if reason := d.lanes.Admit(j); reason != "" {
-		d.refuse(j, reason)
-	}
-}
-
-// hop sends work that is not due into the next tier.
-func (d *Dispatcher) hop(j *lane.Delivery, now time.Time) {
-	if d.hold(j) {
-		d.follow(j, j.Work, now, nil)
-	}
-}
-
-// hold begins a job that is in no lane; false when its partition has left the node.
-func (d *Dispatcher) hold(j *lane.Delivery) bool {
-	if !slotOf(j).part.begin() {
-		return false
-	}
-	d.lanes.Hold(j)
-	return true
-}
-
-// finished is called when everything about a job is recorded.
-func (d *Dispatcher) finished(j *lane.Delivery) {
-	if slotOf(j).done() && d.completed.Add(1)%commitAfter == 0 {
+// finished is called when everything about a delivery is recorded.
+func (d *Dispatcher) finished(delivery *lane.Delivery) {
+	if slotOf(delivery).done() && d.completed.Add(1)%commitAfter == 0 {
 		select {
 		case d.commitNow <- struct{}{}:
 		default:
 		}
 	}
-	slotOf(j).part.end()
-	d.lanes.Free(j)
+	d.lanes.Finish(delivery)
 }
 
-// bury puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
+// deadLetter puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
 // stood for, their outcome is failed.
-func (d *Dispatcher) bury(s *slot, r *stream.Record, cause error) {
-	j := &lane.Delivery{Slot: s, Size: sizeOf(r)}
-	if !d.hold(j) {
+func (d *Dispatcher) deadLetter(s *slot, r *stream.Record, cause error) {
+	delivery := &lane.Delivery{Slot: s, Size: sizeOf(r)}
+	if !d.lanes.Begin(delivery) {
 		return
 	}
 	d.metrics.dead.Inc()
-	d.log.LogAttrs(context.Background(), slog.LevelError, "bury record that cannot be decoded", slog.String("topic", s.part.id.Topic),
-		slog.Int("partition", int(s.part.id.Index)), slog.Int64("offset", r.Offset), slog.Any("error", cause))
-	grave := d.stream.DeadRecord(r, stream.DispatchGroup, cause)
-	grave.Key, grave.Value = bytes.Clone(grave.Key), bytes.Clone(grave.Value)
-	steps := []step{{topic: stream.Dead, record: grave, crash: crashRetry}}
-	for _, o := range epitaphs(r, d.now()) {
+	d.log.LogAttrs(context.Background(), slog.LevelError, "record cannot be decoded, put into the dead letter topic",
+		slog.String("topic", s.part.id.Topic), slog.Int("partition", int(s.part.id.Index)),
+		slog.Int64("offset", r.Offset), slog.Any("error", cause))
+	dead := d.stream.DeadRecord(r, stream.DispatchGroup, cause)
+	dead.Key, dead.Value = bytes.Clone(dead.Key), bytes.Clone(dead.Value)
+	steps := []step{{topic: stream.Dead, record: dead, crash: crashRetry}}
+	for _, o := range undecodable(r, d.now()) {
 		d.metrics.outcome(o)
 		steps = append(steps, outcomeStep(o))
 	}
-	d.finisher.finish(j, steps...)
+	d.finisher.finish(delivery, steps...)
 }
 
-// epitaphs are the outcomes of the deliveries that a poisoned record can still name. A work item whose
-// destination is lost names all of its event's: they are told failed, which a person then looks at.
-func epitaphs(r *stream.Record, now time.Time) []*event.Outcome {
-	remains, ok := event.Salvage(r)
+// undecodable are the outcomes of the deliveries that a record that cannot be decoded still names. One whose
+// destination is lost names all of its event's: they are failed, which a person then looks at.
+func undecodable(r *stream.Record, now time.Time) []*event.Outcome {
+	left, ok := event.Salvage(r)
 	if !ok {
 		return nil
 	}
 	var all []*event.Outcome
-	for _, dest := range remains.Dests {
+	for _, dest := range left.Dests {
 		all = append(all, &event.Outcome{
-			Event: remains.Event, Account: remains.Account, Endpoint: remains.Endpoint, Dest: dest, Type: remains.Type,
-			Status: event.Failed, Reason: event.Undecodable, At: now, Run: remains.Run,
+			Event: left.Event, Account: left.Account, Endpoint: left.Endpoint, Dest: dest, Type: left.Type,
+			Status: event.Failed, Reason: event.Undecodable, At: now, Run: left.Run,
 		})
 	}
 	return all

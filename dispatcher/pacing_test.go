@@ -18,7 +18,7 @@ func paced(t *testing.T) func(*Deps) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(d *Deps) { d.Pacer = l }
+	return func(d *Deps) { d.Limiter = l }
 }
 
 func (w *world) setRate(perSecond float64, burst int) {

@@ -71,11 +71,13 @@ type slot struct {
 	left   int // destinations that are not done; guarded by part.mu
 }
 
-// Source is the partition as lanes see it.
+// Begin, End and Source make it a lane.Slot.
+func (s *slot) Begin() bool          { return s.part.begin() }
+func (s *slot) End()                 { s.part.end() }
 func (s *slot) Source() *lane.Source { return &s.part.source }
 
 // slotOf is the slot of a delivery: all that the lanes hold came from partitions.
-func slotOf(j *lane.Delivery) *slot { return j.Slot.(*slot) }
+func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
 func newPartition(id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
@@ -192,8 +194,8 @@ func (p *partition) ripe(now time.Time, limit int) (jobs []*lane.Delivery, next 
 	defer p.mu.Unlock()
 	for p.stalls == 0 && len(p.waiting) > 0 {
 		j := p.waiting[0]
-		if j.Ready.After(now) || len(jobs) == limit {
-			next = j.Ready
+		if j.ReadyAt.After(now) || len(jobs) == limit {
+			next = j.ReadyAt
 			break
 		}
 		heap.Pop(&p.waiting)
@@ -275,8 +277,8 @@ type ripening []*lane.Delivery
 
 func (r ripening) Len() int { return len(r) }
 func (r ripening) Less(i, k int) bool {
-	if !r[i].Ready.Equal(r[k].Ready) {
-		return r[i].Ready.Before(r[k].Ready)
+	if !r[i].ReadyAt.Equal(r[k].ReadyAt) {
+		return r[i].ReadyAt.Before(r[k].ReadyAt)
 	}
 	return slotOf(r[i]).offset < slotOf(r[k]).offset
 }

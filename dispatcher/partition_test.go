@@ -34,7 +34,7 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
 	now := time.UnixMilli(1_800_000_000_000)
 	wait := func(o int64, size int) {
-		p.wait(&lane.Delivery{Slot: p.add(o, 1), Size: size, Ready: now.Add(time.Duration(o) * time.Second)})
+		p.wait(&lane.Delivery{Slot: p.add(o, 1), Size: size, ReadyAt: now.Add(time.Duration(o) * time.Second)})
 	}
 	for o := range int64(10) {
 		wait(o, 10<<10)
@@ -90,7 +90,7 @@ func TestRipeInOrderOfTime(t *testing.T) {
 	woken := 0
 	p.wake = func() { woken++ }
 	for o, ready := range []time.Duration{4, 2, 3, 2, 5, 1} {
-		p.wait(&lane.Delivery{Slot: p.add(int64(o), 1), Size: 1, Ready: now.Add(ready * time.Second)})
+		p.wait(&lane.Delivery{Slot: p.add(int64(o), 1), Size: 1, ReadyAt: now.Add(ready * time.Second)})
 	}
 	if woken != 3 {
 		t.Errorf("the timer was told %d times of a new first one, 3 times there was one", woken)

@@ -18,8 +18,8 @@ func TestRecoveryBudget(t *testing.T) {
 	f := func(attempt, status int, failure event.ErrorCode, want string) {
 		t.Helper()
 		w := &event.Work{Attempt: attempt, Run: "rec_1"}
-		v := classify(status, failure, policyOf(w, &config.Endpoint{RetryPolicy: p}).RetryOn)
-		n := decide(w, v, p, time.Hour, now, expiry, 0.9)
+		policy := policyOf(w, &config.Endpoint{RetryPolicy: p})
+		n := decide(w, classify(status, failure, policy.RetryOn), policy, time.Hour, now, expiry, 0.9)
 		got := fmt.Sprint(n.status, " ", n.reason)
 		if n.status == event.Retrying {
 			got = fmt.Sprint("again after ", n.due.Sub(now))

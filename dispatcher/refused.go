@@ -11,9 +11,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// judge tries the record of a completion by itself. If it is refused then too, it will be for ever, and
+// produceAlone tries the record of a completion by itself. If it is refused then too, it will be for ever, and
 // another one takes its place.
-func (f *finisher) judge(ctx context.Context, c *completion) {
+func (f *finisher) produceAlone(ctx context.Context, c *completion) {
 	s := c.steps[0]
 	try, cancel := context.WithTimeout(ctx, aloneTimeout)
 	err := f.producer.ProduceAlone(try, s.topic, c.partition(), s.record)
@@ -58,8 +58,8 @@ func (f *finisher) replace(c *completion, cause error) {
 		s.record = &stream.Record{Key: s.record.Key, Headers: headers}
 	default:
 		f.metrics.dead.Inc()
-		grave := f.stream.DeadRecord(s.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", c.name(), cause))
-		c.steps = []step{{topic: stream.Dead, record: grave, crash: crashRetry}, outcomeStep(f.epitaph(c))}
+		dead := f.stream.DeadRecord(s.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", c.name(), cause))
+		c.steps = []step{{topic: stream.Dead, record: dead, crash: crashRetry}, outcomeStep(f.failedOutcome(c))}
 	}
 	c.tries = 0
 	f.next.put(c)
@@ -76,10 +76,10 @@ func lighter(o *event.Outcome) *event.Outcome {
 	return o
 }
 
-// epitaph is the outcome of a delivery whose follow-up was refused. It keeps the attempt that was to be
+// failedOutcome is the outcome of a delivery whose follow-up was refused. It keeps the attempt that was to be
 // told of.
-func (f *finisher) epitaph(c *completion) *event.Outcome {
-	w := c.job.Work
+func (f *finisher) failedOutcome(c *completion) *event.Outcome {
+	w := c.delivery.Work
 	o := &event.Outcome{
 		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type, Run: w.Run,
 	}
@@ -95,8 +95,8 @@ func (f *finisher) epitaph(c *completion) *event.Outcome {
 
 // name says for the log which delivery a completion belongs to.
 func (c *completion) name() string {
-	if w := c.job.Work; w != nil {
+	if w := c.delivery.Work; w != nil {
 		return fmt.Sprintf("%s to %s", w.Event.ID.Text(id.Event), w.Dest)
 	}
-	return fmt.Sprintf("%s[%d]@%d", slotOf(c.job).part.id.Topic, c.partition(), slotOf(c.job).offset)
+	return fmt.Sprintf("%s[%d]@%d", slotOf(c.delivery).part.id.Topic, c.partition(), slotOf(c.delivery).offset)
 }

@@ -59,7 +59,8 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 	n.part, _ = testPartition(t, stream.Events, 0)
 	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30, MaxSending: DefaultConfig().MaxSending}
 	n.Lanes = lane.New(cfg, lane.Deps{
-		Now: func() time.Time { return n.now }, Wake: func() {}, InFlight: func(*event.Work) int { return 64 },
+		Now: func() time.Time { return n.now }, Wake: func() {},
+		Rules: &fixedRules{lane.Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
 	})
 	n.Start(func(l *lane.Lane) { n.started[l]++ })
 	for i := range n.dests {
@@ -92,10 +93,7 @@ func (n *deadNode) come(p deadPiece) {
 		n.passes++
 		n.longest = max(n.longest, time.Duration(n.second-int(p.parked))*time.Second)
 	}
-	j := &lane.Delivery{Slot: &slot{part: n.part}, Work: w, Size: 600}
-	if reason := n.Admit(j); reason != "" {
-		n.away(p.dest, w, reason)
-	}
+	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{part: n.part}, Work: w, Size: 600}))
 	for l, workers := range n.started {
 		for ; workers > 0; workers-- {
 			n.work(l, p.dest)
@@ -106,26 +104,33 @@ func (n *deadNode) come(p deadPiece) {
 
 // work is a worker whose requests all fail at once.
 func (n *deadNode) work(l *lane.Lane, dest uint16) {
-	j := n.Next(l, nil, lane.Result{})
-	for j != nil {
-		r := lane.Result{}
-		if j.Aside != "" {
-			n.away(dest, j.Work, j.Aside)
-		} else {
-			n.requests++
-			r.Kind = lane.Failed
-			n.put(deadPiece{dest: dest, kind: deadRetried}, retryDelay(n.policy, j.Work.Attempt, 0, n.random.Float64()))
+	last := lane.Result{}
+	for {
+		decision := n.Next(n.t.Context(), l, last)
+		if decision.Action == lane.Stop {
+			return
 		}
-		n.Free(j)
-		j = n.Next(l, j, r)
+		last = lane.Result{Delivery: decision.Delivery}
+		if decision.Action != lane.Send {
+			n.carryOut(dest, decision)
+			continue
+		}
+		n.requests++
+		last.Kind = lane.Failed
+		delay := retryDelay(n.policy, decision.Delivery.Work.Attempt, 0, n.random.Float64())
+		n.put(deadPiece{dest: dest, kind: deadRetried}, delay)
+		n.Finish(decision.Delivery)
 	}
 }
 
-func (n *deadNode) away(dest uint16, w *event.Work, reason event.Reason) {
-	s := n.Park(w, reason, 0)
+func (n *deadNode) carryOut(dest uint16, decision lane.Decision) {
+	if decision.Action != lane.Park {
+		return
+	}
 	d := &n.dests[dest]
-	d.parked.Parked, d.parked.ParkedBy = reason, s.Mark
-	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, s.Due.Sub(n.now))
+	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.Mark
+	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
+	n.Finish(decision.Delivery)
 }
 
 // step is that of so much parked work for each destination.
@@ -170,9 +175,8 @@ func TestManyDeadDestinations(t *testing.T) {
 	for range watch { // until all have come by once, the first time sooner than later
 		n.tick()
 	}
-	_, counts := n.Census()
 	parked := 0
-	for _, c := range counts {
+	for _, c := range n.Census().Parked {
 		parked += c
 	}
 	hops, passes, requests, most := n.hops, n.passes, n.requests, 0

@@ -38,8 +38,8 @@ type sim struct {
 	away atomic.Int64
 
 	seen     sync.Mutex // guards what follows
-	last     map[delivery]*event.Outcome
-	due      map[delivery]time.Time // of the next attempt, as told
+	last     map[deliveryKey]*event.Outcome
+	due      map[deliveryKey]time.Time // of the next attempt, as told
 	requests int
 	early    int
 	flying   int
@@ -59,7 +59,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 		}
 		s := &sim{
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
-			last: make(map[delivery]*event.Outcome), due: make(map[delivery]time.Time), hops: make(map[int64]int),
+			last: make(map[deliveryKey]*event.Outcome), due: make(map[deliveryKey]time.Time), hops: make(map[int64]int),
 		}
 		secret := sign.NewSecret().Reveal()
 		for _, ep := range eps {
@@ -131,7 +131,7 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.requests++
 	s.flying++
 	s.most = max(s.most, s.flying)
-	if now.Before(s.due[delivery{event: eventID, dest: dest}]) {
+	if now.Before(s.due[deliveryKey{event: eventID, dest: dest}]) {
 		s.early++
 	}
 	s.seen.Unlock()
@@ -168,7 +168,7 @@ func (s *sim) note(topic string, r *stream.Record) time.Duration {
 		s.t.Error(err)
 		return 0
 	}
-	k := delivery{event: o.Event, dest: o.Dest}
+	k := deliveryKey{event: o.Event, dest: o.Dest}
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	if o.Status == event.Delivered {

@@ -52,23 +52,22 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	states, parked := s.lanes.Census()
-	for state, n := range states {
+	census := s.lanes.Census()
+	for state, n := range census.States {
 		gauge(s.states, n, state)
 	}
-	for i, n := range parked {
-		gauge(s.parked, n, string(lane.ParkReasons[i]))
+	for reason, n := range census.Parked {
+		gauge(s.parked, n, string(reason))
 	}
 	for tier, n := range s.depths() {
 		gauge(s.depth, int(n), tier)
 	}
-	jobs, bytes := s.lanes.Held()
-	gauge(s.sending, s.lanes.Sending())
+	gauge(s.sending, census.Sending)
 	gauge(s.most, s.cfg.MaxSending)
 	gauge(s.maxJobs, s.cfg.MaxInFlight)
 	gauge(s.maxBytes, s.cfg.MaxInFlightBytes)
-	gauge(s.jobs, jobs)
-	gauge(s.bytes, bytes)
+	gauge(s.jobs, census.Deliveries)
+	gauge(s.bytes, census.Bytes)
 }
 
 // depths counts what waits in the retry topics, in memory and in the log.

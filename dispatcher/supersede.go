@@ -17,40 +17,40 @@ const maxSuperseded = 100_000
 // on it. Deliveries of a recovery job are remembered by the job as well: it sends again what was delivered before.
 type superseded struct {
 	mu    sync.Mutex // guards the rest
-	known map[delivery]struct{}
-	order []delivery // a ring once it is full
+	known map[deliveryKey]struct{}
+	order []deliveryKey // a ring once it is full
 	next  int
 }
 
-// delivery names one event at one destination, and the recovery job that delivered it; empty: whoever did.
-type delivery struct {
+// deliveryKey names one event at one destination, and the recovery job that delivered it; empty: whoever did.
+type deliveryKey struct {
 	event id.ID
 	dest  string
 	job   string
 }
 
-func (s *superseded) add(d delivery) {
+func (s *superseded) add(key deliveryKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.known[d]; ok {
+	if _, ok := s.known[key]; ok {
 		return
 	}
 	if s.known == nil {
-		s.known = make(map[delivery]struct{})
+		s.known = make(map[deliveryKey]struct{})
 	}
 	if len(s.order) < maxSuperseded {
-		s.order = append(s.order, d)
+		s.order = append(s.order, key)
 	} else {
 		delete(s.known, s.order[s.next])
-		s.order[s.next] = d
+		s.order[s.next] = key
 		s.next = (s.next + 1) % maxSuperseded
 	}
-	s.known[d] = struct{}{}
+	s.known[key] = struct{}{}
 }
 
-func (s *superseded) has(d delivery) bool {
+func (s *superseded) has(key deliveryKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.known[d]
+	_, ok := s.known[key]
 	return ok
 }

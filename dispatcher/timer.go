@@ -3,8 +3,6 @@ package dispatcher
 import (
 	"context"
 	"time"
-
-	"github.com/eventrelay/relay/dispatcher/lane"
 )
 
 // ripeBatch is how many jobs of a tier are released before the next tier has its turn.
@@ -40,25 +38,24 @@ func (d *Dispatcher) timer(ctx context.Context) {
 // releaseRipe runs what is ready and returns the time until it must be called again. Work that is ready
 // but not due has spent its time in this tier and hops to the next.
 func (d *Dispatcher) releaseRipe() time.Duration {
-	wait := longestSleep
-	shed, again := d.lanes.Recheck()
-	for _, j := range shed {
-		d.shed(j)
+	refused, wait := d.lanes.Recheck()
+	for _, decision := range refused {
+		d.carryOut(decision)
 	}
-	if again {
-		wait = lane.RecheckAfter
+	if wait == 0 {
+		wait = longestSleep
 	}
 	for _, p := range d.assignment() {
 		if p.delay == 0 {
 			continue
 		}
 		now := d.now()
-		jobs, next := p.ripe(now, ripeBatch)
-		for _, j := range jobs {
-			if j.Work.Due.After(now) {
-				d.hop(j, now)
+		ripe, next := p.ripe(now, ripeBatch)
+		for _, delivery := range ripe {
+			if delivery.Work.Due.After(now) {
+				d.hop(delivery, now)
 			} else {
-				d.run(j)
+				d.admit(delivery)
 			}
 		}
 		if !next.IsZero() {

@@ -331,7 +331,7 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Pacer: n.limiter, Held: n.limiter, Erased: n.control.Erased,
+		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Limiter: n.limiter, Held: n.limiter, Erased: n.control.Erased,
 	})
 	if err != nil {
 		return nil, err

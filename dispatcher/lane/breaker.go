@@ -25,7 +25,7 @@ type breaker struct {
 	since    time.Time     // of the first of them
 	wait     time.Duration // how long it is open this time; 0: it is closed
 	until    time.Time
-	probing  bool // the probe is under way
+	probe    *Delivery // the request that is under way to find out; nil: none
 }
 
 func (b *breaker) open() bool { return b.wait > 0 }
@@ -39,7 +39,7 @@ func (b *breaker) holds(now time.Time) bool {
 	if b.until.Sub(now) > b.wait { // the clock was set back
 		b.until = now.Add(b.wait)
 	}
-	return b.probing || now.Before(b.until)
+	return b.probe != nil || now.Before(b.until)
 }
 
 // success closes it, whoever sent the request, and reports whether it was open.
@@ -66,6 +66,6 @@ func (b *breaker) failure(now time.Time, probe bool) (opens bool) {
 	default:
 		b.wait = min(2*b.wait, BreakerLongest)
 	}
-	b.until, b.probing = now.Add(b.wait), false
+	b.until, b.probe = now.Add(b.wait), nil
 	return true
 }

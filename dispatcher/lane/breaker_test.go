@@ -34,7 +34,7 @@ func TestBreaker(t *testing.T) {
 	for range 10 {
 		now = b.until
 		f(!b.holds(now), "its time is over")
-		b.probing = true
+		b.probe = &Delivery{}
 		f(b.holds(now), "more than one probe")
 		f(fail(1, 0, true), "a failed probe opens it again")
 		wait = min(2*wait, BreakerLongest)
@@ -56,34 +56,34 @@ func TestOneProbe(t *testing.T) {
 	lt.fill("d", 9)
 	probe := func() *Delivery {
 		t.Helper()
-		j := lt.Next(l, nil, Result{})
-		if j == nil || !j.probe || j.Aside != "" || !l.breaker.probing {
+		j := lt.next(l, nil, NotSent)
+		if j == nil || lt.reason != "" || l.breaker.probe == nil {
 			t.Fatalf("no probe: %+v", j)
 		}
 		return j
 	}
 	j := probe()
-	if r := lt.Admit(lt.job("d", "")); r != event.BreakerOpen {
+	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
 		t.Errorf("admitted beside the probe: %q", r)
 	}
-	if other := lt.Next(l, nil, Result{}); other.Aside != event.BreakerOpen {
+	if other := lt.next(l, nil, NotSent); lt.reason != event.BreakerOpen {
 		t.Errorf("sent beside the probe: %+v", other)
 	}
-	lt.Next(l, j, Result{Kind: PutBack, Wait: time.Millisecond, Rate: 1000})
+	lt.putBack(l, j, time.Millisecond, 1000)
 	lt.now = lt.now.Add(time.Millisecond)
-	if again := lt.Next(l, nil, Result{}); again != j || !j.probe || !l.breaker.probing {
+	if again := lt.next(l, nil, NotSent); again != j || l.breaker.probe != j || l.breaker.probe == nil {
 		t.Errorf("the probe that was put back is not the next: %+v", again)
 	}
-	if j = lt.Next(l, j, Result{Kind: Nothing}); !j.probe {
+	if j = lt.next(l, j, NotSent); l.breaker.probe != j {
 		t.Error("no probe follows one that needed no request")
 	}
-	for next := lt.Next(l, j, Result{Kind: Failed}); next != nil; next = lt.Next(l, next, Result{}) {
-		if next.Aside != event.BreakerOpen {
+	for next := lt.next(l, j, Failed); next != nil; next = lt.next(l, next, NotSent) {
+		if lt.reason != event.BreakerOpen {
 			t.Fatalf("sent after the probe has failed: %+v", next)
 		}
 	}
-	if l.breaker.wait != 2*breakerFirst || l.live.len() != 0 {
-		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.len())
+	if l.breaker.wait != 2*breakerFirst || l.live.Len() != 0 {
+		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.Len())
 	}
 }
 
@@ -94,14 +94,14 @@ func TestBreakerLeavesWithItsPartition(t *testing.T) {
 	lt.setHeld = func(_ string, until time.Time) { told = append(told, until) }
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
-	j := lt.Next(l, nil, Result{})
+	j := lt.next(l, nil, NotSent)
 	l.breaker = breaker{failures: breakerFailures - 1, since: lt.now.Add(-breakerSpan)}
-	lt.Next(l, j, Result{Kind: Failed})
-	if r := lt.Admit(lt.job("d", "")); r != event.BreakerOpen {
+	lt.next(l, j, Failed)
+	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
 		t.Fatalf("admitted: %q", r)
 	}
 	lt.Leave([]*Source{&lt.part.Source})
-	if r := lt.Admit(lt.job("d", "")); r != "" {
+	if r := lt.enqueue(lt.delivery("d", "")); r != "" {
 		t.Errorf("refused after the partition came back: %q", r)
 	}
 	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerFirst)) || !told[1].IsZero() {

@@ -1,31 +1,51 @@
 package lane
 
-import "time"
+import (
+	"time"
 
-// Census counts the lanes by state and their parked work by reason.
-func (ls *Lanes) Census() (states map[string]int, parked [len(ParkReasons)]int) {
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// Census is what all lanes hold and do at a moment.
+type Census struct {
+	Deliveries int // queued, sent or being recorded
+	Bytes      int
+	Sending    int            // requests
+	States     map[string]int // lanes by state
+	Parked     map[event.Reason]int
+}
+
+// Census counts the lanes by state and their parked deliveries by reason.
+func (ls *Lanes) Census() Census {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	states = map[string]int{"all": len(ls.byDest), "limited": 0, "resting": 0, "open": 0, "half_open": 0}
+	c := Census{
+		Deliveries: ls.held, Bytes: ls.bytes, Sending: min(ls.workers, ls.maxSending),
+		States: map[string]int{"all": len(ls.byDest), "limited": 0, "resting": 0, "open": 0, "half_open": 0},
+		Parked: make(map[event.Reason]int, len(parkReasons)),
+	}
+	for _, reason := range parkReasons {
+		c.Parked[reason] = 0
+	}
 	for _, l := range ls.byDest {
 		for i, n := range l.parking.counts {
-			parked[i] += n
+			c.Parked[parkReasons[i]] += n
 		}
 		if l.window.fails > 0 && l.window.size < l.window.most {
-			states["limited"]++
+			c.States["limited"]++
 		}
-		if l.rest.resting(now) {
-			states["resting"]++
+		if l.token.waits(now) {
+			c.States["resting"]++
 		}
 		switch {
-		case l.breaker.probing:
-			states["half_open"]++
+		case l.breaker.probe != nil:
+			c.States["half_open"]++
 		case l.breaker.open():
-			states["open"]++
+			c.States["open"]++
 		}
 	}
-	return states, parked
+	return c
 }
 
 // State is what one lane knows of its destination.
@@ -33,7 +53,7 @@ type State struct {
 	Open        bool      // the circuit breaker is open
 	OpenUntil   time.Time // the next probe is sent then
 	Parked      int
-	ParkedLanes int // lanes of the node that have parked work
+	ParkedLanes int // lanes of the node that have parked deliveries
 }
 
 // State is that of the destination's lane.

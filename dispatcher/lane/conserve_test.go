@@ -1,50 +1,53 @@
 package lane
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// laneFuzz does whatever can happen to lanes, in any order, and keeps count of every job.
+// laneFuzz does whatever can happen to lanes, in any order, and keeps count of every delivery.
 type laneFuzz struct {
 	*laneTest
-	r     *rand.Rand
-	t     *testing.T
-	ended map[*Delivery]int
-	jobs  int
-	busy  []*flight // workers with a job
+	r      *rand.Rand
+	t      *testing.T
+	ended  map[*Delivery]int
+	queued int
+	busy   []*flight // workers with a request
 }
 
 type flight struct {
-	lane *Lane
-	job  *Delivery
+	lane     *Lane
+	delivery *Delivery
 }
 
-func (f *laneFuzz) end(j *Delivery) {
-	f.ended[j]++
-	f.Free(j)
+func (f *laneFuzz) end(delivery *Delivery) {
+	f.ended[delivery]++
+	f.Finish(delivery)
 }
 
 // step does one thing at random.
 func (f *laneFuzz) step() {
+	f.change()
 	switch n := f.r.IntN(100); {
 	case n < 40:
 		f.offer()
 	case n < 60:
 		f.begin()
 	case n < 90:
-		f.finish(f.anyResult())
+		f.finish([]ResultKind{NotSent, Succeeded, Succeeded, Failed, Failed, Failed, TimedOut}[f.r.IntN(7)])
 	case n < 95:
 		f.now = f.now.Add(time.Duration(f.r.ExpFloat64() * float64(time.Second)))
-		f.rouse()
+		f.wakeWaiting()
 	case n < 98:
-		shed, _ := f.Recheck()
-		for _, j := range shed {
-			f.end(j)
+		refused, _ := f.Recheck()
+		for _, decision := range refused {
+			f.end(decision.Delivery)
 		}
 	default:
 		f.now = f.now.Add(time.Duration((f.r.Float64() - 0.5) * float64(4*time.Hour))) // the clock is set
@@ -55,21 +58,62 @@ func (f *laneFuzz) step() {
 	}
 }
 
-// offer brings a job, parked or new, that the lane takes or refuses.
+// change lets the configuration and the limiter say something else now and then.
+func (f *laneFuzz) change() {
+	f.maxInFlight = []int{0, 1, 2, 64}[f.r.IntN(4)]
+	f.wait, f.err = 0, nil
+	dest := &config.Destination{Enabled: true}
+	v := Verdict{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
+	switch f.r.IntN(20) {
+	case 0:
+		v.Status, v.Reason = event.Skipped, event.DestinationDisabled
+	case 1:
+		v.Paused = true
+	case 2:
+		v, f.err = Verdict{}, errors.New("the configuration cannot be read")
+	case 3, 4, 5:
+		f.wait = time.Duration(f.r.IntN(int(12*time.Second)) + 1)
+		dest.RateLimit = &config.RateLimit{PerSecond: f.r.Float64() * 20}
+	}
+	f.verdict = v
+}
+
+// offer brings a delivery, parked or new, that the lane takes or refuses.
 func (f *laneFuzz) offer() {
-	j := f.job(fmt.Sprint("d", f.r.IntN(4)), []string{"", "", "run_1"}[f.r.IntN(3)])
-	j.Size = 1 + f.r.IntN(100_000)
-	reason := f.Admit(j)
-	if reason == "" {
-		f.jobs++
+	delivery := f.delivery(fmt.Sprint("d", f.r.IntN(4)), []string{"", "", "run_1"}[f.r.IntN(3)])
+	delivery.Size = 1 + f.r.IntN(100_000)
+	decision := f.Admit(delivery)
+	if decision.Action == Queued {
+		f.queued++
 		return
 	}
-	if j.Work.Run != "" && reason == event.BreakerOpen {
+	if delivery.Work.Run != "" && decision.Reason == event.BreakerOpen {
 		f.t.Fatal("a breaker refused what somebody asked for")
 	}
-	s := f.Park(j.Work, reason, 0)
-	if s.Due.Before(f.now.Add(time.Second)) || s.Due.After(f.now.Add(LongestPark)) {
-		f.t.Fatalf("parked until %v", s.Due.Sub(f.now))
+	f.check(decision)
+	f.Finish(delivery)
+}
+
+// check asserts what every decision keeps.
+func (f *laneFuzz) check(decision Decision) {
+	switch due := decision.Due.Sub(f.now); decision.Action {
+	case Park:
+		if due < time.Second || due > LongestPark {
+			f.t.Fatalf("parked for %v", due)
+		}
+		if decision.Status == "" && decision.Reason != decision.Delivery.Work.Parked {
+			f.t.Fatalf("no outcome speaks of %+v", decision)
+		}
+	case End:
+		if decision.Status == "" || !decision.Due.IsZero() {
+			f.t.Fatalf("ended: %+v", decision)
+		}
+	case Send:
+		if !decision.Rules.Known || decision.Rules.Paused || decision.Rules.Status != "" {
+			f.t.Fatalf("sent against the configuration: %+v", decision)
+		}
+	default:
+		f.t.Fatalf("decision: %+v", decision)
 	}
 }
 
@@ -78,38 +122,33 @@ func (f *laneFuzz) begin() {
 	for l, n := range f.started {
 		if n > 0 {
 			f.started[l]--
-			f.goOn(l, nil, Result{})
+			f.goOn(l, Result{})
 			return
 		}
 	}
 }
 
-func (f *laneFuzz) goOn(l *Lane, done *Delivery, r Result) {
-	j := f.Next(l, done, r)
-	for j != nil && j.Slot.(*testSlot).part.left { // its partition has left
-		f.end(j)
-		j = f.Next(l, j, Result{})
+func (f *laneFuzz) goOn(l *Lane, last Result) {
+	for {
+		decision := f.Next(f.t.Context(), l, last)
+		if decision.Action == Stop {
+			return
+		}
+		f.check(decision)
+		if running := l.running; running > l.window.most {
+			f.t.Fatalf("%d workers, max_in_flight is %d", running, l.window.most)
+		}
+		if decision.Action == Send {
+			f.busy = append(f.busy, &flight{l, decision.Delivery})
+			return
+		}
+		f.end(decision.Delivery)
+		last = Result{Delivery: decision.Delivery}
 	}
-	if j == nil {
-		return
-	}
-	if flying := l.running; flying > l.window.most {
-		f.t.Fatalf("%d workers, max_in_flight is %d", flying, l.window.most)
-	}
-	f.busy = append(f.busy, &flight{l, j})
 }
 
-func (f *laneFuzz) anyResult() Result {
-	kind := []ResultKind{Nothing, Succeeded, Succeeded, Failed, Failed, Failed, TimedOut, PutBack}[f.r.IntN(8)]
-	r := Result{Kind: kind}
-	if kind == PutBack {
-		r.Wait, r.Rate = time.Duration(f.r.IntN(int(12*time.Second))+1), f.r.Float64()*20
-	}
-	return r
-}
-
-// finish ends what a worker does; one that must only park its job does so.
-func (f *laneFuzz) finish(r Result) {
+// finish ends what a worker does.
+func (f *laneFuzz) finish(kind ResultKind) {
 	if len(f.busy) == 0 {
 		return
 	}
@@ -117,24 +156,18 @@ func (f *laneFuzz) finish(r Result) {
 	x := f.busy[i]
 	f.busy[i] = f.busy[len(f.busy)-1]
 	f.busy = f.busy[:len(f.busy)-1]
-	if x.job.Aside != "" {
-		r = Result{}
-	}
-	if r.Kind != PutBack {
-		f.end(x.job)
-	}
-	f.goOn(x.lane, x.job, r)
+	f.end(x.delivery)
+	f.goOn(x.lane, Result{Delivery: x.delivery, Kind: kind})
 }
 
 // revoke takes the partition away: what its lanes had queued is the next owner's.
 func (f *laneFuzz) revoke() {
 	f.part.left = true
 	for _, l := range f.byDest {
-		for _, q := range []*queue[*Delivery]{&l.live, &l.runs} {
-			for range q.len() {
-				j, _ := q.pop()
-				if q.push(j); j.Slot.Source() == &f.part.Source {
-					f.ended[j]++
+		for _, q := range []*deliveries{&l.live, &l.runs} {
+			for delivery := range q.Iter() {
+				if delivery.Slot.Source() == &f.part.Source {
+					f.ended[delivery]++
 				}
 			}
 		}
@@ -143,48 +176,49 @@ func (f *laneFuzz) revoke() {
 	f.part = newTestPartition()
 }
 
-// Whatever happens, each job that a lane took ends exactly once, the accounts are empty in the end, and no
-// lane keeps work that nobody will do.
-func TestEveryJobEndsOnce(t *testing.T) {
+// Whatever happens, each delivery that a lane took ends exactly once, the accounts are empty in the end, and no
+// lane keeps one that nobody will send.
+func TestEveryDeliveryEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
 		f := &laneFuzz{laneTest: newLaneTest(t, 600), r: rand.New(rand.NewPCG(seed, 8)), t: t, ended: map[*Delivery]int{}}
 		f.maxBytes = 20_000_000
-		f.inFlight = func(*event.Work) int { return []int{0, 1, 2, 64}[f.r.IntN(4)] }
 		for range 20_000 {
 			f.step()
 		}
 		for n := 0; ; n++ {
+			f.change()
 			for range 100 {
 				f.begin()
-				f.finish(Result{Kind: Succeeded})
+				f.finish(Succeeded)
 			}
-			if jobs, _ := f.Held(); jobs == 0 {
+			if held, _ := f.Held(); held == 0 {
 				break
 			}
 			if f.now = f.now.Add(time.Minute); n > 1000 {
-				t.Fatalf("seed %d: %d jobs are left and nothing happens", seed, len(f.byDest))
+				t.Fatalf("seed %d: deliveries of %d lanes are left and nothing happens", seed, len(f.byDest))
 			}
-			f.rouse()
+			f.wakeWaiting()
 		}
-		if len(f.ended) != f.jobs {
-			t.Errorf("seed %d: %d of %d jobs ended", seed, len(f.ended), f.jobs)
+		if len(f.ended) != f.queued {
+			t.Errorf("seed %d: %d of %d deliveries ended", seed, len(f.ended), f.queued)
 		}
-		for j, n := range f.ended {
+		for delivery, n := range f.ended {
 			if n != 1 {
-				t.Fatalf("seed %d: a job of %s ended %d times", seed, j.Work.Dest, n)
+				t.Fatalf("seed %d: a delivery to %s ended %d times", seed, delivery.Work.Dest, n)
 			}
 		}
 		for range 1000 {
 			f.begin()
 		}
-		jobs, bytes := f.Held()
+		held, bytes := f.Held()
 		for _, l := range f.byDest {
-			if l.held != 0 || l.bytes != 0 || l.running != 0 || l.replaying != 0 || l.queued() != 0 {
-				t.Errorf("seed %d: lane %s holds %d jobs, %d bytes, %d workers, %d replays", seed, l.dest, l.held, l.bytes, l.running, l.replaying)
+			if l.held != 0 || l.bytes != 0 || l.running != 0 || l.runsInHand != 0 || l.queued() != 0 {
+				t.Errorf("seed %d: lane %s holds %d deliveries, %d bytes, %d workers, %d of runs",
+					seed, l.dest, l.held, l.bytes, l.running, l.runsInHand)
 			}
 		}
-		if jobs != 0 || bytes != 0 || f.workers != 0 {
-			t.Errorf("seed %d: %d jobs, %d bytes, %d workers are held", seed, jobs, bytes, f.workers)
+		if held != 0 || bytes != 0 || f.workers != 0 || f.part.active != 0 {
+			t.Errorf("seed %d: %d deliveries, %d bytes, %d workers are held", seed, held, bytes, f.workers)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package lane
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -14,6 +16,7 @@ import (
 type testPartition struct {
 	Source
 	stalls int
+	active int
 	left   bool
 }
 
@@ -27,39 +30,82 @@ func newTestPartition() *testPartition {
 type testSlot struct{ part *testPartition }
 
 func (s *testSlot) Source() *Source { return &s.part.Source }
-
-// laneTest drives lanes by hand: workers are counted, not run.
-type laneTest struct {
-	*Lanes
-	now     time.Time
-	started map[*Lane]int
-	part    *testPartition
+func (s *testSlot) End()            { s.part.active-- }
+func (s *testSlot) Begin() bool {
+	if s.part.left {
+		return false
+	}
+	s.part.active++
+	return true
 }
 
-func newLaneTest(t testing.TB, maxJobs int) *laneTest {
+// laneTest drives lanes by hand: workers are counted, not run. It is also their configuration and their limiter.
+type laneTest struct {
+	*Lanes
+	now         time.Time
+	started     map[*Lane]int
+	part        *testPartition
+	reason      event.Reason // for which the delivery must be parked that next took last
+	maxInFlight int
+	verdict     Verdict
+	err         error         // of reading the configuration
+	wait        time.Duration // for a token
+}
+
+func newLaneTest(t testing.TB, most int) *laneTest {
 	t.Helper()
-	lt := &laneTest{now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition()}
-	lt.Lanes = New(Config{MaxInFlight: maxJobs, MaxInFlightBytes: 1 << 30, MaxSending: maxJobs}, Deps{
-		Now: func() time.Time { return lt.now }, Wake: func() {}, InFlight: func(*event.Work) int { return 64 },
+	lt := &laneTest{
+		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition(), maxInFlight: 64,
+		verdict: Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
+	}
+	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
+		Now: func() time.Time { return lt.now }, Wake: func() {}, Rules: lt, Limiter: lt, Held: lt,
 	})
 	lt.Start(func(l *Lane) { lt.started[l]++ })
 	return lt
 }
 
+func (lt *laneTest) MaxInFlight(*event.Work) int             { return lt.maxInFlight }
+func (lt *laneTest) Check(*event.Work, bool) Verdict         { return lt.verdict }
+func (lt *laneTest) Take(string, float64, int) time.Duration { return lt.wait }
+func (lt *laneTest) SetHeld(string, time.Time)               {}
+func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Verdict, error) {
+	return lt.verdict, lt.err
+}
+
 // paused reports whether the lanes ask the partition to pause.
 func (lt *laneTest) paused() bool { return lt.part.stalls > 0 }
 
-func (lt *laneTest) job(dest, run string) *Delivery {
+func (lt *laneTest) delivery(dest, run string) *Delivery {
 	return &Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Dest: dest, Run: run}, Size: 1000}
 }
 
-func (lt *laneTest) fill(dest string, n int) (admitted int) {
+func (lt *laneTest) fill(dest string, n int) (queued int) {
 	for range n {
-		if lt.Admit(lt.job(dest, "")) == "" {
-			admitted++
+		if lt.enqueue(lt.delivery(dest, "")) == "" {
+			queued++
 		}
 	}
-	return admitted
+	return queued
+}
+
+// next ends a worker's delivery, if it has one, and gives it another one.
+func (lt *laneTest) next(l *Lane, done *Delivery, kind ResultKind) (delivery *Delivery) {
+	delivery, lt.reason = lt.pick(l, Result{Delivery: done, Kind: kind})
+	return delivery
+}
+
+// putBack lets the lane wait for a token.
+func (lt *laneTest) putBack(l *Lane, done *Delivery, wait time.Duration, rate float64) (delivery *Delivery) {
+	delivery, lt.reason = lt.pick(l, Result{done, putBack, wait, rate})
+	return delivery
+}
+
+// parkOne parks a delivery that no lane has.
+func (lt *laneTest) parkOne(delivery *Delivery, reason event.Reason) Decision {
+	lt.mu.Lock()
+	defer lt.mu.Unlock()
+	return lt.park(lt.lane(delivery, lt.now), delivery, reason, lt.now)
 }
 
 // A stuck lane takes its queue and no more, and pauses nobody.
@@ -89,16 +135,16 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 	var j *Delivery // of the one worker that works
 	work := func(n int) {
 		for range n {
-			j = lt.Next(l, j, Result{})
+			j = lt.next(l, j, NotSent)
 		}
 	}
 	lt.now = lt.now.Add(100 * time.Millisecond)
 	work(400)
-	if _, again := lt.Recheck(); !lt.paused() || !again {
+	if _, again := lt.Recheck(); !lt.paused() || again == 0 {
 		t.Fatal("the partition went on too early")
 	}
 	work(250)
-	if _, again := lt.Recheck(); lt.paused() || again {
+	if _, again := lt.Recheck(); lt.paused() || again > 0 {
 		t.Fatal("the partition is still paused")
 	}
 
@@ -109,10 +155,10 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 		t.Fatal("a moving lane parks")
 	}
 	lt.now = lt.now.Add(2 * movingWindow)
-	if _, again := lt.Recheck(); again || lt.paused() {
+	if _, again := lt.Recheck(); again > 0 || lt.paused() {
 		t.Fatal("a lane that stopped moving still holds its partition")
 	}
-	if lt.Admit(lt.job("busy", "")) == "" {
+	if lt.enqueue(lt.delivery("busy", "")) == "" {
 		t.Fatal("a lane that stopped moving takes more")
 	}
 }
@@ -132,14 +178,14 @@ func TestStallsAreBounded(t *testing.T) {
 				paused += 10 * time.Millisecond
 			} else {
 				for range 100 {
-					lt.Admit(lt.job("busy", ""))
+					lt.enqueue(lt.delivery("busy", ""))
 				}
 				if neighbours {
-					lt.Admit(lt.job("other", ""))
+					lt.enqueue(lt.delivery("other", ""))
 				}
 			}
 			for range 50 {
-				j = lt.Next(l, j, Result{Kind: Succeeded})
+				j = lt.next(l, j, Succeeded)
 			}
 			lt.Recheck()
 			lt.now = lt.now.Add(10 * time.Millisecond)
@@ -170,7 +216,7 @@ func TestStuckLanesLeaveRoom(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if lt.Admit(lt.job("good", "")) != "" {
+		if lt.enqueue(lt.delivery("good", "")) != "" {
 			t.Error("no room is left for a good lane")
 		}
 	}
@@ -194,32 +240,32 @@ func TestMaxInFlightChanges(t *testing.T) {
 	work := func(n int, kind ResultKind) { // n workers end what they do, others begin
 		t.Helper()
 		for ; lt.started[l] > 0; lt.started[l]-- {
-			if j := lt.Next(l, nil, Result{}); j != nil {
+			if j := lt.next(l, nil, NotSent); j != nil {
 				busy = append(busy, j)
 			}
 		}
 		for range n {
-			j := lt.Next(l, busy[0], Result{Kind: kind})
+			j := lt.next(l, busy[0], kind)
 			if busy = busy[1:]; j != nil {
 				busy = append(busy, j)
 			}
 		}
 	}
-	work(0, Nothing)
+	work(0, NotSent)
 	if len(busy) != FirstWindow {
 		t.Fatalf("%d fly at first", len(busy))
 	}
-	lt.Configure(l, "u", 3)
+	lt.configure(l, "u", 3)
 	work(4, Succeeded)
 	if len(busy) != 3 || l.running != 3 {
 		t.Fatalf("%d fly, %d are counted, want 3", len(busy), l.running)
 	}
-	lt.Configure(l, "u", 1000)
+	lt.configure(l, "u", 1000)
 	for range 3 {
 		work(len(busy), Succeeded)
-		work(0, Nothing)
+		work(0, NotSent)
 	}
-	if work(0, Nothing); len(busy) != 24 || l.running != 24 {
+	if work(0, NotSent); len(busy) != 24 || l.running != 24 {
 		t.Fatalf("%d fly, %d are counted, want 24: twice as many with each round", len(busy), l.running)
 	}
 }
@@ -230,22 +276,22 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 		lt := newLaneTest(t, 100_000)
 		lt.fill("d", 1)
 		l := lt.byDest["d"]
-		lt.Next(l, nil, Result{})
-		lt.Configure(l, "u", limit)
+		lt.next(l, nil, NotSent)
+		lt.configure(l, "u", limit)
 		for range 3 {
-			lt.Admit(lt.job("d", "run_1"))
+			lt.enqueue(lt.delivery("d", "run_1"))
 		}
 		lt.fill("d", 4)
 		got := ""
 		for range 7 {
 			l.running = 1
-			j := lt.Next(l, nil, Result{})
+			j := lt.next(l, nil, NotSent)
 			if j.Work.Run == "" {
 				got += "L"
 			} else {
 				got += "r"
 			}
-			l.letGo(j) // one at a time
+			l.leaveHand(j) // one at a time
 			l.held--
 		}
 		if got != want {
@@ -257,14 +303,14 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 	// With room for several, one replay flies and the rest gives way.
 	lt := newLaneTest(t, 100_000)
 	for range 3 {
-		lt.Admit(lt.job("d", "run_1"))
+		lt.enqueue(lt.delivery("d", "run_1"))
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
-	lt.Configure(l, "u", 64)
+	lt.configure(l, "u", 64)
 	var got []string
 	for range 7 {
-		got = append(got, lt.Next(l, nil, Result{}).Work.Run)
+		got = append(got, lt.next(l, nil, NotSent).Work.Run)
 	}
 	if d := cmp.Diff([]string{"run_1", "", "", "", "", "run_1", "run_1"}, got); d != "" {
 		t.Error(d)
@@ -276,8 +322,8 @@ func TestIdleLanesAreForgotten(t *testing.T) {
 	lt.fill("idle", 1)
 	lt.fill("busy", 1)
 	l := lt.byDest["idle"]
-	j := lt.Next(l, nil, Result{})
-	if lt.Next(l, j, Result{}) != nil {
+	j := lt.next(l, nil, NotSent)
+	if lt.next(l, j, NotSent) != nil {
 		t.Fatal("work out of nothing")
 	}
 	lt.now = lt.now.Add(2 * idleLane)

@@ -4,21 +4,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
-
-// HeldMarker hears of breakers that open, and until when, or close (the zero time), for display. It does no
-// I/O and never fails.
-type HeldMarker interface {
-	SetHeld(dest string, until time.Time)
-}
 
 // Lanes are all lanes of the node and the memory they share.
 //
 // A full lane is answered in one of two ways. If it moves, the partition that overfills it pauses for
 // the fraction of a second that the lane needs: a burst is cheaper to leave where it is. If it is stuck
-// or slow, or full time and again, its work is parked in a retry tier, and nobody else waits for it.
+// or slow, or full time and again, its deliveries are parked in a retry tier, and nobody else waits for it.
 // Where it has the partition for itself there is nobody else, and the partition pauses as long as it moves.
 //
 // The memory is shared by a dynamic threshold: a lane may hold as much as is still free. However many
@@ -28,26 +23,28 @@ type HeldMarker interface {
 // The open files of the node are shared in the same way: a lane may send as many requests as there may be further ones,
 // and one in any case.
 type Lanes struct {
-	maxJobs, maxBytes int
+	maxHeld, maxBytes int
 	maxSending        int
 	tiers             []stream.Tier
 	now               func() time.Time
-	start             func(*Lane)             // starts a worker; set by Start
-	wake              func()                  // asks for recheck to be called soon
-	inFlight          func(*event.Work) int   // max_in_flight, 0 when it is not known yet
+	rules             Rules
+	limiter           Limiter
+	keyring           *config.Keyring
 	setHeld           func(string, time.Time) // see HeldMarker
-	rang              chan struct{}           // told when Run must look again; capacity 1
-	freed             chan struct{}           // told when the intake may go on; capacity 1
+	wake              func()
+	start             func(*Lane)   // starts a worker
+	rang              chan struct{} // Run must look again; capacity 1
+	freed             chan struct{} // there may be room again; capacity 1
 
-	mu      sync.Mutex // guards the rest and all lanes; taken before partition.mu
+	mu      sync.Mutex // guards the rest and all lanes; taken before the locks of partitions
 	byDest  map[string]*Lane
 	stalled map[*Lane]struct{} // those that made a partition pause
-	resting restingLanes
-	parking int // lanes with parked work
-	jobs    int // in lanes and behind them, until everything about them is recorded
+	waiting waitingLanes       // for a token
+	parking int                // lanes with parked deliveries
+	held    int                // deliveries in lanes and behind them, until everything about them is recorded
 	bytes   int
 	workers int  // of all lanes, each with one request at a time
-	short   bool // memory is short, and recheck is called until it is not
+	short   bool // memory is short, and Recheck is called until it is not
 }
 
 // Config bounds what all lanes of a node hold and send together.
@@ -57,21 +54,23 @@ type Config struct {
 	MaxSending       int
 }
 
-// Deps are the parts that lanes stand on. Held may be nil.
+// Deps are the parts that lanes stand on. Limiter and Held may be nil.
 type Deps struct {
-	Now      func() time.Time
-	Wake     func()                // asks for Recheck to be called soon
-	InFlight func(*event.Work) int // max_in_flight of the destination, 0 when it is not known yet
-	Held     HeldMarker
+	Now     func() time.Time
+	Rules   Rules
+	Limiter Limiter
+	Held    HeldMarker
+	Keyring *config.Keyring
+	Wake    func() // asks for Recheck to be called soon
 }
 
-// New makes lanes that start no worker yet: Start says how.
+// New makes lanes. Nothing runs: Start says how a worker is started, and Run must run beside them.
 func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
-		maxJobs: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
-		tiers: stream.Tiers(), now: deps.Now, wake: deps.Wake, inFlight: deps.InFlight,
-		setHeld: func(string, time.Time) {},
-		byDest:  make(map[string]*Lane), stalled: make(map[*Lane]struct{}),
+		maxHeld: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
+		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, keyring: deps.Keyring,
+		setHeld: func(string, time.Time) {}, wake: deps.Wake,
+		byDest: make(map[string]*Lane), stalled: make(map[*Lane]struct{}),
 		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
 	if deps.Held != nil {
@@ -80,56 +79,68 @@ func New(cfg Config, deps Deps) *Lanes {
 	return ls
 }
 
-// Start sets how a worker is started. It is called once, before anything is admitted.
+// Start sets how a worker of a lane is started: it must call Next until that says Stop. It is called once, before
+// anything is admitted.
 func (ls *Lanes) Start(start func(*Lane)) { ls.start = start }
 
-// Freed receives when room may have become free, after Full has reported that there is none.
+// Freed receives when there may be room again, after Full has reported that there is none.
 func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
 
-// Hold accounts for a job that is in no lane.
-func (ls *Lanes) Hold(j *Delivery) {
+// Begin begins a delivery that is in no lane; false when its partition has left the node.
+func (ls *Lanes) Begin(delivery *Delivery) bool {
+	if !delivery.Slot.Begin() {
+		return false
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.jobs++
-	ls.bytes += j.Size
+	ls.held++
+	ls.bytes += delivery.Size
+	return true
 }
 
-// Free ends the account of a job: it is recorded, or dropped.
-func (ls *Lanes) Free(j *Delivery) {
+// Finish ends a delivery: everything about it is recorded, or it is left to the next owner of its partition.
+func (ls *Lanes) Finish(delivery *Delivery) {
+	delivery.Slot.End()
+	ls.free(delivery)
+}
+
+// free gives back the memory of a delivery.
+func (ls *Lanes) free(delivery *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.jobs--
-	ls.bytes -= j.Size
-	ls.tell()
+	ls.held--
+	ls.bytes -= delivery.Size
+	signal(ls.freed)
 }
 
-// tell lets the intake look whether it may go on.
-func (ls *Lanes) tell() {
+// signal fills a channel of capacity 1.
+func signal(c chan struct{}) {
 	select {
-	case ls.freed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// Held returns how many jobs and bytes the node holds.
-func (ls *Lanes) Held() (jobs, bytes int) {
+// Held returns how many deliveries and bytes the node holds.
+func (ls *Lanes) Held() (deliveries, bytes int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.jobs, ls.bytes
+	return ls.held, ls.bytes
 }
 
 // Full reports whether the node holds all it may, so that nothing more is read.
 func (ls *Lanes) Full() bool {
-	jobs, bytes := ls.Held()
-	return jobs >= ls.maxJobs || bytes >= ls.maxBytes
+	held, bytes := ls.Held()
+	return held >= ls.maxHeld || bytes >= ls.maxBytes
 }
 
-// lane finds or makes the lane of the work.
-func (ls *Lanes) lane(w *event.Work, index int32, now time.Time) *Lane {
+// lane finds or makes the lane of the delivery. ls.mu is held.
+func (ls *Lanes) lane(delivery *Delivery, now time.Time) *Lane {
+	w, index := delivery.Work, delivery.Slot.Source().Partition.Index
 	l := ls.byDest[w.Dest]
 	if l == nil {
-		// Until it is known one may fly: a burst must not exceed max_in_flight.
-		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.inFlight(w)), parking: newParking(), stall: newStall(now)}
+		// Until it is known one request may run: a burst must not exceed max_in_flight.
+		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.rules.MaxInFlight(w)), parking: newParking(), stall: newStall(now)}
 		ls.byDest[w.Dest] = l
 	}
 	if l.held == 0 && l.parking.total == 0 {
@@ -139,40 +150,39 @@ func (ls *Lanes) lane(w *event.Work, index int32, now time.Time) *Lane {
 	return l
 }
 
-// Admit gives the job to its lane, or returns the reason for which it must be parked.
-func (ls *Lanes) Admit(j *Delivery) event.Reason {
+// enqueue gives the delivery to its lane, or returns the reason for which it must be parked.
+func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	p := j.Slot.Source()
-	l := ls.lane(j.Work, p.Partition.Index, now)
-	ls.comeBack(l, j.Work)
+	l, source := ls.lane(delivery, now), delivery.Slot.Source()
+	ls.comeBack(l, delivery.Work)
 	if l.held == 0 {
 		l.stall.begin(now)
 	}
-	if p.streak++; p.last != l.dest {
-		p.last, p.streak = l.dest, 1
+	if source.streak++; source.last != l.dest {
+		source.last, source.streak = l.dest, 1
 	}
-	q := l.queueOf(j.Work)
+	q := l.queueOf(delivery.Work)
 	switch {
 	case q == &l.live && l.breaker.holds(now):
 		return event.BreakerOpen
-	case l.rest.resting(now) && q.len() > 0 && l.queued() >= l.share(j, l.rest.fits):
+	case l.token.waits(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.fits):
 		return event.Paced
-	case l.window.failing() && ls.jobs > ls.maxJobs/4*3:
+	case l.window.failing() && ls.held > ls.maxHeld/4*3:
 		return event.LaneFull // however many fail, the last quarter is for those that do not
-	case !ls.room(l, q.len(), j, now):
-		if !l.stall.may(now, l.held, p) {
+	case !ls.hasRoom(l, q.Len(), delivery, now):
+		if !l.stall.may(now, l.held, source) {
 			return event.LaneFull
 		}
-		ls.stall(l, p, now)
+		ls.stall(l, source, now)
 	}
-	q.push(j)
+	q.PushBack(delivery)
 	l.held++
-	l.bytes += j.Size
-	ls.jobs++
-	ls.bytes += j.Size
-	if !ls.short && ls.isShort() {
+	l.bytes += delivery.Size
+	ls.held++
+	ls.bytes += delivery.Size
+	if !ls.short && ls.takes(2) {
 		ls.short = true
 		ls.wake()
 	}
@@ -180,19 +190,19 @@ func (ls *Lanes) Admit(j *Delivery) event.Reason {
 	return ""
 }
 
-// room reports whether the lane stays within its bounds with one job more. An empty lane always does.
-func (ls *Lanes) room(l *Lane, queued int, j *Delivery, now time.Time) bool {
+// hasRoom reports whether the lane stays within its bounds with one delivery more. An empty lane always does.
+func (ls *Lanes) hasRoom(l *Lane, queued int, delivery *Delivery, now time.Time) bool {
 	if l.held == 0 {
 		return true
 	}
-	most := l.share(j, laneQueue)
-	if ls.tight() && l.stuck(now) {
-		most = stuckQueue(l)
+	most := l.share(delivery, laneQueue)
+	if ls.takes(4) && l.stuck(now) {
+		most = l.stuckQueue()
 	}
-	return queued < most && l.held < ls.maxJobs-ls.jobs && l.bytes+j.Size <= ls.maxBytes-ls.bytes
+	return queued < most && l.held < ls.maxHeld-ls.held && l.bytes+delivery.Size <= ls.maxBytes-ls.bytes
 }
 
-// staff starts workers for at most n queued jobs.
+// staff starts workers for at most n queued deliveries.
 func (ls *Lanes) staff(l *Lane, n int) {
 	for n = min(n, l.queued(), l.window.size-l.running); n > 0 && ls.mayHave(l.running+1, ls.workers+1); n-- {
 		l.running++
@@ -206,55 +216,30 @@ func (ls *Lanes) mayHave(running, total int) bool {
 	return running == 1 || running <= ls.maxSending-total+1
 }
 
-// Sending is the number of requests at this moment.
-func (ls *Lanes) Sending() int {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return min(ls.workers, ls.maxSending)
-}
-
-// Result is what a worker did with a delivery.
-type Result struct {
-	Kind ResultKind
-	Wait time.Duration // for a token, of one that is put back
-	Rate float64       // of the tokens
-}
-
-// ResultKind is what came of a worker's turn.
-type ResultKind uint8
-
-// What came of a worker's turn.
-const (
-	Nothing   ResultKind = iota // no request was made
-	Succeeded                   // the destination took it
-	Failed                      // it did not
-	TimedOut                    // it did not in time
-	PutBack                     // it waits in its lane for a token
-)
-
-// Next ends a worker's job and gives it another one, nil when the worker must end.
-func (ls *Lanes) Next(l *Lane, done *Delivery, r Result) *Delivery {
+// pick ends a worker's delivery and gives it another one, nil when the worker must end. The reason says that it must be
+// parked.
+func (ls *Lanes) pick(l *Lane, last Result) (delivery *Delivery, reason event.Reason) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now, more := ls.now(), 0
 	switch {
-	case done == nil:
-	case r.Kind == PutBack:
-		l.putBack(done)
-		ls.rest(l, r.Wait, r.Rate, now)
+	case last.Delivery == nil:
+	case last.Kind == putBack:
+		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
+		l.leaveHand(last.Delivery)
+		ls.waitForToken(l, last.wait, last.rate, now)
 	default:
-		more = ls.learn(l, done, r.Kind, now)
-		l.letGo(done)
+		more = ls.learn(l, last, now)
+		l.leaveHand(last.Delivery)
 		l.stall.finished(now)
 		l.used = now
 		l.held--
-		l.bytes -= done.Size
+		l.bytes -= last.Delivery.Size
 	}
-	var j *Delivery
 	if l.running <= l.window.size && ls.mayHave(l.running, ls.workers) {
-		j = l.pick(now)
+		delivery, reason = l.next(now)
 	}
-	if j == nil {
+	if delivery == nil {
 		l.running--
 		ls.workers--
 	}
@@ -262,12 +247,12 @@ func (ls *Lanes) Next(l *Lane, done *Delivery, r Result) *Delivery {
 	if len(l.stall.parts) > 0 && l.queued() <= l.stall.at/2 {
 		ls.unstall(l, now)
 	}
-	return j
+	return delivery, reason
 }
 
-// learn notes what came of a request and returns how many more workers there may be.
-func (ls *Lanes) learn(l *Lane, j *Delivery, kind ResultKind, now time.Time) (more int) {
-	switch kind {
+// learn counts what came of a request and returns how many more workers there may be.
+func (ls *Lanes) learn(l *Lane, last Result, now time.Time) (more int) {
+	switch last.Kind {
 	case Succeeded:
 		l.window.success()
 		if !l.breaker.success() {
@@ -277,69 +262,61 @@ func (ls *Lanes) learn(l *Lane, j *Delivery, kind ResultKind, now time.Time) (mo
 		ls.setHeld(l.dest, time.Time{})
 		return l.queued()
 	case Failed, TimedOut:
-		l.window.failure(kind == TimedOut)
-		if l.breaker.failure(now, j.probe) {
-			j.probe = false
+		l.window.failure(last.Kind == TimedOut)
+		if l.breaker.failure(now, l.breaker.probe == last.Delivery) {
 			ls.setHeld(l.dest, l.breaker.until)
 		}
 	}
 	return 0
 }
 
-// Reinforce adds a worker to a lane that has got a token: there may be another one.
-func (ls *Lanes) Reinforce(l *Lane) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if !l.rest.resting(ls.now()) {
-		ls.staff(l, 1)
+// Target returns the opened destination, from the lane if the endpoint has not changed.
+func (ls *Lanes) Target(l *Lane, v Verdict) (*Target, error) {
+	if t := l.target.Load(); t != nil && t.Rev == v.Endpoint.Rev {
+		return t, nil
 	}
+	t, err := openTarget(ls.keyring, v.Endpoint.Rev, v.Destination)
+	if err != nil {
+		return nil, err
+	}
+	l.target.Store(t)
+	ls.configure(l, v.Destination.URL, v.Destination.MaxInFlight)
+	return t, nil
 }
 
-// Configure follows a change of the destination. At another URL everything begins anew.
-func (ls *Lanes) Configure(l *Lane, url string, inFlight int) {
+// configure follows a change of the destination.
+func (ls *Lanes) configure(l *Lane, url string, maxInFlight int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l.url != "" && l.url != url {
-		ls.renew(l)
-	}
+	ls.follow(l, url)
 	l.url = url
-	l.window.resize(inFlight)
+	l.window.resize(maxInFlight)
 	ls.staff(l, l.queued())
 }
 
-// Moved begins anew if the destination has another URL than that for which the breaker opened.
-func (ls *Lanes) Moved(dest, url string) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l := ls.byDest[dest]; l != nil && l.url != "" && l.url != url {
+// follow begins anew if the destination has another URL than before.
+func (ls *Lanes) follow(l *Lane, url string) {
+	if l.url != "" && l.url != url {
 		ls.renew(l)
 		l.url = url
 	}
 }
 
-// Disabled forgets what was learned of a destination that was disabled: enabled again it begins anew.
-func (ls *Lanes) Disabled(dest string) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l := ls.byDest[dest]; l != nil {
-		ls.renew(l)
-	}
-}
-
+// renew forgets what was learned of a destination.
 func (ls *Lanes) renew(l *Lane) {
 	if l.breaker.open() {
 		ls.setHeld(l.dest, time.Time{})
 	}
 	l.breaker, l.window = breaker{}, newWindow(l.window.most)
-	l.gone.Reset()
+	l.Gone.Reset()
 }
 
 // Leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
 // learned of their destinations: from now on the next owner knows better.
-func (ls *Lanes) Leave(parts []*Source) {
+func (ls *Lanes) Leave(sources []*Source) {
 	left, indexes := make(map[*Source]bool), make(map[int32]bool)
-	for _, p := range parts {
-		left[p], indexes[p.Partition.Index] = true, true
+	for _, source := range sources {
+		left[source], indexes[source.Partition.Index] = true, true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -349,21 +326,21 @@ func (ls *Lanes) Leave(parts []*Source) {
 		}
 		ls.forgetParked(l)
 		ls.renew(l)
-		for _, q := range []*queue[*Delivery]{&l.live, &l.runs} {
-			for range q.len() {
-				j, _ := q.pop()
-				if !left[j.Slot.Source()] {
-					q.push(j)
+		for _, q := range []*deliveries{&l.live, &l.runs} {
+			for range q.Len() {
+				delivery := q.PopFront()
+				if !left[delivery.Slot.Source()] {
+					q.PushBack(delivery)
 					continue
 				}
 				l.held--
-				l.bytes -= j.Size
-				ls.jobs--
-				ls.bytes -= j.Size
+				l.bytes -= delivery.Size
+				ls.held--
+				ls.bytes -= delivery.Size
 			}
 		}
 	}
-	ls.tell()
+	signal(ls.freed)
 }
 
 // Sweep forgets lanes that were empty for a while and know nothing that counts, and the opened secrets of
@@ -374,7 +351,7 @@ func (ls *Lanes) Sweep() {
 	now := ls.now()
 	for dest, l := range ls.byDest {
 		idle := now.Sub(l.used)
-		if l.held > 0 || l.running > 0 || l.rest.at > 0 || idle < idleLane {
+		if l.held > 0 || l.running > 0 || l.token.at > 0 || idle < idleLane {
 			continue
 		}
 		l.target.Store(nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// The parking rule: all parked work of a node together comes by about HopBudget times a second, each piece
+// The parking rule: all parked deliveries of a node together come by about HopBudget times a second, each of them
 // at least every LongestPark, and none more often than every ShortestPark.
 const (
 	HopBudget    = 4000
@@ -17,15 +17,15 @@ const (
 	LongestPark  = time.Hour
 )
 
-// ParkReasons are the reasons for which work is parked.
-var ParkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual}
+// parkReasons are the reasons for which deliveries are parked.
+var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual}
 
-// parking is what a lane knows of its parked work. The records carry the lane's mark, so that one that comes
-// back is told from one that an earlier owner parked: that one is new here, and counts when it is parked
-// again. So a lane knows all of them after one step, and how many they are exactly from then on.
+// parking is what a lane knows of its parked deliveries. The records carry the lane's mark: one with another mark was
+// parked by an earlier owner and counts when it is parked again. So a lane knows all of them after one step, and how
+// many they are exactly from then on.
 type parking struct {
 	mark   uint32
-	counts [len(ParkReasons)]int
+	counts [len(parkReasons)]int
 	total  int
 }
 
@@ -34,12 +34,12 @@ func newParking() parking { return parking{mark: rand.Uint32() | 1} }
 
 // of is the count of what is parked for the reason; one that is not known counts as the first.
 func (p *parking) of(reason event.Reason) *int {
-	return &p.counts[max(slices.Index(ParkReasons[:], reason), 0)]
+	return &p.counts[max(slices.Index(parkReasons[:], reason), 0)]
 }
 
-// StepOf is how long parked work waits until it comes by again, when this many pieces of a lane and this
-// many lanes are parked. A wait that would take several hops is longer instead: the next one of a single
-// hop, so that the budget holds in hops, too.
+// StepOf is how long a parked delivery waits until it comes by again, when this many of a lane and this many lanes are
+// parked. A wait that would take several hops is longer instead: the next one of a single hop, so that the budget holds
+// in hops, too.
 func StepOf(tiers []stream.Tier, parked, lanes int) time.Duration {
 	wanted := float64(parked) * float64(lanes) / HopBudget
 	step := max(ShortestPark, time.Duration(min(wanted, LongestPark.Seconds())*float64(time.Second)))
@@ -54,20 +54,11 @@ func StepOf(tiers []stream.Tier, parked, lanes int) time.Duration {
 	return step
 }
 
-// Parked is how a piece of work is parked.
-type Parked struct {
-	Due  time.Time // when it comes by
-	Next time.Time // when it will hardly be sent before; zero: nobody knows
-	Mark uint32
-}
-
-// Park counts the work as parked by its lane. What is parked for the first time comes by somewhat earlier, at
-// random: what came at once does not come back at once then.
-func (ls *Lanes) Park(w *event.Work, reason event.Reason, index int32) Parked {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	now := ls.now()
-	l := ls.lane(w, index, now)
+// park counts the delivery as parked by its lane. The first time it comes by somewhat earlier, at random: what came at
+// once does not come back at once then. An outcome speaks of it when it begins, when the reason changes, and when the
+// time that was told is over. ls.mu is held.
+func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time.Time) Decision {
+	w := delivery.Work
 	if l.parking.total == 0 {
 		ls.parking++
 	}
@@ -77,19 +68,48 @@ func (ls *Lanes) Park(w *event.Work, reason event.Reason, index int32) Parked {
 	if w.Parked == "" {
 		step = step/5 + time.Duration(rand.Float64()*float64(step-step/5))
 	}
-	s := Parked{Due: now.Add(step), Mark: l.parking.mark}
+	decision := Decision{
+		Action: Park, Delivery: delivery, At: now, Reason: reason,
+		Due: now.Add(step), Told: w.Told, Mark: l.parking.mark,
+	}
+	if w.Parked == reason && (w.Told.IsZero() || now.Before(w.Told)) {
+		return decision
+	}
 	switch reason {
 	case event.BreakerOpen:
-		s.Next = later(s.Due, l.breaker.until)
+		decision.EarliestSend = later(decision.Due, l.breaker.until)
 	case event.Paced:
-		s.Next = later(s.Due, now.Add(l.rest.backlog(l.parking.total)))
+		decision.EarliestSend = later(decision.Due, now.Add(l.token.backlog(l.parking.total)))
 	case event.LaneFull:
-		s.Next = s.Due
+		decision.EarliestSend = decision.Due
 	}
-	return s
+	decision.Status, decision.Told = parkedStatus(w, reason), time.Time{}
+	if reason != event.LaneFull { // of which nobody knows more than when it comes by
+		decision.Told = decision.EarliestSend
+	}
+	return decision
 }
 
-// comeBack notes that work that was parked is here again.
+// undecided parks a delivery whose configuration cannot be read. No outcome speaks of it: nothing is known of it.
+func (ls *Lanes) undecided(delivery *Delivery, err error) Decision {
+	now, w := ls.now(), delivery.Work
+	return Decision{
+		Action: Park, Delivery: delivery, At: now, Reason: w.Parked, Due: now.Add(ShortestPark), Told: w.Told, Err: err,
+	}
+}
+
+// parkedStatus is the status of a parked delivery.
+func parkedStatus(w *event.Work, reason event.Reason) event.Status {
+	switch {
+	case reason == event.Manual || reason == event.BreakerOpen:
+		return event.Held
+	case w.Attempt > 1:
+		return event.Retrying // it failed before, and waits for its next attempt
+	}
+	return event.Pending
+}
+
+// comeBack counts a parked delivery that is here again.
 func (ls *Lanes) comeBack(l *Lane, w *event.Work) {
 	if w.Parked == "" || w.ParkedBy != l.parking.mark {
 		return
@@ -104,7 +124,7 @@ func (ls *Lanes) comeBack(l *Lane, w *event.Work) {
 	}
 }
 
-// forgetParked begins to count anew: another owner may have had the work meanwhile.
+// forgetParked begins to count anew: another owner may have had the deliveries meanwhile.
 func (ls *Lanes) forgetParked(l *Lane) {
 	if l.parking.total > 0 {
 		ls.parking--

@@ -59,7 +59,7 @@ func TestHopBudget(t *testing.T) {
 }
 
 // A new owner knows what is parked after one step, from then on exactly, and the steps follow: parked work
-// passes at most as often as the budget allows, and at least once a step. Nothing is lost or doubled.
+// passes at most as often as the budget allows, and at least once a step. NotSent is lost or doubled.
 func TestParkedMeasuresItself(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 6))
@@ -84,10 +84,11 @@ func TestParkedMeasuresItself(t *testing.T) {
 				if x.due.After(lt.now) {
 					continue
 				}
+				delivery := &Delivery{Slot: &testSlot{lt.part}, Work: x.work}
 				lt.mu.Lock()
-				lt.comeBack(lt.lane(x.work, 0, lt.now), x.work)
+				lt.comeBack(lt.lane(delivery, lt.now), x.work)
 				lt.mu.Unlock()
-				s := lt.Park(x.work, event.Manual, 0)
+				s := lt.parkOne(delivery, event.Manual)
 				x.due, x.work.ParkedBy = s.Due, s.Mark
 				longest = max(longest, s.Due.Sub(lt.now))
 				if hops++; lt.now.Before(start.Add(time.Minute)) {
@@ -95,8 +96,7 @@ func TestParkedMeasuresItself(t *testing.T) {
 				}
 			}
 			if lt.now.After(start.Add(21 * time.Second)) {
-				_, counts := lt.Census()
-				if n := counts[3]; n != total {
+				if n := lt.Census().Parked[event.Manual]; n != total {
 					t.Fatalf("seed %d: %d are counted, %d are parked", seed, n, total)
 				}
 			}
@@ -111,8 +111,7 @@ func TestParkedMeasuresItself(t *testing.T) {
 func TestParkedIsCountedOnce(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	count := func() (n int) {
-		_, counts := lt.Census()
-		for _, c := range counts {
+		for _, c := range lt.Census().Parked {
 			n += c
 		}
 		if lt.byDest["d"].parking.total != n || lt.parking != min(n, 1) {
@@ -121,8 +120,8 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		return n
 	}
 	park := func(reason event.Reason) *Delivery {
-		j := lt.job("d", "")
-		s := lt.Park(j.Work, reason, 0)
+		j := lt.delivery("d", "")
+		s := lt.parkOne(j, reason)
 		j.Work.Parked, j.Work.ParkedBy = reason, s.Mark
 		return j
 	}
@@ -130,19 +129,19 @@ func TestParkedIsCountedOnce(t *testing.T) {
 	if n := count(); n != 2 {
 		t.Fatalf("%d are parked", n)
 	}
-	lt.Admit(a)
-	lt.Admit(a) // a second copy
+	lt.enqueue(a)
+	lt.enqueue(a) // a second copy
 	if n := count(); n != 1 {
 		t.Fatalf("%d are parked after one came back twice", n)
 	}
-	other := lt.job("d", "")
+	other := lt.delivery("d", "")
 	other.Work.Parked, other.Work.ParkedBy = event.LaneFull, 12345
-	lt.Admit(other)
-	lt.Admit(b)
+	lt.enqueue(other)
+	lt.enqueue(b)
 	if n := count(); n != 0 {
 		t.Fatalf("%d are parked after all came back", n)
 	}
-	lt.Admit(park("a word of a newer version"))
+	lt.enqueue(park("a word of a newer version"))
 	if n := count(); n != 0 {
 		t.Fatalf("%d are parked after a strange one came back", n)
 	}
@@ -152,7 +151,7 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		t.Fatalf("%d are parked after the partition left", n)
 	}
 	park(event.Manual)
-	lt.Admit(c) // parked before the partition left and came back
+	lt.enqueue(c) // parked before the partition left and came back
 	if n := count(); n != 1 {
 		t.Fatalf("%d are parked", n)
 	}
@@ -163,14 +162,14 @@ func TestParkedWorkHasItsTurn(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
 	lt.now = lt.now.Add(time.Minute)
-	lt.Park(lt.job("d", "").Work, event.LaneFull, 0)
+	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
 	if n := lt.fill("d", 5000); n != laneQueue/2-1 {
 		t.Errorf("%d new ones were admitted", n)
 	}
 	for range laneQueue / 2 {
-		j := lt.job("d", "")
+		j := lt.delivery("d", "")
 		j.Work.Parked = event.LaneFull
-		if r := lt.Admit(j); r != "" {
+		if r := lt.enqueue(j); r != "" {
 			t.Fatalf("a parked one was refused: %s", r)
 		}
 	}

@@ -5,14 +5,16 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 const (
-	// nearToken is how far away a token may be for work to wait for it in its lane.
+	// nearToken is how far away a token may be for deliveries to wait for it in their lane.
 	nearToken = 2 * time.Second
-	// longestRest is how long a lane waits for a token until it looks again whether the rate is still the same.
-	longestRest = time.Second
-	// longestSleep bounds how long the alarm trusts that the clock goes on as it did.
+	// longestTokenWait is how long a lane waits for a token until it asks again whether the rate is still the same.
+	longestTokenWait = time.Second
+	// longestSleep bounds how long Run trusts that the clock goes on as it did.
 	longestSleep = 10 * time.Second
 	// longestBacklog is longer than any payload is kept.
 	longestBacklog = 10 * 365 * 24 * time.Hour
@@ -21,65 +23,58 @@ const (
 	SavedTokens = 100 * time.Millisecond
 )
 
-// rest is a lane's wait for a token. It is guarded by lanes.mu.
-type rest struct {
-	until time.Time // zero: it does not wait
-	at    int       // in lanes.resting, from 1; 0: not there
-	rate  float64   // tokens a second, when it waited last
-	fits  int       // how much may wait in the lane
-}
-
-func (r *rest) resting(now time.Time) bool {
-	left := r.until.Sub(now)
-	return left > 0 && left <= longestRest // else the clock was set back
-}
-
-// backlog is how long so much work needs, at most what can be told.
-func (r *rest) backlog(parked int) time.Duration {
-	if r.rate <= 0 {
+// takeToken asks for a token for one attempt and returns the wait for it, 0 when the attempt may be made.
+func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
+	limit := dest.RateLimit
+	if limit == nil || ls.limiter == nil {
 		return 0
 	}
-	return time.Duration(min(float64(parked)/r.rate, longestBacklog.Seconds()) * float64(time.Second))
-}
-
-// rest lets the lane wait for a token.
-func (ls *Lanes) rest(l *Lane, wait time.Duration, rate float64, now time.Time) {
-	r := &l.rest
-	r.until, r.rate = now.Add(min(wait, longestRest)), rate
-	r.fits = max(1, int(math.Min(rate*nearToken.Seconds(), laneQueue)))
-	if r.at == 0 {
-		heap.Push(&ls.resting, l)
-	} else {
-		heap.Fix(&ls.resting, r.at-1)
-	}
-	if r.at == 1 {
-		ls.ring()
-	}
-}
-
-// ring makes Run look at the lanes that wait.
-func (ls *Lanes) ring() {
-	select {
-	case ls.rang <- struct{}{}:
-	default:
-	}
-}
-
-// rouse lets go on the lanes whose time has come, and returns how long until the next one's has.
-func (ls *Lanes) rouse() time.Duration {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	now := ls.now()
-	for len(ls.resting) > 0 {
-		l := ls.resting[0]
-		if l.rest.resting(now) {
-			return l.rest.until.Sub(now)
+	burst := max(limit.Burst, int(limit.PerSecond*SavedTokens.Seconds()))
+	wait := ls.limiter.Take(dest.ID, limit.PerSecond, burst)
+	if wait == 0 { // there may be another one for another worker
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		if !l.token.waits(ls.now()) {
+			ls.staff(l, 1)
 		}
-		heap.Pop(&ls.resting)
-		l.rest.until = time.Time{}
-		ls.staff(l, 1)
 	}
-	return longestSleep
+	return wait
+}
+
+// tokenWait is a lane's wait for a token. It is guarded by Lanes.mu.
+type tokenWait struct {
+	until time.Time // zero: it does not wait
+	at    int       // in Lanes.waiting, from 1; 0: not there
+	rate  float64   // tokens a second, when it waited last
+	fits  int       // how many deliveries may wait in the lane
+}
+
+func (t *tokenWait) waits(now time.Time) bool {
+	left := t.until.Sub(now)
+	return left > 0 && left <= longestTokenWait // else the clock was set back
+}
+
+// backlog is how long so many deliveries need, at most what can be told.
+func (t *tokenWait) backlog(parked int) time.Duration {
+	if t.rate <= 0 {
+		return 0
+	}
+	return time.Duration(min(float64(parked)/t.rate, longestBacklog.Seconds()) * float64(time.Second))
+}
+
+// waitForToken lets the lane wait.
+func (ls *Lanes) waitForToken(l *Lane, wait time.Duration, rate float64, now time.Time) {
+	t := &l.token
+	t.until, t.rate = now.Add(min(wait, longestTokenWait)), rate
+	t.fits = max(1, int(math.Min(rate*nearToken.Seconds(), laneQueue)))
+	if t.at == 0 {
+		heap.Push(&ls.waiting, l)
+	} else {
+		heap.Fix(&ls.waiting, t.at-1)
+	}
+	if t.at == 1 {
+		signal(ls.rang)
+	}
 }
 
 // Run wakes lanes that wait for a token, until ctx ends.
@@ -93,33 +88,50 @@ func (ls *Lanes) Run(ctx context.Context) {
 		case <-t.C:
 		case <-ls.rang:
 		}
-		t.Reset(ls.rouse())
+		t.Reset(ls.wakeWaiting())
 	}
 }
 
-// restingLanes orders lanes by when their wait ends.
-type restingLanes []*Lane
+// wakeWaiting lets go on the lanes whose wait is over, and returns how long until the next one's is.
+func (ls *Lanes) wakeWaiting() time.Duration {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	for len(ls.waiting) > 0 {
+		l := ls.waiting[0]
+		if l.token.waits(now) {
+			return l.token.until.Sub(now)
+		}
+		heap.Pop(&ls.waiting)
+		l.token.until = time.Time{}
+		ls.staff(l, 1)
+	}
+	return longestSleep
+}
 
-func (h restingLanes) Len() int           { return len(h) }
-func (h restingLanes) Less(i, k int) bool { return h[i].rest.until.Before(h[k].rest.until) }
-func (h restingLanes) Swap(i, k int) {
+// waitingLanes orders lanes by when their wait ends.
+type waitingLanes []*Lane
+
+func (h waitingLanes) Len() int           { return len(h) }
+func (h waitingLanes) Less(i, k int) bool { return h[i].token.until.Before(h[k].token.until) }
+func (h waitingLanes) Swap(i, k int) {
 	h[i], h[k] = h[k], h[i]
-	h[i].rest.at, h[k].rest.at = i+1, k+1
+	h[i].token.at, h[k].token.at = i+1, k+1
 }
 
 // Push is called by heap.
-func (h *restingLanes) Push(x any) {
+func (h *waitingLanes) Push(x any) {
 	l := x.(*Lane)
 	*h = append(*h, l)
-	l.rest.at = len(*h)
+	l.token.at = len(*h)
 }
 
 // Pop is called by heap.
-func (h *restingLanes) Pop() any {
+func (h *waitingLanes) Pop() any {
 	last := len(*h) - 1
 	l := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	l.rest.at = 0
+	l.token.at = 0
 	return l
 }

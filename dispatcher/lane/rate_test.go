@@ -16,46 +16,46 @@ func TestRestingLane(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 200)
 	l := lt.byDest["d"]
-	lt.Admit(lt.job("d", "run_1"))
-	lt.Admit(lt.job("d", "run_1"))
+	lt.enqueue(lt.delivery("d", "run_1"))
+	lt.enqueue(lt.delivery("d", "run_1"))
 	for range lt.started[l] - 1 {
-		lt.Next(l, nil, Result{})
+		lt.next(l, nil, NotSent)
 	}
-	first := lt.Next(l, nil, Result{})
-	j := lt.Next(l, first, Result{Kind: PutBack, Wait: 400 * time.Millisecond, Rate: 10})
+	first := lt.next(l, nil, NotSent)
+	j := lt.putBack(l, first, 400*time.Millisecond, 10)
 	parked := 0
-	for ; j != nil; j = lt.Next(l, j, Result{}) {
-		if parked++; j.Aside != event.Paced {
-			t.Fatalf("aside is %q", j.Aside)
+	for ; j != nil; j = lt.next(l, j, NotSent) {
+		if parked++; lt.reason != event.Paced {
+			t.Fatalf("aside is %q", lt.reason)
 		}
 	}
-	if l.live.len()+l.runs.len() != 20 || l.runs.len() != 1 || l.running != 3 {
-		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.len(), l.runs.len(), l.running, parked)
+	if l.live.Len()+l.runs.Len() != 20 || l.runs.Len() != 1 || l.running != 3 {
+		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.Len(), l.runs.Len(), l.running, parked)
 	}
-	if got, _ := l.live.peek(); got != first {
+	if got := l.live.Front(); got != first {
 		t.Error("the job that was put back is not the next")
 	}
-	if r := lt.Admit(lt.job("d", "")); r != event.Paced {
+	if r := lt.enqueue(lt.delivery("d", "")); r != event.Paced {
 		t.Errorf("beyond what fits: %q", r)
 	}
-	if wait := lt.rouse(); wait != 400*time.Millisecond {
+	if wait := lt.wakeWaiting(); wait != 400*time.Millisecond {
 		t.Errorf("the alarm sleeps for %v", wait)
 	}
 	started := lt.started[l]
 	lt.now = lt.now.Add(400 * time.Millisecond)
-	if wait := lt.rouse(); wait != longestSleep || lt.started[l] != started+1 {
+	if wait := lt.wakeWaiting(); wait != longestSleep || lt.started[l] != started+1 {
 		t.Errorf("%d workers were started, the alarm sleeps for %v", lt.started[l]-started, wait)
 	}
 
 	// A token that is far away is asked for again within a second, and a clock that is set back holds nothing.
-	for j = lt.Next(l, lt.Next(l, nil, Result{}), Result{Kind: PutBack, Wait: 10 * time.Second, Rate: 0.1}); j != nil; {
-		j = lt.Next(l, j, Result{})
+	for j = lt.putBack(l, lt.next(l, nil, NotSent), 10*time.Second, 0.1); j != nil; {
+		j = lt.next(l, j, NotSent)
 	}
-	if wait := lt.rouse(); wait != longestRest {
+	if wait := lt.wakeWaiting(); wait != longestTokenWait {
 		t.Errorf("the alarm sleeps for %v", wait)
 	}
 	lt.now = lt.now.Add(-time.Hour)
-	if lt.rouse(); lt.started[l] != started+2 {
+	if lt.wakeWaiting(); lt.started[l] != started+2 {
 		t.Error("the lane waits for a clock that was set back")
 	}
 }
@@ -68,12 +68,12 @@ func TestAlarmOrder(t *testing.T) {
 		dest := fmt.Sprint("d", ms)
 		lt.fill(dest, 1)
 		l := lt.byDest[dest]
-		lt.Next(l, lt.Next(l, nil, Result{}), Result{Kind: PutBack, Wait: time.Duration(ms) * time.Millisecond, Rate: 1})
+		lt.putBack(l, lt.next(l, nil, NotSent), time.Duration(ms)*time.Millisecond, 1)
 		delete(lt.started, l)
 	}
 	var woken []string
 	for range 20 {
-		lt.rouse()
+		lt.wakeWaiting()
 		for l, n := range lt.started {
 			woken = append(woken, strings.Repeat(l.dest, n))
 		}

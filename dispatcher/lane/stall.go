@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// RecheckAfter is how long after Recheck has asked for it it must be called again.
-const RecheckAfter = movingWindow
-
 const (
 	// movingWindow is the time over which a lane's completions are counted, to tell a lane that is full
 	// because it is busy from one that is stuck.
@@ -18,12 +15,12 @@ const (
 	// That much a burst for one destination costs its neighbours.
 	stallBudget = time.Second
 	stallRefill = 10
-	// soleStreak is how many jobs of a partition in a row must be for one destination until it counts as
+	// soleStreak is how many deliveries of a partition in a row must be for one destination until it counts as
 	// the only one there.
 	soleStreak = 2048
 )
 
-// stall is how fast a lane moves, and what it made pause. It is guarded by lanes.mu.
+// stall is how fast a lane moves, and what it made pause. It is guarded by Lanes.mu.
 type stall struct {
 	busy   time.Time // since when the lane is not empty
 	moved  time.Time // when it finished something, or became busy
@@ -32,7 +29,7 @@ type stall struct {
 	before int       // completions in the window before
 
 	parts  []*Source     // paused until half is done
-	at     int           // jobs queued when the first of them was
+	at     int           // deliveries queued when the first of them was
 	since  time.Time     // when the first of them was, or the last stall ended
 	budget time.Duration // left for stalls
 }
@@ -109,10 +106,8 @@ func (ls *Lanes) unstall(l *Lane, now time.Time) {
 	delete(ls.stalled, l)
 }
 
-// Recheck lets go on what has waited for its lane long enough: from now on its work is parked. When memory
-// is short it takes from the lanes that are stuck what they will not send soon, to be parked. It reports
-// whether it must be called again.
-func (ls *Lanes) Recheck() (shed []*Delivery, again bool) {
+// recheck finds the partitions that have waited long enough, and what stuck lanes must give back. See Recheck.
+func (ls *Lanes) recheck() (shed []*Delivery, again time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
@@ -121,35 +116,36 @@ func (ls *Lanes) Recheck() (shed []*Delivery, again bool) {
 			ls.unstall(l, now)
 		}
 	}
-	if ls.short = ls.isShort(); ls.short {
+	if ls.short = ls.takes(2); ls.short {
 		for _, l := range ls.byDest {
 			if l.stuck(now) {
-				shed = ls.shed(l, shed)
+				shed = l.shed(shed)
 			}
 		}
 	}
-	return shed, ls.short || len(ls.stalled) > 0
+	if ls.short || len(ls.stalled) > 0 {
+		again = movingWindow
+	}
+	return shed, again
 }
 
-// isShort reports whether so much memory is taken that lanes that are stuck must give theirs back.
-func (ls *Lanes) isShort() bool { return ls.jobs > ls.maxJobs/2 || ls.bytes > ls.maxBytes/2 }
+// takes reports whether more than one nth of the memory is taken. From a quarter on, stuck lanes take no more than they
+// will send soon; from half of it on, they give back what is beyond that. So their deliveries are parked piece by piece
+// as they come, not by the thousand at once.
+func (ls *Lanes) takes(nth int) bool { return ls.held > ls.maxHeld/nth || ls.bytes > ls.maxBytes/nth }
 
-// tight reports whether so much memory is taken that lanes that are stuck take no more than they will send soon. It
-// comes before isShort, so that their work is parked piece by piece as it comes, not by the thousand at once.
-func (ls *Lanes) tight() bool { return ls.jobs > ls.maxJobs/4 || ls.bytes > ls.maxBytes/4 }
-
-// shed takes the newest jobs out of the lane until it holds what a stuck one may.
-func (ls *Lanes) shed(l *Lane, out []*Delivery) []*Delivery {
-	for _, q := range []*queue[*Delivery]{&l.runs, &l.live} {
-		for q.len() > stuckQueue(l) {
-			j := q.popBack()
+// shed takes the newest deliveries out of the queue until it holds what that of a stuck lane may.
+func (l *Lane) shed(out []*Delivery) []*Delivery {
+	for _, q := range []*deliveries{&l.runs, &l.live} {
+		for q.Len() > l.stuckQueue() {
+			delivery := q.PopBack()
 			l.held--
-			l.bytes -= j.Size
-			out = append(out, j)
+			l.bytes -= delivery.Size
+			out = append(out, delivery)
 		}
 	}
 	return out
 }
 
 // stuckQueue is how much may wait for a lane that is stuck when memory is short.
-func stuckQueue(l *Lane) int { return 2 * l.window.size }
+func (l *Lane) stuckQueue() int { return 2 * l.window.size }

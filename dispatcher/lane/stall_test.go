@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/eventrelay/relay/pkg/event"
 )
 
 // A lane that has lived with a clock that was ahead may make a partition wait as any other when the clock
@@ -14,7 +12,7 @@ func TestClockSetBackLeavesTheBudget(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
-	lt.Next(l, lt.Next(l, nil, Result{}), Result{Kind: Succeeded})
+	lt.next(l, lt.next(l, nil, NotSent), Succeeded)
 	lt.now = lt.now.Add(-time.Hour)
 	if n := lt.fill("d", laneQueue+10); n != laneQueue+10 || !lt.paused() {
 		t.Errorf("%d of %d were admitted, paused: %v", n, laneQueue+10, lt.paused())
@@ -25,14 +23,14 @@ func TestClockSetBackLeavesTheBudget(t *testing.T) {
 func TestRequestsAreShared(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.maxSending = 100
-	lt.inFlight = func(*event.Work) int { return 1000 }
+	lt.maxInFlight = 1000
 	busy := map[*Lane][]*Delivery{}
 	finish := func(l *Lane) { // the oldest request succeeds, and workers that were started begin
 		t.Helper()
 		for ; lt.started[l] > 0; lt.started[l]-- {
-			busy[l] = append(busy[l], lt.Next(l, nil, Result{}))
+			busy[l] = append(busy[l], lt.next(l, nil, NotSent))
 		}
-		j := lt.Next(l, busy[l][0], Result{Kind: Succeeded})
+		j := lt.next(l, busy[l][0], Succeeded)
 		if busy[l] = busy[l][1:]; j != nil {
 			busy[l] = append(busy[l], j)
 		}
@@ -58,7 +56,7 @@ func TestRequestsAreShared(t *testing.T) {
 	for range 100 {
 		finish(first)
 	}
-	if first.running > 4 || lt.Sending() > lt.maxSending {
-		t.Errorf("beside the others the first lane keeps %d requests of %d", first.running, lt.Sending())
+	if first.running > 4 || lt.Census().Sending > lt.maxSending {
+		t.Errorf("beside the others the first lane keeps %d requests of %d", first.running, lt.Census().Sending)
 	}
 }

@@ -28,8 +28,7 @@ type LiveSecret struct {
 	Until  time.Time
 }
 
-// OpenTarget opens the secrets of a destination.
-func OpenTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, error) {
+func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)

@@ -56,17 +56,17 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 	}
 	for _, l := range lt.byDest {
 		for range lt.started[l] { // four are sent and hang
-			lt.Next(l, nil, Result{})
+			lt.next(l, nil, NotSent)
 		}
 	}
 	before, _ := lt.Held()
 	lt.now = lt.now.Add(2 * stuckAfter)
 	shed, again := lt.Recheck()
 	for _, j := range shed {
-		lt.Free(j)
+		lt.Finish(j.Delivery)
 	}
 	jobs, _ := lt.Held()
-	if !again || jobs != before-len(shed) || jobs > 500*(FirstWindow+2*FirstWindow) {
+	if again == 0 || jobs != before-len(shed) || jobs > 500*(FirstWindow+2*FirstWindow) {
 		t.Fatalf("%d of %d jobs are held after %d were shed, again %v", jobs, before, len(shed), again)
 	}
 	for _, l := range lt.byDest {
@@ -75,7 +75,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 		}
 	}
 	for shed, _ = lt.Recheck(); len(shed) > 0; shed = shed[1:] {
-		lt.Free(shed[0])
+		lt.Finish(shed[0].Delivery)
 	}
 	if n := lt.fill("hung7", 100); n > 2 {
 		t.Errorf("a stuck lane took %d more", n)
@@ -112,7 +112,7 @@ func TestFailingLanesLeaveAQuarter(t *testing.T) {
 	failing := 0
 	for i := range 2000 {
 		dest := fmt.Sprint("d", i)
-		lt.lane(lt.job(dest, "").Work, 0, lt.now).window.fails = failingAfter
+		lt.lane(lt.delivery(dest, ""), lt.now).window.fails = failingAfter
 		failing += lt.fill(dest, 1)
 	}
 	if lt.paused() || failing > 751 {

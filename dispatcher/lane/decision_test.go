@@ -1,0 +1,148 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// full makes the lane of "d" refuse what comes.
+func (lt *laneTest) full() {
+	lt.fill("d", 1)
+	lt.now = lt.now.Add(time.Minute)
+	lt.fill("d", laneQueue)
+}
+
+// A decision says everything: what is done, the outcome, and when the delivery comes by again.
+func TestDecisions(t *testing.T) {
+	ended := Verdict{Known: true, Status: event.Skipped, Reason: event.Purged}
+	paused := Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true, Paused: true}
+	admit := func(lt *laneTest, delivery *Delivery) Decision { return lt.Admit(delivery) }
+	next := func(lt *laneTest, delivery *Delivery) Decision {
+		lt.enqueue(delivery)
+		return lt.Next(context.Background(), lt.byDest["d"], Result{})
+	}
+	again := func(delivery *Delivery) { delivery.Work.Parked = event.LaneFull } // an outcome has said so
+	for name, c := range map[string]struct {
+		prepare func(*laneTest)
+		change  func(*Delivery)
+		decide  func(*laneTest, *Delivery) Decision
+		want    Decision
+	}{
+		"taken": {nil, nil, admit, Decision{Action: Queued}},
+		"full": {(*laneTest).full, nil, admit,
+			Decision{Action: Park, Status: event.Pending, Reason: event.LaneFull}},
+		"full, a retry": {(*laneTest).full, func(x *Delivery) { x.Work.Attempt = 2 }, admit,
+			Decision{Action: Park, Status: event.Retrying, Reason: event.LaneFull}},
+		"full again": {(*laneTest).full, again, admit, Decision{Action: Park, Reason: event.LaneFull}},
+		"full, and purged": {func(lt *laneTest) { lt.full(); lt.verdict = ended }, nil, admit,
+			Decision{Action: End, Status: event.Skipped, Reason: event.Purged}},
+		"full, and paused": {func(lt *laneTest) { lt.full(); lt.verdict = paused }, nil, admit,
+			Decision{Action: Park, Status: event.Held, Reason: event.Manual}},
+		"full, its owner left": {func(lt *laneTest) { lt.full(); lt.part.left = true }, nil, admit, Decision{Action: Dropped}},
+		"sent":                 {nil, nil, next, Decision{Action: Send}},
+		"at the worker: purged": {func(lt *laneTest) { lt.verdict = ended }, nil, next,
+			Decision{Action: End, Status: event.Skipped, Reason: event.Purged}},
+		"at the worker: paused": {func(lt *laneTest) { lt.verdict = paused }, nil, next,
+			Decision{Action: Park, Status: event.Held, Reason: event.Manual}},
+		"paused as before": {func(lt *laneTest) { lt.verdict = paused }, func(x *Delivery) { x.Work.Parked = event.Manual }, next,
+			Decision{Action: Park, Reason: event.Manual}},
+		"the configuration is away": {func(lt *laneTest) { lt.err = errors.New("away") }, nil, next, Decision{Action: Park}},
+		"no token": {func(lt *laneTest) {
+			lt.wait, lt.verdict.Destination.RateLimit = time.Minute, &config.RateLimit{PerSecond: 1}
+		}, nil, next, Decision{Action: Stop}},
+		"its owner left": {func(lt *laneTest) { lt.part.left = true }, nil, next, Decision{Action: Stop}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lt := newLaneTest(t, 100_000)
+			if c.prepare != nil {
+				c.prepare(lt)
+			}
+			delivery := lt.delivery("d", "")
+			if c.change != nil {
+				c.change(delivery)
+			}
+			before := lt.part.active
+			got := c.decide(lt, delivery)
+			if begun := lt.part.active - before; (got.Action == Park || got.Action == End || got.Action == Send) != (begun == 1) {
+				t.Errorf("%d deliveries were begun", begun)
+			}
+			if got.Action == Park {
+				if wait := got.Due.Sub(lt.now); wait < time.Second || wait > ShortestPark || !got.At.Equal(lt.now) {
+					t.Errorf("parked for %v", wait)
+				}
+				if known := got.Status == event.Pending || got.Status == event.Retrying; known != got.EarliestSend.Equal(got.Due) {
+					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
+				}
+				if got.Err == nil && got.Mark != lt.byDest["d"].parking.mark || got.Err != lt.err {
+					t.Errorf("parked by %d, error %v", got.Mark, got.Err)
+				}
+			}
+			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Rules", "At", "Due", "EarliestSend", "Told",
+				"Mark", "Err")
+			if d := cmp.Diff(c.want, got, ignore); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// What is told is kept: an outcome speaks of a parked delivery when it begins, when the reason changes, and when the
+// time that was told is over.
+func TestParkedIsToldOnce(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	delivery := lt.delivery("d", "")
+	open := func(until time.Duration) {
+		lt.lane(delivery, lt.now).breaker = breaker{wait: until, until: lt.now.Add(until)}
+	}
+	come := func(want event.Status) {
+		t.Helper()
+		decision := lt.Admit(delivery)
+		if decision.Action != Park || decision.Status != want {
+			t.Fatalf("%+v, want an outcome %q", decision, want)
+		}
+		w := delivery.Work
+		w.Parked, w.ParkedBy, w.Told = decision.Reason, decision.Mark, decision.Told
+		lt.Finish(delivery)
+		lt.now = decision.Due
+	}
+	open(20 * time.Second)
+	come(event.Held)
+	for lt.now.Before(delivery.Work.Told) {
+		come("")
+	}
+	open(time.Minute)
+	come(event.Held) // later than was told
+	come("")
+	lt.verdict.Paused = true
+	come(event.Held)
+	come("") // nobody knows until when
+}
+
+// A destination that was disabled, or is at another URL, begins anew.
+func TestMendedDestinationBeginsAnew(t *testing.T) {
+	for name, mend := range map[string]func(*laneTest){
+		"disabled":    func(lt *laneTest) { lt.verdict.Status, lt.verdict.Reason = event.Skipped, event.DestinationDisabled },
+		"another URL": func(lt *laneTest) { lt.verdict.Destination = &config.Destination{URL: "https://b"} },
+	} {
+		lt := newLaneTest(t, 100_000)
+		l := lt.lane(lt.delivery("d", ""), lt.now)
+		l.url, l.breaker = "https://a", breaker{wait: time.Hour, until: lt.now.Add(time.Hour)}
+		lt.verdict.Destination.URL = "https://a"
+		if lt.Admit(lt.delivery("d", "")); !l.breaker.open() {
+			t.Errorf("%s: closed before", name)
+		}
+		mend(lt)
+		lt.Admit(lt.delivery("d", ""))
+		if lt.Admit(lt.delivery("d", "")).Action != Queued {
+			t.Errorf("%s: still held", name)
+		}
+	}
+}

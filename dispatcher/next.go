@@ -1,0 +1,68 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// next is what an attempt leads to.
+type next struct {
+	status   event.Status
+	reason   event.Reason
+	due      time.Time // of the next attempt, when retrying
+	deadline time.Time // of all attempts, when retrying
+}
+
+// decide is the rule of a delivery's attempts: pure, so that years of it are tested in microseconds. random is
+// uniform in [0, 1).
+//
+// In a recovery job an address that may not be reached is not tried again: it takes somebody to change that. Whether
+// there is time for another attempt is checked when it is due, so that a delivery whose payload goes meanwhile is
+// skipped and does not stop its job.
+func decide(
+	w *event.Work, v verdict, p config.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64,
+) next {
+	switch {
+	case v.fate == delivered:
+		return next{status: event.Delivered}
+	case v.fate == fail:
+		return next{status: event.Failed, reason: v.reason}
+	case ofRecovery(w) && v.code == event.CodeAddressBlocked:
+		return next{status: event.Failed, reason: event.NotRetryable}
+	case w.Attempt >= p.Attempts():
+		return next{status: event.Failed, reason: event.AttemptsExhausted}
+	case ofRecovery(w):
+		return next{status: event.Retrying, due: now.Add(baseDelay(p, w.Attempt)), deadline: expiry}
+	}
+	deadline := w.Deadline
+	if deadline.IsZero() {
+		deadline = lane.Earlier(now.Add(chainLength(p)), expiry)
+	}
+	due := now.Add(retryDelay(p, w.Attempt, retryAfter, random))
+	switch {
+	case due.Before(deadline):
+		return next{status: event.Retrying, due: due, deadline: deadline}
+	case !due.Before(expiry):
+		return next{status: event.Failed, reason: event.PayloadExpired}
+	}
+	return next{status: event.Failed, reason: event.AttemptsExhausted}
+}
+
+// recoveryPolicy is the budget of a delivery of a recovery job, whatever its endpoint says: three attempts, soon
+// after each other, for the job waits to hear whether the destination works again.
+func recoveryPolicy() config.RetryPolicy {
+	return config.RetryPolicy{
+		Strategy: config.RetrySchedule, ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},
+	}
+}
+
+// policyOf is the retry policy of the delivery.
+func policyOf(w *event.Work, ep *config.Endpoint) config.RetryPolicy {
+	if ofRecovery(w) {
+		return recoveryPolicy()
+	}
+	return ep.RetryPolicy
+}

@@ -1,0 +1,69 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// What was erased is not sent any more, nor what is too old.
+func TestGonePayload(t *testing.T) {
+	now := time.Now()
+	erased, kept := &event.Event{ID: id.Lowest(now)}, &event.Event{ID: id.Lowest(now.Add(-time.Hour))}
+	old := &event.Event{ID: id.Lowest(now.AddDate(0, 0, -31))}
+	rules := &rules{
+		retentionDays: 30, now: func() time.Time { return now }, erased: func(e id.ID) bool { return e == erased.ID },
+	}
+	dest := &config.Destination{Enabled: true}
+	job := id.Lowest(now).Text(id.Recovery)
+	for _, c := range []struct {
+		e    *event.Event
+		run  string
+		want event.Status
+		why  event.Reason
+	}{
+		{erased, "", event.Failed, event.PayloadExpired},
+		{erased, job, event.Skipped, event.PayloadExpired},
+		{old, "", event.Failed, event.PayloadExpired},
+		{old, job, event.Skipped, event.PayloadExpired},
+		{kept, "", "", ""},
+	} {
+		w := &event.Work{Event: c.e, Run: c.run, Attempt: 1}
+		if got, why := rules.end(w, dest); got != c.want || why != c.why {
+			t.Errorf("%s in run %q: %s %s, want %s %s", c.e.ID, c.run, got, why, c.want, c.why)
+		}
+	}
+}
+
+// The time of a chain costs nothing to know: every hop asks for it.
+func TestBegan(t *testing.T) {
+	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	e := &event.Event{ID: id.Lowest(at)}
+	later := at.Add(time.Hour)
+	for run, want := range map[string]time.Time{
+		"": at, id.Lowest(later).Text(id.Run): later, id.Lowest(later).Text(id.Recovery): later, "run": at, "run_": at, "run_x": at,
+	} {
+		if got := began(&event.Work{Event: e, Run: run}); !got.Equal(want) {
+			t.Errorf("run %q began %v, want %v", run, got, want)
+		}
+	}
+	w := &event.Work{Event: e}
+	if n := testing.AllocsPerRun(100, func() { began(w) }); n != 0 {
+		t.Errorf("%v allocations for an automatic chain", n)
+	}
+}
+
+func BenchmarkBegan(b *testing.B) {
+	for name, run := range map[string]string{"automatic": "", "run": id.Lowest(time.Now()).Text(id.Run)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			w := &event.Work{Event: &event.Event{ID: id.Lowest(time.Now())}, Run: run}
+			for b.Loop() {
+				began(w)
+			}
+		})
+	}
+}
