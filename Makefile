@@ -61,8 +61,8 @@ bench-compare: build
 bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
 
+# go vet is among the linters.
 lint: need-go
-	@go vet ./...
 	@go tool -modfile=deploy/lint/go.mod golangci-lint run ./...
 
 # Needs the vulnerability database, which not every network reaches.
