@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -28,30 +29,11 @@ type Notifier interface {
 
 // alertsAnswer is the settings as they are read.
 type alertsAnswer struct {
-	Channels        channelsView      `json:"channels"`
-	Rules           config.AlertRules `json:"rules"`
-	CooldownSeconds int               `json:"cooldown_seconds"`
-	UpdatedAt       web.Time          `json:"updated_at"`
-	Warnings        []warning         `json:"warnings,omitempty"`
-}
-
-// channelsView shows every channel, null where none is saved.
-type channelsView struct {
-	Email   *config.AlertEmail `json:"email"`
-	Slack   *slackView         `json:"slack"`
-	Webhook *webhookView       `json:"webhook"`
-}
-
-type slackView struct {
-	Enabled    bool   `json:"enabled"`
-	WebhookURL string `json:"webhook_url"`
-}
-
-type webhookView struct {
-	Enabled   bool   `json:"enabled"`
-	URL       string `json:"url"`
-	SecretSet bool   `json:"secret_set"`
-	Secret    string `json:"secret,omitempty"` // only in the answer that made it
+	Channels        map[notify.Kind]any `json:"channels"` // every kind, null where none is saved
+	Rules           config.AlertRules   `json:"rules"`
+	CooldownSeconds int                 `json:"cooldown_seconds"`
+	UpdatedAt       web.Time            `json:"updated_at"`
+	Warnings        []warning           `json:"warnings,omitempty"`
 }
 
 // alertsView shows the settings; revealed is the secret that this very answer may show, empty for none.
@@ -61,16 +43,29 @@ func (a *API) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswe
 		return nil, err
 	}
 	v := &alertsAnswer{Rules: s.Rules, CooldownSeconds: s.CooldownSeconds, UpdatedAt: web.Time(s.UpdatedAt)}
-	v.Channels.Email = s.Email
-	for _, c := range saved {
-		switch c.Kind {
-		case notify.Slack:
-			v.Channels.Slack = &slackView{c.Enabled, notify.MaskURL(c.URL)}
-		case notify.Webhook:
-			v.Channels.Webhook = &webhookView{c.Enabled, notify.MaskURL(c.URL), true, revealed}
+	v.Channels = make(map[notify.Kind]any)
+	for _, k := range notify.Kinds() {
+		v.Channels[k.Kind] = nil
+		if i := slices.IndexFunc(saved, func(c notify.Saved) bool { return c.Kind == k.Kind }); i >= 0 {
+			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
 		}
 	}
 	return v, nil
+}
+
+// channelView shows a channel as its nested form in a request.
+func channelView(k notify.ChannelKind, c notify.Saved, revealed string) map[string]any {
+	view := map[string]any{"enabled": c.Enabled, k.Member: notify.MaskURL(c.URL)}
+	if k.Mails {
+		view[k.Member] = c.To
+	}
+	if k.Signed {
+		view["secret_set"] = true
+		if revealed != "" {
+			view["secret"] = revealed
+		}
+	}
+	return view
 }
 
 func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {

@@ -13,7 +13,6 @@ import (
 
 // Bounds of alert settings, contract §6.
 const (
-	maxAlertAddresses = 20
 	maxMailAddress    = 254 // bytes (RFC 5321, 4.5.3.1.3, without the angle brackets)
 	maxAlertThreshold = 10000
 	minAlertWindow    = 60
@@ -51,85 +50,78 @@ func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 	o.done()
 }
 
+// channels reads the nested form.
 func (in *alertsInput) channels(o *object, s *config.AlertSettings) {
 	if o.isNull("channels") {
-		s.Email, s.Slack, s.Webhook = nil, nil, nil
+		s.Channels = nil
 	}
 	c := o.object("channels")
 	if c == nil {
 		return
 	}
-	if c.isNull(config.ChannelEmail) {
-		s.Email = nil
-	} else if e := c.object(config.ChannelEmail); e != nil {
-		in.email(e, s)
-	}
-	if c.isNull(config.ChannelSlack) {
-		s.Slack = nil
-	} else if x := c.object(config.ChannelSlack); x != nil {
-		in.slack(x, s)
-	}
-	if c.isNull(config.ChannelWebhook) {
-		s.Webhook = nil
-	} else if x := c.object(config.ChannelWebhook); x != nil {
-		in.webhook(x, s)
+	for _, k := range notify.Kinds() {
+		name := string(k.Kind)
+		if c.isNull(name) {
+			s.RemoveChannel(name)
+		} else if x := c.object(name); x != nil {
+			in.channel(x, k, s)
+		}
 	}
 	c.done()
 }
 
-// flat reads the members that stand for a whole channel: email, slack_webhook_url, webhook_url.
+// flat reads the members that stand for a whole channel, such as slack_webhook_url.
 func (in *alertsInput) flat(o *object, s *config.AlertSettings) {
-	if raw, ok := o.raw("email"); ok {
-		if kindOf(raw) == kindNull {
-			s.Email = nil
-		} else {
-			in.email(&object{in: &in.input, path: "email", members: []web.Member{{Name: "to", Value: raw}}, bare: true}, s)
-		}
-	}
-	for _, f := range []struct {
-		name, member string
-		remove       func()
-		read         func(*object, *config.AlertSettings)
-	}{
-		{"slack_webhook_url", "webhook_url", func() { s.Slack = nil }, in.slack},
-		{"webhook_url", "url", func() { s.Webhook = nil }, in.webhook},
-	} {
-		raw, ok := o.raw(f.name)
+	for _, k := range notify.Kinds() {
+		raw, ok := o.raw(k.Flat)
 		switch {
 		case !ok:
 		case kindOf(raw) == kindNull:
-			f.remove()
+			s.RemoveChannel(string(k.Kind))
 		default:
-			f.read(&object{in: &in.input, path: f.name, members: []web.Member{{Name: f.member, Value: raw}}, bare: true}, s)
+			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, bare: true}, k, s)
 		}
 	}
 }
 
-// email reads who gets mail: a list of addresses, or one.
-func (in *alertsInput) email(o *object, s *config.AlertSettings) {
-	next := config.AlertEmail{Enabled: true}
-	if s.Email != nil {
-		next = *s.Email
+// channel reads one channel. Members that are left out keep their present value.
+func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertSettings) {
+	next := config.AlertChannel{Kind: string(k.Kind), Enabled: true}
+	if c := s.Channel(next.Kind); c != nil {
+		next = *c
 	}
 	o.flag("enabled", &next.Enabled)
-	if raw, ok := o.raw("to"); ok && kindOf(raw) == kindString {
-		next.To = []string{in.address(o, "to", raw)}
-	} else if ok {
-		elements := o.array("to", maxAlertAddresses)
-		next.To = nil
-		for i, raw := range elements {
-			to := in.address(o, indexed("to", i), raw)
-			if slices.ContainsFunc(next.To, func(other string) bool { return strings.EqualFold(other, to) }) {
-				o.fail(indexed("to", i), "stands twice")
-			}
-			next.To = append(next.To, to)
-		}
+	if k.Mails {
+		in.addresses(o, k.Member, &next.To)
+	} else {
+		next.URL = in.channelURL(o, k.Member, s.ID, config.FieldAlertURL(next.Kind), next.URL)
 	}
-	if len(next.To) == 0 {
-		o.fail("to", "must name 1 to %d mail addresses", maxAlertAddresses)
+	if k.Signed {
+		o.readOnly("secret_set")
+		in.channelSecret(o, s.ID, &next)
 	}
 	o.done()
-	s.Email = &next
+	s.SaveChannel(next)
+}
+
+// addresses reads who gets mail: a list of addresses, or one.
+func (in *alertsInput) addresses(o *object, name string, dst *[]string) {
+	if raw, ok := o.raw(name); ok && kindOf(raw) == kindString {
+		*dst = []string{in.address(o, name, raw)}
+	} else if ok {
+		elements := o.array(name, config.MaxAlertAddresses)
+		*dst = nil
+		for i, raw := range elements {
+			to := in.address(o, indexed(name, i), raw)
+			if slices.ContainsFunc(*dst, func(other string) bool { return strings.EqualFold(other, to) }) {
+				o.fail(indexed(name, i), "stands twice")
+			}
+			*dst = append(*dst, to)
+		}
+	}
+	if len(*dst) == 0 {
+		o.fail(name, "must name 1 to %d mail addresses", config.MaxAlertAddresses)
+	}
 }
 
 // address reads one mail address, without a name.
@@ -151,35 +143,9 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 	return notify.ASCIIAddress(text)
 }
 
-func (in *alertsInput) slack(o *object, s *config.AlertSettings) {
-	next := config.AlertSlack{Enabled: true}
-	if s.Slack != nil {
-		next = *s.Slack
-	}
-	o.flag("enabled", &next.Enabled)
-	next.URL = in.channelURL(o, "webhook_url", s.ID, config.FieldAlertSlack, next.URL)
-	o.done()
-	s.Slack = &next
-}
-
-func (in *alertsInput) webhook(o *object, s *config.AlertSettings) {
-	o.readOnly("secret_set")
-	var next config.AlertWebhook
-	if s.Webhook != nil {
-		next = *s.Webhook
-	} else {
-		next.Enabled = true
-	}
-	o.flag("enabled", &next.Enabled)
-	next.URL = in.channelURL(o, "url", s.ID, config.FieldAlertWebhook, next.URL)
-	in.webhookSecret(o, s, &next)
-	o.done()
-	s.Webhook = &next
-}
-
-// webhookSecret makes the secret of a new channel, makes another when that is asked for, or takes the one that was
-// given.
-func (in *alertsInput) webhookSecret(o *object, s *config.AlertSettings, next *config.AlertWebhook) {
+// channelSecret makes the secret of a new channel, makes another when that is asked for, or takes the one that was given.
+func (in *alertsInput) channelSecret(o *object, entity string, next *config.AlertChannel) {
+	field := config.FieldAlertSecret(next.Kind)
 	rotate := next.Secret == ""
 	o.flag("rotate_secret", &rotate)
 	var secret sign.Secret
@@ -190,7 +156,7 @@ func (in *alertsInput) webhookSecret(o *object, s *config.AlertSettings, next *c
 	o.text("secret", 1, maxHeaderValue, &text)
 	if next.Secret != "" {
 		var err error
-		if old, err = in.api.deps.Keyring.OpenString(s.ID, config.FieldAlertSecret, next.Secret); err != nil {
+		if old, err = in.api.deps.Keyring.OpenString(entity, field, next.Secret); err != nil {
 			in.err = err
 			return
 		}
@@ -204,7 +170,7 @@ func (in *alertsInput) webhookSecret(o *object, s *config.AlertSettings, next *c
 		secret = given
 	}
 	if !secret.IsZero() {
-		next.Secret = in.api.deps.Keyring.SealString(s.ID, config.FieldAlertSecret, secret.Reveal())
+		next.Secret = in.api.deps.Keyring.SealString(entity, field, secret.Reveal())
 		in.revealed = secret.Reveal()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -131,7 +132,7 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	if _, ok := o.raw(name); !ok {
 		return
 	}
-	all := config.AlertChannels()
+	all := notify.KindNames()
 	elements := o.array(name, len(all))
 	next.Channels = make([]string, 0, len(elements))
 	for i, raw := range elements {

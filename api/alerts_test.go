@@ -72,7 +72,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	}
 	read := c.do("GET", "/v1/alerts", nil).want(200)
 	want := `{"email":{"enabled":true,"to":["ops@example.com"]},"slack":{"enabled":true,"webhook_url":"https://hooks.slack.com/****a1b2"},` +
-		`"webhook":{"enabled":false,"url":"https://ops.example.com/****","secret_set":true}}`
+		`"webhook":{"enabled":false,"secret_set":true,"url":"https://ops.example.com/****"}}`
 	if !strings.HasPrefix(string(read.raw), `{"channels":`+want) {
 		t.Fatalf("got  %s\nwant %s", read.raw, want)
 	}

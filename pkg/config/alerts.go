@@ -7,50 +7,50 @@ import (
 	"time"
 )
 
-// Names of the channels that alerts go down.
-const (
-	ChannelEmail   = "email"
-	ChannelSlack   = "slack"
-	ChannelWebhook = "webhook"
-)
-
-// AlertChannels are all of them, in the order in which they are shown.
-func AlertChannels() []string { return []string{ChannelEmail, ChannelSlack, ChannelWebhook} }
-
-// Fields under which the secrets of alert settings are sealed; the entity is the account.
-const (
-	FieldAlertSlack   = "alerts/slack"
-	FieldAlertWebhook = "alerts/webhook"
-	FieldAlertSecret  = "alerts/webhook/secret"
-)
-
 // AlertSettings are an account's channels and rules. There is one, its id is that of the account.
 type AlertSettings struct {
 	Meta
-	Email           *AlertEmail   `json:"email,omitempty"` // nil = no such channel
-	Slack           *AlertSlack   `json:"slack,omitempty"`
-	Webhook         *AlertWebhook `json:"webhook,omitempty"`
-	Rules           AlertRules    `json:"rules"`
-	CooldownSeconds int           `json:"cooldown_seconds"` // between two firings of one alert
+	Channels        []AlertChannel `json:"channels,omitempty"` // at most one of a kind
+	Rules           AlertRules     `json:"rules"`
+	CooldownSeconds int            `json:"cooldown_seconds"` // between two firings of one alert
 }
 
-// AlertEmail sends mail.
-type AlertEmail struct {
+// AlertChannel is a saved channel. What its kind needs is in the table of package notify; the other members are empty.
+type AlertChannel struct {
+	Kind    string   `json:"kind"`
 	Enabled bool     `json:"enabled"`
-	To      []string `json:"to"`
+	To      []string `json:"to,omitempty"`     // mail addresses
+	URL     Sealed   `json:"url,omitempty"`    // its path is often all that protects it
+	Secret  Sealed   `json:"secret,omitempty"` // signs what is posted
 }
 
-// AlertSlack posts to an incoming webhook of Slack, whose URL is the secret.
-type AlertSlack struct {
-	Enabled bool   `json:"enabled"`
-	URL     Sealed `json:"url"`
+// FieldAlertURL is the field under which the URL of a channel is sealed; the entity is the account.
+func FieldAlertURL(kind string) string { return "alerts/" + kind }
+
+// FieldAlertSecret is that of the secret of a channel.
+func FieldAlertSecret(kind string) string { return FieldAlertURL(kind) + "/secret" }
+
+// Channel returns the channel of a kind, nil when none is saved.
+func (s *AlertSettings) Channel(kind string) *AlertChannel {
+	i := slices.IndexFunc(s.Channels, func(c AlertChannel) bool { return c.Kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return &s.Channels[i]
 }
 
-// AlertWebhook posts to a URL, signed with a secret.
-type AlertWebhook struct {
-	Enabled bool   `json:"enabled"`
-	URL     Sealed `json:"url"`
-	Secret  Sealed `json:"secret"`
+// SaveChannel adds a channel, or puts it in the place of the one of its kind.
+func (s *AlertSettings) SaveChannel(next AlertChannel) {
+	if c := s.Channel(next.Kind); c != nil {
+		*c = next
+	} else {
+		s.Channels = append(s.Channels, next)
+	}
+}
+
+// RemoveChannel removes the channel of a kind.
+func (s *AlertSettings) RemoveChannel(kind string) {
+	s.Channels = slices.DeleteFunc(s.Channels, func(c AlertChannel) bool { return c.Kind == kind })
 }
 
 // AlertRules say what is announced. Their JSON is that of the API.
@@ -182,12 +182,14 @@ func (c *Control) UpdateAlertSettings(ctx context.Context, alter func(*AlertSett
 
 // eachSealed calls f with every secret of the settings; see the function of that name.
 func (s *AlertSettings) eachSealed(f func(entity, field string, s *Sealed)) {
-	if s.Slack != nil {
-		f(s.ID, FieldAlertSlack, &s.Slack.URL)
-	}
-	if s.Webhook != nil {
-		f(s.ID, FieldAlertWebhook, &s.Webhook.URL)
-		f(s.ID, FieldAlertSecret, &s.Webhook.Secret)
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		if c.URL != "" {
+			f(s.ID, FieldAlertURL(c.Kind), &c.URL)
+		}
+		if c.Secret != "" {
+			f(s.ID, FieldAlertSecret(c.Kind), &c.Secret)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 //	ep_…/verification     provider's secrets    Verification.Secrets, each
 //	dst_…/secret          signing secrets       SigningSecret.Secret, each
 //	dst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored
-//	acc_…/alerts/…        channels of alerts    see FieldAlertSlack and its neighbours
+//	acc_…/alerts/…        channels of alerts    see FieldAlertURL and FieldAlertSecret
 //	log/secret            of the log itself     LogSecret.Secret
 const (
 	FieldToken        = "token"

@@ -38,15 +38,31 @@ func validate(v value, checkURL func(string) error) error {
 	case *Alert:
 		return within("notices", len(v.Notices), 0, maxAlertNotices)
 	case *AlertSettings:
-		if v.Email != nil {
-			return within("email.to", len(v.Email.To), 0, 20)
-		}
+		return v.validateChannels()
 	case *Erasure:
 		_, err := id.Parse(id.Event, v.ID)
 		return err
 	}
 	return nil
 }
+
+func (s *AlertSettings) validateChannels() error {
+	errs := []error{within("channels", len(s.Channels), 0, maxAlertChannels)}
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		errs = append(errs, within("channels.to", len(c.To), 0, MaxAlertAddresses))
+		if s.Channel(c.Kind) != c {
+			errs = append(errs, fmt.Errorf("channels has %.100q twice", c.Kind))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Bounds of alert channels. Newer versions may know more kinds than this one.
+const (
+	maxAlertChannels  = 20
+	MaxAlertAddresses = 20 // that one channel mails to
+)
 
 // Bounds of what an endpoint holds; those of the API.
 const (

@@ -19,6 +19,9 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// Email is the kind that sends mail.
+const Email Kind = "email"
+
 // SMTP is the operator's mail server.
 type SMTP struct {
 	host           string
@@ -92,7 +95,7 @@ func loopback(host string) bool {
 
 // sendMail sends to the addresses whose domains are allowed. The others were saved before the operator named domains;
 // they are refused for good.
-func (s *Sender) sendMail(ctx context.Context, c Channel, m Message) Result {
+func sendMail(s *Sender, ctx context.Context, c Channel, m Message) Result {
 	if s.mail == nil {
 		return Result{Error: CodeNotConfigured, Message: "no mail server is configured (RELAY_SMTP_URL)"}
 	}

@@ -31,16 +31,6 @@ import (
 // Timeout bounds one try.
 const Timeout = 10 * time.Second
 
-// Kind is how a channel sends.
-type Kind string
-
-// Kinds of channels.
-const (
-	Email   Kind = "email"
-	Slack   Kind = "slack"
-	Webhook Kind = "webhook"
-)
-
 // Channel is where messages go, its secrets in clear.
 type Channel struct {
 	Kind   Kind
@@ -129,27 +119,12 @@ func (s *Sender) Send(ctx context.Context, c Channel, m Message) Result {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	start := s.deps.Now()
-	var r Result
-	switch c.Kind {
-	case Email:
-		r = s.sendMail(ctx, c, m)
-	case Slack:
-		r = s.post(ctx, c, m, slackBody(m))
-	default:
-		r = s.post(ctx, c, m, webhookBody(m))
+	r := Result{Error: event.CodeInternal, Message: "this version knows no such channel"}
+	if k := kindOf(c.Kind); k != nil {
+		r = k.send(s, ctx, c, m)
 	}
 	r.Duration = s.deps.Now().Sub(start)
 	return r
-}
-
-// webhookBody is what a webhook gets.
-func webhookBody(m Message) any {
-	return struct {
-		ID        string `json:"id"`
-		Type      string `json:"type"`
-		Timestamp string `json:"timestamp"`
-		Data      any    `json:"data"`
-	}{m.ID, m.Type, m.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"), m.Data}
 }
 
 // failed is the result of a request or a connection that ended in err.
@@ -211,7 +186,7 @@ func MaskAddress(address string) string {
 
 // Target names where the channel leads, masked.
 func (c Channel) Target() string {
-	if c.Kind != Email {
+	if len(c.To) == 0 {
 		return MaskURL(c.URL)
 	}
 	masked := make([]string, len(c.To))

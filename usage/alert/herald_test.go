@@ -172,7 +172,7 @@ func TestAnnouncerIsLate(t *testing.T) {
 		seen := r.memory.Alert(name)
 		r.memory.set(func(m *memory) {
 			n := &m.alerts[name].Notices[0]
-			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{config.ChannelSlack}, "b", 1, n.NextAt.Add(firstPause), n.NextAt.Add(firstPause+claim)
+			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{string(notify.Slack)}, "b", 1, n.NextAt.Add(firstPause), n.NextAt.Add(firstPause+claim)
 		})
 		time.Sleep(firstPause + claim + time.Second)
 		r.herald.carry(t.Context(), seen)
@@ -231,8 +231,9 @@ func TestAnnouncerAsksForPresentChannels(t *testing.T) {
 		r := newRig(t)
 		failing(r)
 		r.memory.set(func(m *memory) {
-			m.settings.Slack, m.settings.Email.To = nil, []string{"b@example.com"}
-			m.settings.Webhook.Enabled = false
+			m.settings.RemoveChannel("slack")
+			m.settings.Channel("email").To = []string{"b@example.com"}
+			m.settings.Channel("webhook").Enabled = false
 		})
 		announces(t, r)
 		time.Sleep(time.Minute)

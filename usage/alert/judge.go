@@ -221,23 +221,20 @@ func (a *Alerts) changed(x *config.Alert, f finding, what step, told bool) {
 }
 
 // mailTarget begins the name of a target that is one mail address.
-const mailTarget = config.ChannelEmail + ":"
+const mailTarget = string(notify.Email) + ":"
 
 // targets are whom a message goes to: every address is one of its own, so that one that is refused holds up nobody.
 func targets(s *config.AlertSettings, own config.EndpointAlerts) (to []string) {
-	wanted := func(channel string, enabled bool) bool {
-		return enabled && (own.Channels == nil || slices.Contains(own.Channels, channel))
-	}
-	if s.Email != nil && wanted(config.ChannelEmail, s.Email.Enabled) {
-		for _, address := range s.Email.To {
+	for _, c := range s.Channels {
+		if !c.Enabled || own.Channels != nil && !slices.Contains(own.Channels, c.Kind) {
+			continue
+		}
+		if len(c.To) == 0 {
+			to = append(to, c.Kind)
+		}
+		for _, address := range c.To {
 			to = append(to, mailTarget+address)
 		}
-	}
-	if s.Slack != nil && wanted(config.ChannelSlack, s.Slack.Enabled) {
-		to = append(to, config.ChannelSlack)
-	}
-	if s.Webhook != nil && wanted(config.ChannelWebhook, s.Webhook.Enabled) {
-		to = append(to, config.ChannelWebhook)
 	}
 	return to
 }

@@ -49,10 +49,14 @@ func newMemory(k *config.Keyring) *memory {
 		settings: config.AlertSettings{Meta: config.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(), CooldownSeconds: config.DefaultAlertCooldown},
 		alerts:   map[string]*config.Alert{},
 	}
-	m.settings.Slack = &config.AlertSlack{Enabled: true, URL: k.SealString(testAccount, config.FieldAlertSlack, "https://hooks.slack.com/services/x")}
-	m.settings.Webhook = &config.AlertWebhook{Enabled: true, URL: k.SealString(testAccount, config.FieldAlertWebhook, "https://ops.example.com/x"),
-		Secret: k.SealString(testAccount, config.FieldAlertSecret, sign.NewSecret().Reveal())}
-	m.settings.Email = &config.AlertEmail{Enabled: true, To: []string{"a@example.com", "b@example.com"}}
+	m.settings.Channels = []config.AlertChannel{
+		{Kind: string(notify.Email), Enabled: true, To: []string{"a@example.com", "b@example.com"}},
+		{Kind: string(notify.Slack), Enabled: true,
+			URL: k.SealString(testAccount, config.FieldAlertURL("slack"), "https://hooks.slack.com/services/x")},
+		{Kind: string(notify.Webhook), Enabled: true,
+			URL:    k.SealString(testAccount, config.FieldAlertURL("webhook"), "https://ops.example.com/x"),
+			Secret: k.SealString(testAccount, config.FieldAlertSecret("webhook"), sign.NewSecret().Reveal())},
+	}
 	return m
 }
 
@@ -71,6 +75,7 @@ func (m *memory) AlertSettings() *config.AlertSettings {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.settings
+	s.Channels = slices.Clone(s.Channels)
 	return &s
 }
 

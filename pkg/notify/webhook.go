@@ -1,0 +1,30 @@
+package notify
+
+import "context"
+
+// Webhook is the kind that posts to any URL, signed.
+const Webhook Kind = "webhook"
+
+func sendWebhook(s *Sender, ctx context.Context, c Channel, m Message) Result {
+	return s.post(ctx, c, m, webhookBody(m))
+}
+
+// webhookBody is what a webhook gets.
+func webhookBody(m Message) any {
+	return struct {
+		ID        string `json:"id"`
+		Type      string `json:"type"`
+		Timestamp string `json:"timestamp"`
+		Data      any    `json:"data"`
+	}{m.ID, m.Type, m.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"), m.Data}
+}
+
+// AlertData is the data of a webhook that announces an alert.
+type AlertData struct {
+	EndpointID    *string `json:"endpoint_id"`
+	DestinationID *string `json:"destination_id"`
+	Rule          string  `json:"rule"`
+	Value         any     `json:"value"`
+	Threshold     any     `json:"threshold"`
+	DashboardURL  string  `json:"dashboard_url"`
+}
