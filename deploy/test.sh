@@ -122,7 +122,7 @@ faults() {
 # store
 repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchReadsStrangeBodies|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
 repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultIsNotTheRows|ValuesAreNeverText|MigrateIs.*|MigrateKnows.*'
-repeats+='|MigrateBeside.*|MigrateRunsAgain|Migration.*|.*Baseline.*|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadOfTheTextIndex'
+repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadOfTheTextIndex'
 repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|NoHalfDays|TooManyParts|Standing|Retention'
 # api
 repeats+='|BodiesCostByTheirLength|WrongTypesAtEveryMember|LargeAnswersAreBounded|AnswersAreCountedAtTheirMost|ReplayBounds'

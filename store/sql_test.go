@@ -29,7 +29,7 @@ func TestStatementsAreConstant(t *testing.T) {
 		"probe":      "the same",
 		"Merge":      "names of tables",
 		"CheckShard": "names of tables",
-		"execOn":     "migrations: files of this program, the database's name that parseURL has judged",
+		"exec":       "migrations: files of this program, the database's name that parseURL has judged",
 		"applied":    "the same",
 		"note":       "the same",
 		"claim":      "the same",

@@ -103,12 +103,12 @@ func TestFill(t *testing.T) {
 	between("delivered, %", share("delivered"), 70, 99)
 	between("rejected, %", fmt.Sprintf("(SELECT 100 * count() / %d FROM events WHERE verdict = 'rejected')", events), 0.4, 1.2)
 	between("outage", "(SELECT uniqExact(id) FROM deliveries FINAL WHERE status = 'failed' AND endpoint = 'ep_1')", outage*0.95, outage*1.1)
-	between("troubled", "(SELECT count() FROM delivery_trouble FINAL WHERE (id, dest) NOT IN (SELECT id, dest FROM deliveries FINAL WHERE status != 'delivered'))", 100, 1_000)
+	between("troubled", "(SELECT count() FROM failure_candidates_by_endpoint FINAL WHERE (id, dest) NOT IN (SELECT id, dest FROM deliveries FINAL WHERE status != 'delivered'))", 100, 1_000)
 	between("receipts", "(SELECT count() FROM receipts FINAL)", 500, 2_000)
 	between("replayed", "(SELECT count() FROM run_deliveries FINAL)", 10, 200)
 	between("waiting", "(SELECT uniqExact(id) FROM deliveries FINAL WHERE status = 'pending')", 30, 50)
 	exactly("nothing said", "(SELECT countIf(notEmpty(dests) AND id NOT IN (SELECT id FROM deliveries)) FROM events)", 0)
-	exactly("troubled as deliveries say", "(SELECT count() FROM troubled FINAL WHERE status NOT IN ('delivered', 'skipped'))",
+	exactly("troubled as deliveries say", "(SELECT count() FROM failure_candidates FINAL WHERE status NOT IN ('delivered', 'skipped'))",
 		number("(SELECT count() FROM deliveries FINAL WHERE status NOT IN ('delivered', 'skipped'))"))
 	exactly("hours", "(SELECT sum(received + sent) FROM usage_hour FINAL)", number("(SELECT count() FROM events WHERE billed = 1)"))
 	between("busiest / tenth", "(SELECT countIf(endpoint = 'ep_0') / countIf(endpoint = 'ep_9') FROM events)", 6, 15)

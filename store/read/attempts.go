@@ -54,15 +54,15 @@ func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
 // attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are equal,
 // so that FINAL is not needed: it would read the bodies of all that lies around them.
 func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
-	q := new(ch.Query).Add(`SELECT endpoint, dest, att, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
+	q := new(ch.Query).Add(`SELECT endpoint, dest, attempt, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
 		retry_after_s, remote_ip, url, method, req_headers, resp_headers, `)
 	q.Add("substring(resp_body, 1, ", body).Add("), resp_truncated OR length(resp_body) > ", body)
 	r.one(q.Add(" FROM attempts"), account, d)
 	if !before.IsZero() {
-		q.Add(" AND att < ", before)
+		q.Add(" AND attempt < ", before)
 	}
 	erased := r.erased(d)
-	err = r.each(ctx, q.Add(" ORDER BY att DESC LIMIT 1 BY dest, att LIMIT ", limit+1), func(rows driver.Rows) error {
+	err = r.each(ctx, q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", limit+1), func(rows driver.Rows) error {
 		a, err := scanAttempt(rows)
 		if erased {
 			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil

@@ -35,7 +35,7 @@ func selectEvents() *ch.Query { return new(ch.Query).Add(eventColumns + ", false
 
 // selectOfEndpoints is selectEvents in the order of the endpoints. Rows of a version before 0009 have not all columns.
 func selectOfEndpoints() *ch.Query {
-	return new(ch.Query).Add(eventColumns + ", toBool(whole = 0) FROM events_by_endpoint")
+	return new(ch.Query).Add(eventColumns + ", false FROM events_by_endpoint")
 }
 
 func isUnsure(c candidate) bool { return c.unsure }
@@ -159,7 +159,7 @@ func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []cand
 }
 
 func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID, into map[id.ID]attemptCount) error {
-	q := new(ch.Query).Add("SELECT id, uniqExact(dest, att), max(at) FROM attempts WHERE account = ", account)
+	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
 	ch.BoundIDs(q, ids)
 	return r.each(ctx, q.Add(" GROUP BY id"), func(rows driver.Rows) error {
 		var d id.ID

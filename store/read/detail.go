@@ -269,9 +269,9 @@ func tally(all []event.AttemptRow) map[string]attemptCount {
 // attemptCounts counts the attempts below one; the zero id counts all.
 func (r *Reader) attemptCounts(ctx context.Context, account string, d, below id.ID) (map[string]attemptCount, error) {
 	counts := make(map[string]attemptCount)
-	q := r.one(new(ch.Query).Add("SELECT dest, uniqExact(att), max(at) FROM attempts"), account, d)
+	q := r.one(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
 	if !below.IsZero() {
-		q.Add(" AND att < ", below)
+		q.Add(" AND attempt < ", below)
 	}
 	err := r.each(ctx, q.Add(" GROUP BY dest"), func(rows driver.Rows) error {
 		var dest string

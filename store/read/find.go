@@ -91,9 +91,9 @@ func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := w.statuses(w.types(w.above(new(ch.Query).Add("SELECT DISTINCT id FROM (SELECT id FROM troubled FINAL"), edge)))
+	q := w.statuses(w.types(w.above(new(ch.Query).Add("SELECT DISTINCT id FROM (SELECT id FROM failure_candidates FINAL"), edge)))
 	if len(w.q.Endpoints) > 0 {
-		w.above(q.Add(" AND id IN (SELECT id FROM delivery_trouble"), edge).Add(")")
+		w.above(q.Add(" AND id IN (SELECT id FROM failure_candidates_by_endpoint"), edge).Add(")")
 	}
 	if slices.Contains(w.q.Statuses, event.Skipped) { // those that were to be sent nowhere
 		q.Add(" UNION ALL (SELECT DISTINCT id FROM event_keys") // as many as are asked for, however often each was written
@@ -111,9 +111,9 @@ func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
 // edgeOfTrouble is edge for chunks of deliveries: FINAL reads whatever it is not kept from.
 func (w *walk) edgeOfTrouble(ctx context.Context) (lowest id.ID, cut bool, err error) {
 	if len(w.q.Endpoints) > 0 {
-		return w.edgeOf(ctx, w.bound(new(ch.Query).Add("SELECT id FROM delivery_trouble")), onceTroubled*w.nominees)
+		return w.edgeOf(ctx, w.bound(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint")), onceTroubled*w.nominees)
 	}
-	return w.edgeOf(ctx, w.statuses(w.types(w.bound(new(ch.Query).Add("SELECT id FROM troubled")))), stillTroubled*w.nominees)
+	return w.edgeOf(ctx, w.statuses(w.types(w.bound(new(ch.Query).Add("SELECT id FROM failure_candidates")))), stillTroubled*w.nominees)
 }
 
 // ofRuns takes the events that ever belonged to the runs.

@@ -24,7 +24,7 @@ import (
 // written are the kinds of statements that a writer makes.
 var written = []string{
 	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ", "INSERT INTO audit ",
-	"INSERT INTO delivery_trouble ", "INSERT INTO troubled ", "INSERT INTO run_deliveries ", "INSERT INTO event_keys ", "INSERT INTO usage_hour ",
+	"INSERT INTO failure_candidates_by_endpoint ", "INSERT INTO failure_candidates ", "INSERT INTO run_deliveries ", "INSERT INTO event_keys ", "INSERT INTO usage_hour ",
 }
 
 // kindOf is the place of a statement in written, -1 for others.
@@ -216,7 +216,7 @@ func playHistory(t *testing.T, seed uint64) {
 	t.Logf("RELAY_SEED=%d", seed)
 	b := newBench(t)
 	h, g := newTold(b, seed), storetest.NewGate(b.Bench)
-	tables := []string{"events", "events_by_endpoint", "deliveries", "delivery_trouble", "troubled", "attempts", "receipts", "run_deliveries", "usage_hour"}
+	tables := []string{"events", "events_by_endpoint", "deliveries", "failure_candidates_by_endpoint", "failure_candidates", "attempts", "receipts", "run_deliveries", "usage_hour"}
 	if merges := h.rnd.IntN(2) == 0; !merges { // then whatever was written twice stands there twice
 		for _, table := range tables {
 			b.Exec("SYSTEM STOP MERGES " + table)

@@ -214,9 +214,9 @@ func (w *walk) jump(ctx context.Context) error {
 		return nil
 	case w.onlyTrouble() && slices.Contains(w.q.Statuses, event.Skipped): // some have no delivery
 	case w.onlyTrouble() && len(w.q.Endpoints) == 0:
-		table = "troubled"
+		table = "failure_candidates"
 	case w.onlyTrouble():
-		table = "delivery_trouble"
+		table = "failure_candidates_by_endpoint"
 	case w.byReceipt():
 		table = "receipts"
 	case len(w.q.Endpoints) > 1:

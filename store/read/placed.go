@@ -62,14 +62,14 @@ func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until t
 		return s.Add(" WHERE account = ", q.Account).Add(" AND endpoint = ", q.Endpoint).Add(" AND ts >= ", since).Add(" AND ts < ", edge).
 			Add(" AND id >= ", id.Lowest(since)).Add(" AND id < ", id.Lowest(edge))
 	}
-	s := bound(new(ch.Query).Within(q.Partition).Add("SELECT id, ko, size FROM events"))
+	s := bound(new(ch.Query).Within(q.Partition).Add("SELECT id, kafka_offset, size FROM events"))
 	bound(s.Add(" AND id IN (SELECT id FROM events_by_endpoint")).Add(")")
-	s.Add(" AND kp = ", int(q.Partition)).Add(" AND ko >= ", int(q.From)).Add(" AND ko < ", int(q.To))
+	s.Add(" AND kafka_partition = ", int(q.Partition)).Add(" AND kafka_offset >= ", int(q.From)).Add(" AND kafka_offset < ", int(q.To))
 	s.Add(" AND verdict != 'rejected' AND reason != 'duplicate' AND duplicate_of = ", id.ID{})
 	var found []placed
 	size, last := 0, 0 // last counts what is up to the last event before until
 	cut := false
-	err := r.each(ctx, s.Add(" ORDER BY ko LIMIT ", q.Limit), func(rows driver.Rows) error {
+	err := r.each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
 		var x placed
 		var offset uint64
 		var body uint32

@@ -133,7 +133,7 @@ func (r *Reader) Check(ctx context.Context) error {
 		if err := r.pool.Each(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
 			return err
 		}
-		if days, _ := schema.KeptDays(engine); days < r.cfg.RetentionDays {
+		if days := schema.KeptDays(engine); days < r.cfg.RetentionDays {
 			return fmt.Errorf("the tables drop events after %d days, RELAY_RETENTION_DAYS is %d: run relay migrate", days, r.cfg.RetentionDays)
 		}
 		return nil

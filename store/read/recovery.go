@@ -97,7 +97,7 @@ func troubled(q *ch.Query, s event.Selection, g event.SelectionGroup, after, edg
 // selectEdge is the last id of the next page, and whether there are more behind it.
 func (r *Reader) selectEdge(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after id.ID) (edge id.ID, more bool, err error) {
 	edge = id.Lowest(s.Until)
-	q := troubled(new(ch.Query).Add("SELECT id FROM delivery_trouble"), s, g, after, edge)
+	q := troubled(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), s, g, after, edge)
 	err = r.pool.Each(ctx, shard, q.Add(" ORDER BY id LIMIT 1 OFFSET ", r.cfg.SelectPage-1), func(rows driver.Rows) error {
 		more = true
 		return rows.Scan((*[16]byte)(&edge))
@@ -108,7 +108,7 @@ func (r *Reader) selectEdge(ctx context.Context, shard int, s event.Selection, g
 // erasedUpTo returns those candidates of a page whose payload was erased, and the end of the page: a nearer one where
 // they are more than one statement should name.
 func (r *Reader) erasedUpTo(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
-	q := troubled(new(ch.Query).Add("SELECT DISTINCT id FROM delivery_trouble"), s, g, after, edge)
+	q := troubled(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), s, g, after, edge)
 	err = r.pool.Each(ctx, shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
 		d, err := scanID(rows)
 		if err == nil && r.erased(d) {
@@ -133,8 +133,8 @@ func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g
 	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
 	q.Add(", ", next).Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.Skip)).Add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
 	q.Add(" AND id > ", after).Add(" AND id <= ", edge)
-	q.Add(" AND id IN (SELECT id FROM troubled FINAL")
-	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND (id, dest) IN (SELECT id, dest FROM troubled FINAL")
+	q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL")
+	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND (id, dest) IN (SELECT id, dest FROM failure_candidates FINAL")
 	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND status = 'failed'")
 	if len(gone) > 0 {
 		q.Add(" AND id NOT IN ", gone)
@@ -209,7 +209,7 @@ func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map
 		return q.Add(" FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run = ", job).Add(" AND status = 'failed' AND skipped = ''")
 	}
 	q := new(ch.Query).Add("SELECT dest, if(error = '', reason, error) AS why, count() FROM (SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
-	failed(q).Add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, att) AS error FROM attempts WHERE account = ", account).Add(" AND run = ", job)
+	failed(q).Add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, attempt) AS error FROM attempts WHERE account = ", account).Add(" AND run = ", job)
 	q.Add(" AND id IN (SELECT id")
 	failed(q).Add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest, why")
 	of := make(map[string]map[string]int)

@@ -152,7 +152,7 @@ func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, i
 	for i := range items {
 		at[pair{items[i].Event, items[i].Destination}] = &items[i]
 	}
-	q := new(ch.Query).Add("SELECT id, dest, uniqExact(att), argMax(code, att), argMax(error_code, att), max(at) FROM attempts WHERE account = ", job.Account)
+	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), max(at) FROM attempts WHERE account = ", job.Account)
 	ch.BoundIDs(q, eventsOf(items))
 	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
 		var of pair

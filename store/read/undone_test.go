@@ -146,7 +146,7 @@ func TestTroubledEnds(t *testing.T) {
 		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // what was produced is stored then
 			t.Fatal(err)
 		}
-		return b.Query("SELECT countIf(status != 'delivered') FROM troubled FINAL")
+		return b.Query("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
 	}
 	if n := troubled(); n != 2 {
 		t.Errorf("%d troubled, want 2", n)
@@ -157,7 +157,7 @@ func TestTroubledEnds(t *testing.T) {
 	if n := troubled(); n != 0 {
 		t.Errorf("%d troubled, want none", n)
 	}
-	if n := b.Query("SELECT count() FROM troubled FINAL"); n != 2 {
+	if n := b.Query("SELECT count() FROM failure_candidates FINAL"); n != 2 {
 		t.Errorf("%d rows, want those of the two", n)
 	}
 }

@@ -63,18 +63,18 @@ func (r *Reader) countUse(ctx context.Context, account string, span event.UsageS
 		q.Add(", toInt64(sumIf("+column+", hour >= ", span.From).Add("))")
 	}
 	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
-	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_day FINAL WHERE account = ", account)
+	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, findings FROM usage_day FINAL WHERE account = ", account)
 	edges := edgeDays(span, live)
 	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", schema.DayOf(live))
 	for _, day := range edges {
 		q.Add(" AND (t < ", day).Add(" OR t > ", day).Add(")")
 	}
-	q.Add(" UNION ALL SELECT t AS hour, endpoint, received, sent, findings, bytes FROM usage_hour FINAL WHERE account = ", account)
+	q.Add(" UNION ALL SELECT t AS hour, endpoint, received, sent, bytes, toUInt64(0) FROM usage_hour FINAL WHERE account = ", account)
 	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", live).Add(" AND (t >= ", schema.DayOf(live))
 	for _, day := range edges {
 		q.Add(" OR t >= ", day).Add(" AND t < ", day.AddDate(0, 0, 1))
 	}
-	q.Add(") UNION ALL SELECT "+schema.HourColumns+" FROM events FINAL WHERE account = ", account).Add(" AND billed = 1")
+	q.Add(") UNION ALL SELECT "+schema.HourColumns+", toUInt64(0) FROM events FINAL WHERE account = ", account).Add(" AND billed = 1")
 	for _, from := range []time.Time{since, live} {
 		q.Add(" AND ts >= ", from).Add(" AND id >= ", id.Lowest(from))
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestFitsCluster(t *testing.T) {
@@ -26,49 +27,49 @@ func TestFitsCluster(t *testing.T) {
 	f(fitsEngine("ReplacingMergeTree", "c"), "not replicated")
 }
 
-// A migration that has run somewhere must not change: stores that ran it refuse the new one, and do not have what it
-// says. testdata/migrations names each with its checksum; only new lines belong there.
+// A migration that has run somewhere must not change: stores that ran it refuse the new one, and do not have what it says.
+// testdata/released names those of releases, each with its checksum; only new lines belong there.
 func TestMigrationsDoNotChange(t *testing.T) {
-	steps, err := schemaSteps()
+	steps, err := readSteps(files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("testdata/migrations")
+	text, err := os.ReadFile("testdata/released")
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := strings.Fields(string(text))
 	for i, s := range steps {
 		if int(s.number) != i+1 {
-			t.Errorf("%s is file %d", s.name, i+1)
-		}
-		if at := 2 * i; at+1 >= len(known) {
-			t.Errorf("%s is new: add the line %q", s.name, s.name+" "+s.checksum)
-		} else if known[at] != s.name || known[at+1] != s.checksum {
-			t.Errorf("%s has changed: put what it was back, and the change into a file of its own", s.name)
+			t.Errorf("%s is step %d", s.name, i+1)
 		}
 	}
-	if len(known) != 2*len(steps) {
-		t.Errorf("%d files, %d are known", len(steps), len(known)/2)
+	for i, line := range strings.Fields(string(text)) {
+		if i >= len(steps) || line != steps[i].name+":"+steps[i].checksum {
+			t.Errorf("%s is not what it was released as: put it back, and the change into a file of its own", line)
+		}
+	}
+}
+
+// A comment may change: it is no part of what has run.
+func TestChecksumIsOfStatements(t *testing.T) {
+	sum := func(text string) string {
+		steps, err := readSteps(fstest.MapFS{"tables/a.sql": {Data: []byte(text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return steps[0].checksum
+	}
+	const table = "CREATE TABLE IF NOT EXISTS {db}.a (a String) ENGINE = MergeTree ORDER BY a;\n"
+	if sum("-- One.\n"+table) != sum("-- Another;\n-- one.\n"+table) || sum(table) == sum(strings.ReplaceAll(table, "String", "UInt8")) {
+		t.Error("the checksum is not that of the statements")
 	}
 }
 
 // A statement that a cluster could not be given is an error, not left out.
 func TestRenderRefuses(t *testing.T) {
-	for _, s := range []string{"OPTIMIZE TABLE {db}.events", "CREATE TABLE {db}.x (a String) ENGINE = MergeTree", "CREATE TABLE IF NOT EXISTS {db}.x (a String) ENGINE = Memory"} {
+	for _, s := range []string{"OPTIMIZE TABLE {db}.events", "INSERT INTO {db}.a SELECT 1", "CREATE TABLE {db}.x (a String) ENGINE = MergeTree", "CREATE TABLE IF NOT EXISTS {db}.x (a String) ENGINE = Memory"} {
 		if out, err := (dialect{"d", 30, "c"}).render(s); err == nil {
 			t.Errorf("%s: %q", s, out)
-		}
-	}
-}
-
-// A baseline is for a database that nobody else uses: see TestNoBaselineBesideAVersionBefore.
-func TestAlone(t *testing.T) {
-	for cfg, want := range map[*MigrateConfig]bool{
-		{}: true, {Upgrading: true}: false, {Cluster: "c"}: false, {Cluster: "c", Upgrading: true}: false,
-	} {
-		if got := cfg.alone(); got != want {
-			t.Errorf("%+v is alone: %v", *cfg, got)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The files of schema/ are written for one server. On a cluster every statement runs on all servers, tables are
+// Tables and migrations are written for one server. On a cluster every statement runs on all servers, tables are
 // replicated within their shard, and each has a twin, <name>_all, that reads all shards: it is for people and tools,
 // the relay asks the shards itself. This page turns the one into the other.
 
@@ -29,10 +29,8 @@ const partitionOfID = "bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7
 var (
 	createTable = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS \{db\}\.(\w+)`)
 	createView  = regexp.MustCompile(`^CREATE MATERIALIZED VIEW IF NOT EXISTS \{db\}\.(\w+)`)
-	// insertRows fills a new table from others of the same shard: it runs once on each, and the replicas copy it.
-	insertRows = regexp.MustCompile(`^INSERT INTO \{db\}\.\w+ `)
-	alterTable = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
-	dropView   = regexp.MustCompile(`^DROP VIEW IF EXISTS \{db\}\.\w+`)
+	alterTable  = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
+	dropTable   = regexp.MustCompile(`^DROP (TABLE|VIEW) IF EXISTS (\{db\}\.\w+)`)
 	// columnChange is what a twin has to follow: it has columns, and neither indices nor a TTL.
 	columnChange = regexp.MustCompile(`^ALTER TABLE \{db\}\.\w+\s+(ADD|DROP|MODIFY|RENAME) COLUMN `)
 	mergeTree    = regexp.MustCompile(`\bENGINE = (\w*)MergeTree(?:\((\w*)\))?`)
@@ -41,7 +39,6 @@ var (
 
 // render gives the statements to run in place of one of a schema file. An error says that the file is wrong.
 func (d dialect) render(statement string) ([]string, error) {
-	statement = strings.TrimSpace(uncommented(statement))
 	if d.cluster == "" {
 		return []string{d.fill(statement)}, nil
 	}
@@ -57,16 +54,19 @@ func (d dialect) render(statement string) ([]string, error) {
 		return []string{d.fill(local), d.fill(d.twin(statement, name))}, nil
 	case createView.MatchString(statement):
 		return []string{d.fill(createView.ReplaceAllString(statement, "${0}"+on))}, nil
-	case insertRows.MatchString(statement):
-		return []string{d.fill(statement)}, nil
 	case alterTable.MatchString(statement):
 		out := []string{d.fill(alterTable.ReplaceAllString(statement, "${0}"+on))}
 		if columnChange.MatchString(statement) {
 			out = append(out, d.fill(alterTable.ReplaceAllString(statement, "${0}"+TwinSuffix+on)))
 		}
 		return out, nil
-	case dropView.MatchString(statement):
-		return []string{d.fill(statement + on)}, nil
+	case dropTable.MatchString(statement):
+		parts := dropTable.FindStringSubmatch(statement)
+		out := []string{d.fill(statement + on)}
+		if parts[1] == "TABLE" {
+			out = append(out, d.fill("DROP TABLE IF EXISTS "+parts[2]+TwinSuffix+on))
+		}
+		return out, nil
 	}
 	return nil, fmt.Errorf("no statement that a cluster could be given: %q", firstLine(statement))
 }
@@ -93,7 +93,7 @@ func (d dialect) twin(statement, table string) string {
 }
 
 func (d dialect) fill(statement string) string {
-	return strings.NewReplacer("{db}", d.db, "{days}", strconv.Itoa(d.days), "{kept}", d.kept()).Replace(statement)
+	return strings.NewReplacer("{db}", d.db, "{kept}", d.kept()).Replace(statement)
 }
 
 // own renders the tables that the migration itself keeps: which files ran, the same on all servers, and which shard a
@@ -107,9 +107,8 @@ func (d dialect) own() []string {
 	}
 	statements := []string{
 		"CREATE DATABASE IF NOT EXISTS {db}" + on,
-		"CREATE TABLE IF NOT EXISTS {db}.schema_version" + on + " (version UInt32, name String, at DateTime('UTC'), program String, checksum String) ENGINE = " + all + " ORDER BY version",
-		// A database of before has neither.
-		"ALTER TABLE {db}.schema_version" + on + " ADD COLUMN IF NOT EXISTS program String, ADD COLUMN IF NOT EXISTS checksum String",
+		"CREATE TABLE IF NOT EXISTS {db}.schema_version" + on +
+			" (version UInt32, name String, at DateTime('UTC'), program String, checksum String) ENGINE = " + all + " ORDER BY version",
 		"CREATE TABLE IF NOT EXISTS {db}.shard" + on + " (number UInt32, of UInt32, at DateTime('UTC')) ENGINE = " + shard + " ORDER BY (number, of)",
 	}
 	for i := range statements {
@@ -146,6 +145,6 @@ func uncommented(statement string) string {
 
 // firstLine shortens a statement for an error text.
 func firstLine(statement string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(uncommented(statement)), "\n")
+	line, _, _ := strings.Cut(statement, "\n")
 	return line
 }

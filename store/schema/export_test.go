@@ -2,22 +2,13 @@ package schema
 
 import (
 	"context"
-	"math"
-	"slices"
+	"io/fs"
 )
 
-// MigrateUpTo is the migration of a version that knew fewer files, and no baseline.
-func MigrateUpTo(ctx context.Context, url string, last uint32) error {
-	steps, err := schemaSteps()
-	if err != nil {
-		return err
-	}
-	steps = slices.DeleteFunc(steps, func(s step) bool { return s.number > last })
-	_, err = migrateTo(ctx, MigrateConfig{URL: url, RetentionDays: 30}, steps, nil)
-	return err
-}
+// Files are those of the program.
+var Files fs.FS = files
 
-// MigrateByFiles runs all files, also on an empty database.
-func MigrateByFiles(ctx context.Context, url string) error {
-	return MigrateUpTo(ctx, url, math.MaxUint32)
+// MigrateFrom is MigrateTables with other tables and migrations.
+func MigrateFrom(ctx context.Context, cfg MigrateConfig, files fs.FS) (Migrated, error) {
+	return migrateFrom(ctx, cfg, files)
 }

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -30,7 +31,7 @@ type MigrateConfig struct {
 	Upgrading bool
 	// Program is the version of this program, to be noted.
 	Program string
-	// Sync makes what a file has written durable, before the file is noted. Nil: what is answered is.
+	// Sync makes what a step has done durable, before the step is noted. Nil: what is answered is.
 	Sync func() error
 }
 
@@ -50,14 +51,10 @@ func (c MigrateConfig) Validate() error {
 	return errors.Join(err, ch.Positive("retention days", c.RetentionDays))
 }
 
-// alone says that nobody else may be using a database in which nothing has run: no version before, to which the files would seem
-// to have run that it waits for, and no other server of a cluster, which may have tables, and tells late what has run on it.
-func (c MigrateConfig) alone() bool { return c.Cluster == "" && !c.Upgrading }
-
 // Migrated is what a migration came to.
 type Migrated struct {
-	Schema uint32   // number of the last file
-	Ran    []string // the files that ran now, or whose baseline did, in their order; on several shards those of any
+	Schema uint32   // number of the last step
+	Ran    []string // the steps that ran now, in their order; on several shards those of any
 }
 
 // Migrate is MigrateTables for servers that are no cluster.
@@ -66,25 +63,19 @@ func Migrate(ctx context.Context, rawURL string, days int) error {
 	return err
 }
 
-// MigrateTables brings the databases up to the schema of this program: it creates them, runs the files that have not
-// run yet, in order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which
-// shard each is. It is safe to
-// run again, after it was interrupted at any place, and beside another one. It refuses a database of a newer program,
-// one whose files were others, and one that is another shard.
+// MigrateTables brings the databases up to the schema of this program: it creates them, runs the steps that have not run yet, in
+// order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which shard each is.
+// It is safe to run again, after it was interrupted at any place, and beside another one. It refuses a database of a newer
+// program, one whose steps were others, and one that is another shard.
 func MigrateTables(ctx context.Context, cfg MigrateConfig) (Migrated, error) {
-	steps, err := schemaSteps()
-	if err != nil {
-		return Migrated{}, err
-	}
-	base, err := readBaseline()
-	if err != nil {
-		return Migrated{}, err
-	}
-	return migrateTo(ctx, cfg, steps, &base)
+	return migrateFrom(ctx, cfg, files)
 }
 
-// migrateTo runs the files, and in place of some a baseline where there is one and it may.
-func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step, base *baseline) (done Migrated, err error) {
+func migrateFrom(ctx context.Context, cfg MigrateConfig, files fs.FS) (done Migrated, err error) {
+	steps, err := readSteps(files)
+	if err != nil {
+		return done, err
+	}
 	if err := cfg.Validate(); err != nil {
 		return done, err
 	}
@@ -108,7 +99,7 @@ func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step, base *basel
 		if cfg.Cluster != "" {
 			m.data = conns // the first shard's migration is that of all servers
 		}
-		ran, err := m.run(ctx, steps, base)
+		ran, err := m.run(ctx, steps)
 		done.Ran = append(done.Ran, ran...)
 		if err != nil {
 			return done, fmt.Errorf("migrate database %s of shard %d: %w", databases[i], i+1, err)
@@ -128,17 +119,17 @@ func migrateTo(ctx context.Context, cfg MigrateConfig, steps []step, base *basel
 type migration struct {
 	dialect
 	conn          driver.Conn
-	data          []driver.Conn // to every shard that statements on rows have to run on
+	data          []driver.Conn // to every shard whose rows this migration is about
 	cfg           MigrateConfig
 	shard, shards int
 }
 
-// applied is a file that has run.
+// applied is a step that has run.
 type applied struct {
 	name, program, checksum string
 }
 
-func (m migration) run(ctx context.Context, steps []step, base *baseline) (ran []string, err error) {
+func (m migration) run(ctx context.Context, steps []step) (ran []string, err error) {
 	var engine string
 	q := new(ch.Query).Add("SELECT any(engine) FROM system.tables WHERE name = 'schema_version' AND database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&engine); err != nil {
@@ -159,100 +150,39 @@ func (m migration) run(ctx context.Context, steps []step, base *baseline) (ran [
 	if err := fits(done, steps); err != nil {
 		return nil, err
 	}
-	if len(done) == 0 && base != nil && m.cfg.alone() {
-		if ran, err = m.begin(ctx, steps, base); err != nil {
-			return nil, err
-		}
-	}
 	for _, s := range steps {
-		if s.final && m.cfg.Upgrading {
-			continue
-		}
 		if _, ok := done[s.number]; !ok { // another migration may have come further than this one
 			if done, err = m.applied(ctx); err != nil {
 				return ran, err
 			}
 		}
-		was, ok := done[s.number]
-		if ok && was.checksum != "" {
+		_, ok := done[s.number]
+		switch {
+		case !ok && s.final && m.cfg.Upgrading:
+			continue
+		case ok && (!s.final || len(ran) == 0):
+			// Done; but a step that ran just now may have made again what a final one, run by another migration that came further, had
+			// taken away meanwhile.
 			continue
 		}
-		if !ok {
-			if err := m.apply(ctx, s); err != nil {
-				return ran, err
-			}
-			ran = append(ran, s.name)
+		if err := m.apply(ctx, s); err != nil {
+			return ran, err
+		}
+		if ok {
+			continue
 		}
 		if err := m.note(ctx, s); err != nil {
 			return ran, err
 		}
+		ran = append(ran, s.name)
 	}
-	if err := errors.Join(m.endAgain(ctx, steps, ran), m.setRetention(ctx), m.setSearchIndex(ctx)); err != nil {
+	if err := errors.Join(m.setRetention(ctx), m.setSearchIndex(ctx)); err != nil {
 		return ran, err
 	}
 	return ran, m.claim(ctx)
 }
 
-// endAgain runs the final files that have run already once more, behind files that ran now and come before them: those may have
-// made again what another migration, that came further, had taken away meanwhile.
-func (m migration) endAgain(ctx context.Context, steps []step, ran []string) error {
-	if len(ran) == 0 {
-		return nil
-	}
-	done, err := m.applied(ctx)
-	if err != nil {
-		return err
-	}
-	first := slices.IndexFunc(steps, func(s step) bool { return s.name == ran[0] })
-	for _, s := range steps[first:] {
-		if _, ok := done[s.number]; !ok || !s.final || slices.Contains(ran, s.name) {
-			continue
-		}
-		if err := m.apply(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// begin makes the tables of an empty database from the baseline, and notes the files that it stands for: it returns their
-// names. In a database that is not empty it does nothing: a run that was broken off, of this version or of one before, is
-// completed by the files, each of which may run on what is there. The baseline's statements are refused where there is such
-// a table: whoever has run all of them has made all tables, and whatever others say of these has changed nothing.
-func (m migration) begin(ctx context.Context, steps []step, base *baseline) (ran []string, err error) {
-	var tables uint64
-	q := new(ch.Query).Add("SELECT count() FROM system.tables WHERE name NOT IN ('schema_version', 'shard') AND database = ", m.db)
-	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&tables); err != nil {
-		return nil, fmt.Errorf("read whether there are tables: %w", err)
-	}
-	if tables > 0 {
-		return nil, nil
-	}
-	if err := m.apply(ctx, base.step); alreadyThere(err) {
-		return nil, nil // another migration makes tables at the same time, maybe as they were before
-	} else if err != nil {
-		return nil, err
-	}
-	var files, finals []step
-	for _, s := range steps {
-		switch {
-		case !base.covers(s):
-			continue
-		case s.final:
-			finals = append(finals, s)
-		default:
-			files = append(files, s)
-		}
-		ran = append(ran, s.name)
-	}
-	// A file that runs again makes views that a final one takes away: that one is not noted before all others are.
-	if err := m.note(ctx, files...); err != nil {
-		return nil, err
-	}
-	return ran, m.note(ctx, finals...)
-}
-
-// applied are the files that have run, by their numbers.
+// applied are the steps that have run, by their numbers.
 func (m migration) applied(ctx context.Context) (out map[uint32]applied, err error) {
 	rows, err := m.conn.Query(ctx, m.fill("SELECT version, argMax(name, at), argMax(program, at), argMax(checksum, at) FROM {db}.schema_version GROUP BY version"))
 	if err != nil {
@@ -274,111 +204,53 @@ func (m migration) applied(ctx context.Context) (out map[uint32]applied, err err
 // fits refuses a database that this program does not know.
 func fits(done map[uint32]applied, steps []step) error {
 	known := make(map[uint32]step, len(steps))
-	newest := uint32(0)
 	for _, s := range steps {
 		known[s.number] = s
-		newest = max(newest, s.number)
 	}
-	for number, was := range done {
-		s, ok := known[number]
+	newest := steps[len(steps)-1].number
+	numbers := slices.Sorted(maps.Keys(done)) // what the baseline was says most
+	for _, number := range numbers {
+		was, s := done[number], known[number]
+		program := cmp.Or(was.program, "unknown")
 		switch {
+		case number == baselineNumber && was.checksum != s.checksum:
+			return fmt.Errorf("the tables were made by version %s, from before the first release, and this version cannot change them into its own: "+
+				"start with an empty data directory, or name a database that does not exist yet in RELAY_CLICKHOUSE_URL", program)
 		case number > newest:
-			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one", was.name, cmp.Or(was.program, "unknown"), newest)
-		case !ok || was.checksum != "" && was.checksum != s.checksum:
-			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: a migration must not change once it has run", was.name, cmp.Or(was.program, "unknown"))
+			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one", was.name, program, newest)
+		case was.checksum != s.checksum:
+			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: a migration must not change once it has run", was.name, program)
 		}
 	}
 	return nil
 }
 
-// apply runs a file and makes what it did durable.
+// apply runs a step and makes what it did durable.
 func (m migration) apply(ctx context.Context, s step) error {
-	if err := errors.Join(m.execAll(ctx, s), m.sync()); err != nil {
-		return fmt.Errorf("apply %s: %w", s.name, err)
-	}
-	return nil
-}
-
-func (m migration) execAll(ctx context.Context, s step) error {
 	statements, err := s.render(m.dialect)
 	if err != nil {
 		return err
 	}
 	for _, statement := range statements {
-		conns, fills := []driver.Conn{m.conn}, strings.HasPrefix(statement, "INSERT ")
-		if fills {
-			conns = m.data
-		}
-		for _, conn := range conns {
-			if fills {
-				if err := settled(ctx, conn); err != nil {
-					return err
-				}
-			}
-			if err := execOn(ctx, conn, statement); err != nil {
-				return err
-			}
+		if err := m.exec(ctx, statement); err != nil {
+			return fmt.Errorf("apply %s: %w", s.name, err)
 		}
 	}
-	return nil
-}
-
-const (
-	// settleTime is how long a migration waits for inserts: twice what the writer gives one.
-	settleTime  = 2 * time.Minute
-	settleEvery = 50 * time.Millisecond
-)
-
-// settled waits until the inserts that a server runs at the moment have ended. A view takes what is inserted after it was
-// created, and the statement that fills its table what had been inserted before: what is under way would be in neither.
-func settled(ctx context.Context, conn driver.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	tick := time.NewTicker(settleEvery)
-	defer tick.Stop()
-	var waited []string
-	for first := true; ; first = false {
-		var running []string
-		if err := conn.QueryRow(ctx, "SELECT groupArray(query_id) FROM system.processes WHERE query_kind = 'Insert'").Scan(&running); err != nil {
-			return fmt.Errorf("look for inserts that are under way: %w", err)
-		}
-		if first {
-			waited = running
-		}
-		waited = slices.DeleteFunc(waited, func(id string) bool { return !slices.Contains(running, id) })
-		if len(waited) == 0 {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%d inserts have not ended, run relay migrate again when they have: %w", len(waited), ctx.Err())
-		}
-	}
-}
-
-// sync makes what a file has written as durable as the note that it has run.
-func (m migration) sync() error {
 	if m.cfg.Sync == nil {
 		return nil
 	}
 	if err := m.cfg.Sync(); err != nil {
-		return fmt.Errorf("make its tables durable: %w", err)
+		return fmt.Errorf("make the tables of %s durable: %w", s.name, err)
 	}
 	return nil
 }
 
-// note writes that files have run. One of a program that noted no checksums gets its own.
-func (m migration) note(ctx context.Context, files ...step) error {
-	q := new(ch.Query).Add(ch.SQL(m.fill("INSERT INTO {db}.schema_version (version, name, at, program, checksum)")))
-	for i, s := range files {
-		if i > 0 {
-			q.Add(" UNION ALL")
-		}
-		q.Add(" SELECT ", int(s.number), s.name).Add(", now(), ", m.cfg.Program, s.checksum)
-	}
+// note writes that a step has run.
+func (m migration) note(ctx context.Context, s step) error {
+	q := new(ch.Query).Add(ch.SQL(m.fill("INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT ")), int(s.number), s.name)
+	q.Add(", now(), ", m.cfg.Program, s.checksum)
 	if err := m.conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("note that %s has run: %w", files[len(files)-1].name, err)
+		return fmt.Errorf("note that %s has run: %w", s.name, err)
 	}
 	return nil
 }
@@ -393,8 +265,8 @@ func (m migration) setRetention(ctx context.Context) error {
 		return fmt.Errorf("read how long tables keep their rows: %w", err)
 	}
 	for i, table := range names {
-		days, whole := KeptDays(engines[i])
-		if !slices.Contains(Retained(), table) || whole && days == m.days {
+		days := KeptDays(engines[i])
+		if !slices.Contains(Retained(), table) || days == m.days {
 			continue
 		}
 		if 0 < days && days < m.days {
@@ -424,11 +296,7 @@ func (m migration) claim(ctx context.Context) error {
 }
 
 func (m migration) exec(ctx context.Context, statement string) error {
-	return execOn(ctx, m.conn, statement)
-}
-
-func execOn(ctx context.Context, conn driver.Conn, statement string) error {
-	if err := conn.Exec(ctx, statement); err != nil {
+	if err := m.conn.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("run %q: %w", firstLine(statement), err)
 	}
 	return nil

@@ -15,28 +15,26 @@ import (
 
 // Retained are the tables whose rows live as long as their event.
 func Retained() []string {
-	return []string{"events", "events_by_endpoint", "event_keys", "deliveries", "delivery_trouble", "troubled", "attempts", "receipts", "receipt_firsts"}
+	return []string{
+		"events", "events_by_endpoint", "event_keys", "deliveries", "failure_candidates_by_endpoint", "failure_candidates",
+		"attempts", "receipts", "receipt_firsts",
+	}
 }
 
-// ttlOfRows is how ClickHouse tells the TTL of a table: by the day, as retention renders it, or by the moment, as the
-// files create it.
-var ttlOfRows = regexp.MustCompile(`TTL (toStartOfDay\()?toDateTime\(ts\)\)? \+ toIntervalDay\((\d+)\)`)
+// ttlOfRows is how ClickHouse tells the TTL that retention renders.
+var ttlOfRows = regexp.MustCompile(`TTL toStartOfDay\(toDateTime\(ts\)\) \+ toIntervalDay\((\d+)\)`)
 
-// KeptDays reads from a table's definition for how many days it keeps rows, and whether they go by whole days; 0: none
-// is told.
-func KeptDays(engine string) (days int, whole bool) {
+// KeptDays reads from a table's definition for how many days it keeps rows; 0: none is told.
+func KeptDays(engine string) int {
 	found := ttlOfRows.FindStringSubmatch(engine)
 	if found == nil {
-		return 0, false
+		return 0
 	}
-	days, err := strconv.Atoi(found[2])
-	if whole = found[1] != ""; whole {
-		days--
-	}
+	days, err := strconv.Atoi(found[1])
 	if err != nil {
-		return 0, false
+		return 0
 	}
-	return days, whole
+	return days - 1
 }
 
 // DropEnded drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database is

@@ -1,4 +1,7 @@
 // Package schema has the tables of the store, and brings databases up to them.
+//
+// Tables are made from the baseline, one file for each in tables/ with its reason. What changes after a release is a numbered
+// file in migrations/, whose README says how to write one.
 package schema
 
 import (
@@ -8,6 +11,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,28 +19,14 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// The schema is a row of numbered files. A file that has run anywhere never changes: what comes later is another file,
-// and adds columns with defaults, or tables, so that a node of the version before goes on writing and reading. There
-// are no transactions: a file counts as run when its row is in schema_version, and every statement may run twice.
-//
-// A file whose name ends in .final takes away what only versions before need. It runs when none of them does any more, and
-// those after it do not wait for it.
-//
-// A server's database in which nothing is yet, and that no version before uses, gets what the files up to a number come to at
-// once, from the baseline: less than half of the statements, and one sync instead of one for each file. The files after that
-// number run as everywhere.
+//go:embed tables migrations
+var files embed.FS
 
-//go:embed sql/*.sql
-var schemaFiles embed.FS
+// baselineNumber is that of the step which makes the tables; the files of migrations/ have greater ones.
+const baselineNumber = 1
 
-const (
-	baselineFile = "sql/baseline_0014.sql"
-	// baselineLast is the number of the last file that the baseline stands for.
-	baselineLast = 14
-)
-
-// DDL returns the statements of all files in their order, as they run on an empty server, or on a cluster, where a version before
-// may be running. Of a cluster's those without ON CLUSTER run on one server of every shard.
+// DDL returns the statements of all steps in their order, as they run on an empty server or cluster. Of a cluster's those without
+// ON CLUSTER run on one server of every shard.
 func DDL(cfg MigrateConfig) ([]string, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -45,7 +35,7 @@ func DDL(cfg MigrateConfig) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := schemaSteps()
+	steps, err := readSteps(files)
 	if err != nil {
 		return nil, err
 	}
@@ -64,45 +54,18 @@ func DDL(cfg MigrateConfig) ([]string, error) {
 	return statements, nil
 }
 
-// step is one file of the schema.
+// step is the baseline, or one file of migrations/.
 type step struct {
 	number     uint32
 	name       string // without .sql
 	final      bool   // it takes away what versions before need
-	checksum   string // of its text
+	checksum   string // of its statements
 	statements []string
 }
 
-// Steps are the files in the order of their numbers.
-func schemaSteps() ([]step, error) {
-	files, err := fs.Glob(schemaFiles, "sql/*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("list schema files: %w", err)
-	}
-	var steps []step
-	for _, file := range files {
-		if file == baselineFile {
-			continue
-		}
-		s, err := readStep(file)
-		if err != nil {
-			return nil, err
-		}
-		digits, _, _ := strings.Cut(s.name, "_")
-		number, err := strconv.ParseUint(digits, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("read the number of %s: %w", file, err)
-		}
-		s.number, s.final = uint32(number), strings.HasSuffix(s.name, ".final")
-		steps = append(steps, s)
-	}
-	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.number, b.number) })
-	return steps, nil
-}
-
-// Needed is the number of the last file without which this version cannot work.
+// Needed is the number of the last step without which this version cannot work.
 func Needed() (needed uint32, err error) {
-	steps, err := schemaSteps()
+	steps, err := readSteps(files)
 	for _, s := range steps {
 		if !s.final {
 			needed = s.number
@@ -111,33 +74,63 @@ func Needed() (needed uint32, err error) {
 	return needed, err
 }
 
-// readStep reads a file, all but its number.
-func readStep(file string) (step, error) {
-	text, err := schemaFiles.ReadFile(file)
+// readSteps reads the baseline and the migrations, in the order of their numbers.
+func readSteps(files fs.FS) ([]step, error) {
+	baseline := step{number: baselineNumber, name: "0001_baseline"}
+	all, err := readStatements(files, "tables/*.sql")
 	if err != nil {
-		return step{}, fmt.Errorf("read %s: %w", file, err)
+		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	s := step{name: strings.TrimSuffix(strings.TrimPrefix(file, "sql/"), ".sql"), checksum: hex.EncodeToString(sum[:8])}
-	for statement := range strings.SplitSeq(string(text), ";\n") {
-		if strings.TrimSpace(uncommented(statement)) != "" {
-			s.statements = append(s.statements, statement)
+	// A view comes after the tables that it is about, whatever their files are called.
+	isTable := func(statement string) bool { return createTable.MatchString(statement) }
+	baseline.statements = slices.Concat(
+		slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !isTable(s) }), slices.DeleteFunc(all, isTable))
+	steps := []step{baseline}
+	names, err := fs.Glob(files, "migrations/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	for _, name := range names {
+		s := step{name: strings.TrimSuffix(path.Base(name), ".sql")}
+		s.final = strings.HasSuffix(s.name, ".final")
+		digits, _, _ := strings.Cut(s.name, "_")
+		number, err := strconv.ParseUint(digits, 10, 32)
+		if err != nil || number <= baselineNumber {
+			return nil, fmt.Errorf("migration %s has no number above %d", name, baselineNumber)
+		}
+		s.number = uint32(number)
+		if s.statements, err = readStatements(files, name); err != nil {
+			return nil, err
+		}
+		steps = append(steps, s)
+	}
+	for i := range steps {
+		sum := sha256.Sum256([]byte(strings.Join(steps[i].statements, ";\n")))
+		steps[i].checksum = hex.EncodeToString(sum[:8])
+	}
+	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.number, b.number) })
+	return steps, nil
+}
+
+// readStatements reads the statements of some files, without comments.
+func readStatements(files fs.FS, pattern string) (statements []string, err error) {
+	names, err := fs.Glob(files, pattern)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", pattern, err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		for statement := range strings.SplitSeq(uncommented(string(text)), ";\n") {
+			if statement = strings.TrimSpace(statement); statement != "" {
+				statements = append(statements, statement)
+			}
 		}
 	}
-	return s, nil
+	return statements, nil
 }
-
-// baseline is what an empty database gets instead of the files up to its number.
-type baseline struct{ step }
-
-func readBaseline() (baseline, error) {
-	s, err := readStep(baselineFile)
-	s.number = baselineLast
-	return baseline{s}, err
-}
-
-// covers says whether the baseline stands for a file.
-func (b baseline) covers(s step) bool { return s.number <= b.number }
 
 func (s step) render(d dialect) (out []string, err error) {
 	for _, statement := range s.statements {

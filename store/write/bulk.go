@@ -94,8 +94,8 @@ func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
 	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.deliveries, deliveries) })
 	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.attempts, attempts) })
 	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.receipts, receipts) })
-	for _, n := range b.tables.nominees {
-		g.Go(func() error { return writeSome(ctx, b.conn, n.table, n.of(deliveries)) })
+	for _, c := range b.tables.candidates {
+		g.Go(func() error { return writeSome(ctx, b.conn, c.table, c.of(deliveries)) })
 	}
 	return g.Wait()
 }

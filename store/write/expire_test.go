@@ -79,7 +79,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if n := b.Query("SELECT uniqExact(id) FROM event_keys"); n != 1 {
 		t.Errorf("%d events are found by their types, want 1", n)
 	}
-	if n := b.Query("SELECT count() FROM delivery_trouble WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
+	if n := b.Query("SELECT count() FROM failure_candidates_by_endpoint WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
 		t.Errorf("%d rows of a month that is over", n)
 	}
 	if n := b.Query("SELECT sum(received) FROM usage_hour FINAL"); n != usage {

@@ -175,7 +175,7 @@ func (w *Writer) verify(ctx context.Context, s *shard) error {
 }
 
 // write inserts into all tables of a shard at once, which takes as long as the slowest, and returns what cannot be
-// stored. Only nominees come after attempts, and deliveries after both: no reader may see a delivery, of a run or of all, without
+// stored. Only candidates come after attempts, and deliveries after both: no reader may see a delivery, of a run or of all, without
 // the attempt that brought it about, nor one that the list of its status does not look for.
 func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, error) {
 	var refused [6][]deadRecord
@@ -185,7 +185,7 @@ func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, e
 		if refused[1], err = writeRows(gctx, w, s, s.tables.attempts, b.attempts); err != nil {
 			return err
 		}
-		if refused[5], err = w.nominate(gctx, s, b.deliveries); err != nil {
+		if refused[5], err = w.writeCandidates(gctx, s, b.deliveries); err != nil {
 			return err
 		}
 		refused[2], err = writeRows(gctx, w, s, s.tables.deliveries, b.deliveries)

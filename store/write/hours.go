@@ -231,7 +231,7 @@ func (s *shard) count(ctx context.Context, hours []time.Time) (left []time.Time,
 func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	q := new(ch.Query).Add("INSERT INTO usage_hour (account, t, endpoint, received, sent, findings, bytes, ver) SELECT account, " + schema.HourColumns + ", count() FROM events FINAL")
+	q := new(ch.Query).Add("INSERT INTO usage_hour (account, t, endpoint, received, sent, bytes, ver) SELECT account, " + schema.HourColumns + ", count() FROM events FINAL")
 	q.Add(" WHERE billed = 1 AND ts >= ", from).Add(" AND ts < ", to).Add(" AND id >= ", id.Lowest(from)).Add(" AND id < ", id.Lowest(to))
 	q.Add(" GROUP BY account, hour, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
 	if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
@@ -249,8 +249,8 @@ func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error
 // countDays adds the hours of every day of [from, to) up, behind countRange. Of two that do so at once for different hours
 // of a day the later one sees what both have counted, and its sum is the greater.
 func countDays(ctx context.Context, conn driver.Conn, from, to time.Time) error {
-	q := new(ch.Query).Add("INSERT INTO usage_day (account, t, endpoint, received, sent, findings, bytes, ver) SELECT account, toStartOfDay(t) AS day, endpoint, " +
-		"sum(received), sum(sent), sum(findings), sum(bytes), sum(ver) FROM usage_hour FINAL")
+	q := new(ch.Query).Add("INSERT INTO usage_day (account, t, endpoint, received, sent, bytes, ver) SELECT account, toStartOfDay(t) AS day, endpoint, " +
+		"sum(received), sum(sent), sum(bytes), sum(ver) FROM usage_hour FINAL")
 	q.Add(" WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, day, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
 	if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
 		return fmt.Errorf("add up usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)

@@ -26,7 +26,7 @@ type poisoned struct {
 }
 
 func newPoisoned(b *bench) *poisoned {
-	for table, column := range map[string]string{"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name", "troubled": "type"} {
+	for table, column := range map[string]string{"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name", "failure_candidates": "type"} {
 		b.Exec("ALTER TABLE " + table + " ADD CONSTRAINT clean CHECK " + column + " != 'poison'")
 	}
 	return &poisoned{b, map[string]int{}, map[string]bool{}}
@@ -53,13 +53,13 @@ func (p *poisoned) add(refusing string) {
 	note("events", stream.Events, r.Offset)
 
 	o := p.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
-		o.Reason, o.Attempt.ErrorMessage, o.Type = event.Reason(word("deliveries")), word("attempts"), word("troubled")
+		o.Reason, o.Attempt.ErrorMessage, o.Type = event.Reason(word("deliveries")), word("attempts"), word("failure_candidates")
 	})
 	r = o.Record()
 	p.Put(stream.Outcomes, 1, r)
 	note("deliveries", stream.Outcomes, r.Offset)
 	note("attempts", stream.Outcomes, r.Offset)
-	note("troubled", stream.Outcomes, r.Offset)
+	note("failure_candidates", stream.Outcomes, r.Offset)
 
 	x := event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: word("receipts"), At: time.Now()}
 	r = x.Record()
@@ -108,7 +108,7 @@ func (p *poisoned) check(w *write.Writer) {
 func TestPoisonInEveryTable(t *testing.T) {
 	b := newBench(t)
 	p := newPoisoned(b)
-	tables := []string{"events", "deliveries", "attempts", "receipts", "audit", "troubled"}
+	tables := []string{"events", "deliveries", "attempts", "receipts", "audit", "failure_candidates"}
 	p.add("")
 	w, stop := b.Writer(write.WriterConfig{})
 	p.check(w) // an empty table would take a probe whatever it refuses

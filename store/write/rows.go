@@ -46,9 +46,9 @@ type deliveryRow struct {
 	version event.Version
 }
 
-// again is 1 unless this is the first that is said about the delivery for all the row can tell.
-func (r *deliveryRow) again() uint8 {
-	return flag(r.Attempt == nil || r.Attempt.Trigger != event.TriggerInitial || r.Run != "" || r.Waited)
+// isFirst reports whether this is the first that is said about the delivery for all the row can tell.
+func (r *deliveryRow) isFirst() bool {
+	return r.Attempt != nil && r.Attempt.Trigger == event.TriggerInitial && r.Run == "" && !r.Waited
 }
 
 // receiptRow is one row of receipts.

@@ -201,8 +201,8 @@ func eventsTable() *table[*eventRow] {
 		text("headers", func(x r) string { return string(event.LinesOf(x.Header)) }),
 		blob("body", func(x r) []byte { return x.Body }),
 		col("billed", "UInt8", r.billed),
-		col("kp", "UInt16", func(x r) uint16 { return uint16(x.record.Partition) }),
-		col("ko", "UInt64", func(x r) uint64 { return uint64(x.record.Offset) }),
+		col("kafka_partition", "UInt16", func(x r) uint16 { return uint16(x.record.Partition) }),
+		col("kafka_offset", "UInt64", func(x r) uint64 { return uint64(x.record.Offset) }),
 	)
 }
 
@@ -222,7 +222,6 @@ func deliveriesTable() *table[*deliveryRow] {
 		when("next_at", func(x r) time.Time { return x.NextAt }),
 		when("last_at", func(x r) time.Time { return x.At }),
 		text("run", func(x r) string { return x.Run }),
-		col("again", "UInt8", r.again),
 		col("ver", "UInt128", func(x r) *big.Int { return x.version.Big() }),
 	)
 }
@@ -238,7 +237,7 @@ func attemptsTable() *table[*deliveryRow] {
 		bytes16("id", func(x r) []byte { return x.Event[:] }),
 		when("ts", func(x r) time.Time { return x.Event.Time() }),
 		text("dest", func(x r) string { return x.Dest }),
-		bytes16("att", func(x r) []byte { return x.Attempt.ID[:] }),
+		bytes16("attempt", func(x r) []byte { return x.Attempt.ID[:] }),
 		text("endpoint", func(x r) string { return x.Endpoint }),
 		when("at", func(x r) time.Time { return x.Attempt.StartedAt }),
 		word("trigger", att(func(a *event.Attempt) string { return string(a.Trigger) })),

@@ -79,11 +79,11 @@ type tables struct {
 	attempts   *table[*deliveryRow]
 	receipts   *table[*receiptRow]
 	audit      *table[*auditRow]
-	nominees   []nominee
+	candidates []candidateTable
 }
 
 func newTables() tables {
-	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), nomineeTables()}
+	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), candidateTables()}
 }
 
 // maxFetchWait bounds how long the first fetch after an assignment keeps partitions waiting whose offsets

@@ -314,7 +314,7 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	b.WriterOf(write.WriterConfig{}, reg)
 	run := id.NewGenerator(nil).Next(0).Text(id.Run)
-	for i, table := range []string{"attempts", "troubled", "delivery_trouble", "event_keys"} {
+	for i, table := range []string{"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys"} {
 		b.Exec("RENAME TABLE " + table + " TO elsewhere")
 		b.Record(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
 		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
@@ -327,7 +327,7 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 		}
 		b.Exec("RENAME TABLE elsewhere TO " + table)
 		storetest.Eventually(t, func() bool { return count("deliveries") == i+1 })
-		for _, of := range []string{"attempts", "troubled", "delivery_trouble", "event_keys", "run_deliveries"} {
+		for _, of := range []string{"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys", "run_deliveries"} {
 			if n := count(of); n != i+1 {
 				t.Errorf("%d rows in %s, want %d", n, of, i+1)
 			}

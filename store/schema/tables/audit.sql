@@ -6,11 +6,3 @@ CREATE TABLE IF NOT EXISTS {db}.audit (
   entity String CODEC(ZSTD(1)), changes Array(String) CODEC(ZSTD(1)), request_id String CODEC(ZSTD(1)), remote_ip IPv6 CODEC(ZSTD(1)),
   node LowCardinality(String), count UInt64 CODEC(T64,ZSTD(1)), last_at DateTime64(3,'UTC') CODEC(ZSTD(1)), ver UInt64 CODEC(ZSTD(1))
 ) ENGINE = ReplacingMergeTree(ver) PARTITION BY toYYYYMM(at) ORDER BY (account, id) TTL toDateTime(at) + INTERVAL 400 DAY DELETE;
-
--- The last use of each API key; no TTL, for a key that was not used for long is the one to look at.
-CREATE TABLE IF NOT EXISTS {db}.key_uses (
-  account String, key String, at DateTime64(3,'UTC'), node LowCardinality(String), remote_ip IPv6, ver UInt64
-) ENGINE = ReplacingMergeTree(ver) ORDER BY (account, key);
-
-CREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_key_uses TO {db}.key_uses AS
-SELECT account, entity AS key, last_at AS at, node, remote_ip, ver FROM {db}.audit WHERE action = 'key.used';

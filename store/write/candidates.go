@@ -11,53 +11,53 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// nominee is a table of what few deliveries are looked for by, beside deliveries itself, which answers but for what became of a
-// delivery within a run. Most flushes have no row for any, so that the writer writes them rather than views, which take their time
-// for nothing too.
-type nominee struct {
+// candidateTable has what few deliveries are looked for by. Its rows may belong to an answer; deliveries itself decides, but for what
+// became of a delivery within a run. Most flushes have no row for any, so that the writer writes them rather than views, which take
+// their time for nothing too.
+type candidateTable struct {
 	*table[*deliveryRow]
 	takes func(*deliveryRow) bool
 }
 
-func (n nominee) of(rows []*deliveryRow) (out []*deliveryRow) {
+func (c candidateTable) of(rows []*deliveryRow) (out []*deliveryRow) {
 	for _, r := range rows {
-		if n.takes(r) {
+		if c.takes(r) {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-func nomineeTables() []nominee {
+func candidateTables() []candidateTable {
 	type r = *deliveryRow
 	account, dest := text("account", func(x r) string { return x.Account }), text("dest", func(x r) string { return x.Dest })
 	event16, ts := bytes16("id", func(x r) []byte { return x.Event[:] }), when("ts", func(x r) time.Time { return x.Event.Time() })
 	endpoint, status := text("endpoint", func(x r) string { return x.Endpoint }), word("status", func(x r) string { return string(x.Status) })
-	return []nominee{
-		{newTable("delivery_trouble", account, endpoint, event16, dest, ts), r.troubled},
+	return []candidateTable{
+		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isFailing},
 		{
-			newTable("troubled", account, event16, dest, ts, endpoint, word("type", func(x r) string { return x.Type }), status,
+			newTable("failure_candidates", account, event16, dest, ts, endpoint, word("type", func(x r) string { return x.Type }), status,
 				col("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
-			func(x r) bool { return x.again() == 1 || x.troubled() },
+			func(x r) bool { return !x.isFirst() || x.isFailing() },
 		},
 		{
 			newTable("run_deliveries", account, text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
 				word("reason", func(x r) string { return string(x.Reason) }), word("skipped", func(x r) string { return string(x.Skipped) }),
 				col("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }), when("last_at", func(x r) time.Time { return x.At }),
 				col("ver", "UInt128", r.versionInRun)),
-			r.ofRun,
+			r.isOfRun,
 		},
 		// A destination may be that of a replay alone.
-		{newTable("event_keys", account, text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts), r.ofRun},
+		{newTable("event_keys", account, text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts), r.isOfRun},
 	}
 }
 
-// troubled reports whether the row says that the delivery failed, waits, or is held.
-func (r *deliveryRow) troubled() bool {
+// isFailing reports whether the row says that the delivery failed, waits, or is held.
+func (r *deliveryRow) isFailing() bool {
 	return r.Status != event.Delivered && r.Status != event.Skipped
 }
 
-func (r *deliveryRow) ofRun() bool { return r.Run != "" }
+func (r *deliveryRow) isOfRun() bool { return r.Run != "" }
 
 // versionInRun lets a failure win over what comes later in the run: a second copy of work that failed may be passed by
 // because the failure has stopped its job.
@@ -69,12 +69,12 @@ func (r *deliveryRow) versionInRun() *big.Int {
 	return v.Big()
 }
 
-// nominate writes the rows that the tables of nominees take, and returns those that ClickHouse refuses.
-func (w *Writer) nominate(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadRecord, error) {
-	refused := make([][]deadRecord, len(s.tables.nominees))
+// writeCandidates writes the rows that the candidate tables take, and returns those that ClickHouse refuses.
+func (w *Writer) writeCandidates(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadRecord, error) {
+	refused := make([][]deadRecord, len(s.tables.candidates))
 	g, gctx := errgroup.WithContext(ctx)
-	for i, n := range s.tables.nominees {
-		g.Go(func() (err error) { refused[i], err = writeRows(gctx, w, s, n.table, n.of(rows)); return err })
+	for i, c := range s.tables.candidates {
+		g.Go(func() (err error) { refused[i], err = writeRows(gctx, w, s, c.table, c.of(rows)); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err

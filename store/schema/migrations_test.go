@@ -1,0 +1,167 @@
+package schema_test
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/schema"
+)
+
+// madeUp are migrations of releases that there are not: the first two expand, the third takes away what only the version before
+// them needs, and the last does not wait for it.
+var madeUp = map[string]string{
+	"0002_colours":         "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
+	"0003_by_colour":       "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = ReplacingMergeTree ORDER BY (account, colour);\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_old TO {db}.by_colour AS SELECT account, 'old' AS colour FROM {db}.events;\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_by_colour TO {db}.by_colour AS SELECT account, colour FROM {db}.events;\n",
+	"0004_old_ends.final":  "DROP VIEW IF EXISTS {db}.mv_old;\n",
+	"0005_weight_of_event": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS weight UInt64;\n",
+}
+
+// with are the program's own tables and the first of the made-up migrations.
+func with(t *testing.T, migrations int) fs.FS {
+	all := fstest.MapFS{}
+	tables, err := fs.Glob(schema.Files, "tables/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tables {
+		text, err := fs.ReadFile(schema.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = &fstest.MapFile{Data: text}
+	}
+	for i, name := range slices.Sorted(maps.Keys(madeUp)) {
+		if i < migrations {
+			all["migrations/"+name+".sql"] = &fstest.MapFile{Data: []byte(madeUp[name])}
+		}
+	}
+	return all
+}
+
+func migrate(t *testing.T, url string, files fs.FS, upgrading bool) ([]string, error) {
+	done, err := schema.MigrateFrom(t.Context(), schema.MigrateConfig{URL: url, RetentionDays: 30, Upgrading: upgrading}, files)
+	return done.Ran, err
+}
+
+// A node of the version before goes on writing and reading while the tables get more; what only it needs goes when it has gone.
+func TestExpandThenFinalize(t *testing.T) {
+	b := newBench(t)
+	all := with(t, len(madeUp))
+	insert := func() { b.Exec("INSERT INTO events (account, id, ts) SELECT 'acc_1', unhex(repeat('01', 16)), now()") }
+	insert()
+	ran, err := migrate(t, b.URL, all, true)
+	if want := []string{"0002_colours", "0003_by_colour", "0005_weight_of_event"}; err != nil || !slices.Equal(ran, want) {
+		t.Errorf("ran %v, %v, want %v", ran, err, want)
+	}
+	insert()
+	if n := b.Query("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"); n != 2 {
+		t.Errorf("%d rows of the version before and of this one, want 2", n)
+	}
+	if ran, err := migrate(t, b.URL, all, true); err != nil || len(ran) != 0 {
+		t.Errorf("a second migration, while the version before runs, ran %v, %v", ran, err)
+	}
+	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0004_old_ends.final"}) {
+		t.Errorf("the end of the upgrade ran %v, %v", ran, err)
+	}
+	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'mv_old'"); n != 0 {
+		t.Error("a view is there that nobody needs")
+	}
+	if _, err := migrate(t, b.URL, with(t, 2), false); err == nil || !strings.Contains(err.Error(), "this version knows 0003 at most, use the newer one") {
+		t.Errorf("the version before: %v", err)
+	}
+	changed := with(t, 1).(fstest.MapFS)
+	changed["migrations/0002_colours.sql"] = &fstest.MapFile{Data: []byte("ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour UInt8;\n")}
+	b.Exec("ALTER TABLE schema_version DELETE WHERE version > 2 SETTINGS mutations_sync = 1")
+	if _, err := migrate(t, b.URL, changed, false); err == nil || !strings.Contains(err.Error(), "is not the one of this version") {
+		t.Errorf("a migration that has changed: %v", err)
+	}
+}
+
+// A migration that is broken off at any statement, before it or behind it, is completed by the next, each run coming one statement
+// further than the one before.
+func TestMigrateIsBrokenOff(t *testing.T) {
+	b := newBench(t)
+	all := with(t, len(madeUp))
+	if _, err := migrate(t, b.URL, all, false); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Tables()
+	g := storetest.NewGate(b.Bench)
+	for _, f := range []storetest.Fault{storetest.Cut, storetest.Lost} {
+		b.Anew()
+		n := 0
+		for ; ; n++ {
+			g.Set(func(nth int, _ string) storetest.Fault {
+				if nth == n {
+					return f
+				}
+				return storetest.Sound
+			})
+			if _, err := migrate(t, g.URL, all, false); err == nil {
+				break
+			}
+		}
+		g.Set(nil)
+		if n < 20 {
+			t.Errorf("only %d runs were broken off", n)
+		}
+		if diff := gocmp.Diff(whole, b.Tables()); diff != "" {
+			t.Errorf("statements that are %v leave (-want +got):\n%s", f, diff)
+		}
+		if n := b.Query("SELECT uniqExact(version) FROM schema_version"); n != uint64(1+len(madeUp)) {
+			t.Errorf("statements that are %v: %d steps are noted", f, n)
+		}
+	}
+}
+
+// A migration that another one overtakes, both as relay migrate runs them, leaves what one leaves: what the other has taken away
+// at the end it may have made again.
+func TestMigrateIsOvertaken(t *testing.T) {
+	b := newBench(t)
+	all := with(t, len(madeUp))
+	if _, err := migrate(t, b.URL, all, false); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Tables()
+	both := func(url string) error {
+		_, err := migrate(t, url, all, true)
+		if err == nil {
+			_, err = migrate(t, url, all, false)
+		}
+		return err
+	}
+	g := storetest.NewGate(b.Bench)
+	for _, at := range []string{".mv_event_keys TO", ".mv_old TO"} {
+		b.Anew()
+		reached, overtaken := make(chan struct{}), make(chan struct{})
+		once := sync.OnceFunc(func() { close(reached); <-overtaken })
+		g.Set(func(_ int, statement string) storetest.Fault {
+			if strings.Contains(statement, at) {
+				once()
+			}
+			return storetest.Sound
+		})
+		var slow error
+		var wg sync.WaitGroup
+		wg.Go(func() { slow = both(g.URL) })
+		<-reached
+		err := both(b.URL)
+		close(overtaken)
+		wg.Wait()
+		if err := errors.Join(err, slow); err != nil {
+			t.Errorf("overtaken at %s: %v", at, err)
+		}
+		if diff := gocmp.Diff(whole, b.Tables()); diff != "" {
+			t.Errorf("overtaken at %s (-want +got):\n%s", at, diff)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+-- One row per stored event; never updated. Read without FINAL: equal ids are adjacent. A block of a column ends with its
+-- granule: a page whose events lie far apart reads one granule of each column for each event, and with blocks of 64 KB or
+-- more it unpacked four times as much. Lists by what few events have pass over granules without any of them.
+CREATE TABLE IF NOT EXISTS {db}.events (
+  account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
+  endpoint String CODEC(ZSTD(1)), type LowCardinality(String), source LowCardinality(String),
+  verdict LowCardinality(String), reason LowCardinality(String), duplicate_of FixedString(16) CODEC(ZSTD(1)),
+  dests Array(String) CODEC(ZSTD(1)), method LowCardinality(String), query String CODEC(ZSTD(1)), content_type LowCardinality(String),
+  remote_ip IPv6 CODEC(ZSTD(1)), idempotency_key String CODEC(ZSTD(1)), size UInt32 CODEC(T64,ZSTD(1)),
+  headers String CODEC(ZSTD(1)), body String CODEC(ZSTD(1)), billed UInt8,
+  kafka_partition UInt16, kafka_offset UInt64 CODEC(Delta,ZSTD(1)),
+  INDEX by_type type TYPE set(64) GRANULARITY 1, INDEX by_source source TYPE set(8) GRANULARITY 1,
+  INDEX by_verdict verdict TYPE set(8) GRANULARITY 1, INDEX by_dest dests TYPE bloom_filter(0.01) GRANULARITY 1
+) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id)
+TTL {kept} SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024, min_compress_block_size = 4096;
