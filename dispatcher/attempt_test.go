@@ -70,7 +70,8 @@ func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 	}
 	return &event.Work{
 		Event: &event.Event{
-			ID: eventID, Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified, Method: http.MethodPost,
+			ID: eventID, Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified,
+			Method: http.MethodPost,
 			Header: header, Body: body,
 		},
 		Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
@@ -106,8 +107,10 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 				t.Errorf("%s %s: %+v, %d of %d bytes", method, name, a, len(gotBody), len(body))
 				continue
 			}
-			if got.Method != method || got.RequestURI != "/hook?q=1" || got.ContentLength != int64(len(body)) || got.TransferEncoding != nil {
-				t.Errorf("%s %s: %s %s, length %d, %v", method, name, got.Method, got.RequestURI, got.ContentLength, got.TransferEncoding)
+			if got.Method != method || got.RequestURI != "/hook?q=1" || got.ContentLength != int64(len(body)) ||
+				got.TransferEncoding != nil {
+				t.Errorf("%s %s: %s %s, length %d, %v", method, name, got.Method, got.RequestURI, got.ContentLength,
+					got.TransferEncoding)
 			}
 		}
 	}
@@ -158,7 +161,8 @@ func TestRecordedResponse(t *testing.T) {
 		rw.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, expect(200, 4, true))
-	f("redirect", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/elsewhere", http.StatusFound) }, expect(302, 0, false))
+	f("redirect", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/elsewhere", http.StatusFound) },
+		expect(302, 0, false))
 
 	failure := func(code event.ErrorCode) func(*event.Attempt) string {
 		return func(a *event.Attempt) string {
@@ -172,7 +176,8 @@ func TestRecordedResponse(t *testing.T) {
 		io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}, failure(event.CodeTimeout))
-	f("hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failure(event.CodeConnectionReset))
+	f("hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		failure(event.CodeConnectionReset))
 	f("header flood", func(rw http.ResponseWriter, _ *http.Request) {
 		for i := range 100 {
 			rw.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("z", 1000))
@@ -186,7 +191,8 @@ func TestAttemptSaysWhereAndHowLong(t *testing.T) {
 		rw.Header().Set("X-Answer", "42")
 		rw.Write([]byte("ok"))
 	}, testWork(t, []byte("x")))
-	if a.RemoteIP != netip.MustParseAddr("127.0.0.1") || a.TTFB < 20*time.Millisecond || a.Duration < a.TTFB || a.Method != "POST" {
+	if a.RemoteIP != netip.MustParseAddr("127.0.0.1") || a.TTFB < 20*time.Millisecond || a.Duration < a.TTFB ||
+		a.Method != "POST" {
 		t.Errorf("%+v", a)
 	}
 	found := false
@@ -254,7 +260,8 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		t.Cleanup(func() { srv.Close(); serving.Wait() })
 		c := testClient(t, loopback())
 		tg := testTarget(t, "http://"+l.Addr().String(), sign.NewSecret())
-		w := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"}, event.Field{Name: "X-Idempotency-Key", Value: "k2"})
+		w := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"},
+			event.Field{Name: "X-Idempotency-Key", Value: "k2"})
 		hangUp <- false
 		if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 200 {
 			t.Fatalf("first attempt: %+v", a)
@@ -277,11 +284,14 @@ func headerOf(t *testing.T, w *event.Work, tg *lane.Target) http.Header {
 func TestForwardedHeaders(t *testing.T) {
 	field := func(name, value string) event.Field { return event.Field{Name: name, Value: value} }
 	w := testWork(t, []byte("x"),
-		field("Content-Type", "application/json"), field("X-Github-Event", "push"), field("X-Many", "1"), field("X-Many", "2"),
+		field("Content-Type", "application/json"), field("X-Github-Event", "push"), field("X-Many", "1"), field("X-Many",
+			"2"),
 		field("Authorization", "Bearer theirs"), field("User-Agent", "Provider/1"), field("Content-Encoding", "gzip"),
 		field("Connection", "close, X-Hop"), field("X-Hop", "1"), field("Keep-Alive", "timeout=5"), field("Te", "trailers"),
-		field("Trailer", "X"), field("Transfer-Encoding", "chunked"), field("Upgrade", "h2c"), field("Proxy-Authorization", "x"),
-		field("Proxy-Connection", "x"), field("Host", "relay.example"), field("Content-Length", "7"), field("Expect", "100-continue"),
+		field("Trailer", "X"), field("Transfer-Encoding", "chunked"), field("Upgrade", "h2c"), field("Proxy-Authorization",
+			"x"),
+		field("Proxy-Connection", "x"), field("Host", "relay.example"), field("Content-Length", "7"), field("Expect",
+			"100-continue"),
 		field("Accept-Encoding", "br"), field("X-Forwarded-For", "1.2.3.4"), field("X-Forwarded-Proto", "https"),
 		field("Forwarded", "for=1.2.3.4"), field("X-Real-Ip", "1.2.3.4"), field("Relay-Attempt", "99"),
 		field("Relay-Verification", "sent"), field("X-Client-Ip", "1.2.3.4"), field("Relay-Unknown", "x"),
@@ -298,23 +308,30 @@ func TestForwardedHeaders(t *testing.T) {
 		"Authorization": {"Bearer ours"}, "X-Extra": {"yes"}, "User-Agent": {"EventRelay/test"},
 		"Webhook-Id": {eventID}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {signature},
 		"Relay-Webhook-Id": {eventID}, "Relay-Webhook-Timestamp": {"1800000000"}, "Relay-Webhook-Signature": {signature},
-		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest}, "Relay-Delivery-Id": {id.DeliveryOf(w.Event.ID, testDest)},
-		"Relay-Attempt": {"3"}, "Relay-Trigger": {"retry"},
-		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"}, "X-Client-Ip": {"1.2.3.4"}, // the provider has proven itself
+		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest},
+		"Relay-Delivery-Id": {id.DeliveryOf(w.Event.ID, testDest)},
+		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
+		// the provider has proven itself
+		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"}, "X-Client-Ip": {"1.2.3.4"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 }
 
-// A destination is told what the inbound signature came to, and gets of a request that nothing proves no header by which
-// a stranger would be taken for somebody else. Neither the provider nor the destination's own headers can say otherwise.
+// A destination is told what the inbound signature came to, and gets of a request that nothing proves no header by
+// which a stranger would be taken for somebody else. Neither the provider nor the destination's own headers can say
+// otherwise.
 func TestStrangersImpersonateNobody(t *testing.T) {
 	names := []string{
-		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User", "X-Auth-Request-Email",
-		"True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "Remote-User", "X-Webauth-User", "X-Method-Override", "X-Http-Method",
-		"X-Original-Uri", "X-Host", "X-Forwarded", "X-Cluster-Client-Ip", "X-Originating-Ip", "Fastly-Client-Ip", "X-Client-Cert",
-		"X-Ssl-Client-Verify", "X_ssl_client_s_dn", "Remote_user", "X_remote_user", "X_forwarded_for", "X_auth_request_groups",
+		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User",
+		"X-Auth-Request-Email",
+		"True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "Remote-User", "X-Webauth-User", "X-Method-Override",
+		"X-Http-Method",
+		"X-Original-Uri", "X-Host", "X-Forwarded", "X-Cluster-Client-Ip", "X-Originating-Ip", "Fastly-Client-Ip",
+		"X-Client-Cert",
+		"X-Ssl-Client-Verify", "X_ssl_client_s_dn", "Remote_user", "X_remote_user", "X_forwarded_for",
+		"X_auth_request_groups",
 	}
 	header := []event.Field{
 		{Name: "Authorization", Value: "a"}, {Name: "Cookie", Value: "c"}, {Name: "Relay-Verification", Value: "verified"},
@@ -357,9 +374,11 @@ func TestStrangersImpersonateNobody(t *testing.T) {
 // A provider that signs by the same scheme stays verifiable: its headers are kept, ours stand beside.
 func TestSignedProviderStaysVerifiable(t *testing.T) {
 	for _, name := range []string{"Webhook-Id", "Webhook-Signature"} {
-		w := testWork(t, []byte("x"), event.Field{Name: name, Value: "theirs"}, event.Field{Name: "Webhook-Timestamp", Value: "1"})
+		w := testWork(t, []byte("x"), event.Field{Name: name, Value: "theirs"},
+			event.Field{Name: "Webhook-Timestamp", Value: "1"})
 		got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
-		if got.Get(name) != "theirs" || got.Get("Webhook-Timestamp") != "1" || got.Get("Relay-Webhook-Id") != w.Event.ID.Text(id.Event) {
+		if got.Get(name) != "theirs" || got.Get("Webhook-Timestamp") != "1" ||
+			got.Get("Relay-Webhook-Id") != w.Event.ID.Text(id.Event) {
 			t.Errorf("%s: %v", name, got)
 		}
 		for _, other := range []string{"Webhook-Id", "Webhook-Signature"} {
@@ -369,7 +388,8 @@ func TestSignedProviderStaysVerifiable(t *testing.T) {
 		}
 	}
 	w := testWork(t, []byte("x"), event.Field{Name: "Webhook-Timestamp", Value: "1"})
-	if got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret())); len(got["Webhook-Timestamp"]) != 1 || got.Get("Webhook-Timestamp") == "1" {
+	if got := headerOf(t, w, testTarget(t, "https://example.com/",
+		sign.NewSecret())); len(got["Webhook-Timestamp"]) != 1 || got.Get("Webhook-Timestamp") == "1" {
 		t.Errorf("a timestamp alone was kept: %v", got["Webhook-Timestamp"])
 	}
 }
@@ -381,7 +401,8 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 	fresh, old, gone := sign.NewSecret(), sign.NewSecret(), sign.NewSecret()
 	now := time.Now()
 	tg := testTarget(t, "https://example.com/")
-	tg.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)}, {Secret: gone, Until: now.Add(-time.Second)}}
+	tg.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
+		{Secret: gone, Until: now.Add(-time.Second)}}
 	h := requestHeader(testWork(t, body), tg, "EventRelay/test", now)
 	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
@@ -405,11 +426,13 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 }
 
 func TestCredentialsAreMaskedInTheRow(t *testing.T) {
-	w := testWork(t, []byte("x"), event.Field{Name: "Cookie", Value: "sid=theirs"}, event.Field{Name: "X-Order", Value: "7"})
+	w := testWork(t, []byte("x"), event.Field{Name: "Cookie", Value: "sid=theirs"},
+		event.Field{Name: "X-Order", Value: "7"})
 	a := send(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Set-Cookie", "sid=receiver")
 	}, w, func(tg *lane.Target) {
-		tg.Header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"}, {Name: "X-Plain", Value: "plain"}}
+		tg.Header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"},
+			{Name: "X-Plain", Value: "plain"}}
 	})
 	text := fmt.Sprint(a.RequestHeader, a.ResponseHeader)
 	for _, secret := range []string{"theirs", "ours", "receiver"} {

@@ -148,7 +148,8 @@ func TestReplaysAreProbes(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		before, told := len(s.all()), len(held.all())
 		replay := func() {
-			w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
+			w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+				Run: "run_1"})
 		}
 		for range 6 {
 			replay()

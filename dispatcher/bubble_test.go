@@ -38,7 +38,8 @@ func bubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) 
 			w.servers.Wait()
 			cluster.Close()
 		}()
-		w.world = newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}, transport, partitions)
+		w.world = newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}, transport,
+			partitions)
 		w.patience = 24 * time.Hour
 		f(t, w)
 	})

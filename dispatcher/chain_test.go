@@ -50,7 +50,8 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{answer: func(int, received) int { return 500 }})
 		ep := w.endpoint(url)
-		ep.RetryPolicy = config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6, Jitter: 0.1}
+		ep.RetryPolicy = config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6,
+			Jitter: 0.1}
 		w.start(testConfig())
 		w.accept(w.newEvent(`{}`))
 		all := w.outcomes(count(1, event.Failed))
@@ -59,7 +60,8 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 			t.Fatal(d)
 		}
 		checkTimes(t, all)
-		if w.metric("relay_dispatch_attempts_total", "http_status") != 6 || w.metric("relay_dispatch_outcomes_total", "attempts_exhausted") != 1 ||
+		if w.metric("relay_dispatch_attempts_total", "http_status") != 6 ||
+			w.metric("relay_dispatch_outcomes_total", "attempts_exhausted") != 1 ||
 			w.metric("relay_dispatch_late_seconds", "") != 5 || w.metric("relay_dispatch_attempt_seconds", "") != 6 {
 			t.Error("the metrics do not tell of six attempts, five of them retries, and one failure")
 		}
@@ -338,7 +340,8 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 			last[o.Event.String()+o.Run] = string(o.Status) + string(o.Reason)
 		}
 		want := map[string]string{
-			replayed.ID.String() + "run_1": "delivered", replayed.ID.String(): "skippedsuperseded", other.ID.String(): "delivered",
+			replayed.ID.String() + "run_1": "delivered", replayed.ID.String(): "skippedsuperseded",
+			other.ID.String(): "delivered",
 		}
 		if d := cmp.Diff(want, last); d != "" {
 			t.Error(d)

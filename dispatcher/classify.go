@@ -38,7 +38,8 @@ func classify(status int, failure event.ErrorCode, retryOn []string) verdict {
 	}
 	v := verdict{fate: retry, code: event.CodeHTTPStatus}
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		v.code = event.CodeRedirectBlocked
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return v

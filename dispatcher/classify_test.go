@@ -35,7 +35,8 @@ func TestClassify(t *testing.T) {
 	f(304, "", both, again(event.CodeHTTPStatus))
 	f(302, "", []string{"302"}, again(event.CodeRedirectBlocked))
 	for _, code := range []event.ErrorCode{
-		event.CodeTimeout, event.CodeDNS, event.CodeConnectionRefused, event.CodeConnectionReset, event.CodeNetworkUnreachable,
+		event.CodeTimeout, event.CodeDNS, event.CodeConnectionRefused, event.CodeConnectionReset,
+		event.CodeNetworkUnreachable,
 		event.CodeNetwork, event.CodeTLS, event.CodeAddressBlocked, event.CodeResponseTooLarge, event.CodeInternal,
 	} {
 		f(0, code, nil, again(code))

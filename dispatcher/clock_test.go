@@ -18,7 +18,8 @@ func TestClockSetForward(t *testing.T) {
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
 		w.start(testConfig(), func(d *Deps) { d.Now, d.IDs = now, id.NewGenerator(now) })
-		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now().Add(29 * time.Minute)})
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,
+			Due: time.Now().Add(29 * time.Minute)})
 		time.Sleep(time.Minute)
 		ahead.Store(int64(time.Hour))
 		time.Sleep(longestSleep + time.Second)

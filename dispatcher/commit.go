@@ -73,6 +73,7 @@ func (d *Dispatcher) commitFailed(ctx context.Context, err error) {
 // again, what is done beyond the offset would be done twice after a crash.
 func (d *Dispatcher) stripped(ids []stream.Partition) {
 	d.metrics.withoutHoles.Add(float64(len(ids)))
-	d.log.LogAttrs(context.Background(), slog.LevelWarn, "brokers refuse the metadata of commits as too large, committing without",
+	d.log.LogAttrs(context.Background(), slog.LevelWarn,
+		"brokers refuse the metadata of commits as too large, committing without",
 		slog.Int("partitions", len(ids)), slog.String("topic", ids[0].Topic), slog.Int("partition", int(ids[0].Index)))
 }

@@ -122,7 +122,8 @@ type Deps struct {
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Changes == nil || d.Keyring == nil || d.Transport == nil ||
+	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Changes == nil || d.Keyring == nil ||
+		d.Transport == nil ||
 		d.IDs == nil || d.Now == nil || d.Metrics == nil {
 		return errors.New("dispatcher: a dependency is missing")
 	}

@@ -86,7 +86,6 @@ func (d *Dispatcher) hop(delivery *lane.Delivery, now time.Time) {
 // send makes one attempt, records it and what follows from it, and returns what the lane learns.
 func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decision) lane.Result {
 	delivery, w := decision.Delivery, decision.Delivery.Work
-	endpoint, dest := decision.Rules.Endpoint, decision.Rules.Destination
 	if w.Attempt > 1 {
 		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
 	}
@@ -96,10 +95,7 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 		return lane.Result{Delivery: delivery}
 	}
 	d.faults.at(crashSent)
-	if l.Gone.Note(a.Code, w.Event.ID, dest.URL) {
-		d.retirer.retire(retirement{endpoint.ID, w.Dest, dest.URL, &l.Gone})
-	}
-	policy := policyOf(w, endpoint)
+	policy := policyOf(w, decision.Rules.Endpoint)
 	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
 	a.OK, a.ErrorCode = v.fate == delivered, v.code
 	if !a.OK && a.Code != 0 {
@@ -108,7 +104,7 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 	now := d.now()
 	n := decide(w, v, policy, a.RetryAfter, now, d.rules.expiry(w), rand.Float64())
 	d.conclude(delivery, a, n, now)
-	return lane.Result{Delivery: delivery, Kind: resultOf(a)}
+	return lane.Result{Delivery: delivery, Kind: resultOf(a), Code: a.Code, URL: decision.Rules.Destination.URL}
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:

@@ -21,8 +21,9 @@
 // held in memory until it is due (timer.go), and hops on to the next topic if that takes longer than its delay.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
-// with the reason: parked deliveries come by once per step, are decided anew each time, and are told again only when the
-// reason changes or the time that was told is over. Or the partition pauses for a moment if the destination is only busy.
+// with the reason: parked deliveries come by once per step, are decided anew each time, and are told again only when
+// the reason changes or the time that was told is over. Or the partition pauses for a moment if the destination is only
+// busy.
 //
 // Back-pressure: a lane that is stuck parks, a partition with too much undone work pauses, a node
 // that holds all it may stops reading.
@@ -67,7 +68,8 @@
 //  14. Each delivery that a lane took ends exactly once, whatever happens to the lane (TestEveryDeliveryEndsOnce).
 //  15. All parked deliveries of a node come by some 4,000 times a second at most, each of them at least once
 //     an hour, and a new owner knows how many there are after one step (TestHopBudget, TestParkedMeasuresItself).
-//  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate, TestRateChanges).
+//  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate,
+//     TestRateChanges).
 //  17. What is paused or behind an open circuit breaker is not sent but by a probe, and goes on within a step
 //     (TestPausedIsHeldUntilItGoesOn, TestBreakerHoldsAndProbes, TestReplaysAreProbes, TestNewURLClosesTheBreaker).
 package dispatcher
@@ -163,7 +165,8 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
-		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes}, faults: newFaults(),
+		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes},
+		faults:    newFaults(),
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		parts: make(map[stream.Partition]*partition),
 		kept:  make(map[stream.Partition]*partition),
@@ -181,16 +184,21 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		return nil, err
 	}
 	d.rules = &rules{
-		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased, bodiesRead: d.metrics.filters,
+		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased,
+		bodiesRead: d.metrics.filters,
 	}
-	d.retirer = &retirer{log: deps.Log, changes: deps.Changes, retired: d.metrics.retired, queue: make(chan retirement, maxRetirements)}
+	d.retirer = &retirer{
+		log: deps.Log, changes: deps.Changes, retired: d.metrics.retired, queue: make(chan retirement, maxRetirements),
+	}
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
 		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wake,
+		Gone: d.retirer.retire,
 	})
+	d.retirer.forget = d.lanes.ForgetGone
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.waited)
-	if err := deps.Metrics.Register(newStats(d.lanes, cfg, d.depths)); err != nil {
+	if err := deps.Metrics.Register(&stats{cfg: cfg, lanes: d.lanes, depths: d.depths}); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	d.filters.evaluated = d.metrics.filters
@@ -212,7 +220,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := d.join(stream.GroupConfig{
-		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), Patient: tiers, InstanceID: d.cfg.InstanceID, MaxPoll: maxPoll,
+		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), Patient: tiers, InstanceID: d.cfg.InstanceID,
+		MaxPoll: maxPoll,
 		MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch, MaxBytes: maxFetch,
 		Assigned: func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
 		Revoked:  func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },

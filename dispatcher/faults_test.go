@@ -34,7 +34,8 @@ func TestCrashPoints(t *testing.T) {
 	}
 	// All at once: the group waits 30 s for a member that died.
 	var all sync.WaitGroup
-	for _, point := range []string{"sent:1", "sent:7", "retry:1", "retry:7", "outcome:1", "outcome:27", "commit:1", "commit:2"} {
+	for _, point := range []string{"sent:1", "sent:7", "retry:1", "retry:7", "outcome:1", "outcome:27", "commit:1",
+		"commit:2"} {
 		all.Go(func() { t.Run(point, func(t *testing.T) { crashAt(t, point) }) })
 	}
 	all.Wait()

@@ -25,7 +25,8 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(srv.Close)
 	roots := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{"", "with a body"} {
@@ -45,8 +46,10 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 		tg.Timeout = 20 * time.Second
 		began := time.Now()
 		a := c.send(t.Context(), w.Event.ID, tg, w)
-		if a.Code != 0 || a.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections || time.Since(began) > 15*time.Second {
-			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, a.ErrorCode, a.ErrorMessage, time.Since(began), requests.Load(), maxConnections)
+		if a.Code != 0 || a.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections ||
+			time.Since(began) > 15*time.Second {
+			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, a.ErrorCode, a.ErrorMessage, time.Since(began),
+				requests.Load(), maxConnections)
 		}
 		if v := classify(a.Code, a.ErrorCode, nil); v.fate != retry {
 			t.Errorf("it is not retried")

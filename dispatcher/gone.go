@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
@@ -23,7 +22,6 @@ const (
 // retirement asks for a destination to be disabled if it still has that URL.
 type retirement struct {
 	endpoint, dest, url string
-	gone                *lane.Gone
 }
 
 // retirer disables destinations that say again and again that they are gone.
@@ -32,13 +30,14 @@ type retirer struct {
 	changes Changer
 	retired prometheus.Counter
 	queue   chan retirement
+	forget  func(dest string) // the answers that were counted
 }
 
 // retire hands over to run. Nobody waits: what has no room, or fails, is asked for again by the
 // destination's next 410.
-func (r *retirer) retire(x retirement) {
+func (r *retirer) retire(w *event.Work, url string) {
 	select {
-	case r.queue <- x:
+	case r.queue <- retirement{w.Event.Endpoint, w.Dest, url}:
 	default:
 	}
 }
@@ -73,12 +72,12 @@ func (r *retirer) disable(ctx context.Context, x retirement) {
 	attrs := []slog.Attr{slog.String("endpoint", x.endpoint), slog.String("destination", x.dest)}
 	switch {
 	case errors.Is(err, errChanged), errors.Is(err, config.ErrNotFound):
-		x.gone.Reset()
+		r.forget(x.dest)
 	case err != nil:
 		attrs = append(attrs, slog.Any("error", err))
 		r.log.LogAttrs(ctx, slog.LevelWarn, "cannot disable destination that is gone", attrs...)
 	default:
-		x.gone.Reset()
+		r.forget(x.dest)
 		r.retired.Inc()
 		r.log.LogAttrs(ctx, slog.LevelInfo, "destination is gone and disabled", attrs...)
 	}

@@ -218,15 +218,18 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f("skipped in a run: delivered again", disable, inRun(event.Delivered), "delivered")
 	f("skipped in a run: failed again", disable, inRun(event.Failed), "failed gone_410")
 	f("skipped in a run, its chain still open", disable, inRun(event.Retrying), "skipped destination_disabled")
-	f("filtered by type", ofDest(func(d *config.Destination) { d.Filter = &config.Filter{Types: []string{"invoice.*"}} }), nil, "skipped filtered")
-	f("filtered by body", ofDest(func(d *config.Destination) { d.Filter = &config.Filter{Body: map[string]any{"a.b": 2.0}} }), nil, "skipped filtered")
+	f("filtered by type", ofDest(func(d *config.Destination) { d.Filter = &config.Filter{Types: []string{"invoice.*"}} }),
+		nil, "skipped filtered")
+	body := &config.Filter{Body: map[string]any{"a.b": 2.0}}
+	f("filtered by body", ofDest(func(d *config.Destination) { d.Filter = body }), nil, "skipped filtered")
 	f("let through", ofDest(func(d *config.Destination) {
 		d.Filter = &config.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
 	}), nil, "delivered")
 	f("payload expired", nothing, func(x *event.Work) {
 		x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 // the year 1970
 	}, "failed payload_expired")
-	f("chain over", nothing, func(x *event.Work) { x.Deadline = time.Now().Add(-time.Second) }, "failed attempts_exhausted")
+	f("chain over", nothing, func(x *event.Work) { x.Deadline = time.Now().Add(-time.Second) },
+		"failed attempts_exhausted")
 }
 
 // An endpoint that this node has not heard of yet is waited for; one that nobody knows is deleted.
@@ -337,7 +340,8 @@ func TestPoison(t *testing.T) {
 			n++
 			return n == 3
 		})
-		if d := cmp.Diff(map[string]string{"events/0": `{"broken":1}`, "events/1": "nobody's", "retry.1s/0": `{}`}, dead); d != "" {
+		if d := cmp.Diff(map[string]string{"events/0": `{"broken":1}`, "events/1": "nobody's", "retry.1s/0": `{}`},
+			dead); d != "" {
 			t.Error(d)
 		}
 		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 3 {
@@ -357,9 +361,11 @@ func TestCommandThatIsNotDue(t *testing.T) {
 		w.endpoint(url)
 		w.start(testConfig())
 		due := time.Now().Add(17 * time.Second)
-		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Due: due, Run: "run_1"})
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Due: due,
+			Run: "run_1"})
 		all := w.outcomes(count(1))
-		if got := s.all()[0]; got.at.Before(due.Truncate(time.Millisecond)) || got.at.Sub(due) > time.Second || got.header.Get("Relay-Trigger") != "replay" {
+		if got := s.all()[0]; got.at.Before(due.Truncate(time.Millisecond)) || got.at.Sub(due) > time.Second ||
+			got.header.Get("Relay-Trigger") != "replay" {
 			t.Errorf("sent %v after it was due: %v", got.at.Sub(due), got.header)
 		}
 		if all[0].Run != "run_1" || all[0].Attempt.Trigger != event.TriggerReplay {

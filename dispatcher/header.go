@@ -18,8 +18,8 @@ import (
 // dropped are received headers that are never forwarded: those of the hop (RFC 9110, 7.6.1), those
 // that belong to one request only, and those by which a proxy tells about a client.
 var dropped = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true,
-	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true,
 	"Host": true, "Content-Length": true, "Expect": true, "Accept-Encoding": true,
 	"Forwarded": true, "X-Real-Ip": true, "User-Agent": true,
 }

@@ -49,7 +49,8 @@ func (n *headerNames) learn(name string) headerName {
 
 func isCredential(name string) bool {
 	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "cookie", "token", "secret", "passw", "api-key", "apikey", "access-key", "credential", "session"} {
+	for _, word := range []string{"auth", "cookie", "token", "secret", "passw", "api-key", "apikey", "access-key",
+		"credential", "session"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -101,7 +101,8 @@ func TestPurge(t *testing.T) {
 		}
 		want := map[string][]string{
 			"before": {"held manual", "skipped purged"}, "later": {"held manual", "delivered"},
-			"again": {"held manual", "failed not_retryable"}, "anew": {"held manual", "delivered"}, // the purged run restores what was
+			// the purged run restores what was
+			"again": {"held manual", "failed not_retryable"}, "anew": {"held manual", "delivered"},
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
@@ -151,7 +152,8 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		}
 		send(1)
 		got := statuses(w.outcomes(count(5)))
-		if d := cmp.Diff([]string{"failed gone_410", "failed gone_410", "failed gone_410", "failed gone_410", "skipped destination_disabled"}, got); d != "" {
+		if d := cmp.Diff([]string{"failed gone_410", "failed gone_410", "failed gone_410", "failed gone_410",
+			"skipped destination_disabled"}, got); d != "" {
 			t.Error(d)
 		}
 

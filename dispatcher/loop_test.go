@@ -109,7 +109,8 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 			t.Errorf("%s: %v", verdict, got)
 		}
 	}
-	w := testWork(t, nil, event.Field{Name: "Webhook-Id", Value: "theirs"}, event.Field{Name: "Webhook_id", Value: "forged"})
+	w := testWork(t, nil, event.Field{Name: "Webhook-Id", Value: "theirs"},
+		event.Field{Name: "Webhook_id", Value: "forged"})
 	got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
 	if got.Get("Webhook-Id") != "theirs" || got["Webhook_id"] != nil {
 		t.Errorf("%v", got)

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,47 +28,48 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_dispatch_attempts_total", Help: "Requests to destinations by result."}, []string{"result"}),
-		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_dispatch_outcomes_total", Help: "Outcomes by status and reason."}, []string{"status", "reason"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "relay_dispatch_attempt_seconds", Help: "Duration of requests to destinations.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}),
-		late: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "relay_dispatch_late_seconds", Help: "How long after its due time a retry was sent.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
-		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "relay_dispatch_connection_wait_seconds",
-			Help:    "How long requests waited for an open file or an HTTP/2 stream, outside their time-out.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}),
-		dead: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_dispatch_dead_total", Help: "Records put into the topic dead: they could not be decoded, or Kafka refused what continues them."}),
-		produceErrors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_dispatch_produce_errors_total", Help: "Records that Kafka did not take and that are tried again."}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_dispatch_refused_total", Help: "Records that Kafka will never take and that were replaced, by topic."}, []string{"topic"}),
-		commitErrors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_dispatch_commit_errors_total", Help: "Commits that failed."}),
-		withoutHoles: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_dispatch_commits_without_holes_total", Help: "Partitions committed without their metadata, which the brokers found too large."}),
-		holes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_dispatch_commit_holes", Help: "Gaps beyond the committed offsets that the last commit named."}),
-		leftOut: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_dispatch_commit_left_out", Help: "Completed records that did not fit into the metadata of the last commit: a crash would repeat them."}),
+	var errs []error
+	register := func(c prometheus.Collector) { errs = append(errs, reg.Register(c)) }
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_dispatch_" + name, Help: help}, labels)
+		register(c)
+		return c
 	}
-	m.retired = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "relay_dispatch_gone_total", Help: "Destinations that were disabled because they answered 410."})
-	m.filters = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "relay_dispatch_filter_evaluations_total", Help: "Bodies that were read to evaluate filters of destinations."})
-	for _, c := range []prometheus.Collector{
-		m.attempts, m.outcomes, m.seconds, m.late, m.waited, m.dead, m.produceErrors, m.refused, m.commitErrors,
-		m.withoutHoles, m.holes, m.leftOut, m.retired, m.filters,
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register dispatcher metrics: %w", err)
-		}
+	counter := func(name, help string) prometheus.Counter { return counters(name, help).WithLabelValues() }
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "relay_dispatch_" + name, Help: help})
+		register(g)
+		return g
+	}
+	histogram := func(name, help string, start float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "relay_dispatch_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(start, 4, 9)})
+		register(h)
+		return h
+	}
+	m := &metrics{
+		attempts: counters("attempts_total", "Requests to destinations by result.", "result"),
+		outcomes: counters("outcomes_total", "Outcomes by status and reason.", "status", "reason"),
+		seconds:  histogram("attempt_seconds", "Duration of requests to destinations.", 0.001),
+		late:     histogram("late_seconds", "How long after its due time a retry was sent.", 0.01),
+		waited: histogram("connection_wait_seconds",
+			"How long requests waited for an open file or an HTTP/2 stream, outside their time-out.", 0.001),
+		dead: counter("dead_total",
+			"Records put into the topic dead: they could not be decoded, or Kafka refused what continues them."),
+		produceErrors: counter("produce_errors_total", "Records that Kafka did not take and that are tried again."),
+		refused: counters("refused_total",
+			"Records that Kafka will never take and that were replaced, by topic.", "topic"),
+		commitErrors: counter("commit_errors_total", "Commits that failed."),
+		withoutHoles: counter("commits_without_holes_total",
+			"Partitions committed without their metadata, which the brokers found too large."),
+		holes: gauge("commit_holes", "Gaps beyond the committed offsets that the last commit named."),
+		leftOut: gauge("commit_left_out",
+			"Completed records that did not fit into the metadata of the last commit: a crash would repeat them."),
+		retired: counter("gone_total", "Destinations that were disabled because they answered 410."),
+		filters: counter("filter_evaluations_total", "Bodies that were read to evaluate filters of destinations."),
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	return m, nil
 }

@@ -60,7 +60,8 @@ func (g *gateway) arrive(most int) <-chan struct{} {
 
 func startGateway(t *testing.T, http2 bool, most int) *gateway {
 	t.Helper()
-	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: lane.FirstWindow, full: make(chan struct{})}
+	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: lane.FirstWindow,
+		full: make(chan struct{})}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path == "/b" {

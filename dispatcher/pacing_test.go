@@ -64,7 +64,8 @@ func TestRateIsHeld(t *testing.T) {
 				}
 				for i := range at {
 					for k := i + 1; k < len(at) && at[k]-at[i] < 5; k++ {
-						if most := float64(burst) + 1 + perSecond*(at[k]-at[i]); float64(k-i+1) > most+perSecond*lane.SavedTokens.Seconds() {
+						most := float64(burst) + 1 + perSecond*(at[k]-at[i]+lane.SavedTokens.Seconds())
+						if float64(k-i+1) > most {
 							t.Fatalf("%d requests within %v s of second %v", k-i+1, at[k]-at[i], at[i])
 						}
 					}

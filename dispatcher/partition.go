@@ -1,7 +1,8 @@
 package dispatcher
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,15 +54,15 @@ type partition struct {
 	tracker tracker
 	before  *partition    // the same one until it was lost, as long as it may know of records (recall.go)
 	undone  int           // slots that are not done
-	active  int           // jobs between begin and end
+	active  int           // deliveries between begin and end
 	stopped bool          // the assignment ends: nothing begins any more
 	drained chan struct{} // closed when it is stopped and nothing is active
 	dirty   bool          // something is done since the last commit
 	paused  bool
 	stalls  int // lanes that are full with work of this partition and move
 
-	waiting      ripening // of a tier
-	waitingBytes int      // counted in room, too
+	waiting      []*lane.Delivery // of a tier, by byReadyAt
+	waitingBytes int              // counted in room, too
 }
 
 // slot is one record and what is still to be done for it.
@@ -79,7 +80,9 @@ func (s *slot) Source() *lane.Source { return &s.part.source }
 // slotOf is the slot of a delivery: all that the lanes hold came from partitions.
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
-func newPartition(id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark) (*partition, error) {
+func newPartition(
+	id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark,
+) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
 	p.source = lane.Source{Partition: id, Stall: p.stall}
 	holes, err := mark.Holes()
@@ -126,7 +129,7 @@ func (s *slot) split(n int) {
 	s.part.mu.Unlock()
 }
 
-// begin reports whether a job may start. Every begin that was granted has its end.
+// begin reports whether a delivery may start. Every begin that was granted has its end.
 func (p *partition) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,38 +175,43 @@ func (p *partition) checkDrained() {
 	}
 }
 
-// wait holds a job of the tier until it is ready.
-func (p *partition) wait(j *lane.Delivery) {
+// wait holds a delivery of the tier until it is ready.
+func (p *partition) wait(delivery *lane.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return
 	}
-	heap.Push(&p.waiting, j)
-	p.hold(j.Size)
+	at, _ := slices.BinarySearchFunc(p.waiting, delivery, byReadyAt)
+	p.waiting = slices.Insert(p.waiting, at, delivery)
+	p.hold(delivery.Size)
 	p.settle()
-	if p.waiting[0] == j {
+	if at == 0 {
 		p.wake()
 	}
 }
 
-// ripe takes the jobs that are ready at now, at most limit, and says when the next one will be; a
+// ripe takes the deliveries that are ready at now, at most limit, and says when the next one will be; a
 // zero time means never.
-func (p *partition) ripe(now time.Time, limit int) (jobs []*lane.Delivery, next time.Time) {
+func (p *partition) ripe(now time.Time, limit int) (ripe []*lane.Delivery, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.stalls == 0 && len(p.waiting) > 0 {
-		j := p.waiting[0]
-		if j.ReadyAt.After(now) || len(jobs) == limit {
-			next = j.ReadyAt
-			break
-		}
-		heap.Pop(&p.waiting)
-		p.hold(-j.Size)
-		jobs = append(jobs, j)
+	if p.stalls > 0 {
+		return nil, time.Time{}
+	}
+	n := 0
+	for n < min(limit, len(p.waiting)) && !p.waiting[n].ReadyAt.After(now) {
+		p.hold(-p.waiting[n].Size)
+		n++
+	}
+	ripe = slices.Clone(p.waiting[:n])
+	if p.waiting = slices.Delete(p.waiting, 0, n); len(p.waiting) > 0 {
+		next = p.waiting[0].ReadyAt
+	} else if cap(p.waiting) > 1024 {
+		p.waiting = nil // a burst does not stay in memory
 	}
 	p.settle()
-	return jobs, next
+	return ripe, next
 }
 
 // stall counts the lanes that cannot take more of this partition for a moment.
@@ -270,30 +278,9 @@ func (p *partition) putBack() {
 	p.dirty = true
 }
 
-// ripening are jobs that wait in a tier, as a heap: what is ready first comes first, else what arrived first. In order
-// of arrival alone one that waits long would hold up those behind it, and all of them would come by in one burst: work
-// that is parked for 5 s gathers in such bursts more and more, and whoever else is delivered meanwhile waits for a core.
-type ripening []*lane.Delivery
-
-func (r ripening) Len() int { return len(r) }
-func (r ripening) Less(i, k int) bool {
-	if !r[i].ReadyAt.Equal(r[k].ReadyAt) {
-		return r[i].ReadyAt.Before(r[k].ReadyAt)
-	}
-	return slotOf(r[i]).offset < slotOf(r[k]).offset
-}
-func (r ripening) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
-
-// Push is called by heap.
-func (r *ripening) Push(x any) { *r = append(*r, x.(*lane.Delivery)) }
-
-// Pop is called by heap.
-func (r *ripening) Pop() any {
-	last := len(*r) - 1
-	j := (*r)[last]
-	(*r)[last] = nil
-	if *r = (*r)[:last]; last == 0 && cap(*r) > 1024 {
-		*r = nil // a burst does not stay in memory
-	}
-	return j
+// byReadyAt orders what waits in a retry topic: what is ready first comes first, else what arrived first. In order of
+// arrival alone one that waits long would hold up those behind it, and all of them would come by in one burst: what is
+// parked for 5 s gathers in such bursts more and more, and whoever else is delivered meanwhile waits for a core.
+func byReadyAt(a, b *lane.Delivery) int {
+	return cmp.Or(a.ReadyAt.Compare(b.ReadyAt), cmp.Compare(slotOf(a).offset, slotOf(b).offset))
 }

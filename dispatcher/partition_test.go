@@ -101,7 +101,8 @@ func TestRipeInOrderOfTime(t *testing.T) {
 	for _, j := range append(jobs, jobs2...) {
 		order = append(order, slotOf(j).offset)
 	}
-	if !slices.Equal(order, []int64{5, 1, 3, 2}) || !next.Equal(now.Add(3*time.Second)) || !last.Equal(now.Add(4*time.Second)) {
+	if !slices.Equal(order, []int64{5, 1, 3, 2}) || !next.Equal(now.Add(3*time.Second)) ||
+		!last.Equal(now.Add(4*time.Second)) {
 		t.Errorf("offsets %v were ripe, the next ones at %v and %v", order, next.Sub(now), last.Sub(now))
 	}
 }
@@ -153,7 +154,8 @@ func (p pauses) Resume(ids ...stream.Partition) {
 func testPartition(t testing.TB, topic string, delay time.Duration) (*partition, pauses) {
 	t.Helper()
 	group := pauses{}
-	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {}, stream.Mark{Offset: 0})
+	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {},
+		stream.Mark{Offset: 0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 func TestRecoveryBudget(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	expiry := now.Add(5 * time.Second)
-	p := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true, MaxRetryAfterSeconds: 86400}
+	p := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
+		MaxRetryAfterSeconds: 86400}
 	f := func(attempt, status int, failure event.ErrorCode, want string) {
 		t.Helper()
 		w := &event.Work{Attempt: attempt, Run: "rec_1"}
@@ -42,11 +43,13 @@ func TestRecoveryBudget(t *testing.T) {
 // recoveryWork is a delivery of a job that had failed before.
 func (w *world) recoveryWork(job config.Recovery) *event.Work {
 	w.view.job(job)
-	return &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerCanary, Attempt: 1, Run: job.ID, Prior: event.Failed, PriorReason: event.Gone410}
+	return &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerCanary, Attempt: 1, Run: job.ID,
+		Prior: event.Failed, PriorReason: event.Gone410}
 }
 
 func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
-	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).Next(0).Text(id.Recovery)}, State: config.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
+	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).Next(0).Text(id.Recovery)},
+		State: config.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
 	for _, f := range change {
 		f(&j)
 	}
@@ -84,7 +87,8 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 	f(func(j *config.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
 	f(state(config.RecoveryRunning), func(x *event.Work) { x.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
 	f(state(config.RecoveryStopped), func(x *event.Work) { x.Prior = "" }, "skipped job_stopped job_stopped 0")
-	f(state(config.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 }, "failed gone_410 payload_expired 0") // of 1970
+	f(state(config.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 },
+		"failed gone_410 payload_expired 0") // of 1970
 }
 
 // Work of a job of which a fault has made two is sent once, once one copy is delivered; that of another job is its own.
@@ -127,7 +131,8 @@ func TestRecoveryChain(t *testing.T) {
 		}
 		requests := s.all()
 		for i, after := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
-			if late := requests[i].at.Sub(began) - after; late < 0 || late > 3*time.Second || requests[i].header.Get("Relay-Trigger") != "canary" {
+			if late := requests[i].at.Sub(began) - after; late < 0 || late > 3*time.Second ||
+				requests[i].header.Get("Relay-Trigger") != "canary" {
 				t.Errorf("attempt %d came %v after its time, as %s", i+1, late, requests[i].header.Get("Relay-Trigger"))
 			}
 		}

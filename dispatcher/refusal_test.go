@@ -176,7 +176,8 @@ func TestDestinationsAreIndependent(t *testing.T) {
 			t.Errorf("%d and %d requests, outcomes %v", len(good.all()), len(bad.all()), statuses(all))
 		}
 		first, last := bad.all()[0].header, bad.all()[2].header
-		if first.Get("Webhook-Id") != last.Get("Webhook-Id") || first.Get("Relay-Delivery-Id") != last.Get("Relay-Delivery-Id") ||
+		if first.Get("Webhook-Id") != last.Get("Webhook-Id") ||
+			first.Get("Relay-Delivery-Id") != last.Get("Relay-Delivery-Id") ||
 			last.Get("Relay-Attempt") != "3" || first.Get("Relay-Trigger") != "initial" || last.Get("Relay-Trigger") != "retry" {
 			t.Errorf("headers of attempts 1 and 3: %v, %v", first, last)
 		}

@@ -40,7 +40,8 @@ func (f *finisher) replace(c *completion, cause error) {
 	s := &c.steps[0]
 	f.metrics.refused.WithLabelValues(s.topic).Inc()
 	f.log.LogAttrs(context.Background(), slog.LevelError, "record was refused for good", slog.String("topic", s.topic),
-		slog.Int("partition", int(c.partition())), slog.Int("bytes", sizeOf(s.record)), slog.String("delivery", c.name()), slog.Any("error", cause))
+		slog.Int("partition", int(c.partition())), slog.Int("bytes", sizeOf(s.record)),
+		slog.String("delivery", c.name()), slog.Any("error", cause))
 	switch s.topic {
 	case stream.Outcomes:
 		o, err := event.DecodeOutcome(s.record)

@@ -33,8 +33,10 @@ func TestBaseDelay(t *testing.T) {
 	const s, h = time.Second, time.Hour
 	f(policy(), 5*s, 300*s, 1800*s, 2*h, 5*h, 10*h, 14*h, 20*h, 24*h, 24*h)
 	f(config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7}}, s, 7*s, 7*s, 7*s)
-	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200}, 5*s, 10*s, 20*s, 40*s)
-	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 1.5, MaxSeconds: 10}, 5*s, 7500*time.Millisecond, 10*s, 10*s)
+	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200}, 5*s, 10*s, 20*s,
+		40*s)
+	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 1.5, MaxSeconds: 10}, 5*s,
+		7500*time.Millisecond, 10*s, 10*s)
 	f(config.RetryPolicy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
 	f(config.RetryPolicy{Strategy: "none"}, 0)
 	f(config.RetryPolicy{Strategy: "schedule"}, 0)
@@ -126,19 +128,23 @@ func TestDecide(t *testing.T) {
 	}
 	first := event.Work{Attempt: 1}
 	f("delivered", first, verdict{}, policy(), next{status: event.Delivered})
-	f("gone", first, verdict{fate: fail, reason: event.Gone410}, policy(), next{status: event.Failed, reason: event.Gone410})
-	f("first retry", first, refused, policy(), next{event.Retrying, "", now.Add(5 * time.Second), now.Add(chainLength(policy()))})
+	f("gone", first, verdict{fate: fail, reason: event.Gone410}, policy(),
+		next{status: event.Failed, reason: event.Gone410})
+	f("first retry", first, refused, policy(), next{event.Retrying, "", now.Add(5 * time.Second),
+		now.Add(chainLength(policy()))})
 	f("the deadline stays", event.Work{Attempt: 2, Deadline: now.Add(time.Hour)}, refused, policy(),
 		next{event.Retrying, "", now.Add(5 * time.Minute), now.Add(time.Hour)})
 	f("beyond the deadline", event.Work{Attempt: 2, Deadline: now.Add(time.Minute)}, refused, policy(),
 		next{status: event.Failed, reason: event.AttemptsExhausted})
-	f("last attempt", event.Work{Attempt: 10}, refused, policy(), next{status: event.Failed, reason: event.AttemptsExhausted})
+	f("last attempt", event.Work{Attempt: 10}, refused, policy(),
+		next{status: event.Failed, reason: event.AttemptsExhausted})
 	f("no retries", first, refused, policy(func(p *config.RetryPolicy) { p.Strategy = "none" }),
 		next{status: event.Failed, reason: event.AttemptsExhausted})
 	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *config.RetryPolicy) { p.MaxAttempts = 3 }),
 		next{status: event.Failed, reason: event.AttemptsExhausted})
 	w := event.Work{Attempt: 1}
-	if got := decide(&w, refused, policy(), 0, now, now.Add(3*time.Second), 0.5); got != (next{status: event.Failed, reason: event.PayloadExpired}) {
+	if got := decide(&w, refused, policy(), 0, now, now.Add(3*time.Second),
+		0.5); got != (next{status: event.Failed, reason: event.PayloadExpired}) {
 		t.Errorf("payload expires first: %+v", got)
 	}
 }

@@ -117,7 +117,8 @@ func (r *rules) end(w *event.Work, dest *config.Destination) (event.Status, even
 		return event.Failed, event.PayloadExpired
 	case !w.Deadline.IsZero() && !now.Before(w.Deadline):
 		return event.Failed, event.AttemptsExhausted
-	case w.Run == "" && (w.Attempt > 1 || w.Parked != "") && r.superseded.has(deliveryKey{event: w.Event.ID, dest: w.Dest}):
+	case w.Run == "" && (w.Attempt > 1 || w.Parked != "") &&
+		r.superseded.has(deliveryKey{event: w.Event.ID, dest: w.Dest}):
 		return event.Skipped, event.Superseded
 	case ofRecovery(w) && r.superseded.has(deliveryKey{w.Event.ID, w.Dest, w.Run}):
 		return event.Skipped, event.AlreadyDelivered

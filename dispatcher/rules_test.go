@@ -44,7 +44,8 @@ func TestBegan(t *testing.T) {
 	e := &event.Event{ID: id.Lowest(at)}
 	later := at.Add(time.Hour)
 	for run, want := range map[string]time.Time{
-		"": at, id.Lowest(later).Text(id.Run): later, id.Lowest(later).Text(id.Recovery): later, "run": at, "run_": at, "run_x": at,
+		"": at, id.Lowest(later).Text(id.Run): later, id.Lowest(later).Text(id.Recovery): later, "run": at, "run_": at,
+		"run_x": at,
 	} {
 		if got := began(&event.Work{Event: e, Run: run}); !got.Equal(want) {
 			t.Errorf("run %q began %v, want %v", run, got, want)

@@ -17,11 +17,15 @@ import (
 // absurdHeaders are what receivers may send as Retry-After, and more.
 func absurdHeaders() []string {
 	return []string{
-		"", " ", "0", "-0", "-1", "-5", "-9223372036854775808", "-99999999999999999999999", "1", "120", "+120", "120.5", "1e30", "-1e30", "NaN", "Inf",
-		"9223372036854775807", "9223372036854775808", "18446744073709551616", "1" + strings.Repeat("0", 30), "1" + strings.Repeat("0", 5000),
+		"", " ", "0", "-0", "-1", "-5", "-9223372036854775808", "-99999999999999999999999", "1", "120", "+120", "120.5",
+		"1e30", "-1e30", "NaN", "Inf",
+		"9223372036854775807", "9223372036854775808", "18446744073709551616", "1" + strings.Repeat("0", 30),
+		"1" + strings.Repeat("0", 5000),
 		"0x7fffffff", "١٢٠", "120 s", "1,200", "\x00", "120\x00", "soon", strings.Repeat("9", 64<<10),
-		"Mon, 01 Jan 0001 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 01 Jan 2027 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
-		"Sat, 32 Dec 2026 23:59:59 GMT", "Fri, 31 Dec 99999 23:59:59 GMT", "2026-12-31T00:00:00Z", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
+		"Mon, 01 Jan 0001 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 01 Jan 2027 00:00:00 GMT",
+		"Fri, 31 Dec 9999 23:59:59 GMT",
+		"Sat, 32 Dec 2026 23:59:59 GMT", "Fri, 31 Dec 99999 23:59:59 GMT", "2026-12-31T00:00:00Z",
+		"Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
 	}
 }
 
@@ -80,7 +84,8 @@ func TestAbsurdWaits(t *testing.T) {
 				limit = max(limit, min(asked, seconds(float64(p.MaxRetryAfterSeconds))))
 			}
 			if wait < 0 || wait > limit || !n.due.Before(n.deadline) || n.deadline.After(expiry) || w.Attempt >= p.Attempts() {
-				t.Fatalf("seed %d, attempt %d of %d, %.40q: waits %v of at most %v, until %v of %v", seed, w.Attempt, p.MaxAttempts, header, wait, limit, n.due, n.deadline)
+				t.Fatalf("seed %d, attempt %d of %d, %.40q: waits %v of at most %v, until %v of %v", seed, w.Attempt, p.MaxAttempts,
+					header, wait, limit, n.due, n.deadline)
 			}
 			w.Attempt, w.Due, w.Deadline = w.Attempt+1, n.due, n.deadline
 			w = throughTheLog(t, w)

@@ -32,8 +32,9 @@ func TestReleaseIsBounded(t *testing.T) {
 		limit time.Duration
 		leave func(*Dispatcher)
 	}{
-		"revoked": {revokeWait + commitTimeout, func(d *Dispatcher) { d.release(context.Background(), d.assignment(), revokeWait) }},
-		"lost":    {commitTimeout, func(d *Dispatcher) { d.lost(d.assignment()) }},
+		"revoked": {revokeWait + commitTimeout,
+			func(d *Dispatcher) { d.release(context.Background(), d.assignment(), revokeWait) }},
+		"lost": {commitTimeout, func(d *Dispatcher) { d.lost(d.assignment()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -101,7 +102,8 @@ func TestCommitWithoutHoles(t *testing.T) {
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
 					t.Errorf("committed %d, want 1", n)
 				}
-				if w.metric("relay_dispatch_commits_without_holes_total", "") == 0 || w.metric("relay_dispatch_commit_errors_total", "") != 0 {
+				if w.metric("relay_dispatch_commits_without_holes_total", "") == 0 ||
+					w.metric("relay_dispatch_commit_errors_total", "") != 0 {
 					t.Error("the metrics do not tell of commits without holes, or tell of failures")
 				}
 				time.Sleep(15 * time.Second)

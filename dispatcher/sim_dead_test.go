@@ -53,11 +53,14 @@ const (
 
 func newDeadNode(t *testing.T, dests int) *deadNode {
 	n := &deadNode{
-		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)), tiers: stream.Tiers(),
-		policy: config.DefaultRetryPolicy(), dests: make([]deadDest, dests), calendar: make([][]deadPiece, 2*int(lane.LongestPark/time.Second)),
+		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)),
+		tiers:  stream.Tiers(),
+		policy: config.DefaultRetryPolicy(), dests: make([]deadDest, dests),
+		calendar: make([][]deadPiece, 2*int(lane.LongestPark/time.Second)),
 	}
 	n.part, _ = testPartition(t, stream.Events, 0)
-	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30, MaxSending: DefaultConfig().MaxSending}
+	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30,
+		MaxSending: DefaultConfig().MaxSending}
 	n.Lanes = lane.New(cfg, lane.Deps{
 		Now: func() time.Time { return n.now }, Wake: func() {},
 		Rules: &fixedRules{lane.Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
@@ -187,10 +190,13 @@ func TestManyDeadDestinations(t *testing.T) {
 		most = max(most, n.hops-before)
 	}
 	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.passes-passes)/float64(watch), n.requests-requests
-	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; %d requests in %v; away for %v at most",
+	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; "+
+		"%d requests in %v; away for %v at most",
 		parked, arrived, step, rate, most, passed, sent, 2*step, n.longest)
-	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() || n.longest > lane.LongestPark+time.Minute {
-		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate, passed, n.longest)
+	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() ||
+		n.longest > lane.LongestPark+time.Minute {
+		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate,
+			passed, n.longest)
 	}
 	if sent > 3*dests {
 		t.Errorf("%d requests to %d dead destinations in %v", sent, dests, 2*step)

@@ -88,9 +88,8 @@ func (o outage) run(t *testing.T) {
 		s.away.Store(up.UnixNano())
 		provider.Wait()
 
-		l := s.d.lanes.State("dst_1")
-		parked, opens := l.Parked, l.OpenUntil // nobody knows that it is up until the next probe
-		if late := opens.Sub(up); !l.Open || late > lane.BreakerLongest {
+		opens, parked, _ := s.lane("dst_1") // nobody knows that it is up until the next probe
+		if late := opens.Sub(up); opens.IsZero() || late > lane.BreakerLongest {
 			t.Fatalf("the next probe is in %v", late)
 		}
 		s.away.Store(opens.UnixNano())
@@ -127,9 +126,8 @@ func (s *sim) ownRetries(events int) {
 // makes a few hops a second besides.
 func (s *sim) look(at time.Duration, fresh float64) {
 	s.away.Store(0)
-	l := s.d.lanes.State("dst_1")
-	parked := l.Parked
-	step := lane.StepOf(s.d.tiers, parked, l.ParkedLanes)
+	_, parked, lanes := s.lane("dst_1")
+	step := lane.StepOf(s.d.tiers, parked, lanes)
 	time.Sleep(step + 2*time.Second) // until all have come by once
 	began, watched := time.Now(), max(2*step, 10*time.Second)
 	for range int(watched / time.Second) {
@@ -149,7 +147,8 @@ func (o outage) judge(s *sim, events, parked int, up time.Time) {
 	first, last := s.taken[0], s.taken[len(s.taken)-1]
 	failures := s.requests - events
 	s.seen.Unlock()
-	s.t.Logf("%d events, %d parked at the end; %d requests failed; found up %v late, all delivered %v after that; %d hops watched, %d not",
+	s.t.Logf("%d events, %d parked at the end; %d requests failed; found up %v late, all delivered %v after that; "+
+		"%d hops watched, %d not",
 		events, parked, failures, first.Sub(up), last.Sub(first), s.hopsInAll(), s.elided)
 	if got := s.statuses(); !maps.Equal(got, map[string]int{"delivered": events}) {
 		s.t.Errorf("%d events: %v", events, got)
@@ -172,7 +171,8 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 	}
 	ep := simEndpoint("ep_1", "dst_1")
 	const interval = time.Minute
-	ep.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second), MaxAttempts: 1_000_000}
+	ep.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second),
+		MaxAttempts: 1_000_000}
 	cfg := simConfig()
 	cfg.RetentionDays = 1
 	const look = 10 * time.Minute // how often what is parked comes by
@@ -202,7 +202,8 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 			switch {
 			case o.Status == event.Delivered && !o.At.Before(expiry.Add(time.Second)):
 				t.Errorf("delivered %v after its end", o.At.Sub(expiry))
-			case o.Status == event.Failed && (o.At.Before(expiry.Add(-interval)) || o.At.After(expiry.Add(look+time.Minute)) && o.At.Before(up)):
+			case o.Status == event.Failed && (o.At.Before(expiry.Add(-interval)) || o.At.After(expiry.Add(look+time.Minute)) &&
+				o.At.Before(up)):
 				t.Errorf("failed %v after its end", o.At.Sub(expiry))
 			}
 		}

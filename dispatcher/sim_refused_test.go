@@ -74,7 +74,8 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				w.endpoint(url)
 				fault := w.refuseWith("retry.1s", "poison", refusal)
 				// For a while nothing goes through, so that the next batch holds them all.
-				accept := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s", Err: kerr.NotLeaderForPartition, Count: -1}).Remove
+				accept := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s",
+					Err: kerr.NotLeaderForPartition, Count: -1}).Remove
 				w.start(testConfig())
 				const good = 30
 				for i := range good / 2 {
@@ -94,7 +95,8 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 					}
 					return count(good, event.Delivered)(all) && failed != nil
 				})
-				if failed.Event != poison.ID || failed.Reason != event.Undecodable || failed.Attempt == nil || failed.Attempt.Code != 500 || !failed.NextAt.IsZero() {
+				if failed.Event != poison.ID || failed.Reason != event.Undecodable || failed.Attempt == nil ||
+					failed.Attempt.Code != 500 || !failed.NextAt.IsZero() {
 					t.Errorf("outcome %+v", failed)
 				}
 				if fault.Hits() < 2 {
@@ -134,7 +136,8 @@ func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-				url, _ := w.serve(80, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "the answer") }))
+				answer := func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "the answer") }
+				url, _ := w.serve(80, http.HandlerFunc(answer))
 				w.endpoint(url)
 				w.refuseWith(stream.Outcomes, f.text, kerr.MessageTooLarge)
 				w.start(testConfig())
@@ -143,7 +146,8 @@ func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 				if o.Status != event.Delivered || o.Code != 200 || (o.Attempt != nil) != f.attempt {
 					t.Fatalf("outcome %+v", o)
 				}
-				if f.attempt && (o.Attempt.ResponseBody != nil || o.Attempt.RequestHeader != "" || !o.Attempt.Truncated || o.Attempt.URL != url) {
+				if f.attempt && (o.Attempt.ResponseBody != nil || o.Attempt.RequestHeader != "" || !o.Attempt.Truncated ||
+					o.Attempt.URL != url) {
 					t.Errorf("attempt %+v", o.Attempt)
 				}
 				w.shut()
@@ -243,12 +247,13 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	}
 	var done atomic.Int64
 	blocked, release := make(chan struct{}), make(chan struct{})
-	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, newFaults(), m, func(*lane.Delivery) {
-		if done.Add(1) == 1 {
-			close(blocked)
-			<-release
-		}
-	})
+	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, newFaults(), m,
+		func(*lane.Delivery) {
+			if done.Add(1) == 1 {
+				close(blocked)
+				<-release
+			}
+		})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -267,7 +272,8 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 		f.finish(&lane.Delivery{Slot: &slot{part: &partition{}}}, steps...)
 	}
 	// One batch of many, so that many callbacks follow each other.
-	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s", Err: kerr.NotLeaderForPartition, Count: -1}).Remove
+	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s",
+		Err: kerr.NotLeaderForPartition, Count: -1}).Remove
 	for range two {
 		finish("retry.1s", stream.Outcomes)
 	}
@@ -287,7 +293,8 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 			}
 		})
 	}
-	for last := int64(-1); called.Load() > last; time.Sleep(200 * time.Millisecond) { // until the refusals fill the client's queue
+	// until the refusals fill the client's queue
+	for last := int64(-1); called.Load() > last; time.Sleep(200 * time.Millisecond) {
 		last = called.Load()
 	}
 	close(release)

@@ -40,6 +40,7 @@ type sim struct {
 	seen     sync.Mutex // guards what follows
 	last     map[deliveryKey]*event.Outcome
 	due      map[deliveryKey]time.Time // of the next attempt, as told
+	held     map[string]time.Time
 	requests int
 	early    int
 	flying   int
@@ -59,6 +60,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 		}
 		s := &sim{
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
+			held: make(map[string]time.Time),
 			last: make(map[deliveryKey]*event.Outcome), due: make(map[deliveryKey]time.Time), hops: make(map[int64]int),
 		}
 		secret := sign.NewSecret().Reveal()
@@ -70,8 +72,9 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			s.view.put(ep)
 		}
 		d, err := New(cfg, Deps{
-			Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: s, Config: s.view, Changes: s.view, Keyring: keyring, Transport: s, IDs: s.ids, Now: time.Now,
-			Metrics: prometheus.NewRegistry(),
+			Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: s, Config: s.view, Changes: s.view,
+			Keyring: keyring, Transport: s, IDs: s.ids, Now: time.Now,
+			Metrics: prometheus.NewRegistry(), Held: s,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +99,8 @@ func simEndpoint(ep string, dests ...string) *config.Endpoint {
 	e := &config.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: config.DefaultRetryPolicy()}
 	for _, d := range dests {
 		e.Destinations = append(e.Destinations, config.Destination{
-			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook", Enabled: true, TimeoutSeconds: 15,
+			MaxInFlight: 64,
 		})
 	}
 	return e
@@ -149,7 +153,8 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	if status == 0 {
 		return nil, errRefused
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: req}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)),
+		Request: req}, nil
 }
 
 // note is told what is produced.
@@ -197,13 +202,14 @@ func (s *sim) leaveOut(r *stream.Record) time.Duration {
 		return 0
 	}
 	until := time.Unix(0, away)
-	l := s.d.lanes.State(w.Dest)
+	open, parked, lanes := s.lane(w.Dest)
 	if w.Event.ID[15]%100 == 0 {
-		until = lane.Earlier(until, l.OpenUntil)
+		until = lane.Earlier(until, open)
 	}
 	now := time.Now()
 	step := w.Due.Sub(now)
-	if w.Parked != event.BreakerOpen || !l.Open || step < lane.StepOf(s.d.tiers, l.Parked, l.ParkedLanes) || !w.Due.Before(until) {
+	if w.Parked != event.BreakerOpen || open.IsZero() || step < lane.StepOf(s.d.tiers, parked, lanes) ||
+		!w.Due.Before(until) {
 		return 0
 	}
 	passes := (until.Sub(w.Due) + step - 1) / step
@@ -218,6 +224,24 @@ func (s *sim) leaveOut(r *stream.Record) time.Duration {
 	s.elided += int(passes)
 	s.seen.Unlock()
 	return passes * step
+}
+
+// lane says until when the circuit breaker of a destination is open, how much is parked, and for how many lanes. Where
+// it is asked, there is one destination.
+func (s *sim) lane(dest string) (open time.Time, parked, lanes int) {
+	for _, n := range s.d.lanes.Census().Parked {
+		parked += n
+	}
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	return s.held[dest], parked, min(parked, 1)
+}
+
+// SetHeld is told of circuit breakers.
+func (s *sim) SetHeld(dest string, until time.Time) {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	s.held[dest] = until
 }
 
 // statuses counts the deliveries by their last outcome.

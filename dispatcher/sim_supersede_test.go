@@ -18,7 +18,8 @@ func TestReplayEndsParkedWork(t *testing.T) {
 		w.command(&event.Work{Event: e, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
 		w.outcomes(count(1, event.Delivered))
 		w.command(&event.Work{
-			Event: e, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1, Parked: event.BreakerOpen, Due: time.Now().Add(5 * time.Second),
+			Event: e, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1, Parked: event.BreakerOpen,
+			Due: time.Now().Add(5 * time.Second),
 		})
 		got := statuses(w.outcomes(count(2)))
 		if len(s.all()) != 1 || got[1] != "skipped superseded" {
@@ -39,9 +40,11 @@ func TestCopiesOfWaitingWorkEnd(t *testing.T) {
 		for i := range 4 {
 			due := time.Now().Add(time.Duration(2+i) * time.Second)
 			w.command(&event.Work{Event: retried, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due})
-			w.command(&event.Work{Event: parked, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1, Parked: event.LaneFull, Due: due})
+			w.command(&event.Work{Event: parked, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
+				Parked: event.LaneFull, Due: due})
 		}
-		w.command(&event.Work{Event: w.newEvent("other"), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 3, Due: time.Now().Add(8 * time.Second)})
+		w.command(&event.Work{Event: w.newEvent("other"), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 3,
+			Due: time.Now().Add(8 * time.Second)})
 		n := map[string]int{}
 		for _, status := range statuses(w.outcomes(count(9))) {
 			n[status]++

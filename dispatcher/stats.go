@@ -6,80 +6,49 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 )
 
-// stats shows lanes and tiers as they are when it is asked.
+// stats shows lanes and retry topics as they are when it is asked.
 type stats struct {
-	lanes          *lane.Lanes
-	cfg            Config
-	depths         func() map[string]int64
-	jobs, bytes    *prometheus.Desc
-	states, parked *prometheus.Desc
-	depth          *prometheus.Desc
-	sending, most  *prometheus.Desc
-	maxJobs        *prometheus.Desc
-	maxBytes       *prometheus.Desc
-}
-
-// newStats asks depths for the depth of each retry topic.
-func newStats(ls *lane.Lanes, cfg Config, depths func() map[string]int64) *stats {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
-	}
-	return &stats{
-		lanes:    ls,
-		cfg:      cfg,
-		depths:   depths,
-		jobs:     desc("in_flight", "Deliveries that are queued, sent or being recorded."),
-		bytes:    desc("in_flight_bytes", "Bytes of the deliveries in flight."),
-		maxJobs:  desc("in_flight_max", "Deliveries that this node may have in flight."),
-		maxBytes: desc("in_flight_bytes_max", "Bytes of deliveries that this node may have in flight."),
-		sending:  desc("sending", "Requests to destinations that are running."),
-		most:     desc("sending_max", "Requests to destinations that this node may send at once."),
-		states:   desc("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of failures, waiting for a token, breaker open, breaker half-open.", "state"),
-		parked:   desc("parked", "Parked deliveries that this node has seen, by reason.", "reason"),
-		depth:    desc("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.", "tier"),
-	}
+	cfg    Config
+	lanes  *lane.Lanes
+	depths func() map[string]int // of the retry topics
 }
 
 // Describe is called by prometheus.
-func (s *stats) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.jobs, s.bytes, s.maxJobs, s.maxBytes, s.states, s.parked, s.depth, s.sending, s.most} {
-		out <- d
-	}
-}
+func (s *stats) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, out) }
 
 // Collect is called by prometheus.
 func (s *stats) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	gauges := func(name, help string, values map[string]int, labels ...string) {
+		desc := prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
+		for value, n := range values {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), []string{value}[:len(labels)]...)
+		}
 	}
+	gauge := func(name, help string, n int) { gauges(name, help, map[string]int{"": n}) }
 	census := s.lanes.Census()
-	for state, n := range census.States {
-		gauge(s.states, n, state)
-	}
-	for reason, n := range census.Parked {
-		gauge(s.parked, n, string(reason))
-	}
-	for tier, n := range s.depths() {
-		gauge(s.depth, int(n), tier)
-	}
-	gauge(s.sending, census.Sending)
-	gauge(s.most, s.cfg.MaxSending)
-	gauge(s.maxJobs, s.cfg.MaxInFlight)
-	gauge(s.maxBytes, s.cfg.MaxInFlightBytes)
-	gauge(s.jobs, census.Deliveries)
-	gauge(s.bytes, census.Bytes)
+	gauge("in_flight", "Deliveries that are queued, sent or being recorded.", census.Deliveries)
+	gauge("in_flight_bytes", "Bytes of the deliveries in flight.", census.Bytes)
+	gauge("in_flight_max", "Deliveries that this node may have in flight.", s.cfg.MaxInFlight)
+	gauge("in_flight_bytes_max", "Bytes of deliveries that this node may have in flight.", s.cfg.MaxInFlightBytes)
+	gauge("sending", "Requests to destinations that are running.", census.Sending)
+	gauge("sending_max", "Requests to destinations that this node may send at once.", s.cfg.MaxSending)
+	gauges("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of "+
+		"failures, waiting for a token, breaker open, breaker half-open.", census.States, "state")
+	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
+	gauges("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.",
+		s.depths(), "tier")
 }
 
 // depths counts what waits in the retry topics, in memory and in the log.
-func (d *Dispatcher) depths() map[string]int64 {
-	all := make(map[string]int64, len(d.tiers))
+func (d *Dispatcher) depths() map[string]int {
+	all := make(map[string]int, len(d.tiers))
 	for _, t := range d.tiers {
 		all[t.Topic] = 0
 	}
 	for _, p := range d.assignment() {
 		if p.delay > 0 {
 			p.mu.Lock()
-			all[p.id.Topic] += int64(len(p.waiting)) + d.behind(p.id)
+			all[p.id.Topic] += len(p.waiting) + int(d.behind(p.id))
 			p.mu.Unlock()
 		}
 	}

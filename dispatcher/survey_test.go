@@ -78,7 +78,8 @@ func TestSurvey(t *testing.T) {
 		ep.RetryPolicy.IntervalSeconds = 10
 		w.view.put(ep)
 		other := *ep
-		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung, Enabled: true, TimeoutSeconds: 60, MaxInFlight: 4}}
+		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung, Enabled: true,
+			TimeoutSeconds: 60, MaxInFlight: 4}}
 		w.view.put(&other)
 		w.start(testConfig())
 

@@ -95,7 +95,8 @@ func (v *view) written() int {
 }
 
 // UpdateEndpoint is a write on the way of which something may happen.
-func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error) {
+func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint,
+	error) {
 	v.mu.Lock()
 	v.updates++
 	onUpdate := v.onUpdate

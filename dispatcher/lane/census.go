@@ -1,18 +1,12 @@
 package lane
 
-import (
-	"time"
-
-	"github.com/eventrelay/relay/pkg/event"
-)
-
 // Census is what all lanes hold and do at a moment.
 type Census struct {
 	Deliveries int // queued, sent or being recorded
 	Bytes      int
 	Sending    int            // requests
 	States     map[string]int // lanes by state
-	Parked     map[event.Reason]int
+	Parked     map[string]int // by reason
 }
 
 // Census counts the lanes by state and their parked deliveries by reason.
@@ -23,14 +17,14 @@ func (ls *Lanes) Census() Census {
 	c := Census{
 		Deliveries: ls.held, Bytes: ls.bytes, Sending: min(ls.workers, ls.maxSending),
 		States: map[string]int{"all": len(ls.byDest), "limited": 0, "resting": 0, "open": 0, "half_open": 0},
-		Parked: make(map[event.Reason]int, len(parkReasons)),
+		Parked: make(map[string]int, len(parkReasons)),
 	}
 	for _, reason := range parkReasons {
-		c.Parked[reason] = 0
+		c.Parked[string(reason)] = 0
 	}
 	for _, l := range ls.byDest {
 		for i, n := range l.parking.counts {
-			c.Parked[parkReasons[i]] += n
+			c.Parked[string(parkReasons[i])] += n
 		}
 		if l.window.fails > 0 && l.window.size < l.window.most {
 			c.States["limited"]++
@@ -46,23 +40,4 @@ func (ls *Lanes) Census() Census {
 		}
 	}
 	return c
-}
-
-// State is what one lane knows of its destination.
-type State struct {
-	Open        bool      // the circuit breaker is open
-	OpenUntil   time.Time // the next probe is sent then
-	Parked      int
-	ParkedLanes int // lanes of the node that have parked deliveries
-}
-
-// State is that of the destination's lane.
-func (ls *Lanes) State(dest string) State {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	s := State{ParkedLanes: ls.parking}
-	if l := ls.byDest[dest]; l != nil {
-		s.Open, s.OpenUntil, s.Parked = l.breaker.open(), l.breaker.until, l.parking.total
-	}
-	return s
 }

@@ -127,6 +127,8 @@ func (ls *Lanes) Admit(delivery *Delivery) Decision {
 type Result struct {
 	Delivery *Delivery
 	Kind     ResultKind
+	Code     int    // of the answer, 0 without one
+	URL      string // that was asked
 
 	wait time.Duration // for a token, of one that goes back into the queue
 	rate float64       // of the tokens
@@ -144,8 +146,8 @@ const (
 	putBack                     // it waits in its lane for a token
 )
 
-// Next ends what a worker did and decides what it does next. The configuration is read here, at the last moment, so that
-// a change counts for what is queued.
+// Next ends what a worker did and decides what it does next. The configuration is read here, at the last moment, so
+// that a change counts for what is queued.
 func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 	for {
 		delivery, reason := ls.pick(l, last)
@@ -172,16 +174,16 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 		}
 		if wait := ls.takeToken(l, verdict.Destination); wait > 0 {
 			delivery.Slot.End()
-			last = Result{delivery, putBack, wait, verdict.Destination.RateLimit.PerSecond}
+			last = Result{Delivery: delivery, Kind: putBack, wait: wait, rate: verdict.Destination.RateLimit.PerSecond}
 			continue
 		}
 		return Decision{Action: Send, Delivery: delivery, Rules: verdict}
 	}
 }
 
-// Recheck lets go on the partitions that have waited long enough for a lane: from now on its deliveries are parked. When
-// memory is short it takes out of stuck lanes what they will not send soon. It returns what becomes of that, and when it
-// must be called again; 0: not before Wake.
+// Recheck lets go on the partitions that have waited long enough for a lane: from now on its deliveries are parked.
+// When memory is short it takes out of stuck lanes what they will not send soon. It returns what becomes of that, and
+// when it must be called again; 0: not before Wake.
 func (ls *Lanes) Recheck() (refused []Decision, again time.Duration) {
 	shed, again := ls.recheck()
 	for _, delivery := range shed {

@@ -46,13 +46,15 @@ func TestDecisions(t *testing.T) {
 			Decision{Action: End, Status: event.Skipped, Reason: event.Purged}},
 		"full, and paused": {func(lt *laneTest) { lt.full(); lt.verdict = paused }, nil, admit,
 			Decision{Action: Park, Status: event.Held, Reason: event.Manual}},
-		"full, its owner left": {func(lt *laneTest) { lt.full(); lt.part.left = true }, nil, admit, Decision{Action: Dropped}},
-		"sent":                 {nil, nil, next, Decision{Action: Send}},
+		"full, its owner left": {func(lt *laneTest) { lt.full(); lt.part.left = true }, nil, admit,
+			Decision{Action: Dropped}},
+		"sent": {nil, nil, next, Decision{Action: Send}},
 		"at the worker: purged": {func(lt *laneTest) { lt.verdict = ended }, nil, next,
 			Decision{Action: End, Status: event.Skipped, Reason: event.Purged}},
 		"at the worker: paused": {func(lt *laneTest) { lt.verdict = paused }, nil, next,
 			Decision{Action: Park, Status: event.Held, Reason: event.Manual}},
-		"paused as before": {func(lt *laneTest) { lt.verdict = paused }, func(x *Delivery) { x.Work.Parked = event.Manual }, next,
+		"paused as before": {func(lt *laneTest) { lt.verdict = paused }, func(x *Delivery) { x.Work.Parked = event.Manual },
+			next,
 			Decision{Action: Park, Reason: event.Manual}},
 		"the configuration is away": {func(lt *laneTest) { lt.err = errors.New("away") }, nil, next, Decision{Action: Park}},
 		"no token": {func(lt *laneTest) {
@@ -71,7 +73,8 @@ func TestDecisions(t *testing.T) {
 			}
 			before := lt.part.active
 			got := c.decide(lt, delivery)
-			if begun := lt.part.active - before; (got.Action == Park || got.Action == End || got.Action == Send) != (begun == 1) {
+			begins := got.Action == Park || got.Action == End || got.Action == Send
+			if begun := lt.part.active - before; begins != (begun == 1) {
 				t.Errorf("%d deliveries were begun", begun)
 			}
 			if got.Action == Park {

@@ -3,46 +3,40 @@ package lane
 import (
 	"net/http"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // goneAfter different events in a row must be answered 410 until their destination is disabled.
 const goneAfter = 3
 
-// Gone counts the 410s in a row of one destination.
-type Gone struct {
-	some atomic.Bool // events is not empty; spares the lock while all is well
-
-	mu     sync.Mutex // guards the rest
-	events []id.ID    // different ones, goneAfter at most
-	url    string     // where they were sent
+// gone counts the 410s in a row of one destination. It is guarded by Lanes.mu.
+type gone struct {
+	events []id.ID // different ones, goneAfter at most
+	url    string  // where they were sent
 }
 
-// Note notes an answer and reports whether the destination has said often enough that it is gone. It goes
+// answered counts an answer and reports whether the destination has said often enough that it is gone. It goes
 // on to say so with each 410. A request without an answer, code 0, neither adds nor ends.
-func (g *Gone) Note(code int, e id.ID, url string) bool {
-	if code == 0 || code != http.StatusGone && !g.some.Load() {
+func (g *gone) answered(code int, w *event.Work, url string) bool {
+	if code == 0 || code != http.StatusGone && len(g.events) == 0 {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if code != http.StatusGone || g.url != url {
 		g.events, g.url = nil, url
 	}
-	if code == http.StatusGone && len(g.events) < goneAfter && !slices.Contains(g.events, e) {
-		g.events = append(g.events, e)
+	if code == http.StatusGone && len(g.events) < goneAfter && !slices.Contains(g.events, w.Event.ID) {
+		g.events = append(g.events, w.Event.ID)
 	}
-	g.some.Store(len(g.events) > 0)
 	return len(g.events) == goneAfter
 }
 
-// Reset forgets what was counted, when the destination is disabled: enabled again it begins anew.
-func (g *Gone) Reset() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.events = nil
-	g.some.Store(false)
+// ForgetGone forgets the 410s of a destination that was disabled or changed: it begins anew.
+func (ls *Lanes) ForgetGone(dest string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.byDest[dest]; l != nil {
+		l.gone = gone{}
+	}
 }

@@ -27,7 +27,6 @@ const (
 type Lane struct {
 	dest   string
 	target atomic.Pointer[Target] // the opened configuration, replaced when the endpoint changes
-	Gone   Gone
 
 	// Guarded by Lanes.mu.
 	index      int32 // the partition that the deliveries come from
@@ -44,6 +43,7 @@ type Lane struct {
 	parking    parking
 	token      tokenWait
 	stall      stall
+	gone       gone
 	used       time.Time
 }
 

@@ -60,6 +60,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 	}
 	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
 		Now: func() time.Time { return lt.now }, Wake: func() {}, Rules: lt, Limiter: lt, Held: lt,
+		Gone: func(*event.Work, string) {},
 	})
 	lt.Start(func(l *Lane) { lt.started[l]++ })
 	return lt
@@ -97,7 +98,7 @@ func (lt *laneTest) next(l *Lane, done *Delivery, kind ResultKind) (delivery *De
 
 // putBack lets the lane wait for a token.
 func (lt *laneTest) putBack(l *Lane, done *Delivery, wait time.Duration, rate float64) (delivery *Delivery) {
-	delivery, lt.reason = lt.pick(l, Result{done, putBack, wait, rate})
+	delivery, lt.reason = lt.pick(l, Result{Delivery: done, Kind: putBack, wait: wait, rate: rate})
 	return delivery
 }
 

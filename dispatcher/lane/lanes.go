@@ -32,6 +32,7 @@ type Lanes struct {
 	keyring           *config.Keyring
 	setHeld           func(string, time.Time) // see HeldMarker
 	wake              func()
+	gone              func(*event.Work, string)
 	start             func(*Lane)   // starts a worker
 	rang              chan struct{} // Run must look again; capacity 1
 	freed             chan struct{} // there may be room again; capacity 1
@@ -62,6 +63,8 @@ type Deps struct {
 	Held    HeldMarker
 	Keyring *config.Keyring
 	Wake    func() // asks for Recheck to be called soon
+	// Gone is told of a destination that answers 410 again and again, and its URL. It does not wait.
+	Gone func(w *event.Work, url string)
 }
 
 // New makes lanes. Nothing runs: Start says how a worker is started, and Run must run beside them.
@@ -69,7 +72,7 @@ func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
 		maxHeld: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, keyring: deps.Keyring,
-		setHeld: func(string, time.Time) {}, wake: deps.Wake,
+		setHeld: func(string, time.Time) {}, wake: deps.Wake, gone: deps.Gone,
 		byDest: make(map[string]*Lane), stalled: make(map[*Lane]struct{}),
 		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
@@ -140,7 +143,8 @@ func (ls *Lanes) lane(delivery *Delivery, now time.Time) *Lane {
 	l := ls.byDest[w.Dest]
 	if l == nil {
 		// Until it is known one request may run: a burst must not exceed max_in_flight.
-		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.rules.MaxInFlight(w)), parking: newParking(), stall: newStall(now)}
+		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.rules.MaxInFlight(w)), parking: newParking(),
+			stall: newStall(now)}
 		ls.byDest[w.Dest] = l
 	}
 	if l.held == 0 && l.parking.total == 0 {
@@ -252,6 +256,9 @@ func (ls *Lanes) pick(l *Lane, last Result) (delivery *Delivery, reason event.Re
 
 // learn counts what came of a request and returns how many more workers there may be.
 func (ls *Lanes) learn(l *Lane, last Result, now time.Time) (more int) {
+	if l.gone.answered(last.Code, last.Delivery.Work, last.URL) {
+		ls.gone(last.Delivery.Work, last.URL)
+	}
 	switch last.Kind {
 	case Succeeded:
 		l.window.success()
@@ -307,8 +314,7 @@ func (ls *Lanes) renew(l *Lane) {
 	if l.breaker.open() {
 		ls.setHeld(l.dest, time.Time{})
 	}
-	l.breaker, l.window = breaker{}, newWindow(l.window.most)
-	l.Gone.Reset()
+	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.most), gone{}
 }
 
 // Leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was

@@ -96,13 +96,14 @@ func TestParkedMeasuresItself(t *testing.T) {
 				}
 			}
 			if lt.now.After(start.Add(21 * time.Second)) {
-				if n := lt.Census().Parked[event.Manual]; n != total {
+				if n := lt.Census().Parked[string(event.Manual)]; n != total {
 					t.Fatalf("seed %d: %d are counted, %d are parked", seed, n, total)
 				}
 			}
 		}
 		if rate := float64(hops) / 60; rate > HopBudget*1.05 || longest > LongestPark {
-			t.Errorf("seed %d: %d parked in %d lanes passed %.0f times a second, the longest step was %v", seed, total, len(lt.byDest), rate, longest)
+			t.Errorf("seed %d: %d parked in %d lanes passed %.0f times a second, the longest step was %v", seed, total,
+				len(lt.byDest), rate, longest)
 		}
 	}
 }

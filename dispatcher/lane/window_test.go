@@ -85,8 +85,8 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 	}
 }
 
-// What comes for lanes that are stuck is parked piece by piece from a quarter of the memory on: they do not fill half of
-// it, to give it back at once.
+// What comes for lanes that are stuck is parked piece by piece from a quarter of the memory on: they do not fill half
+// of it, to give it back at once.
 func TestStuckLanesTakeLittle(t *testing.T) {
 	lt := newLaneTest(t, 8192)
 	for i := range 200 {

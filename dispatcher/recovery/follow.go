@@ -66,7 +66,8 @@ func (r *Runner) follow(ctx context.Context, id string) {
 // failed logs the first failure of a row and returns how long to wait.
 func (f *follower) failed(ctx context.Context, job *config.Recovery, err error) time.Duration {
 	if f.failures++; f.failures == 1 && ctx.Err() == nil {
-		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID), slog.String("state", string(job.State)), slog.Any("error", err))
+		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID),
+			slog.String("state", string(job.State)), slog.Any("error", err))
 	}
 	return min(firstPause<<min(f.failures-1, 8), longestPause)
 }
@@ -121,7 +122,9 @@ func (f *follower) step(ctx context.Context, job *config.Recovery) (time.Duratio
 }
 
 // move changes the job if nobody else has.
-func (f *follower) move(ctx context.Context, job *config.Recovery, change func(*config.Recovery)) (*config.Recovery, error) {
+func (f *follower) move(
+	ctx context.Context, job *config.Recovery, change func(*config.Recovery),
+) (*config.Recovery, error) {
 	if !f.owns(job) {
 		return nil, errMoved
 	}
@@ -139,8 +142,9 @@ func (f *follower) move(ctx context.Context, job *config.Recovery, change func(*
 		return nil, err
 	}
 	if after.State != job.State {
-		f.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job", slog.String("job", job.ID), slog.String("state", string(after.State)),
-			slog.String("was", string(job.State)), slog.String("reason", after.StopReason), slog.Int("total", after.Total), slog.Int("reserved", after.Reserved))
+		f.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job", slog.String("job", job.ID),
+			slog.String("state", string(after.State)), slog.String("was", string(job.State)),
+			slog.String("reason", after.StopReason), slog.Int("total", after.Total), slog.Int("reserved", after.Reserved))
 	}
 	return after, nil
 }

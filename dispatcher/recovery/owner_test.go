@@ -77,8 +77,8 @@ func (w *world) actIf(job string, state config.RecoveryState, change func(*confi
 	})
 }
 
-// Two nodes believe that they own a job, all the time. Pages are reserved once each; what one has reserved the other may
-// submit, too, as a new owner does, but neither submits anything twice.
+// Two nodes believe that they own a job, all the time. Pages are reserved once each; what one has reserved the other
+// may submit, too, as a new owner does, but neither submits anything twice.
 func TestStaleOwner(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
@@ -127,7 +127,8 @@ func TestCancelRacesReservation(t *testing.T) {
 			w.actIf(job, config.RecoveryAwaitingApproval, goOn)
 			j := w.becomes(job, config.RecoveryCancelled, 20*time.Second)
 			items, _ := w.submitted(job)
-			if first && (items != 5 || j.Reserved != 5) || !first && (items != 100 || j.Skipped < 90) || j.Delivered+j.Skipped != j.Reserved {
+			if first && (items != 5 || j.Reserved != 5) || !first && (items != 100 || j.Skipped < 90) ||
+				j.Delivered+j.Skipped != j.Reserved {
 				t.Errorf("cancelled first: %v; %d were submitted, and the job is %+v", first, items, j)
 			}
 		})
@@ -202,7 +203,8 @@ func TestLargest(t *testing.T) {
 		t.Errorf("100 destinations became %v", got)
 	}
 	got := largest(all)
-	if len(got) != 100 || got[0].ID != "dst_39" || got[39].ID != "dst_0" || got[40].ID != "dst_149" || got[99].ID != "dst_90" {
+	if len(got) != 100 || got[0].ID != "dst_39" || got[39].ID != "dst_0" || got[40].ID != "dst_149" ||
+		got[99].ID != "dst_90" {
 		t.Errorf("150 destinations became %v", got)
 	}
 }

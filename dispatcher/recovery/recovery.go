@@ -3,9 +3,9 @@
 //
 // In flow the headers of jobs in the configuration log, and what the store says of their items; out flow conditional
 // changes of the headers, and records of commands (and of outcomes, for what a job passes by). A job is run by the node
-// that owns the partition of its endpoint. Two that believe so do no harm: a page is reserved by a change of the header that
-// only one can make, before anything of it is submitted, so that a node that has lost the partition repeats one page at
-// most.
+// that owns the partition of its endpoint. Two that believe so do no harm: a page is reserved by a change of the header
+// that only one can make, before anything of it is submitted, so that a node that has lost the partition repeats one
+// page at most.
 //
 // The state of an item is the newest outcome of its delivery within the job, so nothing about a job is in memory that
 // matters: a new owner waits until the store has caught up with the log, submits again what is reserved and was never
@@ -15,7 +15,8 @@
 //
 // Invariants, each with its test:
 //   - every way from state to state (TestLife and the tests after it);
-//   - of an action and the runner, or of two runners, one wins (TestCancelRacesReservation, TestStaleOwner; api.TestContinueRacesCancel);
+//   - of an action and the runner, or of two runners, one wins (TestCancelRacesReservation, TestStaleOwner;
+//     api.TestContinueRacesCancel);
 //   - nothing is submitted before its page is reserved, and all that is reserved is submitted (TestTakeover);
 //   - a failure stops the job, a deadline ends it in every state (TestFailureStops, TestDeadline).
 package recovery
@@ -76,7 +77,8 @@ type Deps struct {
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Jobs == nil || d.Endpoints == nil || d.Items == nil || d.Submit == nil || d.Now == nil || d.Name == nil {
+	if d.Log == nil || d.Jobs == nil || d.Endpoints == nil || d.Items == nil || d.Submit == nil || d.Now == nil ||
+		d.Name == nil {
 		return errors.New("recovery: a dependency is missing")
 	}
 	return nil

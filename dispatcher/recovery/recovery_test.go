@@ -40,7 +40,8 @@ func TestLife(t *testing.T) {
 		if took := time.Since(began); took < 4400*time.Millisecond || took > 7*time.Second {
 			t.Errorf("445 deliveries at 100 a second took %v", took)
 		}
-		if j.Delivered != 450 || j.Failed+j.Skipped > 0 || j.FinishedAt.IsZero() || j.StopReason != "" || j.Canary.Delivered != 5 {
+		if j.Delivered != 450 || j.Failed+j.Skipped > 0 || j.FinishedAt.IsZero() || j.StopReason != "" ||
+			j.Canary.Delivered != 5 {
 			t.Errorf("the job is %+v", j)
 		}
 		if items, times := w.submitted(job); items != 450 || times != 450 {
@@ -82,7 +83,8 @@ func TestSmallSelections(t *testing.T) {
 			job := w.ready()
 			w.act(job, canary)
 			j := w.becomes(job, state, time.Second)
-			if items, _ := w.submitted(job); items != delivered || j.Canary.Delivered != delivered || j.Canary.Total != delivered {
+			if items, _ := w.submitted(job); items != delivered || j.Canary.Delivered != delivered ||
+				j.Canary.Total != delivered {
 				t.Errorf("of %d, %d were submitted, and the job is %+v", failed, items, j)
 			}
 		})
@@ -101,7 +103,8 @@ func TestFailureStops(t *testing.T) {
 		job := w.ready()
 		w.act(job, canary)
 		j := w.becomes(job, config.RecoveryStopped, 2*time.Second)
-		if j.StopReason != config.StopDeliveryFailed || j.Reserved != 5 || j.Delivered+j.Failed+j.Skipped != 5 || j.Canary.Failed != j.Failed ||
+		if j.StopReason != config.StopDeliveryFailed || j.Reserved != 5 || j.Delivered+j.Failed+j.Skipped != 5 ||
+			j.Canary.Failed != j.Failed ||
 			j.Destinations[0].Failed != 1 || j.Destinations[0].TopError != "timeout" {
 			t.Errorf("the job is %+v", j)
 		}
@@ -119,7 +122,8 @@ func TestFailureStops(t *testing.T) {
 		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
 		j := w.becomes(job, config.RecoveryStopped, 20*time.Second)
-		if j.Failed != 1 || j.Reserved != 405 || j.Delivered+j.Failed+j.Skipped != 405 || j.Skipped == 0 || j.Delivered < 300 {
+		if j.Failed != 1 || j.Reserved != 405 || j.Delivered+j.Failed+j.Skipped != 405 || j.Skipped == 0 ||
+			j.Delivered < 300 {
 			t.Errorf("the job is %+v", j)
 		}
 	})
@@ -146,7 +150,8 @@ func TestUnavailableBefore(t *testing.T) {
 	f(two, "dst_a", "[{[dst_a] false } {[] false destination_disabled} {[] false destination_deleted}]", 7, 7)
 	f(two, "dst_b", "[{[] false } {[dst_b] false destination_disabled} {[] false destination_deleted}]", 7, 0)
 	f(two, "dst_c", "[{[] false } {[] false destination_disabled} {[dst_c] false destination_deleted}]", 7, 0)
-	f(func(w *world) { w.ep = nil }, "dst_a", "[{[] false } {[] false destination_disabled} {[dst_a] false endpoint_deleted}]", 7, 0)
+	f(func(w *world) { w.ep = nil }, "dst_a",
+		"[{[] false } {[] false destination_disabled} {[dst_a] false endpoint_deleted}]", 7, 0)
 	f(func(w *world) { w.ep = nil }, "", "[{[] false } {[] false destination_disabled} {[] true endpoint_deleted}]", 0, 0)
 }
 
@@ -190,7 +195,8 @@ func TestUnavailableDelivery(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		if j := w.becomes(job, config.RecoveryStopped, time.Second); j.StopReason != config.StopDestinationUnavailable || j.Failed != 0 || j.Skipped != 5 {
+		if j := w.becomes(job, config.RecoveryStopped, time.Second); j.StopReason != config.StopDestinationUnavailable ||
+			j.Failed != 0 || j.Skipped != 5 {
 			t.Errorf("the job is %+v", j)
 		}
 	})
@@ -210,7 +216,8 @@ func TestPassedBy(t *testing.T) {
 		w.act(job, goOn)
 		j := w.becomes(job, config.RecoveryCompleted, 5*time.Second)
 		items := w.items[j.Selection]
-		if j.Delivered != 2 || j.Skipped != 4 || items[0].skipped != event.AlreadyDelivered || items[0].status != event.Delivered ||
+		if j.Delivered != 2 || j.Skipped != 4 || items[0].skipped != event.AlreadyDelivered ||
+			items[0].status != event.Delivered ||
 			items[2].skipped != event.PayloadExpired || items[2].status != event.Skipped {
 			t.Errorf("the job is %+v, the first items %+v %+v", j, items[0], items[2])
 		}
@@ -234,7 +241,8 @@ func TestDeadline(t *testing.T) {
 				t.Fatalf("a second before its deadline the job is %s", j.State)
 			}
 			w.on(nil)
-			if j := w.becomes(job, config.RecoveryExpired, 40*time.Second); j.StopReason != config.StopDeadline || j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
+			if j := w.becomes(job, config.RecoveryExpired, 40*time.Second); j.StopReason != config.StopDeadline ||
+				j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
 				t.Errorf("the job is %+v", j)
 			}
 		})

@@ -100,7 +100,8 @@ func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) e
 	if next := f.due.Add(b.every); next.After(b.due) {
 		b.due = next
 	}
-	err := f.Items.RecoveryWork(ctx, viewOf(job), from, job.Reserved, func(w *event.RecoveryWork) error { return b.add(ctx, w) })
+	err := f.Items.RecoveryWork(ctx, viewOf(job), from, job.Reserved,
+		func(w *event.RecoveryWork) error { return b.add(ctx, w) })
 	if err == nil {
 		err = b.send(ctx)
 	}
@@ -113,7 +114,8 @@ func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) e
 
 // viewOf is what the store needs to know of a job.
 func viewOf(job *config.Recovery) event.RecoveryJob {
-	return event.RecoveryJob{Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved, Unsent: job.State.Unsent()}
+	return event.RecoveryJob{Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved,
+		Unsent: job.State.Unsent()}
 }
 
 // batch gathers what is submitted at once.
@@ -142,7 +144,8 @@ func (b *batch) add(ctx context.Context, w *event.RecoveryWork) error {
 			return err
 		}
 	}
-	work := &event.Work{Event: w.Body, Dest: w.Destination, Trigger: event.TriggerRecovery, Attempt: 1, Due: b.due, Run: b.job.ID}
+	work := &event.Work{Event: w.Body, Dest: w.Destination, Trigger: event.TriggerRecovery, Attempt: 1, Due: b.due,
+		Run: b.job.ID}
 	if w.Seq < b.job.Canary.Total {
 		work.Trigger = event.TriggerCanary
 	}
@@ -158,8 +161,8 @@ func (b *batch) add(ctx context.Context, w *event.RecoveryWork) error {
 // pass says that an item is not sent. The delivery stays as it is.
 func (b *batch) pass(w *event.RecoveryWork, reason event.Reason) *event.Outcome {
 	o := &event.Outcome{
-		Event: w.Event, Account: b.job.Account, Endpoint: b.job.Endpoint, Dest: w.Destination, Status: w.Prior.Status, Reason: w.Prior.Reason,
-		Code: w.Prior.Code, At: w.Prior.LastAt, Run: b.job.ID, Skipped: reason,
+		Event: w.Event, Account: b.job.Account, Endpoint: b.job.Endpoint, Dest: w.Destination, Run: b.job.ID,
+		Status: w.Prior.Status, Reason: w.Prior.Reason, Code: w.Prior.Code, At: w.Prior.LastAt, Skipped: reason,
 	}
 	if !o.Status.Terminal() {
 		o.Status, o.Reason, o.At = event.Skipped, reason, b.Now()

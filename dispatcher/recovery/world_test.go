@@ -52,8 +52,9 @@ type item struct {
 
 func newWorld(t *testing.T, failed int) *world {
 	return &world{
-		T: t, ids: id.NewGenerator(nil), jobs: map[string]*config.Recovery{}, changed: make(chan struct{}), failed: failed, items: map[string]map[int]*item{},
-		ep: &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
+		T: t, ids: id.NewGenerator(nil), jobs: map[string]*config.Recovery{}, changed: make(chan struct{}), failed: failed,
+		items: map[string]map[int]*item{},
+		ep:    &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
 	}
 }
 
@@ -61,7 +62,8 @@ func newWorld(t *testing.T, failed int) *world {
 func (w *world) runner() (stop func()) {
 	w.Helper()
 	r, err := New(Deps{
-		Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Items: w, Submit: w, Now: time.Now, Name: func() string { return id.Random("") },
+		Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Items: w, Submit: w, Now: time.Now,
+		Name: func() string { return id.Random("") },
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -83,8 +85,10 @@ func (w *world) runner() (stop func()) {
 func (w *world) add(change ...func(*config.Recovery)) string {
 	w.Helper()
 	j := &config.Recovery{
-		Meta: config.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1", Partition: 3,
-		Until: time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing, Deadline: time.Now().Add(config.RecoveryLife),
+		Meta: config.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1",
+		Partition: 3,
+		Until:     time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing,
+		Deadline: time.Now().Add(config.RecoveryLife),
 	}
 	for _, f := range change {
 		f(j)
@@ -154,7 +158,8 @@ func (w *world) RecoveriesChanged() <-chan struct{} {
 	return w.changed
 }
 
-func (w *world) UpdateRecovery(_ context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error) {
+func (w *world) UpdateRecovery(_ context.Context, id string, change func(*config.Recovery) error) (*config.Recovery,
+	error) {
 	if err := w.before("update"); err != nil {
 		return nil, err
 	}
@@ -235,7 +240,8 @@ func (w *world) SelectRecovery(_ context.Context, s event.Selection, name string
 	return out, nil
 }
 
-func (w *world) RecoveryCounts(_ context.Context, _ string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+func (w *world) RecoveryCounts(_ context.Context, _ string, jobs ...string) (map[string]event.RecoveryCounts, time.Time,
+	error) {
 	if err := w.before("counts"); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -254,7 +260,8 @@ func (w *world) RecoveryFailures(context.Context, string, string) (map[string]ev
 	return map[string]event.RecoveryFailures{"dst_a": {Failed: 1, TopError: "timeout"}}, nil
 }
 
-func (w *world) RecoveryWork(_ context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error) error {
+func (w *world) RecoveryWork(_ context.Context, job event.RecoveryJob, from, to int,
+	each func(*event.RecoveryWork) error) error {
 	if err := w.before("work"); err != nil {
 		return err
 	}
@@ -266,7 +273,8 @@ func (w *world) RecoveryWork(_ context.Context, job event.RecoveryJob, from, to 
 			continue
 		}
 		work := &event.RecoveryWork{RecoveryItem: event.RecoveryItem{Seq: seq, Event: numbered(seq), Destination: x.dest},
-			Body: &event.Event{ID: numbered(seq), Endpoint: "ep_1", Body: make([]byte, 100)}, Prior: event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
+			Body: &event.Event{ID: numbered(seq), Endpoint: "ep_1",
+				Body: make([]byte, 100)}, Prior: event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
 		if w.Prior != nil {
 			work.Prior.Status = w.Prior(seq)
 		}
