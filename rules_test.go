@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -317,4 +318,64 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A pause that ctx ends, and pauses that grow from try to try, are those of pkg/wait.
+func TestPausesAreThoseOfWait(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || s.dir == "pkg/wait" {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && isPause(f) {
+				t.Errorf("%s: %s waits for a timer or ctx; use wait.For", s.fset.Position(f.Pos()), f.Name.Name)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if doubles(n) {
+				t.Errorf("%s: a pause that doubles; use wait.Backoff", s.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// isPause recognises time.NewTimer or time.After in a select beside ctx.Done alone. A timer that is used again, because
+// it waits often, is no pause.
+func isPause(f *ast.FuncDecl) bool {
+	var timer, reset, pauses bool
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			timer = timer || n.Sel.Name == "NewTimer" || n.Sel.Name == "After" && isName(n.X, "time")
+			reset = reset || n.Sel.Name == "Reset"
+		case *ast.SelectStmt:
+			var text []string
+			for _, c := range n.Body.List {
+				if e, ok := c.(*ast.CommClause).Comm.(*ast.ExprStmt); ok {
+					text = append(text, types.ExprString(e.X))
+				}
+			}
+			slices.Sort(text)
+			pauses = pauses || len(n.Body.List) == 2 && len(text) == 2 && text[0] == "<-ctx.Done()" &&
+				(strings.HasSuffix(text[1], ".C") || strings.HasPrefix(text[1], "<-time.After("))
+		}
+		return true
+	})
+	return timer && !reset && pauses
+}
+
+// doubles recognises pause = min(2*pause, …). A breaker keeps its time in a field: it does not pause.
+func doubles(n ast.Node) bool {
+	assign, ok := n.(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 {
+		return false
+	}
+	pause, ok := assign.Lhs[0].(*ast.Ident)
+	return ok && strings.HasPrefix(types.ExprString(assign.Rhs[0]), "min(2 * "+pause.Name+", ")
+}
+
+func isName(e ast.Expr, name string) bool {
+	x, ok := e.(*ast.Ident)
+	return ok && x.Name == name
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -25,9 +26,10 @@ const (
 	idempotencyWait = 5 * time.Second
 	// maxWaiting bounds the repeats of this node that wait: each holds its body.
 	maxWaiting = 256
-	// The pauses between two looks at a claim grow from firstLook to lastLook.
-	firstLook, lastLook = 5 * time.Millisecond, 200 * time.Millisecond
 )
+
+// looks are the pauses between two looks at a claim.
+var looks = wait.Backoff{First: 5 * time.Millisecond, Longest: 200 * time.Millisecond}
 
 // idempotencyKey is the key of a request, empty when it has none.
 func idempotencyKey(r *http.Request) (string, error) {
@@ -130,17 +132,16 @@ func (o *once) claim(ctx context.Context) (limit.Claim, error) {
 	if o.api.waiting.Add(1) > maxWaiting {
 		return c, errStillRunning()
 	}
-	enough := time.NewTimer(idempotencyWait)
-	defer enough.Stop()
-	for pause := firstLook; pending; pause = min(2*pause, lastLook) {
-		select {
-		case <-ctx.Done():
-			return c, errStillRunning() // to nobody
-		case <-enough.C:
+	patience, cancel := context.WithTimeout(ctx, idempotencyWait)
+	defer cancel()
+	for try := 0; pending; try++ {
+		if wait.For(patience, looks.After(try)) != nil {
+			if ctx.Err() != nil {
+				return c, errStillRunning() // to nobody
+			}
 			return o.late(ctx, c)
-		case <-time.After(pause):
-			c, pending, err = look()
 		}
+		c, pending, err = look()
 	}
 	return c, err
 }

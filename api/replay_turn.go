@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -110,18 +111,12 @@ func (a *API) wait(ctx context.Context, try func() (done bool, err error)) error
 	if a.waiting.Add(1) > maxWaiting {
 		return err
 	}
-	enough := time.NewTimer(idempotencyWait)
-	defer enough.Stop()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		select {
-		case <-ctx.Done():
-			return err // to nobody
-		case <-enough.C:
-			return err
-		case <-time.After(pause):
-		}
+	patience, cancel := context.WithTimeout(ctx, idempotencyWait)
+	defer cancel()
+	for n := 0; wait.For(patience, looks.After(n)) == nil; n++ {
 		if done, err = try(); done {
 			return err
 		}
 	}
+	return err
 }

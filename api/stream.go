@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -197,7 +198,7 @@ func (s *sse) run(ctx context.Context) error {
 		if s.flush() != nil {
 			return nil
 		}
-		if err != nil && !pause(ctx, streamTick) {
+		if err != nil && wait.For(ctx, streamTick) != nil {
 			return nil
 		}
 	}
@@ -221,7 +222,7 @@ func (s *sse) over(ctx context.Context) string {
 			return s.gone(ctx)
 		case !errors.Is(err, config.ErrLease):
 			return endKeyRevoked
-		case time.Since(waited) > streamPatience, !pause(ctx, streamTick):
+		case time.Since(waited) > streamPatience, wait.For(ctx, streamTick) != nil:
 			return endShutdown
 		}
 	}
@@ -236,18 +237,6 @@ func (s *sse) gone(ctx context.Context) string {
 	// What cannot be followed now is tried again at the next look; nothing of it is lost until then.
 	_ = s.watcher.Follow(ctx, partitionsOf(ep)...)
 	return ""
-}
-
-// pause waits, and reports whether there is somebody to wait for.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (s *sse) end(reason string) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // startFloor starts the bare pipeline, or a part of it.
@@ -39,7 +40,7 @@ func bare(ctx context.Context, b *bed) error {
 // bareLog lets the records of the pipeline's log run for a while: it posts them itself.
 func bareLog(ctx context.Context, b *bed) error {
 	return b.during(ctx, func(ctx context.Context, before cost) (int64, error) {
-		if err := pause(ctx, b.o.duration); err != nil {
+		if err := wait.For(ctx, b.o.duration); err != nil {
 			return 0, err
 		}
 		now, err := b.r.cost(ctx)

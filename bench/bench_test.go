@@ -26,6 +26,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // TestMain is also the binaries that scenarios start: their own, and a relay.
@@ -724,7 +725,7 @@ func TestPostsInTheBackground(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pause(t.Context(), 300*time.Millisecond); err != nil {
+	if err := wait.For(t.Context(), 300*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	if rate, refused, err := g.end(); err != nil || rate < 20 || rate > 110 || refused != 0 {

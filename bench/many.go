@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // What there may be many of.
@@ -201,7 +202,7 @@ func (b *bed) wait(ctx context.Context) error {
 		if time.Since(began) > posted+limit {
 			return fmt.Errorf("backlog: %.0f of %d events were put aside in %v", held-before, b.o.backlog, limit)
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 		if held, err = b.held(ctx); err != nil {
@@ -236,7 +237,7 @@ const (
 func (b *bed) settle(ctx context.Context) error {
 	began := time.Now()
 	for before := b.r.spent(); time.Since(began) < settleWithin; {
-		if err := pause(ctx, time.Second); err != nil {
+		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}
 		now := b.r.spent()

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // post is a stream of events and the destinations that are to get all of it.
@@ -155,7 +156,7 @@ func (b *bed) run(ctx context.Context, wait time.Duration, posts ...post) error 
 
 // measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
 // if there is one, is called once the posts are done.
-func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, meanwhile func(context.Context) error) error {
+func (b *bed) measure(ctx context.Context, posts []post, patience time.Duration, meanwhile func(context.Context) error) error {
 	before, err := b.r.cost(ctx)
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 		err = meanwhile(ctx)
 	}
 	if err == nil {
-		_, err = b.arrive(ctx, posts, done, wait, w)
+		_, err = b.arrive(ctx, posts, done, patience, w)
 	}
 	if err == nil {
 		err = b.stored(ctx)
@@ -191,7 +192,7 @@ func (b *bed) measure(ctx context.Context, posts []post, wait time.Duration, mea
 	}
 	spent := after.since(before)
 	spent.byKind["load"], spent.byKind["sink"] = loadCPU, b.sink.cpu()-sinkBefore
-	if err := pause(ctx, afterwards); err != nil {
+	if err := wait.For(ctx, afterwards); err != nil {
 		return err
 	}
 	if err := b.tally(posts, done, began); err != nil {
@@ -234,7 +235,7 @@ func (b *bed) stored(ctx context.Context) error {
 		case time.Since(began) > storedWithin:
 			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin, status, asOf)
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -274,8 +275,8 @@ func (b *bed) profiled(posts []post) time.Duration {
 }
 
 // arrive waits until all that was accepted has arrived, and reports whether it has.
-func (b *bed) arrive(ctx context.Context, posts []post, done load.Report, wait time.Duration, w *watch) (bool, error) {
-	deadline, next := time.Now().Add(wait), time.Now()
+func (b *bed) arrive(ctx context.Context, posts []post, done load.Report, patience time.Duration, w *watch) (bool, error) {
+	deadline, next := time.Now().Add(patience), time.Now()
 	for {
 		r, err := b.sink.report(query(done))
 		if err != nil {
@@ -297,7 +298,7 @@ func (b *bed) arrive(ctx context.Context, posts []post, done load.Report, wait t
 				return false, err
 			}
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
 			return false, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/fill"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // readOptions are those of the scenario read.
@@ -301,7 +302,7 @@ func (m *reading) measure(ctx context.Context, k request) error {
 			before = m.relay.spent()
 		}
 		var answer struct{ Data rowCount }
-		if err := pause(ctx, k.apart); err != nil {
+		if err := wait.For(ctx, k.apart); err != nil {
 			return err
 		}
 		start := time.Now()

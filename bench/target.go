@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // relay is what is measured: a process that was started for it, or a service that runs already.
@@ -322,11 +324,11 @@ func (r *relay) rest(ctx context.Context, d time.Duration) (cost, error) {
 	if d <= 0 {
 		return cost{}, nil
 	}
-	if err := pause(ctx, idleSettle); err != nil {
+	if err := wait.For(ctx, idleSettle); err != nil {
 		return cost{}, err
 	}
 	before := r.used()
-	if err := pause(ctx, d); err != nil {
+	if err := wait.For(ctx, d); err != nil {
 		return cost{}, err
 	}
 	return r.used().since(before), nil
@@ -334,15 +336,3 @@ func (r *relay) rest(ctx context.Context, d time.Duration) (cost, error) {
 
 // idleSettle is how long what the start has set going may take before the idle time is measured.
 const idleSettle = 3 * time.Second
-
-// pause waits, or until ctx ends: then it returns its error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

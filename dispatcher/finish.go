@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -147,21 +148,14 @@ func (b *backlog) put(c *completion) {
 
 // each calls do for everything that is put, until ctx ends. It waits for pause before each round.
 func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*completion)) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-b.told:
 		}
-		if pause > 0 {
-			timer.Reset(pause)
-			select {
-			case <-ctx.Done():
-				return
-			case <-timer.C:
-			}
+		if pause > 0 && wait.For(ctx, pause) != nil {
+			return
 		}
 		b.mu.Lock()
 		list := b.list

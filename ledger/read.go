@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // log is the log as an audit needs it; a *stream.Reader.
@@ -149,14 +150,7 @@ func (p *pace) took(ctx context.Context, n int) error {
 	if p.perSecond == 0 {
 		return nil
 	}
-	t := time.NewTimer(time.Duration(n) * time.Second / time.Duration(p.perSecond))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return wait.For(ctx, time.Duration(n)*time.Second/time.Duration(p.perSecond))
 }
 
 // readInto reads ranges of events, commands, outcomes and dead into the books of their partitions, one topic

@@ -30,6 +30,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -211,8 +212,6 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 		pause  = 500 * time.Millisecond
 		ending = 10 * time.Second
 	)
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
 	began := time.Now()
 	for told := false; ; told = true {
 		partitions, err := n.checkTopics(ctx)
@@ -223,10 +222,8 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 		if !told {
 			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for Kafka", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, pause) != nil {
 			return 0, err
-		case <-tick.C:
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // tailPause is how long a tail waits after an error.
@@ -138,8 +139,6 @@ func (t *tail) run(ctx context.Context) {
 	t.cancel = cancel
 	closed, next := t.closed, t.next
 	t.feed.mu.Unlock()
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	for !closed && ctx.Err() == nil {
 		err := t.feed.deps.Topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: t.partition}, next, func(r *stream.Record) error {
 			t.take(r)
@@ -150,11 +149,7 @@ func (t *tail) run(ctx context.Context) {
 			return
 		}
 		t.feed.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading events for watchers broke off", slog.Int("partition", int(t.partition)), slog.Any("error", err))
-		pause.Reset(tailPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, tailPause) // the loop looks at ctx
 	}
 }
 

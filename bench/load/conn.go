@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/count"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Placeholders of a template.
@@ -204,14 +205,8 @@ func (c *connection) exchange(ctx context.Context) (answer, error) {
 }
 
 func (c *connection) dial(ctx context.Context) error {
-	if wait := time.Until(c.retryDialling); wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := wait.For(ctx, time.Until(c.retryDialling)); err != nil {
+		return err
 	}
 	c.retryDialling = time.Now().Add(dialAgain)
 	d := net.Dialer{Timeout: dialTimeout}

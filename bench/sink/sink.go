@@ -29,6 +29,7 @@ import (
 	"github.com/bits-and-blooms/bitset"
 
 	"github.com/eventrelay/relay/bench/count"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // MaxDestinations bounds the destinations that are counted apart.
@@ -257,12 +258,7 @@ func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 		return 503
 	}
 	if b.slow > 0 && (b.after == 0 || s.quick[b.destination].Add(1) > b.after) {
-		timer := time.NewTimer(b.slow)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, b.slow) // a client that left is answered too
 	}
 	return t.answer(mark, came, b.fail > 0 && rand.IntN(100) < b.fail)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -19,9 +20,10 @@ const (
 	soonest, latest = 250 * time.Millisecond, 2 * time.Second
 	// settling is the longest such pause of a job that has ended.
 	settling = 30 * time.Second
-	// The pause after a failure grows from firstPause to longestPause.
-	firstPause, longestPause = 500 * time.Millisecond, 10 * time.Second
 )
+
+// pauses follow a failure. None is longer than 9 s, chance included: so late may a job be ended after its deadline.
+var pauses = wait.Backoff{First: 500 * time.Millisecond, Longest: 6 * time.Second}
 
 // errMoved means that somebody else changed the job first.
 var errMoved = errors.New("the job has changed")
@@ -32,8 +34,8 @@ type follower struct {
 	submitted int       // items below this number were submitted, or are known to have been
 	due       time.Time // when the last of them is due
 	seen      event.RecoveryCounts
-	pause     time.Duration // before the next look at the results
-	failures  int           // in a row
+	looks     int // at results that did not change
+	failures  int // in a row
 }
 
 // follow takes a job from state to state until it is settled, or this node's no longer.
@@ -69,7 +71,7 @@ func (f *follower) failed(ctx context.Context, job *config.Recovery, err error) 
 		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID),
 			slog.String("state", string(job.State)), slog.Any("error", err))
 	}
-	return min(firstPause<<min(f.failures-1, 8), longestPause)
+	return pauses.After(f.failures - 1)
 }
 
 // await waits, or until the job is changed by somebody else.

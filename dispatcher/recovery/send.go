@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -66,11 +67,11 @@ func (f *follower) counts(ctx context.Context, job *config.Recovery) (event.Reco
 
 // again is when to look at the results again: soon while they change.
 func (f *follower) again(c event.RecoveryCounts, limit time.Duration) time.Duration {
-	if f.pause *= 2; c != f.seen || f.pause == 0 {
-		f.pause = soonest
+	if c != f.seen {
+		f.seen, f.looks = c, 0
 	}
-	f.seen, f.pause = c, min(f.pause, limit)
-	return f.pause
+	f.looks++
+	return wait.Backoff{First: soonest, Longest: limit}.After(f.looks - 1)
 }
 
 // reserve takes the next n items, and submits them once that is written.

@@ -38,6 +38,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Errors that callers branch on.
@@ -215,7 +216,7 @@ func (c *Control) retry(ctx context.Context, what string, do func(context.Contex
 			return ctx.Err()
 		}
 		c.log.LogAttrs(ctx, slog.LevelWarn, what, slog.Any("error", err))
-		if err := pause(ctx, time.Second); err != nil {
+		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -228,18 +229,6 @@ func (c *Control) Ready() <-chan struct{} { return c.ready }
 // SetOwner tells whether this node owns partition 0 of events; the owner writes the snapshots, and forgets what has
 // ended by age.
 func (c *Control) SetOwner(owner bool) { c.owner.Store(owner) }
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // signal wakes those who wait for a condition to become true.
 type signal struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // heartbeat is a record of the topic nodes.
@@ -104,7 +105,7 @@ func (c *Control) beats(ctx context.Context) error {
 		case <-tick.C:
 		case <-c.kick:
 			// Announce a lone record at once, of a burst not every one.
-			_ = pause(ctx, c.timing.beatGap-time.Since(began)) // the loop looks at ctx
+			_ = wait.For(ctx, c.timing.beatGap-time.Since(began)) // the loop looks at ctx
 		case <-ctx.Done():
 		}
 	}

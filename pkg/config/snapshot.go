@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // A snapshot is a head, chunks and a foot: records of control.snapshots that share a key. The head holds the hashes of
@@ -91,7 +92,7 @@ func (c *Control) snapshots(ctx context.Context, last placedFoot) error {
 		last.At = c.now()
 	}
 	var counted int64 // of c.applied, those before the last snapshot
-	for pause(ctx, c.timing.look) == nil {
+	for wait.For(ctx, c.timing.look) == nil {
 		applied := c.applied.Load() // before the view, so that none is missed
 		v := c.view.Load()
 		// What was refused, or is not the service's, makes a start longer too, but somebody may append it at will: it
@@ -106,7 +107,7 @@ func (c *Control) snapshots(ctx context.Context, last placedFoot) error {
 		if err != nil {
 			c.metrics.snapshots.WithLabelValues("error").Inc()
 			c.log.LogAttrs(ctx, slog.LevelWarn, "write a snapshot of the configuration", slog.Any("error", err))
-			_ = pause(ctx, c.timing.write) // the loop looks at ctx
+			_ = wait.For(ctx, c.timing.write) // the loop looks at ctx
 			continue
 		}
 		c.metrics.snapshots.WithLabelValues("written").Inc()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // maxSwept bounds what one pass forgets of a kind: a record for each.
@@ -12,7 +14,7 @@ const maxSwept = 2000
 // sweep forgets, on the owner of partition 0 of events, what has ended by age. All kinds are written in the order
 // in which they end, or nearly so.
 func (c *Control) sweep(ctx context.Context) error {
-	for pause(ctx, c.timing.sweep) == nil {
+	for wait.For(ctx, c.timing.sweep) == nil {
 		if !c.owner.Load() {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 var controlLog = stream.Partition{Topic: stream.Control}
@@ -27,7 +28,7 @@ func (c *Control) follow(ctx context.Context, p stream.Partition, next func() in
 			return err
 		}
 		c.log.LogAttrs(ctx, slog.LevelWarn, "cannot follow the log, trying again", slog.String("topic", p.Topic), slog.Any("error", err))
-		if err := pause(ctx, time.Second); err != nil {
+		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Config of the limiter.
@@ -117,10 +119,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		l.step(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(min(tick, max(gap, gapShare*time.Since(began)))):
-		}
+		_ = wait.For(ctx, min(tick, max(gap, gapShare*time.Since(began)))) // the loop looks at ctx
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Audit is what was found of the topics.
@@ -126,21 +128,15 @@ func (c Config) auditUntil(ctx context.Context, copies int, patience time.Durati
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for {
 		a, err := c.audit(ctx, adm, copies)
 		err = explainLogin(err)
 		if err != nil || holds(a) {
 			return a, err
 		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			return a, nil
-		case <-ctx.Done():
+		if wait.For(limited, lookEvery) != nil {
 			return a, ctx.Err()
 		}
 	}

@@ -23,6 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Record is franz-go's; the packages that encode and decode records need not import it.
@@ -71,7 +73,7 @@ func (c Config) options(clientID string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID("relay-" + clientID),
-		kgo.RetryBackoffFn(backoff),
+		kgo.RetryBackoffFn(backoff.After),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.BrokerMaxWriteBytes(100 << 20),
 		kgo.BrokerMaxReadBytes(200 << 20),
@@ -135,9 +137,7 @@ func explainLogin(err error) error {
 }
 
 // backoff is short: a broker that restarts is back within seconds, and callers have their own limits.
-func backoff(fails int) time.Duration {
-	return min(50*time.Millisecond<<min(fails, 6), 2*time.Second)
-}
+var backoff = wait.Backoff{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
 func (c Config) newClient(clientID string, more ...kgo.Opt) (*kgo.Client, error) {
 	opts, err := c.options(clientID)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -132,7 +133,7 @@ func TestErasureWithoutMerges(t *testing.T) {
 	for range 5 { // processes that are killed while they wait
 		stop := b.chores(r, gone)
 		storetest.Eventually(t, func() bool { return waiting() > 0 })
-		storetest.Sleep(t.Context(), 50*time.Millisecond)
+		_ = wait.For(t.Context(), 50*time.Millisecond)
 		stop()
 	}
 	if n := waiting(); n != 1 {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -53,7 +54,7 @@ func (c *crowd) set(on bool) bool {
 // there is the business of the inserts.
 func (w *Writer) watchParts(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, w.cfg.LookEvery/2+rand.N(w.cfg.LookEvery)); err != nil {
+		if err := wait.For(ctx, wait.Jitter(w.cfg.LookEvery)); err != nil {
 			return err
 		}
 		parts, err := w.countParts(ctx)

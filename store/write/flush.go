@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
 )
@@ -153,7 +153,7 @@ func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
 // verify sees once, before anything is written, that a shard is the one that it is taken for. While it cannot be asked, or
 // has not been set up, the writer waits; one that is another must not get these rows.
 func (w *Writer) verify(ctx context.Context, s *shard) error {
-	for pause := firstPause; !s.known; pause = min(2*pause, longestPause) {
+	for try := 0; !s.known; try++ {
 		ask, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
 		err := ch.CheckShard(ask, s.conn, "shard", s.number, len(w.shards))
 		cancel()
@@ -167,7 +167,7 @@ func (w *Writer) verify(ctx context.Context, s *shard) error {
 			return errors.Join(ctx.Err(), err)
 		}
 		w.setAway(ctx, s, err)
-		if err := w.rest(ctx, s, pause, err); err != nil {
+		if err := w.rest(ctx, s, pauses.After(try), err); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, e
 // server's fault, whatever the error says, and nothing is buried for that; nor for what went wrong for a moment: those
 // that are refused are tried once more, until no other is left.
 func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) (dead []deadRecord, err error) {
-	for pause := firstPause; len(rows) > 0; pause = min(2*pause, longestPause) {
+	for try := 0; len(rows) > 0; try++ {
 		err := insertPatiently(ctx, w, s, t, rows)
 		if err == nil || !refused(err) {
 			return nil, err
@@ -225,7 +225,7 @@ func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], row
 		if ctx.Err() == nil {
 			w.setAway(ctx, s, cause)
 		}
-		if err := w.rest(ctx, s, pause, cause); err != nil {
+		if err := w.rest(ctx, s, pauses.After(try), cause); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +254,7 @@ func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows [
 
 // insertPatiently returns nil, an error about the rows themselves, or that of ctx.
 func insertPatiently[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) error {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pauses, try := pauses, 0; ; try++ {
 		insert, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
 		err := t.write(insert, s.conn, rows)
 		cancel()
@@ -272,9 +272,11 @@ func insertPatiently[R row](ctx context.Context, w *Writer, s *shard, t *table[R
 		w.setAway(ctx, s, err)
 		if refusedForParts(err) {
 			w.setCrowded(ctx, true, slog.String("table", t.name))
-			pause = max(pause, crowdedPause)
+			if pauses.First < crowdedPause {
+				pauses.First, try = crowdedPause, 0
+			}
 		}
-		if err := w.rest(ctx, s, pause, err); err != nil {
+		if err := w.rest(ctx, s, pauses.After(try), err); err != nil {
 			return err
 		}
 	}
@@ -313,13 +315,13 @@ func (w *Writer) bury(ctx context.Context, dead []deadRecord) error {
 }
 
 func (w *Writer) buryOne(ctx context.Context, d deadRecord) error {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for try := 0; ; try++ {
 		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.place.Index, w.deps.Stream.DeadRecord(d.record, store.Group, d.cause))
 		if err == nil {
 			return nil
 		}
 		w.log.LogAttrs(ctx, slog.LevelWarn, "produce to dead", slog.Any("error", err))
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+		if err := wait.For(ctx, pauses.After(try)); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/schema"
 )
@@ -110,7 +110,7 @@ func (w *Writer) noteHours(ctx context.Context, s *shard, b *batch) error {
 	i, _ := slices.BinarySearchFunc(hours, young, time.Time.Compare)
 	old := hours[:i]
 	s.dirty.add(hours[i:]...)
-	for pause := firstPause; len(old) > 0; pause = min(2*pause, longestPause) {
+	for try := 0; len(old) > 0; try++ {
 		left, err := s.countOld(ctx, old)
 		switch {
 		case err == nil:
@@ -124,7 +124,7 @@ func (w *Writer) noteHours(ctx context.Context, s *shard, b *batch) error {
 			return nil
 		}
 		w.setAway(ctx, s, err)
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+		if err := wait.For(ctx, pauses.After(try)); err != nil {
 			return err
 		}
 		old = left

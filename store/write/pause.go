@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
-const (
-	// Pauses between tries while ClickHouse is away, halved to doubled at random.
-	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
-	// askEvery is how often it is asked meanwhile whether it is back, halved at random.
-	askEvery = time.Second
-)
+// pauses lie between tries while ClickHouse is away.
+var pauses = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
+
+// askEvery is how often it is asked meanwhile whether it is back, halved at random.
+const askEvery = time.Second
 
 // rest pauses after an insert that failed with cause. A whole batch that is sent in vain costs much, the question
 // whether anybody is there next to nothing: so it is asked every second, and the rest ends when ClickHouse is back.
 // A server that is there and takes no rows, for want of memory perhaps, gets its rest.
 func (w *Writer) rest(ctx context.Context, s *shard, pause time.Duration, cause error) error {
-	end := time.Now().Add(pause/2 + rand.N(pause))
+	end := time.Now().Add(pause)
 	gone := !answered(cause)
 	for {
 		left := time.Until(end)
-		if err := sleep(ctx, min(left, askEvery/2+rand.N(askEvery/2))); err != nil {
+		if err := wait.For(ctx, min(left, askEvery/2+rand.N(askEvery/2))); err != nil {
 			return err
 		}
 		if !time.Now().Before(end) {
@@ -44,15 +45,4 @@ func (w *Writer) rest(ctx context.Context, s *shard, pause time.Duration, cause 
 func answered(err error) bool {
 	var ex *clickhouse.Exception
 	return errors.As(err, &ex)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -53,9 +53,9 @@ func TestReturnIsNoticed(t *testing.T) {
 		{"blink", 50 * time.Millisecond, 0, 200 * time.Millisecond, 3, 0, 0},
 		{"half a minute", 30 * time.Second, 0, askEvery, 16, 20, 0},
 		{"a day", 24 * time.Hour, 0, askEvery, 20_000, 50_000, 0},
-		{"out of memory for a minute", 0, time.Minute, longestPause * 3 / 2, 30, 0, 241},
-		{"gone, then out of memory", time.Minute, 2 * time.Minute, longestPause * 3 / 2, 60, 40, 241},
-		{"too many parts", 0, 1400 * time.Millisecond, longestPause * 3 / 2, 3, 0, codeTooManyParts},
+		{"out of memory for a minute", 0, time.Minute, pauses.Longest * 3 / 2, 30, 0, 241},
+		{"gone, then out of memory", time.Minute, 2 * time.Minute, pauses.Longest * 3 / 2, 60, 40, 241},
+		{"too many parts", 0, 1400 * time.Millisecond, pauses.Longest * 3 / 2, 3, 0, codeTooManyParts},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -108,7 +109,7 @@ func TestPartsStayFlat(t *testing.T) {
 			if half == 0 && time.Since(began) > time.Hour/2 {
 				half, most = most, 0
 			}
-			storetest.Sleep(t.Context(), time.Second-time.Since(second))
+			_ = wait.For(t.Context(), time.Second-time.Since(second))
 		}
 	} else {
 		r := b.Reader(w)
@@ -200,7 +201,7 @@ func TestCatchUp(t *testing.T) {
 			reads++
 		}
 		worst = max(worst, time.Since(read))
-		storetest.Sleep(ctx, time.Second/20-time.Since(read))
+		_ = wait.For(ctx, time.Second/20-time.Since(read))
 	}
 	wg.Wait()
 	b.CaughtUp(whole)

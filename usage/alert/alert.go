@@ -203,15 +203,3 @@ func (a *Alerts) lost(ps []stream.Partition) {
 
 // now is the time of the cluster.
 func (a *Alerts) now() time.Time { return a.deps.Now().UTC() }
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // How much of the log is read again to build the picture of partitions that are new here: what the longest window of
@@ -65,7 +66,7 @@ func (a *Alerts) follow(ctx context.Context) error {
 		if slices.ContainsFunc(came, func(s stretch) bool { return a.group.Behind(s.from) > 0 }) {
 			continue // there is more
 		}
-		if err := pause(ctx, pollWait); err != nil { // records gather meanwhile
+		if err := wait.For(ctx, pollWait); err != nil { // records gather meanwhile
 			return err
 		}
 	}
@@ -116,7 +117,7 @@ func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]st
 			return true, ctx.Err()
 		}
 		a.log.LogAttrs(ctx, slog.LevelWarn, "read the log again for alerts", slog.Any("error", err))
-		if err := pause(ctx, retryEvery); err != nil {
+		if err := wait.For(ctx, retryEvery); err != nil {
 			return true, err
 		}
 		if a.putBack(arrived, anew) {

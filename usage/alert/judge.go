@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // goneWatch is how long after a 410 it is waited for the destination to be disabled for it.
@@ -177,7 +178,7 @@ func (a *Alerts) consider(ctx context.Context, about subject, f finding, own con
 			return ctx.Err()
 		}
 		a.log.LogAttrs(ctx, slog.LevelWarn, "write that an alert changed", slog.String("alert", name), slog.Any("error", err))
-		if err := pause(ctx, retryEvery); err != nil {
+		if err := wait.For(ctx, retryEvery); err != nil {
 			return err
 		}
 		before = a.deps.Config.Alert(name)

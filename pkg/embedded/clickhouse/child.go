@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // ChildConfig says how the engine's process is started and looked after.
@@ -186,23 +187,25 @@ func (c *Child) run(ctx context.Context) (err error) {
 		return errors.Join(fmt.Errorf("share the listener: %w", err), c.listener.Close())
 	}
 	defer func() { err = errors.Join(err, file.Close(), c.listener.Close(), c.closeDisk()) }()
-	pause, failures := c.cfg.FirstPause, 0
+	pauses := wait.Backoff{First: c.cfg.FirstPause, Longest: c.cfg.LongestPause}
+	try, failures := 0, 0
 	for {
 		answered, ended := c.once(ctx, file)
 		if ctx.Err() != nil {
 			return ended
 		}
 		if answered {
-			pause, failures = c.cfg.FirstPause, 0
+			try, failures = 0, 0
 		} else if failures++; failures >= c.cfg.StartAttempts && !c.wasReady() {
 			return fmt.Errorf("start embedded clickhouse, %d times: %w", failures, ended)
 		}
+		pause := pauses.After(try)
 		c.log.LogAttrs(ctx, slog.LevelError, "embedded clickhouse ended, starting it again",
 			slog.Any("error", ended), slog.Duration("pause", pause))
-		if !wait(ctx, pause) {
+		if wait.For(ctx, pause) != nil {
 			return nil
 		}
-		pause = min(2*pause, c.cfg.LongestPause)
+		try++
 		c.restarts.Add(1)
 	}
 }
@@ -304,16 +307,4 @@ func (c *Child) announce(ctx context.Context, took time.Duration) {
 	}
 	c.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse runs",
 		slog.String("socket", c.Socket()), slog.Int("pid", c.PID()), slog.Duration("took", took), slog.Int64("restarts", c.Restarts()))
-}
-
-// wait sleeps for d and reports whether ctx is still alive.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // ErrHeld means that another process keeps the data directory open.
@@ -18,16 +20,14 @@ var ErrHeld = errors.New("data directory is held by another process")
 
 // acquire takes the lock file, which the kernel gives back when the process is
 // gone, however it went. A predecessor that is just dying is waited for.
-func acquire(ctx context.Context, path string, wait time.Duration) (*os.File, error) {
+func acquire(ctx context.Context, path string, patience time.Duration) (*os.File, error) {
 	const pause = 20 * time.Millisecond
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock of data directory: %w", err)
 	}
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	retry := time.NewTicker(pause)
-	defer retry.Stop()
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -36,11 +36,11 @@ func acquire(ctx context.Context, path string, wait time.Duration) (*os.File, er
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock data directory: %w", err), file.Close())
 		}
-		select {
-		case <-retry.C:
-		case <-deadline.C:
+		switch {
+		case wait.For(limited, pause) == nil:
+		case ctx.Err() == nil:
 			return nil, errors.Join(fmt.Errorf("%w: %s, %s", ErrHeld, path, holder(file)), file.Close())
-		case <-ctx.Done():
+		default:
 			return nil, errors.Join(context.Cause(ctx), file.Close())
 		}
 	}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -176,13 +175,6 @@ func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 
 func (b *Bench) SmallPages(w store.Kicker) *read.Reader {
 	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
-}
-
-func Sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // Report puts a receipt into the log and returns where it stands there.

@@ -1,0 +1,48 @@
+package wait_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+func TestFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := wait.For(t.Context(), time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if err := wait.For(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// Each pause doubles up to the longest, and lies within half of its length on both sides; two of them differ.
+func TestBackoff(t *testing.T) {
+	b := wait.Backoff{First: 100 * time.Millisecond, Longest: time.Second}
+	lengths := map[time.Duration]bool{}
+	for try, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		want *= 100 * time.Millisecond
+		for range 100 {
+			got := b.After(try)
+			if got < want/2 || got >= want+want/2 {
+				t.Fatalf("try %d: %s, want %s give or take half", try, got, want)
+			}
+			lengths[got] = true
+		}
+	}
+	if len(lengths) < 100 {
+		t.Errorf("only %d lengths", len(lengths))
+	}
+	if got := b.After(1 << 40); got >= 1500*time.Millisecond || got < 500*time.Millisecond {
+		t.Errorf("after countless tries %s", got)
+	}
+}
