@@ -2,6 +2,7 @@ package event
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
@@ -168,6 +169,34 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 		return Skipped, NoDestination, c
 	}
 	return Skipped, e.Reason, c
+}
+
+// Of reports whether a list by the status has an event of that status with these deliveries: an event is never held, and
+// listed by it when one of its deliveries is.
+func (s Status) Of(status Status, ds []Delivery) bool {
+	return s == status || s == Held && slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Held })
+}
+
+// Signs are what an event is found by that may be listed by a status: it shows one of them at least. Summarize decides.
+type Signs struct {
+	Deliveries []Status // the newest state of a delivery
+	Silent     bool     // nothing was said of the delivery to one of its destinations
+	Nowhere    bool     // it names no destination
+	Rejected   bool     // it was rejected
+}
+
+// Signs returns those of the status.
+func (s Status) Signs() Signs {
+	signs := Signs{Deliveries: []Status{s}}
+	switch s {
+	case Pending:
+		signs.Deliveries, signs.Silent = append(signs.Deliveries, Held), true
+	case Skipped:
+		signs.Nowhere = true
+	case Rejected:
+		signs.Rejected = true
+	}
+	return signs
 }
 
 // Match is an event that matches a query, with what tells where it may go.

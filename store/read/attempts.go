@@ -24,7 +24,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 	if before.IsZero() {
 		asOf, err := r.fence.one(ctx, d.Partition())
 		if err != nil {
-			return page, ch.ReadError(ctx, err)
+			return page, err
 		}
 		page.AsOf = asOf
 	}

@@ -22,7 +22,7 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	if q.Before.IsZero() {
 		asOf, err := r.fence.audit(ctx)
 		if err != nil {
-			return page, ch.ReadError(ctx, err)
+			return page, err
 		}
 		page.AsOf = asOf
 	}
@@ -96,7 +96,7 @@ func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if _, err := r.fence.audit(ctx); err != nil { // what is there is served
-		return nil, ch.ReadError(ctx, err)
+		return nil, err
 	}
 	uses := make(map[string]audit.Use)
 	q := new(ch.Query).Add("SELECT key, at, node, remote_ip FROM key_uses FINAL WHERE account = ", account)

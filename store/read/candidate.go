@@ -21,7 +21,7 @@ type candidate struct {
 	deliveries  []event.Delivery
 	summary     event.Summary // set by judge
 	received    bool          // its state of processing has been judged too
-	unsure      bool          // the statement has not told all: a search, that the body matches; the list of an endpoint, the rest of the event
+	unsure      bool          // the statement of a search could not read the body
 }
 
 // any reports whether a delivery of the candidate fulfils a condition.
@@ -31,24 +31,22 @@ func (c *candidate) any(f func(event.Delivery) bool) bool {
 
 const eventColumns ch.SQL = "SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, size"
 
-func selectEvents() *ch.Query { return new(ch.Query).Add(eventColumns + ", false FROM events") }
-
-// selectOfEndpoints is selectEvents in the order of the endpoints. Rows of a version before 0009 have not all columns.
-func selectOfEndpoints() *ch.Query {
-	return new(ch.Query).Add(eventColumns + ", false FROM events_by_endpoint")
+// selectEvents selects what candidates reads from one of the two tables of events.
+func selectEvents(from table) *ch.Query {
+	return new(ch.Query).Add(eventColumns + ", false FROM ").Add(from.name)
 }
-
-func isUnsure(c candidate) bool { return c.unsure }
 
 // candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
 // written twice. It also returns how many rows there were before that.
-func (r *Reader) candidates(ctx context.Context, account string, q *ch.Query, limit int) (cands []candidate, seen int, err error) {
-	cands, err = newest(ctx, r, q, limit, func(c *candidate) id.ID { return c.ID }, func(rows driver.Rows) (c candidate, err error) {
-		var source, verdict, reason string
+func (r *Reader) candidates(
+	ctx context.Context, account string, q *ch.Query, limit int,
+) (cands []candidate, seen int, err error) {
+	key := func(c *candidate) id.ID { return c.ID }
+	cands, err = newest(ctx, r, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
 		var duplicate id.ID
-		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.unsure)
-		c.Account, c.Source, c.Verdict, c.Reason = account, event.Source(source), event.Verdict(verdict), event.Reason(reason)
-		c.DuplicateOf = eventText(duplicate)
+		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
+			(*string)(&c.Reason), (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.unsure)
+		c.Account, c.DuplicateOf = account, eventText(duplicate)
 		return c, err
 	})
 	seen = len(cands)

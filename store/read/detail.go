@@ -36,7 +36,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	}
 	asOf, err := r.fence.one(ctx, d.Partition())
 	if err != nil {
-		return nil, ch.ReadError(ctx, err)
+		return nil, err
 	}
 	leave, err := r.enter(ctx)
 	if err != nil {

@@ -81,3 +81,20 @@ func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error
 		}
 	}, nil
 }
+
+// Asked are the filters of a query.
+func Asked(q event.Query) uint { return uint(newPredicate(&q).asked) }
+
+// PlanOf is the name of the plan for a query, with the filters that it finds events by or lets stand beside.
+func (r *Reader) PlanOf(q event.Query) (name string, takes uint) {
+	p := r.newWalk(q, time.Time{}).plan()
+	return p.name, uint(p.leads | p.beside)
+}
+
+// PlanNames are those of all plans.
+func PlanNames() (names []string) {
+	for _, p := range plans() {
+		names = append(names, p.name)
+	}
+	return names
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/internal/ch"
 )
 
 // errBehind says that the writer has not come as far as a read needs it.
@@ -67,7 +68,7 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 	ends, err := f.ends.get(limited)
 	if err != nil {
 		if ctx.Err() != nil {
-			return time.Time{}, ctx.Err()
+			return time.Time{}, ch.ReadError(ctx, ctx.Err())
 		}
 		return f.lastMet(), nil // the log is away; what is there is served
 	}
@@ -79,7 +80,7 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 	}
 	behind := f.reach(limited, targets)
 	if ctx.Err() != nil {
-		return time.Time{}, ctx.Err()
+		return time.Time{}, ch.ReadError(ctx, ctx.Err())
 	}
 	if len(behind) > 0 {
 		return f.asOf(behind), nil

@@ -12,16 +12,32 @@ import (
 )
 
 // The functions below find the next events of a walk that may match, newest first, each by the table
-// that leads to them fastest. What they return still has to be judged.
+// that leads to them fastest. What changes of them still has to be checked.
 
 // plain takes the events of the window as they are.
 func (w *walk) plain(ctx context.Context, n int) ([]candidate, error) {
-	limit := roomFor(n)
-	q := w.immutable(w.bound(selectEvents()))
-	if w.onlyRejected() {
-		q.Add(" AND verdict = ", string(event.VerdictRejected))
+	return w.scan(ctx, n, w.where(selectEvents(tableEvents), tableEvents, w.window()))
+}
+
+// rejected takes the rejected ones.
+func (w *walk) rejected(ctx context.Context, n int) ([]candidate, error) {
+	q := w.where(selectEvents(tableEvents), tableEvents, w.window())
+	return w.scan(ctx, n, q.Add(" AND verdict = ", string(event.VerdictRejected)))
+}
+
+// byEndpoints finds the events in the order of the endpoints, then the events.
+func (w *walk) byEndpoints(ctx context.Context, n int) ([]candidate, error) {
+	if len(w.Endpoints) > 1 { // all of a window are sorted, which is cheaper for ids
+		q := new(ch.Query).Add("SELECT id FROM events_by_endpoint")
+		return w.fetch(ctx, w.where(q, tableEndpoints, w.window()), roomFor(n), n, w.leaveWindow)
 	}
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
+	return w.scan(ctx, n, w.where(selectEvents(tableEndpoints), tableEndpoints, w.window()))
+}
+
+// scan runs a statement of selectEvents that reads a window in the order of its table.
+func (w *walk) scan(ctx context.Context, n int, q *ch.Query) ([]candidate, error) {
+	limit := roomFor(n)
+	cands, seen, err := w.r.candidates(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -45,35 +61,23 @@ func (w *walk) advance(cands []candidate, n int, more bool, leave func()) []cand
 	return cands
 }
 
-// byEndpoint finds the events in the order of the endpoints, then the events.
-func (w *walk) byEndpoint(ctx context.Context, n int) ([]candidate, error) {
-	if len(w.q.Endpoints) > 1 { // all of a window are sorted, which is cheaper for ids
-		return w.nominated(ctx, w.immutable(w.bound(new(ch.Query).Add("SELECT id FROM events_by_endpoint"))), roomFor(n), n, w.leaveWindow)
-	}
-	limit := roomFor(n)
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, w.immutable(w.bound(selectOfEndpoints())), limit)
-	if err == nil && slices.ContainsFunc(cands, isUnsure) {
-		cands, err = w.fetchFrom(ctx, selectEvents(), idsOf(cands))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return w.advance(cands, n, seen == limit, w.leaveWindow), nil
+// byTypes takes the events of the types.
+func (w *walk) byTypes(ctx context.Context, n int) ([]candidate, error) {
+	return w.fetch(ctx, w.keyed("type:", w.Types), roomFor(n), n, w.leaveWindow)
 }
 
-// byType reports whether the events of some types are looked for by their types alone.
-func (w *walk) byType() bool {
-	return len(w.q.Types) > 0 && !slices.ContainsFunc(w.q.Types, isPrefix) && len(w.q.Endpoints)+len(w.q.Sources) == 0 && !w.changing() && w.q.Search == nil
-}
-
-// ofTypes takes the events of the types.
-func (w *walk) ofTypes(ctx context.Context, n int) ([]candidate, error) {
-	return w.nominated(ctx, w.keyed("type:", w.q.Types), roomFor(n), n, w.leaveWindow)
+// byDestinations takes the events that were to be sent to the destinations, and those that were by a replay.
+func (w *walk) byDestinations(ctx context.Context, n int) ([]candidate, error) {
+	q := w.keyed("dest:", w.Destinations)
+	if w.asked == byDestination { // all of them match
+		return w.fetch(ctx, q, roomFor(n), n, w.leaveWindow)
+	}
+	return w.fetchMore(ctx, q, n, w.leaveWindow)
 }
 
 // keyed selects the ids of events by what begins with a word. Of a single one they are read in their order.
 func (w *walk) keyed(word string, of []string) *ch.Query {
-	q := w.window(new(ch.Query).Add("SELECT id FROM event_keys"))
+	q := w.where(new(ch.Query).Add("SELECT id FROM event_keys"), tableKeys, w.window())
 	if len(of) == 1 {
 		return q.Add(" AND key = ", word+of[0])
 	}
@@ -84,77 +88,67 @@ func (w *walk) keyed(word string, of []string) *ch.Query {
 	return q.Add(" AND key IN ", keys)
 }
 
-// trouble takes the events of which a delivery has such a status, or had it and nobody has heard of it since. Those of
-// one endpoint are found by the table that has its order, those without a delivery by what they lack.
-func (w *walk) trouble(ctx context.Context, n int) ([]candidate, error) {
-	edge, cut, err := w.edgeOfTrouble(ctx)
+// byFailures takes the events of which a delivery has such a status, or had it and nobody has heard of it since. Those
+// of one endpoint are found by the table that has its order, those without a delivery by what they lack.
+func (w *walk) byFailures(ctx context.Context, n int) ([]candidate, error) {
+	edge, cut, err := w.edgeOfFailures(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q := w.statuses(w.types(w.above(new(ch.Query).Add("SELECT DISTINCT id FROM (SELECT id FROM failure_candidates FINAL"), edge)))
-	if len(w.q.Endpoints) > 0 {
-		w.above(q.Add(" AND id IN (SELECT id FROM failure_candidates_by_endpoint"), edge).Add(")")
+	s := w.window().above(edge)
+	q := new(ch.Query).Add("SELECT DISTINCT id FROM (SELECT id FROM failure_candidates FINAL")
+	w.where(q, tableFailures, s).Add(" AND status IN ", w.deliveryStatuses())
+	if w.asks(byEndpoint) {
+		w.where(q.Add(" AND id IN (SELECT id FROM failure_candidates_by_endpoint"), tableFailuresOf, s).Add(")")
 	}
-	if slices.Contains(w.q.Statuses, event.Skipped) { // those that were to be sent nowhere
-		q.Add(" UNION ALL (SELECT DISTINCT id FROM event_keys") // as many as are asked for, however often each was written
-		w.window(q).Add(" AND id >= ", edge).Add(" AND key = 'dest:' ORDER BY id DESC LIMIT ", max(roomFor(n), w.nominees)).Add(")")
+	if slices.Contains(w.Statuses, event.Skipped) { // those that were to be sent nowhere
+		// As many as are asked for, however often each was written.
+		w.where(q.Add(" UNION ALL (SELECT DISTINCT id FROM event_keys"), tableKeys, s)
+		q.Add(" AND key = 'dest:' ORDER BY id DESC LIMIT ", max(roomFor(n), w.ids)).Add(")")
 	}
-	return w.several(ctx, q.Add(")"), n, func() {
-		if cut {
-			w.before = edge
-		} else {
-			w.leaveWindow()
-		}
-	})
+	return w.fetchMore(ctx, q.Add(")"), n, func() { w.leaveStretch(edge, cut) })
 }
 
-// edgeOfTrouble is edge for chunks of deliveries: FINAL reads whatever it is not kept from.
-func (w *walk) edgeOfTrouble(ctx context.Context) (lowest id.ID, cut bool, err error) {
-	if len(w.q.Endpoints) > 0 {
-		return w.edgeOf(ctx, w.bound(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint")), onceTroubled*w.nominees)
+// leaveStretch goes on below an edge of the window, or to the next window.
+func (w *walk) leaveStretch(edge id.ID, cut bool) {
+	if cut {
+		w.before = edge
+	} else {
+		w.leaveWindow()
 	}
-	return w.edgeOf(ctx, w.statuses(w.types(w.bound(new(ch.Query).Add("SELECT id FROM failure_candidates")))), stillTroubled*w.nominees)
 }
 
-// ofRuns takes the events that ever belonged to the runs.
-func (w *walk) ofRuns(ctx context.Context, n int) ([]candidate, error) {
-	return w.several(ctx, w.window(new(ch.Query).Add("SELECT DISTINCT id FROM run_deliveries")).Add(" AND run IN ", w.q.Runs), n, w.leaveWindow)
-}
-
-// byReceipt reports whether events are looked for by what their receipts say alone.
-func (w *walk) byReceipt() bool {
-	others := len(w.q.Endpoints) + len(w.q.Types) + len(w.q.Sources) + len(w.q.Statuses) + len(w.q.Destinations) + len(w.q.Runs)
-	return len(w.q.Processing) > 0 && others == 0 && w.q.Search == nil &&
-		!slices.Contains(w.q.Processing, event.ProcessingNone) && !slices.Contains(w.q.Processing, event.ProcessingMissing)
-}
-
-// ofReceipts takes the events of which a receipt has such a state, or had it.
-func (w *walk) ofReceipts(ctx context.Context, n int) ([]candidate, error) {
-	states := make([]string, len(w.q.Processing))
-	for i, p := range w.q.Processing {
-		states[i] = string(p)
+// edgeOfFailures is edge for chunks of deliveries: FINAL reads whatever it is not kept from.
+func (w *walk) edgeOfFailures(ctx context.Context) (lowest id.ID, cut bool, err error) {
+	if w.asks(byEndpoint) {
+		q := new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint")
+		return w.edgeOf(ctx, w.where(q, tableFailuresOf, w.window()), onceFailing*w.ids)
 	}
-	return w.several(ctx, w.window(new(ch.Query).Add("SELECT id FROM receipts")).Add(" AND state IN ", states), n, w.leaveWindow)
+	q := w.where(new(ch.Query).Add("SELECT id FROM failure_candidates"), tableFailures, w.window())
+	return w.edgeOf(ctx, q.Add(" AND status IN ", w.deliveryStatuses()), stillFailing*w.ids)
 }
 
-// toDestinations takes the events that were to be sent to the destinations, and those that were by a replay.
-func (w *walk) toDestinations(ctx context.Context, n int) ([]candidate, error) {
-	q := w.keyed("dest:", w.q.Destinations)
-	if len(w.q.Endpoints)+len(w.q.Types)+len(w.q.Sources) == 0 { // all of them match
-		return w.nominated(ctx, q, roomFor(n), n, w.leaveWindow)
-	}
-	return w.several(ctx, q, n, w.leaveWindow)
+// byRuns takes the events that ever belonged to the runs.
+func (w *walk) byRuns(ctx context.Context, n int) ([]candidate, error) {
+	q := w.where(new(ch.Query).Add("SELECT DISTINCT id FROM run_deliveries"), tableRuns, w.window())
+	return w.fetchMore(ctx, q.Add(" AND run IN ", w.Runs), n, w.leaveWindow)
 }
 
-// several is nominated for what may turn out not to match: it looks at more of it, the less did so far.
-func (w *walk) several(ctx context.Context, q *ch.Query, n int, leave func()) ([]candidate, error) {
-	limit := max(roomFor(n), w.nominees)
-	return w.nominated(ctx, q, limit, limit, leave)
+// byReceipts takes the events of which a receipt has such a state, or had it.
+func (w *walk) byReceipts(ctx context.Context, n int) ([]candidate, error) {
+	q := w.where(new(ch.Query).Add("SELECT id FROM receipts"), tableReceipts, w.window())
+	return w.fetchMore(ctx, q.Add(" AND state IN ", event.As[string](w.Processing...)), n, w.leaveWindow)
 }
 
-// nominated runs a statement that selects ids and reads the events behind them. When there are no more it goes on by
-// leave.
-func (w *walk) nominated(ctx context.Context, q *ch.Query, limit, n int, leave func()) ([]candidate, error) {
+// fetchMore is fetch for what may turn out not to match: it looks at more of it, the less did so far.
+func (w *walk) fetchMore(ctx context.Context, q *ch.Query, n int, leave func()) ([]candidate, error) {
+	limit := max(roomFor(n), w.ids)
+	return w.fetch(ctx, q, limit, limit, leave)
+}
+
+// fetch runs a statement that selects ids and reads the events behind them, as far as what never changes of them
+// matches. When there are no more it goes on by leave.
+func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func()) (cands []candidate, err error) {
 	ids, err := newest(ctx, w.r, q, limit, itself, scanID)
 	if err != nil {
 		return nil, err
@@ -163,9 +157,10 @@ func (w *walk) nominated(ctx context.Context, q *ch.Query, limit, n int, leave f
 	if ids = slices.Compact(ids); len(ids) > n {
 		ids, full = ids[:n], true
 	}
-	var cands []candidate
 	if len(ids) > 0 {
-		if cands, err = w.fetch(ctx, ids); err != nil {
+		q := selectEvents(w.events()).Add(" WHERE account = ", w.Account)
+		ch.BoundIDs(w.columns(q, byEndpoint), ids)
+		if cands, _, err = w.r.candidates(ctx, w.Account, w.columns(q, fixedFilters&^byEndpoint), 0); err != nil {
 			return nil, err
 		}
 	}
@@ -177,78 +172,47 @@ func (w *walk) nominated(ctx context.Context, q *ch.Query, limit, n int, leave f
 	return cands, nil
 }
 
-// fetch reads the events with these ids, given newest first, as far as what never changes of them matches. Those of an endpoint
-// lie together in the order of endpoints, and in a granule of each in the other.
-func (w *walk) fetch(ctx context.Context, ids []id.ID) ([]candidate, error) {
-	if len(w.q.Endpoints) > 0 {
-		cands, err := w.fetchFrom(ctx, selectOfEndpoints(), ids)
-		if err != nil || !slices.ContainsFunc(cands, isUnsure) {
-			return cands, err
-		}
-	}
-	return w.fetchFrom(ctx, selectEvents(), ids)
-}
-
-func (w *walk) fetchFrom(ctx context.Context, q *ch.Query, ids []id.ID) ([]candidate, error) {
-	w.endpoints(q.Add(" WHERE account = ", w.q.Account))
-	ch.BoundIDs(q, ids)
-	cands, _, err := w.r.candidates(ctx, w.q.Account, w.immutable(q), 0)
-	return cands, err
-}
-
-// filtered lets ClickHouse nominate by status, destination, run and search, within as many events as one
-// statement may judge.
+// filtered lets ClickHouse look for candidates by all filters, within as many events as one statement may look at.
 func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
-	edge, q := w.edge, selectEvents()
-	if w.q.Search != nil {
+	edge, q := w.edge, selectEvents(tableEvents)
+	if w.Search != nil {
 		edge, q = w.stretch, w.selectFound()
 	}
 	lowest, cut, err := edge(ctx)
 	if err != nil {
 		return nil, err
 	}
-	limit := roomFor(n)
-	w.immutable(w.above(q, lowest))
-	if len(w.q.Endpoints) > 0 {
-		q.Add(" AND id IN (SELECT id FROM events_by_endpoint")
-		w.immutable(w.above(q, lowest)).Add(")")
+	limit, s := roomFor(n), w.window().above(lowest)
+	w.where(q, tableEvents, s)
+	if w.asks(byEndpoint) {
+		w.where(q.Add(" AND id IN (SELECT id FROM events_by_endpoint"), tableEndpoints, s).Add(")")
 	}
-	w.nominate(q, lowest)
+	w.candidates(q, s)
 	w.searched(q)
-	cands, seen, err := w.r.candidates(ctx, w.q.Account, q, limit)
+	cands, seen, err := w.r.candidates(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
-	cands = w.advance(cands, n, seen == limit, func() {
-		if cut {
-			w.before = lowest
-		} else {
-			w.leaveWindow()
-		}
-	})
-	return w.judgeRefused(ctx, cands)
+	return w.judgeRefused(ctx, w.advance(cands, n, seen == limit, func() { w.leaveStretch(lowest, cut) }))
 }
 
-// The tables that hold the events in order.
-const allEvents, endpointEvents ch.SQL = "events", "events_by_endpoint"
-
-// table is the one that leads to the events of the query.
-func (w *walk) table() ch.SQL {
-	if len(w.q.Endpoints) > 0 {
-		return endpointEvents
+// events is the table that leads to the events of the query; those of an endpoint lie together in the order of
+// endpoints, and in a granule of each in the other.
+func (w *walk) events() table {
+	if w.asks(byEndpoint) {
+		return tableEndpoints
 	}
-	return allEvents
+	return tableEvents
 }
 
 // share is what each shard has of a chunk.
-func (w *walk) share() int { return w.r.share(w.chunk) }
-
 func (r *Reader) share(chunk int) int { return max(min(chunk, largestChunk)/r.pool.Count(), 1) }
 
-// edge is the lowest id that the next statement judges, and whether the window goes on below it. Above the highest of
+// edge is the lowest id that the next statement looks at, and whether the window goes on below it. Above the highest of
 // the shards' edges there is no more than its share of the chunk on any.
 func (w *walk) edge(ctx context.Context) (lowest id.ID, cut bool, err error) {
-	return w.edgeOf(ctx, w.immutable(w.bound(new(ch.Query).Add("SELECT id FROM ").Add(w.table()))), w.chunk)
+	t := w.events()
+	return w.edgeOf(ctx, w.where(new(ch.Query).Add("SELECT id FROM ").Add(t.name), t, w.window()), w.chunk)
 }
 
 // edgeOf is edge by the ids that a statement selects, for chunks of another size.

@@ -82,6 +82,7 @@ func (h *history) happen(n int) {
 func (h *history) accepted() {
 	e := h.Event(h.rnd.IntN(3), func(e *event.Event) {
 		e.Type = pick(h, "order.created", "order.paid", "orderly", "user.created", "")
+		e.Body = []byte(pick(h, `{"n":1}`, `{"n":2}`))
 		e.Source = pick(h, event.SourceProvider, event.SourceAPI, event.SourceTest)
 		e.Dests = pick(h, []string{"dst_a"}, []string{"dst_a", "dst_b"}, []string{"dst_b"}, nil)
 		if h.rnd.IntN(10) == 0 {
@@ -209,6 +210,7 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 		if overlaps(q.Endpoints, []string{e.Endpoint}) && overlaps(q.Destinations, dests) && overlaps(q.Runs, runs) &&
 			(len(q.Types) == 0 || slices.ContainsFunc(q.Types, isType)) && (len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, isStatus)) &&
 			(len(q.Processing) == 0 || slices.ContainsFunc(q.Processing, isProcessing)) && (len(q.Sources) == 0 || slices.Contains(q.Sources, e.Source)) &&
+			(q.Search == nil || found(e.Event, q.Search)) &&
 			!at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until)) {
 			want = append(want, s)
 		}

@@ -94,7 +94,7 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 	if errors.Is(err, event.ErrNotFound) {
 		asOf, fenceErr := r.fence.one(ctx, d.Partition())
 		if fenceErr != nil {
-			return "", ch.ReadError(ctx, fenceErr)
+			return "", fenceErr
 		}
 		if asOf.IsZero() {
 			if endpoint, err = r.endpointOf(ctx, account, d); errors.Is(err, event.ErrNotFound) {

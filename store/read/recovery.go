@@ -26,7 +26,7 @@ func (r *Reader) CaughtUp(ctx context.Context) error {
 	asOf, err := r.fence.all(ctx)
 	switch {
 	case err != nil:
-		return ch.ReadError(ctx, err)
+		return err
 	case !asOf.IsZero():
 		return errNotCaughtUp
 	}
@@ -185,7 +185,7 @@ func (r *Reader) RecoveryCounts(ctx context.Context, account string, jobs ...str
 	defer cancel()
 	asOf, err := r.fence.all(ctx)
 	if err != nil {
-		return nil, asOf, ch.ReadError(ctx, err)
+		return nil, asOf, err
 	}
 	counts := make(map[string]event.RecoveryCounts, len(jobs))
 	q := new(ch.Query).Add("SELECT run, status, skipped, count() FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run IN ", jobs)

@@ -27,7 +27,7 @@ func (r *Reader) RecoveryItems(ctx context.Context, job event.RecoveryJob, befor
 	defer cancel()
 	if before == 0 {
 		if page.AsOf, err = r.fence.all(ctx); err != nil {
-			return page, ch.ReadError(ctx, err)
+			return page, err
 		}
 		before = job.Total
 	}

@@ -18,7 +18,7 @@ const refusedBytes = 16 << 20
 
 // selectFound is selectEvents for a search: it says which bodies ClickHouse could not judge.
 func (w *walk) selectFound() *ch.Query {
-	if len(w.q.Search.Body) == 0 {
+	if len(w.Search.Body) == 0 {
 		return w.searching().Add(eventColumns + ", false FROM events")
 	}
 	return w.searching().Add(eventColumns + ", toBool(" + refusedJSON + ") FROM events")
@@ -42,13 +42,13 @@ func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate
 			n++
 		}
 		refused = refused[n:]
-		q := w.searching().Add("SELECT id, body FROM events WHERE account = ", w.q.Account)
+		q := w.searching().Add("SELECT id, body FROM events WHERE account = ", w.Account)
 		ch.BoundIDs(q, ids)
 		err := w.r.each(ctx, q, func(rows driver.Rows) error {
 			var of id.ID
 			var body []byte
 			err := rows.Scan((*[16]byte)(&of), &body)
-			match[of] = matchBody(body, w.q.Search.Body)
+			match[of] = matchBody(body, w.Search.Body)
 			return err
 		})
 		if err != nil {

@@ -28,10 +28,10 @@ const (
 	maxSearches, searchWait = 2, time.Second
 )
 
-// spent reports whether a search has to end for now, which it does sooner when it has found something, and makes the next
-// stretch as long as the last one says; took is that one's time, zero before the first.
+// spent reports whether a search has to end for now, which it does sooner when it has found something, and makes the
+// next stretch as long as the last one says; took is that one's time, zero before the first.
 func (w *walk) spent(began time.Time, took time.Duration, found int) bool {
-	if w.q.Search == nil || took == 0 {
+	if w.Search == nil || took == 0 {
 		return false
 	}
 	factor := min(max(float64(searchStretch)/float64(took), 0.25), 4)
@@ -48,13 +48,15 @@ func (w *walk) stretch(ctx context.Context) (lowest id.ID, cut bool, err error) 
 	for {
 		var rows, size int
 		lowest, cut = id.Lowest(w.from()), false
-		q := w.immutable(w.bound(w.searching().Add("SELECT min(id), sum(size), count() FROM (SELECT id, size FROM ").Add(w.table())))
-		err := w.r.each(ctx, q.Add(" ORDER BY id DESC LIMIT ", w.share()).Add(")"), func(r driver.Rows) error {
+		t, share := w.events(), w.r.share(w.chunk)
+		q := w.searching().Add("SELECT min(id), sum(size), count() FROM (SELECT id, size FROM ").Add(t.name)
+		w.where(q, t, w.window()).Add(" ORDER BY id DESC LIMIT ", share).Add(")")
+		err := w.r.each(ctx, q, func(r driver.Rows) error {
 			var d id.ID
 			var bytes, n uint64
 			err := r.Scan((*[16]byte)(&d), &bytes, &n)
 			rows, size = rows+int(n), size+int(bytes)+int(n)*headerBytes
-			if int(n) == w.share() && (!cut || slices.Compare(d[:], lowest[:]) > 0) {
+			if int(n) == share && (!cut || slices.Compare(d[:], lowest[:]) > 0) {
 				lowest, cut = d, true
 			}
 			return err
@@ -75,7 +77,8 @@ func (w *walk) stretch(ctx context.Context) (lowest id.ID, cut bool, err error) 
 
 // count adds the rows of a stretch, from its lowest id on, to those that were looked at.
 func (w *walk) count(ctx context.Context, lowest id.ID) error {
-	q := w.immutable(w.above(w.searching().Add("SELECT count() FROM ").Add(w.table()), lowest))
+	t := w.events()
+	q := w.where(w.searching().Add("SELECT count() FROM ").Add(t.name), t, w.window().above(lowest))
 	return w.r.each(ctx, q, func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)
@@ -87,8 +90,8 @@ func (w *walk) count(ctx context.Context, lowest id.ID) error {
 // searching begins a statement of a search.
 func (w *walk) searching() *ch.Query { return &ch.Query{Settings: w.r.searchSettings} }
 
-// searchSettings keep a search from harming the others: it has few threads, little memory, waits while the writer inserts, ends
-// when nobody waits for it any more, and changes nothing.
+// searchSettings keep a search from harming the others: it has few threads, little memory, waits while the writer
+// inserts, ends when nobody waits for it any more, and changes nothing.
 func searchSettings(cfg ReaderConfig) clickhouse.Settings {
 	return clickhouse.Settings{
 		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory, "priority": ch.SearchPriority,

@@ -18,7 +18,7 @@ import (
 
 const (
 	// mostSelected bounds what Select passes on at once.
-	mostSelected = largestNominated
+	mostSelected = largestIDs
 	// patience is how often Select waits for the fence.
 	patience = 3
 )
@@ -28,10 +28,7 @@ const (
 // what is sent again must not be chosen from a part. Each window of time is looked at, and each of them has the
 // time of one read, so that the whole may take as long as ctx allows.
 func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
-	var undone time.Time
-	if asksForUndone(&q) && q.Search == nil {
-		undone = r.undone(ctx) // before the fence
-	}
+	undone := r.undoneFor(ctx, &q) // before the fence
 	if err := r.upToDate(ctx); err != nil {
 		return err
 	}

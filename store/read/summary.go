@@ -15,7 +15,7 @@ func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (ma
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if _, err := r.fence.all(ctx); err != nil {
-		return nil, ch.ReadError(ctx, err)
+		return nil, err
 	}
 	out := make(map[id.ID]event.Summary, len(ids))
 	if len(ids) == 0 {
@@ -23,7 +23,7 @@ func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (ma
 	}
 	newest := slices.SortedFunc(slices.Values(ids), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	newest = slices.Compact(newest)
-	q := selectEvents().Add(" WHERE account = ", account)
+	q := selectEvents(tableEvents).Add(" WHERE account = ", account)
 	ch.BoundIDs(q, newest)
 	found, _, err := r.candidates(ctx, account, q, 0)
 	if err != nil {

@@ -42,7 +42,7 @@ const refusedJSON ch.SQL = "match(body, '^\\\\s*[\\\\[{]') AND NOT isValidJSON(b
 
 // searched appends the conditions of a search. Nothing in a text has a meaning but its letters.
 func (w *walk) searched(q *ch.Query) *ch.Query {
-	s := w.q.Search
+	s := w.Search
 	if s == nil {
 		return q
 	}

@@ -62,5 +62,13 @@ func (r *Reader) undone(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
+// undoneFor is undone for a query that may match an event of which nothing was said, the zero time for others.
+func (r *Reader) undoneFor(ctx context.Context, q *event.Query) time.Time {
+	if !asksForUndone(q) || q.Search != nil {
+		return time.Time{}
+	}
+	return r.undone(ctx)
+}
+
 // asksForUndone reports whether the query may match an event of which nothing was said.
 func asksForUndone(q *event.Query) bool { return slices.Contains(q.Statuses, event.Pending) }

@@ -33,7 +33,7 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	asked := r.now()
 	asOf, err := r.fence.all(ctx)
 	if err != nil {
-		return event.Figures{}, ch.ReadError(ctx, err)
+		return event.Figures{}, err
 	}
 	if asOf.IsZero() {
 		asOf = asked

@@ -1,0 +1,122 @@
+package read_test
+
+import (
+	"math/bits"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// filterMembers are the members of a query that are filters: all but those that say whose list it is and which part of it.
+func filterMembers() (names []string) {
+	for f := range reflect.TypeFor[event.Query]().Fields() {
+		if !slices.Contains([]string{"Account", "Since", "Until", "Before", "Limit"}, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// with returns the query with a filter.
+func with(q event.Query, member string, value any) event.Query {
+	reflect.ValueOf(&q).Elem().FieldByName(member).Set(reflect.ValueOf(value))
+	return q
+}
+
+// samples are values of each filter that some of the events of a history have.
+func samples(h *history) map[string][]any {
+	return map[string][]any{
+		"Endpoints":    {[]string{"ep_0"}, []string{"ep_1", "ep_2"}},
+		"Sources":      {[]event.Source{event.SourceAPI}, []event.Source{event.SourceTest, event.SourceProvider}},
+		"Types":        {[]string{"order.paid"}, []string{"orderly", "user.*"}, []string{"order.created", "user.created"}},
+		"Destinations": {[]string{"dst_c"}, []string{"dst_a", "dst_b"}},
+		"Runs":         {h.runs[:1], h.runs[1:]},
+		"Statuses": {
+			[]event.Status{event.Failed, event.Held}, []event.Status{event.Rejected}, []event.Status{event.Pending, event.Skipped},
+			[]event.Status{event.Delivered, event.Retrying},
+		},
+		"Processing": {
+			[]event.Processing{event.ProcessingFailed}, []event.Processing{event.ProcessingNone, event.ProcessingDone},
+			[]event.Processing{event.ProcessingMissing},
+		},
+		"Search": {&event.Search{Body: []event.BodyMatch{{Members: []string{"n"}, Values: []string{"2"}}}}},
+	}
+}
+
+// Every filter that a query may have is one that statements know, with a sample here.
+func TestEveryFilterIsDefined(t *testing.T) {
+	all := samples(&history{runs: []string{"run_a", "run_b"}})
+	var seen uint
+	for _, member := range filterMembers() {
+		if len(all[member]) == 0 {
+			t.Errorf("there is no sample of %s", member)
+			continue
+		}
+		asked := read.Asked(with(event.Query{}, member, all[member][0]))
+		if bits.OnesCount(asked) != 1 || asked&seen != 0 {
+			t.Errorf("%s is not one filter of its own: %b", member, asked)
+		}
+		seen |= asked
+	}
+}
+
+// Every plan applies every filter: each filter is asked for alone and beside each other, in all the ways that choose
+// another plan, and the list is what a plain reading of the events gives.
+func TestEveryPlanAppliesEveryFilter(t *testing.T) {
+	seed := storetest.Seed(t)
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	h := newHistory(b, seed)
+	h.clock = time.Now().Add(-3 * time.Hour) // few windows, so that a list takes few statements
+	h.happen(120)
+	b.CaughtUp(r)
+	all, members := samples(h), filterMembers()
+	asked := map[string]uint{} // by plan, the filters that were asked for
+	takes := map[string]uint{}
+	check := func(q event.Query) {
+		t.Helper()
+		name, may := r.PlanOf(q)
+		asked[name] |= read.Asked(q)
+		takes[name] |= may
+		want := h.want(q)
+		if q.Search != nil {
+			got, _, _ := follow(t, r, q)
+			for i := range want {
+				if i >= len(got) || got[i] != want[i].ID {
+					t.Fatalf("%s: %+v: %d events, want %d", name, q, len(got), len(want))
+				}
+			}
+			return
+		}
+		if diff := gocmp.Diff(want, untimed(storetest.Pages(t, r, q, 1))); diff != "" {
+			t.Fatalf("%s: %+v (-want +got):\n%s", name, q, diff)
+		}
+	}
+	base := event.Query{Account: storetest.Account, Limit: 1000, Since: time.Now().Add(-4 * time.Hour)}
+	check(base)
+	for i, lead := range members {
+		for _, value := range all[lead] {
+			q := with(base, lead, value)
+			check(q)
+			for k, other := range members {
+				if k != i {
+					check(with(q, other, pick(h, all[other]...)))
+				}
+			}
+		}
+	}
+	for _, name := range read.PlanNames() {
+		if missing := takes[name] &^ asked[name]; missing != 0 || takes[name] == 0 && name != "events" {
+			t.Errorf("plan %s was not asked with the filters %b", name, missing)
+		}
+	}
+}
