@@ -143,9 +143,9 @@ func TestRandomFaults(t *testing.T) {
 		}
 	}
 
-	span := time.Duration(rounds(10, 60, 600)) * time.Second
+	span := time.Duration(rounds(10, 25, 600)) * time.Second
 	c := &chance{t: t, stop: make(chan struct{})}
-	tr := startLoad(t, rounds(800, 800, 2000), 900, urls...)
+	tr := startLoad(t, rounds(300, 300, 2000), 900, urls...)
 	c.on(seed, "node a", 8*time.Second, 2*time.Second, processFaults(nodes[0], true)...)
 	c.on(seed, "node b", 8*time.Second, 2*time.Second, processFaults(nodes[1], true)...)
 	c.on(seed, "log", 12*time.Second, time.Second, processFaults(log, true)...)

@@ -27,18 +27,18 @@ func copied(t *testing.T, c *cluster, b *kit.Brokers) {
 // it comes back and catches up.
 func leaderKilled(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 	nodes := c.start("a", "b", "c")
-	f := fire(t, seed, nodes, newTally(t, nil), 400, nil)
+	f := fire(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
 	for range rounds(1, 1, 8) {
 		f.calm(time.Second)
 		leader := brokers.Leader(t, c.prefix+"events", int32(f.rand.IntN(4)))
 		from := time.Now()
 		leader.Kill(t)
-		f.accepts(400) // without it
+		f.accepts(150) // without it
 		led := time.Since(from)
 		leader.Start(t)
 		copied(t, c, brokers)
 		f.broke(from)
-		t.Logf("%s was killed, 400 more events were accepted after %v, its copies kept up again after %v",
+		t.Logf("%s was killed, 150 more events were accepted after %v, its copies kept up again after %v",
 			leader.How, led.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
 	}
 	f.accepts(100)
@@ -48,7 +48,7 @@ func leaderKilled(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 // brokersRestarted: all brokers are killed at once, then stopped one after the other; nodes stay up.
 func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 	nodes := c.start("a", "b", "c")
-	f := fire(t, seed, nodes, newTally(t, nil), 400, nil)
+	f := fire(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
 	for range rounds(1, 1, 4) {
 		f.calm(time.Second)
 		from := time.Now()
@@ -60,14 +60,14 @@ func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint6
 		}
 		brokers.Start(t)
 		up := time.Since(from)
-		f.accepts(200)
+		f.accepts(100)
 		f.broke(from)
-		t.Logf("all brokers were killed and started in %v, 200 more events were accepted after %v", up.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
+		t.Logf("all brokers were killed and started in %v, 100 more events were accepted after %v", up.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
 		copied(t, c, brokers)
 		for _, b := range brokers.Each[:rounds(1, 1, 3)] {
 			from := time.Now()
 			b.Stop(t)
-			f.accepts(200)
+			f.accepts(100)
 			b.Start(t)
 			copied(t, c, brokers)
 			f.broke(from)

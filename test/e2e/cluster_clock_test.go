@@ -23,7 +23,7 @@ func clockApart(t *testing.T, c *cluster, seed uint64, offset string) {
 		}
 		return http.StatusOK
 	})
-	f := fire(t, seed, nodes, dest, 200, nil)
+	f := fire(t, seed, nodes, dest, rounds(100, 100, 200), nil)
 	endpoint, in, _ := odd.in(t).endpoint(map[string]any{"destinations": []any{"https://example.com/h"}})
 	for path, body := range map[string]string{in: `{}`, odd.url + "/v1/endpoints/" + endpoint + "/events": `{"type":"a","data":{}}`} {
 		if resp := odd.in(t).post(path, map[string]string{"Authorization": "Bearer " + testKey}, []byte(body)); resp.StatusCode != http.StatusServiceUnavailable {

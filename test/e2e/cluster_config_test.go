@@ -18,7 +18,7 @@ import (
 // one order, in which none is missing at the end.
 func concurrentPatches(t *testing.T, c *cluster, seed uint64) {
 	nodes := c.start("a", "b")
-	each := rounds(100, 100, 500)
+	each := rounds(50, 50, 500)
 	endpoint, _, _ := nodes[0].in(t).endpoint(map[string]any{"destinations": []any{"https://example.com/h"}, "metadata": map[string]any{"a": "0", "b": "0"}})
 	began := time.Now()
 	shown := make([][]pair, 2) // what the answers to each node's changes showed
@@ -109,7 +109,7 @@ func revokedWhileHung(t *testing.T, c *cluster, limiter *kit.Engine, seed uint64
 	limiter.Kill(t)
 	var worst time.Duration
 	taken := 0
-	for range rounds(1, 2, 20) {
+	for range rounds(1, 1, 20) {
 		words := strings.Fields(a.keys("create", "--name", "short-lived", "--scope", "read"))
 		id, key := words[0], words[2]
 		for _, n := range nodes {

@@ -152,7 +152,7 @@ func TestCutOff(t *testing.T) {
 	local.via = host.Transport()
 
 	dest := newTallyOn(t, c.network.Hub.Listen(t), nil)
-	f := fire(t, seed, nodes[:2], dest, 200, c.network.Hub.Transport())
+	f := fire(t, seed, nodes[:2], dest, rounds(100, 100, 200), c.network.Hub.Transport())
 	f.topics.DialFunc = c.network.Hub.DialContext
 	// What the node's own host posts to it, before, during and after.
 	lonely := startLoadVia(host.Transport(), 10, 600, ingestURLs(t, dest, "/lonely/", nodes[2])...)
@@ -184,7 +184,7 @@ func TestCutOff(t *testing.T) {
 		if n := lonely.count() - lonelyBefore; n > 0 {
 			t.Errorf("a node that is cut off acknowledged %d events", n)
 		}
-		f.accepts(200)
+		f.accepts(100)
 		healed := time.Now()
 		host.Heal(t)
 		eventually(t, time.Minute, func() string {
@@ -241,7 +241,7 @@ func TestOneOwner(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		return http.StatusOK
 	})
-	f := fire(t, seed, nodes, dest, 200, c.network.Hub.Transport())
+	f := fire(t, seed, nodes, dest, rounds(100, 100, 200), c.network.Hub.Transport())
 	f.topics.DialFunc = c.network.Hub.DialContext
 	absences := 0
 	for range rounds(1, 1, 4) {

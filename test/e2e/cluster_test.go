@@ -188,7 +188,7 @@ func inTurn(t *testing.T, c *cluster, seed uint64) {
 	f := fire(t, seed, nodes, newTally(t, func(hit) int {
 		time.Sleep(100 * time.Millisecond)
 		return http.StatusOK
-	}), 200, nil)
+	}), rounds(100, 100, 200), nil)
 	var away []outage
 	for range rounds(1, 1, 5) {
 		for _, n := range nodes {

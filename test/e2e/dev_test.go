@@ -69,7 +69,7 @@ func TestDevRestart(t *testing.T) {
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
-	readYourWrites(t, p.client, p.client, rounds(50, 150, 500))
+	readYourWrites(t, p.client, p.client, rounds(50, 50, 500))
 }
 
 func TestSecondProcessOnTheSameDataIsRefused(t *testing.T) {

@@ -228,7 +228,7 @@ func TestKillEverything(t *testing.T) {
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	// Each of them is read back over and over until the last one is stored: without a pause that takes minutes.
 	tr := startTraffic(64, time.Duration(rounds(50, 50, 0))*time.Millisecond, in)
-	kills := rounds(2, 8, 50)
+	kills := rounds(2, 4, 50)
 	var worst time.Duration
 	for range kills {
 		time.Sleep(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
@@ -256,7 +256,7 @@ func TestKillClickHouse(t *testing.T) {
 	p := startDevProcess(t, t.TempDir())
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	tr := startTraffic(16, 0, in)
-	kills := rounds(1, 4, 25)
+	kills := rounds(1, 2, 25)
 	for range kills {
 		time.Sleep(time.Duration(300+rand.IntN(900)) * time.Millisecond)
 		if err := syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL); err != nil {
@@ -360,7 +360,7 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(child, syscall.SIGCONT) }()
-	for i := range rounds(2, 6, 500) {
+	for i := range rounds(2, 3, 500) {
 		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "a.b", "data": map[string]any{"n": i}})["id"].(string)
 		began := time.Now()
 		if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["id"] != id || e["data"].(map[string]any)["n"] != float64(i) {

@@ -191,7 +191,7 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 	dest := newSink(t, nil)
 	ep, in, _ := node.endpoint(map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})
 	const providers = 16
-	kills := rounds(1, 2, 20)
+	kills := rounds(1, 1, 20)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	stop := make(chan struct{})

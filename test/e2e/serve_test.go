@@ -165,7 +165,7 @@ func TestServe(t *testing.T) {
 	}
 	run("two nodes", "two", on, func(t *testing.T, c *cluster) {
 		nodes := c.start("a", "b")
-		testPipeline(t, nodes[0], nodes[1], rounds(10, 100, 100))
+		testPipeline(t, nodes[0], nodes[1], rounds(10, 30, 100))
 		t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, nodes[0].in(t), nodes[1].in(t)) })
 		t.Run("events are streamed by every node", func(t *testing.T) { eventStreams(t, nodes[0], nodes[1]) })
 		t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
