@@ -15,11 +15,7 @@ func TestListsAgreeWithModel(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	h := newHistory(b, seed)
-	times := storetest.Rounds(1, 3, 3)
-	if storetest.TwoShards(t) {
-		times = storetest.Rounds(1, 1, 3)
-	}
-	for range times {
+	for range storetest.Rounds(1, 1, 3) {
 		h.happen(150)
 		for i := range 25 {
 			q := h.some()

@@ -24,7 +24,7 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	h := newHistory(b, uint64(time.Now().UnixNano()))
-	for range 2 {
+	for range storetest.Rounds(1, 1, 2) {
 		h.happen(150)
 		for i := range 12 {
 			q := h.some()
