@@ -242,7 +242,7 @@ func (m *reading) kinds() []request {
 		list("endpoint, rare", "endpoint_id="+rare.ID),
 		list("endpoints, two rare", "endpoint_id="+rare.ID+","+m.endpoints[len(m.endpoints)-2].ID),
 	}
-	for _, status := range []string{"delivered", "failed", "retrying", "pending", "held", "skipped", "rejected"} {
+	for _, status := range []string{"delivered", "failed", "retrying", "pending", "skipped", "rejected"} {
 		all = append(all, list("status "+status, "status="+status))
 	}
 	return append(all,
