@@ -26,8 +26,10 @@ func startFloor(part string) func(context.Context, options) (*relay, error) {
 			return nil, err
 		}
 		r := &relay{admin: admin}
-		args := []string{"floor-pipe", "--part", part, "--data", o.dir, "--deliver", o.deliver, "--admin", admin, fmt.Sprintf("--fsync=%t", o.fsync),
-			"--posters", fmt.Sprint(o.posters), "--size", fmt.Sprint(o.size)}
+		args := []string{
+			"floor-pipe", "--part", part, "--data", o.dir, "--deliver", o.deliver, "--admin", admin,
+			fmt.Sprintf("--fsync=%t", o.fsync), "--posters", fmt.Sprint(o.posters), "--size", fmt.Sprint(o.size),
+		}
 		return r, r.start(ctx, o.self, args, nil, readyLine)
 	}
 }
@@ -92,7 +94,8 @@ const rowsAnInsert = 5_000
 func bareRows(ctx context.Context, b *bed) error {
 	statements := []string{
 		"CREATE DATABASE IF NOT EXISTS floor",
-		"CREATE TABLE IF NOT EXISTS floor.rows (id FixedString(16), ts Int64, body String CODEC(ZSTD(1))) ENGINE = MergeTree ORDER BY id",
+		"CREATE TABLE IF NOT EXISTS floor.rows (id FixedString(16), ts Int64, body String CODEC(ZSTD(1))) " +
+			"ENGINE = MergeTree ORDER BY id",
 	}
 	for _, s := range statements {
 		if err := b.tables(ctx, s, nil); err != nil {

@@ -46,7 +46,9 @@ func Scenarios() []Scenario {
 }
 
 // Helper runs the process that a scenario starts besides the relay; false = there is none of this name.
-func Helper(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer) (known bool, err error) {
+func Helper(
+	ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
+) (known bool, err error) {
 	switch name {
 	case "load":
 		return true, load.Main(ctx, stdin, stdout)
@@ -69,11 +71,11 @@ func (e MisuseError) Unwrap() error { return e.error }
 // definition is a scenario that measures a bed.
 type definition struct {
 	name, summary string
-	// defaults changes what the flags say when they are not given, and adds flags of its own.
-	defaults func(*options, *flag.FlagSet)
-	run      func(context.Context, *bed) error
-	start    func(context.Context, options) (*relay, error) // nil = startRelay
-	peers    bool                                           // it can run against any webhook service
+	run           func(context.Context, *bed) error
+	flags         func(*options, *flag.FlagSet)                  // those of its own; nil = there are none
+	presets       []string                                       // other defaults of flags, name=value
+	start         func(context.Context, options) (*relay, error) // nil = startRelay
+	peers         bool                                           // it can run against any webhook service
 }
 
 type options struct {
@@ -119,7 +121,8 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.relay, "relay", o.relay, "binary under test")
 	fs.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
 	fs.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
-	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches), sent on time whatever the answers do; 0 = as fast as the posters can")
+	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches), sent on time whatever the answers do; 0 "+
+		"= as fast as the posters can")
 	fs.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
 	fs.IntVar(&o.size, "size", 1024, "bytes of an event's data")
 	fs.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
@@ -129,17 +132,23 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.stages, "stages", false, "take a CPU profile and say which stage costs how much; --profile does so too")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
 	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
-	fs.IntVar(&o.configured, "configured", 0, "so many endpoints exist besides, and get nothing; --data-dir keeps them for the next run")
-	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the topics of what is started; 0 = as many as it makes by itself")
-	fs.IntVar(&o.serve, "serve", 0, "start so many serve nodes, and their engines as processes of their own, instead of dev")
+	fs.IntVar(&o.configured, "configured", 0, "so many endpoints exist besides, and get nothing; --data-dir keeps them "+
+		"for the next run")
+	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the topics of what is started; 0 = as many as it makes "+
+		"by itself")
+	fs.IntVar(&o.serve, "serve", 0, "start so many serve nodes, and their engines as processes of their own, "+
+		"instead of dev")
 	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a Kafka that runs already; --pids counts its CPU too")
-	fs.StringVar(&o.target, "target", "", "URL of a relay, or a balancer before several, that runs already; none is started")
+	fs.StringVar(&o.target, "target", "",
+		"URL of a relay, or a balancer before several, that runs already; none is started")
 	fs.StringVar(&o.key, "key", "", "with --target: an API key that may write")
 	fs.StringVar(&o.admin, "admin", "", "with --target: host:port of its metrics and pprof")
-	fs.Func("pids", "with --target, --peer or --kafka: process ids whose CPU and memory count, with commas between", o.parsePids)
+	fs.Func("pids", "with --target, --peer or --kafka: process ids whose CPU and memory count, with commas between",
+		o.parsePids)
 	fs.StringVar(&o.sinkListen, "sink-listen", "127.0.0.1:0", "where the destination listens")
 	fs.StringVar(&o.sinkURL, "sink-url", "", "how the destination is reached from the relay; empty = where it listens")
-	fs.BoolVar(&o.sinkHTTP, "sink-net-http", false, "serve the destination with net/http: dearer, but it takes bodies of unknown length")
+	fs.BoolVar(&o.sinkHTTP, "sink-net-http", false, "serve the destination with net/http: dearer, but it takes bodies "+
+		"of unknown length")
 }
 
 func (o *options) parsePids(s string) error {
@@ -230,7 +239,8 @@ func (o *options) settings() string {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{o.endpoints, "endpoints"}, {o.configured, "configured besides"}, {o.backlog, "waiting in the log"}, {o.partitions, "partitions"}} {
+	}{{o.endpoints, "endpoints"}, {o.configured, "configured besides"}, {o.backlog, "waiting in the log"},
+		{o.partitions, "partitions"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(", %d %s", x.n, x.what)
 		}
@@ -288,13 +298,22 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	fs := newFlags(d.name, "[flags]", d.summary)
 	o.flags(fs)
 	if d.peers {
-		fs.Func("peer", "a file that describes another webhook service, see deploy/bench/README.md; none is started", func(file string) (err error) {
-			o.peer, err = readPeer(file)
-			return err
-		})
+		fs.Func("peer", "a file that describes another webhook service, see deploy/bench/README.md; none is started",
+			func(file string) (err error) {
+				o.peer, err = readPeer(file)
+				return err
+			})
 	}
-	if d.defaults != nil {
-		d.defaults(&o, fs)
+	if d.flags != nil {
+		d.flags(&o, fs)
+	}
+	for _, p := range d.presets {
+		name, value, _ := strings.Cut(p, "=")
+		f := fs.Lookup(name)
+		f.DefValue = value
+		if err := f.Value.Set(value); err != nil {
+			panic("BUG: preset " + p + ": " + err.Error())
+		}
 	}
 	if err := parse(fs, args, stderr); err != nil {
 		return o, err
@@ -307,7 +326,8 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 		err = errors.Join(err, errors.New("--stages, --profile: nobody knows beforehand how long a drain takes"))
 	}
 	if d.start != nil && (o.target != "" || o.serve > 0 || o.configured > 0 || o.partitions > 0) {
-		err = errors.Join(err, fmt.Errorf("--target, --serve, --configured, --partitions: %s measures what it starts itself", d.name))
+		err = errors.Join(err, fmt.Errorf(
+			"--target, --serve, --configured, --partitions: %s measures what it starts itself", d.name))
 	}
 	if err != nil {
 		return o, MisuseError{err}

@@ -82,7 +82,9 @@ func fakeProcess(what string) error {
 		}
 		defer l.Close()
 		go func() {
-			_ = http.Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+			_ = http.Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}))
 		}()
 		fmt.Println(os.Args[2], "listens on", cmp.Or(told, l.Addr().String()))
 		<-ctx.Done()
@@ -91,7 +93,8 @@ func fakeProcess(what string) error {
 	held := ""
 	if i := slices.Index(os.Args, "--data-dir"); i > 0 && what == "dev" {
 		held = filepath.Join(os.Args[i+1], "held")
-		if err := os.WriteFile(filepath.Join(os.Args[i+1], "master.keys"), []byte(config.GenerateMasterKey("fake")), 0o600); err != nil {
+		file, key := filepath.Join(os.Args[i+1], "master.keys"), config.GenerateMasterKey("fake")
+		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
 			return err
 		}
 	}
@@ -106,7 +109,8 @@ func fakeProcess(what string) error {
 	defer l.Close()
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, "go_memstats_mallocs_total %d\nrelay_embedded_kafka_requests_total{kind=\"produce\"} %d\n", time.Now().UnixMicro(), time.Now().UnixMilli())
+			fmt.Fprintf(w, "go_memstats_mallocs_total %d\nrelay_embedded_kafka_requests_total{kind=\"produce\"} %d\n",
+				time.Now().UnixMicro(), time.Now().UnixMilli())
 			fmt.Fprintf(w, "relay_dispatch_outcomes_total{status=\"held\",reason=\"paused\"} %d\n", time.Now().UnixMilli())
 		}))
 	}()
@@ -158,8 +162,11 @@ func newFakeRelay(t *testing.T, deliver func(count.Mark) int) *fakeRelay {
 }
 
 func startFakeRelay(deliver func(count.Mark) int, key string) *fakeRelay {
-	f := &fakeRelay{deliver: deliver, key: key, endpoints: map[string]*fakeEndpoint{}, answer: func(count.Mark) int { return 202 }}
-	f.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 50}
+	f := &fakeRelay{deliver: deliver, key: key, endpoints: map[string]*fakeEndpoint{}, answer: func(count.Mark) int {
+		return 202
+	}}
+	f.client.Transport = &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 50}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/endpoints", f.create)
 	mux.HandleFunc("PATCH /v1/endpoints/{id}", f.change)
@@ -338,19 +345,23 @@ func once(count.Mark) int { return 1 }
 func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
 	f := newFakeRelay(t, once)
-	r, progress, err := figures(t, "flat", "--target", f.URL, "--key", "secret", "--posters", "4", "--pids", fmt.Sprint(os.Getpid()))
+	r, progress, err := figures(
+		t, "flat", "--target", f.URL, "--key", "secret", "--posters", "4", "--pids", fmt.Sprint(os.Getpid()))
 	if err != nil {
 		t.Fatal(err, progress)
 	}
 	s := r.Streams[0]
-	if r.Accepted == 0 || r.Refused+r.Lost+r.Duplicates != 0 || r.Delivered != r.Accepted || s.Accept.All.N() != r.Accepted || s.Arrivals[0].Latency.All.N() != r.Accepted {
-		t.Errorf("accepted %d, refused %d, lost %d, duplicates %d, delivered %d, %d and %d latencies", r.Accepted, r.Refused, r.Lost, r.Duplicates, r.Delivered,
+	if r.Accepted == 0 || r.Refused+r.Lost+r.Duplicates != 0 || r.Delivered != r.Accepted ||
+		s.Accept.All.N() != r.Accepted || s.Arrivals[0].Latency.All.N() != r.Accepted {
+		t.Errorf("accepted %d, refused %d, lost %d, duplicates %d, delivered %d, %d and %d latencies", r.Accepted, r.Refused,
+			r.Lost, r.Duplicates, r.Delivered,
 			s.Accept.All.N(), s.Arrivals[0].Latency.All.N())
 	}
 	if s.Answers[202] != r.Accepted {
 		t.Errorf("answers %v, accepted %d", s.Answers, r.Accepted)
 	}
-	if len(r.CPU) != 3 || r.CPU[0].Name != "relay" || r.CPU[1].Name != "load" || r.CPU[2].Name != "sink" || r.CPU[0].Seconds == 0 || r.RSSMax == 0 ||
+	if len(r.CPU) != 3 || r.CPU[0].Name != "relay" || r.CPU[1].Name != "load" || r.CPU[2].Name != "sink" ||
+		r.CPU[0].Seconds == 0 || r.RSSMax == 0 ||
 		r.CPU[0].RSS == 0 || r.CPU[0].RSSMax < r.CPU[0].RSS || r.CPU[1].RSSMax != 0 {
 		t.Errorf("CPU and memory %+v, in all %d", r.CPU, r.RSSMax)
 	}
@@ -359,7 +370,8 @@ func TestCountsAddUp(t *testing.T) {
 	}
 	var said bytes.Buffer
 	table(&said, &r)
-	if want := fmt.Sprintf("%d accepted, 0 refused, 0 lost, 0 duplicates", r.Accepted); !strings.Contains(said.String(), want) {
+	if want := fmt.Sprintf("%d accepted, 0 refused, 0 lost, 0 duplicates", r.Accepted); !strings.Contains(
+		said.String(), want) {
 		t.Errorf("table lacks %q:\n%s", want, said.String())
 	}
 }
@@ -378,11 +390,13 @@ func TestPlantedLossAndDuplicateAreFound(t *testing.T) {
 	})
 	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Duplicates != 1 || r.Delivered != 99 || r.verdict() == nil {
-		t.Errorf("accepted %d, lost %d, duplicates %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Duplicates, r.Delivered, r.verdict())
+		t.Errorf("accepted %d, lost %d, duplicates %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Duplicates,
+			r.Delivered, r.verdict())
 	}
 }
 
-// What comes twice a while after everything else has arrived is found too, and the run ends when the store has all of it.
+// What comes twice a while after everything else has arrived is found too, and the run ends when the store has all of
+// it.
 func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFakeRelay(t, func(m count.Mark) int {
@@ -395,7 +409,8 @@ func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 	f.behind.Store(7)
 	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 100 || r.Lost != 0 || r.Duplicates != 1 || f.behind.Load() >= 0 {
-		t.Errorf("accepted %d, lost %d, duplicates %d; the store is behind for %d pages", r.Accepted, r.Lost, r.Duplicates, f.behind.Load())
+		t.Errorf("accepted %d, lost %d, duplicates %d; the store is behind for %d pages", r.Accepted, r.Lost, r.Duplicates,
+			f.behind.Load())
 	}
 	if f := b.result.Figures; len(f) != 1 || f[0].Value < 0.6 || f[0].Value > 10 {
 		t.Errorf("%+v", f)
@@ -421,7 +436,8 @@ func TestChildrenAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	pids := withChildren(cmd.Process.Pid)
-	if own, all := cpu(pids[0]), cpu(pids...); len(pids) != 2 || all-own < 20*time.Millisecond || rss(pids...) <= rss(pids[0]) {
+	if own, all := cpu(pids[0]), cpu(pids...); len(pids) != 2 || all-own < 20*time.Millisecond ||
+		rss(pids...) <= rss(pids[0]) {
 		t.Errorf("%d processes: %v by itself, %v with what it started", len(pids), own, all)
 	}
 	_ = in.Close()
@@ -444,8 +460,10 @@ func TestRefusedEventHidesNoLoss(t *testing.T) {
 		return 202
 	}
 	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
-	if r := b.result; r.Accepted != 99 || r.Refused != 1 || r.Lost != 1 || r.Delivered != 99 || r.Streams[0].Answers[503] != 1 {
-		t.Errorf("accepted %d, refused %d, lost %d, delivered %d, answers %v", r.Accepted, r.Refused, r.Lost, r.Delivered, r.Streams[0].Answers)
+	if r := b.result; r.Accepted != 99 || r.Refused != 1 || r.Lost != 1 || r.Delivered != 99 ||
+		r.Streams[0].Answers[503] != 1 {
+		t.Errorf("accepted %d, refused %d, lost %d, delivered %d, answers %v", r.Accepted, r.Refused, r.Lost, r.Delivered,
+			r.Streams[0].Answers)
 	}
 }
 
@@ -456,7 +474,8 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: 500 * time.Millisecond, sinkListen: "127.0.0.1:0", quiet: true}
+	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: 500 * time.Millisecond,
+		sinkListen: "127.0.0.1:0", quiet: true}
 	set(&o)
 	b, err := openBed(t.Context(), o, name, io.Discard, startRelay)
 	if err != nil {
@@ -496,7 +515,8 @@ func TestScenariosAddUp(t *testing.T) {
 		t.Run(c.name+" "+c.args, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeRelay(t, once)
-			r, said, err := figures(t, c.name, append(strings.Fields(c.args), "--target", f.URL, "--key", "secret", "--quiet")...)
+			r, said, err := figures(t, c.name,
+				append(strings.Fields(c.args), "--target", f.URL, "--key", "secret", "--quiet")...)
 			if err != nil {
 				t.Fatal(err, said)
 			}
@@ -512,8 +532,10 @@ func TestScenariosAddUp(t *testing.T) {
 					}
 				}
 			}
-			if len(r.Streams) != c.streams || len(r.Streams[0].Arrivals) != c.perPost || r.Accepted == 0 || r.Lost+r.Duplicates+r.Refused != 0 {
-				t.Errorf("%d streams, %d accepted, %d delivered of %d, %d lost, %d duplicates, %d refused", len(r.Streams), r.Accepted, r.Delivered, want, r.Lost, r.Duplicates, r.Refused)
+			if len(r.Streams) != c.streams || len(r.Streams[0].Arrivals) != c.perPost || r.Accepted == 0 ||
+				r.Lost+r.Duplicates+r.Refused != 0 {
+				t.Errorf("%d streams, %d accepted, %d delivered of %d, %d lost, %d duplicates, %d refused", len(r.Streams),
+					r.Accepted, r.Delivered, want, r.Lost, r.Duplicates, r.Refused)
 			}
 			if a := r.Streams[0].Arrivals[0]; c.name == "retrystorm" && a.Requests <= a.Arrived {
 				t.Errorf("half of all requests fail, and %d were enough for %d events", a.Requests, a.Arrived)
@@ -533,8 +555,10 @@ func TestDrainOfAStoppedDispatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, said, err := figures(t, "drain", "--stopped", "--relay", own, "--events", "30", "--batch", "10", "--quiet")
-	if err != nil || r.Accepted != 30 || r.Delivered != 30 || r.Lost+r.Duplicates != 0 || r.AllSeconds <= 0 || len(r.Figures) != 3 || r.Figures[2].Value <= 0 {
-		t.Errorf("%v: accepted %d, delivered %d in %v s, figures %v\n%s", err, r.Accepted, r.Delivered, r.AllSeconds, r.Figures, said)
+	if err != nil || r.Accepted != 30 || r.Delivered != 30 || r.Lost+r.Duplicates != 0 || r.AllSeconds <= 0 ||
+		len(r.Figures) != 3 || r.Figures[2].Value <= 0 {
+		t.Errorf("%v: accepted %d, delivered %d in %v s, figures %v\n%s", err, r.Accepted, r.Delivered, r.AllSeconds,
+			r.Figures, said)
 	}
 }
 
@@ -549,7 +573,8 @@ func TestServeNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, said)
 	}
-	if len(r.Streams) != 2 || r.Accepted < 90 || r.Accepted > 110 || r.Delivered != r.Accepted || !strings.Contains(r.Settings, "2 serve nodes") {
+	if len(r.Streams) != 2 || r.Accepted < 90 || r.Accepted > 110 || r.Delivered != r.Accepted ||
+		!strings.Contains(r.Settings, "2 serve nodes") {
 		t.Errorf("%s: %d streams, %d accepted, %d delivered", r.Settings, len(r.Streams), r.Accepted, r.Delivered)
 	}
 	var names []string
@@ -576,16 +601,19 @@ func TestCompare(t *testing.T) {
 		err := compare(t.Context(), args, &out, &said)
 		return out.String(), said.String(), err
 	}
-	out, said, err := run("--base", own, "--relay", own, "--turns", "2", "--json", "steady", "--rate", "100", "--duration", "200ms")
+	out, said, err := run("--base", own, "--relay", own, "--turns", "2", "--json", "steady", "--rate", "100",
+		"--duration", "200ms")
 	var c comparison
 	if err != nil || json.Unmarshal([]byte(out), &c) != nil {
 		t.Fatalf("%v: %s\n%s", err, out, said)
 	}
-	if c.Turns != 2 || c.Base != "fake" || c.New != "fake" || c.Scenario != "steady" || strings.Count(said, "base") != 2 || strings.Count(said, "new ") != 2 {
+	if c.Turns != 2 || c.Base != "fake" || c.New != "fake" || c.Scenario != "steady" || strings.Count(said, "base") != 2 ||
+		strings.Count(said, "new ") != 2 {
 		t.Errorf("%+v\n%s", c, said)
 	}
 	for _, f := range c.Figures {
-		if f.Name == "allocations an event" && (f.Base.Median <= 0 || f.Ratio.Min <= 0 || f.Ratio.Max < f.Ratio.Median || f.Ratio.Median < f.Ratio.Min) {
+		if f.Name == "allocations an event" &&
+			(f.Base.Median <= 0 || f.Ratio.Min <= 0 || f.Ratio.Max < f.Ratio.Median || f.Ratio.Median < f.Ratio.Min) {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -610,7 +638,8 @@ func TestCompare(t *testing.T) {
 
 func TestSpread(t *testing.T) {
 	t.Parallel()
-	for want, values := range map[spread][]float64{{}: nil, {2, 1, 3}: {3, 1, 2}, {2.5, 1, 4}: {4, 1, 2, 3}, {7, 7, 7}: {7}} {
+	for want, values := range map[spread][]float64{
+		{}: nil, {2, 1, 3}: {3, 1, 2}, {2.5, 1, 4}: {4, 1, 2, 3}, {7, 7, 7}: {7}} {
 		if got := newSpread(values); got != want {
 			t.Errorf("%v: %v, want %v", values, got, want)
 		}
@@ -623,10 +652,12 @@ func TestFloor(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cpu.pprof")
 	r, said, err := figures(t, "floor", "--posters", "4", "--relay", "none", "--profile", file)
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
-		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost, r.Duplicates, said)
+		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost,
+			r.Duplicates, said)
 	}
 	if r.Mallocs == 0 || len(r.Batches) == 0 || r.Disk < 1000 || r.RSSMax < 1<<20 || r.CPU[0].Seconds == 0 {
-		t.Errorf("%v mallocs, batches %v, %d B on disk, %d B of memory, CPU %v", r.Mallocs, r.Batches, r.Disk, r.RSSMax, r.CPU)
+		t.Errorf("%v mallocs, batches %v, %d B on disk, %d B of memory, CPU %v", r.Mallocs, r.Batches, r.Disk,
+			r.RSSMax, r.CPU)
 	}
 	var shares float64
 	for _, s := range r.Stages {
@@ -635,10 +666,12 @@ func TestFloor(t *testing.T) {
 	if _, err := readProfile(file); err != nil || shares < 0.999 || shares > 1.001 {
 		t.Errorf("%v: stages %v", err, r.Stages)
 	}
-	if _, _, err := figures(t, "drain", "--stages"); err == nil || !strings.Contains(err.Error(), "how long a drain takes") {
+	if _, _, err := figures(t, "drain", "--stages"); err == nil ||
+		!strings.Contains(err.Error(), "how long a drain takes") {
 		t.Error(err)
 	}
-	if _, _, err := figures(t, "floor", "--target", "http://127.0.0.1:1", "--key", "k"); err == nil || !strings.Contains(err.Error(), "measures what it starts itself") {
+	if _, _, err := figures(t, "floor", "--target", "http://127.0.0.1:1", "--key", "k"); err == nil ||
+		!strings.Contains(err.Error(), "measures what it starts itself") {
 		t.Errorf("floor of a target: %v", err)
 	}
 }
@@ -647,7 +680,9 @@ func TestPeer(t *testing.T) {
 	t.Parallel()
 	f := newFakeRelay(t, once)
 	file := filepath.Join(t.TempDir(), "peer.json")
-	description := fmt.Sprintf(`{"name":"other","url":"%s/peer/0","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`, f.URL)
+	description := fmt.Sprintf(
+		`{"name":"other","url":"%s/peer/0","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`,
+		f.URL)
 	if err := os.WriteFile(file, []byte(description), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -665,18 +700,19 @@ func TestPeer(t *testing.T) {
 
 func TestPeerFaultsAreNamed(t *testing.T) {
 	t.Parallel()
+	const good = `{"url":"http://h/","body":"{{mark}}"`
 	for text, want := range map[string]string{
-		`{`: "unexpected EOF",
-		`{"url":"http://h/","body":"{{mark}}","colour":1}`:                                        `unknown field "colour"`,
-		`{"url":"https://h/","body":"{{mark}}"}`:                                                  `url: "https://h/" is no http:// URL`,
-		`{"url":"http://h/","body":"x"}`:                                                          "body: {{mark}} stands nowhere",
-		`{"url":"http://h/","body":"{{mark}}","expect":[20]}`:                                     "expect: 20 is no status",
-		`{"url":"http://h/","body":"{{mark}}","expect":[]}`:                                       "expect: no status",
-		`{"url":"http://h/","body":"{{mark}}","method":"post"}`:                                   `method: "post" is none`,
-		`{"url":"http://h/","body":"{{mark}}","headers":{"a b":"c"}}`:                             `headers: "a b" cannot be sent`,
-		`{"url":"http://h/","body":"{{mark}}","headers":{"content-length":"1"}}`:                  "content-length is set by the benchmark",
-		`{"url":"http://h/","body":"{{mark}}","headers":{"A":"b\r\nC: d"}}`:                       `headers: "A" cannot be sent`,
-		`{"url":"http://h/","body":"{{mark}}","expect":[200],"method":"PUT","headers":{"A":"b"}}`: "",
+		`{`:                                         "unexpected EOF",
+		good + `,"colour":1}`:                       `unknown field "colour"`,
+		good + `,"expect":[20]}`:                    "expect: 20 is no status",
+		good + `,"expect":[]}`:                      "expect: no status",
+		good + `,"method":"post"}`:                  `method: "post" is none`,
+		good + `,"headers":{"a b":"c"}}`:            `headers: "a b" cannot be sent`,
+		good + `,"headers":{"content-length":"1"}}`: "content-length is set by the benchmark",
+		good + `,"headers":{"A":"b\r\nC: d"}}`:      `headers: "A" cannot be sent`,
+		`{"url":"https://h/","body":"{{mark}}"}`:    `url: "https://h/" is no http:// URL`,
+		`{"url":"http://h/","body":"x"}`:            "body: {{mark}} stands nowhere",
+		good + `,"expect":[200],"method":"PUT","headers":{"A":"b"}}`: "",
 	} {
 		_, err := parsePeer([]byte(text))
 		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) && want != "" {
@@ -746,7 +782,8 @@ func TestFillMisusesAreNamed(t *testing.T) {
 		"--clickhouse-url x --batch 0": "batch must be 1 to",
 	} {
 		var misuse MisuseError
-		if err := fillStore(t.Context(), strings.Fields(args), io.Discard, io.Discard); !errors.As(err, &misuse) || !strings.Contains(err.Error(), want) {
+		if err := fillStore(t.Context(), strings.Fields(args), io.Discard, io.Discard); !errors.As(err, &misuse) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)
 		}
 	}

@@ -53,10 +53,12 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		"RELAY_CLICKHOUSE_URL="+tablesURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX="+name+".",
 		"RELAY_MASTER_KEYS="+r.masterKeys, "RELAY_REPLICATION_FACTOR=1",
 		"RELAY_PARTITIONS="+fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
-		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0", // as in dev: the path is measured, not a limit
+		// as in dev: the path is measured, not a limit
+		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0",
 	)
 	migrate := &relay{}
-	if err := migrate.start(ctx, o.relay, []string{"migrate", "--log-level", "warn"}, env, regexp.MustCompile(`(topics and tables are ready)`)); err != nil {
+	if err := migrate.start(ctx, o.relay, []string{"migrate", "--log-level", "warn"}, env,
+		regexp.MustCompile(`(topics and tables are ready)`)); err != nil {
 		return nil, err
 	}
 	if err := migrate.cmd.Wait(); err != nil {
@@ -98,7 +100,8 @@ func (r *relay) addNode(ctx context.Context, o options, i int, env []string) err
 	n := &relay{}
 	r.parts = append(r.parts, n)
 	dir := filepath.Join(o.dir, fmt.Sprintf("node%d", i))
-	args := []string{"serve", "--node-name", fmt.Sprintf("node%d", i), "--data-dir", dir, "--listen", "127.0.0.1:0", "--log-level", "warn", "--admin-listen", admin}
+	args := []string{"serve", "--node-name", fmt.Sprintf("node%d", i), "--data-dir", dir, "--listen", "127.0.0.1:0",
+		"--log-level", "warn", "--admin-listen", admin}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

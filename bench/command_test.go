@@ -23,11 +23,13 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("unknown scenario: %d\n%s", code, fault)
 	}
 	for _, s := range Scenarios() {
-		if _, fault, code := run(s.Name, "--help"); code != exitDone || !strings.Contains(fault, "Usage: relay-bench "+s.Name) {
+		if _, fault, code := run(s.Name, "--help"); code != exitDone ||
+			!strings.Contains(fault, "Usage: relay-bench "+s.Name) {
 			t.Errorf("%s --help: %d\n%s", s.Name, code, fault)
 		}
 		_, fault, code := run(s.Name, "--no-such-flag")
-		if want := "relay-bench " + s.Name + " --help lists the flags\n"; code != exitMisused || !strings.HasSuffix(fault, want) || strings.Count(fault, "\n") != 1 {
+		if want := "relay-bench " + s.Name + " --help lists the flags\n"; code != exitMisused ||
+			!strings.HasSuffix(fault, want) || strings.Count(fault, "\n") != 1 {
 			t.Errorf("%s with a flag that is not there: %d\n%s", s.Name, code, fault)
 		}
 	}

@@ -170,7 +170,8 @@ func newComparison(results [2][]*Result) comparison {
 				ratios = append(ratios, b/a)
 			}
 		}
-		c.Figures = append(c.Figures, comparedOf{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios), newSpread(more)})
+		c.Figures = append(c.Figures,
+			comparedOf{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios), newSpread(more)})
 	}
 	return c
 }

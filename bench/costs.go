@@ -37,8 +37,8 @@ type sheet struct {
 
 // sheetStages are the rows of the sheet, in the order in which an event meets them.
 var sheetStages = []string{
-	"HTTP server", "accept", "produce", "log client", "broker", "barrier", "consume", "lanes, deliver", "sign", "HTTP client", "TLS", "outcome",
-	"store rows", "GC", "scheduler", "others",
+	"HTTP server", "accept", "produce", "log client", "broker", "barrier", "consume", "lanes, deliver", "sign",
+	"HTTP client", "TLS", "outcome", "store rows", "GC", "scheduler", "others",
 }
 
 // part is a part of the floor that runs by itself, with the stages of the relay that do the same.
@@ -49,12 +49,14 @@ type part struct {
 }
 
 var floors = []part{
-	{"floor-http", "a bare net/http exchange: a request in, a request out", []string{"HTTP server", "HTTP client", "TLS"}, ""},
-	{"floor-log", "a record, its barrier, its consumer and an outcome record on the embedded broker", []string{"produce", "log client", "broker", "barrier", "consume"}, ""},
+	{"floor-http", "a bare net/http exchange: a request in, a request out",
+		[]string{"HTTP server", "HTTP client", "TLS"}, ""},
+	{"floor-log", "a record, its barrier, its consumer and an outcome record on the embedded broker",
+		[]string{"produce", "log client", "broker", "barrier", "consume"}, ""},
 	{"floor-row", "a row in ClickHouse, native insert", []string{"store rows"}, "clickhouse"},
 }
 
-const costsSummary = "the cost sheet: what an event costs by stage, beside the least that it could cost; figures are medians"
+const costsSummary = "the cost sheet: what an event costs by stage, beside the least that it could cost"
 
 // costs runs the relay, the bare pipeline and its parts in turns and prints the cost sheet.
 func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -87,7 +89,8 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 				return fmt.Errorf("turn %d of %s: %w", turn+1, name, err)
 			}
 			results[name] = append(results[name], r)
-			fmt.Fprintf(stderr, "turn %d of %d, %-10s %8.0f events/s %8.1f CPU µs/event   load %.1f\n", turn+1, runs.turns, name, rate(r.Accepted, r.PostSeconds), r.relayCost(), r.Machine.LoadAfter)
+			fmt.Fprintf(stderr, "turn %d of %d, %-10s %8.0f events/s %8.1f CPU µs/event   load %.1f\n", turn+1, runs.turns, name,
+				rate(r.Accepted, r.PostSeconds), r.relayCost(), r.Machine.LoadAfter)
 		}
 	}
 	s := newSheet(results)
@@ -101,8 +104,9 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func newSheet(results map[string][]*Result) sheet {
 	flat := results["flat"]
 	s := sheet{
-		Settings: flat[0].Settings, Version: flat[0].Version, Turns: len(flat), Machine: flat[0].Machine, Rates: map[string]int64{},
-		Relay: stagePrices(flat), Floor: stagePrices(results["floor"]), Parts: map[string]price{}, Processes: map[string]price{},
+		Settings: flat[0].Settings, Version: flat[0].Version, Turns: len(flat), Machine: flat[0].Machine,
+		Rates: map[string]int64{}, Relay: stagePrices(flat), Floor: stagePrices(results["floor"]),
+		Parts: map[string]price{}, Processes: map[string]price{},
 	}
 	s.Machine.LoadAfter = flat[len(flat)-1].Machine.LoadAfter
 	for name, runs := range results {
@@ -163,11 +167,15 @@ func medianPrice(runs []*Result, of func(*Result) price) price {
 	return price{newSpread(cpu).Median, newSpread(mallocs).Median, newSpread(bytes).Median}
 }
 
-// print writes two tables of Markdown: the relay by stage beside the bare pipeline's stages, and the parts by themselves.
+// print writes two tables of Markdown: the relay by stage beside the bare pipeline's stages, and the parts by
+// themselves.
 func (s sheet) print(w io.Writer) {
-	fmt.Fprintf(w, "`relay-bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events a second: flat %d, bare pipeline %d.\n\n",
-		s.Settings, s.Version, s.Machine.Cores, s.Machine.CPU, s.Machine.LoadBefore, s.Machine.LoadAfter, s.Turns, s.Rates["flat"], s.Rates["floor"])
-	fmt.Fprint(w, "| an event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ bare |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "`relay-bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events a "+
+		"second: flat %d, bare pipeline %d.\n\n",
+		s.Settings, s.Version, s.Machine.Cores, s.Machine.CPU, s.Machine.LoadBefore, s.Machine.LoadAfter, s.Turns,
+		s.Rates["flat"], s.Rates["floor"])
+	fmt.Fprint(w, "| an event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ "+
+		"bare |\n|---|---|---|---|---|---|---|---|\n")
 	row := func(name string, p, floor price) {
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", name, cell(p.CPU), cell(p.Mallocs), cell(p.Bytes),
 			cell(floor.CPU), cell(floor.Mallocs), cell(floor.Bytes), ratio(p.CPU, floor.CPU))
@@ -186,9 +194,14 @@ func (s sheet) print(w io.Writer) {
 		}
 	}
 	row("**all**", all, floor)
-	fmt.Fprint(w, "\n| by itself | CPU µs | allocations | bytes | the same stages of the relay: CPU µs | allocations | bytes | CPU ÷ floor |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(w, "\n| by itself | CPU µs | allocations | bytes | the same stages of the relay: CPU µs | allocations | "+
+		"bytes | CPU ÷ floor |\n|---|---|---|---|---|---|---|---|\n")
 	// What is by itself pays for its own garbage and its own waking up; so does a stage here, by its share.
 	share := relay.CPU / max(relay.CPU-s.Relay["GC"].CPU-s.Relay["scheduler"].CPU, 1)
+	compare := func(name, does string, floor, p price) {
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s%s | %s | %s | %s |\n", name, cell(floor.CPU), cell(floor.Mallocs),
+			cell(floor.Bytes), does, cell(p.CPU), cell(p.Mallocs), cell(p.Bytes), ratio(p.CPU, floor.CPU))
+	}
 	var least, same price
 	for _, f := range floors {
 		var p price
@@ -198,11 +211,10 @@ func (s sheet) print(w io.Writer) {
 		p.CPU = p.CPU*share + s.Processes[f.process].CPU
 		part := s.Parts[f.scenario]
 		least, same = least.plus(part), same.plus(p)
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s: %s | %s | %s | %s |\n", f.says, cell(part.CPU), cell(part.Mallocs), cell(part.Bytes),
-			strings.Join(f.does(), ", "), cell(p.CPU), cell(p.Mallocs), cell(p.Bytes), ratio(p.CPU, part.CPU))
+		compare(f.says, strings.Join(f.does(), ", ")+": ", part, p)
 	}
-	fmt.Fprintf(w, "| **all of it** | %s | %s | %s | %s | %s | %s | %s |\n", cell(least.CPU), cell(least.Mallocs), cell(least.Bytes), cell(same.CPU), cell(same.Mallocs), cell(same.Bytes), ratio(same.CPU, least.CPU))
-	fmt.Fprintf(w, "| **the whole event** | %s | %s | %s | %s | %s | %s | %s |\n", cell(least.CPU), cell(least.Mallocs), cell(least.Bytes), cell(all.CPU), cell(all.Mallocs), cell(all.Bytes), ratio(all.CPU, least.CPU))
+	compare("**all of it**", "", least, same)
+	compare("**the whole event**", "", least, all)
 }
 
 // does names the stages, and the process.

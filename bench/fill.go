@@ -62,7 +62,8 @@ func readFillOptions(args []string, stderr io.Writer) (o fillOptions, err error)
 	flags.StringVar(&o.Account, "account", "acc_bench", "account of the events, with --clickhouse-url; "+
 		"with --data-dir it is the one that is there")
 	flags.IntVar(&o.Events, "events", 1_000_000, "how many events")
-	flags.IntVar(&o.Outage, "outage", 100_000, "how many of them failed one after the other at one endpoint; at most a fifth")
+	flags.IntVar(&o.Outage, "outage", 100_000,
+		"how many of them failed one after the other at one endpoint; at most a fifth")
 	flags.IntVar(&o.Days, "days", 30, "how many days they are spread over")
 	flags.IntVar(&o.endpoints, "endpoints", 1_500, "how many endpoints; the nth gets 1/n of what the first gets")
 	flags.IntVar(&o.Batch, "batch", 50_000, "events of one insert")
@@ -211,7 +212,8 @@ func (r *relay) filled(ctx context.Context) (out []fill.Endpoint, err error) {
 			}
 			Next string `json:"next_cursor"`
 		}
-		if err := r.call(ctx, http.MethodGet, "/v1/endpoints?limit=100&cursor="+url.QueryEscape(cursor), nil, &page); err != nil {
+		path := "/v1/endpoints?limit=100&cursor=" + url.QueryEscape(cursor)
+		if err := r.call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
 		}
 		for _, e := range page.Data {

@@ -17,15 +17,24 @@ type pair struct {
 }
 
 var pairs = []pair{
-	{"endpoints", "many endpoints busy in turn, against one", "flat", "flat --endpoints {n}", 1000},
-	{"configured", "many endpoints that get nothing, against none", "flat", "flat --configured {n}", 100_000},
-	{"partitions", "as many endpoints on many partitions, against four", "flat --endpoints 64 --partitions 4", "flat --endpoints 64 --partitions {n}", 64},
-	{"backlog", "events of paused neighbours that wait in the log, against none", "flat", "flat --backlog {n}", 1_000_000},
-	{"longer", "a long backlog, against one of 20,000 that comes by as often", "flat --backlog 20000", "flat --backlog {n}", 1_000_000},
-	{"drain", "a backlog posted to a paused endpoint and then delivered, against events that are delivered at once", "flat", "drain --events {n}", 1_000_000},
-	{"stopped", "a backlog that has come while no dispatcher ran", "flat", "drain --stopped --events {n}", 1_000_000},
-	{"tls", "a destination that speaks TLS, against plain HTTP", "flat --sink-net-http", "tls", 0},
-	{"http2", "a destination that speaks HTTP/2, against HTTP/1.1, both over TLS", "tls", "tls --http2", 0},
+	{"endpoints", "many endpoints busy in turn, against one",
+		"flat", "flat --endpoints {n}", 1000},
+	{"configured", "many endpoints that get nothing, against none",
+		"flat", "flat --configured {n}", 100_000},
+	{"partitions", "as many endpoints on many partitions, against four",
+		"flat --endpoints 64 --partitions 4", "flat --endpoints 64 --partitions {n}", 64},
+	{"backlog", "events of paused neighbours that wait in the log, against none",
+		"flat", "flat --backlog {n}", 1_000_000},
+	{"longer", "a long backlog, against one of 20,000 that comes by as often",
+		"flat --backlog 20000", "flat --backlog {n}", 1_000_000},
+	{"drain", "a backlog posted to a paused endpoint and then delivered, against events that are delivered at once",
+		"flat", "drain --events {n}", 1_000_000},
+	{"stopped", "a backlog that has come while no dispatcher ran",
+		"flat", "drain --stopped --events {n}", 1_000_000},
+	{"tls", "a destination that speaks TLS, against plain HTTP",
+		"flat --sink-net-http", "tls", 0},
+	{"http2", "a destination that speaks HTTP/2, against HTTP/1.1, both over TLS",
+		"tls", "tls --http2", 0},
 }
 
 const growthSummary = "little and much of something in turns: whether an event costs more"
@@ -53,7 +62,8 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	case n < 0 || n > 0 && pairs[i].n == 0:
 		return MisuseError{fmt.Errorf("--n: %d of %s cannot be had", n, pairs[i].name)}
 	case slices.ContainsFunc(fs.Args(), func(a string) bool { return strings.Contains(a, "-data-dir") }):
-		return MisuseError{errors.New("--data-dir: each run begins with nothing, or the base would have what the new one has")}
+		return MisuseError{errors.New(
+			"--data-dir: each run begins with nothing, or the base would have what the new one has")}
 	}
 	for _, a := range fs.Args()[1:] {
 		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); strings.HasPrefix(a, "-") && fs.Lookup(name) != nil {
@@ -63,8 +73,8 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	if n == 0 {
 		n = pairs[i].n
 	}
-	variants := [2]variant{pairs[i].variant(pairs[i].base, n, fs.Args()[1:]), pairs[i].variant(pairs[i].with, n, fs.Args()[1:])}
-	results, err := inTurns(ctx, variants, each.turns, stderr)
+	side := func(command string) variant { return pairs[i].variant(command, n, fs.Args()[1:]) }
+	results, err := inTurns(ctx, [2]variant{side(pairs[i].base), side(pairs[i].with)}, each.turns, stderr)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ func hungFlags(o *options, fs *flag.FlagSet) {
 		"the other destination answers after 10 s and takes 1,000 requests at a time, at the same host and port")
 	fs.BoolVar(&o.tls, "tls", false, "the destinations speak TLS")
 	fs.BoolVar(&o.http2, "http2", false, "with --tls: they speak HTTP/2")
-	preset(fs, "rate", "50")
 }
 
 // hung measures a healthy destination alone, then beside one that hangs. Costs are of the second part.
@@ -55,7 +54,7 @@ func hung(ctx context.Context, b *bed) error {
 	b.result.Lost += first.Lost
 	b.result.Duplicates += first.Duplicates
 	a, c := first.Streams[0].Arrivals[0], b.result.Streams[1].Arrivals[0]
-	b.result.Figures = append(b.result.Figures,
+	b.add(
 		Figure{"arrival p50 beside the hung one", c.Latency.P50 / max(a.Latency.P50, 0.001), "times that alone"},
 		Figure{"arrival p99 beside the hung one", c.Latency.P99 / max(a.Latency.P99, 0.001), "times that alone"},
 		Figure{"requests beside the hung one", float64(c.Requests) / float64(max(c.Arrived, 1)), "an event"})

@@ -73,7 +73,7 @@ func (b *bed) configure(ctx context.Context) error {
 	if err := b.settle(ctx); err != nil {
 		return err
 	}
-	b.result.Figures = append(b.result.Figures,
+	b.add(
 		Figure{"endpoints configured besides", float64(made), fmt.Sprintf("in %.1f s", took.Seconds())},
 		Figure{"memory since then", float64(b.r.rss()-before) / (1 << 20), "MB more"})
 	return os.Remove(file)
@@ -184,7 +184,8 @@ func (b *bed) wait(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	ids, err := b.r.makeEndpoints(ctx, waiters, object{"name": "bench backlog", "paused": true, "destinations": b.to("ok")})
+	paused := object{"name": "bench backlog", "paused": true, "destinations": b.to("ok")}
+	ids, err := b.r.makeEndpoints(ctx, waiters, paused)
 	if err != nil {
 		return err
 	}
@@ -213,11 +214,12 @@ func (b *bed) wait(ctx context.Context) error {
 	if err := b.settle(ctx); err != nil {
 		return err
 	}
-	b.result.Figures = append(b.result.Figures, Figure{"backlog posted", posted.Seconds(), "s"}, Figure{"backlog put aside", aside.Seconds(), "s"})
+	b.add(Figure{"backlog posted", posted.Seconds(), "s"}, Figure{"backlog put aside", aside.Seconds(), "s"})
 	return nil
 }
 
-// held is how many deliveries the dispatcher has put aside so far, because their endpoint is paused or for another reason.
+// held is how many deliveries the dispatcher has put aside so far, because their endpoint is paused or for another
+// reason.
 func (b *bed) held(ctx context.Context) (sum float64, err error) {
 	c, err := b.r.cost(ctx)
 	for name, n := range c.metrics {

@@ -26,7 +26,8 @@ import (
 func exportOfOne(keys *config.Keyring) ([]byte, error) {
 	e := config.Endpoint{
 		ID: "ep_1", Name: idleName, Token: keys.SealString("ep_1", config.FieldToken, "token"),
-		Destinations: []config.Destination{{ID: "dst_1", Secrets: []config.SigningSecret{{Secret: keys.SealString("dst_1", config.FieldSecret, "whsec_x")}}}},
+		Destinations: []config.Destination{
+			{ID: "dst_1", Secrets: []config.SigningSecret{{Secret: keys.SealString("dst_1", config.FieldSecret, "whsec_x")}}}},
 	}
 	value, err := json.Marshal(e)
 	if err != nil {
@@ -80,14 +81,17 @@ func TestManyOfEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, said, err := figures(t, "flat", "--relay", own, "--endpoints", "3", "--configured", "5", "--backlog", "20", "--partitions", "8", "--rate", "200", "--quiet")
+	r, said, err := figures(t, "flat", "--relay", own, "--endpoints", "3", "--configured", "5", "--backlog", "20",
+		"--partitions", "8", "--rate", "200", "--quiet")
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
-		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost, r.Duplicates, said)
+		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost,
+			r.Duplicates, said)
 	}
 	if !strings.Contains(r.Settings, "3 endpoints, 5 configured besides, 20 waiting in the log, 8 partitions") {
 		t.Errorf("settings %q", r.Settings)
 	}
-	if len(r.Figures) != 5 || r.Figures[0].Name != "endpoints configured besides" || r.Figures[0].Value != 4 || r.Figures[2].Name != "backlog posted" {
+	if len(r.Figures) != 5 || r.Figures[0].Name != "endpoints configured besides" || r.Figures[0].Value != 4 ||
+		r.Figures[2].Name != "backlog posted" {
 		t.Errorf("figures %v", r.Figures)
 	}
 }
@@ -119,16 +123,18 @@ func TestAcceptDeliversNothing(t *testing.T) {
 func TestManyMisusesAreNamed(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--endpoints 10001":                                  "--endpoints: 10001 is not from 0 to 10000",
-		"--configured 200001":                                "--configured: 200001",
-		"--backlog -1":                                       "--backlog: -1",
-		"--partitions 257":                                   "--partitions: 257",
-		"--target http://x --key k --configured 1":           "--configured, --partitions: they are for what the benchmark starts",
+		"--endpoints 10001":   "--endpoints: 10001 is not from 0 to 10000",
+		"--configured 200001": "--configured: 200001",
+		"--backlog -1":        "--backlog: -1",
+		"--partitions 257":    "--partitions: 257",
+		"--target http://x --key k --configured 1": "--configured, --partitions: they are for what the " +
+			"benchmark starts",
 		"--target http://x --key k --backlog 1":              "--backlog: --admin is missing",
 		"--target http://x --key k --admin x --partitions 4": "--configured, --partitions",
 	} {
 		var misuse MisuseError
-		if _, _, err := figures(t, "flat", strings.Fields(args)...); !errors.As(err, &misuse) || !strings.Contains(err.Error(), want) {
+		if _, _, err := figures(t, "flat", strings.Fields(args)...); !errors.As(err, &misuse) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
@@ -195,12 +201,14 @@ func TestGrowth(t *testing.T) {
 		err := growth(t.Context(), args, &out, &said)
 		return out.String(), err
 	}
-	out, err := run("--turns", "1", "--n", "3", "--json", "endpoints", "--relay", own, "--rate", "100", "--duration", "200ms")
+	out, err := run("--turns", "1", "--n", "3", "--json", "endpoints", "--relay", own, "--rate", "100",
+		"--duration", "200ms")
 	var c comparison
 	if err != nil || json.Unmarshal([]byte(out), &c) != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if c.Settings != "endpoints" || !strings.Contains(c.New, "3 endpoints") || strings.Contains(c.Base, "endpoints") || !strings.Contains(c.Base, "100/s") {
+	if c.Settings != "endpoints" || !strings.Contains(c.New, "3 endpoints") || strings.Contains(c.Base, "endpoints") ||
+		!strings.Contains(c.Base, "100/s") {
 		t.Errorf("%+v", c)
 	}
 	for _, f := range c.Figures {
@@ -248,7 +256,8 @@ func TestSlopes(t *testing.T) {
 	if len(got) != 2 || got[0].Value > 1e-6 || got[0].Value < -1e-6 || got[1].Value < 3599 || got[1].Value > 3601 {
 		t.Errorf("%v", got)
 	}
-	if lines := memoryLines(&r); len(lines) != 2 || !strings.HasPrefix(lines[1], "MB of relay every 10 s: 500 500 500 500 500 500 500 500 500 500 99 109") {
+	if lines := memoryLines(&r); len(lines) != 2 ||
+		!strings.HasPrefix(lines[1], "MB of relay every 10 s: 500 500 500 500 500 500 500 500 500 500 99 109") {
 		t.Errorf("%q", lines)
 	}
 	if got := slopes(r.Series[:299]); got != nil {
@@ -258,9 +267,11 @@ func TestSlopes(t *testing.T) {
 
 func TestBehind(t *testing.T) {
 	t.Parallel()
-	metrics := map[string]float64{"relay_log_unread_records": 907, `relay_log_unread_records{group="alerts"}`: 900, `relay_log_unread_records{group="store"}`: 7}
+	metrics := map[string]float64{"relay_log_unread_records": 907, `relay_log_unread_records{group="alerts"}`: 900,
+		`relay_log_unread_records{group="store"}`: 7}
 	long := []Sample{{At: 1}, {At: slopeSeconds}}
-	if got := behind(long, metrics); len(got) != 2 || got[0] != (Figure{"left by alerts", 900, "records in the log"}) || got[1].Value != 7 {
+	if got := behind(long, metrics); len(got) != 2 || got[0] != (Figure{"left by alerts", 900, "records in the log"}) ||
+		got[1].Value != 7 {
 		t.Errorf("%v", got)
 	}
 	if got := behind(long[:1], metrics); got != nil {
@@ -274,7 +285,9 @@ func TestAllocationsByStage(t *testing.T) {
 	for i, name := range []string{"github.com/twmb/franz-go/pkg/kfake.x", "net/http.(*conn).serve"} {
 		f := &profile.Function{ID: uint64(i + 1), Name: name}
 		p.Function = append(p.Function, f)
-		p.Sample = append(p.Sample, &profile.Sample{Value: []int64{1, int64(100 * (1 + 2*i)), 0, 0}, Location: []*profile.Location{{Line: []profile.Line{{Function: f}}}}})
+		p.Sample = append(p.Sample,
+			&profile.Sample{Value: []int64{1, int64(100 * (1 + 2*i)), 0, 0},
+				Location: []*profile.Location{{Line: []profile.Line{{Function: f}}}}})
 	}
 	got := allocated([]Stage{{Name: "broker", PerEvent: 3}}, p, 10, 4000)
 	want := []Stage{{Name: "broker", PerEvent: 3, Mallocs: 5, Bytes: 1000}, {Name: "HTTP server", Mallocs: 5, Bytes: 3000}}
@@ -295,7 +308,8 @@ func TestFloorParts(t *testing.T) {
 		if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost != 0 || r.PostSeconds < 0.4 {
 			t.Errorf("%s: %v: accepted %d, delivered %d in %v s\n%s", name, err, r.Accepted, r.Delivered, r.PostSeconds, said)
 		}
-		if name == "floor-log" && (r.Mallocs == 0 || len(r.Batches) == 0) || name == "floor-row" && r.Accepted%rowsAnInsert != 0 {
+		if name == "floor-log" && (r.Mallocs == 0 || len(r.Batches) == 0) || name == "floor-row" &&
+			r.Accepted%rowsAnInsert != 0 {
 			t.Errorf("%s: %v mallocs, batches %v, %d rows", name, r.Mallocs, r.Batches, r.Accepted)
 		}
 	}
@@ -319,21 +333,28 @@ func TestSheet(t *testing.T) {
 	run := func(name string, stages ...Stage) *Result {
 		return &Result{
 			Scenario: name, Accepted: 1000, PostSeconds: 1, AllSeconds: 1, Mallocs: 8, Bytes: 800, Stages: stages,
-			CPU: processes(map[string]time.Duration{"relay": 100 * time.Millisecond, "clickhouse": 20 * time.Millisecond, "load": 5 * time.Millisecond}, time.Second, 1000),
+			CPU: processes(map[string]time.Duration{
+				"relay": 100 * time.Millisecond, "clickhouse": 20 * time.Millisecond, "load": 5 * time.Millisecond},
+				time.Second, 1000),
 		}
 	}
 	results := map[string][]*Result{
 		"flat": {
-			run("flat", Stage{Name: "HTTP server", PerEvent: 30, Mallocs: 6, Bytes: 600}, Stage{Name: "GC", PerEvent: 50}, Stage{Name: "store rows", PerEvent: 20}),
-			run("flat", Stage{Name: "HTTP server", PerEvent: 30, Mallocs: 6, Bytes: 600}, Stage{Name: "GC", PerEvent: 50}, Stage{Name: "store rows", PerEvent: 20}),
+			run("flat", Stage{Name: "HTTP server", PerEvent: 30, Mallocs: 6, Bytes: 600}, Stage{Name: "GC", PerEvent: 50},
+				Stage{Name: "store rows", PerEvent: 20}),
+			run("flat", Stage{Name: "HTTP server", PerEvent: 30, Mallocs: 6, Bytes: 600}, Stage{Name: "GC", PerEvent: 50},
+				Stage{Name: "store rows", PerEvent: 20}),
 		},
-		"floor": {run("floor", Stage{Name: "HTTP server", PerEvent: 15, Mallocs: 3, Bytes: 100})}, "floor-http": {run("floor-http")}, "floor-log": {run("floor-log")}, "floor-row": {run("floor-row")},
+		"floor":      {run("floor", Stage{Name: "HTTP server", PerEvent: 15, Mallocs: 3, Bytes: 100})},
+		"floor-http": {run("floor-http")}, "floor-log": {run("floor-log")}, "floor-row": {run("floor-row")},
 	}
 	var b bytes.Buffer
 	newSheet(results).print(&b)
 	for _, want := range []string{
-		"medians of 2 turns. Events a second: flat 1000, bare pipeline 1000", "| HTTP server | 30.0 | 6.00 | 600 | 15.0 | 3.00 | 100 | 2.00 |", "| **the process** | 100 | 6.00 | 600 | 15.0 |",
-		"| clickhouse, its process | 20.0 |", "| **all** | 120 |", "| a row in ClickHouse, native insert | 125 | 8.00 | 800 | store rows, clickhouse: 60.0 |", "| **the whole event** | 365 |",
+		"medians of 2 turns. Events a second: flat 1000, bare pipeline 1000",
+		"| HTTP server | 30.0 | 6.00 | 600 | 15.0 | 3.00 | 100 | 2.00 |", "| **the process** | 100 | 6.00 | 600 | 15.0 |",
+		"| clickhouse, its process | 20.0 |", "| **all** | 120 |", "| a row in ClickHouse, native insert | 125 | 8.00 | " +
+			"800 | store rows, clickhouse: 60.0 |", "| **the whole event** | 365 |",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the sheet lacks %q:\n%s", want, b.String())

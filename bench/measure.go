@@ -42,7 +42,9 @@ type bed struct {
 }
 
 // openBed starts sink and relay. The sink is first, for a relay must know its certificate.
-func openBed(ctx context.Context, o options, name string, stderr io.Writer, start func(context.Context, options) (*relay, error)) (*bed, error) {
+func openBed(
+	ctx context.Context, o options, name string, stderr io.Writer, start func(context.Context, options) (*relay, error),
+) (*bed, error) {
 	b := &bed{o: o, stderr: stderr}
 	b.result = Result{Scenario: name, Settings: o.settings(), Began: time.Now(), Machine: thisMachine()}
 	var err error
@@ -119,7 +121,8 @@ func (b *bed) warm(ctx context.Context, p post) error {
 		return err
 	}
 	if t := r.Streams[0]; t.Accepted != p.Events {
-		return fmt.Errorf("%s: the first event was refused (%d of %d); answers by status: %v %s", p.name, t.Refused, p.Events, t.Answers, t.NoAnswer)
+		return fmt.Errorf("%s: the first event was refused (%d of %d); answers by status: %v %s", p.name, t.Refused, p.Events,
+			t.Answers, t.NoAnswer)
 	}
 	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
 	if err == nil && !arrived {
@@ -156,7 +159,9 @@ func (b *bed) run(ctx context.Context, wait time.Duration, posts ...post) error 
 
 // measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
 // if there is one, is called once the posts are done.
-func (b *bed) measure(ctx context.Context, posts []post, patience time.Duration, meanwhile func(context.Context) error) error {
+func (b *bed) measure(
+	ctx context.Context, posts []post, patience time.Duration, meanwhile func(context.Context) error,
+) error {
 	before, err := b.r.cost(ctx)
 	if err != nil {
 		return err
@@ -230,10 +235,11 @@ func (b *bed) stored(ctx context.Context) error {
 		case status != http.StatusOK && status != http.StatusServiceUnavailable:
 			return nil
 		case status == http.StatusOK && asOf == "":
-			b.result.Figures = append(b.result.Figures, Figure{"all stored, after the last arrival", time.Since(began).Seconds(), "s"})
+			b.add(Figure{"all stored, after the last arrival", time.Since(began).Seconds(), "s"})
 			return nil
 		case time.Since(began) > storedWithin:
-			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin, status, asOf)
+			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin,
+				status, asOf)
 		}
 		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -332,12 +338,14 @@ func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
 	ended, last := began, began
 	for i, p := range posts {
 		l := done.Streams[i]
-		s := Stream{Name: p.name, Accepted: l.Accepted, Refused: l.Refused, Late: l.Late, Answers: l.Answers, NoAnswer: l.NoAnswer, Accept: newLatency(l.Latency)}
+		s := Stream{Name: p.name, Accepted: l.Accepted, Refused: l.Refused, Late: l.Late, Answers: l.Answers,
+			NoAnswer: l.NoAnswer, Accept: newLatency(l.Latency)}
 		for _, to := range p.to {
 			t := arrived(r, p.Run, to)
 			a := Arrival{
-				Destination: to, Arrived: t.Arrived, Duplicates: t.Duplicates, Requests: t.Requests, Latency: newLatency(t.Latency), Retry: newLatency(t.Retry),
-				Lost: max(l.Accepted-(t.Arrived-t.Refused), 0),
+				Destination: to, Arrived: t.Arrived, Duplicates: t.Duplicates, Requests: t.Requests, Latency: newLatency(t.Latency),
+				Retry: newLatency(t.Retry),
+				Lost:  max(l.Accepted-(t.Arrived-t.Refused), 0),
 			}
 			s.Arrivals = append(s.Arrivals, a)
 			res.Delivered += a.Arrived
@@ -359,6 +367,9 @@ func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
 	return nil
 }
 
+// add adds figures that only some scenarios have.
+func (b *bed) add(figures ...Figure) { b.result.Figures = append(b.result.Figures, figures...) }
+
 // account adds what was spent.
 func (b *bed) account(spent cost, w *watch, took time.Duration) {
 	res := &b.result
@@ -375,7 +386,8 @@ func (b *bed) account(spent cost, w *watch, took time.Duration) {
 	}
 	res.Batches = batches(spent.metrics, n)
 	res.Series = w.series
-	res.Figures = slices.Concat(res.Figures, slopes(w.series), behind(w.series, spent.metrics))
+	b.add(slopes(w.series)...)
+	b.add(behind(w.series, spent.metrics)...)
 	res.Machine.LoadAfter = loadAverage()
 }
 

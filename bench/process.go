@@ -116,7 +116,9 @@ func startLoad(ctx context.Context, o options, stderr io.Writer, p load.Plan) (*
 
 // generate posts streams from a process of its own. each is told every report; the last one is returned with
 // the CPU that the process used.
-func (b *bed) generate(ctx context.Context, each func(load.Report, time.Duration) error, posts ...post) (load.Report, time.Duration, error) {
+func (b *bed) generate(
+	ctx context.Context, each func(load.Report, time.Duration) error, posts ...post,
+) (load.Report, time.Duration, error) {
 	var r load.Report
 	c, err := startLoad(ctx, b.o, b.stderr, plan(posts...))
 	for err == nil && !r.Done {
@@ -196,7 +198,8 @@ func withChildren(pids ...int) []int {
 
 // engines are how the command lines of engines are recognised.
 var engines = []struct{ in, name string }{
-	{"engine clickhouse", "clickhouse"}, {"clickhouse-server", "clickhouse"}, {"engine kafka", "kafka"}, {"kafka.Kafka", "kafka"},
+	{"engine clickhouse", "clickhouse"}, {"clickhouse-server", "clickhouse"}, {"engine kafka", "kafka"},
+	{"kafka.Kafka", "kafka"},
 	{"engine redis", "redis"}, {"redis-server", "redis"},
 }
 

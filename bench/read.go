@@ -42,7 +42,8 @@ func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	const untilItIsStopped = 24 * time.Hour
 	b, err := openBed(ctx, options{
-		self: self, relay: o.relay, dir: o.dir, fsync: true, size: 1024, duration: untilItIsStopped, sinkListen: "127.0.0.1:0",
+		self: self, relay: o.relay, dir: o.dir, fsync: true, size: 1024, duration: untilItIsStopped,
+		sinkListen: "127.0.0.1:0",
 	}, "read", stderr, startRelay)
 	if err != nil {
 		return err
@@ -61,7 +62,8 @@ func parseReadOptions(args []string, stderr io.Writer) (o readOptions, err error
 	flags.StringVar(&o.relay, "relay", beside, "binary under test")
 	flags.StringVar(&o.dir, "data-dir", "", "data directory that relay-bench fill has filled")
 	flags.IntVar(&o.requests, "requests", 100, "requests of each kind, one after the other")
-	flags.DurationVar(&o.limit, "limit", 20*time.Second, "longest time for the requests of one kind; those that were made count")
+	flags.DurationVar(&o.limit, "limit", 20*time.Second, "longest time for the requests of one kind; those that were "+
+		"made count")
 	flags.IntVar(&o.write, "write", 1_000, "events a second that are sent meanwhile, through the batch route; 0 = none")
 	flags.IntVar(&o.deep, "deep", 500, "the page that is meant by deep")
 	flags.StringVar(&o.only, "only", "", "measure only kinds whose name contains this")
@@ -166,8 +168,10 @@ func (m *reading) startWrites(ctx context.Context) (*background, error) {
 
 // measureAll measures every kind that was asked for.
 func (m *reading) measureAll(ctx context.Context) error {
-	fmt.Fprintf(m.stdout, "%d events this month; %d events a second are written meanwhile; %d requests of each kind\n", m.events, m.o.write, m.o.requests)
-	fmt.Fprintf(m.stdout, "%-42s %8s %9s %9s %9s %9s %9s\n", "", "requests", "p50 ms", "p99 ms", "max ms", "CPU ms", "budget")
+	fmt.Fprintf(m.stdout, "%d events this month; %d events a second are written meanwhile; %d requests of each kind\n",
+		m.events, m.o.write, m.o.requests)
+	fmt.Fprintf(m.stdout, "%-42s %8s %9s %9s %9s %9s %9s\n", "", "requests", "p50 ms", "p99 ms", "max ms",
+		"CPU ms", "budget")
 	for _, k := range m.kinds() {
 		if !strings.Contains(k.name, m.o.only) {
 			continue
@@ -233,9 +237,8 @@ func (m *reading) page(ctx context.Context, query string) (ids []string, next st
 func (m *reading) kinds() []request {
 	busy, rare := m.endpoints[0], m.endpoints[len(m.endpoints)-1]
 	ago := url.QueryEscape(m.ago.UTC().Format(time.RFC3339))
-	list := func(name, query string) request {
-		return request{name: name, budget: pageBudget, path: func(int) string { return "/v1/events?" + query }}
-	}
+	event := func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] }
+	attempts := func(n int) string { return event(n) + "/attempts" }
 	all := []request{
 		list("newest", ""),
 		list("endpoint, busy", "endpoint_id="+busy.ID),
@@ -246,22 +249,43 @@ func (m *reading) kinds() []request {
 		all = append(all, list("status "+status, "status="+status))
 	}
 	return append(all,
-		list("type, common", "type=order.paid"), list("type, by prefix", "type=invoice.*"), list("type, rare", "type=account.closed"),
-		list("source api", "source=api"), list("processing failed", "processing=failed"), list("processing missing", "processing=missing"),
+		list("type, common", "type=order.paid"),
+		list("type, by prefix", "type=invoice.*"),
+		list("type, rare", "type=account.closed"),
+		list("source api", "source=api"),
+		list("processing failed", "processing=failed"),
+		list("processing missing", "processing=missing"),
 		list("destination, rare", "destination_id="+rare.Dests[0].ID),
-		list("far back", "until="+ago), list("far back, endpoint rare", "until="+ago+"&endpoint_id="+rare.ID),
-		list("far back, failed", "until="+ago+"&status=failed"), list("far back, pending", "until="+ago+"&status=pending"),
-		list("endpoint busy, failed", "status=failed&endpoint_id="+busy.ID), list("endpoint rare, failed", "status=failed&endpoint_id="+rare.ID),
-		list("endpoint rare, pending", "status=pending&endpoint_id="+rare.ID), list("endpoint busy, delivered", "status=delivered&endpoint_id="+busy.ID),
-		list("endpoint busy, type rare", "type=account.closed&endpoint_id="+busy.ID), list("failed, type rare", "status=failed&type=account.closed"),
-		request{name: "single event", budget: singleBudget, path: func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] }},
-		request{name: "attempts of an event", budget: singleBudget, path: func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] + "/attempts" }},
-		request{name: "usage, counted anew", budget: usageBudget, path: func(int) string { return "/v1/usage" }, apart: usageKept},
-		search("12 letters that are nowhere", "q=zq7xk0vwp3hj"), search("8 letters that are nowhere", "q=zq7xk0vw"), search("6 letters that are nowhere", "q=zq7xk0"),
-		search("words that are nowhere beside each other", "q=zone+zone+zone+zone+zone"), search("common word", "q=customer"),
-		search("string at a path, nowhere", "body[id]=zq7xk0vwp3hj"), search("number at a path, nowhere", "body[number]=123456789012"),
+		list("far back", "until="+ago),
+		list("far back, endpoint rare", "until="+ago+"&endpoint_id="+rare.ID),
+		list("far back, failed", "until="+ago+"&status=failed"),
+		list("far back, pending", "until="+ago+"&status=pending"),
+		list("endpoint busy, failed", "status=failed&endpoint_id="+busy.ID),
+		list("endpoint rare, failed", "status=failed&endpoint_id="+rare.ID),
+		list("endpoint rare, pending", "status=pending&endpoint_id="+rare.ID),
+		list("endpoint busy, delivered", "status=delivered&endpoint_id="+busy.ID),
+		list("endpoint busy, type rare", "type=account.closed&endpoint_id="+busy.ID),
+		list("failed, type rare", "status=failed&type=account.closed"),
+		request{name: "single event", budget: singleBudget, path: event},
+		request{name: "attempts of an event", budget: singleBudget, path: attempts},
+		request{name: "usage, counted anew", budget: usageBudget, path: always("/v1/usage"), apart: usageKept},
+		search("12 letters that are nowhere", "q=zq7xk0vwp3hj"),
+		search("8 letters that are nowhere", "q=zq7xk0vw"),
+		search("6 letters that are nowhere", "q=zq7xk0"),
+		search("words that are nowhere beside each other", "q=zone+zone+zone+zone+zone"),
+		search("common word", "q=customer"),
+		search("string at a path, nowhere", "body[id]=zq7xk0vwp3hj"),
+		search("number at a path, nowhere", "body[number]=123456789012"),
 		search("header, nowhere", "header[x-request-id]=zq7xk0vwp3hj"),
 	)
+}
+
+// always is the path of all requests of a kind.
+func always(path string) func(int) string { return func(int) string { return path } }
+
+// list is a page of the list of events.
+func list(name, query string) request {
+	return request{name: name, budget: pageBudget, path: always("/v1/events?" + query)}
 }
 
 // search is one page of a search of 30 days, which may have to end before it has looked at all of them.
@@ -327,7 +351,8 @@ func (m *reading) add(name string, budget time.Duration, took []time.Duration, r
 	if r.P99 > r.Budget {
 		mark = "  over"
 	}
-	fmt.Fprintf(m.stdout, "%-42s %8d %9.1f %9.1f %9.1f %9.1f %9.0f%s\n", name+rowsOf(rows), r.Requests, r.P50, r.P99, r.Max, r.CPU, r.Budget, mark)
+	fmt.Fprintf(m.stdout, "%-42s %8d %9.1f %9.1f %9.1f %9.1f %9.0f%s\n", name+rowsOf(rows), r.Requests,
+		r.P50, r.P99, r.Max, r.CPU, r.Budget, mark)
 }
 
 // rowsOf says how many rows an answer had, if it had any.
@@ -361,7 +386,7 @@ func (m *reading) measureDeep(ctx context.Context) error {
 		cursor = next
 	}
 	m.add(fmt.Sprintf("deep paging, pages 1 to %d", len(took)), pageBudget, took, rows, m.relay.spent()-before)
-	return m.measure(ctx, request{name: fmt.Sprintf("deep paging, page %d", len(took)+1), budget: pageBudget, path: func(int) string { return "/v1/events?cursor=" + url.QueryEscape(cursor) }})
+	return m.measure(ctx, list(fmt.Sprintf("deep paging, page %d", len(took)+1), "cursor="+url.QueryEscape(cursor)))
 }
 
 // recoveries is how often a recovery job is prepared.
@@ -381,7 +406,8 @@ func (m *reading) measureRecovery(ctx context.Context) error {
 		}
 		since := time.Now().AddDate(0, 0, -29).UTC().Format(time.RFC3339)
 		start := time.Now()
-		err := m.relay.call(ctx, http.MethodPost, "/v1/recoveries", object{"endpoint_id": m.endpoints[1].ID, "since": since, "rate_per_second": 1}, &job)
+		err := m.relay.call(ctx, http.MethodPost, "/v1/recoveries",
+			object{"endpoint_id": m.endpoints[1].ID, "since": since, "rate_per_second": 1}, &job)
 		for poll := time.NewTicker(20 * time.Millisecond); err == nil && job.State == "preparing"; {
 			<-poll.C
 			err = m.relay.call(ctx, http.MethodGet, "/v1/recoveries/"+job.ID, nil, &job)

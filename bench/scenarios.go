@@ -11,60 +11,38 @@ import (
 
 // definitions is the table of scenarios.
 func definitions() []definition {
+	fast := []string{"batch=1000", "posters=2"}
 	return []definition{
-		{name: "flat", summary: "events as fast as some connections can post them, or at a rate; what one costs", run: flat, peers: true, defaults: manyFlags},
-		{name: "steady", summary: "events at a rate: how long they take", run: flat, peers: true, defaults: func(o *options, fs *flag.FlagSet) {
-			manyFlags(o, fs)
-			preset(fs, "rate", "500")
-		}},
-		{name: "accept", summary: "flat to endpoints whose destination is disabled: what taking an event costs by itself", run: accept, defaults: manyFlags},
-		{name: "fanout", summary: "each event to five destinations, at a rate", run: fanout, defaults: func(o *options, fs *flag.FlagSet) {
-			preset(fs, "rate", "200")
-		}},
-		{name: "hung", summary: "a destination beside one that never answers, both at a rate: what the healthy one notices", run: hung, defaults: hungFlags},
-		{name: "retrystorm", summary: "events to a destination that fails half of all requests, until all are delivered", run: retryStorm, defaults: func(o *options, fs *flag.FlagSet) {
-			eventsFlag(o, fs, 10_000)
-			fs.IntVar(&o.probe, "probe", 100, "single events a second to an endpoint that works, meanwhile and for --duration")
-			preset(fs, "batch", "500")
-			preset(fs, "posters", "2")
-		}},
-		{name: "batch", summary: "flat in batches, as NDJSON", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
-			manyFlags(o, fs)
-			preset(fs, "batch", "1000")
-			preset(fs, "posters", "2")
-		}},
-		{name: "tls", summary: "flat to a destination that speaks TLS, on kept-alive connections", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
-			o.tls = true
-			manyFlags(o, fs)
-			fs.BoolVar(&o.http2, "http2", false, "the destination speaks HTTP/2")
-		}},
-		{name: "drain", summary: "events posted while the endpoint's destination is paused, then delivered: how fast a backlog goes", run: drain, defaults: func(o *options, fs *flag.FlagSet) {
-			eventsFlag(o, fs, 20_000)
-			fs.BoolVar(&o.stopped, "stopped", false, "nothing is paused, but the dispatcher does not run while events are posted: they lie in the log")
-			preset(fs, "batch", "1000")
-			preset(fs, "posters", "2")
-		}},
-		{name: "mixed", summary: "single events, batches, a fan-out, a failing and a slow destination at the same time", run: mixed, defaults: func(o *options, fs *flag.FlagSet) {
-			preset(fs, "rate", "200")
-		}},
-		{name: "soak", summary: "steady for half an hour: whether memory grows", run: flat, defaults: func(o *options, fs *flag.FlagSet) {
-			manyFlags(o, fs)
-			preset(fs, "rate", "1000")
-			preset(fs, "duration", "30m")
-		}},
-		{name: "floor", summary: "flat on a bare pipeline of the same libraries, in place of the relay: how cheap an event could be", run: bare, start: startFloor("pipe")},
-		{name: "floor-http", summary: "of that the requests alone, in and out, without a log", run: bare, start: startFloor("http")},
-		{name: "floor-log", summary: "of that the log alone: records through the embedded broker and its barrier, without a request", run: bareLog, start: startFloor("log")},
-		{name: "floor-row", summary: "rows of an event's size inserted into the embedded ClickHouse, without a relay", run: bareRows, start: startTables},
-	}
-}
-
-// preset is another default for a flag.
-func preset(fs *flag.FlagSet, name, value string) {
-	f := fs.Lookup(name)
-	f.DefValue = value
-	if err := f.Value.Set(value); err != nil {
-		panic("BUG: preset of --" + name + ": " + err.Error())
+		{name: "flat", run: flat, flags: manyFlags, peers: true,
+			summary: "events as fast as some connections can post them, or at a rate; what one costs"},
+		{name: "steady", run: flat, flags: manyFlags, presets: []string{"rate=500"}, peers: true,
+			summary: "events at a rate: how long they take"},
+		{name: "accept", run: accept, flags: manyFlags,
+			summary: "flat to endpoints whose destination is disabled: what taking an event costs by itself"},
+		{name: "fanout", run: fanout, presets: []string{"rate=200"},
+			summary: "each event to five destinations, at a rate"},
+		{name: "hung", run: hung, flags: hungFlags, presets: []string{"rate=50"},
+			summary: "a destination beside one that never answers, both at a rate: what the healthy one notices"},
+		{name: "retrystorm", run: retryStorm, flags: stormFlags, presets: []string{"batch=500", "posters=2"},
+			summary: "events to a destination that fails half of all requests, until all are delivered"},
+		{name: "batch", run: flat, flags: manyFlags, presets: fast,
+			summary: "flat in batches, as NDJSON"},
+		{name: "tls", run: flat, flags: tlsFlags,
+			summary: "flat to a destination that speaks TLS, on kept-alive connections"},
+		{name: "drain", run: drain, flags: drainFlags, presets: fast,
+			summary: "events posted while the endpoint is paused, then delivered: how fast a backlog goes"},
+		{name: "mixed", run: mixed, presets: []string{"rate=200"},
+			summary: "single events, batches, a fan-out, a failing and a slow destination at the same time"},
+		{name: "soak", run: flat, flags: manyFlags, presets: []string{"rate=1000", "duration=30m"},
+			summary: "steady for half an hour: whether memory grows"},
+		{name: "floor", run: bare, start: startFloor("pipe"),
+			summary: "flat on a bare pipeline of the same libraries, in place of the relay: how cheap an event could be"},
+		{name: "floor-http", run: bare, start: startFloor("http"),
+			summary: "of that the requests alone, in and out, without a log"},
+		{name: "floor-log", run: bareLog, start: startFloor("log"),
+			summary: "of that the log alone: records through the embedded broker and its barrier, without a request"},
+		{name: "floor-row", run: bareRows, start: startTables,
+			summary: "rows of an event's size inserted into the embedded ClickHouse, without a relay"},
 	}
 }
 
@@ -98,13 +76,27 @@ func several(ctx context.Context, b *bed, destinations []object, to ...int) erro
 
 // manyFlags adds the flags of what there is many of.
 func manyFlags(o *options, fs *flag.FlagSet) {
-	fs.IntVar(&o.endpoints, "endpoints", 0, "endpoints that requests go to in turn; 0 = one, with --serve four for each node")
+	fs.IntVar(&o.endpoints, "endpoints", 0,
+		"endpoints that requests go to in turn; 0 = one, with --serve four for each node")
 	fs.IntVar(&o.backlog, "backlog", 0, "so many events of other endpoints, which are paused, wait in the log")
 }
 
-// eventsFlag adds --events.
-func eventsFlag(o *options, fs *flag.FlagSet, n int) {
-	fs.IntVar(&o.events, "events", n, "how many to post")
+func stormFlags(o *options, fs *flag.FlagSet) {
+	fs.IntVar(&o.events, "events", 10_000, "how many to post")
+	fs.IntVar(&o.probe, "probe", 100,
+		"single events a second to an endpoint that works, meanwhile and for --duration")
+}
+
+func drainFlags(o *options, fs *flag.FlagSet) {
+	fs.IntVar(&o.events, "events", 20_000, "how many to post")
+	fs.BoolVar(&o.stopped, "stopped", false,
+		"nothing is paused, but the dispatcher does not run while events are posted: they lie in the log")
+}
+
+func tlsFlags(o *options, fs *flag.FlagSet) {
+	o.tls = true
+	manyFlags(o, fs)
+	fs.BoolVar(&o.http2, "http2", false, "the destination speaks HTTP/2")
 }
 
 // to describes an endpoint's destinations by what the sink does at each.
@@ -125,7 +117,9 @@ func (b *bed) one(n int, behaviour string) []object {
 const nextRetry = time.Second
 
 // exactRetries is quickRetries to the moment, so that lateness can be measured.
-var exactRetries = object{"strategy": "schedule", "schedule_seconds": []int{int(nextRetry / time.Second)}, "max_attempts": 50, "jitter": 0}
+var exactRetries = object{
+	"strategy": "schedule", "schedule_seconds": []int{int(nextRetry / time.Second)}, "max_attempts": 50, "jitter": 0,
+}
 
 // quickRetries waits a second after each failure; a chain ends after so many that it never does by chance.
 var quickRetries = object{"strategy": "schedule", "schedule_seconds": []int{1}, "max_attempts": 50, "jitter": 0.1}
@@ -173,10 +167,11 @@ func retryStorm(ctx context.Context, b *bed) error {
 	}
 	a := b.result.Streams[0].Arrivals[0]
 	late := func(ms float64) float64 { return ms - float64(nextRetry.Milliseconds()) }
-	b.result.Figures = append(b.result.Figures,
+	b.add(
 		Figure{"requests an event", float64(a.Requests) / float64(max(a.Arrived, 1)), ""},
 		Figure{"requests a second", rate(a.Requests, b.result.AllSeconds), ""},
-		Figure{"retries late p50", late(a.Retry.P50), "ms"}, Figure{"retries late p99", late(a.Retry.P99), "ms"}, Figure{"retries late, most", late(a.Retry.Max), "ms"})
+		Figure{"retries late p50", late(a.Retry.P50), "ms"}, Figure{"retries late p99", late(a.Retry.P99), "ms"},
+		Figure{"retries late, most", late(a.Retry.Max), "ms"})
 	return nil
 }
 
@@ -215,7 +210,7 @@ func drain(ctx context.Context, b *bed) error {
 		return err
 	}
 	took := b.result.AllSeconds - released.Sub(began).Seconds()
-	b.result.Figures = append(b.result.Figures, Figure{"drained after", took, "s"}, Figure{"drained", rate(b.result.Delivered, took), "a second"})
+	b.add(Figure{"drained after", took, "s"}, Figure{"drained", rate(b.result.Delivered, took), "a second"})
 	return nil
 }
 
@@ -265,7 +260,7 @@ func drainLog(ctx context.Context, b *bed) error {
 	b.result.PostSeconds = posted.Seconds()
 	b.account(spent, w, time.Since(began))
 	took := b.result.AllSeconds - b.r.ready.Seconds()
-	b.result.Figures = append(b.result.Figures, Figure{"ready again after", b.r.ready.Seconds(), "s"}, Figure{"drained after", took, "s"},
+	b.add(Figure{"ready again after", b.r.ready.Seconds(), "s"}, Figure{"drained after", took, "s"},
 		Figure{"drained", rate(b.result.Delivered, took), "a second"})
 	return nil
 }

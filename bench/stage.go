@@ -59,7 +59,9 @@ var rules = []struct {
 	{"accept", []string{relayModule + "bench/floor.(*pipe).accept"}},
 	{"lanes, deliver", []string{relayModule + "dispatcher", relayModule + "bench/floor."}},
 	{"others", []string{relayModule + "api/feed."}},
-	{"accept", []string{relayModule + "ingest.", relayModule + "pkg/verify.", relayModule + "api.", relayModule + "pkg/web."}},
+	{"accept", []string{
+		relayModule + "ingest.", relayModule + "pkg/verify.", relayModule + "api.", relayModule + "pkg/web.",
+	}},
 	{"store rows", []string{relayModule + "store", "github.com/ClickHouse/"}},
 	{callers, []string{relayModule + "pkg/event.", relayModule + "pkg/id.", relayModule + "pkg/transform."}},
 	{"others", []string{relayModule}}, // configuration, limits, ledger, usage, alerts

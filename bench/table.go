@@ -11,34 +11,12 @@ import (
 
 // table prints a result for people.
 func table(w io.Writer, r *Result) {
-	fmt.Fprintf(w, "%s, %s: %d accepted, %d refused, %d lost, %d duplicates\n", r.Scenario, r.Settings, r.Accepted, r.Refused, r.Lost, r.Duplicates)
+	fmt.Fprintf(w, "%s, %s: %d accepted, %d refused, %d lost, %d duplicates\n", r.Scenario, r.Settings, r.Accepted,
+		r.Refused, r.Lost, r.Duplicates)
 	relay := r.relayCost()
 	fmt.Fprintf(w, "  accepted/s %.0f   delivered/s %.0f   CPU µs/event %.0f (%s)   mallocs/event %.0f   B/event %.0f\n",
 		rate(r.Accepted, r.PostSeconds), rate(r.Delivered, r.AllSeconds), relay, r.costs(), r.Mallocs, r.Bytes)
-	for _, s := range r.Streams {
-		name := ""
-		if len(r.Streams) > 1 {
-			name = s.Name + ": "
-			fmt.Fprintf(w, "  %s%d accepted, %d refused\n", name, s.Accepted, s.Refused)
-		}
-		fmt.Fprintf(w, "  %-22s %s\n", name+"accept", s.Accept)
-		for _, a := range s.Arrivals {
-			to := name + "post→arrival"
-			if len(s.Arrivals) > 1 {
-				to += fmt.Sprintf(" %d", a.Destination)
-			}
-			fmt.Fprintf(w, "  %-22s %s%s\n", to, a.Latency, a.trouble())
-		}
-		if s.Late > 0 {
-			fmt.Fprintf(w, "  %s%d events were posted more than 10 ms late, for want of a connection or of CPU; their latency counts from when they were due\n", name, s.Late)
-		}
-		if s.Refused > 0 {
-			fmt.Fprintf(w, "  %sanswers by status (0 = none): %s\n", name, answers(s.Answers))
-			if s.NoAnswer != "" {
-				fmt.Fprintf(w, "  %sthe first without an answer: %s\n", name, s.NoAnswer)
-			}
-		}
-	}
+	streamLines(w, r.Streams)
 	ready := ""
 	if r.ReadyMS > 0 {
 		ready = fmt.Sprintf("ready in %v   ", time.Duration(r.ReadyMS)*time.Millisecond)
@@ -72,11 +50,41 @@ func table(w io.Writer, r *Result) {
 		fmt.Fprintf(w, "  idle: %s of a core\n", strings.Join(parts, ", "))
 	}
 	for _, s := range r.Stages {
-		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  of which system calls %3.0f %%", s.Name, 100*s.Share, s.PerEvent, 100*s.Syscalls)
+		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  of which system calls %3.0f %%", s.Name, 100*s.Share, s.PerEvent,
+			100*s.Syscalls)
 		if s.Mallocs > 0 {
 			fmt.Fprintf(w, "  mallocs/event %5.1f  B/event %6.0f", s.Mallocs, s.Bytes)
 		}
 		fmt.Fprintln(w)
+	}
+}
+
+// streamLines print what became of each stream.
+func streamLines(w io.Writer, streams []Stream) {
+	for _, s := range streams {
+		name := ""
+		if len(streams) > 1 {
+			name = s.Name + ": "
+			fmt.Fprintf(w, "  %s%d accepted, %d refused\n", name, s.Accepted, s.Refused)
+		}
+		fmt.Fprintf(w, "  %-22s %s\n", name+"accept", s.Accept)
+		for _, a := range s.Arrivals {
+			to := name + "post→arrival"
+			if len(s.Arrivals) > 1 {
+				to += fmt.Sprintf(" %d", a.Destination)
+			}
+			fmt.Fprintf(w, "  %-22s %s%s\n", to, a.Latency, a.trouble())
+		}
+		if s.Late > 0 {
+			fmt.Fprintf(w, "  %s%d events were posted more than 10 ms late, for want of a connection or of CPU; their "+
+				"latency counts from when they were due\n", name, s.Late)
+		}
+		if s.Refused > 0 {
+			fmt.Fprintf(w, "  %sanswers by status (0 = none): %s\n", name, answers(s.Answers))
+			if s.NoAnswer != "" {
+				fmt.Fprintf(w, "  %sthe first without an answer: %s\n", name, s.NoAnswer)
+			}
+		}
 	}
 }
 

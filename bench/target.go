@@ -68,7 +68,8 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 		env = append(env, "RELAY_ROLES=ingest,write,api")
 	}
 	r.dir, r.masterKeys = o.dir, os.Getenv("RELAY_MASTER_KEYS")
-	args := []string{"dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync), "--log-level", "warn"}
+	args := []string{"dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync),
+		"--log-level", "warn"}
 	return r, r.start(ctx, o.relay, args, env, readyLine)
 }
 

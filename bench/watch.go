@@ -88,7 +88,8 @@ func (w *watch) second(l load.Report, loadCPU time.Duration) error {
 	w.series = append(w.series, s)
 	w.at, w.accepted, w.arrived, w.accept, w.arrivals, w.used = now, accepted, n, accept, arrivals, used
 	if !w.b.o.quiet {
-		fmt.Fprintf(w.b.stderr, "%6.1f s  accepted %9d (%6.0f/s)  arrived %9d (%6.0f/s)  p99 accept %7.1f ms, arrival %7.1f ms  relay %4.2f cores, %4d MB  load %.1f\n",
+		fmt.Fprintf(w.b.stderr, "%6.1f s  accepted %9d (%6.0f/s)  arrived %9d (%6.0f/s)  p99 accept %7.1f ms, arrival "+
+			"%7.1f ms  relay %4.2f cores, %4d MB  load %.1f\n",
 			s.At, accepted, s.Accepted, n, s.Arrived, s.AcceptP99, s.ArrivalP99, s.CPU["relay"], s.RSS>>20, loadAverage())
 	}
 	return nil

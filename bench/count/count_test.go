@@ -17,11 +17,14 @@ func TestMarks(t *testing.T) {
 		t.Fatalf("%q has %d bytes, want %d", text, len(text), MarkWidth)
 	}
 	for _, body := range []string{text, `{"data":{"mark":"` + text + `","x":1}}`, "a=1&mark=" + text} {
-		if got, ok := Find([]byte(body)); !ok || got.Run != want.Run || got.Number != want.Number || !got.Due.Equal(want.Due) {
+		if got, ok := Find([]byte(body)); !ok || got.Run != want.Run || got.Number != want.Number ||
+			!got.Due.Equal(want.Due) {
 			t.Errorf("%q: %v %t, want %v", body, got, ok, want)
 		}
 	}
-	for _, body := range []string{"", "relaybench.", text[:MarkWidth-1], strings.Replace(text, "1234", "12x4", 1), strings.Replace(text, "007", "999", 1),
+	for _, body := range []string{
+		"", "relaybench.", text[:MarkWidth-1], strings.Replace(text, "1234", "12x4", 1),
+		strings.Replace(text, "007", "999", 1),
 		strings.Replace(text, ".0000123456.", ".9999999999.", 1)} {
 		if got, ok := Find([]byte(body)); ok {
 			t.Errorf("%q is a mark: %v", body, got)
@@ -85,7 +88,8 @@ func TestDurationsTogetherAndApart(t *testing.T) {
 	}
 	var both Durations
 	both.Merge(before, Durations{}, late)
-	if both.N() != 3 || both.Quantile(0.5) > 1100*time.Microsecond || before.N() != 1 || both.Quantile(1) != late.Quantile(1) {
+	if both.N() != 3 || both.Quantile(0.5) > 1100*time.Microsecond || before.N() != 1 ||
+		both.Quantile(1) != late.Quantile(1) {
 		t.Errorf("merged: %d, p50 %v", both.N(), both.Quantile(0.5))
 	}
 }

@@ -119,21 +119,26 @@ func (c *chain) replay() {
 func (c *chain) attempt(trigger event.Trigger, status event.Status, reason event.Reason) {
 	w, b, x := c.w, c.b, c.w.rnd.Uint64()
 	a := event.Attempt{
-		ID: w.attempts.Next(c.e.ID.Partition()), StartedAt: c.at, Trigger: trigger, OK: true, Code: 200, RemoteIP: remote(7), URL: c.to.URL, Method: "POST",
-		Duration: time.Duration(15+x%200) * time.Millisecond, TTFB: time.Duration(10+x%190) * time.Millisecond, ResponseBody: accepted,
+		ID: w.attempts.Next(c.e.ID.Partition()), StartedAt: c.at, Trigger: trigger, OK: true, Code: 200, RemoteIP: remote(7),
+		URL: c.to.URL, Method: "POST",
+		Duration: time.Duration(15+x%200) * time.Millisecond, TTFB: time.Duration(10+x%190) * time.Millisecond,
+		ResponseBody:   accepted,
 		ResponseHeader: "Content-Type: application/json\nServer: nginx\nX-Request-Id: 1\n",
 	}
 	if status != event.Delivered {
-		a.OK, a.Code, a.ErrorCode, a.ErrorMessage, a.ResponseBody = false, 503, event.CodeHTTPStatus, "answered 503 Service Unavailable", refusedPage
+		a.OK, a.Code, a.ErrorCode, a.ErrorMessage, a.ResponseBody = false, 503, event.CodeHTTPStatus,
+			"answered 503 Service Unavailable", refusedPage
 	}
 	if x>>60 == 0 && !a.OK { // some do not answer at all
-		a.Code, a.ErrorCode, a.ErrorMessage, a.ResponseBody, a.ResponseHeader = 0, event.CodeTimeout, "no answer within 15 s", nil, ""
+		a.Code, a.ErrorCode, a.ErrorMessage, a.ResponseBody, a.ResponseHeader = 0, event.CodeTimeout,
+			"no answer within 15 s", nil, ""
 		a.Duration = 15 * time.Second
 	}
 	a.RequestHeader = w.sent(b, c.e, trigger)
 	b.tries = append(b.tries, a)
 	o := event.Outcome{
-		Event: c.e.ID, Account: c.e.Account, Endpoint: c.e.Endpoint, Dest: c.to.ID, Type: c.e.Type, Status: status, Reason: reason, Code: a.Code,
+		Event: c.e.ID, Account: c.e.Account, Endpoint: c.e.Endpoint, Dest: c.to.ID, Type: c.e.Type, Status: status,
+		Reason: reason, Code: a.Code,
 		At: c.at.Add(a.Duration), Run: c.run, Attempt: &b.tries[len(b.tries)-1],
 	}
 	if status == event.Retrying {
@@ -163,7 +168,8 @@ func (w *world) sent(b *rows, e *event.Event, trigger event.Trigger) event.Lines
 
 // receipt appends what the receiver said about the event.
 func (w *world) receipt(b *rows, e *event.Event) {
-	r := event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: event.ProcessingDone, At: w.clock.Add(2 * time.Second), Reference: "job-1"}
+	r := event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: event.ProcessingDone,
+		At: w.clock.Add(2 * time.Second), Reference: "job-1"}
 	switch w.rnd.Uint64() % 10 {
 	case 0:
 		r.State, r.Details = event.ProcessingFailed, `"the row is locked"`
@@ -176,7 +182,8 @@ func (w *world) receipt(b *rows, e *event.Event) {
 // Bodies of answers.
 var (
 	accepted    = []byte(`{"ok":true}`)
-	refusedPage = []byte("<html><head><title>503 Service Temporarily Unavailable</title></head><body><center><h1>503</h1></center></body></html>")
+	refusedPage = []byte("<html><head><title>503 Service Temporarily " +
+		"Unavailable</title></head><body><center><h1>503</h1></center></body></html>")
 )
 
 // remote is an address of those that are kept for documentation.

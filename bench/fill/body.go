@@ -28,11 +28,13 @@ func drawSizes(rnd *rand.Rand) []int {
 
 // words stand in texts; their number makes bodies compress about as well as real ones.
 var words = []string{
-	"active", "address", "amount", "annual", "april", "balance", "basic", "blue", "card", "carrier", "city", "cotton", "customer", "daily", "delivery",
-	"discount", "express", "first", "gift", "green", "house", "invoice", "item", "january", "large", "light", "market", "medium", "member", "monthly",
-	"north", "note", "office", "open", "order", "paper", "partial", "parcel", "premium", "price", "primary", "quarter", "queue", "red", "refund", "region",
-	"renewal", "review", "second", "service", "shipping", "silver", "small", "south", "standard", "station", "stock", "street", "summer", "total", "trial",
-	"update", "user", "warehouse", "weekly", "west", "white", "winter", "yellow", "zone",
+	"active", "address", "amount", "annual", "april", "balance", "basic", "blue", "card", "carrier", "city", "cotton",
+	"customer", "daily", "delivery", "discount", "express", "first", "gift", "green", "house", "invoice", "item",
+	"january", "large", "light", "market", "medium", "member", "monthly", "north", "note", "office", "open", "order",
+	"paper", "partial", "parcel", "premium", "price", "primary", "quarter", "queue", "red", "refund", "region",
+	"renewal", "review", "second", "service", "shipping", "silver", "small", "south", "standard", "station", "stock",
+	"street", "summer", "total", "trial", "update", "user", "warehouse", "weekly", "west", "white", "winter", "yellow",
+	"zone",
 }
 
 // shape is one kind of body: what it begins with, and how an entry of its list looks.
@@ -44,9 +46,12 @@ type shape struct {
 
 func shapes() []shape {
 	return []shape{
-		{`,"object":"order","currency":"EUR","livemode":true,"customer":{"name":"`, `","verified":true},"lines":[`, orderLine},
-		{`,"object":"invoice","collection_method":"charge_automatically","status":"open","account_name":"`, `","items":[`, invoiceItem},
-		{`,"action":"synchronize","repository":{"private":false,"default_branch":"main","full_name":"`, `"},"commits":[`, commit},
+		{`,"object":"order","currency":"EUR","livemode":true,"customer":{"name":"`, `","verified":true},"lines":[`,
+			orderLine},
+		{`,"object":"invoice","collection_method":"charge_automatically","status":"open","account_name":"`, `","items":[`,
+			invoiceItem},
+		{`,"action":"synchronize","repository":{"private":false,"default_branch":"main","full_name":"`,
+			`"},"commits":[`, commit},
 		{`,"kind":"metric","source":"sensor","unit":"celsius","site":"`, `","samples":[`, sample},
 	}
 }

@@ -65,7 +65,8 @@ func (c Config) Validate() error {
 		}
 		return nil
 	}
-	err := errors.Join(between("events", c.Events, mostEvents), between("days", c.Days, mostDays), between("batch", c.Batch, mostBatch),
+	err := errors.Join(between("events", c.Events, mostEvents), between("days", c.Days, mostDays),
+		between("batch", c.Batch, mostBatch),
 		between("endpoints", len(c.Endpoints), 1_000_000))
 	if c.Outage < 0 || c.Outage > c.Events/2 {
 		err = errors.Join(err, fmt.Errorf("fill: outage must be 0 to half of the events, not %d", c.Outage))

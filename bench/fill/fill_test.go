@@ -59,7 +59,8 @@ func filled(t *testing.T) (driver.Conn, fill.Result) {
 func config() fill.Config {
 	cfg := fill.Config{Account: "acc_1", Events: events, Days: days, Outage: outage, Batch: 3_000, Merge: true}
 	for i := range 50 {
-		e := fill.Endpoint{ID: fmt.Sprintf("ep_%d", i), Dests: []fill.Destination{{ID: fmt.Sprintf("dst_%d", i), URL: "https://example.com/h"}}}
+		e := fill.Endpoint{ID: fmt.Sprintf("ep_%d", i),
+			Dests: []fill.Destination{{ID: fmt.Sprintf("dst_%d", i), URL: "https://example.com/h"}}}
 		if i%5 == 1 {
 			e.Dests = append(e.Dests, fill.Destination{ID: fmt.Sprintf("dst_%d_b", i), URL: "https://example.com/b"})
 		}
@@ -96,26 +97,33 @@ func TestFill(t *testing.T) {
 	between("largest", "(SELECT max(size) FROM events)", 20_000, 64<<10)
 	between("rows an event", fmt.Sprintf("%d", (2*r.Events+r.Deliveries+r.Attempts+r.Receipts)/(r.Events/10)), 35, 60)
 	share := func(status string) string {
-		return fmt.Sprintf("(SELECT 100 * uniqExactIf(id, status = '%s' AND endpoint != 'ep_1') / %d FROM deliveries FINAL)", status, events-outage)
+		return fmt.Sprintf("(SELECT 100 * uniqExactIf(id, status = '%s' AND endpoint != 'ep_1') / %d FROM deliveries FINAL)",
+			status, events-outage)
 	}
 	between("failed, %", share("failed"), 0.6, 1.4)
 	between("retrying, %", share("retrying"), 0.1, 0.6)
 	between("delivered, %", share("delivered"), 70, 99)
-	between("rejected, %", fmt.Sprintf("(SELECT 100 * count() / %d FROM events WHERE verdict = 'rejected')", events), 0.4, 1.2)
-	between("outage", "(SELECT uniqExact(id) FROM deliveries FINAL WHERE status = 'failed' AND endpoint = 'ep_1')", outage*0.95, outage*1.1)
-	between("troubled", "(SELECT count() FROM failure_candidates_by_endpoint FINAL WHERE (id, dest) NOT IN (SELECT id, dest FROM deliveries FINAL WHERE status != 'delivered'))", 100, 1_000)
+	between("rejected, %", fmt.Sprintf("(SELECT 100 * count() / %d FROM events WHERE verdict = 'rejected')", events), 0.4,
+		1.2)
+	between("outage", "(SELECT uniqExact(id) FROM deliveries FINAL WHERE status = 'failed' AND endpoint = 'ep_1')",
+		outage*0.95, outage*1.1)
+	between("troubled", "(SELECT count() FROM failure_candidates_by_endpoint FINAL WHERE (id, dest) NOT IN (SELECT id, "+
+		"dest FROM deliveries FINAL WHERE status != 'delivered'))", 100, 1_000)
 	between("receipts", "(SELECT count() FROM receipts FINAL)", 500, 2_000)
 	between("replayed", "(SELECT count() FROM run_deliveries FINAL)", 10, 200)
 	between("waiting", "(SELECT uniqExact(id) FROM deliveries FINAL WHERE status = 'pending')", 30, 50)
 	exactly("nothing said", "(SELECT countIf(notEmpty(dests) AND id NOT IN (SELECT id FROM deliveries)) FROM events)", 0)
-	exactly("troubled as deliveries say", "(SELECT count() FROM failure_candidates FINAL WHERE status NOT IN ('delivered', 'skipped'))",
+	exactly("troubled as deliveries say", "(SELECT count() FROM failure_candidates FINAL WHERE status NOT IN "+
+		"('delivered', 'skipped'))",
 		number("(SELECT count() FROM deliveries FINAL WHERE status NOT IN ('delivered', 'skipped'))"))
-	exactly("hours", "(SELECT sum(received + sent) FROM usage_hour FINAL)", number("(SELECT count() FROM events WHERE billed = 1)"))
+	exactly("hours", "(SELECT sum(received + sent) FROM usage_hour FINAL)",
+		number("(SELECT count() FROM events WHERE billed = 1)"))
 	between("busiest / tenth", "(SELECT countIf(endpoint = 'ep_0') / countIf(endpoint = 'ep_9') FROM events)", 6, 15)
 	exactly("endpoints", "(SELECT uniqExact(endpoint) FROM events)", 50)
 	between("seconds since the newest", "(SELECT dateDiff('second', max(ts), now64(3)) FROM events)", 0, 300)
 	exactly("whole days", "(SELECT uniqExact(toDate(ts)) FROM events)", days+1)
-	exactly("parts a day", "(SELECT max(c) FROM (SELECT count() AS c FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' GROUP BY partition))", 1)
+	exactly("parts a day", "(SELECT max(c) FROM (SELECT count() AS c FROM system.parts WHERE active AND database = "+
+		"currentDatabase() AND table = 'events' GROUP BY partition))", 1)
 }
 
 // TestBodies reads every body as JSON.
@@ -136,7 +144,9 @@ func TestBodies(t *testing.T) {
 		if err := rows.Scan(&kind, &body, &headers); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(body), &is); err != nil || is.Type != kind || is.Number == nil || *is.Number != seen || len(is.ID) != 12 {
+		if err := json.Unmarshal([]byte(body), &is); err != nil || is.Type != kind || is.Number == nil ||
+			*is.Number != seen ||
+			len(is.ID) != 12 {
 			t.Fatalf("event %d of type %s: %v\n%.400s", seen, kind, err, body)
 		}
 		if want := fmt.Sprintf("Content-Length: %d\n", len(body)); !strings.Contains(headers, want) {
@@ -162,7 +172,8 @@ func TestValidate(t *testing.T) {
 	} {
 		cfg := config()
 		change(&cfg)
-		if _, err := fill.Run(t.Context(), "http://127.0.0.1:1/relay", cfg, func(fill.Progress) {}); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := fill.Run(t.Context(), "http://127.0.0.1:1/relay", cfg, func(fill.Progress) {}); err == nil ||
+			!strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

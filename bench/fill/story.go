@@ -61,18 +61,21 @@ const (
 
 func newWorld(cfg Config, now time.Time) *world {
 	w := &world{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), to: now.Truncate(time.Millisecond), shapes: shapes()}
-	w.from = w.to.AddDate(0, 0, -cfg.Days).Add(5 * time.Minute) // what is at the edge of the retention would soon be beyond it
+	// what is at the edge of the retention would soon be beyond it
+	w.from = w.to.AddDate(0, 0, -cfg.Days).Add(5 * time.Minute)
 	now = w.from
 	w.clock = w.from
 	clock := func() time.Time { return w.clock }
 	w.ids, w.attempts = id.NewGenerator(clock), id.NewGenerator(clock)
 	w.sizes = drawSizes(w.rnd)
 	w.turns = shares(len(cfg.Endpoints))
-	kinds := []string{"order.created", "order.paid", "order.shipped", "invoice.created", "invoice.paid", "push", "pull_request.opened", "sensor.reading"}
+	kinds := []string{"order.created", "order.paid", "order.shipped", "invoice.created", "invoice.paid", "push",
+		"pull_request.opened", "sensor.reading"}
 	for i, e := range cfg.Endpoints {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(e.ID)) // never fails
-		p := place{Endpoint: e, partition: int32(h.Sum32() % partitions), types: []string{kinds[i%len(kinds)], kinds[(i+1)%len(kinds)]}}
+		p := place{Endpoint: e, partition: int32(h.Sum32() % partitions),
+			types: []string{kinds[i%len(kinds)], kinds[(i+1)%len(kinds)]}}
 		for _, d := range e.Dests {
 			p.dests = append(p.dests, d.ID)
 		}
@@ -137,8 +140,9 @@ func (w *world) event(b *rows) {
 		p = &w.places[1%len(w.places)]
 	}
 	e := event.Event{
-		ID: w.ids.Next(p.partition), Account: w.cfg.Account, Endpoint: p.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
-		Type: p.types[x&1], Method: "POST", RemoteIP: remote(byte(x >> 1)), Dests: p.dests,
+		ID: w.ids.Next(p.partition), Account: w.cfg.Account, Endpoint: p.ID, Source: event.SourceProvider,
+		Verdict: event.VerdictVerified,
+		Type:    p.types[x&1], Method: "POST", RemoteIP: remote(byte(x >> 1)), Dests: p.dests,
 	}
 	if x>>9&3 == 0 {
 		e.Source, e.Verdict = event.SourceAPI, event.VerdictUnverified
@@ -189,7 +193,8 @@ func (w *world) header(b *rows, size int) []event.Field {
 	w.scratch = appendNumber(w.scratch[:0], size)
 	b.headers = append(b.headers,
 		event.Field{Name: "Accept", Value: "*/*"}, event.Field{Name: "Content-Length", Value: b.keep(w.scratch)},
-		event.Field{Name: "Content-Type", Value: "application/json; charset=utf-8"}, event.Field{Name: "User-Agent", Value: "Provider/1.0 (+https://example.com/docs/webhooks)"},
+		event.Field{Name: "Content-Type", Value: "application/json; charset=utf-8"},
+		event.Field{Name: "User-Agent", Value: "Provider/1.0 (+https://example.com/docs/webhooks)"},
 		event.Field{Name: "X-Provider-Request", Value: request}, event.Field{Name: "X-Provider-Signature", Value: signature})
 	return b.headers[from:len(b.headers):len(b.headers)]
 }

@@ -80,7 +80,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	registry.MustRegister(collectors.NewGoCollector())
 	p := &pipe{
 		part: *part, deliver: *deliver, work: make(chan *stream.Record), done: map[int64]bool{},
-		finished: prometheus.NewCounter(prometheus.CounterOpts{Name: finishedMetric, Help: "Records whose outcome the log has."}),
+		finished: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: finishedMetric, Help: "Records whose outcome the log has."}),
 	}
 	registry.MustRegister(p.finished)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -126,7 +127,8 @@ func (p *pipe) serve(ctx context.Context, broker *kafka.Server, posters, size in
 		return err
 	}
 	defer g.Close()
-	transport := &http.Transport{MaxIdleConns: inFlight, MaxIdleConnsPerHost: inFlight, MaxConnsPerHost: inFlight, DisableCompression: true}
+	transport := &http.Transport{
+		MaxIdleConns: inFlight, MaxIdleConnsPerHost: inFlight, MaxConnsPerHost: inFlight, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	p.producer, p.group, p.client = producer, g, &http.Client{Transport: transport, Timeout: 15 * time.Second}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -176,7 +178,9 @@ func (p *pipe) accept(w http.ResponseWriter, r *http.Request) {
 // produce returns when a record is durable.
 func (p *pipe) produce(body []byte) error {
 	durable := make(chan error, 1)
-	p.producer.Produce(stream.Events, partition, &stream.Record{Value: body}, func(_ *stream.Record, err error) { durable <- err })
+	p.producer.Produce(stream.Events, partition, &stream.Record{Value: body}, func(_ *stream.Record, err error) {
+		durable <- err
+	})
 	return <-durable
 }
 
@@ -222,7 +226,8 @@ func (p *pipe) attempt(ctx context.Context, r *stream.Record) {
 	if p.part != logPart {
 		status = p.request(ctx, r.Value)
 	}
-	outcome := &stream.Record{Value: fmt.Appendf(nil, `{"offset":%d,"status":%d,"at":%d}`, r.Offset, status, time.Now().UnixNano())}
+	outcome := &stream.Record{
+		Value: fmt.Appendf(nil, `{"offset":%d,"status":%d,"at":%d}`, r.Offset, status, time.Now().UnixNano())}
 	p.producer.Produce(stream.Outcomes, partition, outcome, func(_ *stream.Record, err error) {
 		if err == nil {
 			p.finish(r.Offset)

@@ -111,8 +111,8 @@ const (
 	answerTimeout = 30 * time.Second
 	dialTimeout   = 5 * time.Second
 	dialAgain     = 20 * time.Millisecond // pause after a connection failed
-	// maxIdle is how old a connection may be that is used again, shorter than servers leave one open: one that closes it at
-	// the very moment of a post leaves that without an answer. Go's client uses none after 90 seconds.
+	// maxIdle is how old a connection may be that is used again, shorter than servers leave one open: one that closes it
+	// at the very moment of a post leaves that without an answer. Go's client uses none after 90 seconds.
 	maxIdle   = time.Minute
 	maxAnswer = 4 << 20 // bytes
 )

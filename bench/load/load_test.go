@@ -81,8 +81,11 @@ func TestEachNumberIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	var got received
 	tally := post(t, func(w http.ResponseWriter, r *http.Request) { got.take(r); w.WriteHeader(202) },
-		Stream{URL: "/a?b=c", Header: map[string]string{"X-N": "n{{n}}"}, Body: `{"m":"{{mark}}","n":"{{n}}"}`, Conns: 8, Events: 500})
-	if !slices.Equal(got.sorted(), upTo(500)) || tally.Accepted != 500 || tally.Refused != 0 || tally.Answers[202] != 500 || tally.Latency.N() != 500 {
+		Stream{URL: "/a?b=c", Header: map[string]string{"X-N": "n{{n}}"}, Body: `{"m":"{{mark}}","n":"{{n}}"}`, Conns: 8,
+			Events: 500})
+	if !slices.Equal(got.sorted(), upTo(500)) || tally.Accepted != 500 || tally.Refused != 0 ||
+		tally.Answers[202] != 500 ||
+		tally.Latency.N() != 500 {
 		t.Errorf("%d numbers, %+v", len(got.numbers), tally)
 	}
 	for i, body := range got.bodies {
@@ -189,7 +192,8 @@ func TestRefusalsAndBrokenConnections(t *testing.T) {
 			w.WriteHeader(202)
 		}
 	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Events: 8})
-	if tally.Accepted != 4 || tally.Refused != 4 || !slices.Equal(tally.RefusedNumbers, []int64{1, 2, 5, 6}) || tally.Answers[0] != 2 || tally.NoAnswer != "EOF" || tally.Answers[503] != 2 {
+	if tally.Accepted != 4 || tally.Refused != 4 || !slices.Equal(tally.RefusedNumbers, []int64{1, 2, 5, 6}) ||
+		tally.Answers[0] != 2 || tally.NoAnswer != "EOF" || tally.Answers[503] != 2 {
 		t.Errorf("%+v", tally)
 	}
 }
@@ -198,7 +202,8 @@ func TestRefusalsAndBrokenConnections(t *testing.T) {
 func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	var dialled atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
 	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			dialled.Add(1)
@@ -244,7 +249,8 @@ func TestAnswersOtherThanHTTP(t *testing.T) {
 			t.Fatalf("%q: %+v %v", whole[:i], r, err)
 		}
 	}
-	if r, err := parse([]byte(whole + "HTTP")); err != nil || r.size != len(whole) || string(r.body) != "abc" || r.status != 204 || !r.last {
+	if r, err := parse([]byte(whole + "HTTP")); err != nil || r.size != len(whole) || string(r.body) != "abc" ||
+		r.status != 204 || !r.last {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -269,7 +275,8 @@ func TestPlanFaultsAreNamed(t *testing.T) {
 	} {
 		s := ok
 		change(&s)
-		if err := Run(t.Context(), Plan{Streams: []Stream{s}}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Run(t.Context(), Plan{Streams: []Stream{s}}, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -286,7 +293,8 @@ func TestEndsWithItsInput(t *testing.T) {
 	in, hold := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- Main(context.Background(), in, io.Discard) }()
-	if err := json.NewEncoder(hold).Encode(Plan{Streams: []Stream{{URL: server.URL, Body: "{{mark}}", Conns: 2, For: time.Hour, Expect: []int{202}}}}); err != nil {
+	endless := Stream{URL: server.URL, Body: "{{mark}}", Conns: 2, For: time.Hour, Expect: []int{202}}
+	if err := json.NewEncoder(hold).Encode(Plan{Streams: []Stream{endless}}); err != nil {
 		t.Fatal(err)
 	}
 	hold.Close()

@@ -89,16 +89,19 @@ func TestRequestsAreReadWhole(t *testing.T) {
 	url, ask := run(t)
 	large := mark(1, 2) + strings.Repeat("x", 100_000)
 	got := talk(t, url, 5,
-		"POST /3/ok HTTP/1.1\r\nHost: h\r\nContent-Length: ", fmt.Sprint(count.MarkWidth), "\r\n", "\r\n", mark(1, 0)[:20], mark(1, 0)[20:],
+		"POST /3/ok HTTP/1.1\r\nHost: h\r\nContent-Length: ", fmt.Sprint(count.MarkWidth), "\r\n", "\r\n", mark(1, 0)[:20],
+		mark(1, 0)[20:],
 		// two at once, and a third whose name of the length is written in another way
-		fmt.Sprintf("POST /3/ok HTTP/1.1\r\nContent-Length:%d\r\n\r\n%sPOST /3/ok HTTP/1.1\r\ncontent-length: %[1]d\r\n\r\n%[2]s", count.MarkWidth, mark(1, 1)),
+		fmt.Sprintf("POST /3/ok HTTP/1.1\r\nContent-Length:%d\r\n\r\n%sPOST /3/ok HTTP/1.1\r\ncontent-length: "+
+			"%[1]d\r\n\r\n%[2]s", count.MarkWidth, mark(1, 1)),
 		fmt.Sprintf("POST /0/ok HTTP/1.1\r\nX: y\r\nCONTENT-LENGTH: %d \r\n\r\n%s", len(large), large),
 		"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
 	if strings.Join(got, " ") != "200 200 200 200 200" {
 		t.Errorf("answers %v", got)
 	}
 	for _, wrong := range []string{
-		"POST /\r\n\r\n", "nonsense\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+		"POST /\r\n\r\n", "nonsense\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+		"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
 	} {
 		if got := talk(t, url, 1, wrong); got[0] != "400" {
 			t.Errorf("%q: %v", wrong, got)
@@ -112,7 +115,9 @@ func TestRequestsAreReadWhole(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	third := r.Tallies[1]
-	if third.Destination != 3 || third.Arrived != 2 || third.Duplicates != 1 || third.Requests != 3 || third.Refused != 1 || third.Latency.N() != 2 || third.Last.IsZero() {
+	if third.Destination != 3 || third.Arrived != 2 || third.Duplicates != 1 || third.Requests != 3 ||
+		third.Refused != 1 ||
+		third.Latency.N() != 2 || third.Last.IsZero() {
 		t.Errorf("%+v", third)
 	}
 }
@@ -120,7 +125,8 @@ func TestRequestsAreReadWhole(t *testing.T) {
 func TestBehaviours(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]behaviour{
-		"/0/ok": {}, "/15/hang": {destination: 15, hang: true}, "/1/fail50": {destination: 1, fail: 50}, "/2/slow20": {destination: 2, slow: 20 * time.Millisecond},
+		"/0/ok": {}, "/15/hang": {destination: 15, hang: true}, "/1/fail50": {destination: 1, fail: 50},
+		"/2/slow20":       {destination: 2, slow: 20 * time.Millisecond},
 		"/4/slow30after2": {destination: 4, slow: 30 * time.Millisecond, after: 2},
 		"/16/ok":          {}, "/hook": {}, "/": {}, "": {}, "/-1/ok": {},
 	} {
@@ -171,7 +177,8 @@ func TestBehaviours(t *testing.T) {
 		t.Error("hang answered")
 	}
 	for _, tally := range ask(Query{}).Tallies {
-		if arrived := int64(0); tally.Requests != 1 && tally.Destination != 1 || tally.Destination == 2 && tally.Arrived != 1 || tally.Destination != 2 && tally.Arrived != arrived {
+		if arrived := int64(0); tally.Requests != 1 && tally.Destination != 1 || tally.Destination == 2 &&
+			tally.Arrived != 1 || tally.Destination != 2 && tally.Arrived != arrived {
 			t.Errorf("%+v", tally)
 		}
 	}
@@ -209,12 +216,14 @@ func TestLibraryForms(t *testing.T) {
 		}
 		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}
 		// A reader of no known type makes the client send chunks.
-		resp, err := (&http.Client{Transport: transport}).Post(url+"/1/ok", "text/plain", io.MultiReader(strings.NewReader(mark(9, 9))))
+		resp, err := (&http.Client{Transport: transport}).
+			Post(url+"/1/ok", "text/plain", io.MultiReader(strings.NewReader(mark(9, 9))))
 		if err != nil {
 			t.Fatalf("%v: %v", c.args, err)
 		}
 		resp.Body.Close()
-		if r := ask(Query{}); resp.ProtoMajor != c.major || len(r.Tallies) != 1 || r.Tallies[0].Run != 9 || r.Tallies[0].Arrived != 1 {
+		if r := ask(Query{}); resp.ProtoMajor != c.major || len(r.Tallies) != 1 || r.Tallies[0].Run != 9 ||
+			r.Tallies[0].Arrived != 1 {
 			t.Errorf("%v: HTTP/%d, %+v", c.args, resp.ProtoMajor, r)
 		}
 		transport.CloseIdleConnections()
