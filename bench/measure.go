@@ -145,7 +145,7 @@ func (b *bed) rest(ctx context.Context) error {
 }
 
 // run measures the relay at rest, sends an event of each post ahead and measures the posts.
-func (b *bed) run(ctx context.Context, wait time.Duration, posts ...post) error {
+func (b *bed) run(ctx context.Context, patience time.Duration, posts ...post) error {
 	if err := b.rest(ctx); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (b *bed) run(ctx context.Context, wait time.Duration, posts ...post) error 
 			return err
 		}
 	}
-	return b.measure(ctx, posts, wait, nil)
+	return b.measure(ctx, posts, patience, nil)
 }
 
 // measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
