@@ -45,25 +45,17 @@ func (n *Node) newGuard() (func(context.Context) error, error) {
 
 // newEraser takes the payloads that were erased out of the store.
 func (n *Node) newEraser() (func(context.Context) error, error) {
-	e, err := write.NewEraser(write.DefaultEraserConfig(), write.EraserDeps{
-		Log: n.log, Store: n.reader, Erasures: erasures{n.control}, Owner: n.first.Load, Now: n.control.Now,
-		Metrics: n.registry,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Run, nil
+	deps := write.EraserDeps{ChoreDeps: n.choreDeps(), Erasures: erasures{n.control}, Now: n.control.Now}
+	return write.NewEraser(write.EraserConfig{}, deps).Run, nil
 }
 
 // newExpirer takes the days whose retention has ended out of the store.
 func (n *Node) newExpirer() (func(context.Context) error, error) {
-	x, err := write.NewExpirer(write.DefaultExpirerConfig(), write.ExpirerDeps{
-		Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return x.Run, nil
+	return write.NewExpirer(0, n.choreDeps()).Run, nil
+}
+
+func (n *Node) choreDeps() write.ChoreDeps {
+	return write.ChoreDeps{Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry}
 }
 
 // erasures is the list of what was erased, as the store asks for it.

@@ -22,15 +22,22 @@ type Tables interface {
 	CaughtUp(context.Context) error
 }
 
+// ChoreDeps are what work on the tables needs that one node of all does.
+type ChoreDeps struct {
+	Log     *slog.Logger
+	Store   Tables
+	Owner   func() bool // whether this node is the one to do it
+	Metrics prometheus.Registerer
+}
+
 // chore is work on the tables that one node of all does again and again.
 type chore struct {
+	ChoreDeps
 	name     string        // what it does, for the log
 	every    time.Duration // from the end of one look to the next
-	owner    func() bool   // whether this node is the one to do it
 	look     func(context.Context) error
-	idle     func() // on a node that is not; nil: nothing
+	idle     func() // on a node that is not the one; nil: nothing
 	failures prometheus.Counter
-	log      *slog.Logger
 }
 
 // run looks soon after this node has become the owner and then every chore.every, until ctx ends. A look that fails is
@@ -46,10 +53,10 @@ func (c chore) run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		wait := beat
-		if c.owner() {
+		if c.Owner() {
 			if err := c.look(ctx); err != nil && ctx.Err() == nil {
 				c.failures.Inc()
-				c.log.LogAttrs(ctx, slog.LevelWarn, c.name, slog.Any("error", err))
+				c.Log.LogAttrs(ctx, slog.LevelWarn, c.name, slog.Any("error", err))
 			}
 			wait = c.every
 		} else if c.idle != nil {

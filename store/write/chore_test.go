@@ -30,7 +30,8 @@ func TestChore(t *testing.T) {
 			return slices.Clone(looks)
 		}
 		c := chore{
-			name: "look", every: time.Hour, owner: owner.Load,
+			ChoreDeps: ChoreDeps{Owner: owner.Load, Log: slog.New(slog.DiscardHandler)},
+			name:      "look", every: time.Hour,
 			look: func(context.Context) error {
 				mu.Lock()
 				looks = append(looks, time.Since(began))
@@ -43,7 +44,7 @@ func TestChore(t *testing.T) {
 				return nil
 			},
 			idle:     func() { idle.Add(1) },
-			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}), log: slog.New(slog.DiscardHandler),
+			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -76,9 +77,10 @@ func TestQuickChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
 		c := chore{
-			name: "look", every: time.Second, owner: func() bool { return true },
+			ChoreDeps: ChoreDeps{Owner: func() bool { return true }, Log: slog.New(slog.DiscardHandler)},
+			name:      "look", every: time.Second,
 			look:     func(ctx context.Context) error { looks++; return ctx.Err() },
-			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}), log: slog.New(slog.DiscardHandler),
+			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}),
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 4500*time.Millisecond)
 		defer cancel()

@@ -21,16 +21,11 @@ import (
 func (b *bench) chores(r *read.Reader, gone *erasures) (stop func()) {
 	b.Helper()
 	log, reg, owner := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func() bool { return true }
-	eraser, err := write.NewEraser(write.EraserConfig{Every: 10 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		Log: log, Store: r, Erasures: gone, Owner: owner, Now: time.Now, Metrics: reg,
+	eraser := write.NewEraser(write.EraserConfig{Every: 10 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
+		ChoreDeps: write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg},
+		Erasures:  gone, Now: time.Now,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	expirer, err := write.NewExpirer(write.ExpirerConfig{Every: 10 * time.Millisecond}, write.ExpirerDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
-	if err != nil {
-		b.Fatal(err)
-	}
+	expirer := write.NewExpirer(10*time.Millisecond, write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {

@@ -1,10 +1,10 @@
 package write
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -58,26 +58,18 @@ type Erasures interface {
 
 // EraserConfig says how an Eraser works.
 type EraserConfig struct {
-	// Every is the time from one look at the list to the next.
+	// Every is the time from one look at the list to the next, which costs nothing while nothing was erased; 0 = 5 s.
 	Every time.Duration
 	// Settle is after how long without payload an event counts as erased for good: rows that somebody had in hand when
-	// it was erased are written by then.
+	// it was erased are written by then. 0 = 15 min.
 	Settle time.Duration
-}
-
-// DefaultEraserConfig looks often, for that costs nothing while nothing was erased.
-func DefaultEraserConfig() EraserConfig {
-	return EraserConfig{Every: 5 * time.Second, Settle: 15 * time.Minute}
 }
 
 // EraserDeps are what an Eraser needs.
 type EraserDeps struct {
-	Log      *slog.Logger
-	Store    Tables
+	ChoreDeps
 	Erasures Erasures
-	Owner    func() bool // whether this node is the one to do it
 	Now      func() time.Time
-	Metrics  prometheus.Registerer
 }
 
 // Eraser takes erased payloads out of the rows of ClickHouse. It may be killed at any moment: what is not noted as
@@ -90,30 +82,26 @@ type Eraser struct {
 }
 
 // NewEraser prepares; it connects to nothing.
-func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
-	if cfg.Every <= 0 || deps.Log == nil || deps.Store == nil || deps.Erasures == nil || deps.Owner == nil || deps.Now == nil || deps.Metrics == nil {
-		return nil, errors.New("eraser: Every and all dependencies are needed")
-	}
+func NewEraser(cfg EraserConfig, deps EraserDeps) *Eraser {
+	cfg.Every, cfg.Settle = cmp.Or(cfg.Every, 5*time.Second), cmp.Or(cfg.Settle, 15*time.Minute)
 	e := &Eraser{
 		cfg: cfg, deps: deps,
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_erasures_unfinished", Help: "Events whose payload was erased and may still be in rows or files of ClickHouse."}),
+			Name: "relay_store_erasures_unfinished",
+			Help: "Events whose payload was erased and may still be in rows or files of ClickHouse."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_store_erase_failures_total", Help: "Looks for erased payloads that ended in an error; they are repeated."}),
+			Name: "relay_store_erase_failures_total",
+			Help: "Looks for erased payloads that ended in an error; they are repeated."}),
 	}
-	for _, c := range []prometheus.Collector{e.waiting, e.failures} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of the eraser: %w", err)
-		}
-	}
-	return e, nil
+	deps.Metrics.MustRegister(e.waiting, e.failures)
+	return e
 }
 
 // Run looks every EraserConfig.Every until ctx ends.
 func (e *Eraser) Run(ctx context.Context) error {
 	return chore{
-		name: "take erased payloads out of the store", every: e.cfg.Every, owner: e.deps.Owner, look: e.look,
-		idle: func() { e.waiting.Set(0) }, failures: e.failures, log: e.deps.Log,
+		ChoreDeps: e.deps.ChoreDeps, name: "take erased payloads out of the store", every: e.cfg.Every, look: e.look,
+		idle: func() { e.waiting.Set(0) }, failures: e.failures,
 	}.run(ctx)
 }
 

@@ -67,12 +67,10 @@ func (e *erasures) Finish(_ context.Context, d id.ID) error {
 // untilFinished runs an eraser until nothing is left to do.
 func (e *erasures) untilFinished(t *testing.T, r *read.Reader) {
 	t.Helper()
-	x, err := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		Log: slog.New(slog.DiscardHandler), Store: r, Erasures: e, Owner: func() bool { return true }, Now: time.Now, Metrics: prometheus.NewRegistry(),
+	x := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
+		ChoreDeps: write.ChoreDeps{Log: slog.New(slog.DiscardHandler), Store: r, Owner: func() bool { return true }, Metrics: prometheus.NewRegistry()},
+		Erasures:  e, Now: time.Now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var running sync.WaitGroup

@@ -49,12 +49,9 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		t.Errorf("%d tables follow the retention, want 9 on each shard", n)
 	}
 	usage := b.Query("SELECT sum(received) FROM usage_hour FINAL")
-	x, err := write.NewExpirer(write.ExpirerConfig{Every: 20 * time.Millisecond}, write.ExpirerDeps{
+	x := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Store: r, Owner: func() bool { return true }, Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -231,17 +231,17 @@ func (s *shard) count(ctx context.Context, hours []time.Time) (left []time.Time,
 func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	q := new(ch.Query).Add("INSERT INTO usage_hour (account, t, endpoint, received, sent, bytes, ver) SELECT account, " + schema.HourColumns + ", count() FROM events FINAL")
-	q.Add(" WHERE billed = 1 AND ts >= ", from).Add(" AND ts < ", to).Add(" AND id >= ", id.Lowest(from)).Add(" AND id < ", id.Lowest(to))
-	q.Add(" GROUP BY account, hour, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
-	if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("count usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	q := new(ch.Query).Add("INSERT INTO usage_hour (account, t, endpoint, received, sent, bytes, ver) SELECT account, "+
+		schema.HourColumns+", count() FROM events FINAL WHERE billed = 1 AND ts >= ", from).Add(" AND ts < ", to)
+	q.Add(" AND id >= ", id.Lowest(from)).Add(" AND id < ", id.Lowest(to)).Add(" GROUP BY account, hour, endpoint" + byPartition)
+	if err := execSpan(ctx, conn, q, "count usage", from, to); err != nil {
+		return err
 	}
-	q = new(ch.Query).Add("INSERT INTO attempts_hour (account, t, endpoint, attempts, delivered, failed) SELECT account, toStartOfHour(t) AS hour, endpoint, " +
-		"sum(usage_minute.attempts), sum(usage_minute.delivered), sum(usage_minute.failed) FROM usage_minute")
-	q.Add(" WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, hour, endpoint")
-	if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("sum requests from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	q = new(ch.Query).Add("INSERT INTO attempts_hour (account, t, endpoint, attempts, delivered, failed) "+
+		"SELECT account, toStartOfHour(t) AS hour, endpoint, sum(usage_minute.attempts), sum(usage_minute.delivered), "+
+		"sum(usage_minute.failed) FROM usage_minute WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, hour, endpoint")
+	if err := execSpan(ctx, conn, q, "sum requests", from, to); err != nil {
+		return err
 	}
 	return countDays(ctx, conn, schema.DayOf(from), schema.DayOf(to.Add(-1)).AddDate(0, 0, 1))
 }
@@ -249,17 +249,24 @@ func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error
 // countDays adds the hours of every day of [from, to) up, behind countRange. Of two that do so at once for different hours
 // of a day the later one sees what both have counted, and its sum is the greater.
 func countDays(ctx context.Context, conn driver.Conn, from, to time.Time) error {
-	q := new(ch.Query).Add("INSERT INTO usage_day (account, t, endpoint, received, sent, bytes, ver) SELECT account, toStartOfDay(t) AS day, endpoint, " +
-		"sum(received), sum(sent), sum(bytes), sum(ver) FROM usage_hour FINAL")
-	q.Add(" WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, day, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
-	if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("add up usage from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+	q := new(ch.Query).Add("INSERT INTO usage_day (account, t, endpoint, received, sent, bytes, ver) "+
+		"SELECT account, toStartOfDay(t) AS day, endpoint, sum(received), sum(sent), sum(bytes), sum(ver) FROM usage_hour FINAL "+
+		"WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, day, endpoint" + byPartition)
+	if err := execSpan(ctx, conn, q, "add up usage", from, to); err != nil {
+		return err
 	}
-	q = new(ch.Query).Add("INSERT INTO attempts_day (account, t, endpoint, attempts, delivered, failed) SELECT account, toStartOfDay(t) AS day, endpoint, " +
-		"sum(attempts_hour.attempts), sum(attempts_hour.delivered), sum(attempts_hour.failed) FROM attempts_hour FINAL")
-	q.Add(" WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, day, endpoint SETTINGS do_not_merge_across_partitions_select_final = 1")
+	q = new(ch.Query).Add("INSERT INTO attempts_day (account, t, endpoint, attempts, delivered, failed) "+
+		"SELECT account, toStartOfDay(t) AS day, endpoint, sum(attempts_hour.attempts), sum(attempts_hour.delivered), "+
+		"sum(attempts_hour.failed) FROM attempts_hour FINAL WHERE t >= ", from).Add(" AND t < ", to)
+	return execSpan(ctx, conn, q.Add(" GROUP BY account, day, endpoint"+byPartition), "add up requests", from, to)
+}
+
+// byPartition is for tables whose equal rows are of one partition.
+const byPartition = " SETTINGS do_not_merge_across_partitions_select_final = 1"
+
+func execSpan(ctx context.Context, conn driver.Conn, q *ch.Query, what string, from, to time.Time) error {
 	if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("add up requests from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
+		return fmt.Errorf("%s from %s to %s: %w", what, from.Format(time.RFC3339), to.Format(time.RFC3339), err)
 	}
 	return nil
 }

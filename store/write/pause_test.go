@@ -61,7 +61,7 @@ func TestReturnIsNoticed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full)), code: c.code}
-				w := &Writer{cfg: DefaultWriterConfig(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
+				w := &Writer{cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
 				if err := insertPatiently(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(err, errRefused) {
 					t.Fatal(err)
 				}

@@ -298,16 +298,11 @@ func TestChoresWithoutAShard(t *testing.T) {
 	var looks atomic.Int64
 	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	owner := func() bool { looks.Add(1); return true }
-	eraser, err := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		Log: log, Store: r, Erasures: gone, Owner: owner, Now: time.Now, Metrics: reg,
+	eraser := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
+		ChoreDeps: write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg},
+		Erasures:  gone, Now: time.Now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expirer, err := write.NewExpirer(write.ExpirerConfig{Every: 20 * time.Millisecond}, write.ExpirerDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expirer := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {

@@ -100,14 +100,15 @@ const (
 // NewWriter checks the configuration. It connects to nothing.
 func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	cfg = cfg.withDefaults()
-	if err := errors.Join(cfg.Validate(), deps.Stream.Validate()); err != nil {
+	urls, err := ch.ParseURLs(cfg.URL)
+	if err := errors.Join(err, deps.Stream.Validate()); err != nil {
 		return nil, err
 	}
 	if deps.Producer == nil {
 		return nil, errors.New("store: writer without a producer for the topic dead")
 	}
 	var shards []*shard
-	for i := range ch.SplitURLs(cfg.URL) {
+	for i := range urls {
 		shards = append(shards, &shard{number: i + 1, tables: newTables(), dirty: newDirtyHours()})
 	}
 	return &Writer{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/eventrelay/relay/pkg/event"
@@ -39,4 +40,12 @@ func ReadError(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", event.ErrUnavailable, err)
+}
+
+// Positive is an error unless v is.
+func Positive[T int | time.Duration](name string, v T) error {
+	if v > 0 {
+		return nil
+	}
+	return fmt.Errorf("store: %s must be positive, not %v", name, v)
 }

@@ -17,6 +17,9 @@ import (
 // rows of an endpoint that was never moved are on one shard, and every condition on what else is known of an event is
 // judged where the event is.
 
+// While a statement of a priority runs, those of a greater number wait. Reads that have none wait for nobody.
+const WriterPriority, SearchPriority = 1, 2
+
 // ShardOf is the shard of an event, of so many.
 func ShardOf(d id.ID, shards int) int { return ShardOfPartition(d.Partition(), shards) }
 
