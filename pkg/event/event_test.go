@@ -3,6 +3,7 @@ package event_test
 import (
 	"bytes"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,11 @@ func TestOutcomeRoundTrip(t *testing.T) {
 			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h", Method: "POST",
 			RequestHeader: "A: 1\nA: \n", ResponseHeader: "B: 2\n", ResponseBody: []byte("\xff"), Truncated: true,
 		},
+	}
+	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ { // else a field may be lost and nobody sees it
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "OK" {
+			t.Errorf("the attempt has no %s", name)
+		}
 	}
 	got, err := event.DecodeOutcome(o.Record())
 	if err != nil {

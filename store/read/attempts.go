@@ -2,14 +2,13 @@ package read
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // Attempts returns one page of the attempts of an event, newest first, with their bodies. before is the
@@ -54,16 +53,15 @@ func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
 // attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are equal,
 // so that FINAL is not needed: it would read the bodies of all that lies around them.
 func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
-	q := new(ch.Query).Add(`SELECT endpoint, dest, attempt, at, trigger, run, ok, code, error_code, error_message, duration_ms, ttfb_ms, next_at,
-		retry_after_s, remote_ip, url, method, req_headers, resp_headers, `)
-	q.Add("substring(resp_body, 1, ", body).Add("), resp_truncated OR length(resp_body) > ", body)
+	q := new(ch.Query).Add("SELECT ")
+	reader := column.ReadAttempts(q, body)
 	r.one(q.Add(" FROM attempts"), account, d)
 	if !before.IsZero() {
 		q.Add(" AND attempt < ", before)
 	}
 	erased := r.erased(d)
 	err = r.each(ctx, q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", limit+1), func(rows driver.Rows) error {
-		a, err := scanAttempt(rows)
+		a, err := reader.Scan(rows)
 		if erased {
 			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
 		}
@@ -94,29 +92,4 @@ func (r *Reader) number(ctx context.Context, account string, d id.ID, page []eve
 		counts[page[i].Destination], page[i].Number = c, c.n
 	}
 	return nil
-}
-
-func scanAttempt(rows driver.Rows) (event.AttemptRow, error) {
-	var (
-		a                                          event.AttemptRow
-		trigger, errorCode, reqHeaders, respHeader string
-		ok, truncated                              uint8
-		code                                       uint16
-		duration, ttfb, retryAfter                 uint32
-		ip                                         [16]byte
-		at, next                                   time.Time
-	)
-	err := rows.Scan(&a.Endpoint, &a.Destination, (*[16]byte)(&a.ID), &at, &trigger, &a.Run, &ok, &code, &errorCode, &a.ErrorMessage, &duration, &ttfb, &next,
-		&retryAfter, &ip, &a.URL, &a.Method, &reqHeaders, &respHeader, &a.ResponseBody, &truncated)
-	if err != nil {
-		return a, fmt.Errorf("scan attempt: %w", err)
-	}
-	a.StartedAt, a.NextAt = instant(at), instant(next)
-	a.Trigger, a.ErrorCode = event.Trigger(trigger), event.ErrorCode(errorCode)
-	a.OK, a.Truncated, a.Code = ok != 0, truncated != 0, int(code)
-	a.Duration, a.TTFB = time.Duration(duration)*time.Millisecond, time.Duration(ttfb)*time.Millisecond
-	a.RetryAfter = time.Duration(retryAfter) * time.Second
-	a.RemoteIP = address(ip)
-	a.RequestHeader, a.ResponseHeader = event.Lines(reqHeaders), event.Lines(respHeader)
-	return a, nil
 }

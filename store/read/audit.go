@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // Audit returns one page of the audit log. Its first page shows whatever the topic audit held before the call, unless
@@ -87,7 +88,7 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 	if err != nil {
 		return e, fmt.Errorf("scan audit entry: %w", err)
 	}
-	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), instant(at), instant(last), address(ip)
+	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), column.Instant(at), column.Instant(last), column.Address(ip)
 	return e, nil
 }
 
@@ -105,7 +106,7 @@ func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.
 		var u audit.Use
 		var ip [16]byte
 		err := rows.Scan(&key, &u.At, &u.Node, &ip)
-		u.RemoteIP = address(ip)
+		u.RemoteIP = column.Address(ip)
 		if u.At.After(uses[key].At) { // every shard has its own last use
 			uses[key] = u
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // candidate is an event with what decides its status.
@@ -95,7 +96,7 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 	var next, last time.Time
 	err = rows.Scan((*[16]byte)(&of), &d.Destination, &status, &reason, &code, &next, &last, &d.Run)
 	d.Status, d.Reason, d.Code = event.Status(status), event.Reason(reason), int(code)
-	d.NextAttemptAt, d.LastAt = instant(next), instant(last)
+	d.NextAttemptAt, d.LastAt = column.Instant(next), column.Instant(last)
 	return d, of, err
 }
 
@@ -164,7 +165,7 @@ func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID,
 		var n uint64
 		var last time.Time
 		err := rows.Scan((*[16]byte)(&d), &n, &last)
-		into[d] = attemptCount{int(n), instant(last)}
+		into[d] = attemptCount{int(n), column.Instant(last)}
 		return err
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 const (
@@ -232,7 +233,7 @@ func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err 
 		&ip, &e.IdempotencyKey, &headers, &e.Body, &came)
 	e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
 	e.DuplicateOf = eventText(duplicate)
-	e.RemoteIP, e.Header = address(ip), event.Lines(headers).Fields()
+	e.RemoteIP, e.Header = column.Address(ip), event.Lines(headers).Fields()
 	return e, int(came), err
 }
 
@@ -278,7 +279,7 @@ func (r *Reader) attemptCounts(ctx context.Context, account string, d, below id.
 		var n uint64
 		var last time.Time
 		err := rows.Scan(&dest, &n, &last)
-		counts[dest] = attemptCount{int(n), instant(last)}
+		counts[dest] = attemptCount{int(n), column.Instant(last)}
 		return err
 	})
 	return counts, err

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // reports are what all receipts of an event come to.
@@ -58,12 +59,12 @@ func (r *Reader) receipts(ctx context.Context, account string, d id.ID) (k repor
 		err := rows.Scan(&newest, &state, &x.Reference, &x.Details, &at, &version)
 		switch {
 		case newest == 1:
-			x.State, x.At = event.Processing(state), instant(at)
+			x.State, x.At = event.Processing(state), column.Instant(at)
 			k.newest, k.version = x, version
 		case version == never:
-			k.first = instant(at)
+			k.first = column.Instant(at)
 		default:
-			k.first, k.processed = instant(at), version
+			k.first, k.processed = column.Instant(at), version
 		}
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 const (
@@ -127,7 +128,7 @@ func (r *Reader) saidOf(ctx context.Context, job event.RecoveryJob, items []even
 		var status, skipped string
 		var at time.Time
 		err := rows.Scan((*[16]byte)(&of.event), &of.dest, &status, &skipped, &at)
-		out[of] = said{event.Status(status), event.Reason(skipped), instant(at)}
+		out[of] = said{event.Status(status), event.Reason(skipped), column.Instant(at)}
 		return err
 	})
 	return out, err
@@ -163,7 +164,7 @@ func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, i
 		err := rows.Scan((*[16]byte)(&of.event), &of.dest, &n, &code, &failure, &last)
 		if x := at[of]; x != nil {
 			x.Attempts, x.Code, x.Error = int(n), int(code), event.ErrorCode(failure)
-			if last = instant(last); x.State == event.ItemQueued && last.After(x.At) {
+			if last = column.Instant(last); x.State == event.ItemQueued && last.After(x.At) {
 				x.At = last
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // auditRow is one row of audit.
@@ -24,22 +25,22 @@ func decodeAudit(s source) (*auditRow, error) {
 func auditTable() *table[*auditRow] {
 	type r = *auditRow
 	return newTable("audit",
-		text("account", func(x r) string { return x.Account }),
-		bytes16("id", func(x r) []byte { return x.ID[:] }),
-		when("at", func(x r) time.Time { return x.At }),
-		word("actor_type", func(x r) string { return string(x.Actor.Type) }),
-		text("actor", func(x r) string { return x.Actor.ID }),
-		text("actor_name", func(x r) string { return x.Actor.Name }),
-		word("action", func(x r) string { return x.Action }),
-		word("entity_type", func(x r) string { return x.EntityType }),
-		text("entity", func(x r) string { return x.Entity }),
-		col("changes", "Array(String)", func(x r) []string { return x.Changes }),
-		text("request_id", func(x r) string { return x.RequestID }),
-		col("remote_ip", "IPv6", func(x r) [16]byte { return ip16(x.RemoteIP) }),
-		word("node", func(x r) string { return x.Node }),
-		col("count", "UInt64", func(x r) uint64 { return x.Count }),
-		when("last_at", func(x r) time.Time { return x.LastAt }),
+		column.Text("account", func(x r) string { return x.Account }),
+		column.Bytes16("id", func(x r) []byte { return x.ID[:] }),
+		column.When("at", func(x r) time.Time { return x.At }),
+		column.Word("actor_type", func(x r) string { return string(x.Actor.Type) }),
+		column.Text("actor", func(x r) string { return x.Actor.ID }),
+		column.Text("actor_name", func(x r) string { return x.Actor.Name }),
+		column.Word("action", func(x r) string { return x.Action }),
+		column.Word("entity_type", func(x r) string { return x.EntityType }),
+		column.Text("entity", func(x r) string { return x.Entity }),
+		column.Of("changes", "Array(String)", func(x r) []string { return x.Changes }),
+		column.Text("request_id", func(x r) string { return x.RequestID }),
+		column.Of("remote_ip", "IPv6", func(x r) [16]byte { return column.IP16(x.RemoteIP) }),
+		column.Word("node", func(x r) string { return x.Node }),
+		column.Of("count", "UInt64", func(x r) uint64 { return x.Count }),
+		column.When("last_at", func(x r) time.Time { return x.LastAt }),
 		// Of a use the later line knows more; of a change there is one.
-		col("ver", "UInt64", func(x r) uint64 { return uint64(millis(x.LastAt)) }),
+		column.Of("ver", "UInt64", func(x r) uint64 { return uint64(column.Millis(x.LastAt)) }),
 	)
 }

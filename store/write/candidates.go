@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // candidateTable has what few deliveries are looked for by. Its rows may belong to an answer; deliveries itself decides, but for what
@@ -30,25 +31,25 @@ func (c candidateTable) of(rows []*deliveryRow) (out []*deliveryRow) {
 
 func candidateTables() []candidateTable {
 	type r = *deliveryRow
-	account, dest := text("account", func(x r) string { return x.Account }), text("dest", func(x r) string { return x.Dest })
-	event16, ts := bytes16("id", func(x r) []byte { return x.Event[:] }), when("ts", func(x r) time.Time { return x.Event.Time() })
-	endpoint, status := text("endpoint", func(x r) string { return x.Endpoint }), word("status", func(x r) string { return string(x.Status) })
+	account, dest := column.Text("account", func(x r) string { return x.Account }), column.Text("dest", func(x r) string { return x.Dest })
+	event16, ts := column.Bytes16("id", func(x r) []byte { return x.Event[:] }), column.When("ts", func(x r) time.Time { return x.Event.Time() })
+	endpoint, status := column.Text("endpoint", func(x r) string { return x.Endpoint }), column.Word("status", func(x r) string { return string(x.Status) })
 	return []candidateTable{
 		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isFailing},
 		{
-			newTable("failure_candidates", account, event16, dest, ts, endpoint, word("type", func(x r) string { return x.Type }), status,
-				col("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
+			newTable("failure_candidates", account, event16, dest, ts, endpoint, column.Word("type", func(x r) string { return x.Type }), status,
+				column.Of("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
 			func(x r) bool { return !x.isFirst() || x.isFailing() },
 		},
 		{
-			newTable("run_deliveries", account, text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
-				word("reason", func(x r) string { return string(x.Reason) }), word("skipped", func(x r) string { return string(x.Skipped) }),
-				col("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }), when("last_at", func(x r) time.Time { return x.At }),
-				col("ver", "UInt128", r.versionInRun)),
+			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
+				column.Word("reason", func(x r) string { return string(x.Reason) }), column.Word("skipped", func(x r) string { return string(x.Skipped) }),
+				column.Of("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }), column.When("last_at", func(x r) time.Time { return x.At }),
+				column.Of("ver", "UInt128", r.versionInRun)),
 			r.isOfRun,
 		},
 		// A destination may be that of a replay alone.
-		{newTable("event_keys", account, text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts), r.isOfRun},
+		{newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts), r.isOfRun},
 	}
 }
 

@@ -2,9 +2,7 @@ package write
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -129,20 +127,4 @@ func (r *eventRow) mediaType() string {
 	m, _, _ := strings.Cut(r.ContentType(), ";")
 	m = strings.ToLower(strings.TrimSpace(m))
 	return m[:min(len(m), longest)]
-}
-
-// millis is t for a DateTime64(3) column; no time is 1970.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// ip16 writes an address for an IPv6 column: IPv4 mapped, none as ::.
-func ip16(a netip.Addr) [16]byte {
-	if !a.IsValid() {
-		return [16]byte{}
-	}
-	return a.As16()
 }

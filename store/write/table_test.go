@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/column"
 )
 
 func eventRows(tb testing.TB, n int) []*eventRow {
@@ -33,7 +34,7 @@ func eventRows(tb testing.TB, n int) []*eventRow {
 }
 
 // filled are the columns of a new batch with the rows in them.
-func filled[R any](tb testing.TB, t *table[R], rows []R) []block {
+func filled[R any](tb testing.TB, t *table[R], rows []R) []column.Block {
 	b := proto.NewBlock()
 	for _, c := range t.types {
 		if err := b.AddColumn(c.Name, chcolumn.Type(c.Type)); err != nil {

@@ -3,6 +3,7 @@ package write_test
 import (
 	"errors"
 	"net/netip"
+	"reflect"
 	"testing"
 	"time"
 
@@ -48,8 +49,13 @@ func TestWriteAndRead(t *testing.T) {
 		o.Attempt.RemoteIP = netip.MustParseAddr("2001:db8::1")
 		o.Attempt.RequestHeader = "A: b: c\n"
 		o.Attempt.ResponseHeader = "B: d\n"
-		o.Attempt.ResponseBody = []byte("no\xff")
+		o.Attempt.ResponseBody, o.Attempt.Truncated = []byte("no\xff"), true
 	})
+	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ { // else a column may be missing and nobody sees it
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "OK" {
+			t.Errorf("the attempt has no %s", name)
+		}
+	}
 	b.Record(o)
 	if d, err = r.Event(t.Context(), storetest.Account, e.ID); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,118 @@
+package event
+
+import (
+	"net/netip"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Attempt is one HTTP request.
+type Attempt struct {
+	ID             id.ID
+	StartedAt      time.Time
+	Trigger        Trigger
+	OK             bool
+	Code           int // HTTP status, 0 = none
+	ErrorCode      ErrorCode
+	ErrorMessage   string // ≤ 500 bytes
+	Duration       time.Duration
+	TTFB           time.Duration
+	RetryAfter     time.Duration
+	RemoteIP       netip.Addr
+	URL            string // without credentials
+	Method         string
+	RequestHeader  Lines // credentials masked
+	ResponseHeader Lines
+	ResponseBody   []byte // ≤ 16 KiB
+	Truncated      bool
+}
+
+// Field numbers of an attempt within an outcome, as those of [Outcome].
+const (
+	aID = iota + 1
+	aStartedAt
+	aTrigger
+	aOK
+	aCode
+	aErrorCode
+	aErrorMessage
+	aDurationUS
+	aTTFBUS
+	aRetryAfterS
+	aRemoteIP
+	aURL
+	aMethod
+	_ // the headers as lists of name and value, 14 and 15
+	_
+	aResponseBody
+	aTruncated
+	aRequestHeader
+	aResponseHeader
+)
+
+func (a *Attempt) append(b []byte) []byte {
+	b = appendBytes(b, aID, a.ID[:])
+	b = appendInt(b, aStartedAt, unixMilli(a.StartedAt))
+	b = appendString(b, aTrigger, string(a.Trigger))
+	b = appendInt(b, aOK, int64(protowire.EncodeBool(a.OK)))
+	b = appendInt(b, aCode, int64(a.Code))
+	b = appendString(b, aErrorCode, string(a.ErrorCode))
+	b = appendString(b, aErrorMessage, a.ErrorMessage)
+	b = appendInt(b, aDurationUS, a.Duration.Microseconds())
+	b = appendInt(b, aTTFBUS, a.TTFB.Microseconds())
+	b = appendInt(b, aRetryAfterS, int64(a.RetryAfter/time.Second))
+	if a.RemoteIP.IsValid() {
+		b = appendBytes(b, aRemoteIP, a.RemoteIP.AsSlice())
+	}
+	b = appendString(b, aURL, a.URL)
+	b = appendString(b, aMethod, a.Method)
+	b = appendBytes(b, aResponseBody, a.ResponseBody)
+	b = appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
+	b = appendString(b, aRequestHeader, string(a.RequestHeader))
+	return appendString(b, aResponseHeader, string(a.ResponseHeader))
+}
+
+func (a *Attempt) decode(v []byte) error {
+	return eachField(v, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case aID:
+			return readID(&a.ID, b)
+		case aStartedAt:
+			a.StartedAt = fromMilli(n)
+		case aTrigger:
+			a.Trigger = triggerOf(b)
+		case aOK:
+			a.OK = n != 0
+		case aCode:
+			a.Code = int(n)
+		case aErrorCode:
+			a.ErrorCode = ErrorCode(b)
+		case aErrorMessage:
+			a.ErrorMessage = string(b)
+		case aDurationUS:
+			a.Duration = time.Duration(n) * time.Microsecond
+		case aTTFBUS:
+			a.TTFB = time.Duration(n) * time.Microsecond
+		case aRetryAfterS:
+			a.RetryAfter = time.Duration(n) * time.Second
+		case aRemoteIP:
+			a.RemoteIP, _ = netip.AddrFromSlice(b)
+		case aURL:
+			a.URL = string(b)
+		case aMethod:
+			a.Method = string(b)
+		case aRequestHeader:
+			a.RequestHeader = Lines(b)
+		case aResponseHeader:
+			a.ResponseHeader = Lines(b)
+		case aResponseBody:
+			a.ResponseBody = b
+		case aTruncated:
+			a.Truncated = n != 0
+		}
+		return nil
+	})
+}

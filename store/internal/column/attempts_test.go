@@ -1,0 +1,54 @@
+package column
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// The table has the columns that are written and read, of these types.
+func TestAttemptsAreTheColumnsOfTheSchema(t *testing.T) {
+	schema, err := os.ReadFile("../../schema/testdata/cluster.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := regexp.MustCompile(`(?s)CREATE TABLE IF NOT EXISTS relay\.attempts ON CLUSTER 'relay' \((.*?)\) ENGINE`).FindSubmatch(schema)
+	if table == nil {
+		t.Fatal("the schema has no table attempts")
+	}
+	text := regexp.MustCompile(`(?s)CODEC\((?:[^()]|\([^()]*\))*\)|INDEX .*`).ReplaceAllString(string(table[1]), "")
+	depth := 0
+	text = strings.Map(func(r rune) rune { // commas within a type are none between columns
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				return '\n'
+			}
+		case '\n':
+			return ' '
+		}
+		return r
+	}, text)
+	want := map[string]string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, kind, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			want[name] = strings.TrimSpace(kind)
+		}
+	}
+	got := map[string]string{"transform_version": "UInt32"} // of transformations, which are still to come
+	for _, c := range Attempts(func(o *event.Outcome) *event.Outcome { return o }) {
+		got[string(c.Name)] = strings.ReplaceAll(c.Kind, ", ", ",")
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("the schema (-) and the columns (+):\n%s", diff)
+	}
+}
