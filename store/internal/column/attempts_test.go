@@ -44,7 +44,7 @@ func TestAttemptsAreTheColumnsOfTheSchema(t *testing.T) {
 			want[name] = strings.TrimSpace(kind)
 		}
 	}
-	got := map[string]string{"transform_version": "UInt32"} // of transformations, which are still to come
+	got := map[string]string{"transformation_version": "UInt32"} // of transformations, which are still to come
 	for _, c := range Attempts(func(o *event.Outcome) *event.Outcome { return o }) {
 		got[string(c.Name)] = strings.ReplaceAll(c.Kind, ", ", ",")
 	}
