@@ -9,10 +9,11 @@ left_out=()
 containers=
 started=$SECONDS
 
-# step prints what it runs when that is over: two of them run at a time.
+# step prints what it runs when that is over: two of them run at a time. After a fault no other one begins.
 step() {
 	local name=$1 from=$SECONDS status=0 out
 	shift
+	[ ! -e "$scratch/failed" ] || return 1
 	out=$(mktemp)
 	printf '== %s ...\n' "$name"
 	# A process of its own, for what is part of a condition does not end at its first fault.
@@ -21,6 +22,7 @@ step() {
 	flock "$lock" bash -c 'printf "\n== %s\n" "$1"; cat "$2"; printf "== %s: %d min %02d s\n" "$1" $(($3 / 60)) $(($3 % 60))' \
 		- "$name" "$out" $((SECONDS - from))
 	rm -f "$out"
+	[ $status = 0 ] || touch "$scratch/failed"
 	return $status
 }
 
@@ -35,14 +37,19 @@ try() {
 
 setup() {
 	printf '\n== set-up\n'
-	make --no-print-directory build
+	local image=
 	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
 	images
+	make --no-print-directory build
 	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
 	try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
 	javascript_setup
 	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
 	command -v gcc >/dev/null || try "the race detector (needs a C compiler)" false
+	if [ -n "$image" ] && ! wait "$image"; then
+		containers=
+		left_out+=("engines as containers (no image can be built): they ran as processes")
+	fi
 	printf '== set-up: %d min %02d s\n' $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60))
 }
 
@@ -76,8 +83,7 @@ memory() {
 	echo "tests write to $TMPDIR"
 }
 
-# images makes containers possible: a Docker engine, and images that the environment names or that are
-# built here.
+# images makes containers possible: a Docker engine, and images that the environment names or that begin to be built.
 images() {
 	if ! docker info >/dev/null 2>&1; then
 		left_out+=("engines as containers (need a Docker engine): they ran as processes")
@@ -85,7 +91,8 @@ images() {
 	fi
 	containers=yes
 	[ -n "${RELAY_TEST_KAFKA_IMAGE:-}" ] && [ -n "${RELAY_TEST_REDIS_IMAGE:-}" ] && return
-	deploy/engines/image.sh || { containers=; left_out+=("engines as containers (no image can be built): they ran as processes"); }
+	deploy/engines/image.sh &
+	image=$!
 }
 
 # processes are the tests that boot the relay. They wait more than they compute: everything else runs beside them.
@@ -162,17 +169,18 @@ lint() {
 boots() {
 	step "tests that boot the relay" processes
 	[ -z "$containers" ] || step "tests on engines as containers" in_containers
+	step "crash points" faults
 	step "a client generated from the API's document" deploy/contract/client.sh
 	[ ! -x bin/contract/schemathesis/bin/schemathesis ] || step "schemathesis" deploy/contract/schemathesis.sh
 	[ ! -d sdk/node_modules ] || step "JavaScript" sdk/test.sh
-	! command -v gcc >/dev/null || step "whole processes under the race detector" whole_race
 }
 
 computes() {
 	step "formatting, vet, linters" lint
 	step "tests of packages" unit
-	step "crash points" faults
-	! command -v gcc >/dev/null || step "tests of packages under the race detector" race
+	command -v gcc >/dev/null || return 0
+	step "tests of packages under the race detector" race
+	step "whole processes under the race detector" whole_race
 }
 
 setup
@@ -184,8 +192,10 @@ boots & first=$!
 computes & second=$!
 trap 'kill -- -$first -$second 2>/dev/null || true; wait || true; rm -rf "$scratch" "${memory:-}"' EXIT
 trap 'exit 1' HUP INT TERM
-wait -n || exit
-wait -n || exit
+# What runs ends by itself: tests that are cut off leave engines behind.
+wait $first || failed=yes
+wait $second || failed=yes
+[ -z "${failed:-}" ] || { echo "make test: a step failed" >&2; exit 1; }
 
 printf '\nran on %s, %s, %d cores' "$(go env GOOS)/$(go env GOARCH)" "$(go version | cut -d' ' -f3)" "$(nproc)"
 [ -f bin/engines/kafka/pom.sum ] && printf ', Apache Kafka 4.1'
