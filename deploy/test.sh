@@ -130,7 +130,7 @@ faults() {
 repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchReadsStrangeBodies|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
 repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultIsNotTheRows|ValuesAreNeverText|MigrateIs.*|MigrateKnows.*'
 repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadOfTheTextIndex'
-repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|NoHalfDays|TooManyParts|Standing|Retention'
+repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|NoHalfDays|TooManyParts|Standing|Retention|EveryPlanAppliesEveryFilter'
 # api
 repeats+='|BodiesCostByTheirLength|WrongTypesAtEveryMember|LargeAnswersAreBounded|AnswersAreCountedAtTheirMost|ReplayBounds'
 repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'

@@ -34,7 +34,7 @@ func TestOnTwoShards(t *testing.T) {
 		"usage": TestUsageSurvivesKills,
 		"redo":  TestRedoChangesNothing, "paging": TestPagingWhileRowsArrive, "duplicates": TestDuplicates,
 	}
-	storetest.OnTwoShards(t, tests, thorough, "lists", "search", "attempts", "moved", "recovery work")
+	storetest.OnTwoShards(t, tests, thorough, "lists", "attempts", "moved", "recovery work")
 }
 
 // Rows that come in an order go through what puts the shards' rows in that order: a statement that says it by itself
