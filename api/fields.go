@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -309,42 +310,9 @@ func (o *object) closed() {
 
 // didYouMean is a hint for a mistyped name, "" when nothing is near.
 func didYouMean(name string, known []string) string {
-	if best := nearest(name, known); best != "" {
+	// A third of a name may be wrong, and a character more.
+	if best := nearest.Name(strings.ToLower(name), known, len(name)/3+1); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	return ""
-}
-
-// nearest is the known name with the smallest edit distance, if that is at most a third of the name.
-func nearest(name string, known []string) string {
-	best, bestDistance := "", len(name)/3+2
-	if len(name) > 64 {
-		return ""
-	}
-	for _, k := range known {
-		if d := distance(strings.ToLower(name), k); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
-}
-
-// distance is the number of characters to insert, delete or replace (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

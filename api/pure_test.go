@@ -166,11 +166,14 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
+func TestDidYouMean(t *testing.T) {
 	known := []string{"endpoint_id", "destination_id", "status", "type", "since", "until", "limit"}
 	f := func(name, want string) {
 		t.Helper()
-		if got := nearest(name, known); got != want {
+		if want != "" {
+			want = "; did you mean " + want + "?"
+		}
+		if got := didYouMean(name, known); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}

@@ -174,20 +174,6 @@ func writeSettings(w io.Writer) {
 	tw.Flush()
 }
 
-// settingsTable is the README's table.
-func settingsTable() string {
-	var b strings.Builder
-	b.WriteString("| variable | meaning | default |\n|---|---|---|\n")
-	eachSetting(&node.Config{}, func(f setting) {
-		variable := f.env
-		if f.secret {
-			variable += " or " + f.env + "_FILE"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", variable, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
-	})
-	return b.String()
-}
-
 // Validate reports every fault at once, as the command of that name sees them.
 func (s Settings) Validate(name string) error {
 	var errs []error

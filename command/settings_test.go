@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -235,4 +236,18 @@ func TestReadmeSettingsTable(t *testing.T) {
 	if want := settingsTable(); string(table) != want {
 		t.Errorf("the settings table of README.md is out of date; it should be:\n%s", want)
 	}
+}
+
+// settingsTable is the README's table.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | meaning | default |\n|---|---|---|\n")
+	eachSetting(&node.Config{}, func(f setting) {
+		variable := f.env
+		if f.secret {
+			variable += " or " + f.env + "_FILE"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", variable, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
+	})
+	return b.String()
 }
