@@ -35,7 +35,7 @@ type Config struct {
 	// MaxWaitingBytes bounds what is held of retry tiers until it is due. A partition of a tier holds as much as is
 	// still free, 64 KB at least, and what one poll adds to that.
 	MaxWaitingBytes int
-	// RetentionDays is how long a payload is kept; no chain lives longer.
+	// RetentionDays is how long a payload is kept; no delivery is attempted later.
 	RetentionDays int
 	// Version stands in the user agent, EventRelay/<version>.
 	Version string

@@ -14,12 +14,12 @@ import (
 // recordOverhead is what a record holds in memory beside its bytes, roughly.
 const recordOverhead = 512
 
-// When a poll brings as many events as crowd or more, the next one waits for gather: a fetch costs the same for one
-// record as for a hundred, and at such rates everything waits for a core, not for the fetch. Records of the tiers do
-// not count: their crowd is no reason for an event to wait.
+// When a poll brings manyEvents or more, the next one waits for gather: a fetch costs the same for one record as for a
+// hundred, and at such rates everything waits for a core, not for the fetch. Records of the tiers do not count: their
+// number is no reason for an event to wait.
 const (
-	crowd  = 8
-	gather = 2 * time.Millisecond
+	manyEvents = 8
+	gather     = 2 * time.Millisecond
 )
 
 // intake reads until ctx ends. While the node holds all it may, it does not read.
@@ -47,7 +47,7 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if came < crowd || came >= maxPoll {
+		if came < manyEvents || came >= maxPoll {
 			continue
 		}
 		pause.Reset(gather)
@@ -111,7 +111,7 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 // notOurs reports a record that was put back for another group: the dispatchers have had it.
 func notOurs(e *event.Event) bool { return e.Only != "" && e.Only != stream.DispatchGroup }
 
-// readEvent makes a job for each destination. An event that was rejected, is a duplicate or has no
+// readEvent makes a delivery for each destination. An event that was rejected, is a duplicate or has no
 // destination needs no delivery and no outcome: its own record says so.
 func (d *Dispatcher) readEvent(s *slot, e *event.Event, size int) {
 	if e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || len(e.Dests) == 0 {
@@ -177,7 +177,7 @@ func (d *Dispatcher) deadLetter(s *slot, r *stream.Record, cause error) {
 }
 
 // undecodable are the outcomes of the deliveries that a record that cannot be decoded still names. One whose
-// destination is lost names all of its event's: they are failed, which a person then looks at.
+// destination is lost names all of its event's: they are failed, for a person to decide.
 func undecodable(r *stream.Record, now time.Time) []*event.Outcome {
 	left, ok := event.Salvage(r)
 	if !ok {

@@ -39,7 +39,7 @@ func decide(
 	}
 	deadline := w.Deadline
 	if deadline.IsZero() {
-		deadline = lane.Earlier(now.Add(chainLength(p)), expiry)
+		deadline = lane.Earlier(now.Add(scheduleLength(p)), expiry)
 	}
 	due := now.Add(retryDelay(p, w.Attempt, retryAfter, random))
 	switch {

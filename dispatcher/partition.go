@@ -46,7 +46,7 @@ type partition struct {
 	delay time.Duration // of a retry tier; 0 for events and commands
 	group pauser
 	room  *waitingRoom
-	wake  func() // tells the timer that it must look at this partition
+	wake  func() // tells the timer that this partition has a new head
 
 	source lane.Source
 

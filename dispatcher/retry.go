@@ -44,8 +44,8 @@ func retryDelay(p config.RetryPolicy, failed int, retryAfter time.Duration, rand
 	return delay
 }
 
-// chainLength is the longest that a chain may take by its own schedule, and a day.
-func chainLength(p config.RetryPolicy) time.Duration {
+// scheduleLength is the longest that all attempts of a delivery may take by their schedule, and a day.
+func scheduleLength(p config.RetryPolicy) time.Duration {
 	var sum time.Duration
 	for failed := 1; failed < p.Attempts(); failed++ {
 		sum += seconds(baseDelay(p, failed).Seconds() * (1 + p.Jitter))

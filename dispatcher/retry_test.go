@@ -54,7 +54,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 			}
 		}
 	}
-	if d := chainLength(p); d != maxDelay {
+	if d := scheduleLength(p); d != maxDelay {
 		t.Fatalf("chain length %v", d)
 	}
 }
@@ -131,7 +131,7 @@ func TestDecide(t *testing.T) {
 	f("gone", first, verdict{fate: fail, reason: event.Gone410}, policy(),
 		next{status: event.Failed, reason: event.Gone410})
 	f("first retry", first, refused, policy(), next{event.Retrying, "", now.Add(5 * time.Second),
-		now.Add(chainLength(policy()))})
+		now.Add(scheduleLength(policy()))})
 	f("the deadline stays", event.Work{Attempt: 2, Deadline: now.Add(time.Hour)}, refused, policy(),
 		next{event.Retrying, "", now.Add(5 * time.Minute), now.Add(time.Hour)})
 	f("beyond the deadline", event.Work{Attempt: 2, Deadline: now.Add(time.Minute)}, refused, policy(),

@@ -105,7 +105,7 @@ func dueOf(p stream.Partition, r *stream.Record) time.Time {
 	}
 	c, err := event.DecodeChain(r)
 	if err != nil {
-		return time.Time{} // it will be buried
+		return time.Time{} // it goes to the dead letter topic
 	}
 	return c.Due
 }

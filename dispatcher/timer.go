@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// ripeBatch is how many jobs of a tier are released before the next tier has its turn.
+// ripeBatch is how many deliveries of a tier are released before the next tier has its turn.
 const ripeBatch = 256
 
 // longestSleep bounds how long the timer trusts that the wall clock, by which work is due, goes on as it
 // did: after a step forward what is due is noticed so late at most.
 const longestSleep = 10 * time.Second
 
-// wake makes the timer look at the tiers.
+// wake makes the timer re-check lanes and tiers.
 func (d *Dispatcher) wake() {
 	select {
 	case d.due <- struct{}{}:

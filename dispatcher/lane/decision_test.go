@@ -84,7 +84,7 @@ func TestDecisions(t *testing.T) {
 				if known := got.Status == event.Pending || got.Status == event.Retrying; known != got.EarliestSend.Equal(got.Due) {
 					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
 				}
-				if got.Err == nil && got.Mark != lt.byDest["d"].parking.mark || got.Err != lt.err {
+				if got.Err == nil && got.Mark != lt.byDest["d"].parking.mark || !errors.Is(got.Err, lt.err) {
 					t.Errorf("parked by %d, error %v", got.Mark, got.Err)
 				}
 			}

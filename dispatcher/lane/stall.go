@@ -49,7 +49,7 @@ func (s *stall) finished(now time.Time) {
 }
 
 // may reports whether these partitions may wait for a lane that holds so much. One that was empty a
-// moment ago has not been judged yet and may make them wait.
+// moment ago is not measured yet and may make them wait.
 func (s *stall) may(now time.Time, held int, parts ...*Source) bool {
 	s.roll(now)
 	fresh, recent := now.Sub(s.busy) < movingWindow, s.now+s.before
@@ -57,7 +57,7 @@ func (s *stall) may(now time.Time, held int, parts ...*Source) bool {
 	if sole {
 		return fresh || recent > 0
 	}
-	// Half of what it holds will be done within half a second, judged by the last one.
+	// At the speed of the last half second, half of what it holds will be done within the next.
 	return s.budgetAt(now) > 0 && (fresh || 2*recent >= held)
 }
 

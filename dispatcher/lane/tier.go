@@ -27,7 +27,7 @@ func TierFor(tiers []stream.Tier, rest time.Duration) stream.Tier {
 	return longest
 }
 
-// ReadyAt is when a record of a tier must be looked at: when it is due, if that is in reach of this
+// ReadyAt is when a record leaves its tier: when it is due, if that is in reach of this
 // tier, else when its time in the tier is over and it hops to the next.
 //
 // Of those that a node holds, the one that is ready first comes first. One that is not read yet waits for those
