@@ -117,8 +117,8 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 	return m.migrateTables(ctx, s.tables())
 }
 
-func (m *migration) migrateTables(ctx context.Context, cfg schema.MigrateConfig) error {
-	tables, err := schema.MigrateTables(ctx, cfg)
+func (m *migration) migrateTables(ctx context.Context, cfg schema.Config) error {
+	tables, err := schema.Migrate(ctx, cfg)
 	m.Ran = append(m.Ran, tables.Ran...)
 	if err != nil {
 		return fmt.Errorf("migrate tables: %w", err)
@@ -128,8 +128,8 @@ func (m *migration) migrateTables(ctx context.Context, cfg schema.MigrateConfig)
 }
 
 // tables is where the tables are.
-func (s Settings) tables() schema.MigrateConfig {
-	return schema.MigrateConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
+func (s Settings) tables() schema.Config {
+	return schema.Config{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
 // printTables writes the statements that would make the tables, and touches nothing.

@@ -33,7 +33,7 @@ const events, outage, days = 20_000, 1_000, 4
 func filled(t *testing.T) (driver.Conn, fill.Result) {
 	t.Helper()
 	url := "http://" + address + "/f" + strings.ToLower(id.Random("")[:16])
-	if err := schema.Migrate(t.Context(), url, 30); err != nil {
+	if _, err := schema.Migrate(t.Context(), schema.Config{URL: url, RetentionDays: 30}); err != nil {
 		t.Fatal(err)
 	}
 	told := 0
@@ -183,7 +183,7 @@ func TestValidate(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	url := "http://" + address + "/s" + strings.ToLower(id.Random("")[:16])
-	if err := schema.Migrate(t.Context(), url, 30); err != nil {
+	if _, err := schema.Migrate(t.Context(), schema.Config{URL: url, RetentionDays: 30}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

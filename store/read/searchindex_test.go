@@ -94,10 +94,10 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 	b := newBench(t)
 	b.fill("3000")
 	bare := b.Tables()
-	cfg := schema.MigrateConfig{URL: b.URL, RetentionDays: 30, SearchIndex: true}
+	cfg := schema.Config{URL: b.URL, RetentionDays: 30, SearchIndex: true}
 	migrate := func(url string, on bool) error {
 		cfg.URL, cfg.SearchIndex = url, on
-		_, err := schema.MigrateTables(t.Context(), cfg)
+		_, err := schema.Migrate(t.Context(), cfg)
 		return err
 	}
 	built := func() uint64 {

@@ -14,7 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -76,7 +75,7 @@ func TestSecureAddress(t *testing.T) {
 	relay, ca := url.UserPassword("relay", "p@ss, word/1"), url.Values{"ca_file": {caFile}}
 	b.Anew()
 	right := address(relay, ca)
-	if err := schema.Migrate(t.Context(), right, 30); err != nil {
+	if err := storetest.Migrate(t.Context(), right, 30); err != nil {
 		t.Fatal(err)
 	}
 	w, stop := b.Writer(write.WriterConfig{URL: right})
@@ -100,7 +99,7 @@ func TestSecureAddress(t *testing.T) {
 		"file of no roots":  {address(relay, url.Values{"ca_file": {"secure_test.go"}}), "holds no certificate"},
 		"roots without TLS": {strings.Replace(right, "https", "http", 1), "ca_file is for https"},
 	} {
-		err := schema.Migrate(t.Context(), c.url, 30)
+		err := storetest.Migrate(t.Context(), c.url, 30)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
 )
 
@@ -137,7 +136,7 @@ func TestShardAway(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
-	if err := schema.Migrate(t.Context(), b.URL, 30); err != nil {
+	if err := storetest.Migrate(t.Context(), b.URL, 30); err != nil {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewRegistry()

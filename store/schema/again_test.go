@@ -3,13 +3,13 @@ package schema_test
 import (
 	"testing"
 
-	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/store/internal/storetest"
 )
 
 func TestMigrateRunsAgain(t *testing.T) {
 	b := newBench(t)
 	for _, days := range []int{30, 7, 7} {
-		if err := schema.Migrate(t.Context(), b.URL, days); err != nil {
+		if err := storetest.Migrate(t.Context(), b.URL, days); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // Files are those of the program.
 var Files fs.FS = files
 
-// MigrateFrom is MigrateTables with other tables and migrations.
-func MigrateFrom(ctx context.Context, cfg MigrateConfig, files fs.FS) (Migrated, error) {
+// MigrateFrom is Migrate with other tables and migrations.
+func MigrateFrom(ctx context.Context, cfg Config, files fs.FS) (Migrated, error) {
 	return migrateFrom(ctx, cfg, files)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// MigrateConfig says where the tables are and how long rows stay.
-type MigrateConfig struct {
+// Config says where the tables are and how long rows stay.
+type Config struct {
 	// URL of ClickHouse, or of its shards in their order, as for the writer.
 	URL string
 	// RetentionDays is how long rows live that belong to an event.
@@ -38,7 +38,7 @@ type MigrateConfig struct {
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 // Validate reports all faults at once.
-func (c MigrateConfig) Validate() error {
+func (c Config) Validate() error {
 	all, err := ch.ParseURLs(c.URL)
 	if c.Cluster != "" && !clusterName.MatchString(c.Cluster) {
 		err = errors.Join(err, fmt.Errorf("clickhouse cluster: %q is not a plain name", c.Cluster))
@@ -57,21 +57,15 @@ type Migrated struct {
 	Ran    []string // the steps that ran now, in their order; on several shards those of any
 }
 
-// Migrate is MigrateTables for servers that are no cluster.
-func Migrate(ctx context.Context, rawURL string, days int) error {
-	_, err := MigrateTables(ctx, MigrateConfig{URL: rawURL, RetentionDays: days})
-	return err
-}
-
-// MigrateTables brings the databases up to the schema of this program: it creates them, runs the steps that have not run yet, in
+// Migrate brings the databases up to the schema of this program: it creates them, runs the steps that have not run yet, in
 // order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which shard each is.
 // It is safe to run again, after it was interrupted at any place, and beside another one. It refuses a database of a newer
 // program, one whose steps were others, and one that is another shard.
-func MigrateTables(ctx context.Context, cfg MigrateConfig) (Migrated, error) {
+func Migrate(ctx context.Context, cfg Config) (Migrated, error) {
 	return migrateFrom(ctx, cfg, files)
 }
 
-func migrateFrom(ctx context.Context, cfg MigrateConfig, files fs.FS) (done Migrated, err error) {
+func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, err error) {
 	steps, err := readSteps(files)
 	if err != nil {
 		return done, err
@@ -120,7 +114,7 @@ type migration struct {
 	dialect
 	conn          driver.Conn
 	data          []driver.Conn // to every shard whose rows this migration is about
-	cfg           MigrateConfig
+	cfg           Config
 	shard, shards int
 }
 

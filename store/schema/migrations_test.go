@@ -48,7 +48,7 @@ func with(t *testing.T, migrations int) fs.FS {
 }
 
 func migrate(t *testing.T, url string, files fs.FS, upgrading bool) ([]string, error) {
-	done, err := schema.MigrateFrom(t.Context(), schema.MigrateConfig{URL: url, RetentionDays: 30, Upgrading: upgrading}, files)
+	done, err := schema.MigrateFrom(t.Context(), schema.Config{URL: url, RetentionDays: 30, Upgrading: upgrading}, files)
 	return done.Ran, err
 }
 

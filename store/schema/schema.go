@@ -27,7 +27,7 @@ const baselineNumber = 1
 
 // DDL returns the statements of all steps in their order, as they run on an empty server or cluster. Of a cluster's those without
 // ON CLUSTER run on one server of every shard.
-func DDL(cfg MigrateConfig) ([]string, error) {
+func DDL(cfg Config) ([]string, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

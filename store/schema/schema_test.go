@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "write the DDL of a cluster to testdata"
 
 const goldenDDL = "testdata/cluster.sql"
 
-func clusterConfig() schema.MigrateConfig {
-	return schema.MigrateConfig{URL: "http://ch1:8123,http://ch2:8123", RetentionDays: 30, Cluster: "relay", SearchIndex: true}
+func clusterConfig() schema.Config {
+	return schema.Config{URL: "http://ch1:8123,http://ch2:8123", RetentionDays: 30, Cluster: "relay", SearchIndex: true}
 }
 
 // The tables of a cluster are what they were when somebody last looked at them.
@@ -164,7 +164,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := schema.Migrate(t.Context(), url, 30); err != nil {
+			if err := storetest.Migrate(t.Context(), url, 30); err != nil {
 				t.Error(err)
 			}
 		})
@@ -178,21 +178,21 @@ func TestMigrateAtOnce(t *testing.T) {
 // What ran is noted, with who ran it; what this version does not know is refused.
 func TestMigrateKnowsWhatRan(t *testing.T) {
 	b := newBench(t)
-	cfg := schema.MigrateConfig{URL: b.Anew(), RetentionDays: 30, Program: "v9"}
-	first, err := schema.MigrateTables(t.Context(), cfg)
+	cfg := schema.Config{URL: b.Anew(), RetentionDays: 30, Program: "v9"}
+	first, err := schema.Migrate(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(first.Ran) == 0 || uint64(first.Schema) != b.Query("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
 		t.Errorf("a first run did %+v", first)
 	}
-	if again, err := schema.MigrateTables(t.Context(), cfg); err != nil || len(again.Ran) != 0 || again.Schema != first.Schema {
+	if again, err := schema.Migrate(t.Context(), cfg); err != nil || len(again.Ran) != 0 || again.Schema != first.Schema {
 		t.Errorf("a second run did %+v, %v", again, err)
 	}
 	refused := func(change, want string) {
 		t.Helper()
 		b.Exec("INSERT INTO schema_version SELECT " + change)
-		_, err := schema.MigrateTables(t.Context(), cfg)
+		_, err := schema.Migrate(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q in it", change, err, want)
 		}
@@ -205,8 +205,8 @@ func TestMigrateKnowsWhatRan(t *testing.T) {
 // Addresses in another order than the rows were spread by are refused, by the migration, by readers and by writers.
 func TestShardsKeepTheirOrder(t *testing.T) {
 	b := newBench(t)
-	cfg := schema.MigrateConfig{URL: b.URL + "_1," + b.URL + "_2", RetentionDays: 30}
-	if _, err := schema.MigrateTables(t.Context(), cfg); err != nil {
+	cfg := schema.Config{URL: b.URL + "_1," + b.URL + "_2", RetentionDays: 30}
+	if _, err := schema.Migrate(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	b.Accept(b.Event(0))
@@ -221,7 +221,7 @@ func TestShardsKeepTheirOrder(t *testing.T) {
 				t.Errorf("%s of %s: %v, want %q in it", who, url, err, want)
 			}
 		}
-		check("migration", schema.Migrate(t.Context(), url, 30))
+		check("migration", storetest.Migrate(t.Context(), url, 30))
 		r := b.ReaderOf(read.ReaderConfig{URL: url, RetentionDays: 30, FenceWait: 1}, nil)
 		_, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		check("reader", err)
@@ -244,16 +244,16 @@ func TestMigrateConfig(t *testing.T) {
 		{"http://a/x", "relay'", "is not a plain name"},
 		{"ftp://a/x", "", "scheme"},
 	} {
-		cfg := schema.MigrateConfig{URL: c.url, RetentionDays: 30, Cluster: c.cluster}
+		cfg := schema.Config{URL: c.url, RetentionDays: 30, Cluster: c.cluster}
 		_, err := schema.DDL(cfg)
-		_, runErr := schema.MigrateTables(t.Context(), cfg)
+		_, runErr := schema.Migrate(t.Context(), cfg)
 		if err == nil || runErr == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, %v", c, err, runErr)
 		}
 	}
 	b := newBench(t)
-	cfg := schema.MigrateConfig{URL: b.URL, RetentionDays: 30, Cluster: "nowhere"}
-	if _, err := schema.MigrateTables(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "knows no cluster nowhere") {
+	cfg := schema.Config{URL: b.URL, RetentionDays: 30, Cluster: "nowhere"}
+	if _, err := schema.Migrate(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "knows no cluster nowhere") {
 		t.Errorf("a cluster that is not there: %v", err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
 )
 
@@ -42,7 +41,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if n := b.Query("SELECT count() FROM events"); n < 2 {
 		t.Fatalf("%d rows are stored", n) // the two older ones may have gone by the TTL of 30 days
 	}
-	if err := schema.Migrate(t.Context(), b.URL, 7); err != nil {
+	if err := storetest.Migrate(t.Context(), b.URL, 7); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL toStartOfDay(toDateTime(ts)) + toIntervalDay(8) %'"); n != 9*uint64(shards) {

@@ -19,7 +19,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
 )
 
@@ -199,7 +198,7 @@ func TestNoHalfDays(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	migrate := func(days int) {
 		t.Helper()
-		if err := schema.Migrate(t.Context(), b.URL, days); err != nil {
+		if err := storetest.Migrate(t.Context(), b.URL, days); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -277,7 +276,7 @@ func TestChoresWithoutAShard(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
-	if err := schema.Migrate(t.Context(), b.URL, 30); err != nil {
+	if err := storetest.Migrate(t.Context(), b.URL, 30); err != nil {
 		t.Fatal(err)
 	}
 	gone := newErasures()
@@ -348,7 +347,7 @@ func TestChoresWithoutAShard(t *testing.T) {
 func TestBatchOfManyDays(t *testing.T) {
 	const days = 110
 	b := newBench(t)
-	if err := schema.Migrate(t.Context(), b.URL, 365); err != nil {
+	if err := storetest.Migrate(t.Context(), b.URL, 365); err != nil {
 		t.Fatal(err)
 	}
 	for i := range days {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -119,7 +120,7 @@ func NewIndexed(t testing.TB) *Bench {
 	for url := range strings.SplitSeq(b.URL, ",") {
 		shard := *b
 		shard.URL = url
-		statements, err := schema.DDL(schema.MigrateConfig{URL: shard.Anew(), RetentionDays: 30, SearchIndex: true})
+		statements, err := schema.DDL(schema.Config{URL: shard.Anew(), RetentionDays: 30, SearchIndex: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,8 +132,8 @@ func NewIndexed(t testing.TB) *Bench {
 			}
 		}
 	}
-	cfg := schema.MigrateConfig{URL: b.URL, RetentionDays: 30, SearchIndex: true}
-	if _, err := schema.MigrateTables(t.Context(), cfg); err != nil {
+	cfg := schema.Config{URL: b.URL, RetentionDays: 30, SearchIndex: true}
+	if _, err := schema.Migrate(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	b.Indexed = true
@@ -264,4 +265,10 @@ func Selected(t testing.TB, r *read.Reader, q event.Query) (all []event.Match) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// Migrate makes the tables of servers that are no cluster.
+func Migrate(ctx context.Context, url string, days int) error {
+	_, err := schema.Migrate(ctx, schema.Config{URL: url, RetentionDays: days})
+	return err
 }

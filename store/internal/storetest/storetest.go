@@ -29,7 +29,6 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -141,7 +140,7 @@ func NewBenchOf(t testing.TB, partitions int32) *Bench {
 	if _, err := stream.Migrate(t.Context(), b.Stream, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := schema.Migrate(t.Context(), b.URL, 30); err != nil {
+	if err := Migrate(t.Context(), b.URL, 30); err != nil {
 		t.Fatal(err)
 	}
 	url := b.URL // a test may change it
