@@ -7,12 +7,9 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
@@ -171,13 +168,7 @@ func (b *bed) measure(
 		return err
 	}
 	sinkBefore, began := b.sink.cpu(), w.began
-	var profile errgroup.Group
-	if file := b.profileFile(posts); file != "" {
-		profile.Go(func() error { return b.r.profile(ctx, "profile", file, b.profiled(posts)) })
-	}
-	if file := b.allocsFile(posts); file != "" {
-		profile.Go(func() error { return b.r.profile(ctx, "allocs", file, b.profiled(posts)) })
-	}
+	profiles := b.takeProfiles(ctx, posts)
 	done, loadCPU, err := b.generate(ctx, w.second, posts...)
 	if err == nil && meanwhile != nil {
 		err = meanwhile(ctx)
@@ -188,7 +179,7 @@ func (b *bed) measure(
 	if err == nil {
 		err = b.stored(ctx)
 	}
-	if err = errors.Join(err, profile.Wait()); err != nil {
+	if err = errors.Join(err, profiles.taken.Wait()); err != nil {
 		return err
 	}
 	after, err := b.r.cost(ctx)
@@ -204,7 +195,7 @@ func (b *bed) measure(
 		return err
 	}
 	b.account(spent, w, time.Since(began))
-	return b.classify(posts)
+	return b.classify(profiles)
 }
 
 const (
@@ -245,39 +236,6 @@ func (b *bed) stored(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// profileFile is where a profile goes; empty = none is taken.
-func (b *bed) profileFile(posts []post) string {
-	switch {
-	case b.r.admin == "", b.profiled(posts) == 0: // of a run by count nobody knows how long it takes
-		return ""
-	case b.o.profile != "":
-		return b.o.profile
-	case b.o.stages:
-		return filepath.Join(b.o.dir, "cpu.pprof")
-	}
-	return ""
-}
-
-// allocsFile is where a profile of allocations goes; empty = none is taken.
-func (b *bed) allocsFile(posts []post) string {
-	if b.r.admin == "" || !b.o.stages || b.profiled(posts) == 0 {
-		return ""
-	}
-	return filepath.Join(b.o.dir, "allocs.pprof")
-}
-
-// longestProfile bounds a profile: more of a long run says nothing else.
-const longestProfile = time.Minute
-
-// profiled is for how long; 0 = not at all.
-func (b *bed) profiled(posts []post) time.Duration {
-	longest := time.Duration(0)
-	for _, p := range posts {
-		longest = max(longest, p.For)
-	}
-	return min(longest, longestProfile)
 }
 
 // arrive waits until all that was accepted has arrived, and reports whether it has.

@@ -1,13 +1,18 @@
 package bench
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/pprof/profile"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -182,27 +187,52 @@ func readProfile(file string) (*profile.Profile, error) {
 	return p, nil
 }
 
+// profiles are those that are taken of a run. No name = none is taken.
+type profiles struct {
+	cpu, allocs string // files
+	taken       errgroup.Group
+}
+
+// longestProfile bounds a profile: more of a long run says nothing else.
+const longestProfile = time.Minute
+
+// takeProfiles begins to take what the command line asks for. None is taken of a run by count, for nobody knows how
+// long it takes.
+func (b *bed) takeProfiles(ctx context.Context, posts []post) *profiles {
+	p, longest := &profiles{}, time.Duration(0)
+	for _, s := range posts {
+		longest = max(longest, s.For)
+	}
+	if b.r.admin == "" || longest == 0 {
+		return p
+	}
+	p.cpu = b.o.profile
+	if b.o.stages {
+		p.cpu = cmp.Or(p.cpu, filepath.Join(b.o.dir, "cpu.pprof"))
+		p.allocs = filepath.Join(b.o.dir, "allocs.pprof")
+	}
+	for what, file := range map[string]string{"profile": p.cpu, "allocs": p.allocs} {
+		if file != "" {
+			p.taken.Go(func() error { return b.r.profile(ctx, what, file, min(longest, longestProfile)) })
+		}
+	}
+	return p
+}
+
 // classify adds the stages of the profiles that were taken, if they were.
-func (b *bed) classify(posts []post) error {
-	file := b.profileFile(posts)
-	if file == "" {
+func (b *bed) classify(taken *profiles) error {
+	if taken.cpu == "" {
 		return nil
 	}
-	p, err := readProfile(file)
+	p, err := readProfile(taken.cpu)
 	if err != nil {
 		return err
 	}
-	var perEvent float64
-	for _, c := range b.result.CPU {
-		if c.Name == "relay" {
-			perEvent = c.PerEvent
-		}
-	}
-	b.result.Stages = stages(p, perEvent)
-	if file = b.allocsFile(posts); file == "" {
+	b.result.Stages = stages(p, b.result.process("relay"))
+	if taken.allocs == "" {
 		return nil
 	}
-	if p, err = readProfile(file); err != nil {
+	if p, err = readProfile(taken.allocs); err != nil {
 		return err
 	}
 	b.result.Stages = allocated(b.result.Stages, p, b.result.Mallocs, b.result.Bytes)
