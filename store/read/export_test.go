@@ -85,6 +85,17 @@ func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error
 // Asked are the filters of a query.
 func Asked(q event.Query) uint { return uint(newPredicate(&q).asked) }
 
+// Incomplete are the filters that have not all that filters of their kind have.
+func Incomplete() (missing uint) {
+	for _, d := range definitions(&event.Query{}) {
+		fixed, changing := d.filter&fixedFilters != 0, d.filter&changingFilters != 0
+		if fixed != (d.column != nil) || changing != (d.candidates != nil) || changing != (d.matches != nil) {
+			missing |= uint(d.filter)
+		}
+	}
+	return missing
+}
+
 // PlanOf is the name of the plan for a query, with the filters that it finds events by or lets stand beside.
 func (r *Reader) PlanOf(q event.Query) (name string, takes uint) {
 	p := r.newWalk(q, time.Time{}).plan()

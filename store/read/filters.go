@@ -32,46 +32,28 @@ const (
 	allFilters      = behindAll - 1
 )
 
-// definition is one filter: the condition that statements have of it, and the check of what they found.
+// definition is one filter of a query: the condition that statements have of it, and the check of what they found.
 type definition struct {
 	filter filters
-	asked  func(*event.Query) bool
+	asked  bool
 	// column is the condition on a column that is written with the event and never changes.
 	column func(*event.Query, *ch.Query)
-	// candidates is a condition that every event which matches fulfils, and some others do.
+	// candidates is a condition that every event which matches fulfils, and some others do; matches decides about those.
 	candidates func(*predicate, *ch.Query, span)
-	// matches decides about a candidate.
-	matches func(*event.Query, *candidate) bool
+	matches    func(*event.Query, *candidate) bool
 }
 
-// fixed is a filter on what never changes.
-func fixed(f filters, asked func(*event.Query) bool, column func(*event.Query, *ch.Query)) definition {
-	return definition{filter: f, asked: asked, column: column}
-}
-
-// changing is a filter on what changes after an event was stored.
-func changing(
-	f filters, asked func(*event.Query) bool,
-	candidates func(*predicate, *ch.Query, span), matches func(*event.Query, *candidate) bool,
-) definition {
-	return definition{filter: f, asked: asked, candidates: candidates, matches: matches}
-}
-
-// definitions are all filters, in the order of the conditions in a statement.
-func definitions() []definition {
+// definitions are all filters, in the order of the conditions in a statement. The condition of a search is searched.
+func definitions(q *event.Query) []definition {
 	return []definition{
-		fixed(byEndpoint, func(q *event.Query) bool { return len(q.Endpoints) > 0 }, endpointColumn),
-		fixed(bySource, func(q *event.Query) bool { return len(q.Sources) > 0 }, func(q *event.Query, to *ch.Query) {
-			to.Add(" AND source IN ", event.As[string](q.Sources...))
-		}),
-		fixed(byType, func(q *event.Query) bool { return len(q.Types) > 0 }, typeColumn),
-		changing(byStatus, func(q *event.Query) bool { return len(q.Statuses) > 0 }, statusCandidates, matchesStatus),
-		changing(byDestination, func(q *event.Query) bool { return len(q.Destinations) > 0 },
-			destinationCandidates, matchesDestination),
-		changing(byRun, func(q *event.Query) bool { return len(q.Runs) > 0 }, runCandidates, matchesRun),
-		changing(byProcessing, func(q *event.Query) bool { return len(q.Processing) > 0 },
-			processingCandidates, matchesProcessing),
-		{filter: bySearch, asked: func(q *event.Query) bool { return q.Search != nil }}, // see searched
+		{filter: byEndpoint, asked: len(q.Endpoints) > 0, column: endpointColumn},
+		{filter: bySource, asked: len(q.Sources) > 0, column: sourceColumn},
+		{filter: byType, asked: len(q.Types) > 0, column: typeColumn},
+		{filter: byStatus, asked: len(q.Statuses) > 0, candidates: statusCandidates, matches: matchesStatus},
+		{filter: byDestination, asked: len(q.Destinations) > 0, candidates: destinationCandidates, matches: matchesDestination},
+		{filter: byRun, asked: len(q.Runs) > 0, candidates: runCandidates, matches: matchesRun},
+		{filter: byProcessing, asked: len(q.Processing) > 0, candidates: processingCandidates, matches: matchesProcessing},
+		{filter: bySearch, asked: q.Search != nil},
 	}
 }
 
@@ -84,8 +66,8 @@ type predicate struct {
 
 func newPredicate(q *event.Query) *predicate {
 	p := &predicate{Query: q}
-	for _, d := range definitions() {
-		if d.asked(q) {
+	for _, d := range definitions(q) {
+		if d.asked {
 			p.asked |= d.filter
 			p.definitions = append(p.definitions, d)
 		}
@@ -175,6 +157,8 @@ func endpointColumn(q *event.Query, to *ch.Query) {
 		to.Add(" AND endpoint IN ", q.Endpoints)
 	}
 }
+
+func sourceColumn(q *event.Query, to *ch.Query) { to.Add(" AND source IN ", event.As[string](q.Sources...)) }
 
 // isPrefix reports whether a type that is asked for stands for all that begin so.
 func isPrefix(t string) bool { return strings.HasSuffix(t, ".*") }

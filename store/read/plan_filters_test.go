@@ -66,6 +66,9 @@ func TestEveryFilterIsDefined(t *testing.T) {
 		}
 		seen |= asked
 	}
+	if missing := read.Incomplete(); missing != 0 {
+		t.Errorf("the filters %b lack a condition or a check", missing)
+	}
 }
 
 // Every plan applies every filter: each filter is asked for alone and beside each other, in all the ways that choose
