@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"golang.org/x/sync/errgroup"
@@ -45,8 +44,8 @@ func (r *Reader) candidates(
 	key := func(c *candidate) id.ID { return c.ID }
 	cands, err = newest(ctx, r, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
 		var duplicate id.ID
-		err = rows.Scan((*[16]byte)(&c.ID), &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
-			(*string)(&c.Reason), (*[16]byte)(&duplicate), &c.Dests, &c.size, &c.unsure)
+		err = rows.Scan(&c.ID, &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
+			(*string)(&c.Reason), &duplicate, &c.Dests, &c.size, &c.unsure)
 		c.Account, c.DuplicateOf = account, eventText(duplicate)
 		return c, err
 	})
@@ -65,8 +64,7 @@ func (r *Reader) judge(ctx context.Context, account string, cands []candidate) e
 		ids[i] = cands[i].ID
 		at[cands[i].ID] = &cands[i]
 	}
-	q := selectDeliveries().Add(" FINAL WHERE account = ", account)
-	ch.BoundIDs(q, ids)
+	q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), ids)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		d, of, err := scanDelivery(rows)
 		if c := at[of]; err == nil && c != nil {
@@ -91,12 +89,9 @@ func selectDeliveries() *ch.Query {
 }
 
 func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
-	var status, reason string
 	var code uint16
-	var next, last time.Time
-	err = rows.Scan((*[16]byte)(&of), &d.Destination, &status, &reason, &code, &next, &last, &d.Run)
-	d.Status, d.Reason, d.Code = event.Status(status), event.Reason(reason), int(code)
-	d.NextAttemptAt, d.LastAt = column.Instant(next), column.Instant(last)
+	err = rows.Scan(&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.NextAttemptAt, &d.LastAt, &d.Run)
+	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.Instant(d.NextAttemptAt), column.Instant(d.LastAt)
 	return d, of, err
 }
 
@@ -107,19 +102,21 @@ func (r *Reader) complete(ctx context.Context, account string, page []candidate,
 		return nil
 	}
 	ids := idsOf(page)
-	attempts, receipts := map[id.ID]attemptCount{}, map[id.ID]event.Processing{}
+	var attempts map[id.ID]attemptCount
+	var receipts map[id.ID]event.Processing
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
+	g.Go(func() (err error) {
 		// The attempts after the deliveries, for they are written before them.
 		if judge {
 			if err := r.judge(gctx, account, page); err != nil {
 				return err
 			}
 		}
-		return r.countAttempts(gctx, account, ids, attempts)
+		attempts, err = r.countAttempts(gctx, account, ids)
+		return err
 	})
 	if !page[0].received { // then all of them are
-		g.Go(func() error { return r.findReceipts(gctx, account, ids, receipts) })
+		g.Go(func() (err error) { receipts, err = r.findReceipts(gctx, account, ids); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -144,8 +141,8 @@ func idsOf(cands []candidate) []id.ID {
 
 // judgeReceipts is judge for the states of processing.
 func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []candidate) error {
-	receipts := map[id.ID]event.Processing{}
-	if err := r.findReceipts(ctx, account, idsOf(cands), receipts); err != nil {
+	receipts, err := r.findReceipts(ctx, account, idsOf(cands))
+	if err != nil {
 		return err
 	}
 	for i := range cands {
@@ -157,27 +154,21 @@ func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []cand
 	return nil
 }
 
-func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID, into map[id.ID]attemptCount) error {
+func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
-	ch.BoundIDs(q, ids)
-	return r.each(ctx, q.Add(" GROUP BY id"), func(rows driver.Rows) error {
-		var d id.ID
-		var n uint64
-		var last time.Time
-		err := rows.Scan((*[16]byte)(&d), &n, &last)
-		into[d] = attemptCount{int(n), column.Instant(last)}
-		return err
-	})
+	return byKey(ctx, r, ch.BoundIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
 }
 
-func (r *Reader) findReceipts(ctx context.Context, account string, ids []id.ID, into map[id.ID]event.Processing) error {
+func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
+	var n uint64
+	err := rows.Scan(of, &n, &c.last)
+	c.n, c.last = int(n), column.Instant(c.last)
+	return err
+}
+
+func (r *Reader) findReceipts(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Processing, error) {
 	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
-	ch.BoundIDs(q, ids)
-	return r.each(ctx, q.Add(" GROUP BY id"), func(rows driver.Rows) error {
-		var d id.ID
-		var state string
-		err := rows.Scan((*[16]byte)(&d), &state)
-		into[d] = event.Processing(state)
-		return err
+	return byKey(ctx, r, ch.BoundIDs(q, ids).Add(" GROUP BY id"), func(rows driver.Rows, d *id.ID, state *event.Processing) error {
+		return rows.Scan(d, (*string)(state))
 	})
 }

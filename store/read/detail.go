@@ -103,7 +103,9 @@ func (r *Reader) storedSoon(ctx context.Context, account string, d id.ID, behind
 }
 
 // logged answers from the log when the store could not; storeErr says why.
-func (r *Reader) logged(ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error) (*event.Detail, error) {
+func (r *Reader) logged(
+	ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error,
+) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
 	if errors.Is(err, event.ErrNotFound) {
 		// An old event may have left the log, so only the store may say that there is none.
@@ -220,18 +222,18 @@ func (r *Reader) event(ctx context.Context, account string, d id.ID) (found *eve
 
 // selectWhole selects all of an event, as scanWhole reads it.
 func selectWhole() *ch.Query {
-	return new(ch.Query).Add(`SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, remote_ip, idempotency_key, headers, body, size FROM events`)
+	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
+		"remote_ip, idempotency_key, headers, body, size FROM events")
 }
 
 func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err error) {
 	e = &event.Event{Account: account}
-	var source, verdict, reason, headers string
+	var headers string
 	var duplicate id.ID
 	var ip [16]byte
 	var came uint32
-	err = rows.Scan((*[16]byte)(&e.ID), &e.Endpoint, &e.Type, &source, &verdict, &reason, (*[16]byte)(&duplicate), &e.Dests, &e.Method, &e.Query,
-		&ip, &e.IdempotencyKey, &headers, &e.Body, &came)
-	e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
+	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
+		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &headers, &e.Body, &came)
 	e.DuplicateOf = eventText(duplicate)
 	e.RemoteIP, e.Header = column.Address(ip), event.Lines(headers).Fields()
 	return e, int(came), err
@@ -269,18 +271,9 @@ func tally(all []event.AttemptRow) map[string]attemptCount {
 
 // attemptCounts counts the attempts below one; the zero id counts all.
 func (r *Reader) attemptCounts(ctx context.Context, account string, d, below id.ID) (map[string]attemptCount, error) {
-	counts := make(map[string]attemptCount)
 	q := r.one(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
 	if !below.IsZero() {
 		q.Add(" AND attempt < ", below)
 	}
-	err := r.each(ctx, q.Add(" GROUP BY dest"), func(rows driver.Rows) error {
-		var dest string
-		var n uint64
-		var last time.Time
-		err := rows.Scan(&dest, &n, &last)
-		counts[dest] = attemptCount{int(n), column.Instant(last)}
-		return err
-	})
-	return counts, err
+	return byKey(ctx, r, q.Add(" GROUP BY dest"), scanCount[string])
 }

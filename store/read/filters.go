@@ -158,7 +158,9 @@ func endpointColumn(q *event.Query, to *ch.Query) {
 	}
 }
 
-func sourceColumn(q *event.Query, to *ch.Query) { to.Add(" AND source IN ", event.As[string](q.Sources...)) }
+func sourceColumn(q *event.Query, to *ch.Query) {
+	to.Add(" AND source IN ", event.As[string](q.Sources...))
+}
 
 // isPrefix reports whether a type that is asked for stands for all that begin so.
 func isPrefix(t string) bool { return strings.HasSuffix(t, ".*") }

@@ -73,7 +73,7 @@ func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until t
 		var x placed
 		var offset uint64
 		var body uint32
-		if err := rows.Scan((*[16]byte)(&x.id), &offset, &body); err != nil {
+		if err := rows.Scan(&x.id, &offset, &body); err != nil {
 			return err
 		}
 		x.offset, x.size = int64(offset), int(body)
@@ -109,9 +109,9 @@ func (r *Reader) placedEvents(ctx context.Context, q event.PlacedQuery, found []
 	events := make(map[id.ID]*event.Event, len(found))
 	err := r.each(ctx, s, func(rows driver.Rows) error {
 		e := &event.Event{Account: q.Account, Endpoint: q.Endpoint}
-		var source, verdict, reason, headers string
-		err := rows.Scan((*[16]byte)(&e.ID), &e.Type, &source, &verdict, &reason, &e.Method, &e.Query, &headers, &e.Body)
-		e.Source, e.Verdict, e.Reason = event.Source(source), event.Verdict(verdict), event.Reason(reason)
+		var headers string
+		err := rows.Scan(&e.ID, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason), &e.Method, &e.Query,
+			&headers, &e.Body)
 		e.Header = event.Lines(headers).Fields()
 		events[e.ID] = e
 		return err

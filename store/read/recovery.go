@@ -49,10 +49,10 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 		if len(g.Dests) == 0 && !g.Except {
 			continue
 		}
-		var err error
 		// An endpoint that was never moved has its events on one shard; the others find nothing.
 		for shard := range r.pool.Count() {
-			if next, err = r.selectGroup(ctx, shard, s, g, name, next); err != nil {
+			var err error
+			if next, err = (&groupSelect{r, s, g, name, shard}).run(ctx, next); err != nil {
 				return event.Selected{}, r.pool.OnShard(shard, err)
 			}
 		}
@@ -60,23 +60,31 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 	return r.selected(ctx, s.Account, name)
 }
 
-// selectGroup writes the items of one group that one shard has, page by page, from the number next on; they stay on
-// that shard, with their deliveries. It returns the number after.
-func (r *Reader) selectGroup(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int) (int, error) {
-	for after := (id.ID{}); s.Since.Before(s.Until); {
-		edge, more, err := r.selectEdge(ctx, shard, s, g, after)
+// groupSelect writes the items of one group that one shard has; they stay on that shard, with their deliveries.
+type groupSelect struct {
+	r *Reader
+	event.Selection
+	event.SelectionGroup
+	name  string // of the items
+	shard int
+}
+
+// run writes them page by page, from the number next on. It returns the number after.
+func (g *groupSelect) run(ctx context.Context, next int) (int, error) {
+	for after := (id.ID{}); g.Since.Before(g.Until); {
+		edge, more, err := g.edge(ctx, after)
 		if err != nil {
 			return next, err
 		}
-		gone, near, err := r.erasedUpTo(ctx, shard, s, g, after, edge)
+		gone, near, err := g.erasedUpTo(ctx, after, edge)
 		if err != nil {
 			return next, err
 		}
 		more, edge = more || near != edge, near
-		if err := r.selectPage(ctx, shard, s, g, name, next, after, edge, gone); err != nil {
+		if err := g.page(ctx, next, after, edge, gone); err != nil {
 			return next, err
 		}
-		if next, err = r.countItems(ctx, s.Account, name); err != nil || !more {
+		if next, err = g.r.countItems(ctx, g.Account, g.name); err != nil || !more {
 			return next, err
 		}
 		after = edge
@@ -84,39 +92,40 @@ func (r *Reader) selectGroup(ctx context.Context, shard int, s event.Selection, 
 	return next, nil
 }
 
-// troubled appends the conditions on a candidate: of the selection, of the group, within (after, edge].
-func troubled(q *ch.Query, s event.Selection, g event.SelectionGroup, after, edge id.ID) *ch.Query {
-	q.Add(" WHERE account = ", s.Account).Add(" AND endpoint = ", s.Endpoint).Add(" AND ts >= ", s.Since).Add(" AND ts < ", s.Until)
-	q.Add(" AND id > ", after).Add(" AND id <= ", edge)
+// where appends the conditions on a candidate: of the selection, of the group, within (after, edge].
+func (g *groupSelect) where(q *ch.Query, after, edge id.ID) *ch.Query {
+	q.Add(" WHERE account = ", g.Account).Add(" AND endpoint = ", g.Endpoint)
+	q.Add(" AND ts >= ", g.Since).Add(" AND ts < ", g.Until).Add(" AND id > ", after).Add(" AND id <= ", edge)
 	if g.Except {
 		return q.Add(" AND dest NOT IN ", g.Dests)
 	}
 	return q.Add(" AND dest IN ", g.Dests)
 }
 
-// selectEdge is the last id of the next page, and whether there are more behind it.
-func (r *Reader) selectEdge(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after id.ID) (edge id.ID, more bool, err error) {
-	edge = id.Lowest(s.Until)
-	q := troubled(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), s, g, after, edge)
-	err = r.pool.Each(ctx, shard, q.Add(" ORDER BY id LIMIT 1 OFFSET ", r.cfg.SelectPage-1), func(rows driver.Rows) error {
+// edge is the last id of the next page, and whether there are more behind it.
+func (g *groupSelect) edge(ctx context.Context, after id.ID) (edge id.ID, more bool, err error) {
+	edge = id.Lowest(g.Until)
+	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, edge)
+	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.cfg.SelectPage-1)
+	err = g.r.pool.Each(ctx, g.shard, q, func(rows driver.Rows) error {
 		more = true
-		return rows.Scan((*[16]byte)(&edge))
+		return rows.Scan(&edge)
 	})
 	return edge, more, err
 }
 
 // erasedUpTo returns those candidates of a page whose payload was erased, and the end of the page: a nearer one where
 // they are more than one statement should name.
-func (r *Reader) erasedUpTo(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
-	q := troubled(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), s, g, after, edge)
-	err = r.pool.Each(ctx, shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
+func (g *groupSelect) erasedUpTo(ctx context.Context, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
+	q := g.where(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), after, edge)
+	err = g.r.pool.Each(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
 		d, err := scanID(rows)
-		if err == nil && r.erased(d) {
+		if err == nil && g.r.erased(d) {
 			gone = append(gone, d)
 		}
 		return err
 	})
-	if most := max(1, r.cfg.SelectPage/100); len(gone) > most {
+	if most := max(1, g.r.cfg.SelectPage/100); len(gone) > most {
 		gone = gone[:most]
 		edge = gone[most-1]
 	}
@@ -126,22 +135,23 @@ func (r *Reader) erasedUpTo(ctx context.Context, shard int, s event.Selection, g
 // timeOfID is the time that an id names, as ID.Time reads it.
 const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(substring(id, 1, 6)))), 'UTC')"
 
-// selectPage judges the candidates of a page and writes those that have failed for good and were not erased. What failed is
-// troubled as failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells. Failures
+// page writes those candidates of a page that have failed for good and were not erased. What failed is a candidate as
+// failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells. Failures
 // that lie apart cost a granule of each.
-func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g event.SelectionGroup, name string, next int, after, edge id.ID, gone []id.ID) error {
-	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) SELECT account, ", name)
-	q.Add(", ", next).Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.Skip)).Add(", now() FROM deliveries FINAL WHERE account = ", s.Account)
-	q.Add(" AND id > ", after).Add(" AND id <= ", edge)
-	q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL")
-	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND (id, dest) IN (SELECT id, dest FROM failure_candidates FINAL")
-	troubled(q, s, g, after, edge).Add(" AND status = 'failed') AND status = 'failed'")
+func (g *groupSelect) page(ctx context.Context, next int, after, edge id.ID, gone []id.ID) error {
+	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) ")
+	q.Add("SELECT account, ", g.name).Add(", ", next)
+	q.Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.Skip))
+	q.Add(", now() FROM deliveries FINAL WHERE account = ", g.Account).Add(" AND id > ", after).Add(" AND id <= ", edge)
+	g.where(q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL"), after, edge).Add(" AND status = 'failed')")
+	q.Add(" AND (id, dest) IN (SELECT id, dest FROM failure_candidates FINAL")
+	g.where(q, after, edge).Add(" AND status = 'failed') AND status = 'failed'")
 	if len(gone) > 0 {
 		q.Add(" AND id NOT IN ", gone)
 	}
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
 	defer cancel()
-	if err := r.pool.Exec(ctx, shard, q); err != nil {
+	if err := g.r.pool.Exec(ctx, g.shard, q); err != nil {
 		return ch.ReadError(ctx, fmt.Errorf("select failed deliveries: %w", err))
 	}
 	return nil
@@ -149,8 +159,8 @@ func (r *Reader) selectPage(ctx context.Context, shard int, s event.Selection, g
 
 func (r *Reader) countItems(ctx context.Context, account, name string) (int, error) {
 	var n uint64
-	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account).Add(" AND selection = ", name)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account)
+	err := r.each(ctx, q.Add(" AND selection = ", name), func(rows driver.Rows) error {
 		var here uint64
 		err := rows.Scan(&here)
 		n += here
@@ -160,7 +170,8 @@ func (r *Reader) countItems(ctx context.Context, account, name string) (int, err
 }
 
 func (r *Reader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
-	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL WHERE account = ", account)
+	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL")
+	q.Add(" WHERE account = ", account)
 	dests := make(map[string]event.SelectedDestination)
 	err = r.each(ctx, q.Add(" AND selection = ", name).Add(" GROUP BY dest"), func(rows driver.Rows) error {
 		var dest string
@@ -168,8 +179,8 @@ func (r *Reader) selected(ctx context.Context, account, name string) (s event.Se
 		err := rows.Scan(&dest, &total, &sendable)
 		s.Total += int(total)
 		s.Sendable += int(sendable)
-		was := dests[dest]
-		dests[dest] = event.SelectedDestination{ID: dest, Total: was.Total + int(total), Sendable: was.Sendable + int(sendable)}
+		d := dests[dest]
+		dests[dest] = event.SelectedDestination{ID: dest, Total: d.Total + int(total), Sendable: d.Sendable + int(sendable)}
 		return err
 	})
 	for _, dest := range slices.Sorted(maps.Keys(dests)) {
@@ -180,7 +191,9 @@ func (r *Reader) selected(ctx context.Context, account, name string) (s event.Se
 
 // RecoveryCounts returns what came of the submitted items of jobs, by job. Jobs that nothing was submitted of are not
 // among them. The time is that of Page.AsOf.
-func (r *Reader) RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+func (r *Reader) RecoveryCounts(
+	ctx context.Context, account string, jobs ...string,
+) (map[string]event.RecoveryCounts, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	asOf, err := r.fence.all(ctx)
@@ -188,8 +201,8 @@ func (r *Reader) RecoveryCounts(ctx context.Context, account string, jobs ...str
 		return nil, asOf, err
 	}
 	counts := make(map[string]event.RecoveryCounts, len(jobs))
-	q := new(ch.Query).Add("SELECT run, status, skipped, count() FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run IN ", jobs)
-	err = r.each(ctx, q.Add(" GROUP BY run, status, skipped"), func(rows driver.Rows) error {
+	q := new(ch.Query).Add("SELECT run, status, skipped, count() FROM run_deliveries FINAL WHERE account = ", account)
+	err = r.each(ctx, q.Add(" AND run IN ", jobs).Add(" GROUP BY run, status, skipped"), func(rows driver.Rows) error {
 		var run, status, skipped string
 		var n uint64
 		err := rows.Scan(&run, &status, &skipped, &n)
@@ -206,10 +219,13 @@ func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	failed := func(q *ch.Query) *ch.Query {
-		return q.Add(" FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run = ", job).Add(" AND status = 'failed' AND skipped = ''")
+		q.Add(" FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run = ", job)
+		return q.Add(" AND status = 'failed' AND skipped = ''")
 	}
-	q := new(ch.Query).Add("SELECT dest, if(error = '', reason, error) AS why, count() FROM (SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
-	failed(q).Add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, attempt) AS error FROM attempts WHERE account = ", account).Add(" AND run = ", job)
+	q := new(ch.Query).Add("SELECT dest, if(error = '', reason, error) AS why, count() FROM " +
+		"(SELECT d.dest AS dest, d.reason AS reason, a.error AS error FROM (SELECT id, dest, reason")
+	failed(q).Add(") AS d LEFT JOIN (SELECT id, dest, argMax(error_code, attempt) AS error FROM attempts")
+	q.Add(" WHERE account = ", account).Add(" AND run = ", job)
 	q.Add(" AND id IN (SELECT id")
 	failed(q).Add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest, why")
 	of := make(map[string]map[string]int)

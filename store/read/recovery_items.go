@@ -23,7 +23,9 @@ const (
 
 // RecoveryItems returns up to limit items of a job that are numbered below before; 0 is the first page, which waits as
 // Events does. States restricts them; empty = all.
-func (r *Reader) RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (page event.RecoveryItemPage, err error) {
+func (r *Reader) RecoveryItems(
+	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
+) (page event.RecoveryItemPage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if before == 0 {
@@ -67,9 +69,8 @@ func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to int)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var item event.RecoveryItem
 		var seq uint32
-		var skipped string
-		err := rows.Scan(&seq, (*[16]byte)(&item.Event), &item.Destination, &skipped)
-		item.Seq, item.Skipped = int(seq), event.Reason(skipped)
+		err := rows.Scan(&seq, &item.Event, &item.Destination, (*string)(&item.Skipped))
+		item.Seq = int(seq)
 		items = append(items, item)
 		return err
 	})
@@ -120,18 +121,13 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Sta
 
 // saidOf reads what was said of items within their job.
 func (r *Reader) saidOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[pair]said, error) {
-	out := make(map[pair]said, len(items))
-	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL WHERE account = ", job.Account).Add(" AND run = ", job.ID)
-	q.About(eventsOf(items)...).Add(" AND id IN ", eventsOf(items))
-	err := r.each(ctx, q, func(rows driver.Rows) error {
-		var of pair
-		var status, skipped string
-		var at time.Time
-		err := rows.Scan((*[16]byte)(&of.event), &of.dest, &status, &skipped, &at)
-		out[of] = said{event.Status(status), event.Reason(skipped), column.Instant(at)}
+	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL WHERE account = ", job.Account)
+	q.Add(" AND run = ", job.ID).About(eventsOf(items)...).Add(" AND id IN ", eventsOf(items))
+	return byKey(ctx, r, q, func(rows driver.Rows, of *pair, x *said) error {
+		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
+		x.at = column.Instant(x.at)
 		return err
 	})
-	return out, err
 }
 
 // eventsOf are the ids of the items' events, newest first, as boundIDs wants them.
@@ -153,15 +149,15 @@ func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, i
 	for i := range items {
 		at[pair{items[i].Event, items[i].Destination}] = &items[i]
 	}
-	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), max(at) FROM attempts WHERE account = ", job.Account)
-	ch.BoundIDs(q, eventsOf(items))
+	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), max(at)")
+	q = ch.BoundIDs(q.Add(" FROM attempts WHERE account = ", job.Account), eventsOf(items))
 	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
 		var of pair
 		var n uint64
 		var code uint16
 		var failure string
 		var last time.Time
-		err := rows.Scan((*[16]byte)(&of.event), &of.dest, &n, &code, &failure, &last)
+		err := rows.Scan(&of.event, &of.dest, &n, &code, &failure, &last)
 		if x := at[of]; x != nil {
 			x.Attempts, x.Code, x.Error = int(n), int(code), event.ErrorCode(failure)
 			if last = column.Instant(last); x.State == event.ItemQueued && last.After(x.At) {
@@ -174,7 +170,9 @@ func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, i
 
 // RecoveryWork calls each for the items of a job numbered in [from, to) that nothing was said of within it, in their
 // order, with their events.
-func (r *Reader) RecoveryWork(ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error) error {
+func (r *Reader) RecoveryWork(
+	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error,
+) error {
 	for ; from < to; from += itemChunk {
 		items, err := r.items(ctx, job, from, min(from+itemChunk, to))
 		if err != nil {
@@ -189,7 +187,9 @@ func (r *Reader) RecoveryWork(ctx context.Context, job event.RecoveryJob, from, 
 }
 
 // workOf reads what is needed to submit items, a bounded part of them after the other.
-func (r *Reader) workOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.RecoveryWork) error) error {
+func (r *Reader) workOf(
+	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.RecoveryWork) error,
+) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -203,8 +203,8 @@ func (r *Reader) workOf(ctx context.Context, job event.RecoveryJob, items []even
 	}
 	for len(items) > 0 {
 		n, bytes := 0, 0
-		for n < len(items) && (n == 0 || bytes+sizes[items[n].Event] <= bodyChunk) {
-			bytes += sizes[items[n].Event]
+		for n < len(items) && (n == 0 || bytes+int(sizes[items[n].Event]) <= bodyChunk) {
+			bytes += int(sizes[items[n].Event])
 			n++
 		}
 		events, err := r.whole(ctx, job.Account, items[:n])
@@ -212,7 +212,8 @@ func (r *Reader) workOf(ctx context.Context, job event.RecoveryJob, items []even
 			return err
 		}
 		for _, x := range items[:n] {
-			if err := each(&event.RecoveryWork{RecoveryItem: x, Body: events[x.Event], Prior: prior[pair{x.Event, x.Destination}]}); err != nil {
+			work := event.RecoveryWork{RecoveryItem: x, Body: events[x.Event], Prior: prior[pair{x.Event, x.Destination}]}
+			if err := each(&work); err != nil {
 				return err
 			}
 		}
@@ -221,47 +222,39 @@ func (r *Reader) workOf(ctx context.Context, job event.RecoveryJob, items []even
 	return nil
 }
 
-func (r *Reader) priorOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[pair]event.Delivery, error) {
-	out := make(map[pair]event.Delivery, len(items))
-	q := selectDeliveries().Add(" FINAL WHERE account = ", job.Account)
-	ch.BoundIDs(q, eventsOf(items))
-	err := r.each(ctx, q, func(rows driver.Rows) error {
-		d, of, err := scanDelivery(rows)
-		out[pair{of, d.Destination}] = d
+func (r *Reader) priorOf(
+	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
+) (map[pair]event.Delivery, error) {
+	q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
+	return byKey(ctx, r, q, func(rows driver.Rows, of *pair, d *event.Delivery) (err error) {
+		*d, of.event, err = scanDelivery(rows)
+		of.dest = d.Destination
 		return err
 	})
-	return out, err
 }
 
-func (r *Reader) sizesOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[id.ID]int, error) {
-	out := make(map[id.ID]int, len(items))
+func (r *Reader) sizesOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[id.ID]uint32, error) {
 	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
-	ch.BoundIDs(q, eventsOf(items))
-	err := r.each(ctx, q, func(rows driver.Rows) error {
-		var d id.ID
-		var size uint32
-		err := rows.Scan((*[16]byte)(&d), &size)
-		out[d] = int(size)
-		return err
+	return byKey(ctx, r, ch.BoundIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
+		return rows.Scan(d, size)
 	})
-	return out, err
 }
 
 // whole reads the events of items that can still be read.
 func (r *Reader) whole(ctx context.Context, account string, items []event.RecoveryItem) (map[id.ID]*event.Event, error) {
-	out := make(map[id.ID]*event.Event, len(items))
 	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.erased(d) })
 	if len(ids) == 0 {
-		return out, nil
+		return nil, nil
 	}
-	q := selectWhole().Add(" WHERE account = ", account)
-	ch.BoundIDs(q, ids)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
-		e, _, err := scanWhole(rows, account)
-		if err == nil {
-			out[e.ID] = e
-		}
+	return r.wholeEvents(ctx, account, ids)
+}
+
+// wholeEvents reads events by their ids, given newest first.
+func (r *Reader) wholeEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
+	q := ch.BoundIDs(selectWhole().Add(" WHERE account = ", account), ids)
+	return byKey(ctx, r, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {
+		*e, _, err = scanWhole(rows, account)
+		*d = (*e).ID
 		return err
 	})
-	return out, err
 }

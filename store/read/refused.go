@@ -47,7 +47,7 @@ func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate
 		err := w.r.each(ctx, q, func(rows driver.Rows) error {
 			var of id.ID
 			var body []byte
-			err := rows.Scan((*[16]byte)(&of), &body)
+			err := rows.Scan(&of, &body)
 			match[of] = matchBody(body, w.Search.Body)
 			return err
 		})

@@ -54,7 +54,7 @@ func (w *walk) stretch(ctx context.Context) (lowest id.ID, cut bool, err error) 
 		err := w.r.each(ctx, q, func(r driver.Rows) error {
 			var d id.ID
 			var bytes, n uint64
-			err := r.Scan((*[16]byte)(&d), &bytes, &n)
+			err := r.Scan(&d, &bytes, &n)
 			rows, size = rows+int(n), size+int(bytes)+int(n)*headerBytes
 			if int(n) == share && (!cut || slices.Compare(d[:], lowest[:]) > 0) {
 				lowest, cut = d, true

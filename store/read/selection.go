@@ -91,21 +91,12 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	defer cancel()
 	newestFirst := slices.Clone(ids)
 	slices.SortFunc(newestFirst, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	events := make(map[id.ID]*event.Event, len(ids))
+	var events map[id.ID]*event.Event
 	deliveries := make(map[id.ID][]event.Delivery, len(ids))
 	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { events, err = r.wholeEvents(gctx, account, newestFirst); return err })
 	g.Go(func() error {
-		q := selectWhole().Add(" WHERE account = ", account)
-		ch.BoundIDs(q, newestFirst)
-		return r.each(gctx, q, func(rows driver.Rows) error {
-			e, _, err := scanWhole(rows, account)
-			events[e.ID] = e
-			return err
-		})
-	})
-	g.Go(func() error {
-		q := selectDeliveries().Add(" FINAL WHERE account = ", account)
-		ch.BoundIDs(q, newestFirst)
+		q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
 		return r.each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {
 			d, of, err := scanDelivery(rows)
 			deliveries[of] = append(deliveries[of], d)
@@ -127,12 +118,6 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 // parallelReads bounds the partitions of which the commands are read at once.
 const parallelReads = 4
 
-// delivery is an event on its way to one destination.
-type delivery struct {
-	event id.ID
-	dest  string
-}
-
 // Commanded counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
 // log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
 func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
@@ -148,10 +133,10 @@ func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, new
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	seen := make(map[int32]map[delivery]bool, len(ends))
+	seen := make(map[int32]map[pair]bool, len(ends))
 	trimmed := false
 	for p := range ends {
-		seen[p.Index] = make(map[delivery]bool)
+		seen[p.Index] = make(map[pair]bool)
 		trimmed = trimmed || starts[p] > 0 && from[p] <= starts[p]
 	}
 	if trimmed {
@@ -177,11 +162,11 @@ func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, new
 }
 
 // storedOf adds the deliveries of a run that are stored to those of their partitions.
-func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map[int32]map[delivery]bool) error {
+func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map[int32]map[pair]bool) error {
 	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", newer)
 	return r.each(ctx, q.Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
-		var d delivery
-		err := rows.Scan((*[16]byte)(&d.event), &d.dest)
+		var d pair
+		err := rows.Scan(&d.event, &d.dest)
 		if of := seen[d.event.Partition()]; of != nil {
 			of[d] = true
 		}
@@ -190,14 +175,16 @@ func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map
 }
 
 // commandedIn adds those of one partition; a delivery that is commanded twice counts once.
-func (r *Reader) commandedIn(ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[delivery]bool) error {
+func (r *Reader) commandedIn(
+	ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[pair]bool,
+) error {
 	return r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
 		if rec.Offset >= end {
 			return stream.ErrStop
 		}
 		x, ok := event.Salvage(rec)
 		if ok && x.Exact && x.Run == run && slices.Compare(x.Event[:], newer[:]) > 0 {
-			seen[delivery{x.Event, x.Dests[0]}] = true
+			seen[pair{x.Event, x.Dests[0]}] = true
 		}
 		if rec.Offset == end-1 {
 			return stream.ErrStop

@@ -46,6 +46,21 @@ func (r *Reader) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) e
 	})
 }
 
+// byKey runs a statement and returns what scan reads of its rows, by their keys.
+func byKey[K comparable, V any](
+	ctx context.Context, r *Reader, q *ch.Query, scan func(driver.Rows, *K, *V) error,
+) (map[K]V, error) {
+	out := make(map[K]V)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var key K
+		var value V
+		err := scan(rows, &key, &value)
+		out[key] = value
+		return err
+	})
+	return out, err
+}
+
 // parallel calls f for every shard. When one of them fails there is no answer: a list that lacks a part of its rows
 // and does not say so would be worse than none.
 func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.Context, shard int) error) error {
@@ -65,7 +80,9 @@ func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.
 // newest runs a statement whose rows are to come newest first and returns at most limit of them, 0 for all, just as
 // one server with all rows would: the first of the union are among the first of every part. key is the id that they
 // are ordered by, and scan reads a row.
-func newest[T any](ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error)) ([]T, error) {
+func newest[T any](
+	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
+) ([]T, error) {
 	q.Add(" ORDER BY id DESC")
 	if limit > 0 {
 		q.Add(" LIMIT ", limit)
@@ -74,7 +91,9 @@ func newest[T any](ctx context.Context, r *Reader, q *ch.Query, limit int, key f
 }
 
 // merged is newest for a statement that says its order and limit itself.
-func merged[T any](ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error)) ([]T, error) {
+func merged[T any](
+	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
+) ([]T, error) {
 	shards := r.shards(q)
 	parts := make([][]T, r.pool.Count())
 	err := r.parallel(ctx, shards, func(ctx context.Context, shard int) error {
@@ -105,6 +124,6 @@ func merged[T any](ctx context.Context, r *Reader, q *ch.Query, limit int, key f
 func itself(d *id.ID) id.ID { return *d }
 
 func scanID(rows driver.Rows) (d id.ID, err error) {
-	err = rows.Scan((*[16]byte)(&d))
+	err = rows.Scan(&d)
 	return d, err
 }
