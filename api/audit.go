@@ -76,7 +76,7 @@ func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key)
 	}
 	q.Limit, q.Before = limit, id.ID(last)
 	// First what is not told yet, then the store: what leaves the one between the two is in the other.
-	waiting := a.deps.Audit.Trail(q)
+	waiting := a.deps.Audit.Outbox(q)
 	page, err := a.deps.Audit.Audit(r.Context(), q)
 	if err != nil {
 		return err

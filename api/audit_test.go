@@ -57,7 +57,7 @@ func TestAuditPages(t *testing.T) {
 	for i := range 4 {
 		c.do("PATCH", "/v1/endpoints/"+ep, fmt.Sprintf(`{"name":"n%d"}`, i)).want(200)
 	}
-	waiting := configuration.Trail(audit.Query{Account: configuration.Account().ID, Entities: []string{ep}, Limit: 100})
+	waiting := configuration.Outbox(audit.Query{Account: configuration.Account().ID, Entities: []string{ep}, Limit: 100})
 	if len(waiting) != 5 {
 		t.Fatalf("%d entries", len(waiting))
 	}

@@ -157,8 +157,8 @@ type Memory interface {
 type AuditLog interface {
 	// Audit returns what the store has.
 	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
-	// Trail returns the newest that match of what the store may not have yet, one more than the limit at most.
-	Trail(q audit.Query) []audit.Entry
+	// Outbox returns the newest that match of what the store may not have yet, one more than the limit at most.
+	Outbox(q audit.Query) []audit.Entry
 }
 
 // Uses is told of every request with a key that is valid.

@@ -269,7 +269,7 @@ func (f *fake) Audit(_ context.Context, q audit.Query) (page audit.Page, err err
 	return page, nil
 }
 
-func (f *fake) Trail(q audit.Query) []audit.Entry { return configuration.Trail(q) }
+func (f *fake) Outbox(q audit.Query) []audit.Entry { return configuration.Outbox(q) }
 
 func (f *fake) Note(_, key, _ string, from netip.Addr) {
 	f.mu.Lock()

@@ -21,7 +21,7 @@ const (
 // noConfig is the check of configuration when it could not be read.
 func (x *examination) noConfig() Check {
 	advice := "see kafka, and give RELAY_MASTER_KEYS"
-	if errors.Is(x.ConfigErr, config.ErrOlderLog) || errors.Is(x.ConfigErr, config.ErrLogSecret) {
+	if errors.Is(x.ConfigErr, config.ErrLogSecret) {
 		advice = "" // the error says what to do
 	}
 	return fail(advice, "the configuration could not be read: %v", x.ConfigErr)

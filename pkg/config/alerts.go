@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// alerts reads and changes the alerts and their settings.
+type alerts struct{ *core }
+
 // AlertSettings are an account's channels and rules. There is one, its id is that of the account.
 type AlertSettings struct {
 	Meta
@@ -147,9 +150,9 @@ func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
 }
 
 // AlertSettings returns the settings, those of an account that has set none included. It is called after Ready.
-func (c *Control) AlertSettings() *AlertSettings {
+func (c alerts) AlertSettings() *AlertSettings {
 	a := c.Account()
-	if s, presence := find[*AlertSettings](c, kindAlertSettings, a.ID); presence == Present {
+	if s, presence := find[*AlertSettings](c.core, kindAlertSettings, a.ID); presence == Present {
 		return s
 	}
 	return &AlertSettings{
@@ -160,12 +163,12 @@ func (c *Control) AlertSettings() *AlertSettings {
 
 // UpdateAlertSettings changes the settings. alter gets a copy, which it may alter freely; it is called again with a
 // newer one when another writer came first, and its error is returned as it is.
-func (c *Control) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
-	if err := c.running(ctx); err != nil {
+func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
+	if err := c.Running(ctx); err != nil {
 		return nil, err
 	}
 	for {
-		s, err := update(ctx, c, kindAlertSettings, c.Account().ID, alter)
+		s, err := update(ctx, c.core, kindAlertSettings, c.Account().ID, alter)
 		if !errors.Is(err, ErrNotFound) {
 			return s, err
 		}
@@ -174,7 +177,7 @@ func (c *Control) UpdateAlertSettings(ctx context.Context, alter func(*AlertSett
 			return nil, err
 		}
 		first.UpdatedAt = c.now().UTC()
-		if s, err = add(ctx, c, kindAlertSettings, &first); !errors.Is(err, ErrConflict) {
+		if s, err = add(ctx, c.core, kindAlertSettings, &first); !errors.Is(err, ErrConflict) {
 			return s, err
 		}
 	}
@@ -234,15 +237,15 @@ type AlertNotice struct {
 const maxAlertNotices = 16
 
 // Alert returns the state of an alert, nil when it has never changed.
-func (c *Control) Alert(id string) *Alert {
-	a, _ := find[*Alert](c, kindAlert, id)
+func (c alerts) Alert(id string) *Alert {
+	a, _ := find[*Alert](c.core, kindAlert, id)
 	return a
 }
 
 // Alerts are those that keep agrees to, the newest first.
-func (c *Control) Alerts(keep func(*Alert) bool) []*Alert {
+func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
 	const all = 1 << 30
-	page, _ := list(c, kindAlert, c.Account().ID, 0, all, keep)
+	page, _ := list(c.core, kindAlert, c.Account().ID, 0, all, keep)
 	return page
 }
 
@@ -252,19 +255,16 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // ChangeAlert changes an alert by a conditional record, or makes it. alter is called again with the newer state when
 // another node came first; with its ErrAlertUnchanged nothing is written, and nil is returned. Nobody waits for other
 // nodes: they see it with the log.
-func (c *Control) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
-	if err := c.running(ctx); err != nil {
-		return nil, err
-	}
+func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	for {
-		_, after, _, err := c.change(ctx, kindAlert, id, func(old value) (value, error) {
-			return altered(c, kindAlert, old.(*Alert), func(a *Alert) error {
+		_, after, err := c.change(ctx, kindAlert, id, exempt, func(old value) (value, error) {
+			return altered(c.core, kindAlert, old.(*Alert), func(a *Alert) error {
 				defer a.trim()
 				return alter(a)
 			})
 		})
 		if err == nil {
-			return c.codec.value(after).(*Alert), nil
+			return c.value(after.Entity).(*Alert), nil
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return nil, unlessUnchanged(err)
@@ -276,7 +276,7 @@ func (c *Control) ChangeAlert(ctx context.Context, id string, alter func(*Alert)
 		}
 		res, err := c.create(ctx, kindAlert, first)
 		if err == nil {
-			return c.codec.value(res.entity).(*Alert), nil
+			return c.value(res.Entity).(*Alert), nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return nil, err
@@ -305,9 +305,9 @@ func unlessUnchanged(err error) error {
 }
 
 // EndedRecoveries are the recovery jobs that ended since then, other than by a request, the newest first.
-func (c *Control) EndedRecoveries(since time.Time) []*Recovery {
+func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
 	const all = 1 << 30
-	page, _ := list(c, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
+	page, _ := list(c.core, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
 		switch r.State {
 		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
 			return r.FinishedAt.After(since)
@@ -318,6 +318,6 @@ func (c *Control) EndedRecoveries(since time.Time) []*Recovery {
 }
 
 // ForgetAlert removes an alert that has been quiet for long.
-func (c *Control) ForgetAlert(ctx context.Context, id string) error {
-	return c.forget(ctx, kindAlert, id)
+func (c alerts) ForgetAlert(ctx context.Context, id string) error {
+	return c.Forget(ctx, kindAlert, id)
 }

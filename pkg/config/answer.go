@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
+
+// answers reads and changes the remembered answers.
+type answers struct{ *core }
 
 // Answer is what a request under an Idempotency-Key came to, and before that the claim of the call that is
 // answering it. Its id is a hash of account, path and key.
@@ -34,19 +39,19 @@ const FieldAnswer = "answer"
 // ClaimAnswer claims the key of the answer, and returns the claim or answer that stands: that of the caller when
 // its Call is the caller's. spare marks one that the caller could do without: those fill no more than half of the room,
 // and get ErrFull earlier.
-func (c *Control) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*Answer, error) {
-	if err := c.running(ctx); err != nil {
+func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*Answer, error) {
+	if err := c.Running(ctx); err != nil {
 		return nil, err
 	}
-	for range maxTries {
+	for range conflog.MaxTries {
 		switch held, _ := c.Answer(claim.ID); {
 		case held != nil && c.now().Before(held.Expires):
 			return held, nil
 		case held != nil: // nobody has swept it yet
-			if err := c.forgetAt(ctx, kindAnswer, claim.ID, held.Rev); err != nil {
+			if err := c.ForgetAt(ctx, kindAnswer, claim.ID, held.Rev); err != nil {
 				return nil, err
 			}
-		case spare && c.view.Load().sets[kindAnswer].bytes >= MaxRemembered/2:
+		case spare && c.View().Bytes(kindAnswer) >= MaxRemembered/2:
 			return nil, ErrFull
 		}
 		v := *claim
@@ -59,21 +64,21 @@ func (c *Control) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*
 		if err != nil {
 			return nil, err
 		}
-		return c.codec.value(res.entity).(*Answer), nil
+		return c.value(res.Entity).(*Answer), nil
 	}
 	return nil, fmt.Errorf("claim %s: %w", claim.ID, ErrConflict)
 }
 
 // Answer returns what is remembered under an id, as far as this node knows.
-func (c *Control) Answer(id string) (*Answer, Presence) { return find[*Answer](c, kindAnswer, id) }
+func (c answers) Answer(id string) (*Answer, Presence) { return find[*Answer](c.core, kindAnswer, id) }
 
 // ChangeAnswer changes a claim or an answer; see update. It waits for no other node: a claim there is conditional.
-func (c *Control) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
-	v, _, err := quietly(ctx, c, kindAnswer, id, alter)
+func (c answers) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
+	v, _, err := quietly(ctx, c.core, kindAnswer, id, alter)
 	return v, err
 }
 
 // ForgetAnswer gives the key of a claim free, unless the claim has changed.
-func (c *Control) ForgetAnswer(ctx context.Context, claim *Answer) error {
-	return c.forgetAt(ctx, kindAnswer, claim.ID, claim.Rev)
+func (c answers) ForgetAnswer(ctx context.Context, claim *Answer) error {
+	return c.ForgetAt(ctx, kindAnswer, claim.ID, claim.Rev)
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,10 +13,10 @@ import (
 )
 
 // movable gives a node a clock that a test can move on.
-func movable(ahead *atomic.Int64) func(*Control) {
-	return func(c *Control) {
-		c.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		c.timing.sweep = 20 * time.Millisecond
+func movable(ahead *atomic.Int64) func(*options) {
+	return func(o *options) {
+		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		o.sweeping = 20 * time.Millisecond
 	}
 }
 
@@ -79,35 +80,33 @@ func TestOneCallHasTheClaim(t *testing.T) {
 		t.Fatalf("a day later it is claimed by %v, before by %s", calls, before.Call)
 	}
 	b.SetOwner(true)
-	left := func() int { return b.view.Load().sets[kindAnswer].bySeq.len }
+	left := func() int { return b.View().Len(kindAnswer) }
 	for end := time.Now().Add(10 * time.Second); left() > 1 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	if got, _ := b.Answer("ans_1"); left() != 1 || got == nil {
 		t.Fatalf("%d answers are left, of which one has not ended: %v", left(), got)
 	}
-	checkIndexes(t, b.codec, b.view.Load().state)
 }
 
-// inject changes the state as no log did. A record that is applied meanwhile stays applied.
-func (n *testNode) inject(change func(*state)) {
-	for {
-		v := n.view.Load()
-		s := *v.state
-		change(&s)
-		if n.view.CompareAndSwap(v, &view{state: &s, next: v.next}) {
-			return
-		}
+// inject makes a node believe in another size of a kind, or another number of its entities, as no log did.
+func (n *testNode) inject(k kind, what string, to int64) {
+	set := reflect.ValueOf(n.View()).Elem().FieldByName("state").Elem().FieldByName("sets").Index(int(k)).Elem()
+	field := set.FieldByName("bytes")
+	if what == "len" {
+		field = set.FieldByName("bySeq").FieldByName("len")
 	}
+	at := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
+	at.SetInt(to)
 }
 
 // TestAnswersAreBounded fills the state as a log would have.
 func TestAnswersAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	fillTo := func(want int64) { n.inject(func(s *state) { s.sets[kindAnswer].bytes = want }) }
+	fillTo := func(want int64) { n.inject(kindAnswer, "bytes", want) }
 	try := func(name string, spare bool, want error) {
 		t.Helper()
 		if _, err := n.ClaimAnswer(t.Context(), claim(name, time.Now().Add(time.Hour)), spare); !errors.Is(err, want) {
-			t.Errorf("%s at %d bytes: %v, want %v", name, n.view.Load().sets[kindAnswer].bytes, err, want)
+			t.Errorf("%s at %d bytes: %v, want %v", name, n.View().Bytes(kindAnswer), err, want)
 		}
 	}
 	fillTo(MaxRemembered/2 - 1)

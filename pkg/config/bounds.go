@@ -4,19 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Bounds of the configuration, which is in the memory of every node and in every snapshot. They are constants, and
-// apply judges them by nothing but the state and the record: every node refuses the same records. Sizes are those of
-// the JSON, not of what a compressor makes of it, which may change with its version. What is beyond a bound already
-// stays, and may shrink; only growth is refused.
+// Bounds of what the configuration holds of a kind; see conflog.Bounds.
 const (
 	// MaxEndpoints is how many endpoints there may be.
 	MaxEndpoints = 200_000
-	// MaxEntity is how large one entity may be, in bytes.
-	MaxEntity = 256 << 10
-	// MaxState is how large all entities together may be, in bytes.
-	MaxState = 512 << 20
 	// MaxRemembered is how much may be remembered under Idempotency-Keys, in bytes. New claims leave rememberedReserve
 	// of it to the answers of those that have their claim.
 	MaxRemembered     = 64 << 20
@@ -25,9 +22,6 @@ const (
 	MaxRecoveries = 5_000
 	// maxAlerts is how many alerts have a state.
 	maxAlerts = 100_000
-	// maxTombstones is how many deleted entities of a kind are remembered; beyond it the oldest is forgotten early, for a
-	// deletion is never refused. What is still open of such an endpoint then ends by its deadline.
-	maxTombstones = 200_000
 )
 
 // Reasons why the configuration does not grow. Changes that take something away are never refused for them.
@@ -38,65 +32,7 @@ var (
 	ErrRecoveryHistory = fmt.Errorf("%d recovery jobs were made in the last 30 days", MaxRecoveries)
 	// ErrEndpoints means that there are as many endpoints as may be.
 	ErrEndpoints = fmt.Errorf("there are %d endpoints", MaxEndpoints)
-	// ErrEntityTooLarge means that one entity would be larger than may be.
-	ErrEntityTooLarge = fmt.Errorf("it would be larger than %d bytes", MaxEntity)
-	// ErrStateFull means that the whole configuration would be larger than may be.
-	ErrStateFull = fmt.Errorf("the configuration would be larger than %d MiB", MaxState>>20)
 )
-
-// exceeds reports which bound a put goes beyond. exempt is that of the record.
-func (s *state) exceeds(k kind, old *entity, size int, exempt bool) error {
-	grown := size
-	if old != nil {
-		grown -= int(old.size)
-	}
-	if old != nil && (grown <= 0 || exempt) {
-		return nil
-	}
-	if size > MaxEntity {
-		return ErrEntityTooLarge
-	}
-	set := &s.sets[k]
-	switch k {
-	case kindAnswer:
-		room := int64(MaxRemembered)
-		if old == nil {
-			room -= rememberedReserve
-		}
-		return unless(set.bytes+int64(grown) <= room, ErrFull)
-	case kindErasure: // small, and nobody shall wait for room to erase something
-		return unless(old != nil || set.bySeq.len < MaxErasures, ErrErasures)
-	case kindAlert: // small, and a full configuration is no reason to be silent
-		return unless(old != nil || set.bySeq.len < maxAlerts, ErrStateFull)
-	case kindRecovery, kindRun: // what has begun goes on
-		if old != nil {
-			return nil
-		}
-		if k == kindRecovery && set.bySeq.len >= MaxRecoveries {
-			return ErrRecoveryHistory
-		}
-	case kindEndpoint:
-		if old == nil && set.bySeq.len >= MaxEndpoints {
-			return ErrEndpoints
-		}
-	}
-	return unless(s.bytes()+int64(grown) <= MaxState, ErrStateFull)
-}
-
-func unless(holds bool, err error) error {
-	if holds {
-		return nil
-	}
-	return err
-}
-
-// bytes is the size of all living entities.
-func (s *state) bytes() (n int64) {
-	for i := range s.sets {
-		n += s.sets[i].bytes
-	}
-	return n
-}
 
 // exempt reports whether a change takes something away and does nothing else, so that it is made also when nothing may
 // grow. Switching things off makes an entity a few bytes larger, the same few each time.
@@ -149,13 +85,36 @@ type Size struct {
 }
 
 // Sizes are the bounds that a caller can fill, and how far they are.
-func (c *Control) Sizes() []Size {
-	s := c.view.Load()
+func (c *core) Sizes() []Size {
+	v := c.View()
 	return []Size{
-		{"bytes of configuration", s.bytes(), MaxState},
-		{"endpoints", int64(s.sets[kindEndpoint].bySeq.len), MaxEndpoints},
-		{"bytes of remembered answers", s.sets[kindAnswer].bytes, MaxRemembered},
-		{"recovery jobs of 30 days", int64(s.sets[kindRecovery].bySeq.len), MaxRecoveries},
-		{"erased payloads", int64(s.sets[kindErasure].bySeq.len), MaxErasures},
+		{"bytes of configuration", v.Size(), conflog.MaxState},
+		{"endpoints", int64(v.Len(kindEndpoint)), MaxEndpoints},
+		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxRemembered},
+		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
+		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
 	}
+}
+
+// register makes the metrics of what fills the bounds.
+func (c *core) register(reg prometheus.Registerer) {
+	if reg == nil {
+		return
+	}
+	gauge := func(name, help string, read func(*conflog.View) float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return read(c.View()) }))
+	}
+	bound := func(n float64) func(*conflog.View) float64 {
+		return func(*conflog.View) float64 { return n }
+	}
+	gauge("relay_control_endpoints", "Endpoints that exist.",
+		func(v *conflog.View) float64 { return float64(v.Len(kindEndpoint)) })
+	gauge("relay_control_endpoints_limit", "Endpoints that may exist.", bound(MaxEndpoints))
+	gauge("relay_control_remembered_bytes", "Size of what is remembered under Idempotency-Keys.",
+		func(v *conflog.View) float64 { return float64(v.Bytes(kindAnswer)) })
+	gauge("relay_control_remembered_limit_bytes", "Size that may be remembered under Idempotency-Keys.", bound(MaxRemembered))
+	gauge("relay_control_recoveries", "Recovery jobs of the last 30 days.",
+		func(v *conflog.View) float64 { return float64(v.Len(kindRecovery)) })
+	gauge("relay_control_recoveries_limit", "Recovery jobs that may be made in 30 days.", bound(MaxRecoveries))
 }

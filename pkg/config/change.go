@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,8 +14,8 @@ import (
 
 // CreateEndpoint writes a new endpoint. The caller has filled everything but the partition, the
 // token's hash, and what may be left empty: account and times.
-func (c *Control) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
-	if err := c.running(ctx); err != nil {
+func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
+	if err := c.Running(ctx); err != nil {
 		return nil, err
 	}
 	token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
@@ -40,8 +39,8 @@ func (c *Control) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, e
 	if err != nil {
 		return nil, err
 	}
-	c.courtesy(ctx, res)
-	return c.codec.endpoint(res.entity), nil
+	c.Courtesy(ctx, res)
+	return c.endpoint(res.Entity), nil
 }
 
 // UpdateEndpoint changes an endpoint. change gets a deep copy, which it may alter freely; it is called
@@ -49,64 +48,41 @@ func (c *Control) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, e
 // identifies the endpoint (id, account, partition, creation) stays. When nothing is altered nothing is
 // written. An update that takes something away (disables or pauses the endpoint or a destination, purges or
 // removes one) is answered when no node acts on it any more.
-func (c *Control) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
-	if err := c.running(ctx); err != nil {
-		return nil, err
-	}
-	before, after, res, err := c.change(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
-		e, err := c.alteredEndpoint(old.(*Endpoint), change)
-		if e == nil {
-			return nil, err
-		}
-		return e, nil
+func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
+	before, res, err := c.change(ctx, kindEndpoint, endpoint, exempt, func(old value) (value, error) {
+		return alteredCopy(c.core, kindEndpoint, old.(*Endpoint), func(e *Endpoint) error {
+			return c.alter(e, *old.(*Endpoint), change)
+		}, func(e *Endpoint) { e.UpdatedAt = c.now().UTC() })
 	})
 	if err != nil {
 		return nil, err
 	}
-	switch e := c.codec.endpoint(after); {
-	case after == before:
+	switch e := c.endpoint(res.Entity); {
+	case res.Entity == before:
 		return e, nil
-	case takesAway(c.codec.endpoint(before), e):
-		return e, c.barrier(ctx, res)
+	case takesAway(c.endpoint(before), e):
+		return e, c.Barrier(ctx, res)
 	default:
-		c.courtesy(ctx, res)
+		c.Courtesy(ctx, res)
 		return e, nil
 	}
 }
 
-// alteredEndpoint returns the endpoint after change, or nil when it is the same.
-func (c *Control) alteredEndpoint(old *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
-	was, err := json.Marshal(old)
-	if err != nil {
-		return nil, fmt.Errorf("encode endpoint %s: %w", old.ID, err)
-	}
-	var e Endpoint
-	if err := json.Unmarshal(was, &e); err != nil {
-		return nil, fmt.Errorf("copy endpoint %s: %w", old.ID, err)
-	}
+// alter changes a copy of an endpoint, but for what ordinary changes leave alone.
+func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error) error {
 	e.Rev, e.Seq = old.Rev, old.Seq
-	if err := change(&e); err != nil {
-		return nil, err
+	if err := change(e); err != nil {
+		return err
 	}
 	e.ID, e.Account, e.CreatedAt, e.UpdatedAt = old.ID, old.Account, old.CreatedAt, old.UpdatedAt
 	e.Partition, e.Former, e.Moving = old.Partition, old.Former, old.Moving
-	if e.Token != old.Token {
-		token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
-		if err != nil {
-			return nil, err
-		}
-		hash := hashOf(token)
-		e.TokenHash = hash[:]
+	if e.Token == old.Token {
+		return nil
 	}
-	is, err := json.Marshal(&e)
-	if err != nil {
-		return nil, fmt.Errorf("encode endpoint %s: %w", old.ID, err)
-	}
-	if bytes.Equal(was, is) {
-		return nil, nil
-	}
-	e.UpdatedAt = c.now().UTC()
-	return &e, nil
+	token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
+	hash := hashOf(token)
+	e.TokenHash = hash[:]
+	return err
 }
 
 // takesAway reports whether something that was delivered to, or accepted from, no longer is.
@@ -125,30 +101,20 @@ func takesAway(before, after *Endpoint) bool {
 
 // DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the
 // endpoint any more.
-func (c *Control) DeleteEndpoint(ctx context.Context, endpoint string) error {
-	if err := c.running(ctx); err != nil {
+func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string) error {
+	res, err := c.Delete(ctx, kindEndpoint, endpoint)
+	if err != nil {
 		return err
 	}
-	s := c.view.Load().state
-	if s.sets[kindEndpoint].living(endpoint) == nil {
-		return ErrNotFound
-	}
-	res, err := c.write(ctx, c.newRecord(s, kindEndpoint, endpoint, preExists, opDelete), nil)
-	if err != nil {
-		return fmt.Errorf("delete endpoint: %w", err)
-	}
-	if res.result != applied {
-		return ErrNotFound // another writer deleted it first
-	}
-	return c.barrier(ctx, res)
+	return c.Barrier(ctx, res)
 }
 
 // CreateKey makes an API key and returns its text, which is kept nowhere. A zero expires means never.
-func (c *Control) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (text string, k *Key, err error) {
+func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (text string, k *Key, err error) {
 	if scope != Read && scope != ReadWrite {
 		return "", nil, fmt.Errorf("create key: unknown scope %q", scope)
 	}
-	if err := c.running(ctx); err != nil {
+	if err := c.Running(ctx); err != nil {
 		return "", nil, err
 	}
 	text = apikey.New()
@@ -160,17 +126,14 @@ func (c *Control) CreateKey(ctx context.Context, name string, scope Scope, agent
 	if err != nil {
 		return "", nil, err
 	}
-	c.courtesy(ctx, res)
-	return text, c.codec.key(res.entity), nil
+	c.Courtesy(ctx, res)
+	return text, c.key(res.Entity), nil
 }
 
 // RevokeKey revokes a key for good. When it returns nil no node takes the key any more. Revoking a
 // revoked key waits for the same, so that a repeat after a lost answer is as good as the first.
-func (c *Control) RevokeKey(ctx context.Context, key string) error {
-	if err := c.running(ctx); err != nil {
-		return err
-	}
-	before, after, res, err := c.change(ctx, kindKey, key, func(old value) (value, error) {
+func (c keys) RevokeKey(ctx context.Context, key string) error {
+	before, res, err := c.change(ctx, kindKey, key, exempt, func(old value) (value, error) {
 		k := *old.(*Key)
 		if !k.RevokedAt.IsZero() {
 			return nil, nil
@@ -181,14 +144,14 @@ func (c *Control) RevokeKey(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("revoke key: %w", err)
 	}
-	if before == after {
-		res = opResult{next: c.view.Load().next, at: time.Now()}
+	if before == res.Entity {
+		res = c.Here()
 	}
-	return c.barrier(ctx, res)
+	return c.Barrier(ctx, res)
 }
 
 // ensureAccount creates the account unless it is there.
-func (c *Control) ensureAccount(ctx context.Context) error {
+func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
 		return nil
 	}
@@ -202,13 +165,13 @@ func (c *Control) ensureAccount(ctx context.Context) error {
 // ensureBootstrapKeys enters the keys of the environment that were never entered before. A revoked one
 // is still there, which is what keeps it revoked. Their ids derive from their hashes, so that nodes that
 // start together do not enter one twice.
-func (c *Control) ensureBootstrapKeys(ctx context.Context) error {
+func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 	for _, b := range []struct {
 		name, text string
 		scope      Scope
 	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
 		hash := hashOf(b.text)
-		if b.text == "" || c.view.Load().sets[kindKey].hashed(hash) != nil {
+		if b.text == "" || c.View().Hashed(kindKey, hash) != nil {
 			continue
 		}
 		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))

@@ -3,10 +3,10 @@ package config
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -71,8 +72,9 @@ func keyring(t testing.TB) *Keyring {
 // testNode is a running Control. Its log lines are kept.
 type testNode struct {
 	*Control
-	log  *lockedBuffer
-	stop func() error // ends Run and returns its error
+	log     *lockedBuffer
+	stopped chan struct{} // closed when Run has returned
+	stop    func() error  // ends Run and returns its error
 }
 
 type lockedBuffer struct {
@@ -92,38 +94,47 @@ func (b *lockedBuffer) Bytes() []byte {
 	return bytes.Clone(b.buf.Bytes())
 }
 
+// options are what a test may alter of a node.
+type options struct {
+	deps     Deps
+	log      conflog.Config
+	sweeping time.Duration
+}
+
 // start runs a node without waiting for it; each setup may alter it first.
-func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control)) *testNode {
+func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)) *testNode {
 	t.Helper()
 	if cfg.Partitions == 0 {
 		cfg.Partitions = 4
 	}
 	log := &lockedBuffer{}
-	c, err := New(cfg, Deps{
+	o := options{sweeping: time.Minute, log: conflog.Config{Timing: conflog.DefaultTiming()}, deps: Deps{
 		Stream: conf, Keyring: keyring(t),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}}
+	for _, f := range setup {
+		f(&o)
+	}
+	c, err := build(cfg, o.deps, o.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range setup {
-		f(c)
-	}
+	c.sweeping = o.sweeping
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	done, stopped := make(chan error, 1), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { done <- c.Run(ctx) })
-	n := &testNode{Control: c, log: log, stop: sync.OnceValue(func() error {
+	wg.Go(func() { done <- c.Run(ctx); close(stopped) })
+	stop := sync.OnceValue(func() error {
 		cancel()
 		wg.Wait()
 		return <-done
-	})}
-	t.Cleanup(func() { n.stop() })
-	return n
+	})
+	t.Cleanup(func() { _ = stop() })
+	return &testNode{Control: c, log: log, stopped: stopped, stop: stop}
 }
 
 // node starts one and waits until it is ready.
-func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control)) *testNode {
+func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)) *testNode {
 	t.Helper()
 	n := start(t, conf, cfg, setup...)
 	select {
@@ -134,6 +145,57 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Control))
 		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
 	}
 	return n
+}
+
+// pair starts two nodes that have heard of each other.
+func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
+	t.Helper()
+	a, b = node(t, confA, Config{Node: "a"}), node(t, confB, Config{Node: "b"})
+	time.Sleep(time.Second)
+	return a, b
+}
+
+// stoppedWith waits until a node has stopped by itself, and returns why.
+func stoppedWith(t *testing.T, n *testNode) error {
+	t.Helper()
+	select {
+	case <-n.stopped:
+		return n.stop()
+	case <-n.Ready():
+		t.Fatal("the node is ready")
+	case <-time.After(time.Minute):
+		t.Fatal("the node neither stopped nor became ready")
+	}
+	return nil
+}
+
+// trim deletes what stands in a topic of the configuration before an offset, or all of it.
+func trim(t *testing.T, conf stream.Config, topic string) {
+	t.Helper()
+	reader, err := stream.NewReader(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	ends, err := reader.Ends(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stream.Partition{Topic: topic}
+	if err := reader.Trim(t.Context(), p, ends[p]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func anywhere() stream.Config { return stream.Config{Brokers: []string{"127.0.0.1:1"}} }
+
+func mustJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 // endpoint is a valid new one with one destination.
@@ -180,9 +242,9 @@ func TestEndpointLife(t *testing.T) {
 	if err != nil || after.Name != "renamed" || after.ID != e.ID || after.Rev <= e.Rev || after.Seq != e.Seq || e.Destinations[0].MaxInFlight != 64 {
 		t.Fatalf("updated: %+v, %v", after, err)
 	}
-	sequence := n.view.Load().seq
-	if same, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); err != nil || same.Rev != after.Rev || n.view.Load().seq != sequence {
-		t.Fatalf("an update of nothing: %v, sequence %d → %d", err, sequence, n.view.Load().seq)
+	sequence := n.View().Sequence()
+	if same, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); err != nil || same.Rev != after.Rev || n.View().Sequence() != sequence {
+		t.Fatalf("an update of nothing: %v, sequence %d → %d", err, sequence, n.View().Sequence())
 	}
 	refused := errors.New("refused")
 	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return refused }); !errors.Is(err, refused) {
@@ -336,24 +398,33 @@ func TestBootstrapKeys(t *testing.T) {
 	}
 }
 
-// stateText is the state as a snapshot has it, to compare whole states.
-func stateText(t testing.TB, c *Control) []byte {
-	t.Helper()
-	return encoded(t, c, c.view.Load().state)
-}
-
-func encoded(t testing.TB, c *Control, s *state) []byte {
-	t.Helper()
-	var text bytes.Buffer
-	fmt.Fprintln(&text, s.seq)
-	for i := range s.sets {
-		for _, tr := range []trie[*entity]{s.sets[i].bySeq, s.sets[i].graves} {
-			for e := range tr.below(math.MaxUint64) {
-				if err := c.codec.writeLines(&text, e); err != nil {
-					t.Fatal(err)
+// TestNodesStartTogether: they race to enter the account and the bootstrap keys; who loses goes on at once.
+func TestNodesStartTogether(t *testing.T) {
+	for range 10 {
+		bubble(t, func(t *testing.T, conf stream.Config) {
+			cfg := Config{BootstrapKey: "bootstrap-key-0123456789"}
+			var nodes []*testNode
+			for _, name := range []string{"a", "b", "c"} {
+				cfg.Node = name
+				nodes = append(nodes, start(t, conf, cfg))
+			}
+			time.Sleep(900 * time.Millisecond)
+			for _, n := range nodes {
+				select {
+				case <-n.Ready():
+				default:
+					t.Fatalf("not ready:\n%s", n.log.Bytes())
+				}
+				if _, err := n.Authenticate(cfg.BootstrapKey); err != nil || n.Account().ID != nodes[0].Account().ID || len(n.Keys(n.Account().ID)) != 1 {
+					t.Fatalf("account %v, keys %v, %v", n.Account(), n.Keys(n.Account().ID), err)
 				}
 			}
-		}
+		})
 	}
-	return text.Bytes()
+}
+
+// around returns the configuration of a node whose connections the ice stops.
+func around(cold *kit.Ice, conf stream.Config) stream.Config {
+	conf.DialFunc = cold.Dialer(conf.DialFunc)
+	return conf
 }

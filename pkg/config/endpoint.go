@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Endpoint is the configuration of one endpoint as it stands in the log. Values read from a Control
@@ -196,4 +198,4 @@ type Account struct {
 }
 
 // hashOf is how tokens and keys are kept: they are random, so a plain SHA-256 cannot be searched back.
-func hashOf(secret string) [hashLen]byte { return sha256.Sum256([]byte(secret)) }
+func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }

@@ -2,11 +2,13 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Meta is what the entities other than account, endpoints and keys have in common; they embed it.
@@ -34,28 +36,27 @@ type described[T any] interface {
 }
 
 // find returns the entity of a kind with that id, shared and read-only; nil unless it is Present.
-func find[P described[T], T any](c *Control, k kind, id string) (P, Presence) {
-	e := c.view.Load().sets[k].find(id)
+func find[P interface {
+	*T
+	value
+}, T any](c *core, k kind, id string) (P, Presence) {
+	e := c.View().Find(k, id)
 	switch {
 	case e == nil:
 		return nil, Unknown
-	case e.packed == nil:
+	case !e.Living():
 		return nil, Deleted
 	default:
-		return c.codec.value(e).(P), Present
+		return c.value(e).(P), Present
 	}
 }
 
 // list returns at most limit entities of an account that keep agrees to (nil = all) and that were created before
 // the one with beforeSeq (0 = from the newest), the newest first, and whether there are more. It walks over all
 // of the kind.
-func list[P described[T], T any](c *Control, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (page []P, more bool) {
-	before := uint64(beforeSeq)
-	if beforeSeq <= 0 {
-		before = math.MaxUint64
-	}
-	for e := range c.view.Load().sets[k].bySeq.below(before) {
-		v := c.codec.value(e).(P)
+func list[P described[T], T any](c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (page []P, more bool) {
+	for e := range c.View().Below(k, beforeSeq) {
+		v := c.value(e).(P)
 		if v.meta().Account != account || keep != nil && !keep(v) {
 			continue
 		}
@@ -69,15 +70,13 @@ func list[P described[T], T any](c *Control, k kind, account string, beforeSeq i
 
 // add writes a new entity, which must have an id; account and times are filled in where they are missing.
 // ErrConflict means that there is one with this id: of several writers one wins, the same on every node.
-func add[P described[T], T any](ctx context.Context, c *Control, k kind, v P) (P, error) {
-	if err := c.running(ctx); err != nil {
+func add[P described[T], T any](ctx context.Context, c *core, k kind, v P) (P, error) {
+	if err := c.Running(ctx); err != nil {
 		return nil, err
 	}
 	filled := *v
 	m := P(&filled).meta()
-	if m.Account == "" {
-		m.Account = c.Account().ID
-	}
+	m.Account = cmp.Or(m.Account, c.Account().ID)
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = c.now().UTC()
 	}
@@ -88,89 +87,96 @@ func add[P described[T], T any](ctx context.Context, c *Control, k kind, v P) (P
 	if err != nil {
 		return nil, err
 	}
-	c.courtesy(ctx, res)
-	return c.codec.value(res.entity).(P), nil
+	c.Courtesy(ctx, res)
+	return c.value(res.Entity).(P), nil
+}
+
+// create writes a new entity as it is.
+func (c *core) create(ctx context.Context, k kind, v value) (conflog.Written, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return conflog.Written{}, fmt.Errorf("encode %s %s: %w", c.Name(k), v.entityID(), err)
+	}
+	return c.Enter(ctx, k, v.entityID(), raw)
+}
+
+// change replaces the value of an entity by what next makes of it; nil leaves it. When a writer on another node comes
+// first, next is asked again with the newer value. free says which changes are made also when nothing may grow.
+func (c *core) change(
+	ctx context.Context, k kind, id string, free func(old, new value) bool, next func(old value) (value, error),
+) (before *conflog.Entity, res conflog.Written, err error) {
+	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.Next, error) {
+		was := c.value(old)
+		v, err := next(was)
+		if err != nil || v == nil {
+			return conflog.Next{}, err
+		}
+		raw, err := c.encode(old, was, v)
+		return conflog.Next{Value: raw, Exempt: free(was, v)}, err
+	})
 }
 
 // update changes an entity. alter gets a deep copy, which it may alter freely; it is called again with a newer one
 // when another writer came first, and its error is returned as it is. What identifies the entity stays. When
 // nothing is altered nothing is written.
-func update[P described[T], T any](ctx context.Context, c *Control, k kind, id string, alter func(P) error) (P, error) {
-	v, told, err := quietly(ctx, c, k, id, alter)
+func update[P described[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (P, error) {
+	v, wait, err := quietly(ctx, c, k, id, alter)
 	if err == nil {
-		told()
+		wait()
 	}
 	return v, err
 }
 
-// quietly is update without the courtesy of waiting a moment for the other nodes; told is that.
-func quietly[P described[T], T any](ctx context.Context, c *Control, k kind, id string, alter func(P) error) (v P, told func(), err error) {
-	if err := c.running(ctx); err != nil {
-		return nil, nil, err
-	}
-	before, after, res, err := c.change(ctx, k, id, func(old value) (value, error) { return altered(c, k, old.(P), alter) })
+// quietly is update without waiting a moment for the other nodes; wait does that.
+func quietly[P described[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (v P, wait func(), err error) {
+	before, res, err := c.change(ctx, k, id, exempt, func(old value) (value, error) { return altered(c, k, old.(P), alter) })
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.codec.value(after).(P), func() {
-		if before != after {
-			c.courtesy(ctx, res)
+	return c.value(res.Entity).(P), func() {
+		if before != res.Entity {
+			c.Courtesy(ctx, res)
 		}
 	}, nil
 }
 
 // altered returns the entity after alter, or nil when it is the same.
-func altered[P described[T], T any](c *Control, k kind, old P, alter func(P) error) (value, error) {
+func altered[P described[T], T any](c *core, k kind, old P, alter func(P) error) (value, error) {
+	had := *old.meta()
+	return alteredCopy(c, k, old, func(v P) error {
+		v.meta().Rev, v.meta().Seq = had.Rev, had.Seq
+		if err := alter(v); err != nil {
+			return err
+		}
+		*v.meta() = had
+		return nil
+	}, func(v P) { v.meta().UpdatedAt = c.now().UTC() })
+}
+
+// alteredCopy returns a deep copy of a value after alter, marked as changed, or nil when alter has left it as it was.
+func alteredCopy[P interface {
+	*T
+	value
+}, T any](c *core, k kind, old P, alter func(P) error, mark func(P)) (value, error) {
 	was, err := json.Marshal(old)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", k, old.entityID(), err)
+		return nil, fmt.Errorf("encode %s %s: %w", c.Name(k), old.entityID(), err)
 	}
 	again, err := decodeValue(k, was)
 	if err != nil {
 		return nil, err
 	}
-	v, had := again.(P), *old.meta()
-	v.meta().Rev, v.meta().Seq = had.Rev, had.Seq
+	v := again.(P)
 	if err := alter(v); err != nil {
 		return nil, err
 	}
-	*v.meta() = had
 	is, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", k, old.entityID(), err)
+		return nil, fmt.Errorf("encode %s %s: %w", c.Name(k), old.entityID(), err)
 	}
 	if bytes.Equal(was, is) {
 		return nil, nil
 	}
-	v.meta().UpdatedAt = c.now().UTC()
+	mark(v)
 	return v, nil
-}
-
-// forget removes what has ended by age, without a tombstone. Nothing to remove is no error.
-func (c *Control) forget(ctx context.Context, k kind, id string) error {
-	if err := c.running(ctx); err != nil {
-		return err
-	}
-	s := c.view.Load().state
-	if s.sets[k].living(id) == nil {
-		return nil
-	}
-	_, err := c.write(ctx, c.newRecord(s, k, id, preExists, opForget), nil)
-	if err != nil {
-		return fmt.Errorf("forget %s %s: %w", k, id, err)
-	}
-	return nil
-}
-
-// forgetAt is forget for what nobody has changed since the revision; otherwise it does nothing.
-func (c *Control) forgetAt(ctx context.Context, k kind, id string, rev int64) error {
-	if err := c.running(ctx); err != nil {
-		return err
-	}
-	r := c.newRecord(c.view.Load().state, k, id, preRev, opForget)
-	r.Rev = rev
-	if _, err := c.write(ctx, r, nil); err != nil {
-		return fmt.Errorf("forget %s %s: %w", k, id, err)
-	}
-	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
 )
+
+// erasures reads and changes the erased payloads.
+type erasures struct{ *core }
 
 // Erasure says that the payload of an event was erased. Its id is the event's, its creation the moment. It is part of
 // the configuration because that is what every node knows at once and what outlives the log and the store: whoever
@@ -28,14 +30,14 @@ var ErrErasures = errors.New("too many payloads were erased within the retention
 
 // ErasePayload erases the payload of an event and returns when it did: the first time counts. When it returns nil no
 // node shows or sends the payload any more.
-func (c *Control) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
-	if err := c.running(ctx); err != nil {
+func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
+	if err := c.Running(ctx); err != nil {
 		return time.Time{}, err
 	}
 	name := event.Text(id.Event)
-	res := opResult{next: c.view.Load().next, at: time.Now()}
-	if e, _ := find[*Erasure](c, kindErasure, name); e == nil {
-		if c.view.Load().sets[kindErasure].bySeq.len >= MaxErasures {
+	res := c.Here()
+	if e, _ := find[*Erasure](c.core, kindErasure, name); e == nil {
+		if c.View().Len(kindErasure) >= MaxErasures {
 			return time.Time{}, ErrErasures
 		}
 		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
@@ -45,36 +47,36 @@ func (c *Control) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
 		if err != nil { // another call was first, and what it wrote is applied here
-			res = opResult{next: c.view.Load().next, at: time.Now()}
+			res = c.Here()
 		}
 	}
 	// A repeat waits as well: the answer to the first call may have been lost before every node knew.
-	if err := c.barrier(ctx, res); err != nil {
+	if err := c.Barrier(ctx, res); err != nil {
 		return time.Time{}, err
 	}
 	return c.ErasedAt(event), nil
 }
 
 // ErasedAt is when the payload of an event was erased; zero when it was not, as far as this node knows.
-func (c *Control) ErasedAt(event id.ID) time.Time {
-	set := &c.view.Load().sets[kindErasure]
-	if set.bySeq.len == 0 { // asked for every delivery and every row
+func (c erasures) ErasedAt(event id.ID) time.Time {
+	v := c.View()
+	if v.Len(kindErasure) == 0 { // asked for every delivery and every row
 		return time.Time{}
 	}
-	e := set.living(event.Text(id.Event))
+	e := v.Living(kindErasure, event.Text(id.Event))
 	if e == nil {
 		return time.Time{}
 	}
-	return c.codec.value(e).(*Erasure).CreatedAt
+	return c.value(e).(*Erasure).CreatedAt
 }
 
 // Erased reports whether the payload of an event was erased.
-func (c *Control) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
+func (c erasures) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
 
 // UnfinishedErasures returns the erasures of which the store may still have the payload, the newest first.
-func (c *Control) UnfinishedErasures() (all []*Erasure) {
-	for e := range c.view.Load().sets[kindErasure].bySeq.below(math.MaxUint64) {
-		if v := c.codec.value(e).(*Erasure); v.Gone.IsZero() {
+func (c erasures) UnfinishedErasures() (all []*Erasure) {
+	for e := range c.View().Below(kindErasure, 0) {
+		if v := c.value(e).(*Erasure); v.Gone.IsZero() {
 			all = append(all, v)
 		}
 	}
@@ -82,8 +84,8 @@ func (c *Control) UnfinishedErasures() (all []*Erasure) {
 }
 
 // FinishErasure notes that the store does not have the payload any more.
-func (c *Control) FinishErasure(ctx context.Context, name string) error {
-	_, _, err := quietly(ctx, c, kindErasure, name, func(e *Erasure) error {
+func (c erasures) FinishErasure(ctx context.Context, name string) error {
+	_, _, err := quietly(ctx, c.core, kindErasure, name, func(e *Erasure) error {
 		if e.Gone.IsZero() {
 			e.Gone = c.now().UTC()
 		}
@@ -97,7 +99,7 @@ func (c *Control) FinishErasure(ctx context.Context, name string) error {
 
 // erasureEnd is when an erasure may be forgotten: a day after its event can no longer be read. An event is erased
 // while it can be read, so that those which were erased first end first, or wait for no longer than the retention.
-func (c *Control) erasureEnd(v value) time.Time {
+func (c *core) erasureEnd(v value) time.Time {
 	e := v.(*Erasure)
 	from := e.CreatedAt
 	if event, err := id.Parse(id.Event, e.ID); err == nil {

@@ -14,8 +14,8 @@ import (
 func TestErasure(t *testing.T) {
 	conf := broker(t)
 	var later atomic.Int64 // by which the clock of a is ahead
-	a := node(t, conf, Config{Node: "a", RetentionDays: 7}, func(c *Control) {
-		c.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	a := node(t, conf, Config{Node: "a", RetentionDays: 7}, func(o *options) {
+		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
 	b := node(t, conf, Config{Node: "b"})
 	ids := id.NewGenerator(nil)
@@ -44,7 +44,7 @@ func TestErasure(t *testing.T) {
 		}
 	}
 	told := 0
-	for _, e := range a.Trail(audit.Query{Account: a.Account().ID, Limit: 100}) {
+	for _, e := range a.Outbox(audit.Query{Account: a.Account().ID, Limit: 100}) {
 		if e.EntityType == "erasure" && e.Action == "erasure.created" && e.Entity == d.Text(id.Event) {
 			told++
 		}
@@ -67,7 +67,7 @@ func TestErasure(t *testing.T) {
 		t.Errorf("one that is forgotten: %v", err)
 	}
 
-	e, _ := find[*Erasure](a.Control, kindErasure, d.Text(id.Event))
+	e, _ := find[*Erasure](a.core, kindErasure, d.Text(id.Event))
 	if end := a.erasureEnd(e); !end.Equal(d.Time().AddDate(0, 0, 8)) {
 		t.Errorf("ends at %v, its event came at %v", end, d.Time())
 	}

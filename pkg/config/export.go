@@ -14,10 +14,11 @@ import (
 	"hash"
 	"io"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // An export is one JSON document: a head, one entity a line in the order of their creation, and the SHA-256 of
@@ -31,12 +32,6 @@ const (
 	// unsignedVersion is that of the versions whose exports had no MAC.
 	unsignedVersion = 1
 )
-
-// exported reports whether a kind is configuration. What is remembered of requests, what is on its way to the audit log,
-// and the log's own secret are not.
-func (k kind) exported() bool {
-	return k != kindAnswer && k != kindRun && k != kindTrail && k != kindLog
-}
 
 // ExportHead is what an export says of itself.
 type ExportHead struct {
@@ -87,30 +82,33 @@ func (h *ExportHead) authentic(keys *Keyring) error {
 	return nil
 }
 
+// documents exports, imports, and seals anew.
+type documents struct{ *core }
+
 // Export writes the configuration as it stands when it is called. The state is immutable: changes go on meanwhile.
-func (c *Control) Export(ctx context.Context, to io.Writer) error {
+func (c documents) Export(ctx context.Context, to io.Writer) error {
 	if err := c.Sync(ctx); err != nil {
 		return err
 	}
-	s := c.view.Load().state
-	var all []*entity
-	for k := range kinds {
-		if k.exported() {
-			all = slices.AppendSeq(all, s.sets[k].bySeq.below(math.MaxUint64))
+	v := c.View()
+	var all []*conflog.Entity
+	for k, info := range kindTable {
+		if info.exported {
+			all = slices.AppendSeq(all, v.Below(kind(k), 0))
 		}
 	}
-	slices.SortFunc(all, func(a, b *entity) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(all, func(a, b *conflog.Entity) int { return cmp.Compare(a.Seq, b.Seq) })
 	keys, err := c.sealers(all)
 	if err != nil {
 		return err
 	}
 	head := ExportHead{
 		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version, Account: c.Account().ID,
-		Sequence: s.seq, Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
+		Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
 	}
 	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
-			if !yield(e.kind.String(), c.exportedLine(e)) {
+			if !yield(c.Name(e.Kind), c.exportedLine(e)) {
 				return
 			}
 		}
@@ -118,21 +116,19 @@ func (c *Control) Export(ctx context.Context, to io.Writer) error {
 }
 
 // exportedLine is the value of an entity in an export: without the link that lets somebody in.
-func (c *Control) exportedLine(e *entity) json.RawMessage {
-	raw := c.codec.unpack(e)
-	if e.kind != kindUser {
-		return raw
+func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
+	if e.Kind == kindUser {
+		if was := c.value(e).(*User); was.Link != nil {
+			u := *was
+			u.Link = nil
+			raw, err := c.encode(e, was, &u)
+			if err != nil {
+				panic(fmt.Sprintf("BUG: encode user %s: %v", e.ID, err)) // it was decoded from JSON
+			}
+			return raw
+		}
 	}
-	u := *c.codec.value(e).(*User)
-	if u.Link == nil {
-		return raw
-	}
-	u.Link = nil
-	raw, err := json.Marshal(&u)
-	if err != nil {
-		panic(fmt.Sprintf("BUG: encode user %s: %v", e.id, err)) // it was decoded from JSON
-	}
-	return raw
+	return c.Value(e)
 }
 
 // WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the first
@@ -173,13 +169,13 @@ func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq
 }
 
 // sealers are the ids of the master keys that seal something of these entities; of one that is not here the name.
-func (c *Control) sealers(all []*entity) ([]string, error) {
+func (c documents) sealers(all []*conflog.Entity) ([]string, error) {
 	ids := []string{}
 	for _, e := range all {
-		if !sealing(e.kind) {
+		if !kindTable[e.Kind].sealing {
 			continue
 		}
-		v, err := decodeValue(e.kind, c.codec.unpack(e)) // not through the cache, which holds what is in use
+		v, err := c.decode(e)
 		if err != nil {
 			return nil, err
 		}
@@ -195,6 +191,12 @@ func (c *Control) sealers(all []*entity) ([]string, error) {
 	}
 	slices.Sort(ids)
 	return ids, nil
+}
+
+func mac(key, value []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write(value)
+	return h.Sum(nil)
 }
 
 // ErrExport means that a document is not a complete export that this program can read.

@@ -7,31 +7,32 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // oneOfEach writes an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := range kinds {
-		if k == kindTrail || n.view.Load().sets[k].bySeq.len > 0 {
+	for k := conflog.FirstKind; k < kinds; k++ {
+		if n.View().Len(k) > 0 {
 			continue
 		}
-		v, ok := newValue(k).(interface {
+		v, ok := kindTable[k].empty().(interface {
 			value
 			meta() *Meta
 		})
 		if !ok {
-			t.Fatalf("make a %s for this test", k)
+			t.Fatalf("make a %s for this test", n.Name(k))
 		}
-		*v.meta() = Meta{ID: k.String() + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
+		*v.meta() = Meta{ID: n.Name(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
 		switch v := value(v).(type) {
 		case *User:
 			v.Email, v.ID = "ops@example.com", userID("ops@example.com")
@@ -40,7 +41,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *Erasure:
 			v.ID = id.Lowest(n.now()).Text(id.Event)
 		}
-		if _, err := n.Control.create(t.Context(), k, v); err != nil {
+		if _, err := n.core.create(t.Context(), k, v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,10 +49,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 
 // configured says what an export must keep: every entity in its order, by its kind, id and value.
 func configured(n *testNode) (all []string) {
-	for k := range kinds {
-		if k.exported() {
-			for e := range n.view.Load().sets[k].bySeq.below(math.MaxUint64) {
-				all = append(all, fmt.Sprintf("%s %s %s", k, e.id, n.codec.unpack(e)))
+	for k := conflog.FirstKind; k < kinds; k++ {
+		if kindTable[k].exported {
+			for e := range n.View().Below(k, 0) {
+				all = append(all, fmt.Sprintf("%s %s %s", n.Name(k), e.ID, n.Value(e)))
 			}
 		}
 	}
@@ -99,7 +100,8 @@ func TestImportIsTheExport(t *testing.T) {
 	}
 	want := configured(a)
 
-	b := node(t, broker(t), Config{Node: "b", BootstrapKey: "bootstrap-key-of-after"})
+	conf := broker(t)
+	b := node(t, conf, Config{Node: "b", BootstrapKey: "bootstrap-key-of-after"})
 	b.SetOwner(true)
 	im, err := imported(t, b, doc, false)
 	if err != nil || im.Done != len(want) || im.Entities != len(want) || im.Removed != 0 || len(im.Warnings) > 0 {
@@ -134,9 +136,8 @@ func TestImportIsTheExport(t *testing.T) {
 	if im, err := imported(t, b, doc, false); err != nil || im.Done != len(want) || !slices.Equal(seq, configured(b)) {
 		t.Errorf("once more: %+v, %v", im, err)
 	}
-	inAMinute(t, "the audit log is told", func() bool { return b.trailLen() == 0 })
-	entries, _ := copied(t, b)
-	if words := said(entries); !slices.Contains(words, "operator  account.adopted []") || !slices.Contains(words, "operator  endpoint.created []") {
+	waitFor(t, "the audit log is told", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
+	if words := said(t, conf); !slices.Contains(words, "operator  account.adopted []") || !slices.Contains(words, "operator  endpoint.created []") {
 		t.Errorf("%q", words)
 	}
 }
@@ -256,13 +257,12 @@ func TestImportOntoFewerPartitions(t *testing.T) {
 // A large one goes in several batches, past a trail that is shorter than it, and keeps its order.
 func TestImportOfMany(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
-	s, ids := manyEndpoints(t, a.Control, a.view.Load().state, 2*importBatch+1)
-	a.view.Store(&view{state: s, next: a.view.Load().next})
+	ids := manyEndpoints(t, a, 2*importBatch+1)
 	var doc bytes.Buffer
 	if err := a.Export(t.Context(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	b := node(t, broker(t), Config{Node: "b"}, func(c *Control) { c.room = 3 * importBatch })
+	b := node(t, broker(t), Config{Node: "b"}, func(o *options) { o.log.Limits.Outbox = 3 * importBatch })
 	b.SetOwner(true)
 	var told []int
 	im, err := b.Import(t.Context(), &doc, Importing{CheckURL: anyURL}, func(im Imported) { told = append(told, im.Done) })
@@ -270,9 +270,9 @@ func TestImportOfMany(t *testing.T) {
 		t.Fatalf("%+v, %v, told %v", im, err, told)
 	}
 	i := len(ids)
-	for e := range b.view.Load().sets[kindEndpoint].bySeq.below(math.MaxUint64) {
-		if i--; e.id != ids[i] {
-			t.Fatalf("%s stands at %d, want %s", e.id, i, ids[i])
+	for e := range b.View().Below(kindEndpoint, 0) {
+		if i--; e.ID != ids[i] {
+			t.Fatalf("%s stands at %d, want %s", e.ID, i, ids[i])
 		}
 	}
 }
@@ -339,4 +339,34 @@ func TestImportJudgesTheDocument(t *testing.T) {
 	if len(page) != 1 || page[0].Metadata == nil || page[0].Destinations[0].Headers == nil {
 		t.Errorf("%+v", page)
 	}
+}
+
+// said are the entries in the topic audit in words.
+func said(t *testing.T, conf stream.Config) (words []string) {
+	t.Helper()
+	reader, err := stream.NewReader(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	ends, err := reader.Ends(t.Context(), stream.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stream.Partition{Topic: stream.AuditLog}
+	err = reader.Read(t.Context(), p, 0, func(r *stream.Record) error {
+		e, err := audit.Decode(r)
+		if err != nil {
+			return err
+		}
+		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s %v", e.Actor.Type, e.Actor.Name, e.Action, e.Changes)))
+		if r.Offset == ends[p]-1 {
+			return stream.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words
 }

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // ErrNotEmpty means that there is a configuration that an import would mix with.
@@ -35,7 +33,7 @@ const importBatch = 500
 
 // importing is one import.
 type importing struct {
-	*Control
+	documents
 	head     ExportHead
 	account  *Account
 	entities []importedEntity // in the order of their creation
@@ -68,14 +66,11 @@ type importedEntity struct {
 // configuration before it any more.
 //
 // Everything in it is judged as what the API takes is. Without a MAC under one of the master keys it is ErrUnsigned.
-func (c *Control) Import(ctx context.Context, from io.Reader, how Importing, tell func(Imported)) (Imported, error) {
+func (c documents) Import(ctx context.Context, from io.Reader, how Importing, tell func(Imported)) (Imported, error) {
 	if err := c.Sync(ctx); err != nil {
 		return Imported{}, err
 	}
-	if err := c.view.Load().allows(kindTrail); err != nil { // the level that adopting an account came with
-		return Imported{}, err
-	}
-	im := &importing{Control: c, place: make(map[string]int), how: how, tell: tell}
+	im := &importing{documents: c, place: make(map[string]int), how: how, tell: tell}
 	if err := im.read(from); err != nil {
 		return im.done, err
 	}
@@ -87,24 +82,21 @@ func (c *Control) Import(ctx context.Context, from io.Reader, how Importing, tel
 			return im.done, err
 		}
 	}
-	left, err := im.left()
-	if err != nil {
-		return im.done, err
-	}
+	left := im.left()
 	if len(left) > 0 && !how.Replace {
-		return im.done, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left), left[0].kind, left[0].id)
+		return im.done, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left), c.Name(left[0].Kind), left[0].ID)
 	}
 	if err := im.write(ctx, left); err != nil {
 		return im.done, err
 	}
-	return im.done, c.barrier(ctx, opResult{next: c.view.Load().next, at: time.Now()})
+	return im.done, c.Barrier(ctx, c.Here())
 }
 
 // read takes the whole document in and judges it.
 func (im *importing) read(from io.Reader) (err error) {
 	im.head, err = ReadExport(from, func(name string, raw json.RawMessage) error {
-		k, ok := kindNamed(name)
-		if !ok || !k.exported() {
+		k, ok := im.KindNamed(name)
+		if !ok || !kindTable[k].exported {
 			return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrExport, name)
 		}
 		v, err := decodeValue(k, raw)
@@ -112,7 +104,7 @@ func (im *importing) read(from io.Reader) (err error) {
 			return fmt.Errorf("%w: %w", ErrExport, err)
 		}
 		if err := validate(v, im.how.CheckURL); err != nil {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, k, v.entityID(), err)
+			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, name, v.entityID(), err)
 		}
 		if a, ok := v.(*Account); ok {
 			if im.account != nil {
@@ -125,11 +117,13 @@ func (im *importing) read(from io.Reader) (err error) {
 		if e, ok := v.(*Endpoint); ok {
 			im.resettle(e)
 		}
-		if raw, err = json.Marshal(v); err != nil { // as it was judged: without members that nobody knows
-			return fmt.Errorf("encode %s %s: %w", k, v.entityID(), err)
+		if _, unread := v.(*Unread); !unread { // as it was validated: without members that nobody knows
+			if raw, err = json.Marshal(v); err != nil {
+				return fmt.Errorf("encode %s %s: %w", name, v.entityID(), err)
+			}
 		}
-		if len(raw) > MaxEntity {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, k, v.entityID(), ErrEntityTooLarge)
+		if len(raw) > conflog.MaxEntity {
+			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, name, v.entityID(), ErrEntityTooLarge)
 		}
 		return im.add(k, v.entityID(), raw)
 	})
@@ -145,13 +139,13 @@ func (im *importing) add(k kind, id string, raw []byte) error {
 		return fmt.Errorf("%w: %w", ErrExport, err)
 	}
 	if id == "" {
-		return fmt.Errorf("%w: %s without an id", ErrExport, k)
+		return fmt.Errorf("%w: %s without an id", ErrExport, im.Name(k))
 	}
-	if _, twice := im.place[k.String()+" "+id]; twice {
-		return fmt.Errorf("%w: %s %s stands in it twice", ErrExport, k, id)
+	if _, twice := im.place[im.at(k, id)]; twice {
+		return fmt.Errorf("%w: %s %s stands in it twice", ErrExport, im.Name(k), id)
 	}
-	im.place[k.String()+" "+id] = len(im.entities)
-	im.entities = append(im.entities, importedEntity{k, id, im.codec.pack(line.Bytes())})
+	im.place[im.at(k, id)] = len(im.entities)
+	im.entities = append(im.entities, importedEntity{k, id, im.Pack(line.Bytes())})
 	im.done.Entities++
 	return nil
 }
@@ -213,85 +207,88 @@ func lacksKey(here []string, id string) error {
 		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrKeys, name, fingerprint)
 }
 
+// at is the key of an entity in place.
+func (im *importing) at(k kind, id string) string { return im.Name(k) + " " + id }
+
 // left are the entities that are here and not, or not so, in the document, and that no node has made by itself.
-func (im *importing) left() (left []*entity, err error) {
-	s := im.view.Load().state
-	for k := range kinds {
-		if !k.exported() || k == kindAccount {
+func (im *importing) left() (left []*conflog.Entity) {
+	v := im.View()
+	for k := conflog.FirstKind; k < kinds; k++ {
+		if !kindTable[k].exported || k == kindAccount {
 			continue
 		}
-		for e := range s.sets[k].bySeq.below(math.MaxUint64) {
-			i, there := im.place[k.String()+" "+e.id]
-			if there && bytes.Equal(im.entities[i].packed, e.packed) || im.madeAtStart(e) {
+		for e := range v.Below(k, 0) {
+			i, there := im.place[im.at(k, e.ID)]
+			if there && bytes.Equal(im.entities[i].packed, e.Packed()) || im.madeAtStart(e) {
 				continue
 			}
 			left = append(left, e)
 		}
 	}
-	return left, nil
+	return left
 }
 
 // madeAtStart reports whether a node has written it by itself when it started.
-func (im *importing) madeAtStart(e *entity) bool {
-	switch v := im.codec.value(e).(type) {
+func (im *importing) madeAtStart(e *conflog.Entity) bool {
+	switch v := im.value(e).(type) {
 	case *Key:
 		return v.Bootstrap
 	case *User:
 		return v.FromEnvironment
 	}
-	return false
+	return e.Kind == kindServiceSecret
 }
 
 // write does it: the account first, then what is in the way, then the entities in their order.
-func (im *importing) write(ctx context.Context, left []*entity) error {
+func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
 	if own := im.Account(); own.ID != im.account.ID {
-		r := im.newRecord(im.view.Load().state, kindAccount, im.account.ID, preNone, opAdopt)
-		res, err := im.Control.write(ctx, r, im.account)
+		raw, err := json.Marshal(im.account)
 		if err != nil {
-			return err
+			return fmt.Errorf("encode the account: %w", err)
 		}
-		if res.result != applied {
-			return fmt.Errorf("take over the account: %w: record was %s", ErrConflict, res.result)
+		if err := im.Adopt(ctx, kindAccount, im.account.ID, raw); err != nil {
+			return err
 		}
 	}
 	im.done.Done++
-	var batch []record
-	flush := func() error {
-		err := im.append(ctx, batch)
-		batch = batch[:0]
+	var batch []conflog.Replacement
+	flush := func() (err error) {
+		if len(batch) > 0 {
+			err = im.Replace(ctx, batch)
+			batch = batch[:0]
+		}
 		im.tell(im.done)
 		return err
 	}
-	push := func(r record) error {
+	push := func(r conflog.Replacement) error {
 		if batch = append(batch, r); len(batch) < importBatch {
 			return nil
 		}
 		return flush()
 	}
-	s := im.view.Load().state
+	v := im.View()
 	for _, e := range left {
-		if _, there := im.place[e.kind.String()+" "+e.id]; there {
+		if _, there := im.place[im.at(e.Kind, e.ID)]; there {
 			continue // it is written over
 		}
-		r := im.newRecord(s, e.kind, e.id, preRev, opDelete)
-		r.Rev = e.rev
-		if err := push(r); err != nil {
+		if err := push(conflog.Replacement{Kind: e.Kind, ID: e.ID, Old: e}); err != nil {
 			return err
 		}
 		im.done.Removed++
 	}
 	for i := range im.entities {
-		r, needed := im.record(s, &im.entities[i])
+		x := &im.entities[i]
+		old := v.Living(x.kind, x.id)
 		im.done.Done++
-		if !needed {
+		if old != nil && bytes.Equal(old.Packed(), x.packed) {
 			continue
 		}
 		im.done.Changed++
-		if err := push(r); err != nil {
+		if err := push(conflog.Replacement{Kind: x.kind, ID: x.id, Old: old, Value: im.Unpack(x.packed)}); err != nil {
 			return err
 		}
 	}
-	for _, r := range im.rehomed(s) {
+	for _, r := range im.rehomed(v) {
 		if err := push(r); err != nil {
 			return err
 		}
@@ -299,30 +296,17 @@ func (im *importing) write(ctx context.Context, left []*entity) error {
 	return flush()
 }
 
-// record is what makes an entity of the document stand in the state, unless it does.
-func (im *importing) record(s *state, x *importedEntity) (r record, needed bool) {
-	old := s.sets[x.kind].living(x.id)
-	if old != nil && bytes.Equal(old.packed, x.packed) {
-		return r, false
-	}
-	r = im.newRecord(s, x.kind, x.id, preAbsent, opPut)
-	if old != nil {
-		r.Pre, r.Rev, r.before = preRev, old.rev, old
-	}
-	r.Value = im.codec.unpack(&entity{kind: x.kind, id: x.id, packed: x.packed})
-	return r, true
-}
-
-// rehomed are the records that give what the nodes have made at their start, and the document does not have, to its
+// rehomed are the changes that give what the nodes have made at their start, and the document does not have, to its
 // account.
-func (im *importing) rehomed(s *state) (records []record) {
+func (im *importing) rehomed(s *conflog.View) (changes []conflog.Replacement) {
 	for _, k := range []kind{kindKey, kindUser} {
-		for e := range s.sets[k].bySeq.below(math.MaxUint64) {
-			if _, there := im.place[k.String()+" "+e.id]; there || !im.madeAtStart(e) {
+		for e := range s.Below(k, 0) {
+			if _, there := im.place[im.at(k, e.ID)]; there || !im.madeAtStart(e) {
 				continue
 			}
+			was := im.value(e)
 			var v value
-			switch old := im.codec.value(e).(type) {
+			switch old := was.(type) {
 			case *Key:
 				own := *old
 				own.Account, v = im.account.ID, &own
@@ -330,70 +314,14 @@ func (im *importing) rehomed(s *state) (records []record) {
 				own := *old
 				own.Account, v = im.account.ID, &own
 			}
-			raw, err := json.Marshal(v)
+			raw, err := im.encode(e, was, v)
 			if err != nil {
-				panic(fmt.Sprintf("BUG: encode %s %s: %v", k, e.id, err)) // it was decoded from JSON
+				panic(fmt.Sprintf("BUG: encode %s %s: %v", im.Name(k), e.ID, err)) // it was decoded from JSON
 			}
-			if bytes.Equal(im.codec.pack(raw), e.packed) {
-				continue
+			if !bytes.Equal(raw, im.Value(e)) {
+				changes = append(changes, conflog.Replacement{Kind: k, ID: e.ID, Old: e, Value: raw})
 			}
-			r := im.newRecord(s, k, e.id, preRev, opPut)
-			r.Rev, r.before, r.Value = e.rev, e, raw
-			records = append(records, r)
 		}
 	}
-	return records
-}
-
-// append appends records in their order, all at once, and waits until this node has applied them. It first waits
-// until the audit log has taken enough of what was changed before.
-func (im *importing) append(ctx context.Context, batch []record) error {
-	if len(batch) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	roomy := func() bool { return im.view.Load().sets[kindTrail].bySeq.len+len(batch) <= im.room/2 }
-	if err := im.changed.await(ctx, roomy); err != nil {
-		return fmt.Errorf("%w: the audit log does not take what was changed: %w", ErrUnavailable, err)
-	}
-	results := make([]<-chan opResult, len(batch))
-	acked := make(chan error, len(batch))
-	for i, r := range batch {
-		im.sign(ctx, &r)
-		r.SeqSeen = im.view.Load().seq // the whole import may be longer than a record may be late
-		rec, err := im.encode(r, im.auth.Load())
-		if err != nil {
-			return err
-		}
-		results[i] = im.ops.expect(r.OpID)
-		defer im.ops.forget(r.OpID)
-		im.producer.Produce(stream.Control, 0, rec, func(_ *stream.Record, err error) { acked <- err })
-	}
-	for range batch {
-		select {
-		case err := <-acked:
-			if err != nil {
-				return fmt.Errorf("%w: %w", ErrUnavailable, err)
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
-		}
-	}
-	for i, r := range batch {
-		select {
-		case res := <-results[i]:
-			if res.result == full {
-				return fmt.Errorf("%w: %s %s goes beyond a bound of the configuration", ErrStateFull, r.Kind, r.ID)
-			}
-			if res.result != applied {
-				return fmt.Errorf("write %s %s: %w: record was %s; was the configuration changed meanwhile?", r.Kind, r.ID, ErrConflict, res.result)
-			}
-		case <-im.stopped:
-			return fmt.Errorf("%w: it was stopped", ErrUnavailable)
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
-		}
-	}
-	return nil
+	return changes
 }

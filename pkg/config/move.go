@@ -18,7 +18,7 @@ var ErrSamePartition = errors.New("the endpoint is in this partition")
 // MoveEndpoint gives an endpoint another partition, which its new events go to, and makes those wait until
 // EndMove, or the time until. It returns when no node accepts an event into the old partition any more, but
 // for requests that are being read.
-func (c *Control) MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*Endpoint, error) {
+func (c endpoints) MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, endpoint, func(e *Endpoint) error {
 		switch {
 		case e.Moving != nil && c.now().Before(e.Moving.Until):
@@ -33,7 +33,7 @@ func (c *Control) MoveEndpoint(ctx context.Context, endpoint string, to int32, u
 }
 
 // HoldMove makes the new events of an endpoint that MoveEndpoint or HoldMove has returned wait for longer.
-func (c *Control) HoldMove(ctx context.Context, moved *Endpoint, until time.Time) (*Endpoint, error) {
+func (c endpoints) HoldMove(ctx context.Context, moved *Endpoint, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, moved.ID, func(e *Endpoint) error {
 		if !e.movesAs(moved) {
 			return ErrMoving
@@ -45,7 +45,7 @@ func (c *Control) HoldMove(ctx context.Context, moved *Endpoint, until time.Time
 
 // EndMove ends a move that MoveEndpoint has begun: what waits goes on. With back, new events go to the old
 // partition again; those that were accepted meanwhile stay in the new one.
-func (c *Control) EndMove(ctx context.Context, moved *Endpoint, back bool) (*Endpoint, error) {
+func (c endpoints) EndMove(ctx context.Context, moved *Endpoint, back bool) (*Endpoint, error) {
 	return c.move(ctx, moved.ID, func(e *Endpoint) error {
 		if !e.movesAs(moved) {
 			return ErrMoving
@@ -72,11 +72,8 @@ func (e *Endpoint) settle(to int32) {
 }
 
 // move changes what ordinary changes leave alone, and waits until every node goes by it.
-func (c *Control) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
-	if err := c.running(ctx); err != nil {
-		return nil, err
-	}
-	_, after, res, err := c.change(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
+func (c endpoints) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
+	_, res, err := c.change(ctx, kindEndpoint, endpoint, exempt, func(old value) (value, error) {
 		raw, err := json.Marshal(old)
 		if err != nil {
 			return nil, fmt.Errorf("encode endpoint %s: %w", endpoint, err)
@@ -93,5 +90,5 @@ func (c *Control) move(ctx context.Context, endpoint string, change func(*Endpoi
 	if err != nil {
 		return nil, err
 	}
-	return c.codec.endpoint(after), c.barrier(ctx, res)
+	return c.endpoint(res.Entity), c.Barrier(ctx, res)
 }

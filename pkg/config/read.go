@@ -1,6 +1,10 @@
 package config
 
-import "math"
+// endpoints reads and changes the endpoints.
+type endpoints struct{ *core }
+
+// keys reads and changes the API keys.
+type keys struct{ *core }
 
 // Presence says whether an id is known.
 type Presence uint8
@@ -13,35 +17,23 @@ const (
 )
 
 // Account returns the account; nil before Ready.
-func (c *Control) Account() *Account {
-	if e := c.view.Load().sets[kindAccount].newest(); e != nil {
-		return c.codec.account(e)
+func (c *core) Account() *Account {
+	if e := c.View().Newest(kindAccount); e != nil {
+		return c.value(e).(*Account)
 	}
 	return nil
 }
 
 // Endpoint returns the endpoint with that id; nil unless it is Present.
-func (c *Control) Endpoint(id string) (*Endpoint, Presence) {
-	e := c.view.Load().sets[kindEndpoint].find(id)
-	switch {
-	case e == nil:
-		return nil, Unknown
-	case e.packed == nil:
-		return nil, Deleted
-	default:
-		return c.codec.endpoint(e), Present
-	}
+func (c endpoints) Endpoint(id string) (*Endpoint, Presence) {
+	return find[*Endpoint](c.core, kindEndpoint, id)
 }
 
 // Endpoints returns at most limit endpoints of an account that were created before the one with
 // beforeSeq (0 = from the newest), the newest first, and whether there are more.
-func (c *Control) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
-	before := uint64(beforeSeq)
-	if beforeSeq <= 0 {
-		before = math.MaxUint64
-	}
-	for e := range c.view.Load().sets[kindEndpoint].bySeq.below(before) {
-		ep := c.codec.endpoint(e)
+func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
+	for e := range c.View().Below(kindEndpoint, beforeSeq) {
+		ep := c.endpoint(e)
 		if ep.Account != account {
 			continue
 		}
@@ -54,10 +46,10 @@ func (c *Control) Endpoints(account string, beforeSeq int64, limit int) (page []
 }
 
 // Keys returns the keys of an account, revoked and expired ones too, the newest first.
-func (c *Control) Keys(account string) []*Key {
+func (c keys) Keys(account string) []*Key {
 	var keys []*Key
-	for e := range c.view.Load().sets[kindKey].bySeq.below(math.MaxUint64) {
-		if k := c.codec.key(e); k.Account == account {
+	for e := range c.View().Below(kindKey, 0) {
+		if k := c.key(e); k.Account == account {
 			keys = append(keys, k)
 		}
 	}
@@ -67,17 +59,17 @@ func (c *Control) Keys(account string) []*Key {
 // Authenticate returns the key with that text. ErrInvalidKey means that it is unknown, revoked,
 // expired, or a bootstrap key that the environment of this node does not name; ErrLease that nobody can
 // be authenticated now. The form of the text is not judged.
-func (c *Control) Authenticate(text string) (*Key, error) {
+func (c keys) Authenticate(text string) (*Key, error) {
 	// The lease is asked before the view is taken: what it vouches for is then in the view.
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
 	hash := hashOf(text)
-	e := c.view.Load().sets[kindKey].hashed(hash)
+	e := c.View().Hashed(kindKey, hash)
 	if e == nil {
 		return nil, ErrInvalidKey
 	}
-	k := c.codec.key(e)
+	k := c.key(e)
 	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
 		return nil, ErrInvalidKey
 	}

@@ -3,11 +3,13 @@ package config
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 )
+
+// recoveries reads and changes the recovery jobs.
+type recoveries struct{ *core }
 
 // RecoveryState is where a recovery job stands.
 type RecoveryState string
@@ -138,18 +140,6 @@ func openValue(v value) bool {
 	return ok && (!j.State.Ended() || !j.Settled)
 }
 
-// openLine is openValue of a value's JSON.
-func (c *codec) openLine(k kind, line []byte) (bool, error) {
-	if k != kindRecovery {
-		return false, nil
-	}
-	v, err := decodeValue(k, line)
-	if err != nil {
-		return false, err
-	}
-	return openValue(v), nil
-}
-
 // End brings the job to an end; one that has ended stays as it is.
 func (j *Recovery) End(state RecoveryState, reason string, at time.Time) {
 	if !j.State.Ended() {
@@ -173,53 +163,53 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 }
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
-func (c *Control) Recovery(id string) (*Recovery, Presence) {
-	return find[*Recovery](c, kindRecovery, id)
+func (c recoveries) Recovery(id string) (*Recovery, Presence) {
+	return find[*Recovery](c.core, kindRecovery, id)
 }
 
 // Recoveries returns at most limit recovery jobs of an account that keep agrees to and that were created before the
 // one with beforeSeq (0 = from the newest), the newest first, and whether there are more.
-func (c *Control) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
-	return list(c, kindRecovery, account, beforeSeq, limit, keep)
+func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
+	return list(c.core, kindRecovery, account, beforeSeq, limit, keep)
 }
 
 // AddRecovery writes a new recovery job.
-func (c *Control) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
+func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 	open := 0
-	for e := range c.view.Load().sets[kindRecovery].open.below(math.MaxUint64) {
-		if x := c.codec.value(e).(*Recovery); x.Account == j.Account && !x.State.Ended() {
+	for e := range c.View().Open(kindRecovery) {
+		if x := c.value(e).(*Recovery); x.Account == j.Account && !x.State.Ended() {
 			open++
 		}
 	}
 	if open >= maxOpenRecoveries {
 		return nil, ErrTooManyRecoveries
 	}
-	return add(ctx, c, kindRecovery, j)
+	return add(ctx, c.core, kindRecovery, j)
 }
 
 // UpdateRecovery changes a recovery job as change does to a copy of it; see update.
-func (c *Control) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
-	return update(ctx, c, kindRecovery, id, change)
+func (c recoveries) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
+	return update(ctx, c.core, kindRecovery, id, change)
 }
 
 // ForgetRecovery removes a recovery job whose history is over.
-func (c *Control) ForgetRecovery(ctx context.Context, id string) error {
-	return c.forget(ctx, kindRecovery, id)
+func (c recoveries) ForgetRecovery(ctx context.Context, id string) error {
+	return c.Forget(ctx, kindRecovery, id)
 }
 
 // UnsettledRecoveries returns the recovery jobs that something is still to be done for, and those that are to be forgotten
 // because they were made before.
-func (c *Control) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
-	set := &c.view.Load().sets[kindRecovery]
-	for e := range set.open.below(math.MaxUint64) {
-		unsettled = append(unsettled, c.codec.value(e).(*Recovery))
+func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
+	v := c.View()
+	for e := range v.Open(kindRecovery) {
+		unsettled = append(unsettled, c.value(e).(*Recovery))
 	}
-	for e := range set.bySeq.ascend() {
-		j := c.codec.value(e).(*Recovery)
+	for e := range v.Ascend(kindRecovery) {
+		j := c.value(e).(*Recovery)
 		if !j.CreatedAt.Before(before) { // nor are those that were made after it
 			break
 		}
-		if !e.open {
+		if !e.Open {
 			old = append(old, j)
 		}
 	}
@@ -227,4 +217,4 @@ func (c *Control) UnsettledRecoveries(before time.Time) (unsettled, old []*Recov
 }
 
 // RecoveriesChanged returns a channel that is closed when a recovery job is made or changed after the call.
-func (c *Control) RecoveriesChanged() <-chan struct{} { return c.recoveries.wait() }
+func (c recoveries) RecoveriesChanged() <-chan struct{} { return c.Changed(kindRecovery) }

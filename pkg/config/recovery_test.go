@@ -37,7 +37,7 @@ func TestRecoveriesChanged(t *testing.T) {
 		}
 	}
 	told("a new job", true, func() { must(second(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing}))) })
-	told("a run", false, func() { must(second(add(ctx, n.Control, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
+	told("a run", false, func() { must(second(add(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
 	told("a change", true, func() {
 		must(second(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
 	})
@@ -79,7 +79,7 @@ func TestUnsettledRecoveries(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range maxOpenRecoveries - 2 {
 		all.Go(func() {
-			if _, err := add(ctx, n.Control, kindRecovery, &Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
+			if _, err := add(ctx, n.core, kindRecovery, &Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // ErrKeys means that a node that runs could not open what the first master key seals.
@@ -38,9 +39,9 @@ const rewrapPasses = 5
 //
 // It returns ErrKeys before it writes anything while a node runs that does not have the first key, and
 // ErrNotRewrapped with the entities whose secrets do not open, which are left as they are.
-func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, error) {
+func (c documents) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, error) {
 	var total Rewrap
-	if err := c.running(ctx); err != nil {
+	if err := c.Running(ctx); err != nil {
 		return total, err
 	}
 	if err := c.peersHave(c.keyring.IDs()[0]); err != nil {
@@ -52,8 +53,7 @@ func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, er
 			return total, err
 		}
 		if len(found) == 0 { // a node with the new key alone starts from this snapshot: the log still begins with the old one
-			_, err := c.writeSnapshot(ctx, c.view.Load())
-			return total, err
+			return total, c.WriteSnapshot(ctx)
 		}
 		total.Entities += len(found)
 		refused, err := c.rewrapAll(ctx, found, &total, progress)
@@ -69,7 +69,7 @@ func (c *Control) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, er
 }
 
 // peersHave reports a node that could not open what the key of that id seals.
-func (c *Control) peersHave(keyID string) error {
+func (c documents) peersHave(keyID string) error {
 	var lack []string
 	for _, n := range c.Nodes() {
 		if !slices.Contains(n.Keys, keyID) {
@@ -83,59 +83,67 @@ func (c *Control) peersHave(keyID string) error {
 }
 
 // sealedElse are the entities with a secret that another key seals than the first.
-func (c *Control) sealedElse() (found []*entity, err error) {
-	return found, c.eachWithSecrets(func(e *entity, v value) {
+func (c documents) sealedElse() (found []*conflog.Entity, err error) {
+	err = c.eachWithSecrets(func(e *conflog.Entity, v value) {
 		other := false
 		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.Seals(*s) })
 		if other {
 			found = append(found, e)
 		}
 	})
+	return found, err
 }
 
-// eachWithSecrets calls f for the entities of every kind that may hold secrets. It does not read through the
-// cache: it walks over all of them, and would push out those in use.
-func (c *Control) eachWithSecrets(f func(*entity, value)) error {
-	s := c.view.Load().state
-	for k := range kinds {
-		if !sealing(k) {
-			continue
-		}
-		for e := range s.sets[k].bySeq.below(math.MaxUint64) {
-			v, err := decodeValue(e.kind, c.codec.unpack(e))
-			if err != nil {
-				return err
+// eachWithSecrets calls f for the entities of every kind that may hold secrets.
+func (c documents) eachWithSecrets(f func(*conflog.Entity, value)) error {
+	v := c.View()
+	for k, info := range kindTable {
+		if info.sealing {
+			for e := range v.Below(kind(k), 0) {
+				x, err := c.decode(e)
+				if err != nil {
+					return err
+				}
+				f(e, x)
 			}
-			f(e, v)
 		}
 	}
 	return nil
+}
+
+// Seals are how many secrets each master key seals, by its name.
+func (c documents) Seals() (map[string]int, error) {
+	n := make(map[string]int)
+	err := c.eachWithSecrets(func(_ *conflog.Entity, v value) {
+		eachSealed(v, func(_, _ string, s *Sealed) { n[s.keyName()]++ })
+	})
+	return n, err
 }
 
 // always: to seal anew is worth the few bytes that the name of a key may be longer than that of another.
 func always(_, _ value) bool { return true }
 
 // rewrapAll seals the entities anew and returns those whose secrets do not open.
-func (c *Control) rewrapAll(ctx context.Context, found []*entity, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
+func (c documents) rewrapAll(ctx context.Context, found []*conflog.Entity, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
 	var mu sync.Mutex // guards total and refused
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(rewrapWriters)
 	for _, e := range found {
 		group.Go(func() error {
 			n := 0
-			_, _, _, err := c.changeAs(ctx, e.kind, e.id, always, func(old value) (value, error) {
+			_, _, err := c.change(ctx, e.Kind, e.ID, always, func(old value) (value, error) {
 				var v value
 				var err error
-				v, n, err = c.reseal(e.kind, old)
+				v, n, err = c.reseal(e.Kind, old)
 				return v, err
 			})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case errors.Is(err, ErrSealed):
-				refused, n = append(refused, e.id), 0
+				refused, n = append(refused, e.ID), 0
 			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
-				return fmt.Errorf("rewrap %s: %w", e.id, err)
+				return fmt.Errorf("rewrap %s: %w", e.ID, err)
 			}
 			total.Done++
 			total.Secrets += n
@@ -150,7 +158,7 @@ func (c *Control) rewrapAll(ctx context.Context, found []*entity, total *Rewrap,
 
 // reseal returns a copy of a value with every secret under the first key, and how many were not; nil
 // when none was.
-func (c *Control) reseal(k kind, old value) (value, int, error) {
+func (c documents) reseal(k kind, old value) (value, int, error) {
 	raw, err := json.Marshal(old)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode %s: %w", old.entityID(), err)
@@ -176,11 +184,6 @@ func (c *Control) reseal(k kind, old value) (value, int, error) {
 	return v, n, nil
 }
 
-// sealing reports whether values of the kind may hold secrets that open again: those that eachSealed knows.
-func sealing(k kind) bool {
-	return k == kindEndpoint || k == kindAnswer || k == kindAlertSettings || k == kindLog
-}
-
 // eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
 // secret that f changes is changed in the value.
 func eachSealed(v value, f func(entity, field string, s *Sealed)) {
@@ -195,6 +198,11 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		v.eachSealed(f)
 	case *LogSecret:
 		f(v.ID, FieldLogSecret, &v.Secret)
+	case *Unread:
+		for field, s := range v.Sealed {
+			f(v.ID, field, &s)
+			v.Sealed[field] = s
+		}
 	}
 }
 

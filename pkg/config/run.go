@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// runs reads and changes the replay runs.
+type runs struct{ *core }
+
 // RunState is how far a replay run is.
 type RunState string
 
@@ -60,8 +63,8 @@ func (r *Run) shares(other *Run) bool {
 
 // AddRun writes a new run. ErrConflict means that there is one with this id; ErrBusy that another is queueing for
 // one of its endpoints: of several that begin at once on several nodes the first in the log goes on.
-func (c *Control) AddRun(ctx context.Context, r *Run) (*Run, error) {
-	if err := c.running(ctx); err != nil {
+func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
+	if err := c.Running(ctx); err != nil {
 		return nil, err
 	}
 	if c.busy(r, math.MaxInt64) {
@@ -77,9 +80,9 @@ func (c *Control) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	added := c.codec.value(res.entity).(*Run)
+	added := c.value(res.Entity).(*Run)
 	if c.busy(added, added.Seq) {
-		if err := c.forgetAt(ctx, kindRun, added.ID, added.Rev); err != nil {
+		if err := c.ForgetAt(ctx, kindRun, added.ID, added.Rev); err != nil {
 			return nil, err
 		}
 		return nil, ErrBusy
@@ -88,28 +91,30 @@ func (c *Control) AddRun(ctx context.Context, r *Run) (*Run, error) {
 }
 
 // busy reports whether a run that was created before the sequence is queueing, with progress, for an endpoint of r.
-func (c *Control) busy(r *Run, before int64) bool {
+func (c runs) busy(r *Run, before int64) bool {
 	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*LongestRun)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.shares(r) && c.now().Sub(other.UpdatedAt) < RunSilence
 	})
 }
 
 // makeRoom forgets the oldest run when there are as many as may be.
-func (c *Control) makeRoom(ctx context.Context) error {
-	set := &c.view.Load().sets[kindRun]
-	if set.bySeq.len < maxRuns {
+func (c runs) makeRoom(ctx context.Context) error {
+	v := c.View()
+	if v.Len(kindRun) < maxRuns {
 		return nil
 	}
-	oldest, _ := set.bySeq.least()
-	if err := c.forget(ctx, kindRun, oldest.id); err != nil {
-		return fmt.Errorf("make room for a run: %w", err)
+	for oldest := range v.Ascend(kindRun) {
+		if err := c.Forget(ctx, kindRun, oldest.ID); err != nil {
+			return fmt.Errorf("make room for a run: %w", err)
+		}
+		break
 	}
 	return nil
 }
 
 // ChangeRun changes a run; see update. While the run goes on queueing no other node is waited for.
-func (c *Control) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, told, err := quietly(ctx, c, kindRun, id, alter)
+func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
+	r, told, err := quietly(ctx, c.core, kindRun, id, alter)
 	if err == nil && r.State != RunQueueing {
 		told()
 	}
@@ -117,17 +122,17 @@ func (c *Control) ChangeRun(ctx context.Context, id string, alter func(*Run) err
 }
 
 // ReplayRun returns a run.
-func (c *Control) ReplayRun(id string) (*Run, Presence) { return find[*Run](c, kindRun, id) }
+func (c runs) ReplayRun(id string) (*Run, Presence) { return find[*Run](c.core, kindRun, id) }
 
 // ReplayRuns returns at most limit runs of an account that keep agrees to; see list.
-func (c *Control) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
-	return list(c, kindRun, account, beforeSeq, limit, keep)
+func (c runs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
+	return list(c.core, kindRun, account, beforeSeq, limit, keep)
 }
 
 // QueueingRuns are those of every account that were created after a moment and are queueing, the newest first.
-func (c *Control) QueueingRuns(since time.Time) (all []*Run) {
-	for e := range c.view.Load().sets[kindRun].bySeq.below(math.MaxUint64) {
-		r := c.codec.value(e).(*Run)
+func (c runs) QueueingRuns(since time.Time) (all []*Run) {
+	for e := range c.View().Below(kindRun, 0) {
+		r := c.value(e).(*Run)
 		if r.CreatedAt.Before(since) {
 			break
 		}

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Fields under which the secrets of entities are sealed. The additional data of AES-GCM is
@@ -66,7 +68,7 @@ func NewKeyring(spec string) (*Keyring, error) {
 		if i == 0 {
 			k.first = name
 		}
-		k.macs[name] = deriveKey(key, "configuration export")
+		k.macs[name] = conflog.DeriveKey(key, "configuration export")
 		k.ids = append(k.ids, name+":"+fingerprint(key))
 	}
 	return k, nil
@@ -139,4 +141,36 @@ func (k *Keyring) SealString(entity, field, plain string) Sealed {
 func (k *Keyring) OpenString(entity, field string, s Sealed) (string, error) {
 	plain, err := k.Open(entity+"/"+field, s)
 	return string(plain), err
+}
+
+// FieldLogSecret is the field under which the secret of the configuration log is sealed.
+const FieldLogSecret = "secret"
+
+// ErrLogSecret means that the master keys are others than those that the log was made with.
+var ErrLogSecret = errors.New("cannot open the secret of the configuration log")
+
+// logKeys seals the secret of the configuration log.
+type logKeys struct{ *Keyring }
+
+// Seal seals it under the first key.
+func (k logKeys) Seal(secret []byte) string {
+	return string(k.SealString(conflog.LogID, FieldLogSecret, string(secret)))
+}
+
+// Open opens it, or says what to do about the master keys.
+func (k logKeys) Open(sealed string) ([]byte, error) {
+	s := Sealed(sealed)
+	secret, err := k.OpenString(conflog.LogID, FieldLogSecret, s)
+	if err == nil {
+		return []byte(secret), nil
+	}
+	name := s.keyName()
+	for _, id := range k.IDs() {
+		if strings.HasPrefix(id, name+":") {
+			return nil, fmt.Errorf("%w: this node's master key %q differs from the one that sealed it; "+
+				"set RELAY_MASTER_KEYS to the keys that this configuration was made with", ErrLogSecret, name)
+		}
+	}
+	return nil, fmt.Errorf("%w: it is sealed with the master key %.64q, and this node has %s; add that key to RELAY_MASTER_KEYS",
+		ErrLogSecret, name, strings.Join(k.IDs(), ", "))
 }

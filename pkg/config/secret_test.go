@@ -14,8 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func anywhere() stream.Config { return stream.Config{Brokers: []string{"localhost:9092"}} }
-
 func TestKeyring(t *testing.T) {
 	old := GenerateMasterKey("old")
 	k1, err := NewKeyring(old)
@@ -121,53 +119,13 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-func TestClockSkew(t *testing.T) {
-	base := time.Unix(1_800_000_000, 0)
-	f := func(sent, appended, heard int, want time.Duration) {
-		t.Helper()
-		at := func(s int) time.Time { return base.Add(time.Duration(s) * time.Second) }
-		if got := clockSkew(at(sent), at(appended), at(heard)); got != want {
-			t.Errorf("skew %s, want %s", got, want)
-		}
-	}
-	f(10, 10, 10, 0)
-	f(10, 11, 12, 0)
-	f(10, 5, 12, -5*time.Second)
-	f(10, 40, 12, 28*time.Second)
-}
-
-// A clock that is only a little off stays as it is; one that is far off is put right and never runs ahead of
-// the broker's, by the whole way of a heartbeat.
-func TestClockCorrection(t *testing.T) {
-	base := time.Unix(1_800_000_000, 0)
-	const way = 300 * time.Millisecond // of a heartbeat there, and back
-	for _, off := range []time.Duration{-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
-		sent, heard := base.Add(off), base.Add(off+2*way)
-		appended := base.Add(way)
-		var b brokerClock
-		slow := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
-		c := b.correct(clockSkew(sent, appended, heard), appended, heard)
-		if later := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c || off.Abs() > trusted && slow != c-way {
-			t.Errorf("off by %v: a slow heartbeat says %v, a fast one %v, a slow one after it %v", off, slow, c, later)
-		}
-		switch behind := -(off + c); {
-		case off.Abs() <= trusted && c != 0:
-			t.Errorf("a clock that is off by %v was changed by %v", off, c)
-		case off.Abs() > trusted && behind != way:
-			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, way)
-		}
-	}
-}
-
 // TestNoSecretInClear plants secrets in every place that has one and looks for them in everything that
 // the configuration writes.
 func TestNoSecretInClear(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
 		const bootstrap = "planted-bootstrap-key-1"
-		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(c *Control) {
-			c.timing.look = 10 * time.Millisecond
-		})
+		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(o *options) { o.log.Timing.Look = 10 * time.Millisecond })
 		e := endpoint(n.keyring)
 		d := &e.Destinations[0]
 		e.Token = n.keyring.SealString(e.ID, FieldToken, "planted-token")
@@ -184,7 +142,8 @@ func TestNoSecretInClear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ownerWrites(t, n)
+		n.SetOwner(true)
+		time.Sleep(100 * time.Millisecond)
 		if err := n.RevokeKey(ctx, k.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +156,7 @@ func TestNoSecretInClear(t *testing.T) {
 
 		var written bytes.Buffer
 		for _, topic := range []string{stream.Control, stream.ControlSnapshots, stream.Nodes} {
-			written.Write(dump(t, n.Control, topic))
+			written.Write(dump(t, conf, topic))
 		}
 		written.Write(n.log.Bytes())
 		written.WriteString(refused.Error())
@@ -216,27 +175,33 @@ func TestNoSecretInClear(t *testing.T) {
 }
 
 // dump is everything in a topic, chunks of snapshots unpacked.
-func dump(t *testing.T, c *Control, topic string) []byte {
+func dump(t *testing.T, conf stream.Config, topic string) (out []byte) {
 	t.Helper()
-	p := stream.Partition{Topic: topic}
-	ends, err := c.reader.Ends(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
 	unzip, err := zstd.NewReader(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unzip.Close()
-	var out []byte
-	err = c.reader.Read(context.Background(), p, 0, func(r *stream.Record) error {
+	reader, err := stream.NewReader(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	p := stream.Partition{Topic: topic}
+	ends, err := reader.Ends(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = reader.Read(context.Background(), p, 0, func(r *stream.Record) error {
 		out = append(append(out, r.Key...), r.Value...)
-		if partOf(r) == partChunk {
-			lines, err := unzip.DecodeAll(r.Value, nil)
-			if err != nil {
-				return err
+		for _, h := range r.Headers {
+			if h.Key == "part" && string(h.Value) == "chunk" {
+				lines, err := unzip.DecodeAll(r.Value, nil)
+				if err != nil {
+					return err
+				}
+				out = append(out, lines...)
 			}
-			out = append(out, lines...)
 		}
 		if r.Offset >= ends[p]-1 {
 			return stream.ErrStop

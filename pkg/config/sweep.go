@@ -13,9 +13,9 @@ const maxSwept = 2000
 
 // sweep forgets, on the owner of partition 0 of events, what has ended by age. All kinds are written in the order
 // in which they end, or nearly so.
-func (c *Control) sweep(ctx context.Context) error {
-	for wait.For(ctx, c.timing.sweep) == nil {
-		if !c.owner.Load() {
+func (c *core) sweep(ctx context.Context) error {
+	for wait.For(ctx, c.sweeping) == nil {
+		if !c.Owner() {
 			continue
 		}
 		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
@@ -25,7 +25,7 @@ func (c *Control) sweep(ctx context.Context) error {
 	return nil
 }
 
-func (c *Control) sweepOnce(ctx context.Context) error {
+func (c *core) sweepOnce(ctx context.Context) error {
 	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).Expires })
 	if err != nil {
 		return err
@@ -38,15 +38,16 @@ func (c *Control) sweepOnce(ctx context.Context) error {
 }
 
 // sweepKind forgets the oldest entities of a kind, up to the first that is not at its end.
-func (c *Control) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
-	for range maxSwept {
-		oldest, ok := c.view.Load().sets[k].bySeq.least()
-		if !ok || c.now().Before(end(c.codec.value(oldest))) {
+func (c *core) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
+	swept := 0
+	for oldest := range c.View().Ascend(k) {
+		if swept == maxSwept || c.now().Before(end(c.value(oldest))) {
 			return nil
 		}
-		if err := c.forgetAt(ctx, k, oldest.id, oldest.rev); err != nil {
+		if err := c.ForgetAt(ctx, k, oldest.ID, oldest.Rev); err != nil {
 			return err
 		}
+		swept++
 	}
 	return nil
 }

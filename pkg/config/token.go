@@ -1,8 +1,9 @@
 package config
 
 import (
-	"crypto/subtle"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // FormerToken is the ingest token before the last rotation. It finds the endpoint beside the present one until Until.
@@ -25,63 +26,24 @@ func (e *Endpoint) RotateToken(token Sealed, by string, until time.Time) {
 
 // EndpointByToken returns the endpoint with that ingest token, or nil when there is none. It looks for
 // the token's SHA-256 and compares the whole of it in constant time.
-func (c *Control) EndpointByToken(token string) *Endpoint {
+func (c endpoints) EndpointByToken(token string) *Endpoint {
 	hash := hashOf(token)
-	e := c.view.Load().sets[kindEndpoint].hashed(hash)
+	e := c.View().Hashed(kindEndpoint, hash)
 	if e == nil {
 		return nil
 	}
-	ep := c.codec.endpoint(e)
-	if e.hash != hash && !c.Now().Before(ep.FormerToken.Until) {
+	ep := c.endpoint(e)
+	if e.Hash != hash && !c.Now().Before(ep.FormerToken.Until) {
 		return nil
 	}
 	return ep
 }
 
 // formerHash is a second hash by which a value is found; nil for none.
-func formerHash(v value) *[hashLen]byte {
+func formerHash(v value) *[conflog.HashLen]byte {
 	e, ok := v.(*Endpoint)
-	if !ok || e.FormerToken == nil || len(e.FormerToken.Hash) != hashLen {
+	if !ok || e.FormerToken == nil || len(e.FormerToken.Hash) != conflog.HashLen {
 		return nil
 	}
-	return (*[hashLen]byte)(e.FormerToken.Hash)
-}
-
-// hashesOf are those by which an entity with these secrets is found.
-func hashesOf(hash [hashLen]byte, former *[hashLen]byte) (all [][hashLen]byte) {
-	if hash != [hashLen]byte{} {
-		all = append(all, hash)
-	}
-	if former != nil {
-		all = append(all, *former)
-	}
-	return all
-}
-
-// addHashes lets an entity be found by its secrets.
-func (s *set) addHashes(e *entity) {
-	for _, h := range hashesOf(e.hash, e.former) {
-		s.byHash = s.byHash.put(prefix64(h), e)
-	}
-}
-
-// removeHashes is the reverse of addHashes.
-func (s *set) removeHashes(e *entity) {
-	for _, h := range hashesOf(e.hash, e.former) {
-		s.byHash = s.byHash.remove(prefix64(h))
-	}
-}
-
-// hashed returns the living entity whose secret has that hash, or nil. What the trie found by the first
-// bytes is compared in constant time.
-func (s *set) hashed(h [hashLen]byte) *entity {
-	e, ok := s.byHash.get(prefix64(h))
-	switch {
-	case !ok:
-		return nil
-	case subtle.ConstantTimeCompare(e.hash[:], h[:]) == 1,
-		e.former != nil && subtle.ConstantTimeCompare(e.former[:], h[:]) == 1:
-		return e
-	}
-	return nil
+	return (*[conflog.HashLen]byte)(e.FormerToken.Hash)
 }

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // rotated gives an endpoint the token, and the one before it until the given time.
@@ -35,7 +35,6 @@ func TestTokenRotation(t *testing.T) {
 	n.rotated(t, e.ID, "tok_2", later)
 	f(n, true, "tok_2")
 	f(n, true, first)
-	checkIndexes(t, n.codec, n.view.Load().state)
 	n.rotated(t, e.ID, "tok_3", later) // ends the one before the last at once
 	f(n, true, "tok_3")
 	f(n, true, "tok_2")
@@ -44,12 +43,11 @@ func TestTokenRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	f(n, true, "tok_2")
-	var read state
-	for _, e := range readBack(t, n) {
-		read.add(e)
+	if err := n.WriteSnapshot(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	checkIndexes(t, n.codec, &read)
-	if found := read.sets[kindEndpoint].hashed(hashOf("tok_2")); found == nil || found.id != e.ID {
+	trim(t, conf, stream.Control)
+	if found := node(t, conf, Config{Node: "b"}).EndpointByToken("tok_2"); found == nil || found.ID != e.ID {
 		t.Error("a snapshot loses the former token")
 	}
 	n.rotated(t, e.ID, "tok_4", earlier)
@@ -64,18 +62,6 @@ func TestTokenRotation(t *testing.T) {
 	}
 	f(n, false, "tok_5")
 	f(n, false, "tok_6")
-	checkIndexes(t, n.codec, n.view.Load().state)
-}
-
-// readBack is every entity of a node as a snapshot has it.
-func readBack(t *testing.T, n *testNode) []*entity {
-	t.Helper()
-	_, text, _ := bytes.Cut(encoded(t, n.Control, n.view.Load().state), []byte{'\n'})
-	entities, err := n.codec.readLines(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return entities
 }
 
 func TestTokenOfAnotherEndpoint(t *testing.T) {
@@ -91,27 +77,11 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 
 // A token that another endpoint has had a moment ago is no token for a second one.
 func TestFormerTokenIsTaken(t *testing.T) {
-	c := newCodec()
-	h1, h2 := hashOf("tok_1"), hashOf("tok_2")
-	value := func(e *Endpoint) json.RawMessage {
-		b, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+	n := node(t, broker(t), Config{Node: "a"})
+	first, second := n.create(t), endpoint(n.keyring)
+	n.rotated(t, first.ID, "tok_2", time.Now().Add(time.Hour))
+	second.Token = n.keyring.SealString(second.ID, FieldToken, "tok_"+first.ID)
+	if _, err := n.CreateEndpoint(t.Context(), second); !errors.Is(err, ErrConflict) {
+		t.Errorf("a token that was replaced: %v", err)
 	}
-	s := &state{}
-	put := func(e *Endpoint, want result) {
-		t.Helper()
-		next, got, err := apply(s, parsed(t, c, record{
-			OpID: "op_" + e.ID, Kind: "endpoint", ID: e.ID, Pre: preAbsent, Op: opPut, Value: value(e), Level: newestLevel,
-		}))
-		if err != nil || got != want {
-			t.Errorf("%s: %v %v, want %v", e.ID, got, err, want)
-		}
-		s = next
-	}
-	former := &FormerToken{Hash: h1[:], Until: time.Now().Add(time.Hour)}
-	put(&Endpoint{ID: "ep_1", TokenHash: h2[:], FormerToken: former}, applied)
-	put(&Endpoint{ID: "ep_2", TokenHash: h1[:]}, taken)
 }

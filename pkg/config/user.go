@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/mail"
 	"strings"
 	"time"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 )
+
+// users reads and changes the people.
+type users struct{ *core }
 
 // User is somebody who may sign in to the dashboard. Its id derives from the address: there is one of an address,
 // also when two nodes enter it at the same time.
@@ -27,6 +29,8 @@ type User struct {
 	Link     *Link  `json:"link,omitempty"`
 	// SessionsSince ends the sessions that began before it.
 	SessionsSince time.Time `json:"sessions_since"`
+	// Epoch ends, when it is raised, all sessions that carry a lower one.
+	Epoch int `json:"epoch,omitempty"`
 	// FromEnvironment marks the first one, whom a node has entered at its start.
 	FromEnvironment bool `json:"from_environment,omitempty"`
 }
@@ -85,7 +89,7 @@ func userID(email string) string {
 }
 
 // newLink makes a link and its token, 256 random bits.
-func (c *Control) newLink() (token string, l *Link) {
+func (c users) newLink() (token string, l *Link) {
 	var random [32]byte
 	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
 	token = base64.RawURLEncoding.EncodeToString(random[:])
@@ -94,55 +98,46 @@ func (c *Control) newLink() (token string, l *Link) {
 }
 
 // Users are those of the account, the newest first.
-func (c *Control) Users() []*User {
-	all, _ := list[*User](c, kindUser, c.Account().ID, 0, c.view.Load().sets[kindUser].bySeq.len, nil)
+func (c users) Users() []*User {
+	all, _ := list[*User](c.core, kindUser, c.Account().ID, 0, c.View().Len(kindUser), nil)
 	return all
 }
 
 // AddUser enters somebody and returns the token of a link that lets them in. ErrConflict means that the address, which is
 // a normalised one, is there already.
-func (c *Control) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
+func (c users) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = add(ctx, c, kindUser, &User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
+	u, err = add(ctx, c.core, kindUser, &User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
 	return token, u, err
 }
 
 // ResetUser takes the password away, ends all sessions on every node, and returns the token of a link that lets the
 // user in.
-func (c *Control) ResetUser(ctx context.Context, email string) (token string, u *User, err error) {
+func (c users) ResetUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = update(ctx, c, kindUser, userID(email), func(u *User) error {
+	u, err = update(ctx, c.core, kindUser, userID(email), func(u *User) error {
 		u.Password, u.Link, u.SessionsSince = "", link, c.now().UTC()
+		u.Epoch++
 		return nil
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	return token, u, c.barrier(ctx, opResult{next: c.view.Load().next, at: time.Now()})
+	return token, u, c.Barrier(ctx, c.Here())
 }
 
 // RemoveUser removes somebody. When it returns no node knows of the user.
-func (c *Control) RemoveUser(ctx context.Context, email string) error {
-	if err := c.running(ctx); err != nil {
+func (c users) RemoveUser(ctx context.Context, email string) error {
+	res, err := c.Delete(ctx, kindUser, userID(email))
+	if err != nil {
 		return err
 	}
-	s := c.view.Load().state
-	if s.sets[kindUser].living(userID(email)) == nil {
-		return ErrNotFound
-	}
-	res, err := c.write(ctx, c.newRecord(s, kindUser, userID(email), preExists, opDelete), nil)
-	if err != nil {
-		return fmt.Errorf("remove user: %w", err)
-	}
-	if res.result != applied {
-		return ErrNotFound // another writer removed it first
-	}
-	return c.barrier(ctx, res)
+	return c.Barrier(ctx, res)
 }
 
 // ensureAdmin enters the user of the environment when there is nobody.
-func (c *Control) ensureAdmin(ctx context.Context) error {
-	if c.cfg.AdminEmail == "" || c.view.Load().sets[kindUser].bySeq.len > 0 {
+func (c users) ensureAdmin(ctx context.Context) error {
+	if c.cfg.AdminEmail == "" || c.View().Len(kindUser) > 0 {
 		return nil
 	}
 	email, err := NormalizeEmail(c.cfg.AdminEmail)
@@ -156,10 +151,6 @@ func (c *Control) ensureAdmin(ctx context.Context) error {
 	})
 	if errors.Is(err, ErrConflict) {
 		return nil // another node has
-	}
-	if errors.Is(err, ErrLevel) { // a node can serve without people; the next start enters the user
-		c.log.LogAttrs(ctx, slog.LevelWarn, "the first user is not entered yet", slog.Any("error", err))
-		return nil
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func TestUsers(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		again, r, err := b.ResetUser(ctx, "ops@example.com")
-		if err != nil || again == token || r.ID != u.ID || !r.SessionsSince.After(u.SessionsSince) || r.Password != "" {
+		if err != nil || again == token || r.ID != u.ID || !r.SessionsSince.After(u.SessionsSince) || r.Epoch != u.Epoch+1 || r.Password != "" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		// A reset is answered when no node lets a session of before in any more.
@@ -129,22 +129,5 @@ func TestFirstUser(t *testing.T) {
 	}
 	if one, two := hashPassword("x"), hashPassword("x"); one == two {
 		t.Error("two hashes of one password are the same")
-	}
-}
-
-// On a log of an older level a node serves without its first user, and takes no import.
-func TestOldLevelTakesNoPeople(t *testing.T) {
-	doc := exportOf(t, node(t, broker(t), Config{Node: "other"}))
-	old, _ := oldLog(t)
-	n := node(t, old, Config{Node: "a", AdminEmail: "ops@example.com", AdminPassword: "planted-password"})
-	if users := n.Users(); len(users) > 0 {
-		t.Errorf("%+v", users)
-	}
-	if _, err := imported(t, n, doc, true); !errors.Is(err, ErrLevel) || n.Account().ID != "acc_1" {
-		t.Error(err)
-	}
-	r := n.newRecord(n.view.Load().state, kindAccount, "acc_2", preNone, opAdopt)
-	if _, err := n.write(t.Context(), r, &Account{ID: "acc_2"}); err == nil || n.Account().ID != "acc_1" {
-		t.Errorf("an account is adopted where old nodes would not: %v", err)
 	}
 }

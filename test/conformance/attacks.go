@@ -22,10 +22,10 @@ import (
 //
 // What would take hours or gigabytes is held by tests that move the clock or count the work, and is not here:
 // bodies that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumRate), bounds of the configuration
-// (config.TestBoundsAreJudgedByApply, TestAnswersAreBounded, TestTakingAwayIsAlwaysDone), filters on bodies
+// (conflog.TestBoundsAreJudgedByApply, config.TestAnswersAreBounded, TestTakingAwayIsAlwaysDone), filters on bodies
 // (dispatcher.TestParkedWorkDoesNotReadBodies, config.TestBodyFiltersAreBounded), replays of refused requests
 // (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn, api.TestAlertTestsAreLimited),
-// forged snapshots and heartbeats (config.TestForgedSnapshots, TestForgedHeartbeats), neighbours at one host
+// forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats), neighbours at one host
 // (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded), loops that fan out
 // (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination (egress.TestOwnURLsAreNoDestinations).
 //

@@ -2,12 +2,8 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/hkdf"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -18,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -105,30 +100,10 @@ func testMigrate(t *testing.T, c *cluster) {
 		t.Errorf("fixed: %+v", answer)
 	}
 
-	c.beginOld()
-	if out := migrate(command.ExitDone); strings.Contains(out, "tables: ran") {
-		t.Errorf("migrate while nodes of an older version may run:\n%s", out)
-	}
-	if out := migrate(command.ExitDone); !strings.Contains(out, "is at level 1; when every node runs this version, relay migrate --finalize raises it to 4") {
-		t.Errorf("migrate on a log of an older version:\n%s", out)
-	}
 	n.start()
-	waits := func() string {
-		_, answer, _ := n.in(t).call("PATCH", "/v1/alerts", map[string]any{"enabled": true})
-		return fmt.Sprint(answer)
+	if out := migrate(command.ExitDone, "--finalize"); strings.Contains(out, "level") {
+		t.Errorf("migrate --finalize of a log that is at the newest level:\n%s", out)
 	}
-	if answer := waits(); !strings.Contains(answer, "run relay migrate --finalize") || !strings.Contains(answer, "unavailable") {
-		t.Errorf("alerts on a log of an older version: %s", answer)
-	}
-	if out := migrate(command.ExitDone, "--finalize"); strings.Contains(out, "level 1") {
-		t.Errorf("migrate --finalize:\n%s", out)
-	}
-	eventually(t, arrival, func() string {
-		if answer := waits(); strings.Contains(answer, "finalize") {
-			return answer
-		}
-		return ""
-	})
 	dest := newSink(t, nil)
 	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
 	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
@@ -185,43 +160,6 @@ func (c *cluster) admin() *kadm.Client {
 	}
 	c.t.Cleanup(cl.Close)
 	return kadm.NewClient(cl)
-}
-
-// beginOld writes the first records of the configuration log as a program of level 1 does: its secret, sealed under the
-// master key, then the account, each with its HMAC.
-func (c *cluster) beginOld() {
-	var keyring *config.Keyring
-	for _, e := range c.env {
-		if spec, ok := strings.CutPrefix(e, "RELAY_MASTER_KEYS="); ok {
-			var err error
-			if keyring, err = config.NewKeyring(spec); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	}
-	const secret = "a secret of 32 bytes for one log"
-	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "eventrelay control record", sha256.Size)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	p, err := stream.NewProducer(stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}, "old")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer p.Close()
-	const rest = `"node":"old","pre":"absent","op":"put","at":"2026-01-01T00:00:00Z"}`
-	sealed := keyring.SealString("log", config.FieldLogSecret, secret)
-	for _, text := range []string{
-		fmt.Sprintf(`{"v":2,"op_id":"op_1","kind":"log","id":"log","level":1,"value":{"id":"log","secret":%q},`, sealed) + rest,
-		`{"v":2,"op_id":"op_2","seq_seen":1,"kind":"account","id":"acc_1","value":{"id":"acc_1"},` + rest,
-	} {
-		h := hmac.New(sha256.New, key)
-		h.Write([]byte(text))
-		r := &stream.Record{Value: []byte(text), Headers: []stream.Header{{Key: "mac", Value: h.Sum(nil)}}}
-		if err := p.ProduceSync(c.t.Context(), stream.Control, 0, r); err != nil {
-			c.t.Fatal(err)
-		}
-	}
 }
 
 // alter sets a setting of a topic.

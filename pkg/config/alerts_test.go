@@ -1,0 +1,25 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// What waits for a channel that is away is bounded: the oldest message goes into the next, with its targets.
+func TestAlertNoticesAreMerged(t *testing.T) {
+	a := &Alert{}
+	for i := range 40 {
+		to := []string{"slack"}
+		if i == 0 {
+			to = append(to, "email:a@example.com")
+		}
+		a.Notices = append(a.Notices, AlertNotice{ID: strconv.Itoa(i), To: to})
+		a.trim()
+	}
+	first := a.Notices[0]
+	if len(a.Notices) != maxAlertNotices || first.ID != "24" || first.Earlier != 24 || !slices.Equal(first.To,
+		[]string{"slack", "email:a@example.com"}) || a.Notices[1].Earlier != 0 {
+		t.Errorf("%d notices, the first %+v", len(a.Notices), first)
+	}
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+)
+
+// kind names what an entity is.
+type kind = conflog.Kind
+
+const (
+	kindLog      = conflog.KindLog
+	kindAccount  = conflog.FirstKind - 1 + iota
+	kindEndpoint // the order is that of chunks in a snapshot
+	kindKey
+	kindRun
+	kindAnswer
+	kindRecovery
+	kindAlertSettings
+	kindAlert
+	kindUser
+	kindErasure
+	kindSettings
+	kindServiceSecret
+	kindFinding
+	kindDrain
+	kindDSN
+	kindDomain
+	kindScan
+	kindTripwire
+	kindAct
+	kindFixture
+	kinds // how many there are, with the log's own
+)
+
+// kindInfo is what is true of a kind.
+type kindInfo struct {
+	conflog.KindInfo
+	empty    func() value // a value to decode into
+	exported bool         // whether it is configuration, not what is remembered of requests
+	sealing  bool         // whether values may hold secrets that open again: those that eachSealed knows
+}
+
+// kindTable has every kind. Those that only a later version makes, from settings on, are here already, so that nodes of
+// this version keep them: they are bytes with an id to it, see Unread.
+var kindTable = [kinds]kindInfo{
+	kindLog:     {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true}, // the log registers it itself
+	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Sole: true}), func() value { return &Account{} }, true, false},
+	kindEndpoint: {info("endpoint", conflog.AuditAll, conflog.Bounds{Most: MaxEndpoints, ErrMost: ErrEndpoints}),
+		func() value { return &Endpoint{} }, true, true},
+	kindKey: {info("key", conflog.AuditAll, conflog.Bounds{}), func() value { return &Key{} }, true, false},
+	kindRun: {info("run", conflog.AuditMade, conflog.Bounds{GoesOn: true}), func() value { return &Run{} }, false, false},
+	kindAnswer: {info("answer", conflog.AuditNone,
+		conflog.Bounds{Room: MaxRemembered, Reserve: rememberedReserve, ErrRoom: ErrFull}), func() value { return &Answer{} }, false, true},
+	kindRecovery: {info("recovery", conflog.AuditAsked,
+		conflog.Bounds{Most: MaxRecoveries, ErrMost: ErrRecoveryHistory, GoesOn: true}), func() value { return &Recovery{} }, true, false},
+	kindAlertSettings: {info("alert_settings", conflog.AuditAll, conflog.Bounds{}), func() value { return &AlertSettings{} }, true, true},
+	// Small, and a full configuration is no reason to be silent.
+	kindAlert: {info("alert", conflog.AuditNone, conflog.Bounds{Most: maxAlerts, ErrMost: ErrStateFull, Apart: true}),
+		func() value { return &Alert{} }, true, false},
+	kindUser: {info("user", conflog.AuditAll, conflog.Bounds{}), func() value { return &User{} }, true, false},
+	// Small, and nobody shall wait for room to erase something.
+	kindErasure: {info("erasure", conflog.AuditMade,
+		conflog.Bounds{Most: MaxErasures, ErrMost: ErrErasures, Apart: true, Always: true}), func() value { return &Erasure{} }, true, false},
+
+	kindSettings:      unread("settings", conflog.AuditAll),
+	kindServiceSecret: unread("service_secret", conflog.AuditAll),
+	kindFinding:       unread("finding", conflog.AuditAsked), // how it moves by itself is no change that somebody made
+	kindDrain:         unread("drain", conflog.AuditAll),
+	kindDSN:           unread("dsn", conflog.AuditAll),
+	kindDomain:        unread("domain", conflog.AuditAll),
+	kindScan:          unread("scan", conflog.AuditAsked),
+	kindTripwire:      unread("tripwire", conflog.AuditAll),
+	kindAct:           unread("act", conflog.AuditAsked),
+	kindFixture:       unread("fixture", conflog.AuditAll),
+}
+
+func info(name string, audited conflog.Audited, bounds conflog.Bounds) conflog.KindInfo {
+	return conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
+}
+
+func unread(name string, audited conflog.Audited) kindInfo {
+	return kindInfo{info(name, audited, conflog.Bounds{}), func() value { return &Unread{} }, true, true}
+}
+
+// registered are the kinds as the log knows them.
+func registered() (all []conflog.KindInfo) {
+	for k := conflog.FirstKind; k < kinds; k++ {
+		all = append(all, kindTable[k].KindInfo)
+	}
+	return all
+}
+
+// value is what an entity holds: *Account, *Endpoint, *Key, or a type with a Meta.
+type value interface {
+	entityID() string
+	// secretHash is the SHA-256 by which the entity is looked up, unique among its kind; nil = none.
+	secretHash() []byte
+}
+
+func (a *Account) entityID() string    { return a.ID }
+func (a *Account) secretHash() []byte  { return nil }
+func (k *Key) entityID() string        { return k.ID }
+func (k *Key) secretHash() []byte      { return k.Hash }
+func (e *Endpoint) entityID() string   { return e.ID }
+func (e *Endpoint) secretHash() []byte { return e.TokenHash }
+
+// LogSecret is the value of the first record of the configuration log, which pkg/conflog has made: the secret is sealed
+// like others.
+type LogSecret struct {
+	ID     string `json:"id"`
+	Secret Sealed `json:"secret"`
+}
+
+func (l *LogSecret) entityID() string   { return l.ID }
+func (l *LogSecret) secretHash() []byte { return nil }
+
+// Unread is a value of a kind that this version keeps and does not use.
+type Unread struct {
+	Meta
+	// Hash is the SHA-256 of a secret by which a later version finds it.
+	Hash []byte `json:"hash,omitempty"`
+	// Sealed are secrets under the master keys, by the field under which each is sealed.
+	Sealed map[string]Sealed `json:"sealed,omitempty"`
+}
+
+func (u *Unread) secretHash() []byte { return u.Hash }
+
+// decodeValue reads the JSON of a value and checks what apply relies on.
+func decodeValue(k kind, b []byte) (value, error) {
+	v := kindTable[k].empty()
+	if err := json.Unmarshal(b, v); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
+	}
+	h := v.secretHash()
+	if len(h) != conflog.HashLen && (k == kindEndpoint || k == kindKey || len(h) > 0) {
+		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
+	}
+	return v, nil
+}

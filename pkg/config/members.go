@@ -1,0 +1,117 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+)
+
+// A node keeps the members of an entity that it does not know when it changes the entity: a newer node has written
+// them, and nothing of it may be lost while both run. The stored JSON is where they are; decoding passes over them, so
+// that they cost nothing until the entity is changed.
+
+// encode is the JSON of a value that replaces an entity, whose value is was, with the members of the entity that this
+// version does not know.
+func (c *core) encode(old *conflog.Entity, was, next value) ([]byte, error) {
+	known, err := json.Marshal(was)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", c.Name(old.Kind), old.ID, err)
+	}
+	is, err := json.Marshal(next)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", c.Name(old.Kind), old.ID, err)
+	}
+	stored := c.Value(old)
+	if bytes.Equal(known, stored) { // as nearly always: there is nothing unknown
+		return is, nil
+	}
+	return merge(stored, known, is), nil
+}
+
+// merge returns next with what stored has beyond known, object by object. known is stored as this version reads it.
+func merge(stored, known, next json.RawMessage) json.RawMessage {
+	if bytes.Equal(known, next) {
+		return stored
+	}
+	if from, ok := object(stored); ok {
+		is, ok := object(next)
+		if !ok {
+			return next
+		}
+		was, _ := object(known)
+		for name, unknown := range from {
+			switch now, there := is[name]; {
+			case there:
+				is[name] = merge(unknown, was[name], now)
+			case was[name] == nil:
+				is[name] = unknown
+			}
+		}
+		return marshalled(is)
+	}
+	from, ok := array(stored)
+	if !ok {
+		return next
+	}
+	is, ok := array(next)
+	was, _ := array(known)
+	if !ok || len(was) != len(from) {
+		return next
+	}
+	for i, now := range is {
+		if j := origin(was, is, i); j >= 0 {
+			is[i] = merge(from[j], was[j], now)
+		}
+	}
+	return marshalled(is)
+}
+
+// origin finds the element of a list that an element of the next one has come from, or -1: the one with its identity,
+// or one that is equal, or, for a secret that was sealed anew, the one in its place.
+func origin(was, is []json.RawMessage, i int) int {
+	id, member := identity(is[i])
+	for j := range was {
+		if other, _ := identity(was[j]); id != "" && other == id || bytes.Equal(was[j], is[i]) {
+			return j
+		}
+	}
+	if len(was) != len(is) || member == "id" || member == "kind" {
+		return -1
+	}
+	before, _ := identity(was[i])
+	for j := range is {
+		if other, _ := identity(is[j]); before != "" && other == before {
+			return -1 // it has moved
+		}
+	}
+	return i
+}
+
+// identity tells the elements of a list apart: by an id, by their kind, or by the secret that they are about.
+func identity(element json.RawMessage) (id, member string) {
+	o, _ := object(element)
+	for _, name := range []string{"id", "kind", "secret"} {
+		if o[name] != nil {
+			return string(o[name]), name
+		}
+	}
+	return "", ""
+}
+
+func object(b json.RawMessage) (o map[string]json.RawMessage, ok bool) {
+	return o, bytes.HasPrefix(b, []byte("{")) && json.Unmarshal(b, &o) == nil
+}
+
+func array(b json.RawMessage) (a []json.RawMessage, ok bool) {
+	return a, bytes.HasPrefix(b, []byte("[")) && json.Unmarshal(b, &a) == nil
+}
+
+func marshalled(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode what was JSON: %v", err))
+	}
+	return b
+}

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+)
+
+// planted adds a member that nobody knows to every object of a document that a struct is, and returns how many.
+func planted(v reflect.Value, raw any, n *int) any {
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch o := raw.(type) {
+	case map[string]any:
+		if v.Kind() != reflect.Struct {
+			return raw
+		}
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if sub, there := o[name]; there && !f.Anonymous {
+				o[name] = planted(v.FieldByIndex(f.Index), sub, n)
+			}
+		}
+		o["of_tomorrow"] = map[string]any{"n": *n}
+		*n++
+	case []any:
+		for i := range o {
+			if v.Kind() == reflect.Slice && i < v.Len() {
+				o[i] = planted(v.Index(i), o[i], n)
+			}
+		}
+	}
+	return raw
+}
+
+// found counts the objects that have the planted member.
+func found(raw any) (n int) {
+	switch o := raw.(type) {
+	case map[string]any:
+		if _, there := o["of_tomorrow"]; there {
+			n++
+		}
+		for name, sub := range o {
+			if name != "of_tomorrow" {
+				n += found(sub)
+			}
+		}
+	case []any:
+		for _, sub := range o {
+			n += found(sub)
+		}
+	}
+	return n
+}
+
+func decodedJSON(t *testing.T, raw []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Of every kind, in every object of it, a member that a newer node has written is still there when this node has
+// changed the entity, by whichever way a change goes; and what is removed goes with all that it had.
+func TestUnknownMembersSurvive(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	for k := conflog.FirstKind; k < kinds; k++ {
+		t.Run(n.Name(k), func(t *testing.T) {
+			v := kindTable[k].empty()
+			fill(reflect.ValueOf(v).Elem(), n.Name(k), map[Sealed]bool{})
+			name := n.Name(k) + "_planted"
+			reflect.ValueOf(v).Elem().FieldByName("ID").SetString(name)
+			hash := hashOf(name)
+			switch v := v.(type) {
+			case *Endpoint:
+				v.TokenHash, v.FormerToken = hash[:], &FormerToken{}
+			case *Key:
+				v.Hash = hash[:]
+			case *Unread:
+				v.Hash = nil
+			}
+			objects := 0
+			raw := mustJSON(t, planted(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))
+			if k == kindAccount {
+				if err := n.Adopt(t.Context(), k, name, raw); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := n.Create(t.Context(), k, name, raw); err != nil {
+				t.Fatal(err)
+			}
+			_, w, err := n.change(t.Context(), k, name, always, func(old value) (value, error) {
+				again, err := decodeValue(k, mustJSON(t, old))
+				for _, at := range []string{"CreatedAt"} {
+					f := reflect.ValueOf(again).Elem().FieldByName(at)
+					f.Set(reflect.ValueOf(n.now().UTC()))
+				}
+				return again, err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := n.Value(w.Entity)
+			if got := found(decodedJSON(t, after)); got != objects || w.Entity.Rev == w.Entity.Seq {
+				t.Errorf("%d of %d members are left: %s", got, objects, after)
+			}
+		})
+	}
+}
+
+// What the ways of changing do to lists: elements are found by their id, kind or secret, and what is gone stays gone.
+func TestUnknownMembersOfLists(t *testing.T) {
+	f := func(stored, known, next, want string) {
+		t.Helper()
+		if got := merge(json.RawMessage(stored), json.RawMessage(known), json.RawMessage(next)); string(got) != want {
+			t.Errorf("%s → %s, want %s", next, got, want)
+		}
+	}
+	f(`{"a":1,"x":2}`, `{"a":1}`, `{"a":3}`, `{"a":3,"x":2}`)
+	f(`{"a":1,"x":2}`, `{"a":1}`, `{}`, `{"x":2}`)
+	f(`{"a":{"x":1}}`, `{"a":{}}`, `{"a":null}`, `{"a":null}`)
+	f(`{"a":null}`, `{"a":null}`, `{"a":{"b":1}}`, `{"a":{"b":1}}`)
+	f(`[{"id":"1","x":1},{"id":"2","x":2}]`, `[{"id":"1"},{"id":"2"}]`, `[{"id":"2","a":1},{"id":"3"}]`, `[{"a":1,"id":"2","x":2},{"id":"3"}]`)
+	f(`[{"kind":"a","x":1}]`, `[{"kind":"a"}]`, `[{"kind":"b"}]`, `[{"kind":"b"}]`)
+	f(`[{"secret":"1","x":1},{"secret":"2","x":2}]`, `[{"secret":"1"},{"secret":"2"}]`, `[{"secret":"new"},{"secret":"1"}]`,
+		`[{"secret":"new"},{"secret":"1","x":1}]`) // rotated
+	f(`[{"secret":"1","x":1},{"secret":"2","x":2}]`, `[{"secret":"1"},{"secret":"2"}]`, `[{"secret":"3"},{"secret":"2"}]`,
+		`[{"secret":"3","x":1},{"secret":"2","x":2}]`) // the first is sealed anew
+	f(`["a"]`, `["a"]`, `["b"]`, `["b"]`)
+}
+
+// A newer node's member outlives what the API does to an endpoint and its destinations, a rotation and a move of it.
+func TestUnknownMembersSurviveTheAPI(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	e := n.create(t)
+	raw := strings.Replace(string(n.Value(n.View().Living(kindEndpoint, e.ID))), `"url":`, `"of_tomorrow":1,"url":`, 1)
+	raw = strings.Replace(raw, `"name":`, `"of_tomorrow":1,"name":`, 1)
+	old := n.View().Living(kindEndpoint, e.ID)
+	change := conflog.Replacement{Kind: kindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
+	if err := n.Replace(t.Context(), []conflog.Replacement{change}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+		e.Name, e.Destinations[0].URL = "renamed", "https://example.com/other"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.rotated(t, e.ID, "tok_2", n.now().Add(1e12))
+	if _, err := n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)); err != nil {
+		t.Fatal(err)
+	}
+	after := string(n.Value(n.View().Living(kindEndpoint, e.ID)))
+	if strings.Count(after, `"of_tomorrow":1`) != 2 || !strings.Contains(after, "renamed") {
+		t.Error(fmt.Sprint("they are gone: ", after))
+	}
+}

@@ -1,0 +1,70 @@
+package conflog
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// TestApacheKafka holds the log to what it expects of a real broker: offsets without gaps, ends that
+// cover what was acknowledged, the broker's time on heartbeats, deletion of records.
+func TestApacheKafka(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts an Apache Kafka")
+	}
+	ctx := t.Context()
+	conf := stream.Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."}
+	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	concurrentUpdates(t, conf)
+
+	a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+	text, k := a.createKey(t)
+	if err := b.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.authenticate(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.revoke(ctx, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.authenticate(text); !errors.Is(err, errRevoked) && !errors.Is(err, ErrLease) {
+		t.Fatalf("revoked on a, on b: %v", err)
+	}
+
+	err := b.reader.Read(ctx, stream.Partition{Topic: stream.Nodes}, 0, func(r *stream.Record) error {
+		if r.Attrs.TimestampType() != logAppendTime {
+			t.Error("a heartbeat without the broker's time")
+		}
+		return stream.ErrStop
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if skew := a.ClockSkew().Abs(); skew > time.Second {
+		t.Fatalf("the clock of a broker on the same machine is %s away", skew)
+	}
+
+	e := a.create(t)
+	v := a.view.Load()
+	if _, err := a.writeSnapshot(ctx, v); err != nil {
+		t.Fatal(err)
+	}
+	a.create(t)
+	if err := a.reader.Trim(ctx, recordLog, v.next); err != nil {
+		t.Fatal(err)
+	}
+	want := stateText(t, a.Log)
+	a.stop()
+	a = node(t, conf, Config{Node: "a"})
+	if got := a.get(e.ID); got == nil || got.Rev != e.Rev || !bytes.Equal(stateText(t, a.Log), want) {
+		t.Fatal("the state differs after the restart from a snapshot")
+	}
+}

@@ -1,0 +1,44 @@
+package conflog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// BenchmarkApply is what a node pays for one record of another node, beside 20,000 entities.
+func BenchmarkApply(b *testing.B) {
+	l := alone(b)
+	s := l.view.Load().state
+	hash := func(name string) []byte { h := hashOf(name); return h[:] }
+	put := func(name, pre string) []byte {
+		r := l.newRecord(s, kindEndpoint, name, pre, opPut)
+		var err error
+		if r.Value, err = json.Marshal(Thing{ID: name, Name: strings.Repeat("n", 1000), Hash: hash(name)}); err != nil {
+			b.Fatal(err)
+		}
+		raw, err := json.Marshal(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return raw
+	}
+	do := func(raw []byte) {
+		r := l.parse(raw)
+		r.OpID = ""
+		next, res, err := apply(s, r)
+		if err != nil || res != applied {
+			b.Fatal(res, err)
+		}
+		s = next
+		s.ops = [2]trie[uint64]{} // the same one is applied again and again
+	}
+	for i := range 20_000 {
+		do(put("ep_"+string(rune('a'+i%26))+strings.Repeat("x", i/26), preAbsent))
+	}
+	again := put("ep_a", preExists)
+	b.ReportAllocs()
+	for b.Loop() {
+		do(again)
+	}
+}

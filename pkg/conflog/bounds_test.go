@@ -1,0 +1,146 @@
+package conflog
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// sized is a record that puts an endpoint whose JSON has about that many bytes.
+func sized(t *testing.T, name string, size int) record {
+	t.Helper()
+	return record{
+		Kind: "endpoint", ID: name, Pre: preAbsent, Op: opPut,
+		Value: rawEndpoint(t, name, "token of "+name, strings.Repeat("x", size)),
+	}
+}
+
+// Bounds are judged by apply, from the state and the record alone: growth beyond one is refused, what is beyond it
+// already stays, may shrink, be switched off and be deleted.
+func TestBoundsAreJudgedByApply(t *testing.T) {
+	c := testParser()
+	s := newState(testParser().kinds)
+	f := func(what string, want result, r record) {
+		t.Helper()
+		next, got, err := apply(s, parsed(t, c, r))
+		if err != nil || got != want {
+			t.Fatalf("%s: %s, want %s (%v)", what, got, want, err)
+		}
+		s = next
+		checkIndexes(t, c, s)
+	}
+	again := func(r record, pre string) record { r.Pre = pre; return r }
+	f("a small endpoint", applied, sized(t, "ep_1", 10))
+	f("a large endpoint", applied, sized(t, "ep_2", MaxEntity/2))
+	f("one larger than an entity may be", full, sized(t, "ep_3", MaxEntity))
+	f("growing beyond it", full, again(sized(t, "ep_1", MaxEntity), preExists))
+
+	crowd := func(change func(*set)) {
+		next := *s
+		next.sets = slices.Clone(s.sets)
+		change(next.edit(kindEndpoint))
+		s = &next
+	}
+	crowd(func(set *set) { set.bySeq.len += maxEndpoints - 2 })
+	next, got, _ := apply(s, parsed(t, c, sized(t, "ep_4", 1)))
+	if got != full || next.seq != s.seq+1 {
+		t.Fatalf("one endpoint more than may be: %s", got)
+	}
+	if _, got, _ := apply(s, parsed(t, c, again(sized(t, "ep_1", 20), preExists))); got != applied {
+		t.Fatalf("a change while there are as many as may be: %s", got)
+	}
+	crowd(func(set *set) { set.bySeq.len -= maxEndpoints - 2 })
+
+	other := int64(MaxState) // beyond the bound, as a log of before may be
+	crowd(func(set *set) { set.bytes += other })
+	refused := func(what string, want result, r record) {
+		t.Helper()
+		if _, got, _ := apply(s, parsed(t, c, r)); got != want {
+			t.Errorf("%s in a full configuration: %s, want %s", what, got, want)
+		}
+	}
+	refused("a new endpoint", full, sized(t, "ep_4", 1))
+	refused("growth", full, again(sized(t, "ep_1", 20), preExists))
+	refused("shrinking", applied, again(sized(t, "ep_2", 1000), preExists))
+	off := again(sized(t, "ep_1", 20), preExists)
+	off.Exempt = true
+	refused("what is exempt", applied, off)
+	refused("deleting", applied, record{Kind: "endpoint", ID: "ep_2", Pre: preExists, Op: opDelete})
+	crowd(func(set *set) { set.bytes -= other })
+	checkIndexes(t, c, s)
+}
+
+// Tombstones are bounded by their number, the oldest goes first.
+func TestTombstonesAreBounded(t *testing.T) {
+	c := testParser()
+	var tombstones set
+	for i := range maxTombstones {
+		tombstones.addTombstone(&Entity{ID: fmt.Sprint("ep_dead", i), Kind: kindEndpoint, Rev: int64(i + 1), deleted: time.Now().UnixMilli()})
+	}
+	s := newState(c.kinds)
+	s.seq, s.level, s.sets[kindEndpoint] = maxTombstones, newestLevel, &tombstones
+	create := sized(t, "ep_1", 1)
+	create.SeqSeen = s.seq
+	s, _, _ = apply(s, parsed(t, c, create))
+	s, got, err := apply(s, parsed(t, c, record{
+		SeqSeen: s.seq, Kind: "endpoint", ID: "ep_1", Pre: preExists, Op: opDelete, At: time.Now(),
+	}))
+	set := s.sets[kindEndpoint]
+	if got != applied || err != nil || set.tombstones.len > maxTombstones || set.find("ep_1") == nil || set.find("ep_dead0") != nil {
+		t.Errorf("%s, %v: %d tombstones", got, err, set.tombstones.len)
+	}
+}
+
+// What is still to be done, and the sizes, are the same after a restart from a snapshot.
+func TestSizesSurviveASnapshot(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		n.create(t)
+		for i, open := range []bool{true, false} {
+			name := fmt.Sprint("later_", i)
+			raw := mustJSON(t, Thing{ID: name, Open: open})
+			if _, err := n.Create(t.Context(), kindLater, name, raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v := n.view.Load()
+		if _, err := n.writeSnapshot(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.reader.Trim(t.Context(), recordLog, v.next); err != nil {
+			t.Fatal(err)
+		}
+		n.stop()
+		n = node(t, conf, Config{Node: "a"})
+		again := n.view.Load()
+		checkIndexes(t, n.parser, again.state)
+		if again.sets[kindLater].open.len != 1 || again.bytes() != v.bytes() {
+			t.Errorf("%d unsettled, %d bytes instead of %d", again.sets[kindLater].open.len, again.bytes(), v.bytes())
+		}
+	})
+}
+
+// checkSizes holds what is counted in a set to what is there.
+func checkSizes(t testing.TB, c *parser, k Kind, set *set) {
+	t.Helper()
+	var bytes int64
+	open := 0
+	for e := range set.bySeq.below(math.MaxUint64) {
+		raw := c.unpack(e.packed)
+		bytes += int64(len(raw))
+		if _, found := set.open.get(uint64(e.Seq)); found != e.Open {
+			t.Fatalf("%s is among the open ones: %v", e.ID, found)
+		}
+		if e.Open {
+			open++
+		}
+	}
+	if bytes != set.bytes || open != set.open.len {
+		t.Fatalf("kind %d: %d bytes are counted, there are %d; %d open, %d counted", k, set.bytes, bytes, open, set.open.len)
+	}
+}

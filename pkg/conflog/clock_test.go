@@ -1,0 +1,44 @@
+package conflog
+
+import (
+	"testing"
+	"time"
+)
+
+func TestClockSkew(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	f := func(sent, appended, heard int, want time.Duration) {
+		t.Helper()
+		at := func(s int) time.Time { return base.Add(time.Duration(s) * time.Second) }
+		if got := clockSkew(at(sent), at(appended), at(heard)); got != want {
+			t.Errorf("skew %s, want %s", got, want)
+		}
+	}
+	f(10, 10, 10, 0)
+	f(10, 11, 12, 0)
+	f(10, 5, 12, -5*time.Second)
+	f(10, 40, 12, 28*time.Second)
+}
+
+// A clock that is only a little off stays as it is; one that is far off is put right and never runs ahead of
+// the broker's, by the whole way of a heartbeat.
+func TestClockCorrection(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	const way = 300 * time.Millisecond // of a heartbeat there, and back
+	for _, off := range []time.Duration{-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
+		sent, heard := base.Add(off), base.Add(off+2*way)
+		appended := base.Add(way)
+		b := newClock(time.Now)
+		slow := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
+		c := b.correct(clockSkew(sent, appended, heard), appended, heard)
+		if later := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c || off.Abs() > trusted && slow != c-way {
+			t.Errorf("off by %v: a slow heartbeat says %v, a fast one %v, a slow one after it %v", off, slow, c, later)
+		}
+		switch behind := -(off + c); {
+		case off.Abs() <= trusted && c != 0:
+			t.Errorf("a clock that is off by %v was changed by %v", off, c)
+		case off.Abs() > trusted && behind != way:
+			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, way)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package conflog
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// A node that may not read the configuration log for a while keeps what it knows, says so, and goes on where
+// it was once it may.
+func TestFollowsAgainOnceItMay(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	conf := migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
+	n := node(t, conf, Config{Node: "a"})
+	first := n.create(t)
+	for _, topic := range []string{stream.Control, stream.Nodes} {
+		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
+	}
+	deadline := time.Now().Add(2 * time.Minute)
+	for topic := range map[string]bool{stream.Control: true, stream.Nodes: true} {
+		for !strings.Contains(string(n.log.Bytes()), "topic="+topic+" error=") && time.Now().Before(deadline) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if log := string(n.log.Bytes()); strings.Count(log, "cannot follow the log") < 2 {
+		t.Fatalf("the refusals were not told of:\n%s", log)
+	}
+	second := n.create(t) // returns when the node has read it
+	for _, e := range []*Thing{first, second} {
+		if n.get(e.ID) == nil {
+			t.Errorf("endpoint %s is not there", e.ID)
+		}
+	}
+}

@@ -1,0 +1,386 @@
+package conflog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }
+
+// The kinds of these tests: as many levels as a log may come to have, and every sort of bound.
+const (
+	kindAccount = FirstKind + iota
+	kindEndpoint
+	kindKey
+	kindRun
+	kindAlert
+	kindLater
+)
+
+const (
+	newestLevel  = 3
+	maxEndpoints = 200_000
+)
+
+var (
+	errEndpoints = errors.New("as many endpoints as may be")
+	testKinds    = []KindInfo{
+		{Name: "account", Level: 1, Audited: AuditAll, Bounds: Bounds{Sole: true}},
+		{Name: "endpoint", Level: 1, Audited: AuditAll, Bounds: Bounds{Most: maxEndpoints, ErrMost: errEndpoints}},
+		{Name: "key", Level: 1, Audited: AuditAll},
+		{Name: "run", Level: 2, Audited: AuditMade, Bounds: Bounds{GoesOn: true}},
+		{Name: "alert", Level: 1, Bounds: Bounds{Most: 100_000, ErrMost: ErrStateFull, Apart: true}},
+		{Name: "later", Level: newestLevel},
+	}
+)
+
+// Thing is a value of any kind: what the tests look at.
+type Thing struct {
+	ID     string `json:"id"`
+	Name   string `json:"name,omitempty"`
+	Count  int    `json:"count,omitempty"`
+	Hash   []byte `json:"hash,omitempty"`
+	Former []byte `json:"former,omitempty"`
+	Open   bool   `json:"open,omitempty"`
+
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+
+	Rev, Seq int64 `json:"-"`
+}
+
+type testEntities struct{}
+
+func (testEntities) Index(k Kind, value []byte) (x Index, err error) {
+	var v Thing
+	if err := json.Unmarshal(value, &v); err != nil {
+		return x, err
+	}
+	if (k == kindEndpoint || k == kindKey) && len(v.Hash) != HashLen {
+		return x, errors.New("no hash")
+	}
+	x.ID, x.Open = v.ID, v.Open
+	copy(x.Hash[:], v.Hash)
+	if len(v.Former) == HashLen {
+		x.Former = (*[HashLen]byte)(v.Former)
+	}
+	return x, nil
+}
+
+func (testEntities) ActorName(v *View, id string) string {
+	if e := v.Living(kindKey, id); e != nil {
+		return "ci"
+	}
+	return ""
+}
+
+func (testEntities) AccountID(v *View) string { return v.Newest(kindAccount).ID }
+
+// testSealer seals with a name alone.
+type testSealer struct{}
+
+func (testSealer) Seal(secret []byte) string { return "test:" + fmt.Sprintf("%x", secret) }
+func (testSealer) IDs() []string             { return []string{"test:00"} }
+func (testSealer) Open(sealed string) (secret []byte, err error) {
+	_, err = fmt.Sscanf(sealed, "test:%x", &secret)
+	return secret, err
+}
+
+func testParser() *parser {
+	ks, err := newKinds(testKinds, MaxState)
+	if err != nil {
+		panic(err)
+	}
+	return &parser{kinds: ks, entities: testEntities{}, dict: s2.MakeDict([]byte(`{"id":"ep_","name":"text"} and so on`), nil)}
+}
+
+func thing(p *parser, e *Entity) *Thing {
+	if e == nil {
+		return nil
+	}
+	v := &Thing{Rev: e.Rev, Seq: e.Seq}
+	if err := json.Unmarshal(p.unpack(e.packed), v); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func hashOf(text string) [HashLen]byte { return sha256.Sum256([]byte(text)) }
+
+// broker starts an empty Kafka with the topics of the service.
+func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
+}
+
+func migrated(t testing.TB, conf stream.Config) stream.Config {
+	t.Helper()
+	conf.Prefix = "relay."
+	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	return conf
+}
+
+// bubble runs a test on fake time, with Kafka on a network in memory.
+func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cluster.Close()
+			synctest.Wait()
+		})
+		f(t, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
+	})
+}
+
+// testNode is a running Log. Its log lines are kept.
+type testNode struct {
+	*Log
+	log  *lockedBuffer
+	stop func() error // ends Run and returns its error
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) Bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.buf.Bytes())
+}
+
+// made is a Log that does not run, with an account as the step of its beginning.
+func made(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
+	t.Helper()
+	var l *Log
+	cfg.Kinds, cfg.Sample = testKinds, []byte(`{"id":"ep_","name":"text"} and so on`)
+	l, err := New(cfg, Deps{
+		Stream: conf, Entities: testEntities{}, Keys: testSealer{}, Log: log,
+		Begin: []Step{{"create the account", func(ctx context.Context) error {
+			if l.View().Newest(kindAccount) != nil {
+				return nil
+			}
+			name := id.Random(id.Account)
+			_, err := l.Enter(ctx, kindAccount, name, []byte(`{"id":"`+name+`"}`))
+			if errors.Is(err, ErrConflict) {
+				return nil
+			}
+			return err
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func alone(t testing.TB) *Log {
+	t.Helper()
+	return made(t, stream.Config{Brokers: []string{"127.0.0.1:1"}}, Config{Node: "alone"}, nil)
+}
+
+// start runs a node without waiting for it; each setup may alter it first.
+func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
+	t.Helper()
+	log := &lockedBuffer{}
+	l := made(t, conf, cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for _, f := range setup {
+		f(l)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { done <- l.Run(ctx) })
+	n := &testNode{Log: l, log: log, stop: sync.OnceValue(func() error {
+		cancel()
+		wg.Wait()
+		return <-done
+	})}
+	t.Cleanup(func() { n.stop() })
+	return n
+}
+
+// node starts one and waits until it is ready.
+func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
+	t.Helper()
+	n := start(t, conf, cfg, setup...)
+	select {
+	case <-n.Ready():
+	case <-n.stopped:
+		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
+	}
+	return n
+}
+
+// makes a new thing of a kind, found by its token "tok_" and id.
+func (n *testNode) make(ctx context.Context, k Kind, name string) (*Thing, error) {
+	hash := hashOf("tok_" + name)
+	raw, err := json.Marshal(Thing{ID: name, Name: "text", Hash: hash[:], Count: 15})
+	if err != nil {
+		return nil, err
+	}
+	w, err := n.Create(ctx, k, name, raw)
+	if err != nil {
+		return nil, err
+	}
+	n.Courtesy(ctx, w)
+	return thing(n.parser, w.Entity), nil
+}
+
+// create makes an endpoint.
+func (n *testNode) create(t testing.TB) *Thing {
+	t.Helper()
+	v, err := n.make(context.Background(), kindEndpoint, id.Random(id.Endpoint))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// createKey makes a key and returns the text that Authenticate takes.
+func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
+	t.Helper()
+	k, err := n.make(context.Background(), kindKey, id.Random(id.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "tok_" + k.ID, k
+}
+
+// change alters a thing.
+func (n *testNode) change(ctx context.Context, k Kind, name string, alter func(*Thing)) (before, after *Entity, w Written, err error) {
+	before, w, err = n.Change(ctx, k, name, func(old *Entity) (Next, error) {
+		v := thing(n.parser, old)
+		alter(v)
+		raw, err := json.Marshal(v)
+		if bytes.Equal(raw, n.Value(old)) {
+			return Next{}, nil
+		}
+		return Next{Value: raw, Exempt: !v.RevokedAt.IsZero()}, err
+	})
+	return before, w.Entity, w, err
+}
+
+// update is a change of an endpoint that waits for nobody but shortly.
+func (n *testNode) update(ctx context.Context, name string, alter func(*Thing)) (*Thing, error) {
+	_, after, w, err := n.change(ctx, kindEndpoint, name, alter)
+	if err != nil {
+		return nil, err
+	}
+	n.Courtesy(ctx, w)
+	return thing(n.parser, after), nil
+}
+
+// revoke takes a key away.
+func (n *testNode) revoke(ctx context.Context, key string) error {
+	before, after, w, err := n.change(ctx, kindKey, key, func(v *Thing) {
+		v.RevokedAt = cmp.Or(v.RevokedAt, time.Now().UTC())
+	})
+	if err != nil {
+		return err
+	}
+	if before == after {
+		w = n.Here()
+	}
+	return n.Barrier(ctx, w)
+}
+
+var errRevoked = errors.New("unknown or revoked")
+
+// authenticate takes a key while the lease holds.
+func (n *testNode) authenticate(text string) error {
+	if _, ok := n.Lease(); !ok {
+		return ErrLease
+	}
+	v := thing(n.parser, n.View().Hashed(kindKey, hashOf(text)))
+	if v == nil || !v.RevokedAt.IsZero() {
+		return errRevoked
+	}
+	return nil
+}
+
+// get is an endpoint, nil when there is none.
+func (n *testNode) get(name string) *Thing {
+	return thing(n.parser, n.View().Living(kindEndpoint, name))
+}
+
+func (n *testNode) account() string { return n.View().Newest(kindAccount).ID }
+
+// remove deletes an endpoint everywhere.
+func (n *testNode) remove(ctx context.Context, name string) error {
+	w, err := n.Delete(ctx, kindEndpoint, name)
+	if err != nil {
+		return err
+	}
+	return n.Barrier(ctx, w)
+}
+
+func (n *testNode) writeSnapshot(ctx context.Context, v *View) (placedFoot, error) {
+	return snapshots{n.Log}.write(ctx, v)
+}
+
+// stateText is the state as a snapshot has it, to compare whole states.
+func stateText(t testing.TB, l *Log) []byte {
+	t.Helper()
+	return encoded(t, l.parser, l.view.Load().state)
+}
+
+func encoded(t testing.TB, p *parser, s *state) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	fmt.Fprintln(&text, s.seq)
+	for _, set := range s.sets {
+		for _, tr := range []trie[*Entity]{set.bySeq, set.tombstones} {
+			for e := range tr.below(math.MaxUint64) {
+				if err := p.writeLines(&text, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return text.Bytes()
+}
+
+// around returns the configuration of a node whose connections the ice stops.
+func around(cold *kit.Ice, conf stream.Config) stream.Config {
+	conf.DialFunc = cold.Dialer(conf.DialFunc)
+	return conf
+}

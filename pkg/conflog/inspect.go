@@ -1,0 +1,90 @@
+package conflog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Node is a node that was heard of in the last 5 s.
+type Node struct {
+	Name    string
+	Version string        // of its program; empty: one that does not tell
+	Keys    []string      // ids of its master keys, the one that seals first; empty: it does not tell
+	Behind  int64         // records of the configuration log that it has still to apply, as far as this node knows
+	Skew    time.Duration // how far the broker's clock is ahead of its own
+}
+
+// Nodes are the living nodes by name, this one included while it runs.
+func (l *Log) Nodes() []Node {
+	next := l.view.Load().next
+	var nodes []Node
+	for _, p := range l.peers.alive(l.now(), l.timing.Lease) {
+		nodes = append(nodes, Node{
+			Name: p.told.Node, Version: p.told.Version, Keys: p.told.Keys, Behind: max(0, next-p.next),
+			Skew: time.Duration(p.told.SkewMS) * time.Millisecond,
+		})
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name }) // one that was just restarted
+}
+
+// Lag is how many records of the configuration log this node has still to apply.
+func (l *Log) Lag(ctx context.Context) (int64, error) {
+	ends, err := l.reader.Ends(ctx, stream.Control)
+	if err != nil {
+		return 0, fmt.Errorf("read the end of the configuration log: %w", err)
+	}
+	return max(0, ends[recordLog]-l.view.Load().next), nil
+}
+
+// Inspect reads the log as it stands without taking part: nothing is written, and no node hears of it. The Log answers
+// reads then, is never up to date again, and takes no changes. It is called once, instead of Run. Close it.
+func (l *Log) Inspect(ctx context.Context) (err error) {
+	close(l.stopped)
+	if l.reader, err = stream.NewReader(l.stream, "inspect"); err != nil {
+		return err
+	}
+	if err := l.readAll(ctx); err != nil {
+		l.reader.Close()
+		return err
+	}
+	return nil
+}
+
+// readAll reads what the topics have now.
+func (l *Log) readAll(ctx context.Context) error {
+	s, next, _, err := l.load(ctx)
+	if err != nil {
+		return err
+	}
+	l.publish(s, next)
+	ends, err := l.reader.Ends(ctx, stream.Control, stream.Nodes)
+	if err != nil {
+		return fmt.Errorf("read the end of the configuration log: %w", err)
+	}
+	if err := l.readRange(ctx, recordLog, next, ends[recordLog], l.step); err != nil {
+		return err
+	}
+	if err := l.readable(); err != nil {
+		return err
+	}
+	nodes := stream.Partition{Topic: stream.Nodes}
+	at, err := l.reader.At(ctx, stream.Nodes, l.now().Add(-l.timing.Lease))
+	if err != nil {
+		return fmt.Errorf("find the heartbeats of the nodes: %w", err)
+	}
+	return l.readRange(ctx, nodes, at[nodes], ends[nodes], func(r *stream.Record) error {
+		if h, ok := l.heartbeatOf(r); ok {
+			l.peers.note(h, l.now(), l.timing.Lease)
+		}
+		return nil
+	})
+}
+
+// Close ends what Inspect opened.
+func (l *Log) Close() { l.reader.Close() }

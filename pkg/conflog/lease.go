@@ -1,0 +1,273 @@
+package conflog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// heartbeat is a record of the topic nodes.
+type heartbeat struct {
+	Node    string    `json:"node"`
+	Boot    string    `json:"boot"`     // of the process
+	Next    int64     `json:"position"` // offset in control of the first record that is not applied
+	Leaving bool      `json:"leaving,omitempty"`
+	At      time.Time `json:"at"`      // by the node's clock
+	Version string    `json:"version"` // of the program
+	Keys    []string  `json:"keys"`    // see Sealer
+	SkewMS  int64     `json:"skew_ms"` // see ClockSkew
+	Level   int       `json:"level"`   // the newest that the program knows
+}
+
+// lease says until when this node may take API keys.
+//
+// A cycle that began at t, in which first a heartbeat was acknowledged and then the end of the log was
+// asked for, is confirmed when everything before that end is applied; the lease then runs from t. So at
+// any moment of a lease this node was heard of within the last 5 s, and it applied whatever was
+// acknowledged before t: a writer that waits for the nodes it hears of, or for 5.5 s, knows that no node
+// takes a key any more that it has just revoked.
+type lease struct {
+	from atomic.Pointer[time.Time] // beginning of the newest confirmed cycle; every authentication reads it
+
+	mu      sync.Mutex // guards what follows
+	pending time.Time  // beginning of the cycle that waits for its end; zero = none
+	end     int64
+	next    int64 // offset after the last applied record
+	closed  bool  // nothing is confirmed any more
+}
+
+func (l *lease) confirm(next int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = next
+	l.settleLocked()
+}
+
+// ask begins to wait for a cycle's end. While one waits, a later one does not replace it: a tail that is
+// always a little late would never confirm any.
+func (l *lease) ask(began time.Time, end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending.IsZero() {
+		l.pending, l.end = began, end
+	}
+	l.settleLocked()
+}
+
+func (l *lease) settleLocked() {
+	if !l.closed && !l.pending.IsZero() && l.next >= l.end {
+		from := l.pending
+		l.from.Store(&from)
+		l.pending = time.Time{}
+	}
+}
+
+// drop ends the lease for good.
+func (l *lease) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.from.Store(nil)
+}
+
+// Lease returns how long ago this node was last sure to know the whole log, and whether that is recent
+// enough to take API keys.
+func (l *Log) Lease() (age time.Duration, ok bool) {
+	from := l.lease.from.Load()
+	if from == nil {
+		return 0, false
+	}
+	// Whichever clock says more: the monotonic one stands still while the machine sleeps, the other can be set back.
+	age = max(l.now().Sub(*from), l.wall().Sub(from.Round(0)))
+	return age, age < l.timing.Lease
+}
+
+// beats sends heartbeats and asks for the lease until ctx ends; then it tells the others not to wait.
+func (l *Log) beats(ctx context.Context) error {
+	tick := time.NewTicker(l.timing.Beat)
+	defer tick.Stop()
+	healthy := true
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := l.beat(ctx)
+		if ctx.Err() == nil && (err == nil) != healthy {
+			healthy = !healthy
+			l.log.LogAttrs(ctx, slog.LevelWarn, "heartbeat", slog.Bool("healthy", healthy), slog.Any("error", err))
+		}
+		select {
+		case <-tick.C:
+		case <-l.kick:
+			// Announce a lone record at once, of a burst not every one.
+			_ = wait.For(ctx, l.timing.BeatGap-time.Since(began)) // the loop looks at ctx
+		case <-ctx.Done():
+		}
+	}
+	l.lease.drop() // before the goodbye: a node that nobody waits for takes no key
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timing.Beat)
+	defer cancel()
+	if err := l.announce(last, heartbeat{Leaving: true}); err != nil {
+		l.log.LogAttrs(last, slog.LevelDebug, "say goodbye to the other nodes", slog.Any("error", err))
+	}
+	return nil
+}
+
+// beat is one cycle; see lease.
+func (l *Log) beat(ctx context.Context) error {
+	if l.auth.Load() == nil { // nobody could tell its heartbeat from a forged one: it takes no key yet
+		return nil
+	}
+	began := l.now()
+	ctx, cancel := context.WithTimeout(ctx, l.timing.Request)
+	defer cancel()
+	if err := l.announce(ctx, heartbeat{}); err != nil {
+		return err
+	}
+	ends, err := l.reader.Ends(ctx, stream.Control)
+	if err != nil {
+		return err
+	}
+	l.lease.ask(began, ends[recordLog])
+	l.changed.fire()
+	return nil
+}
+
+func (l *Log) announce(ctx context.Context, h heartbeat) error {
+	h.Node, h.Boot, h.Next, h.At = l.cfg.Node, l.boot, l.view.Load().next, l.now().UTC()
+	h.Version, h.Keys, h.SkewMS = l.cfg.Version, l.keys.IDs(), l.ClockSkew().Milliseconds()
+	h.Level = l.kinds.newest
+	value, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("encode heartbeat: %w", err)
+	}
+	own := l.auth.Load()
+	if own == nil {
+		return nil
+	}
+	return l.producer.ProduceSync(ctx, stream.Nodes, 0, own.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
+}
+
+// peers is what is known of all nodes, this one included.
+type peers struct {
+	mu    sync.Mutex      // guards nodes
+	nodes map[string]peer // by the boot of the process
+	heard signal          // fired after each heartbeat
+}
+
+type peer struct {
+	next  int64
+	heard time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
+	told  heartbeat // the newest, for people
+}
+
+// heardAtStart is how many heartbeats are read again at a start, or more if they are of the last 10 s:
+// those of the last 5 s are needed, and this node's clock may be wrong.
+const heardAtStart = 2000
+
+// hear follows the topic nodes, from a little before now.
+func (l *Log) hear(ctx context.Context) error {
+	nodes := stream.Partition{Topic: stream.Nodes}
+	var from int64
+	if err := l.changed.await(ctx, func() bool { return l.auth.Load() != nil }); err != nil {
+		return nil // ctx ended
+	}
+	err := l.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
+		at, err := l.reader.At(ctx, stream.Nodes, l.now().Add(-2*l.timing.Lease))
+		if err != nil {
+			return err
+		}
+		ends, err := l.reader.Ends(ctx, stream.Nodes)
+		from = max(0, min(at[nodes], ends[nodes]-heardAtStart))
+		return err
+	})
+	if err != nil {
+		return nil // ctx ended
+	}
+	return l.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
+		from = r.Offset + 1
+		h, ok := l.heartbeatOf(r)
+		if !ok {
+			return nil
+		}
+		now := l.now()
+		if h.Boot == l.boot {
+			l.heard(r, h.At, now)
+		}
+		l.peers.note(h, now, l.timing.Lease)
+		return nil
+	})
+}
+
+// heartbeatOf reads a heartbeat, if it is one of a node of this log.
+func (l *Log) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
+	own := l.auth.Load()
+	switch {
+	case l.cfg.Unverified:
+	case own == nil:
+		return h, false
+	case !own.verify(macHeartbeat, r):
+		l.unauthentic(stream.Nodes, r.Offset)
+		return h, false
+	}
+	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""
+}
+
+// note takes a heartbeat. Somebody may append an old one once more: of a process that has ended it says nothing about the
+// one that runs under the node's name now, and of a position only the highest counts.
+func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {
+	p.mu.Lock()
+	if p.nodes == nil {
+		p.nodes = make(map[string]peer)
+	}
+	for boot, other := range p.nodes {
+		restarted := other.told.Node == h.Node && boot != h.Boot && h.At.After(other.told.At)
+		if now.Sub(other.heard) >= life || restarted {
+			delete(p.nodes, boot)
+		}
+	}
+	if known, ok := p.nodes[h.Boot]; h.Leaving {
+		delete(p.nodes, h.Boot)
+	} else if !ok || h.Next >= known.next {
+		p.nodes[h.Boot] = peer{next: h.Next, heard: now, told: h}
+	}
+	p.mu.Unlock()
+	p.heard.fire()
+}
+
+// reached reports whether every living node except the process skip announced the position.
+func (p *peers) reached(next int64, now time.Time, life time.Duration, skip string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for boot, other := range p.nodes {
+		if boot != skip && now.Sub(other.heard) < life && other.next < next {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether that process itself announced the position.
+func (p *peers) has(boot string, next int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	other, ok := p.nodes[boot]
+	return ok && other.next >= next
+}
+
+// alive are the nodes that are heard of.
+func (p *peers) alive(now time.Time, life time.Duration) (all []peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, other := range p.nodes {
+		if now.Sub(other.heard) < life {
+			all = append(all, other)
+		}
+	}
+	return all
+}

@@ -1,0 +1,243 @@
+package conflog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// TestRevocationIsKnownEverywhere: from its answer on no node takes the key, and the answer is quick
+// when all are well.
+func TestRevocationIsKnownEverywhere(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		for range 10 {
+			text, k := a.createKey(t)
+			if err := b.authenticate(text); err != nil {
+				t.Fatalf("new key on the other node: %v", err)
+			}
+			began := time.Now()
+			if err := a.revoke(t.Context(), k.ID); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.authenticate(text); !errors.Is(err, errRevoked) {
+				t.Fatalf("revoked on a, on b: %v", err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Fatalf("all nodes live, and a revocation took %s", took)
+			}
+		}
+	})
+}
+
+// TestRevocationOutlastsAFrozenNode stops the other node's connections, all of them or only those that
+// it fetches by, at various moments of its cycle. It goes on taking the key for a while, and no longer
+// when the revocation is answered.
+func TestRevocationOutlastsAFrozenNode(t *testing.T) {
+	f := func(name string, only func(uint16) bool) {
+		for step := range 6 {
+			t.Run(fmt.Sprintf("%s %d", name, step), func(t *testing.T) {
+				bubble(t, func(t *testing.T, conf stream.Config) {
+					cold := kit.Ice{Only: only}
+					a, b := pair(t, conf, around(&cold, conf))
+					text, k := a.createKey(t)
+					time.Sleep(time.Duration(step) * 97 * time.Millisecond)
+					cold.Freeze(t)
+					began := time.Now()
+					answered := make(chan error, 1)
+					var wg sync.WaitGroup
+					wg.Go(func() { answered <- a.revoke(t.Context(), k.ID) })
+					time.Sleep(time.Second)
+					if err := b.authenticate(text); err != nil {
+						t.Fatalf("1 s after it froze, the node should still take the key: %v", err)
+					}
+					if err := <-answered; err != nil {
+						t.Fatal(err)
+					}
+					if err := b.authenticate(text); !errors.Is(err, ErrLease) {
+						t.Fatalf("revocation answered after %s, and the frozen node says %v", time.Since(began), err)
+					}
+					if took := time.Since(began); took < 4*time.Second || took > 5600*time.Millisecond {
+						t.Fatalf("answered after %s", took)
+					}
+					wg.Wait()
+					cold.Thaw()
+					time.Sleep(5 * time.Second)
+					if err := b.authenticate(text); !errors.Is(err, errRevoked) {
+						t.Fatalf("thawed, the node says %v", err)
+					}
+					if age, ok := b.Lease(); !ok || age > time.Second {
+						t.Fatalf("thawed, the lease is %s old", age)
+					}
+				})
+			})
+		}
+	}
+	f("frozen", nil)
+	f("tail blocked", func(key uint16) bool { return key == kit.FetchKey })
+}
+
+// TestGoodbye: a node that stopped in order is not waited for, and takes no key from then on.
+func TestGoodbye(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		if err := b.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.authenticate("any"); !errors.Is(err, ErrLease) {
+			t.Fatalf("a stopped node authenticates: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		e := a.create(t)
+		began := time.Now()
+		if err := a.remove(t.Context(), e.ID); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Fatalf("a node that said goodbye was waited for %s", took)
+		}
+	})
+}
+
+// TestTakingAwayWaits: a change that waits at the barrier waits for a frozen node, another does not.
+func TestTakingAwayWaits(t *testing.T) {
+	f := func(name string, strict bool, change func(ctx context.Context, n *testNode, of string) error) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, conf stream.Config) {
+				var cold kit.Ice
+				a, _ := pair(t, conf, around(&cold, conf))
+				e := a.create(t)
+				cold.Freeze(t)
+				began := time.Now()
+				if err := change(t.Context(), a, e.ID); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); (took > time.Second) != strict {
+					t.Fatalf("took %s", took)
+				}
+			})
+		})
+	}
+	f("rename", false, func(ctx context.Context, n *testNode, of string) error {
+		_, err := n.update(ctx, of, func(v *Thing) { v.Name = "x" })
+		return err
+	})
+	f("delete", true, func(ctx context.Context, n *testNode, of string) error { return n.remove(ctx, of) })
+}
+
+// TestStrictWriteEndsWithItsCaller: a revocation that was not confirmed by all is not answered as one.
+func TestStrictWriteEndsWithItsCaller(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Ice
+		a, _ := pair(t, conf, around(&cold, conf))
+		_, k := a.createKey(t)
+		cold.Freeze(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.revoke(ctx, k.ID); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("revocation cut short: %v", err)
+		}
+		// A repeat of it waits for the rest.
+		began := time.Now()
+		if err := a.revoke(t.Context(), k.ID); err != nil || time.Since(began) < 3*time.Second {
+			t.Fatalf("repeat: %v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestBarrierHearsItselfFirst: who has not heard its own announcement may not have heard of others
+// either, and waits for every lease to run out.
+func TestBarrierHearsItselfFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := alone(t)
+		f := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if err := c.Barrier(t.Context(), Written{next: 5, at: began}); err != nil || time.Since(began) != want {
+				t.Fatalf("waited %s, want %s: %v", time.Since(began), want, err)
+			}
+		}
+		f(5500 * time.Millisecond)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 4}, time.Now(), c.timing.Lease)
+		f(5500 * time.Millisecond)
+		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 5}, time.Now(), c.timing.Lease)
+		f(0)
+		c.peers.note(heartbeat{Node: "b", Boot: "boot_b", Next: 4}, time.Now(), c.timing.Lease)
+		f(5500 * time.Millisecond)
+	})
+}
+
+// TestLeaseRunsFromTheCyclesBeginning holds the order of a cycle, on which the barrier relies.
+func TestLeaseRunsFromTheCyclesBeginning(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	var l lease
+	f := func(want int) {
+		t.Helper()
+		from := l.from.Load()
+		if want == 0 && from != nil || want != 0 && (from == nil || !from.Equal(at(want))) {
+			t.Fatalf("lease from %v, want %d s", from, want)
+		}
+	}
+	l.ask(at(1), 5)
+	f(0)
+	l.confirm(4)
+	f(0)
+	l.ask(at(2), 7) // does not replace the one that waits
+	l.confirm(5)
+	f(1)
+	l.ask(at(3), 5)
+	f(3)
+	l.drop()
+	f(0)
+	l.ask(at(4), 5)
+	l.confirm(9)
+	f(0)
+}
+
+// TestLeaseCountsTheCycle: a heartbeat that took a second confirms what was a second ago.
+func TestLeaseCountsTheCycle(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Ice
+		a := node(t, around(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.Beat = time.Hour })
+		time.Sleep(time.Second) // until it has announced what it wrote at its start
+		cold.Freeze(t)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := a.beat(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		cold.Thaw()
+		wg.Wait()
+		if age, ok := a.Lease(); !ok || age != time.Second {
+			t.Fatalf("lease is %s old", age)
+		}
+	})
+}
+
+// TestLeaseCountsSleep: a machine that was suspended has a monotonic clock that stood still meanwhile. Its keys may have
+// been revoked: it takes none until it has heard of the log again. A wall clock that is set back changes nothing.
+func TestLeaseCountsSleep(t *testing.T) {
+	c := alone(t)
+	from := time.Now()
+	c.lease.from.Store(&from)
+	f := func(slept time.Duration, want bool) {
+		t.Helper()
+		c.wall = func() time.Time { return from.Add(slept).Round(0) }
+		if age, ok := c.Lease(); ok != want || age < slept {
+			t.Errorf("slept for %s: the lease is %s old, good: %v", slept, age, ok)
+		}
+	}
+	f(0, true)
+	f(4*time.Second, true)
+	f(6*time.Second, false)
+	f(-time.Hour, true)
+}

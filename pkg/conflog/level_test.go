@@ -1,0 +1,197 @@
+package conflog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// What the level does to records, of which every node must think alike.
+func TestLevelDecides(t *testing.T) {
+	c := testParser()
+	account := record{Kind: "account", ID: "acc_1", Pre: preAbsent, Op: opPut, Value: json.RawMessage(`{"id":"acc_1"}`)}
+	run := record{Kind: "run", ID: "run_1", Pre: preAbsent, Op: opPut, Value: json.RawMessage(`{"id":"run_1"}`)}
+	raise := func(level int) record {
+		return record{Kind: "log", ID: "level", Pre: preNone, Op: opLevel, Level: level}
+	}
+	at := func(r record, level int) record { r.Level = level; return r }
+	type step struct {
+		record record
+		want   result
+		level  int
+	}
+	for name, steps := range map[string][]step{
+		"a log of old": {
+			{account, applied, 1}, {run, early, 1}, {raise(1), conflict, 1}, {raise(2), applied, 2}, {run, applied, 2}, {raise(2), conflict, 2},
+		},
+		"a new log":                      {{at(account, 2), applied, 2}, {run, applied, 2}},
+		"only the first record may tell": {{account, applied, 1}, {at(run, 2), early, 1}, {at(run, 99), early, 1}},
+		"an invalid first record":        {{record{Kind: "comet", ID: "x", Level: 2}, invalid, 2}, {run, applied, 2}},
+	} {
+		s := newState(testParser().kinds)
+		for i, step := range steps {
+			next, got, err := apply(s, parsed(t, c, step.record))
+			if err != nil || got != step.want || next.level != step.level || next.seq != int64(i+1) {
+				t.Errorf("%s, record %d: %v at level %d, sequence %d, %v; want %v at %d", name, i, got, next.level, next.seq, err, step.want, step.level)
+			}
+			if kept := next.sets[kindRun].bySeq.len; got == early && kept != 0 {
+				t.Errorf("%s, record %d: what is too early was kept", name, i)
+			}
+			s = next
+		}
+	}
+	old, _, _ := apply(newState(testParser().kinds), parsed(t, c, account))
+	for name, r := range map[string]record{"raised beyond": raise(newestLevel + 1), "begun beyond": at(account, newestLevel+1)} {
+		s := old
+		if r.Op != opLevel {
+			s = newState(testParser().kinds)
+		}
+		if next, _, err := apply(s, parsed(t, c, r)); err == nil || next != s {
+			t.Errorf("%s what this program knows: %v", name, err)
+		}
+	}
+}
+
+// put appends a record as another program writes it.
+func put(t *testing.T, conf stream.Config, topic, text string) {
+	t.Helper()
+	putRecord(t, conf, topic, &stream.Record{Key: []byte("x"), Value: []byte(text)})
+}
+
+func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record) {
+	t.Helper()
+	p, err := stream.NewProducer(conf, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.ProduceSync(t.Context(), topic, 0, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// oldLog is one that a program of level 1 began, and what signs as its nodes do.
+func oldLog(t *testing.T) (stream.Config, authority) {
+	t.Helper()
+	conf := broker(t)
+	secret, own := alone(t).newSecret()
+	begin := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put","level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
+	putSigned(t, conf, *own, macRecord, begin)
+	putSigned(t, conf, *own, macRecord, `{"v":1,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
+	return conf, *own
+}
+
+// putSigned appends a record as another node writes it.
+func putSigned(t *testing.T, conf stream.Config, own authority, p purpose, text string) {
+	t.Helper()
+	topic := map[purpose]string{macRecord: stream.Control, macHeartbeat: stream.Nodes}[p]
+	putRecord(t, conf, topic, own.sign(p, &stream.Record{Key: []byte("x"), Value: []byte(text)}))
+}
+
+// finalize is what relay migrate --finalize does.
+func finalize(t *testing.T, conf stream.Config) (before int, err error) {
+	t.Helper()
+	l := made(t, conf, Config{Node: "finalize"}, nil)
+	if err := l.Inspect(t.Context()); err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Finalize(t.Context())
+}
+
+// A node on an old log does what the old ones can do, and says what to run for the rest. The log is not raised
+// while a node is heard of that is too old. Then the running node goes on at the new level, and so does one that starts
+// from a snapshot.
+func TestLevelIsRaised(t *testing.T) {
+	conf, own := oldLog(t)
+	n := node(t, conf, Config{Node: "a"})
+	n.create(t)
+	addRun := func() error {
+		_, err := n.Create(t.Context(), kindRun, "run_1", []byte(`{"id":"run_1"}`))
+		return err
+	}
+	seq := n.view.Load().seq
+	if err := addRun(); !errors.Is(err, ErrLevel) || !strings.Contains(err.Error(), "run needs level 2, it is at 1") || !strings.Contains(err.Error(), "relay migrate --finalize") {
+		t.Fatalf("a run on a log of level 1: %v", err)
+	}
+	if got := n.view.Load().seq; got != seq {
+		t.Fatalf("what is refused was written: sequence %d after %d", got, seq)
+	}
+	if now, newest := n.Level(); now != 1 || newest != newestLevel {
+		t.Fatalf("level %d of %d", now, newest)
+	}
+
+	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
+	if before, err := finalize(t, conf); !errors.Is(err, ErrLevel) || before != 1 || !strings.Contains(err.Error(), "node old (version 0.9)") || strings.Contains(err.Error(), "node a") {
+		t.Fatalf("finalized beside an old node: from %d, %v", before, err)
+	}
+	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
+	if before, err := finalize(t, conf); err != nil || before != 1 {
+		t.Fatalf("finalized from %d: %v", before, err)
+	}
+	if err := n.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := addRun(); err != nil {
+		t.Fatalf("a run after it: %v", err)
+	}
+	seq = n.view.Load().seq
+	if before, err := finalize(t, conf); err != nil || before != newestLevel {
+		t.Fatalf("finalized again from %d: %v", before, err)
+	}
+	if err := n.Sync(t.Context()); err != nil || n.view.Load().seq != seq {
+		t.Fatalf("finalizing again wrote a record: %v", err)
+	}
+
+	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
+		t.Fatal(err)
+	}
+	n.create(t)
+	b := node(t, conf, Config{Node: "b"})
+	if now, _ := b.Level(); now != newestLevel {
+		t.Errorf("from a snapshot: level %d", now)
+	}
+	if b.View().Living(kindRun, "run_1") == nil {
+		t.Error("from a snapshot: the run is not there")
+	}
+}
+
+// A new log begins at the newest level, an empty one needs no raising, and a node that is alone raises its own.
+func TestLevelOfNewLogs(t *testing.T) {
+	conf := broker(t)
+	if before, err := finalize(t, conf); err != nil || before != 0 {
+		t.Fatalf("an empty log: from %d, %v", before, err)
+	}
+	n := node(t, conf, Config{Node: "a"})
+	if now, _ := n.Level(); now != newestLevel {
+		t.Errorf("a new log has level %d", now)
+	}
+	old, _ := oldLog(t)
+	alone := node(t, old, Config{Node: "a", Alone: true})
+	if now, _ := alone.Level(); now != newestLevel {
+		t.Errorf("alone on an old log: level %d", now)
+	}
+}
+
+// A log that was raised beyond what a program knows stops its nodes, and they do not start again.
+func TestLevelBeyondTheProgram(t *testing.T) {
+	conf, own := oldLog(t)
+	n := node(t, conf, Config{Node: "a"})
+	putSigned(t, conf, own, macRecord, fmt.Sprintf(`{"v":1,"op_id":"op_2","seq_seen":2,"node":"new","kind":"account","id":"level","pre":"none","op":"level","level":%d,"at":"2026-01-01T00:00:00Z"}`, newestLevel+1))
+	<-n.stopped
+	again := start(t, conf, Config{Node: "a"})
+	<-again.stopped
+	for _, err := range []error{n.stop(), again.stop()} {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("level %d, this program knows %d", newestLevel+1, newestLevel)) {
+			t.Errorf("stopped with %v", err)
+		}
+	}
+	if _, err := finalize(t, conf); err == nil {
+		t.Error("finalized a log of a newer program")
+	}
+}

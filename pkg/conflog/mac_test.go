@@ -1,0 +1,324 @@
+package conflog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// strangeKey is a record that gives whoever knows the text of a key an API key.
+func strangeKey(text string) string {
+	hash := hashOf(text)
+	value, _ := json.Marshal(Thing{ID: "key_x", Name: "x", Hash: hash[:]})
+	return fmt.Sprintf(`{"v":1,"op_id":"op_x","kind":"key","id":"key_x","pre":"absent","op":"put","value":%s}`, value)
+}
+
+// stoppedWith waits until a node has stopped by itself, and returns why.
+func stoppedWith(t *testing.T, n *testNode) error {
+	t.Helper()
+	select {
+	case <-n.stopped:
+		return n.stop()
+	case <-n.Ready():
+		t.Fatal("the node is ready")
+	case <-time.After(time.Minute):
+		t.Fatal("the node neither stopped nor became ready")
+	}
+	return nil
+}
+
+// appendAgain appends the records of the configuration log that fit once more, as somebody who can read and write it.
+func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) {
+	t.Helper()
+	err := n.readRange(t.Context(), recordLog, 0, endOf(t, n, recordLog), func(r *stream.Record) error {
+		var old record
+		if json.Unmarshal(r.Value, &old) != nil || !fits(old) {
+			return nil
+		}
+		count++
+		return n.producer.ProduceSync(t.Context(), stream.Control, 0, &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// TestForgedRecords: whatever somebody else writes to the configuration log changes nothing and stops nobody, neither
+// the nodes that run nor those that start.
+func TestForgedRecords(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	e := n.create(t)
+	text := "a text that nobody gave out"
+	before := stateText(t, n.Log)
+	otherSecret, other := alone(t).newSecret()
+	begin, _ := json.Marshal(record{
+		V: recordVersion, OpID: "op_begin", Kind: "log", ID: LogID, Pre: preAbsent, Op: opPut, Value: otherSecret,
+	})
+	own := *n.auth.Load()
+	for _, forged := range []*stream.Record{
+		{Value: []byte(`{"v":1}`)}, {Value: []byte(`{"v":99}`)}, {Value: []byte(`{`)}, {}, {Value: []byte(strangeKey(text))},
+		{Value: []byte(strings.Replace(strangeKey(text), `"v":1`, `"v":1`, 1))},
+		{Value: []byte(strangeKey(text)), Headers: []stream.Header{{Key: macHeader, Value: []byte("x")}}},
+		{Value: []byte(`{"v":1,"op_id":"op_gap","seq_seen":99,"kind":"key","id":"key_x","pre":"exists","op":"delete"}`)},
+		{Value: []byte(fmt.Sprintf(`{"v":1,"op_id":"op_level","kind":"log","id":"level","pre":"none","op":"level","level":%d}`, newestLevel+1))},
+		other.sign(macRecord, &stream.Record{Value: []byte(strangeKey(text))}),  // of another log
+		other.sign(macRecord, &stream.Record{Value: begin}),                     // begins another log
+		own.sign(macHeartbeat, &stream.Record{Value: []byte(strangeKey(text))}), // for another purpose
+	} {
+		putRecord(t, conf, stream.Control, forged)
+	}
+	transaction(t, conf, stream.Control, kgo.TryCommit)
+	transaction(t, conf, stream.Control, kgo.TryAbort)
+	transaction(t, conf, stream.ControlSnapshots, kgo.TryCommit)
+	if err := n.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(stateText(t, n.Log), before) {
+		t.Error("the configuration has changed")
+	}
+	counted := testutil.ToFloat64(n.metrics.unauthentic.WithLabelValues(stream.Control))
+	if lines := bytes.Count(n.log.Bytes(), []byte("without a valid MAC")); counted < 11 || lines != 1 {
+		t.Errorf("%v are counted, in %d lines of the log", counted, lines)
+	}
+	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
+		t.Fatal(err)
+	}
+	putRecord(t, conf, stream.Control, &stream.Record{Value: []byte(`{"v":99}`)})
+	for _, name := range []string{"b", "c"} { // with the snapshot, and without
+		again := node(t, conf, Config{Node: name})
+		if err := again.authenticate(text); !errors.Is(err, errRevoked) {
+			t.Errorf("node %s takes the key: %v", name, err)
+		}
+		if again.get(e.ID) == nil || !bytes.Equal(stateText(t, again.Log), before) {
+			t.Errorf("node %s has another configuration", name)
+		}
+		again.stop()
+		if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.create(t)
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// transaction writes a record in a transaction, the marker at whose end takes an offset.
+func transaction(t *testing.T, conf stream.Config, topic string, end kgo.TransactionEndTry) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: conf.Prefix + topic, Value: []byte(`{}`)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.EndTransaction(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRepeatedRecords: what was in the log before is refused when somebody appends it once more, by nodes that have
+// seen it and by those that know of it from a snapshot.
+func TestRepeatedRecords(t *testing.T) {
+	conf := broker(t)
+	ctx := t.Context()
+	n := node(t, conf, Config{Node: "a"})
+	user, err := n.make(ctx, kindLater, "usr_gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Delete(ctx, kindLater, user.ID); err != nil {
+		t.Fatal(err)
+	}
+	e := n.create(t)
+	account := n.account()
+	if err := n.Adopt(ctx, kindAccount, "acc_other", []byte(`{"id":"acc_other"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Adopt(ctx, kindAccount, account, []byte(`{"id":"`+account+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	before := n.view.Load()
+	if count := appendAgain(t, n, func(record) bool { return true }); count < 5 {
+		t.Fatalf("%d records show nothing", count)
+	}
+	check := func(n *testNode) {
+		t.Helper()
+		if err := n.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n.View().Len(kindLater) > 0 || n.get(e.ID) == nil || n.account() != account {
+			t.Errorf("users %d, account %v, endpoint %v", n.View().Len(kindLater), n.account(), n.get(e.ID))
+		}
+	}
+	check(n)
+	v := n.view.Load()
+	if v.seq == before.seq {
+		t.Error("the repeated records were not read")
+	}
+	if _, err := n.writeSnapshot(ctx, v); err != nil {
+		t.Fatal(err)
+	}
+	again := node(t, conf, Config{Node: "b"})
+	if again.view.Load().ops[0].len != v.ops[0].len {
+		t.Errorf("%d op_ids from the snapshot, want %d", again.view.Load().ops[0].len, v.ops[0].len)
+	}
+	appendAgain(t, n, func(r record) bool { return r.Kind == "later" })
+	check(again)
+}
+
+// TestOldRecordsAreRefused: a record is either among those whose op_id is known, or too old.
+func TestOldRecordsAreRefused(t *testing.T) {
+	c := testParser()
+	r := parsed(t, c, record{Kind: "account", ID: "x", Pre: preExists, Op: opDelete})
+	s := newState(c.kinds)
+	s.level = newestLevel
+	noted := r
+	for i := range 3 * opWindow {
+		if i%1000 == 0 || i%opWindow < 2 {
+			if _, got, err := apply(s, noted); i > 0 && got != repeated {
+				t.Fatalf("after %d records the first is %s once more, %v", i, got, err)
+			}
+		}
+		next := *s
+		next.seq++
+		op := noted.OpID
+		if i > 0 {
+			op = fmt.Sprint("op_", i)
+		}
+		next.remember(op)
+		s = &next
+	}
+	if n := s.ops[0].len + s.ops[1].len; n > 2*opWindow {
+		t.Errorf("%d op_ids are remembered", n)
+	}
+	r.OpID, r.SeqSeen = "op_new", s.seq-opWindow
+	if _, got, _ := apply(s, r); got != conflict {
+		t.Errorf("a record that is just not too old: %s", got)
+	}
+	r.SeqSeen--
+	if _, got, _ := apply(s, r); got != repeated {
+		t.Errorf("a record that is too old: %s", got)
+	}
+	if a, b := packOps(s.ops[1]), packOps(unpackOps(packOps(s.ops[1]))); !bytes.Equal(a, b) || len(a) != 8*opWindow {
+		t.Errorf("%d bytes of op_ids, then %d", len(a), len(b))
+	}
+}
+
+// TestForgedSnapshots: a snapshot without the right MAC, and one of another topic, is passed over.
+func TestForgedSnapshots(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	n.create(t)
+	v := n.view.Load()
+	if _, err := n.writeSnapshot(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	records := recordsFrom(t, n, 0)
+	n.create(t)
+	newer := n.view.Load()
+	begin := endOf(t, n, snapshotLog)
+	if _, err := n.writeSnapshot(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	forged := recordsFrom(t, n, begin)
+	if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, n, records)
+	foot := forged[len(forged)-1]
+	for name, change := range map[string]func(*stream.Record){
+		"no MAC":           func(r *stream.Record) { r.Headers = r.Headers[:1] },
+		"a MAC of records": func(r *stream.Record) { r.Headers = r.Headers[:1:1]; n.auth.Load().sign(macRecord, r) },
+	} {
+		copied := &stream.Record{Key: foot.Key, Value: foot.Value, Headers: foot.Headers}
+		change(copied)
+		for _, r := range append(forged[:len(forged)-1:len(forged)-1], copied) {
+			putRecord(t, conf, stream.ControlSnapshots, &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
+		}
+		s, _, _, err := n.load(t.Context())
+		if err != nil || s.seq != v.seq {
+			t.Errorf("%s: loaded sequence %d, want %d, %v", name, s.seq, v.seq, err)
+		}
+	}
+	strange := placedFoot{offset: 1}
+	strange.Cluster, strange.Log, strange.Next, strange.Parts = "c", "one", 1, make([]snapshotPart, 1)
+	if err := (logBounds{cluster: "c", topic: "another", logEnd: 1, snapEnd: 2}).usable(strange); err == nil {
+		t.Error("a snapshot of a topic that was deleted is used")
+	}
+}
+
+// TestForgedHeartbeats: who is not a node makes nobody live, and nobody leave; nor does a heartbeat of before.
+func TestForgedHeartbeats(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		other := *a.auth.Load()
+		_, stranger := alone(t).newSecret()
+		leaving := func(n *testNode) []byte {
+			return mustJSON(t, heartbeat{Node: "b", Boot: n.boot, Next: 99, Leaving: true, At: time.Now()})
+		}
+		putRecord(t, conf, stream.Nodes, &stream.Record{Value: leaving(b)})
+		putRecord(t, conf, stream.Nodes, stranger.sign(macHeartbeat, &stream.Record{Value: leaving(b)}))
+		putRecord(t, conf, stream.Nodes, &stream.Record{Value: mustJSON(t, heartbeat{Node: "c", Boot: "boot_c", At: time.Now()})})
+		// The goodbye of the process that ran before under the name, once more.
+		old := heartbeat{Node: "b", Boot: "boot_before", Next: 99, At: time.Now().Add(-time.Minute)}
+		putRecord(t, conf, stream.Nodes, other.sign(macHeartbeat, &stream.Record{Value: mustJSON(t, old)}))
+		old.Leaving = true
+		putRecord(t, conf, stream.Nodes, other.sign(macHeartbeat, &stream.Record{Value: mustJSON(t, old)}))
+		time.Sleep(10 * time.Millisecond)
+		if nodes := a.Nodes(); len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
+			t.Errorf("nodes %+v", nodes)
+		}
+		if n := testutil.ToFloat64(a.metrics.unauthentic.WithLabelValues(stream.Nodes)); n != 3 {
+			t.Errorf("%v forged heartbeats are counted", n)
+		}
+	})
+}
+
+// TestRestartReplacesItsHeartbeats: the process that a node was before is not waited for.
+func TestRestartReplacesItsHeartbeats(t *testing.T) {
+	var p peers
+	now := time.Now()
+	p.note(heartbeat{Node: "a", Boot: "one", Next: 4, At: now}, now, time.Second)
+	p.note(heartbeat{Node: "a", Boot: "two", Next: 9, At: now.Add(1)}, now, time.Second)
+	if !p.reached(9, now, time.Second, "") || len(p.nodes) != 1 {
+		t.Errorf("%+v", p.nodes)
+	}
+	p.note(heartbeat{Node: "a", Boot: "two", Next: 5, At: now.Add(2)}, now, time.Second) // a position is never taken back
+	if !p.reached(9, now, time.Second, "") {
+		t.Error("an old heartbeat counts")
+	}
+}
+
+// TestNoLogBeginsBehindItsStart: when everything before is gone and no snapshot holds it, a node does not begin anew.
+func TestNoLogBeginsBehindItsStart(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	if err := n.reader.Trim(context.Background(), recordLog, endOf(t, n, recordLog)); err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	refusesToStart(t, n.stream)
+}

@@ -1,0 +1,243 @@
+package conflog
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// pair starts two nodes that have heard of each other.
+func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
+	t.Helper()
+	a, b = node(t, confA, Config{Node: "a"}), node(t, confB, Config{Node: "b"})
+	time.Sleep(time.Second)
+	return a, b
+}
+
+// TestConcurrentUpdatesAreSerial has two nodes count in the same field: the sum shows that no update
+// was lost, the revisions that there is one order.
+func TestConcurrentUpdatesAreSerial(t *testing.T) { concurrentUpdates(t, broker(t)) }
+
+func concurrentUpdates(t *testing.T, conf stream.Config) {
+	const each = 100
+	a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+	e := a.create(t)
+	var mu sync.Mutex
+	revs := make(map[int64]int)
+	conflicts := 0
+	var wg sync.WaitGroup
+	for _, n := range []*testNode{a, b} {
+		wg.Go(func() {
+			for range each {
+				for {
+					count := 0
+					after, err := n.update(t.Context(), e.ID, func(e *Thing) {
+						e.Count++
+						count = e.Count
+					})
+					mu.Lock()
+					if errors.Is(err, ErrConflict) {
+						conflicts++
+						mu.Unlock()
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+					} else {
+						revs[after.Rev] = count
+					}
+					mu.Unlock()
+					break
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, n := range []*testNode{a, b} {
+		if err := n.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := n.get(e.ID)
+		if got.Count != 15+2*each {
+			t.Fatalf("node %s counts %d of %d", n.cfg.Node, got.Count-15, 2*each)
+		}
+	}
+	if len(revs) != 2*each {
+		t.Fatalf("%d revisions for %d updates", len(revs), 2*each)
+	}
+	if string(stateText(t, a.Log)) != string(stateText(t, b.Log)) {
+		t.Fatal("the nodes' states differ")
+	}
+	refused := testutil.ToFloat64(a.metrics.records.WithLabelValues("conflict"))
+	if refused == 0 {
+		t.Fatal("no two updates met: this shows nothing")
+	}
+	t.Logf("%d updates, %v records refused, %d times all %d tries", 2*each, refused, conflicts, MaxTries)
+}
+
+// TestReadOnAnotherNode: when a write is answered, the other living nodes have it.
+func TestReadOnAnotherNode(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		for range 20 {
+			began := time.Now()
+			e := a.create(t)
+			if got := b.get(e.ID); got == nil {
+				t.Fatal("created on a, not yet on b")
+			}
+			if took := time.Since(began); took >= DefaultTiming().Courtesy {
+				t.Fatalf("b was waited for %s", took)
+			}
+		}
+	})
+}
+
+// TestCourtesyIsBounded: a node that does not follow costs an ordinary write 300 ms.
+func TestCourtesyIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Ice
+		a, b := pair(t, conf, around(&cold, conf))
+		cold.Freeze(t)
+		began := time.Now()
+		e := a.create(t)
+		if took := time.Since(began); took != 300*time.Millisecond {
+			t.Fatalf("a frozen node was waited for %s", took)
+		}
+		if b.View().Find(kindEndpoint, e.ID) != nil {
+			t.Fatal("the frozen node knows it")
+		}
+	})
+}
+
+// TestWriteWithoutBroker: the outcome is unknown, the caller is told within 10 s.
+func TestWriteWithoutBroker(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Ice
+		a := node(t, around(&cold, conf), Config{Node: "a"})
+		cold.Freeze(t)
+		began := time.Now()
+		e := id.Random(id.Endpoint)
+		if _, err := a.make(t.Context(), kindEndpoint, e); !errors.Is(err, ErrUnavailable) || time.Since(began) > 11*time.Second {
+			t.Fatalf("after %s: %v", time.Since(began), err)
+		}
+		if err := a.authenticate("any"); !errors.Is(err, ErrLease) {
+			t.Fatalf("authenticate without a broker: %v", err)
+		}
+		cold.Thaw()
+		time.Sleep(10 * time.Second)
+		if err := a.authenticate("any"); !errors.Is(err, errRevoked) {
+			t.Fatalf("authenticate with the broker again: %v", err)
+		}
+	})
+}
+
+// TestStopWhileTheBrokerHangs: the node waits for nothing for long.
+func TestStopWhileTheBrokerHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Ice
+		a := node(t, around(&cold, conf), Config{Node: "a"})
+		cold.Freeze(t)
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := a.stop(); err != nil || time.Since(began) > 2*time.Second {
+			t.Fatalf("stopped after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// TestWriteWaitsForTheAcknowledgement: the embedded engine shows a record before it is on the disk.
+func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		cold := kit.Ice{Only: func(key uint16) bool { return key == kit.ProduceKey }, Reads: true}
+		a := node(t, around(&cold, conf), Config{Node: "a"})
+		e := id.Random(id.Endpoint)
+		cold.Freeze(t)
+		began := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := a.make(t.Context(), kindEndpoint, e); err != nil || time.Since(began) < time.Second {
+				t.Errorf("answered after %s, before the acknowledgement: %v", time.Since(began), err)
+			}
+		})
+		time.Sleep(time.Second - 1)
+		if a.get(e) == nil {
+			t.Error("the record did not come back")
+		}
+		time.Sleep(time.Nanosecond)
+		cold.Thaw()
+		wg.Wait()
+	})
+}
+
+// TestHearsOthersWithAWrongClock: a node whose clock is an hour ahead knows at once who else lives.
+func TestHearsOthersWithAWrongClock(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		node(t, conf, Config{Node: "a"}, func(c *Log) { c.timing.Beat = 4 * time.Second })
+		time.Sleep(time.Second)
+		b := node(t, conf, Config{Node: "b"}, func(c *Log) {
+			c.now = func() time.Time { return time.Now().Add(time.Hour) }
+		})
+		synctest.Wait()
+		if n := len(b.peers.alive(b.now(), b.timing.Lease)); n != 2 {
+			t.Fatalf("%d nodes live, want 2", n)
+		}
+	})
+}
+
+// TestNodesStartTogether: they race to begin the log and to enter the account; who loses goes on at once.
+func TestNodesStartTogether(t *testing.T) {
+	lost := map[string]float64{}
+	for range 50 {
+		bubble(t, func(t *testing.T, conf stream.Config) {
+			var nodes []*testNode
+			for _, name := range []string{"a", "b", "c"} {
+				nodes = append(nodes, start(t, conf, Config{Node: name}))
+			}
+			time.Sleep(900 * time.Millisecond)
+			for _, n := range nodes {
+				select {
+				case <-n.Ready():
+				default:
+					t.Fatalf("not ready:\n%s", n.log.Bytes())
+				}
+				if n.account() != nodes[0].account() {
+					t.Fatalf("account %v", n.account())
+				}
+			}
+			lost["taken"] += testutil.ToFloat64(nodes[0].metrics.records.WithLabelValues("taken"))
+		})
+		if lost["taken"] > 0 {
+			return
+		}
+	}
+	t.Fatalf("no race was lost, this shows nothing: %v", lost)
+}
+
+// However many change one endpoint through one node at once, none is sent away with a conflict.
+func TestWritersOfOneNodeTakeTurns(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	e := a.create(t)
+	first := e.Count
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 5 {
+				if _, err := a.update(t.Context(), e.ID, func(e *Thing) { e.Count++ }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if now := a.get(e.ID); now.Count != first+80 {
+		t.Errorf("%d changes are left of 80", now.Count-first)
+	}
+}

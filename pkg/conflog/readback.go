@@ -1,0 +1,79 @@
+package conflog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// errTorn says that a snapshot does not agree with its foot.
+var errTorn = errors.New("snapshot is torn")
+
+// readParts reads the parts that a foot names, and nothing that is between them.
+func (sn snapshots) readParts(ctx context.Context, f snapshotFoot, each func(i int, value []byte) error) error {
+	read := 0
+	err := sn.readRange(ctx, snapshotLog, f.Parts[0].Offset, f.Parts[len(f.Parts)-1].Offset+1, func(r *stream.Record) error {
+		p := f.Parts[read]
+		if r.Offset < p.Offset {
+			return nil // somebody else's, written at the same time
+		}
+		if got := sha256.Sum256(r.Value); r.Offset > p.Offset || !bytes.Equal(got[:], p.SHA256) {
+			return fmt.Errorf("%w: part %d of %d is not at offset %d", errTorn, read, len(f.Parts), p.Offset)
+		}
+		read++
+		return each(read-1, r.Value)
+	})
+	if err == nil && read < len(f.Parts) {
+		err = fmt.Errorf("%w: %d of %d parts are there", errTorn, read, len(f.Parts))
+	}
+	return err
+}
+
+// load reads and checks one. Chunks are decoded while the next are fetched.
+func (sn snapshots) load(ctx context.Context, f snapshotFoot) (*state, error) {
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		return nil, fmt.Errorf("make zstd decoder: %w", err)
+	}
+	defer unzip.Close()
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	var head snapshotHead
+	parts := make([][]*Entity, len(f.Parts)) // the head has none
+	err = sn.readParts(ctx, f, func(i int, value []byte) error {
+		if i == 0 {
+			return json.Unmarshal(value, &head)
+		}
+		workers.Go(func() error {
+			lines, err := unzip.DecodeAll(value, nil)
+			if err == nil {
+				parts[i], err = sn.readLines(lines)
+			}
+			return err
+		})
+		return nil
+	})
+	if err := errors.Join(err, workers.Wait()); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	s := newState(sn.kinds)
+	s.seq, s.level = f.Seq, max(f.Level, baseLevel)
+	for i, ops := range head.Ops {
+		s.ops[i] = unpackOps(ops)
+	}
+	for _, entities := range parts {
+		for _, e := range entities {
+			s.add(e)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,198 @@
+package conflog
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// flood appends copies of a record to the snapshots, as fast as the broker takes them.
+func flood(t *testing.T, conf stream.Config, copies int, records ...*stream.Record) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.DefaultProduceTopic(conf.Prefix+stream.ControlSnapshots), kgo.MaxBufferedRecords(copies*len(records)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	var all []*kgo.Record
+	for range copies {
+		for _, r := range records {
+			all = append(all, &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
+		}
+	}
+	if err := cl.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// footAt is the foot of a snapshot that was written.
+func footAt(t *testing.T, n *testNode, f placedFoot) *stream.Record {
+	t.Helper()
+	records := recordsFrom(t, n, f.offset)
+	if partOf(records[0]) != partFoot {
+		t.Fatal("no foot")
+	}
+	return records[0]
+}
+
+func written(t *testing.T, n *testNode) placedFoot {
+	t.Helper()
+	f, err := n.writeSnapshot(t.Context(), n.view.Load())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestRepeatedFeet: feet that somebody appends thousands of times, with anything else under their key, name the same parts
+// and are judged once. One that is not usable is not even loaded.
+func TestRepeatedFeet(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	n.create(t)
+	gone := written(t, n)
+	foot := footAt(t, n, gone)
+	want := n.create(t)
+	newer := written(t, n)
+	for name, copies := range map[string][]*stream.Record{
+		"usable":   {footAt(t, n, newer), strange(footAt(t, n, newer)), strange(recordsFrom(t, n, newer.Parts[1].Offset)[0])},
+		"unusable": {foot, strange(foot)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := n.reader.Trim(t.Context(), snapshotLog, newer.Parts[0].Offset); err != nil {
+				t.Fatal(err)
+			}
+			flood(t, conf, 3000, copies...)
+			if _, _, from, err := n.load(t.Context()); err != nil || from.Seq != newer.Seq {
+				t.Errorf("loaded the snapshot of sequence %d, want %d: %v", from.Seq, newer.Seq, err)
+			}
+			began := time.Now()
+			b := start(t, conf, Config{Node: "b"})
+			defer b.stop()
+			select {
+			case <-b.Ready():
+			case <-time.After(time.Minute):
+				t.Fatal("not ready")
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("ready after %s", took)
+			}
+			if got := b.get(want.ID); got == nil || b.view.Load().seq < newer.Seq {
+				t.Error("the endpoint is not there")
+			}
+			if lines := bytes.Count(b.log.Bytes(), []byte("passed over")); lines > 1 {
+				t.Errorf("%d warnings", lines)
+			}
+		})
+	}
+}
+
+// TestLoadsAreBounded: of many snapshots whose parts are not what their feet say a few are tried, and a few are logged.
+func TestLoadsAreBounded(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	e := n.create(t)
+	f := written(t, n)
+	records := recordsFrom(t, n, f.Parts[0].Offset)
+	if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 * maxFailedLoads {
+		torn := append([]*stream.Record{strange(records[0])}, records[1:]...)
+		rewrite(t, n, torn)
+	}
+	b := node(t, conf, Config{Node: "b"})
+	if b.get(e.ID) == nil {
+		t.Error("the endpoint is not there")
+	}
+	if lines := bytes.Count(b.log.Bytes(), []byte("passed over")); lines != maxFailedLoads {
+		t.Errorf("%d snapshots were tried", lines)
+	}
+	// What cannot be used at all is logged a few times too.
+	for i := range 3 * maxPassedOver {
+		foot := f.snapshotFoot
+		foot.Cluster = fmt.Sprint("other ", i)
+		r := &stream.Record{Value: mustJSON(t, foot), Headers: []stream.Header{{Key: "part", Value: []byte(partFoot)}}}
+		putRecord(t, conf, stream.ControlSnapshots, n.auth.Load().sign(macSnapshot, r))
+	}
+	c := node(t, conf, Config{Node: "c"})
+	if lines := bytes.Count(c.log.Bytes(), []byte("passed over")); lines != maxPassedOver {
+		t.Errorf("%d warnings", lines)
+	}
+}
+
+// TestNewestStateOfSeveralFeet: an older foot that is appended behind a newer one does not win over it.
+func TestNewestStateOfSeveralFeet(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	older := written(t, n)
+	n.create(t)
+	flood(t, conf, 8, strange(footAt(t, n, older))) // its own place is further back than the first look
+	newer := written(t, n)
+	putRecord(t, conf, stream.ControlSnapshots, footAt(t, n, older))
+	if s, _, _, err := n.load(t.Context()); err != nil || s.seq != newer.Seq {
+		t.Errorf("loaded sequence %d, want %d: %v", s.seq, newer.Seq, err)
+	}
+}
+
+// TestTrimLeavesSomethingReadable: the log is not deleted before a snapshot that cannot be read back, in whichever way.
+func TestTrimLeavesSomethingReadable(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	var kept []placedFoot
+	for range keptSnapshots + 2 {
+		n.create(t)
+		kept = append(kept, written(t, n))
+	}
+	logStart := func() int64 {
+		t.Helper()
+		starts, err := n.reader.Starts(t.Context(), stream.Control)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return starts[recordLog]
+	}
+	torn := kept[1]
+	torn.Parts = append([]snapshotPart{}, torn.Parts...)
+	torn.Parts[1].SHA256 = make([]byte, 32)
+	noFoot := kept[1]
+	noFoot.offset--
+	for name, oldest := range map[string]placedFoot{"torn": torn, "no foot": noFoot} {
+		left := (snapshots{n.Log}).trim(t.Context(), []placedFoot{kept[0], oldest, kept[2], kept[3]})
+		if len(left) != 2 || left[0].offset != kept[2].offset || logStart() != 0 {
+			t.Errorf("%s: %d are kept, the log begins at %d", name, len(left), logStart())
+		}
+	}
+	if left := (snapshots{n.Log}).trim(t.Context(), kept); len(left) != keptSnapshots || logStart() != kept[2].Next {
+		t.Errorf("%d are kept, the log begins at %d, want %d", len(left), logStart(), kept[2].Next)
+	}
+}
+
+// TestOnlyAppliedRecordsAreCounted: records that somebody appends once more call for no snapshot before the hour is over.
+func TestOnlyAppliedRecordsAreCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a", SnapshotEvery: 20}, quick)
+		n.SetOwner(true)
+		n.create(t)
+		time.Sleep(10 * n.timing.Look)
+		before := snapshotsWritten(n)
+		for range 10 {
+			appendAgain(t, n, func(r record) bool { return r.Kind == "endpoint" && r.Op == opPut })
+		}
+		seq := n.view.Load().seq
+		time.Sleep(10 * n.timing.Look)
+		if snapshotsWritten(n) != before || seq < 30 {
+			t.Errorf("%v snapshots at sequence %d", snapshotsWritten(n)-before, seq)
+		}
+		time.Sleep(n.timing.Snapshot)
+		if got := snapshotsWritten(n); got != before+1 {
+			t.Errorf("%v snapshots after an hour", got-before)
+		}
+	})
+}

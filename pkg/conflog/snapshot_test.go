@@ -1,0 +1,409 @@
+package conflog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+func snapshotsWritten(n *testNode) float64 {
+	return testutil.ToFloat64(n.metrics.snapshots.WithLabelValues("written"))
+}
+
+// ownerWrites makes n the owner and waits for the snapshot that is due, in a bubble. One may be written at the very
+// time that it becomes the owner.
+func ownerWrites(t testing.TB, n *testNode) {
+	t.Helper()
+	before := snapshotsWritten(n)
+	n.SetOwner(true)
+	time.Sleep(10 * n.timing.Look)
+	if snapshotsWritten(n) == before {
+		t.Fatalf("no snapshot:\n%s", n.log.Bytes())
+	}
+}
+
+// quick looks for due snapshots often and makes many small chunks.
+func quick(c *Log) {
+	c.timing.Look = 10 * time.Millisecond
+	c.chunk = 600
+}
+
+// TestRestartFromSnapshot starts a node from a snapshot whose records are gone from the log.
+func TestRestartFromSnapshot(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		n := node(t, conf, Config{Node: "a", SnapshotEvery: 10}, quick)
+		first := n.create(t)
+		gone := n.create(t)
+		if err := n.remove(ctx, gone.ID); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := n.createKey(t)
+		for range 8 {
+			n.create(t)
+		}
+		time.Sleep(10 * n.timing.Look)
+		if snapshotsWritten(n) != 0 {
+			t.Fatal("a node that is not the owner wrote a snapshot")
+		}
+		ownerWrites(t, n)
+		next := n.view.Load().next
+		last := n.create(t) // only in the log
+		if err := n.reader.Trim(ctx, recordLog, next); err != nil {
+			t.Fatal(err)
+		}
+		want := stateText(t, n.Log)
+		if err := n.stop(); err != nil {
+			t.Fatal(err)
+		}
+		n = node(t, conf, Config{Node: "a"})
+		if !bytes.Equal(stateText(t, n.Log), want) {
+			t.Fatal("the state differs after the restart")
+		}
+		if got := thing(n.parser, n.View().Hashed(kindEndpoint, hashOf("tok_"+first.ID))); got == nil || got.Rev != first.Rev || got.Seq != first.Seq {
+			t.Fatalf("endpoint of the snapshot: %+v", got)
+		}
+		if got := n.get(last.ID); got == nil || got.Rev != last.Rev {
+			t.Fatalf("endpoint of the log: %+v", got)
+		}
+		if e := n.View().Find(kindEndpoint, gone.ID); e == nil || e.Living() {
+			t.Fatalf("tombstone: %+v", e)
+		}
+		if err := n.authenticate(text); err != nil {
+			t.Fatal(err)
+		}
+		checkIndexes(t, n.parser, n.view.Load().state)
+	})
+}
+
+// TestTornSnapshots cuts the newest snapshot after each of its records, leaves each of them out, and
+// alters each of them: the one before is used.
+func TestTornSnapshots(t *testing.T) {
+	ctx := t.Context()
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"}, quick)
+	for range 12 {
+		n.create(t)
+	}
+	whole := n.view.Load()
+	if _, err := n.writeSnapshot(ctx, whole); err != nil {
+		t.Fatal(err)
+	}
+	n.create(t)
+	newer := n.view.Load()
+	begin := endOf(t, n, snapshotLog)
+	if _, err := n.writeSnapshot(ctx, newer); err != nil {
+		t.Fatal(err)
+	}
+	records := recordsFrom(t, n, begin)
+	if len(records) < 5 {
+		t.Fatalf("%d records make no test", len(records))
+	}
+	if err := n.reader.Trim(ctx, snapshotLog, begin); err != nil {
+		t.Fatal(err)
+	}
+	loaded := func() int64 {
+		t.Helper()
+		s, _, _, err := n.load(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.seq
+	}
+	if got := loaded(); got != newer.seq {
+		t.Fatalf("loaded %d, want the newer %d", got, newer.seq)
+	}
+	again := func(name string, records []*stream.Record) {
+		t.Helper()
+		before, err := n.writeSnapshot(ctx, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The torn ones so far would use up what a start tries.
+		if err := n.reader.Trim(ctx, snapshotLog, before.Parts[0].Offset); err != nil {
+			t.Fatal(err)
+		}
+		rewrite(t, n, records)
+		if got := loaded(); got != whole.seq {
+			t.Fatalf("%s: loaded sequence %d, want %d", name, got, whole.seq)
+		}
+	}
+	for i := range records {
+		again("cut", records[:i])
+		if i < len(records)-1 {
+			replaced := slices.Clone(records)
+			replaced[i] = strange(records[i])
+			again("replaced", replaced)
+			altered := slices.Clone(records)
+			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
+			if partOf(records[i]) == partHead { // still valid JSON: only the sum can tell
+				altered[i].Value[len(`{"ops":["`)] ^= 'A' ^ 'B'
+			} else {
+				altered[i].Value[len(altered[i].Value)/2] ^= 1
+			}
+			again("altered", altered)
+		}
+	}
+	// Whole again, with records in between that somebody else wrote under its key.
+	rewrite(t, n, slices.Insert(slices.Clone(records), 1, strange(records[0]), strange(records[1]), records[0], records[2]))
+	if got := loaded(); got != newer.seq {
+		t.Fatalf("whole again: loaded %d, want %d", got, newer.seq)
+	}
+}
+
+// strange is a record of somebody else with the key and the headers of a part.
+func strange(r *stream.Record) *stream.Record {
+	return &stream.Record{Key: r.Key, Value: []byte("strange"), Headers: r.Headers}
+}
+
+func endOf(t *testing.T, n *testNode, p stream.Partition) int64 {
+	t.Helper()
+	ends, err := n.reader.Ends(t.Context(), p.Topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ends[p]
+}
+
+func recordsFrom(t *testing.T, n *testNode, from int64) (records []*stream.Record) {
+	t.Helper()
+	if err := n.readRange(t.Context(), snapshotLog, from, endOf(t, n, snapshotLog), func(r *stream.Record) error {
+		records = append(records, r)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// rewrite appends a snapshot's records once more, with a foot that points to where they are now. Of a part that is there
+// several times it names the last place. A strange record is a part if one is missing at its end.
+func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
+	t.Helper()
+	var at []int64 // of what may be parts
+	for i, r := range records {
+		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
+		if partOf(r) == partFoot { // as a node that has its sum wrong would sign it
+			var foot snapshotFoot
+			if err := json.Unmarshal(r.Value, &foot); err != nil {
+				t.Fatal(err)
+			}
+			extra := i - len(foot.Parts) // these are in between, after the first
+			at = slices.Delete(at, 1, 1+extra)
+			for part := range foot.Parts {
+				foot.Parts[part].Offset = at[part]
+			}
+			copied.Value, copied.Headers = mustJSON(t, foot), r.Headers[:1:1]
+			n.auth.Load().sign(macSnapshot, copied)
+		}
+		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, copied.Offset)
+	}
+}
+
+// TestSnapshotOfAnotherCluster: its offsets mean nothing here; a whole log makes up for it, a trimmed
+// one is refused.
+func TestSnapshotOfAnotherCluster(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	e := n.create(t)
+	view := n.view.Load()
+	if _, err := n.writeSnapshot(ctx, view); err != nil {
+		t.Fatal(err)
+	}
+	other := broker(t, kfake.ClusterID("other"))
+	mirror(t, n, other, func(r *stream.Record) bool { return true })
+	m := node(t, other, Config{Node: "b"})
+	if got := m.get(e.ID); got == nil || !strings.Contains(string(m.log.Bytes()), "belongs to cluster") {
+		t.Fatalf("endpoint %v, log:\n%s", got, m.log.Bytes())
+	}
+}
+
+// mirror copies the log and the snapshots to another cluster, as far as they pass.
+func mirror(t *testing.T, n *testNode, to stream.Config, pass func(*stream.Record) bool) {
+	t.Helper()
+	p, err := stream.NewProducer(to, "mirror")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, part := range []stream.Partition{recordLog, snapshotLog} {
+		end := endOf(t, n, part)
+		if end == 0 {
+			continue
+		}
+		err := n.reader.Read(t.Context(), part, 0, func(r *stream.Record) error {
+			if pass(r) {
+				copied := &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers}
+				if err := p.ProduceSync(t.Context(), part.Topic, 0, copied); err != nil {
+					return err
+				}
+			}
+			if r.Offset == end-1 {
+				return stream.ErrStop
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGapInTheLogRefusesToStart leaves one record out, or cuts the beginning off without a snapshot.
+func TestGapInTheLogRefusesToStart(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	for range 4 {
+		n.create(t)
+	}
+	for _, missing := range []int64{0, 2} {
+		other := broker(t)
+		mirror(t, n, other, func(r *stream.Record) bool { return r.Offset != missing })
+		refusesToStart(t, other)
+	}
+	conf := n.stream
+	if err := n.reader.Trim(t.Context(), recordLog, 3); err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	refusesToStart(t, conf)
+}
+
+// TestLogShorterThanSnapshot: the end of the log was lost.
+func TestLogShorterThanSnapshot(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	for range 3 {
+		n.create(t)
+	}
+	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
+		t.Fatal(err)
+	}
+	bounds := logBounds{cluster: "c", topic: "t", logEnd: 9, snapStart: 3, snapEnd: 20}
+	foot := placedFoot{offset: 9}
+	foot.Cluster, foot.Log, foot.Next, foot.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
+	if err := bounds.usable(foot); !errors.Is(err, errGap) {
+		t.Fatalf("snapshot beyond the log: %v", err)
+	}
+	bounds.logStart, bounds.logEnd = 11, 20
+	if err := bounds.usable(foot); !errors.Is(err, errGap) {
+		t.Fatalf("log begins after the snapshot: %v", err)
+	}
+	bounds.logStart, bounds.logEnd = 10, 10
+	if err := bounds.usable(foot); err != nil {
+		t.Fatal(err)
+	}
+	for _, offsets := range [][]int64{{}, {2, 7}, {7, 3}, {3, 3}, {3, 9}, {3, 12}} {
+		foot.Parts = nil
+		for _, at := range offsets {
+			foot.Parts = append(foot.Parts, snapshotPart{Offset: at})
+		}
+		if err := bounds.usable(foot); !errors.Is(err, errTorn) {
+			t.Errorf("parts at %v: %v", offsets, err)
+		}
+	}
+}
+
+func refusesToStart(t *testing.T, conf stream.Config) {
+	t.Helper()
+	n := start(t, conf, Config{Node: "b"})
+	select {
+	case <-n.stopped:
+		if err := n.stop(); !errors.Is(err, errGap) {
+			t.Fatalf("stopped with %v", err)
+		}
+	case <-n.Ready():
+		t.Fatal("the node is ready although a record is missing")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the node neither stopped nor became ready")
+	}
+}
+
+// TestSnapshotsByTheClock: some time after something changed, and none when nothing did; what three
+// snapshots do not need is deleted.
+func TestSnapshotsByTheClock(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"}, func(c *Log) {
+			c.timing.Beat, c.timing.Snapshot = 4*time.Second, 5*time.Minute
+		})
+		n.SetOwner(true)
+		f := func(wait time.Duration, want float64) {
+			t.Helper()
+			time.Sleep(wait)
+			if got := snapshotsWritten(n); got != want {
+				t.Fatalf("%v snapshots, want %v", got, want)
+			}
+		}
+		f(4*time.Minute, 0)
+		f(2*time.Minute, 1) // the account
+		f(20*time.Minute, 1)
+		for i := range 4 {
+			n.create(t)
+			f(6*time.Minute, float64(2+i))
+		}
+		starts, err := n.reader.Starts(t.Context(), stream.Control, stream.ControlSnapshots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Five snapshots after 3, 5, 7, 9, 11 records: the first one, each change and the one that says that the audit log has it: the
+		// third is the oldest kept.
+		if starts[recordLog] != 7 || starts[snapshotLog] != 6 {
+			t.Fatalf("log begins at %v", starts)
+		}
+		want := stateText(t, n.Log)
+		n.stop()
+		n = node(t, conf, Config{Node: "a"})
+		if !bytes.Equal(stateText(t, n.Log), want) {
+			t.Fatal("the state differs after the restart")
+		}
+	})
+}
+
+// TestLookFindsTheRecord: the append is reported as failed, the record is in the log.
+func TestLookFindsTheRecord(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	failed := errors.New("connection lost")
+	found := n.ops.expect("op_elsewhere")
+	if _, err := n.look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) || !errors.Is(err, failed) {
+		t.Fatalf("record that is nowhere: %v", err)
+	}
+	rec := n.auth.Load().sign(macRecord, &stream.Record{
+		Value: []byte(`{"v":1,"op_id":"op_elsewhere","seq_seen":1,"kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`),
+	})
+	if err := n.producer.ProduceSync(t.Context(), stream.Control, 0, rec); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := n.look(t.Context(), found, failed); err != nil || res.result != conflict || res.next != rec.Offset+1 {
+		t.Fatalf("record that is in the log: %+v, %v", res, err)
+	}
+	full, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.look(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
+		t.Fatalf("full buffer: %v", err)
+	}
+}
+
+// TestOffsetGapStopsTheNode: the log skips or repeats an offset.
+func TestOffsetGapStopsTheNode(t *testing.T) {
+	c := alone(t)
+	c.publish(newState(testParser().kinds), 7)
+	for _, offset := range []int64{6, 8} {
+		if err := c.step(&stream.Record{Offset: offset}); !errors.Is(err, errGap) {
+			t.Fatalf("offset %d after 6: %v", offset, err)
+		}
+	}
+	if err := c.step(&stream.Record{Offset: 7}); err != nil {
+		t.Fatal(err)
+	}
+}

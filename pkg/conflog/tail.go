@@ -1,0 +1,151 @@
+package conflog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+var recordLog = stream.Partition{Topic: stream.Control}
+
+// tail applies what comes after the loaded state.
+func (l *Log) tail(ctx context.Context) error {
+	return l.follow(ctx, recordLog, func() int64 { return l.view.Load().next }, l.step)
+}
+
+// follow reads a partition until ctx ends or each returns an error. What the brokers refuse for a while must
+// not end a node that goes on with what it knows: it is logged, and the reading goes on at next.
+func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64, each func(*stream.Record) error) error {
+	for {
+		err := l.reader.ReadAll(ctx, p, next(), each)
+		if !errors.Is(err, stream.ErrRead) {
+			return err
+		}
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot follow the log, trying again", slog.String("topic", p.Topic), slog.Any("error", err))
+		if err := wait.For(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// step applies one record and publishes the state after it.
+func (l *Log) step(rec *stream.Record) error {
+	v := l.view.Load()
+	if rec.Offset != v.next {
+		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
+	}
+	own, err := l.authentic(rec)
+	if err != nil {
+		return fmt.Errorf("record at offset %d: %w", rec.Offset, err)
+	}
+	if !own { // as if it were not there
+		l.publish(v.state, rec.Offset+1)
+		return nil
+	}
+	r := l.parse(rec.Value)
+	next, res, err := apply(v.state, r)
+	if err != nil {
+		return fmt.Errorf("apply record at offset %d: %w", rec.Offset, err)
+	}
+	if res == invalid {
+		l.log.LogAttrs(context.Background(), slog.LevelError, "invalid record in the configuration log",
+			slog.Int64("offset", rec.Offset), slog.String("node", r.Node), slog.Any("error", r.fault))
+	}
+	l.metrics.records.WithLabelValues(res.String()).Inc()
+	if res == applied {
+		l.applied.Add(1)
+	}
+	l.publish(next, rec.Offset+1)
+	l.ops.finish(r.OpID, Written{
+		result: res, next: rec.Offset + 1, at: time.Now(), Entity: next.sets[r.kind].living(r.ID),
+	})
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (l *Log) publish(s *state, next int64) {
+	before := l.view.Swap(&View{state: s, next: next})
+	for k, set := range s.sets {
+		if before.sets[k] != set {
+			l.kindly[k].fire()
+		}
+	}
+	l.lease.confirm(next)
+	l.changed.fire()
+}
+
+// Changed returns a channel that is closed when an entity of the kind is made, changed or removed after the call.
+func (l *Log) Changed(k Kind) <-chan struct{} { return l.kindly[k].wait() }
+
+// Sync waits until everything that is in the log now is applied here.
+func (l *Log) Sync(ctx context.Context) error {
+	if err := l.Running(ctx); err != nil {
+		return err
+	}
+	return l.sync(ctx)
+}
+
+// Running waits until Run has made the node ready.
+func (l *Log) Running(ctx context.Context) error {
+	select {
+	case <-l.ready:
+		return nil
+	case <-l.stopped:
+		return fmt.Errorf("%w: it was stopped", ErrUnavailable)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: not ready: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+func (l *Log) sync(ctx context.Context) error {
+	ends, err := l.reader.Ends(ctx, stream.Control)
+	if err != nil {
+		return fmt.Errorf("read the end of the configuration log: %w", err)
+	}
+	end := ends[recordLog]
+	if err := l.changed.await(ctx, func() bool { return l.view.Load().next >= end }); err != nil {
+		return fmt.Errorf("wait for the configuration log: %w", err)
+	}
+	return nil
+}
+
+// operations are the records that this node wrote and waits for.
+type operations struct {
+	mu   sync.Mutex // guards wait
+	wait map[string]chan Written
+}
+
+func (o *operations) expect(op string) <-chan Written {
+	ch := make(chan Written, 1)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.wait == nil {
+		o.wait = make(map[string]chan Written)
+	}
+	o.wait[op] = ch
+	return ch
+}
+
+func (o *operations) forget(op string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.wait, op)
+}
+
+func (o *operations) finish(op string, r Written) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ch := o.wait[op]; ch != nil {
+		delete(o.wait, op)
+		ch <- r
+	}
+}
