@@ -11,8 +11,9 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The path of a delivery: admit gives it to its lane, a worker of the lane sends it, conclude classifies the answer and
-// decides the next step, and finish records that. Where the lane decides otherwise, end and park finish it at once.
+// The path of a delivery: admit gives it to its lane, a worker of the lane gets it back and sends it, the answer is
+// classified (classify.go), the next step is decided (next.go), and conclude has both recorded (finish.go). Where the
+// lane decides otherwise, carryOut ends or parks it.
 
 // admit gives a delivery that is due to its lane.
 func (d *Dispatcher) admit(delivery *lane.Delivery) { d.carryOut(d.lanes.Admit(delivery)) }
@@ -31,55 +32,6 @@ func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
 			d.carryOut(decision)
 			last = lane.Result{Delivery: decision.Delivery}
 		}
-	}
-}
-
-// carryOut does what a lane has decided about a delivery that is not sent now.
-func (d *Dispatcher) carryOut(decision lane.Decision) {
-	switch decision.Action {
-	case lane.End:
-		d.end(decision)
-	case lane.Park:
-		d.park(decision)
-	}
-}
-
-// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
-// that was final: what was still open has automatic attempts that will speak for themselves.
-func (d *Dispatcher) end(decision lane.Decision) {
-	w := decision.Delivery.Work
-	o := outcome(w, decision.Status, decision.Reason, decision.At)
-	if o.Status == event.Skipped && w.Run != "" {
-		o.Skipped = o.Reason
-	}
-	if o.Status == event.Skipped && w.Prior.Terminal() {
-		o.Status, o.Reason = w.Prior, w.PriorReason
-	}
-	d.finish(decision.Delivery, step{}, o)
-}
-
-// park puts a delivery that cannot be sent now into a retry topic. It is no attempt.
-func (d *Dispatcher) park(decision lane.Decision) {
-	if decision.Err != nil {
-		d.log.LogAttrs(context.Background(), slog.LevelWarn, "park delivery, the configuration cannot be read",
-			slog.Any("error", decision.Err))
-	}
-	w := decision.Delivery.Work
-	again := *w
-	again.Parked, again.ParkedBy = decision.Reason, decision.Mark
-	again.Due, again.Told = decision.Due, decision.Told
-	var o *event.Outcome
-	if decision.Status != "" {
-		o = outcome(w, decision.Status, decision.Reason, decision.At)
-		o.NextAt = decision.EarliestSend
-	}
-	d.finish(decision.Delivery, d.followUp(&again, decision.At), o)
-}
-
-// hop sends a delivery that is not due into the next tier.
-func (d *Dispatcher) hop(delivery *lane.Delivery, now time.Time) {
-	if d.lanes.Begin(delivery) {
-		d.finish(delivery, d.followUp(delivery.Work, now), nil)
 	}
 }
 
@@ -159,6 +111,55 @@ func (d *Dispatcher) conclude(delivery *lane.Delivery, a *event.Attempt, n next,
 		again.Trigger = event.TriggerRetry
 	}
 	d.finish(delivery, d.followUp(&again, now), o)
+}
+
+// carryOut does what a lane has decided about a delivery that is not sent now.
+func (d *Dispatcher) carryOut(decision lane.Decision) {
+	switch decision.Action {
+	case lane.End:
+		d.end(decision)
+	case lane.Park:
+		d.park(decision)
+	}
+}
+
+// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
+// that was final: what was still open has automatic attempts that will speak for themselves.
+func (d *Dispatcher) end(decision lane.Decision) {
+	w := decision.Delivery.Work
+	o := outcome(w, decision.Status, decision.Reason, decision.At)
+	if o.Status == event.Skipped && w.Run != "" {
+		o.Skipped = o.Reason
+	}
+	if o.Status == event.Skipped && w.Prior.Terminal() {
+		o.Status, o.Reason = w.Prior, w.PriorReason
+	}
+	d.finish(decision.Delivery, step{}, o)
+}
+
+// park puts a delivery that cannot be sent now into a retry topic. It is no attempt.
+func (d *Dispatcher) park(decision lane.Decision) {
+	if decision.Err != nil {
+		d.log.LogAttrs(context.Background(), slog.LevelWarn, "park delivery, the configuration cannot be read",
+			slog.Any("error", decision.Err))
+	}
+	w := decision.Delivery.Work
+	again := *w
+	again.Parked, again.ParkedBy = decision.Reason, decision.Mark
+	again.Due, again.Told = decision.Due, decision.Told
+	var o *event.Outcome
+	if decision.Status != "" {
+		o = outcome(w, decision.Status, decision.Reason, decision.At)
+		o.NextAt = decision.EarliestSend
+	}
+	d.finish(decision.Delivery, d.followUp(&again, decision.At), o)
+}
+
+// hop sends a delivery that is not due into the next tier.
+func (d *Dispatcher) hop(delivery *lane.Delivery, now time.Time) {
+	if d.lanes.Begin(delivery) {
+		d.finish(delivery, d.followUp(delivery.Work, now), nil)
+	}
 }
 
 // followUp is the record that continues a delivery, in the retry topic of its delay.

@@ -97,6 +97,21 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// A worker that asks for the configuration while the node stops leaves its delivery to the next owner of the partition.
+func TestStopLeavesDeliveries(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 3)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	lt.err = stopped.Err()
+	if got := lt.Next(stopped, lt.byDest["d"], Result{}); got.Action != Stop {
+		t.Errorf("%+v", got)
+	}
+	if held, _ := lt.Held(); held != 0 || lt.part.active != 0 {
+		t.Errorf("%d deliveries are held, %d are begun", held, lt.part.active)
+	}
+}
+
 // What is told is kept: an outcome speaks of a parked delivery when it begins, when the reason changes, and when the
 // time that was told is over.
 func TestParkedIsToldOnce(t *testing.T) {
