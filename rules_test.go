@@ -15,7 +15,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 const module = "github.com/eventrelay/relay"
@@ -378,4 +382,210 @@ func doubles(n ast.Node) bool {
 func isName(e ast.Expr, name string) bool {
 	x, ok := e.(*ast.Ident)
 	return ok && x.Name == name
+}
+
+// change is a table of DESIGN.md's chapter "How to change it".
+type change struct {
+	words []string
+	own   []string // patterns of the files that may hold the words
+	// distinct words mean nothing else, so that no other file may hold one. Of the others none may hold four.
+	distinct bool
+}
+
+// changes are all of them, by heading.
+func changes() map[string]change {
+	retry := config.RetryStrategyNames()
+	for _, s := range config.RetryStrategies() {
+		for _, m := range s.Members {
+			retry = append(retry, m.Name)
+		}
+	}
+	channels := notify.KindNames()
+	for _, k := range notify.Kinds() {
+		channels = append(channels, k.Flat)
+	}
+	filters := make([]string, 0, len(event.Filters))
+	for _, f := range event.Filters {
+		filters = append(filters, f.Name)
+	}
+	attempts := []string{"ttfb_ms", "retry_after_s", "error_message", "req_headers", "resp_headers", "resp_body", "resp_truncated"}
+	return map[string]change{
+		// Deliveries are signed by one of the schemes.
+		"A verification scheme":      {verify.Providers(), []string{"pkg/verify/*.go", "pkg/sign/sign.go"}, true},
+		"A kind of alert channel":    {channels, []string{"pkg/notify/*.go"}, true},
+		"A retry strategy":           {retry, []string{"pkg/config/retry.go"}, true},
+		"A filter of GET /v1/events": {filters, []string{"pkg/event/filter.go"}, false},
+		"A field of an attempt":      {attempts, []string{"store/internal/column/attempts.go"}, true},
+	}
+}
+
+// The chapter says of each change at most four files, and each is there and declares what the chapter says that it does.
+func TestHowToChangeIt(t *testing.T) {
+	_, chapter, _ := strings.Cut(text(t, "DESIGN.md"), "\n## How to change it\n")
+	chapter, _, _ = strings.Cut(chapter, "\n## ")
+	declared := map[string]map[string]bool{}
+	for _, s := range sources(t) {
+		names := map[string]bool{}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				names[n.Name.Name] = true
+			case *ast.TypeSpec:
+				names[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, name := range n.Names {
+					names[name.Name] = true
+				}
+			}
+			return true
+		})
+		declared[filepath.ToSlash(s.path)] = names
+	}
+	step := regexp.MustCompile("(?m)^\\d+\\. `([^`]+)`, `([^`]+)`: ")
+	file := regexp.MustCompile("`([\\w./-]+/[\\w.-]+|README\\.md)`")
+	said := 0
+	for heading := range changes() {
+		_, part, ok := strings.Cut(chapter, "\n### "+heading+"\n")
+		part, _, _ = strings.Cut(part, "\n### ")
+		steps := step.FindAllStringSubmatch(part, -1)
+		if !ok || len(steps) == 0 || len(steps) > 4 {
+			t.Errorf("the chapter names %d files for %q, want 1 to 4", len(steps), heading)
+		}
+		said += len(steps)
+		for _, m := range steps {
+			if !declared[m[1]][m[2]] {
+				t.Errorf("%s: %s declares no %s", heading, m[1], m[2])
+			}
+		}
+		for _, m := range file.FindAllStringSubmatch(part, -1) {
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s: %v", heading, err)
+			}
+		}
+	}
+	if all := len(step.FindAllString(chapter, -1)); all != said {
+		t.Errorf("the chapter has %d steps, and %d of them belong to a known change", all, said)
+	}
+}
+
+// A word of a table stands in its files alone; who needs it elsewhere takes the table's constant or asks the table. So a new
+// entry is not forgotten anywhere.
+func TestWordsStandInTheirTable(t *testing.T) {
+	const several = 4
+	ambiguous := []string{config.RetryNone, config.RetrySchedule, string(notify.Email), string(notify.Webhook)}
+	all := changes()
+	for _, s := range sources(t) {
+		if s.test || within(s.dir, "test") || within(s.dir, "bench") {
+			continue
+		}
+		literals := map[string]token.Pos{}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if word, err := strconv.Unquote(lit.Value); err == nil {
+					literals[word] = lit.Pos()
+				}
+			}
+			return true
+		})
+		mine := map[string]bool{} // words of tables that this file belongs to
+		for _, c := range all {
+			for _, word := range c.words {
+				mine[word] = mine[word] || owned(s.path, c.own)
+			}
+		}
+		for heading, c := range all {
+			held := 0
+			for _, word := range c.words {
+				at, ok := literals[word]
+				if !ok || mine[word] {
+					continue
+				}
+				if held++; c.distinct && !slices.Contains(ambiguous, word) {
+					t.Errorf("%s: %q is a word of the table %q; take it from there", s.fset.Position(at), word, heading)
+				}
+			}
+			if held >= several {
+				t.Errorf("%s holds %d words of the table %q", s.path, held, heading)
+			}
+		}
+	}
+}
+
+func owned(path string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := filepath.Match(p, filepath.ToSlash(path))
+		return ok
+	})
+}
+
+// An enum of the OpenAPI document that has a word of a table has all of them, in their order; settings of channels, members of
+// retry strategies and README.md's table of schemes are complete too.
+func TestDocumentsHaveTheTables(t *testing.T) {
+	parts, err := filepath.Glob("api/openapi/*.yaml")
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("no parts of the OpenAPI document: %v", err)
+	}
+	var doc strings.Builder
+	for _, name := range parts {
+		doc.WriteString(text(t, name))
+	}
+	tables := map[string]struct {
+		words []string
+		in    int // enums that there are
+	}{
+		"stripe": {verify.Types(), 5}, "webhook": {notify.KindNames(), 3}, "exponential": {config.RetryStrategyNames(), 2},
+	}
+	for _, m := range regexp.MustCompile(`enum: \[([^\]]*)\]`).FindAllStringSubmatch(doc.String(), -1) {
+		words := slices.DeleteFunc(regexp.MustCompile(`[^\s,]+`).FindAllString(m[1], -1),
+			func(word string) bool { return word == "null" || word == verify.Generic })
+		for mark, table := range tables {
+			if !slices.Contains(words, mark) {
+				continue
+			}
+			if table.in--; !slices.Equal(words, table.words) {
+				t.Errorf("the OpenAPI document has the enum %v, the table %v", words, table.words)
+			}
+			tables[mark] = table
+		}
+	}
+	for mark, table := range tables {
+		if table.in != 0 {
+			t.Errorf("the OpenAPI document has %d enums with %s fewer than this test expects", table.in, mark)
+		}
+	}
+	var members []string
+	for _, k := range notify.Kinds() {
+		members = append(members, string(k.Kind), k.Flat)
+	}
+	for _, s := range config.RetryStrategies() {
+		for _, m := range s.Members {
+			members = append(members, m.Name)
+		}
+	}
+	for _, name := range members {
+		if !regexp.MustCompile(`(?m)^\s+` + name + `:`).MatchString(doc.String()) {
+			t.Errorf("the OpenAPI document has no member %s", name)
+		}
+	}
+	_, table, _ := strings.Cut(text(t, "README.md"), "How providers sign, by the `type` of `verification`:\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var rows []string
+	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \|`).FindAllStringSubmatch(table, -1) {
+		if m[1] != "type" {
+			rows = append(rows, m[1])
+		}
+	}
+	if !slices.Equal(rows, verify.Types()) {
+		t.Errorf("README.md's table of schemes has %v, want %v", rows, verify.Types())
+	}
+}
+
+// text is a file of the project.
+func text(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -279,7 +280,7 @@ func (in *endpointInput) signing(o *object, d *config.Destination) {
 	if s == nil {
 		return
 	}
-	s.fixed("scheme", `"standard_webhooks"`)
+	s.fixed("scheme", strconv.Quote(sign.Scheme))
 	s.readOnly("secret_last4", "secret_set")
 	var text string
 	s.text("secret", 1, maxHeaderValue, &text)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -144,7 +145,7 @@ func (a *API) destinationView(by viewer, e *config.Endpoint, d *config.Destinati
 	v := destinationView{
 		ID: d.ID, Object: "destination", Name: d.Name, URL: by.destinationURL(d.URL), Enabled: d.Enabled, Paused: d.Paused, TimeoutSeconds: d.TimeoutSeconds,
 		Headers: make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter,
-		Signing: signingView{Scheme: "standard_webhooks", Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
+		Signing: signingView{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
 	}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {

@@ -19,6 +19,9 @@ import (
 	"time"
 )
 
+// Scheme is what the API calls this way to sign.
+const Scheme = "standard_webhooks"
+
 // version is the identifier of symmetric signatures, with the comma that follows it.
 const version = "v1,"
 
