@@ -239,7 +239,9 @@ func (b *bed) stored(ctx context.Context) error {
 }
 
 // arrive waits until all that was accepted has arrived, and reports whether it has.
-func (b *bed) arrive(ctx context.Context, posts []post, done load.Report, patience time.Duration, w *watch) (bool, error) {
+func (b *bed) arrive(
+	ctx context.Context, posts []post, done load.Report, patience time.Duration, w *watch,
+) (bool, error) {
 	deadline, next := time.Now().Add(patience), time.Now()
 	for {
 		r, err := b.sink.report(query(done))
