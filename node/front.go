@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -94,40 +92,6 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 type auditLog struct {
 	*read.Reader
 	*config.Control
-}
-
-// commander puts work onto the topic commands.
-type commander struct{ producer *stream.Producer }
-
-// Commands appends the work items to the partitions of their events and waits until all of them are durable; see
-// api.Commander. It waits for room in the producer's buffer: a page may be larger than what is free.
-func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {
-	results := make(chan error, len(works))
-	produced := 0
-	for _, w := range works {
-		r, recordErr := w.Record()
-		if recordErr == nil && c.producer.Room(ctx, r) != nil {
-			recordErr = fmt.Errorf("produce to %s: %w", stream.Commands, stream.ErrFull)
-		}
-		if err = recordErr; err != nil {
-			break
-		}
-		c.producer.Produce(stream.Commands, w.Event.ID.Partition(), r, func(_ *stream.Record, err error) { results <- err })
-		produced++
-	}
-	for range produced {
-		select {
-		case failed := <-results:
-			if failed == nil {
-				acknowledged++
-			} else if err == nil || !errors.Is(failed, stream.ErrFull) { // what is not known for sure counts
-				err = fmt.Errorf("produce to %s: %w", stream.Commands, failed)
-			}
-		case <-ctx.Done():
-			return acknowledged, fmt.Errorf("produce to %s: %w", stream.Commands, ctx.Err())
-		}
-	}
-	return acknowledged, err
 }
 
 // receipts puts what receivers say onto the topic receipts and reads what came of it.
