@@ -92,12 +92,12 @@ func TestSearchesBesideTheWriter(t *testing.T) {
 	b.fill("100000")
 	r := b.Reader(nil)
 	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
-	n := storetest.Rounds(6_000, 10_000, 40_000)
+	n := storetest.Rounds(6_000, 6_000, 40_000)
 	b.catchUp(n) // warms up
 	var rates [3][]float64
 	var inserts [3][]time.Duration
 	var pages [3]int
-	for range storetest.Rounds(2, 3, 5) {
+	for range storetest.Rounds(2, 2, 5) {
 		for searches := range rates {
 			stop := b.search(r, q, searches)
 			rate, took := b.catchUp(n)

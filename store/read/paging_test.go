@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestPagingWhileRowsArrive pages through 6,000 events, 20,000 as torture, while more arrive and parts are merged. Whatever
+// TestPagingWhileRowsArrive pages through 3,000 events, 20,000 as torture, while more arrive and parts are merged. Whatever
 // was acknowledged before the first page comes exactly once.
 func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 
@@ -23,7 +23,7 @@ func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 func TestPagingWithoutMerges(t *testing.T) { pagingWhileRowsArrive(t, false) }
 
 func pagingWhileRowsArrive(t *testing.T, merging bool) {
-	n, seven, one := 6_000, 700, 100
+	n, seven, one := 3_000, 350, 100
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
 		n, seven, one = 20_000, 20_000, 20_000

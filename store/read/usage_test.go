@@ -160,7 +160,7 @@ func (b *bills) agree(r *read.Reader, spans int) {
 // TestUsageSurvivesKills stores events of ten days, again and again from random places on, as writers that die between
 // any two steps do. After every one of them each event counts once.
 func TestUsageSurvivesKills(t *testing.T) {
-	kills := storetest.Rounds(2, 3, 50)
+	kills := storetest.Rounds(2, 2, 50)
 	seed := storetest.Seed(t)
 	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
 	for range kills {
