@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// What a statement is made of is constant: the type sql takes no string that was made while the program runs, unless it is
-// turned into one, and ClickHouse is asked nothing that did not pass through it. This test holds the places where that
-// could be undone.
+// What a statement is made of is constant: the type sql takes no string that was made while the program runs, unless it
+// is turned into one, and ClickHouse is asked nothing that did not pass through it. This test holds the places where
+// that could be undone.
 func TestStatementsAreConstant(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"schema", "write", "read", "internal/ch", "internal/column"} {

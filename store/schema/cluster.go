@@ -16,7 +16,8 @@ import (
 func checkCluster(ctx context.Context, cluster string, conns []driver.Conn) error {
 	for i, conn := range conns {
 		var shards, here uint64
-		q := new(ch.Query).Add("SELECT uniqExact(shard_num), maxIf(toUInt64(shard_num), is_local) FROM system.clusters WHERE cluster = ", cluster)
+		q := new(ch.Query).Add("SELECT uniqExact(shard_num), maxIf(toUInt64(shard_num), is_local) "+
+			"FROM system.clusters WHERE cluster = ", cluster)
 		if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&shards, &here); err != nil {
 			return fmt.Errorf("read cluster %s: %w", cluster, err)
 		}
@@ -27,22 +28,26 @@ func checkCluster(ctx context.Context, cluster string, conns []driver.Conn) erro
 	return nil
 }
 
-// fitsCluster judges what the server of address number, one of so many, says of the cluster: how many shards it has, and
-// which of them the server belongs to.
+// fitsCluster judges what the server of address number, one of so many, says of the cluster: how many shards it has,
+// and which of them the server belongs to.
 func fitsCluster(cluster string, number, addresses, shards, here int) error {
 	switch {
 	case shards == 0:
-		return fmt.Errorf("the server of address %d knows no cluster %s; SELECT cluster FROM system.clusters lists those that it knows", number, cluster)
+		return fmt.Errorf("the server of address %d knows no cluster %s; "+
+			"SELECT cluster FROM system.clusters lists those that it knows", number, cluster)
 	case shards != addresses:
-		return fmt.Errorf("cluster %s has %d shards and RELAY_CLICKHOUSE_URL names %d: one address for each, by commas, in their order", cluster, shards, addresses)
+		return fmt.Errorf("cluster %s has %d shards and RELAY_CLICKHOUSE_URL names %d: "+
+			"one address for each, by commas, in their order", cluster, shards, addresses)
 	case here != number:
-		return fmt.Errorf("address %d of RELAY_CLICKHOUSE_URL is shard %d of cluster %s: name them in the order of their shards", number, here, cluster)
+		return fmt.Errorf("address %d of RELAY_CLICKHOUSE_URL is shard %d of cluster %s: "+
+			"name them in the order of their shards",
+			number, here, cluster)
 	}
 	return nil
 }
 
-// fitsEngine refuses to take tables of one server for those of a cluster, and the other way round; engine is that of one of
-// them, empty when there is none yet.
+// fitsEngine refuses to take tables of one server for those of a cluster, and the other way round; engine is that of
+// one of them, empty when there is none yet.
 func fitsEngine(engine, cluster string) error {
 	replicated := strings.HasPrefix(engine, "Replicated")
 	switch {
@@ -51,5 +56,6 @@ func fitsEngine(engine, cluster string) error {
 	case replicated:
 		return errors.New("its tables are those of a cluster: name it with --cluster, or only this server would be changed")
 	}
-	return fmt.Errorf("its tables were made for one server and are not replicated: give cluster %s a database of its own and copy the rows", cluster)
+	return fmt.Errorf("its tables were made for one server and are not replicated: "+
+		"give cluster %s a database of its own and copy the rows", cluster)
 }

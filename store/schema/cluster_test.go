@@ -27,8 +27,8 @@ func TestFitsCluster(t *testing.T) {
 	f(fitsEngine("ReplacingMergeTree", "c"), "not replicated")
 }
 
-// A migration that has run somewhere must not change: stores that ran it refuse the new one, and do not have what it says.
-// testdata/released names those of releases, each with its checksum; only new lines belong there.
+// A migration that has run somewhere must not change: stores that ran it refuse the new one, and do not have what it
+// says. testdata/released names those of releases, each with its checksum; only new lines belong there.
 func TestMigrationsDoNotChange(t *testing.T) {
 	steps, err := readSteps(files)
 	if err != nil {

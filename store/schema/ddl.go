@@ -108,8 +108,10 @@ func (d dialect) own() []string {
 	statements := []string{
 		"CREATE DATABASE IF NOT EXISTS {db}" + on,
 		"CREATE TABLE IF NOT EXISTS {db}.schema_version" + on +
-			" (version UInt32, name String, at DateTime('UTC'), program String, checksum String) ENGINE = " + all + " ORDER BY version",
-		"CREATE TABLE IF NOT EXISTS {db}.shard" + on + " (number UInt32, of UInt32, at DateTime('UTC')) ENGINE = " + shard + " ORDER BY (number, of)",
+			" (version UInt32, name String, at DateTime('UTC'), program String, checksum String)" +
+			" ENGINE = " + all + " ORDER BY version",
+		"CREATE TABLE IF NOT EXISTS {db}.shard" + on + " (number UInt32, of UInt32, at DateTime('UTC'))" +
+			" ENGINE = " + shard + " ORDER BY (number, of)",
 	}
 	for i := range statements {
 		statements[i] = d.fill(statements[i])

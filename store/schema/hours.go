@@ -10,4 +10,5 @@ func HourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
 func DayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // HourColumns count events by hour and endpoint.
-const HourColumns = "toStartOfHour(toDateTime(ts, 'UTC')) AS hour, endpoint, countIf(source = 'provider') AS received, countIf(source != 'provider') AS sent, toUInt64(sum(size)) AS bytes"
+const HourColumns = "toStartOfHour(toDateTime(ts, 'UTC')) AS hour, endpoint, " +
+	"countIf(source = 'provider') AS received, countIf(source != 'provider') AS sent, toUInt64(sum(size)) AS bytes"

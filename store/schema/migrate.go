@@ -45,7 +45,9 @@ func (c Config) Validate() error {
 	}
 	for i, opts := range all {
 		if c.Cluster != "" && opts.Auth.Database != all[0].Auth.Database {
-			err = errors.Join(err, fmt.Errorf("clickhouse URL: shard %d has database %s and shard 1 %s; in a cluster they are the same", i+1, opts.Auth.Database, all[0].Auth.Database))
+			err = errors.Join(err, fmt.Errorf("clickhouse URL: shard %d has database %s and shard 1 %s; "+
+				"in a cluster they are the same",
+				i+1, opts.Auth.Database, all[0].Auth.Database))
 		}
 	}
 	return errors.Join(err, ch.Positive("retention days", c.RetentionDays))
@@ -57,10 +59,10 @@ type Migrated struct {
 	Ran    []string // the steps that ran now, in their order; on several shards those of any
 }
 
-// Migrate brings the databases up to the schema of this program: it creates them, runs the steps that have not run yet, in
-// order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which shard each is.
-// It is safe to run again, after it was interrupted at any place, and beside another one. It refuses a database of a newer
-// program, one whose steps were others, and one that is another shard.
+// Migrate brings the databases up to the schema of this program: it creates them, runs the steps that have not run yet,
+// in order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which
+// shard each is. It is safe to run again, after it was interrupted at any place, and beside another one. It refuses a
+// database of a newer program, one whose steps were others, and one that is another shard.
 func Migrate(ctx context.Context, cfg Config) (Migrated, error) {
 	return migrateFrom(ctx, cfg, files)
 }
@@ -89,7 +91,10 @@ func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, e
 		}
 	}
 	for i, conn := range conns {
-		m := migration{conn: conn, data: conns[i : i+1], cfg: cfg, dialect: dialect{databases[i], cfg.RetentionDays, cfg.Cluster}, shard: i + 1, shards: len(conns)}
+		m := migration{
+			dialect: dialect{databases[i], cfg.RetentionDays, cfg.Cluster},
+			conn:    conn, data: conns[i : i+1], cfg: cfg, shard: i + 1, shards: len(conns),
+		}
 		if cfg.Cluster != "" {
 			m.data = conns // the first shard's migration is that of all servers
 		}
@@ -155,8 +160,8 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 		case !ok && s.final && m.cfg.Upgrading:
 			continue
 		case ok && (!s.final || len(ran) == 0):
-			// Done; but a step that ran just now may have made again what a final one, run by another migration that came further, had
-			// taken away meanwhile.
+			// Done; but a step that ran just now may have made again what a final one, run by another migration that came
+			// further, had taken away meanwhile.
 			continue
 		}
 		if err := m.apply(ctx, s); err != nil {
@@ -178,7 +183,8 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 
 // applied are the steps that have run, by their numbers.
 func (m migration) applied(ctx context.Context) (out map[uint32]applied, err error) {
-	rows, err := m.conn.Query(ctx, m.fill("SELECT version, argMax(name, at), argMax(program, at), argMax(checksum, at) FROM {db}.schema_version GROUP BY version"))
+	rows, err := m.conn.Query(ctx, m.fill("SELECT version, argMax(name, at), argMax(program, at), argMax(checksum, at) "+
+		"FROM {db}.schema_version GROUP BY version"))
 	if err != nil {
 		return nil, fmt.Errorf("read which migrations ran: %w", err)
 	}
@@ -208,12 +214,15 @@ func fits(done map[uint32]applied, steps []step) error {
 		program := cmp.Or(was.program, "unknown")
 		switch {
 		case number == baselineNumber && was.checksum != s.checksum:
-			return fmt.Errorf("the tables were made by version %s, from before the first release, and this version cannot change them into its own: "+
+			return fmt.Errorf("the tables were made by version %s, from before the first release, "+
+				"and this version cannot change them into its own: "+
 				"start with an empty data directory, or name a database that does not exist yet in RELAY_CLICKHOUSE_URL", program)
 		case number > newest:
-			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one", was.name, program, newest)
+			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one",
+				was.name, program, newest)
 		case was.checksum != s.checksum:
-			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: a migration must not change once it has run", was.name, program)
+			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: "+
+				"a migration must not change once it has run", was.name, program)
 		}
 	}
 	return nil
@@ -241,7 +250,8 @@ func (m migration) apply(ctx context.Context, s step) error {
 
 // note writes that a step has run.
 func (m migration) note(ctx context.Context, s step) error {
-	q := new(ch.Query).Add(ch.SQL(m.fill("INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT ")), int(s.number), s.name)
+	insert := "INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT "
+	q := new(ch.Query).Add(ch.SQL(m.fill(insert)), int(s.number), s.name)
 	q.Add(", now(), ", m.cfg.Program, s.checksum)
 	if err := m.conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
 		return fmt.Errorf("note that %s has run: %w", s.name, err)
@@ -249,9 +259,9 @@ func (m migration) note(ctx context.Context, s step) error {
 	return nil
 }
 
-// setRetention changes the TTL of the tables that have another one. Old parts keep the date they were written with until
-// they are merged; reads filter by the retention as well. Before it is made longer, days that had ended are dropped: some
-// of their parts may have gone already, and half a day must not come back.
+// setRetention changes the TTL of the tables that have another one. Old parts keep the date they were written with
+// until they are merged; reads filter by the retention as well. Before it is made longer, days that had ended are
+// dropped: some of their parts may have gone already, and half a day must not come back.
 func (m migration) setRetention(ctx context.Context) error {
 	var names, engines []string
 	q := new(ch.Query).Add("SELECT groupArray(name), groupArray(engine_full) FROM system.tables WHERE database = ", m.db)
@@ -282,7 +292,8 @@ func (m migration) claim(ctx context.Context) error {
 	if err := ch.CheckShard(ctx, m.conn, m.fill("{db}.shard"), m.shard, m.shards); !errors.Is(err, ch.ErrNoShard) {
 		return err
 	}
-	q := new(ch.Query).Add(ch.SQL(m.fill("INSERT INTO {db}.shard (number, of, at) SELECT ")), m.shard, m.shards).Add(", now()")
+	q := new(ch.Query).Add(ch.SQL(m.fill("INSERT INTO {db}.shard (number, of, at) SELECT ")), m.shard, m.shards)
+	q.Add(", now()")
 	if err := m.conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
 		return fmt.Errorf("note the number of the shard: %w", err)
 	}

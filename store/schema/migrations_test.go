@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// madeUp are migrations of releases that there are not: the first two expand, the third takes away what only the version before
-// them needs, and the last does not wait for it.
+// madeUp are migrations of releases that there are not: the first two expand, the third takes away what only the
+// version before them needs, and the last does not wait for it.
 var madeUp = map[string]string{
 	"0002_colours":         "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
 	"0003_by_colour":       "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = ReplacingMergeTree ORDER BY (account, colour);\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_old TO {db}.by_colour AS SELECT account, 'old' AS colour FROM {db}.events;\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_by_colour TO {db}.by_colour AS SELECT account, colour FROM {db}.events;\n",
@@ -52,7 +52,8 @@ func migrate(t *testing.T, url string, files fs.FS, upgrading bool) ([]string, e
 	return done.Ran, err
 }
 
-// A node of the version before goes on writing and reading while the tables get more; what only it needs goes when it has gone.
+// A node of the version before goes on writing and reading while the tables get more; what only it needs goes when it
+// has gone.
 func TestExpandThenFinalize(t *testing.T) {
 	b := newBench(t)
 	all := with(t, len(madeUp))
@@ -86,8 +87,8 @@ func TestExpandThenFinalize(t *testing.T) {
 	}
 }
 
-// A migration that is broken off at any statement, before it or behind it, is completed by the next, each run coming one statement
-// further than the one before.
+// A migration that is broken off at any statement, before it or behind it, is completed by the next, each run coming
+// one statement further than the one before.
 func TestMigrateIsBrokenOff(t *testing.T) {
 	b := newBench(t)
 	all := with(t, len(madeUp))
@@ -123,8 +124,8 @@ func TestMigrateIsBrokenOff(t *testing.T) {
 	}
 }
 
-// A migration that another one overtakes, both as relay migrate runs them, leaves what one leaves: what the other has taken away
-// at the end it may have made again.
+// A migration that another one overtakes, both as relay migrate runs them, leaves what one leaves: what the other has
+// taken away at the end it may have made again.
 func TestMigrateIsOvertaken(t *testing.T) {
 	b := newBench(t)
 	all := with(t, len(madeUp))

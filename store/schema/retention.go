@@ -37,14 +37,16 @@ func KeptDays(engine string) int {
 	return days - 1
 }
 
-// DropEnded drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database is
-// that of the connection.
-func DropEnded(ctx context.Context, conn driver.Conn, database, table string, oldest time.Time) (dropped int, err error) {
+// DropEnded drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database
+// is that of the connection.
+func DropEnded(ctx context.Context, conn driver.Conn, database, table string, oldest time.Time) (
+	dropped int, err error,
+) {
 	oldest = oldest.UTC()
 	// Ids of partitions are YYYYMMDD or YYYYMM: what is below that of the oldest moment has ended.
 	q := new(ch.Query).Add("SELECT groupUniqArray(partition_id) FROM system.parts WHERE active AND table = ", table)
 	q.Add(" AND database = if(", database).Add(" = '', currentDatabase(), ", database).Add(")")
-	q.Add(" AND partition_id < if(length(partition_id) = 6, ", oldest.Format("200601")).Add(", ", oldest.Format("20060102")).Add(")")
+	q.Add(" AND partition_id < if(length(partition_id) = 6, ", oldest.Format("200601"), oldest.Format("20060102")).Add(")")
 	var ended []string
 	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&ended); err != nil {
 		return 0, fmt.Errorf("look for partitions of %s that have ended: %w", table, err)

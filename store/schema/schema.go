@@ -1,7 +1,7 @@
 // Package schema has the tables of the store, and brings databases up to them.
 //
-// Tables are made from the baseline, one file for each in tables/ with its reason. What changes after a release is a numbered
-// file in migrations/, whose README says how to write one.
+// Tables are made from the baseline, one file for each in tables/ with its reason. What changes after a release is a
+// numbered file in migrations/, whose README says how to write one.
 package schema
 
 import (
@@ -25,8 +25,8 @@ var files embed.FS
 // baselineNumber is that of the step which makes the tables; the files of migrations/ have greater ones.
 const baselineNumber = 1
 
-// DDL returns the statements of all steps in their order, as they run on an empty server or cluster. Of a cluster's those without
-// ON CLUSTER run on one server of every shard.
+// DDL returns the statements of all steps in their order, as they run on an empty server or cluster. Of a cluster's
+// those without ON CLUSTER run on one server of every shard.
 func DDL(cfg Config) ([]string, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

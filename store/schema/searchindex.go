@@ -12,8 +12,8 @@ import (
 // granule that it has no event with a text, or nothing; the conditions of a search stay the same, so that what it finds
 // does not depend on the index, on how much of it has been built, or on whether there is one.
 //
-// Its letters are those of all that a text is looked for in, in lower case. Bytes that are no UTF-8 are replaced, or the
-// index would take the bytes behind them for a part of their letter. It is put together without any constant, for
+// Its letters are those of all that a text is looked for in, in lower case. Bytes that are no UTF-8 are replaced, or
+// the index would take the bytes behind them for a part of their letter. It is put together without any constant, for
 // indexHint does not know an expression with one again: what would end a body is left out, and 19 letters of time stand
 // before the id, so that the letters of base32 begin where those of an id do, but for the first.
 
@@ -23,15 +23,16 @@ const (
 	// and a text that is worth looking for has several.
 	textIndexKind        = "ngrambf_v1(4, 65536, 1, 0)"
 	Indexed       ch.SQL = "toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id)))))"
-	// inBackground lets a change of all parts go on by itself: the embedded engine would wait for it, for as long as it takes
-	// and for ever while merges are stopped.
+	// inBackground lets a change of all parts go on by itself: the embedded engine would wait for it, for as long as it
+	// takes and for ever while merges are stopped.
 	inBackground = " SETTINGS mutations_sync = 0"
 )
 
 // searchIndex renders what adds the text index and builds it for the rows that are there, in the background.
 func (d dialect) searchIndex() []string {
 	return []string{
-		d.alterEvents("ADD INDEX IF NOT EXISTS " + textIndex + " " + string(Indexed) + " TYPE " + textIndexKind + " GRANULARITY 1"),
+		d.alterEvents("ADD INDEX IF NOT EXISTS " + textIndex + " " + string(Indexed) +
+			" TYPE " + textIndexKind + " GRANULARITY 1"),
 		d.alterEvents("MATERIALIZE INDEX " + textIndex + inBackground),
 	}
 }
@@ -52,12 +53,14 @@ func (d dialect) alterEvents(change string) string {
 // searched without it where it is not built yet.
 func (m migration) setSearchIndex(ctx context.Context) error {
 	var kind, last string
-	q := new(ch.Query).Add("SELECT any(type_full) FROM system.data_skipping_indices WHERE table = 'events' AND name = 'by_text' AND database = ", m.db)
+	q := new(ch.Query).Add("SELECT any(type_full) FROM system.data_skipping_indices "+
+		"WHERE table = 'events' AND name = 'by_text' AND database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&kind); err != nil {
 		return fmt.Errorf("read whether there is a text index: %w", err)
 	}
 	// The newest change of the index: a run may have been broken off between adding and building it.
-	q = new(ch.Query).Add("SELECT argMax(command, (length(mutation_id), mutation_id)) FROM system.mutations WHERE table = 'events' AND command LIKE '%by_text%' AND database = ", m.db)
+	q = new(ch.Query).Add("SELECT argMax(command, (length(mutation_id), mutation_id)) FROM system.mutations "+
+		"WHERE table = 'events' AND command LIKE '%by_text%' AND database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&last); err != nil {
 		return fmt.Errorf("read whether the text index was built: %w", err)
 	}

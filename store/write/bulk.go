@@ -127,7 +127,8 @@ func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
 
 // Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
 func (b *Bulk) Merge(ctx context.Context) error {
-	for _, table := range append(schema.Retained(), "usage_minute", "attempts_hour", "attempts_day", "usage_hour", "usage_day", "run_deliveries") {
+	counts := []string{"usage_minute", "attempts_hour", "attempts_day", "usage_hour", "usage_day", "run_deliveries"}
+	for _, table := range append(schema.Retained(), counts...) {
 		limited, cancel := context.WithTimeout(ctx, settleTimeout)
 		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
 		cancel()
@@ -147,7 +148,8 @@ type TableSize struct {
 
 // Sizes says what every table takes, the largest first. Rows that were written twice and not merged yet count twice.
 func (b *Bulk) Sizes(ctx context.Context) (sizes []TableSize, err error) {
-	rows, err := b.conn.Query(ctx, "SELECT table, sum(rows), sum(bytes_on_disk), sum(data_uncompressed_bytes), count(), uniqExact(partition) FROM system.parts "+
+	rows, err := b.conn.Query(ctx, "SELECT table, sum(rows), sum(bytes_on_disk), sum(data_uncompressed_bytes), "+
+		"count(), uniqExact(partition) FROM system.parts "+
 		"WHERE active AND database = currentDatabase() GROUP BY table ORDER BY sum(bytes_on_disk) DESC")
 	if err != nil {
 		return nil, fmt.Errorf("read the sizes of tables: %w", err)

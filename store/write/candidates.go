@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// candidateTable has what few deliveries are looked for by. Its rows may belong to an answer; deliveries itself decides, but for what
-// became of a delivery within a run. Most flushes have no row for any, so that the writer writes them rather than views, which take
-// their time for nothing too.
+// candidateTable has what few deliveries are looked for by. Its rows may belong to an answer; deliveries itself
+// decides, but for what became of a delivery within a run. Most flushes have no row for any, so that the writer writes
+// them rather than views, which take their time for nothing too.
 type candidateTable struct {
 	*table[*deliveryRow]
 	takes func(*deliveryRow) bool
@@ -31,25 +31,34 @@ func (c candidateTable) of(rows []*deliveryRow) (out []*deliveryRow) {
 
 func candidateTables() []candidateTable {
 	type r = *deliveryRow
-	account, dest := column.Text("account", func(x r) string { return x.Account }), column.Text("dest", func(x r) string { return x.Dest })
-	event16, ts := column.Bytes16("id", func(x r) []byte { return x.Event[:] }), column.When("ts", func(x r) time.Time { return x.Event.Time() })
-	endpoint, status := column.Text("endpoint", func(x r) string { return x.Endpoint }), column.Word("status", func(x r) string { return string(x.Status) })
+	account := column.Text("account", func(x r) string { return x.Account })
+	event16 := column.Bytes16("id", func(x r) []byte { return x.Event[:] })
+	ts := column.When("ts", func(x r) time.Time { return x.Event.Time() })
+	dest := column.Text("dest", func(x r) string { return x.Dest })
+	endpoint := column.Text("endpoint", func(x r) string { return x.Endpoint })
+	kind := column.Word("type", func(x r) string { return x.Type })
+	status := column.Word("status", func(x r) string { return string(x.Status) })
 	return []candidateTable{
 		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isFailing},
 		{
-			newTable("failure_candidates", account, event16, dest, ts, endpoint, column.Word("type", func(x r) string { return x.Type }), status,
+			newTable("failure_candidates", account, event16, dest, ts, endpoint, kind, status,
 				column.Of("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
 			func(x r) bool { return !x.isFirst() || x.isFailing() },
 		},
 		{
 			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
-				column.Word("reason", func(x r) string { return string(x.Reason) }), column.Word("skipped", func(x r) string { return string(x.Skipped) }),
-				column.Of("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }), column.When("last_at", func(x r) time.Time { return x.At }),
+				column.Word("reason", func(x r) string { return string(x.Reason) }),
+				column.Word("skipped", func(x r) string { return string(x.Skipped) }),
+				column.Of("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
+				column.When("last_at", func(x r) time.Time { return x.At }),
 				column.Of("ver", "UInt128", r.versionInRun)),
 			r.isOfRun,
 		},
 		// A destination may be that of a replay alone.
-		{newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts), r.isOfRun},
+		{
+			newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts),
+			r.isOfRun,
+		},
 	}
 }
 

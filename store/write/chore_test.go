@@ -71,8 +71,8 @@ func TestChore(t *testing.T) {
 	})
 }
 
-// A chore that is due more often than a node looks whether it is the owner is done that often, and what a stop breaks off
-// is no failure.
+// A chore that is due more often than a node looks whether it is the owner is done that often, and what a stop breaks
+// off is no failure.
 func TestQuickChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0

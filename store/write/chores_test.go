@@ -40,9 +40,9 @@ func (b *bench) chores(r *read.Reader, gone *erasures) (stop func()) {
 	return stop
 }
 
-// TestChoresUnderFaults spoils each kind of statement that erasing and dropping days are made of, in every way: both come
-// to their end, and no erasure counts as finished while a row has the payload. One that is stuck is given up with its
-// process, and the next one goes on.
+// TestChoresUnderFaults spoils each kind of statement that erasing and dropping days are made of, in every way: both
+// come to their end, and no erasure counts as finished while a row has the payload. One that is stuck is given up with
+// its process, and the next one goes on.
 func TestChoresUnderFaults(t *testing.T) {
 	b := newBench(t)
 	gone := newErasures()

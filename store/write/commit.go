@@ -26,8 +26,8 @@ func (w *Writer) commitLoop(ctx context.Context, flushed <-chan struct{}) error 
 	}
 }
 
-// commit commits the offsets of what is in ClickHouse, after it has seen to it that it is on the disk. Only an error of the
-// disk is one, and final: what was written may be gone, and a later try would not say so.
+// commit commits the offsets of what is in ClickHouse, after it has seen to it that it is on the disk. Only an error of
+// the disk is one, and final: what was written may be gone, and a later try would not say so.
 func (w *Writer) commit(ctx context.Context) error {
 	select { // an older commit must not come behind a newer one
 	case w.committing <- struct{}{}:

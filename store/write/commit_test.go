@@ -48,8 +48,8 @@ func (b *bench) committed(topic string, index int32) int64 {
 	return max(0, marks[stream.Partition{Topic: topic, Index: index}]) // -1: nothing yet
 }
 
-// TestCommitWaitsForTheDisk: what was inserted is read at once, and committed only after the disk has it; while the disk is
-// at it more is written, which the next commit has. A stop waits for the last one.
+// TestCommitWaitsForTheDisk: what was inserted is read at once, and committed only after the disk has it; while the
+// disk is at it more is written, which the next commit has. A stop waits for the last one.
 func TestCommitWaitsForTheDisk(t *testing.T) {
 	b := newBench(t)
 	disk := newDurable()
@@ -93,8 +93,8 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-// TestBrokenDisk: after a sync that failed nothing is committed any more, and the writer ends, though ClickHouse, which has
-// the same disk, takes no rows either.
+// TestBrokenDisk: after a sync that failed nothing is committed any more, and the writer ends, though ClickHouse, which
+// has the same disk, takes no rows either.
 func TestBrokenDisk(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
@@ -139,7 +139,8 @@ func onBroker(t *testing.T) (*bench, *kfake.Cluster) {
 	return b, cluster
 }
 
-// TestCommitIsMadeAgain: a commit that the broker refuses is made again, though nothing new comes; what came meanwhile goes with it.
+// TestCommitIsMadeAgain: a commit that the broker refuses is made again, though nothing new comes; what came meanwhile
+// goes with it.
 func TestCommitIsMadeAgain(t *testing.T) {
 	for name, disk := range map[string]func() error{"with the disk": func() error { return nil }, "with the insert": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +189,8 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	b.CaughtUp(b.Reader(first))
 	<-begun
 	second, _ := b.WriterWith(write.WriterConfig{}, write.WriterDeps{Sync: func() error { return nil }})
-	// The first waits for its commit for five seconds. Without a bound it would do so until the group gives it up, after thirty.
+	// The first waits for its commit for five seconds. Without a bound it would do so until the group gives it up, after
+	// thirty.
 	storetest.EventuallyWithin(t, 25*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
 	release()
 	accept()

@@ -21,7 +21,8 @@ type WriterConfig struct {
 	FlushSmall time.Duration
 	// PollEvery is how long records gather in the log between two polls while no reader waits for them; 0 = 20 ms.
 	PollEvery time.Duration
-	// InsertTimeout bounds one insert; one that takes longer is tried again, and changes nothing if it had succeeded. 0 = 1 min.
+	// InsertTimeout bounds one insert; one that takes longer is tried again, and changes nothing if it had succeeded. 0 =
+	// 1 min.
 	InsertTimeout time.Duration
 	// CrowdedParts is the number of parts in one partition of a table from which on ClickHouse counts as behind with
 	// merging them; see crowd.go. It slows inserts down from 1,000 on, and refuses them from 3,000 on. 0 = 300.

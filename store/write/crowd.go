@@ -28,8 +28,8 @@ const (
 )
 
 // crowd tells whether ClickHouse has more parts than it can merge. Each insert makes one in every day partition that it
-// touches, reads open all of them, and with some thousands inserts are refused: so rows are written in larger batches, and
-// less often, well before that.
+// touches, reads open all of them, and with some thousands inserts are refused: so rows are written in larger batches,
+// and less often, well before that.
 type crowd struct {
 	mu sync.Mutex // guards on
 	on bool
@@ -50,8 +50,8 @@ func (c *crowd) set(on bool) bool {
 	return news
 }
 
-// watchParts looks at the parts now and then until ctx ends. What it cannot see it does not judge: whether ClickHouse is
-// there is the business of the inserts.
+// watchParts looks at the parts now and then until ctx ends. What it cannot see it does not judge: whether ClickHouse
+// is there is the business of the inserts.
 func (w *Writer) watchParts(ctx context.Context) error {
 	for {
 		if err := wait.For(ctx, wait.Jitter(w.cfg.LookEvery)); err != nil {
@@ -88,7 +88,8 @@ func (s *shard) countParts(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	var n uint64
-	err := s.conn.QueryRow(ctx, "SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND active GROUP BY table, partition_id)").Scan(&n)
+	err := s.conn.QueryRow(ctx, "SELECT max(n) FROM (SELECT count() AS n FROM system.parts "+
+		"WHERE database = currentDatabase() AND active GROUP BY table, partition_id)").Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count parts: %w", err)
 	}
@@ -106,7 +107,8 @@ func (w *Writer) setCrowded(ctx context.Context, on bool, why slog.Attr) {
 		return
 	}
 	w.metrics.crowded.Set(1)
-	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse has many parts, rows are written less often until it has merged them", why)
+	w.log.LogAttrs(ctx, slog.LevelWarn,
+		"clickhouse has many parts, rows are written less often until it has merged them", why)
 }
 
 // refusedForParts reports whether an insert failed because there are too many parts.

@@ -105,8 +105,8 @@ func (e *Eraser) Run(ctx context.Context) error {
 	}.run(ctx)
 }
 
-// look takes out what it finds, and notes what was not there for long enough. Where a shard is away the others' payloads
-// go all the same.
+// look takes out what it finds, and notes what was not there for long enough. Where a shard is away the others'
+// payloads go all the same.
 func (e *Eraser) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -120,7 +120,8 @@ func (e *Eraser) look(ctx context.Context) error {
 	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	pool := e.deps.Store.Pool()
 	return errors.Join(behind, pool.Apart(func(shard int) error {
-		here := slices.DeleteFunc(slices.Clone(newestFirst), func(d id.ID) bool { return ch.ShardOf(d, pool.Count()) != shard })
+		elsewhere := func(d id.ID) bool { return ch.ShardOf(d, pool.Count()) != shard }
+		here := slices.DeleteFunc(slices.Clone(newestFirst), elsewhere)
 		for ids := range slices.Chunk(here, eraseBatch) {
 			found, err := erasePayloads(ctx, pool, shard, account, ids)
 			if err != nil {
@@ -170,8 +171,11 @@ var payloadTables = []payloadTable{
 }
 
 // erasePayloads empties what the rows of a shard hold of the payloads of events, given newest first, and returns those
-// of which they held some. The parts that hold them are written anew, and the old ones leave the disk some minutes later.
-func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string, ids []id.ID) (found map[id.ID]bool, err error) {
+// of which they held some. The parts that hold them are written anew, and the old ones leave the disk some minutes
+// later.
+func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string, ids []id.ID) (
+	found map[id.ID]bool, err error,
+) {
 	found = make(map[id.ID]bool)
 	for _, t := range payloadTables {
 		var held []id.ID
@@ -206,7 +210,8 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 // rewriting reports whether an erasure from a table is still under way. One that was asked for goes on when nobody
 // waits for it any more; while ClickHouse does not get to it, merges may be stopped, asking again would add another.
 func rewriting(ctx context.Context, pool *ch.Pool, shard int, table string) (busy bool, err error) {
-	q := new(ch.Query).Add("SELECT count() > 0 FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND command LIKE '%UPDATE %' AND table = ", table)
+	q := new(ch.Query).Add("SELECT count() > 0 FROM system.mutations WHERE database = currentDatabase() "+
+		"AND NOT is_done AND command LIKE '%UPDATE %' AND table = ", table)
 	err = pool.Each(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&busy) })
 	return busy, err
 }

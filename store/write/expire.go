@@ -30,7 +30,8 @@ func NewExpirer(every time.Duration, deps ChoreDeps) *Expirer {
 		every: cmp.Or(every, time.Hour), deps: deps,
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_store_dropped_partitions_total",
-			Help: "Days, or months, that were dropped because the retention of all in them has ended, by table."}, []string{"table"}),
+			Help: "Days, or months, that were dropped because the retention of all in them has ended, by table.",
+		}, []string{"table"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_store_expire_failures_total",
 			Help: "Looks for days whose retention has ended that ended in an error; they are repeated."}),

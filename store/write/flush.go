@@ -100,8 +100,8 @@ func (w *Writer) swapLocked() *batch {
 }
 
 // flush writes a batch, tells the topic dead what could not be written, and commits unless that waits for the disk. It
-// returns an error only when ctx ended, or a shard is not what it is taken for: then nothing is committed and the rows are
-// written again by the next owner.
+// returns an error only when ctx ended, or a shard is not what it is taken for: then nothing is committed and the rows
+// are written again by the next owner.
 func (w *Writer) flush(ctx context.Context, b *batch) error {
 	if b.empty() {
 		return nil
@@ -150,8 +150,8 @@ func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
 	return append(b.dead, slices.Concat(refused...)...), nil
 }
 
-// verify sees once, before anything is written, that a shard is the one that it is taken for. While it cannot be asked, or
-// has not been set up, the writer waits; one that is another must not get these rows.
+// verify sees once, before anything is written, that a shard is the one that it is taken for. While it cannot be asked,
+// or has not been set up, the writer waits; one that is another must not get these rows.
 func (w *Writer) verify(ctx context.Context, s *shard) error {
 	for try := 0; !s.known; try++ {
 		ask, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
@@ -175,8 +175,8 @@ func (w *Writer) verify(ctx context.Context, s *shard) error {
 }
 
 // write inserts into all tables of a shard at once, which takes as long as the slowest, and returns what cannot be
-// stored. Only candidates come after attempts, and deliveries after both: no reader may see a delivery, of a run or of all, without
-// the attempt that brought it about, nor one that the list of its status does not look for.
+// stored. Only candidates come after attempts, and deliveries after both: no reader may see a delivery, of a run or of
+// all, without the attempt that brought it about, nor one that the list of its status does not look for.
 func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, error) {
 	var refused [6][]deadRecord
 	g, gctx := errgroup.WithContext(ctx)
@@ -199,8 +199,8 @@ func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, e
 	return slices.Concat(refused[:]...), nil
 }
 
-// writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries
-// again until ctx ends. A table that takes no other row either, before the refused ones are looked for or afterwards, is the
+// writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries again until
+// ctx ends. A table that takes no other row either, before the refused ones are looked for or afterwards, is the
 // server's fault, whatever the error says, and nothing is buried for that; nor for what went wrong for a moment: those
 // that are refused are tried once more, until no other is left.
 func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) (dead []deadRecord, err error) {
@@ -233,7 +233,9 @@ func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], row
 }
 
 // bisect finds the refused rows of a batch that was refused as a whole, and inserts the others.
-func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R, cause error) (refusedRows []R, dead []deadRecord, err error) {
+func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R, cause error) (
+	refusedRows []R, dead []deadRecord, err error,
+) {
 	if len(rows) == 1 {
 		return rows, []deadRecord{{rows[0].origin(), cause}}, nil
 	}
@@ -293,7 +295,8 @@ func (w *Writer) setAway(ctx context.Context, s *shard, cause error) {
 		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse takes rows again", slog.Int("shard", s.number))
 		return
 	}
-	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse takes no rows, the log keeps them", slog.Int("shard", s.number), slog.Any("error", cause))
+	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse takes no rows, the log keeps them",
+		slog.Int("shard", s.number), slog.Any("error", cause))
 }
 
 // bury sends records to the topic dead and waits until they are durable there.
@@ -316,7 +319,8 @@ func (w *Writer) bury(ctx context.Context, dead []deadRecord) error {
 
 func (w *Writer) buryOne(ctx context.Context, d deadRecord) error {
 	for try := 0; ; try++ {
-		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.place.Index, w.deps.Stream.DeadRecord(d.record, store.Group, d.cause))
+		dead := w.deps.Stream.DeadRecord(d.record, store.Group, d.cause)
+		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.place.Index, dead)
 		if err == nil {
 			return nil
 		}

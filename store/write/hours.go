@@ -26,8 +26,8 @@ import (
 // counted when it died is counted by whoever takes its partitions over; see recount.
 //
 // A count can only grow, for events are only added until their retention drops them. So the greatest count of an hour
-// is the newest: whoever counts when, and however late its row is written, and when events are gone what they
-// came to stays. Minutes are kept for 35 days: requests that are stored later than that after they were made count nowhere.
+// is the newest: whoever counts when, and however late its row is written, and when events are gone what they came to
+// stays. Minutes are kept for 35 days: requests that are stored later than that after they were made count nowhere.
 const (
 	lazyHours = time.Hour
 	// hourSettles is how long after its end an hour is counted: most late events are there.
@@ -147,8 +147,8 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 	return failed
 }
 
-// countOld counts hours that are over. What the last owner of partitions had not counted comes first: where to begin with
-// that is told from the last hour that was counted.
+// countOld counts hours that are over. What the last owner of partitions had not counted comes first: where to begin
+// with that is told from the last hour that was counted.
 func (s *shard) countOld(ctx context.Context, hours []time.Time) (left []time.Time, err error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -203,7 +203,8 @@ func (s *shard) countedUpTo(ctx context.Context, now time.Time) (time.Time, erro
 		return newest.Add(-recountHours), nil
 	}
 	// A probe's row is of nobody, and of 1970.
-	if err := s.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events WHERE account != ''").Scan(&events, &oldest); err != nil {
+	err := s.conn.QueryRow(ctx, "SELECT count(), min(ts) FROM events WHERE account != ''").Scan(&events, &oldest)
+	if err != nil {
 		return now, fmt.Errorf("read the time of the oldest event: %w", err)
 	}
 	if events == 0 {
@@ -227,31 +228,34 @@ func (s *shard) count(ctx context.Context, hours []time.Time) (left []time.Time,
 	return nil, nil
 }
 
-// countRange counts every hour of [from, to), and the days that they are of. The version of a row is its count; see above.
+// countRange counts every hour of [from, to), and the days that they are of. The version of a row is its count; see
+// above.
 func countRange(ctx context.Context, conn driver.Conn, from, to time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	q := new(ch.Query).Add("INSERT INTO usage_hour (account, t, endpoint, received, sent, bytes, ver) SELECT account, "+
 		schema.HourColumns+", count() FROM events FINAL WHERE billed = 1 AND ts >= ", from).Add(" AND ts < ", to)
-	q.Add(" AND id >= ", id.Lowest(from)).Add(" AND id < ", id.Lowest(to)).Add(" GROUP BY account, hour, endpoint" + byPartition)
+	q.Add(" AND id >= ", id.Lowest(from)).Add(" AND id < ", id.Lowest(to))
+	q.Add(" GROUP BY account, hour, endpoint" + byPartition)
 	if err := execSpan(ctx, conn, q, "count usage", from, to); err != nil {
 		return err
 	}
 	q = new(ch.Query).Add("INSERT INTO attempts_hour (account, t, endpoint, attempts, delivered, failed) "+
 		"SELECT account, toStartOfHour(t) AS hour, endpoint, sum(usage_minute.attempts), sum(usage_minute.delivered), "+
-		"sum(usage_minute.failed) FROM usage_minute WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, hour, endpoint")
+		"sum(usage_minute.failed) FROM usage_minute WHERE t >= ", from).Add(" AND t < ", to)
+	q.Add(" GROUP BY account, hour, endpoint")
 	if err := execSpan(ctx, conn, q, "sum requests", from, to); err != nil {
 		return err
 	}
 	return countDays(ctx, conn, schema.DayOf(from), schema.DayOf(to.Add(-1)).AddDate(0, 0, 1))
 }
 
-// countDays adds the hours of every day of [from, to) up, behind countRange. Of two that do so at once for different hours
-// of a day the later one sees what both have counted, and its sum is the greater.
+// countDays adds the hours of every day of [from, to) up, behind countRange. Of two that do so at once for different
+// hours of a day the later one sees what both have counted, and its sum is the greater.
 func countDays(ctx context.Context, conn driver.Conn, from, to time.Time) error {
 	q := new(ch.Query).Add("INSERT INTO usage_day (account, t, endpoint, received, sent, bytes, ver) "+
-		"SELECT account, toStartOfDay(t) AS day, endpoint, sum(received), sum(sent), sum(bytes), sum(ver) FROM usage_hour FINAL "+
-		"WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, day, endpoint" + byPartition)
+		"SELECT account, toStartOfDay(t) AS day, endpoint, sum(received), sum(sent), sum(bytes), sum(ver) "+
+		"FROM usage_hour FINAL WHERE t >= ", from).Add(" AND t < ", to).Add(" GROUP BY account, day, endpoint" + byPartition)
 	if err := execSpan(ctx, conn, q, "add up usage", from, to); err != nil {
 		return err
 	}

@@ -34,9 +34,11 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 		away: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_away", Help: "Shards of ClickHouse that do not take rows at the moment."}),
 		parts: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_parts", Help: "Parts of the partition that has most of them, as counted last; inserts are refused at some 3,000."}),
+			Name: "relay_store_parts",
+			Help: "Parts of the partition that has most of them, as counted last; inserts are refused at some 3,000."}),
 		crowded: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_crowded", Help: "1 while rows are written less often because ClickHouse has too many parts to merge."}),
+			Name: "relay_store_crowded",
+			Help: "1 while rows are written less often because ClickHouse has too many parts to merge."}),
 		buffered: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_buffered_rows", Help: "Rows that wait for the next flush."}),
 	}

@@ -103,8 +103,8 @@ func (p *poisoned) check(w *write.Writer) {
 	}
 }
 
-// TestPoisonInEveryTable: one row that ClickHouse refuses, several, and nothing else, in each table. Each is in dead once
-// and everything else is stored, also the other rows of a record that one table refused.
+// TestPoisonInEveryTable: one row that ClickHouse refuses, several, and nothing else, in each table. Each is in dead
+// once and everything else is stored, also the other rows of a record that one table refused.
 func TestPoisonInEveryTable(t *testing.T) {
 	b := newBench(t)
 	p := newPoisoned(b)
@@ -158,7 +158,8 @@ func TestPoisonIsFoundByHalves(t *testing.T) {
 	inserts := g.Inserts("events")
 	w, _ := b.Writer(g.Through(write.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
 	b.CaughtUp(b.Reader(w))
-	// The whole batch, two halves at each step, the row by itself, and four probes; the same again if the batch came in two pieces.
+	// The whole batch, two halves at each step, the row by itself, and four probes; the same again if the batch came in
+	// two pieces.
 	if got, most := inserts(), 2*(6+2*bits.Len(n)); got > most || got < bits.Len(n) {
 		t.Errorf("%d inserts for one refused row of %d, want %d at most", got, n, most)
 	}

@@ -21,12 +21,13 @@ type place struct {
 // positions knows which partitions this writer owns, how far each was read and stored, and what readers
 // are waiting for.
 type positions struct {
-	mu      sync.Mutex // guards all below and the places
-	owned   map[stream.Partition]*place
-	wanted  map[stream.Partition]int64 // readers wait for these offsets, and nothing is on its way to ClickHouse that has them
-	owed    map[*place]mark            // stored, and not committed
-	failing map[int]bool               // shards whose last insert failed: waiting is in vain
-	changed chan struct{}              // closed when stored or failing changes
+	mu    sync.Mutex // guards all below and the places
+	owned map[stream.Partition]*place
+	// Readers wait for these offsets, and nothing is on its way to ClickHouse that has them.
+	wanted  map[stream.Partition]int64
+	owed    map[*place]mark // stored, and not committed
+	failing map[int]bool    // shards whose last insert failed: waiting is in vain
+	changed chan struct{}   // closed when stored or failing changes
 }
 
 func newPositions() *positions {
@@ -196,7 +197,8 @@ func (s *positions) commitable(marks map[*place]mark) map[stream.Partition]strea
 func (s *positions) progress() store.Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := store.Progress{Owned: make(map[stream.Partition]store.Position, len(s.owned)), Failing: len(s.failing) > 0, Changed: s.changed}
+	p := store.Progress{Failing: len(s.failing) > 0, Changed: s.changed}
+	p.Owned = make(map[stream.Partition]store.Position, len(s.owned))
 	for name, at := range s.owned {
 		p.Owned[name] = store.Position{Offset: at.stored, At: at.storedAt}
 	}

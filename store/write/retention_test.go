@@ -40,8 +40,8 @@ func (b *bench) failedAt(at time.Time, partition int) *event.Event {
 
 func runOf(b *bench) string { return b.IDs.Next(0).Text(id.Run) }
 
-// TestRetention lowers the retention under rows that are there: from that moment no read shows, finds, selects or counts
-// the event whose retention has ended, and all do the one that is a minute younger. Usage is what was used.
+// TestRetention lowers the retention under rows that are there: from that moment no read shows, finds, selects or
+// counts the event whose retention has ended, and all do the one that is a minute younger. Usage is what was used.
 func TestRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	b := newBench(t)
@@ -190,8 +190,8 @@ func (b *bench) kept(table string) (days []string) {
 	return days
 }
 
-// A retention that is made shorter and then longer again shows whole days or none of a day: the tables' TTL spares a day
-// until its last moment has ended, and what had ended by then does not come back.
+// A retention that is made shorter and then longer again shows whole days or none of a day: the tables' TTL spares a
+// day until its last moment has ended, and what had ended by then does not come back.
 func TestNoHalfDays(t *testing.T) {
 	const day = 24 * time.Hour
 	b := newBench(t)
@@ -343,7 +343,8 @@ func TestChoresWithoutAShard(t *testing.T) {
 	}
 }
 
-// One batch has events of more days than ClickHouse takes partitions in a block by default, as a recovery of a year's failures does.
+// One batch has events of more days than ClickHouse takes partitions in a block by default, as a recovery of a year's
+// failures does.
 func TestBatchOfManyDays(t *testing.T) {
 	const days = 110
 	b := newBench(t)

@@ -78,8 +78,8 @@ func flushes(t *testing.T, reg *prometheus.Registry) int {
 }
 
 // TestPartsStayFlat writes outcomes of events of 30 days out of 64 partitions: one insert per table and flush, and the
-// parts do not pile up. In the short form a reader causes one flush after the other, many times as often as they come for a
-// batch that touches so many days; in the long one an hour of 1,000 outcomes a second.
+// parts do not pile up. In the short form a reader causes one flush after the other, many times as often as they come
+// for a batch that touches so many days; in the long one an hour of 1,000 outcomes a second.
 func TestPartsStayFlat(t *testing.T) {
 	const days, wide, perFlush = 30, 64, 500
 	b := newBenchOf(t, wide)

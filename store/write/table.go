@@ -76,9 +76,9 @@ func (t *table[R]) reserve(to column.Block, size int) error {
 	return nil
 }
 
-// probe writes one row of the table again, which changes nothing: every table collapses by its key. An
-// error says that the table takes no rows at all. An empty one is given a row that says nothing, of nobody and of a day that
-// its retention drops at once: to copy no row would show nothing.
+// probe writes one row of the table again, which changes nothing: every table collapses by its key. An error says that
+// the table takes no rows at all. An empty one is given a row that says nothing, of nobody and of a day that its
+// retention drops at once: to copy no row would show nothing.
 func (t *table[R]) probe(ctx context.Context, conn driver.Conn, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

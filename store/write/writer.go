@@ -1,4 +1,5 @@
-// Package write copies the log into ClickHouse, counts usage, and takes out of ClickHouse what was erased or has expired.
+// Package write copies the log into ClickHouse, counts usage, and takes out of ClickHouse what was erased or has
+// expired.
 package write
 
 import (
@@ -28,8 +29,8 @@ type WriterDeps struct {
 	Metrics  prometheus.Registerer // nil = none
 	// InstanceID is this node's static membership; empty = dynamic, which the embedded engine needs.
 	InstanceID string
-	// Sync makes everything that was inserted durable. Nil: it is when the insert is answered. With it offsets are committed
-	// once a second, behind it; an error of it ends Run.
+	// Sync makes everything that was inserted durable. Nil: it is when the insert is answered. With it offsets are
+	// committed once a second, behind it; an error of it ends Run.
 	Sync func() error
 	// Erased says whether the payload of an event was erased: its rows are written without it. Nil: none was.
 	Erased func(id.ID) bool
@@ -116,7 +117,8 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		shards:  shards,
 		pos:     newPositions(),
 		filling: newBatch(), connected: make(chan struct{}),
-		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		busy:       make(chan struct{}, 1),
 		committing: make(chan struct{}, 1),
 	}, nil
 }
@@ -187,7 +189,8 @@ func (w *Writer) connect() (err error) {
 		s.conn = conns[i]
 	}
 	w.group, err = stream.NewGroup(w.deps.Stream, stream.GroupConfig{
-		Name: store.Group, Topics: store.Topics(), InstanceID: w.deps.InstanceID, MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
+		Name: store.Group, Topics: store.Topics(), InstanceID: w.deps.InstanceID,
+		MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
 		Assigned: w.assigned, Revoked: w.revoked, Lost: w.lost,
 	})
 	if err != nil {
@@ -204,8 +207,8 @@ func (w *Writer) disconnect() (err error) {
 	return err
 }
 
-// assigned takes over partitions, with what their last owner may not have counted: whoever sees that they are owned can have it
-// counted.
+// assigned takes over partitions, with what their last owner may not have counted: whoever sees that they are owned can
+// have it counted.
 func (w *Writer) assigned(marks map[stream.Partition]stream.Mark) {
 	for _, s := range w.shards {
 		s.dirty.addAll()
@@ -227,7 +230,8 @@ func (w *Writer) poll(ctx context.Context) error {
 			}
 		}
 		came := 0
-		if err := w.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { came += w.take(p, records) }); err != nil {
+		err := w.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { came += w.take(p, records) })
+		if err != nil {
 			return err
 		}
 		if came == 0 || came >= maxFetch/2 || w.pos.awaited() {

@@ -59,10 +59,10 @@ func splitHosts(raw string) (first string, others []string) {
 	return scheme + "://" + rest[:begin] + hosts[0] + rest[end:], hosts[1:]
 }
 
-// parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https://
-// are HTTP; the path names the database. unix:///path is HTTP over a unix socket of this user, and the parameter database
-// names the database. Further hosts after commas are replicas, asked when those before them cannot be
-// reached. The parameter ca_file names a file with root certificates; all others are the driver's, or settings.
+// parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https:// are HTTP; the
+// path names the database. unix:///path is HTTP over a unix socket of this user, and the parameter database names the
+// database. Further hosts after commas are replicas, asked when those before them cannot be reached. The parameter
+// ca_file names a file with root certificates; all others are the driver's, or settings.
 func parseURL(raw string) (*clickhouse.Options, error) {
 	first, replicas := raw, []string(nil)
 	if !strings.HasPrefix(raw, "unix:") {
@@ -71,7 +71,8 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	u, err := url.Parse(first)
 	if err != nil {
 		// The cause would repeat the password.
-		return nil, errors.New("clickhouse URL: cannot be parsed; percent-encode the user and the password (/ is %2F, @ is %40)")
+		return nil, errors.New("clickhouse URL: cannot be parsed; " +
+			"percent-encode the user and the password (/ is %2F, @ is %40)")
 	}
 	params := u.Query()
 	roots, err := rootsOf(params.Get("ca_file"))

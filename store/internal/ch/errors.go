@@ -19,8 +19,10 @@ func AboutServer(code int32) bool {
 		3, 32, 33, 95, 96, 99, 101, 102, 108, // the connection broke, or its packets are not understood
 		198, 209, 210, 279, 425, // DNS, network, system calls
 		74, 75, 76, 77, 87, 88, 243, // files, not enough space
-		8, 10, 16, 20, 46, 47, 60, 62, 81, 115, 218, 733, // table, column, function or setting missing: schema and program disagree
-		159, 160, 173, 201, 202, 203, 241, 252, 394, 439, 473, 735, 745, 746, // time, memory, quota, load, too many parts, killed
+		// Table, column, function or setting missing: schema and program disagree.
+		8, 10, 16, 20, 46, 47, 60, 62, 81, 115, 218, 733,
+		// Time, memory, quota, load, too many parts, killed.
+		159, 160, 173, 201, 202, 203, 241, 252, 394, 439, 473, 735, 745, 746,
 		164, 242, 236, 341, 722, // read-only, shutting down, still loading
 		225, 285, 286, 319, 999, // Keeper, quorum, unknown status of an insert
 		192, 193, 194, 195, 452, 497, 516, // users, rights and their constraints

@@ -1,5 +1,5 @@
-// Package ch reaches the ClickHouse servers of a store: their addresses, connections to every shard, and statements that hold no
-// value as text.
+// Package ch reaches the ClickHouse servers of a store: their addresses, connections to every shard, and statements
+// that hold no value as text.
 package ch
 
 import (

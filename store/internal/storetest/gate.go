@@ -62,8 +62,8 @@ func NewGate(b *Bench) *Gate {
 	return g
 }
 
-// Set gives statements, counted from 0 on, the faults that a rule tells, and returns how many the last rule has seen and
-// how many of them it has spoilt.
+// Set gives statements, counted from 0 on, the faults that a rule tells, and returns how many the last rule has seen
+// and how many of them it has spoilt.
 func (g *Gate) Set(rule func(nth int, statement string) Fault) (count, hits int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

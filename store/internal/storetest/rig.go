@@ -113,7 +113,8 @@ func (b *Bench) Indexes(r *read.Reader) {
 	b.Exec("OPTIMIZE TABLE events FINAL")
 }
 
-// NewIndexed is a bench with the text index. Its granules have two events, so that whatever the index says wrongly is seen.
+// NewIndexed is a bench with the text index. Its granules have two events, so that whatever the index says wrongly is
+// seen.
 func NewIndexed(t testing.TB) *Bench {
 	t.Helper()
 	b := NewBench(t)

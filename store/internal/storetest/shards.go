@@ -21,8 +21,8 @@ func urlOf(t testing.TB, name string) string {
 
 func TwoShards(t testing.TB) bool { return strings.HasPrefix(t.Name(), onShards+"/") }
 
-// OnTwoShards runs tests on two shards: those of short are all that the race detector sees, for the others begin no goroutines that
-// these do not; thorough ones are run by RELAY_TORTURE.
+// OnTwoShards runs tests on two shards: those of short are all that the race detector sees, for the others begin no
+// goroutines that these do not; thorough ones are run by RELAY_TORTURE.
 func OnTwoShards(t *testing.T, tests, thorough map[string]func(*testing.T), short ...string) {
 	if Rounds(0, 0, 1) == 1 {
 		maps.Copy(tests, thorough)

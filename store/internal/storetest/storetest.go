@@ -1,5 +1,5 @@
-// Package storetest has what the tests of the store's packages share: a log and a database of their own, the engines behind them,
-// a proxy that takes ClickHouse away, and one that spoils single statements.
+// Package storetest has what the tests of the store's packages share: a log and a database of their own, the engines
+// behind them, a proxy that takes ClickHouse away, and one that spoils single statements.
 package storetest
 
 import (
@@ -288,8 +288,8 @@ func (b *Bench) SQL(f func(driver.Conn) error) {
 	}
 }
 
-// drop takes databases away when their test ends: a hundred that wait beside each other cost a fifth of a core, and make
-// each new one dearer.
+// drop takes databases away when their test ends: a hundred that wait beside each other cost a fifth of a core, and
+// make each new one dearer.
 func (b *Bench) drop(urls string) {
 	for url := range strings.SplitSeq(urls, ",") {
 		on := *b
