@@ -32,16 +32,17 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 		return page, err
 	}
 	defer leave()
-	if page.Rows, page.More, err = r.attempts(ctx, account, d, before, limit, attemptBody); err != nil || len(page.Rows) > 0 {
+	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, before, limit, attemptBody)
+	if err != nil || len(page.Rows) > 0 {
 		return page, err
 	}
-	return page, r.exists(ctx, account, d)
+	return page, eventReader{r}.exists(ctx, account, d)
 }
 
 // exists returns nil when the store or the log has the event.
-func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
+func (r eventReader) exists(ctx context.Context, account string, d id.ID) error {
 	found := false
-	q := r.one(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
+	q := ofEvent(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
 	err := r.each(ctx, q.Add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
 	if err != nil || found {
 		return err
@@ -52,15 +53,18 @@ func (r *Reader) exists(ctx context.Context, account string, d id.ID) error {
 
 // attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are equal,
 // so that FINAL is not needed: it would read the bodies of all that lies around them.
-func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, limit, body int) (list []event.AttemptRow, more bool, err error) {
+func (r eventReader) attempts(
+	ctx context.Context, account string, d, before id.ID, limit, body int,
+) (list []event.AttemptRow, more bool, err error) {
 	q := new(ch.Query).Add("SELECT ")
 	reader := column.ReadAttempts(q, body)
-	r.one(q.Add(" FROM attempts"), account, d)
+	ofEvent(q.Add(" FROM attempts"), account, d)
 	if !before.IsZero() {
 		q.Add(" AND attempt < ", before)
 	}
 	erased := r.erased(d)
-	err = r.each(ctx, q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", limit+1), func(rows driver.Rows) error {
+	q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", limit+1)
+	err = r.each(ctx, q, func(rows driver.Rows) error {
 		a, err := reader.Scan(rows)
 		if erased {
 			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
@@ -79,7 +83,7 @@ func (r *Reader) attempts(ctx context.Context, account string, d, before id.ID, 
 
 // number gives the attempts of a page, newest first, their positions among those of the event and their destination.
 // When there are older ones these are counted.
-func (r *Reader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (err error) {
+func (r eventReader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (err error) {
 	counts := make(map[string]attemptCount)
 	if older {
 		if counts, err = r.attemptCounts(ctx, account, d, page[len(page)-1].ID); err != nil {

@@ -14,6 +14,9 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
+// rowReader reads the rows of lists.
+type rowReader struct{ *Reader }
+
 // candidate is an event with what decides its status.
 type candidate struct {
 	event.Event // without headers and body
@@ -38,11 +41,11 @@ func selectEvents(from table) *ch.Query {
 
 // candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
 // written twice. It also returns how many rows there were before that.
-func (r *Reader) candidates(
+func (r rowReader) candidates(
 	ctx context.Context, account string, q *ch.Query, limit int,
 ) (cands []candidate, seen int, err error) {
 	key := func(c *candidate) id.ID { return c.ID }
-	cands, err = newest(ctx, r, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
+	cands, err = newest(ctx, r.Reader, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
 		var duplicate id.ID
 		err = rows.Scan(&c.ID, &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
 			(*string)(&c.Reason), &duplicate, &c.Dests, &c.size, &c.unsure)
@@ -54,7 +57,7 @@ func (r *Reader) candidates(
 }
 
 // judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
-func (r *Reader) judge(ctx context.Context, account string, cands []candidate) error {
+func (r rowReader) judge(ctx context.Context, account string, cands []candidate) error {
 	if len(cands) == 0 {
 		return nil
 	}
@@ -90,14 +93,15 @@ func selectDeliveries() *ch.Query {
 
 func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 	var code uint16
-	err = rows.Scan(&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.NextAttemptAt, &d.LastAt, &d.Run)
+	err = rows.Scan(&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.NextAttemptAt, &d.LastAt,
+		&d.Run)
 	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.Instant(d.NextAttemptAt), column.Instant(d.LastAt)
 	return d, of, err
 }
 
 // complete adds to the rows of a page what only the attempts and the receipts know, and the statuses
 // unless they have been judged. What a row was found by it keeps.
-func (r *Reader) complete(ctx context.Context, account string, page []candidate, judge bool) error {
+func (r rowReader) complete(ctx context.Context, account string, page []candidate, judge bool) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -140,7 +144,7 @@ func idsOf(cands []candidate) []id.ID {
 }
 
 // judgeReceipts is judge for the states of processing.
-func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []candidate) error {
+func (r rowReader) judgeReceipts(ctx context.Context, account string, cands []candidate) error {
 	receipts, err := r.findReceipts(ctx, account, idsOf(cands))
 	if err != nil {
 		return err
@@ -154,9 +158,9 @@ func (r *Reader) judgeReceipts(ctx context.Context, account string, cands []cand
 	return nil
 }
 
-func (r *Reader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
+func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
-	return byKey(ctx, r, ch.BoundIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
+	return byKey(ctx, r.Reader, ch.BoundIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
 }
 
 func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
@@ -166,9 +170,8 @@ func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
 	return err
 }
 
-func (r *Reader) findReceipts(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Processing, error) {
+func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Processing, error) {
 	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
-	return byKey(ctx, r, ch.BoundIDs(q, ids).Add(" GROUP BY id"), func(rows driver.Rows, d *id.ID, state *event.Processing) error {
-		return rows.Scan(d, (*string)(state))
-	})
+	scan := func(rows driver.Rows, d *id.ID, state *event.Processing) error { return rows.Scan(d, (*string)(state)) }
+	return byKey(ctx, r.Reader, ch.BoundIDs(q, ids).Add(" GROUP BY id"), scan)
 }

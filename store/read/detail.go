@@ -17,6 +17,9 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
+// eventReader reads what belongs to one event.
+type eventReader struct{ *Reader }
+
 const (
 	// detailAttempts and detailBody bound the attempts within the read of one event.
 	detailAttempts, detailBody = 200, 1 << 10
@@ -44,13 +47,13 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 		return nil, err
 	}
 	defer leave()
-	detail, err := r.storedSoon(ctx, account, d, !asOf.IsZero())
+	detail, err := eventReader{r}.storedSoon(ctx, account, d, !asOf.IsZero())
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
 	if fromLog {
-		detail, err = r.logged(ctx, account, d, asOf, err)
+		detail, err = eventReader{r}.logged(ctx, account, d, asOf, err)
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
-		detail, err = r.stored(ctx, account, d) // too old for the log: whatever time the store takes
+		detail, err = eventReader{r}.stored(ctx, account, d) // too old for the log: whatever time the store takes
 	}
 	if err != nil {
 		return nil, err
@@ -59,14 +62,14 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 		detail.AsOf = asOf
 	}
 	if !detail.AsOf.IsZero() {
-		r.addReported(ctx, detail, fromLog)
+		eventReader{r}.addReported(ctx, detail, fromLog)
 	}
 	return detail, nil
 }
 
 // addReported shows the receipt that stands by the log, where the store is behind: whoever sent it was told that it
 // does. What cannot be read soon is left out.
-func (r *Reader) addReported(ctx context.Context, detail *event.Detail, fromLog bool) {
+func (r eventReader) addReported(ctx context.Context, detail *event.Detail, fromLog bool) {
 	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
 	defer cancel()
 	ends, err := r.topic.Ends(ctx, stream.Receipts)
@@ -75,7 +78,8 @@ func (r *Reader) addReported(ctx context.Context, detail *event.Detail, fromLog 
 	}
 	e := detail.Event
 	end := ends[stream.Partition{Topic: stream.Receipts, Index: e.ID.Partition()}]
-	if known, err := r.receiptsBehind(ctx, e.Account, e.ID, end, fromLog); err == nil && known.newest != nil {
+	known, err := receiptReader{r.Reader}.receiptsBehind(ctx, e.Account, e.ID, end, fromLog)
+	if err == nil && known.newest != nil {
 		detail.Receipt, detail.Processing = known.newest, known.newest.State
 		detail.Receipt.FirstAt, detail.Receipt.Endpoint = known.first, e.Endpoint
 	}
@@ -93,7 +97,7 @@ func (r *Reader) Logged(ctx context.Context, account string, d id.ID) (bool, err
 
 // storedSoon is stored with little patience for a store that is behind: it may be frozen, and the log
 // has what is new.
-func (r *Reader) storedSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
+func (r eventReader) storedSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
 	if behind {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, behindTimeout)
@@ -103,7 +107,7 @@ func (r *Reader) storedSoon(ctx context.Context, account string, d id.ID, behind
 }
 
 // logged answers from the log when the store could not; storeErr says why.
-func (r *Reader) logged(
+func (r eventReader) logged(
 	ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error,
 ) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
@@ -126,7 +130,7 @@ func (r *Reader) logged(
 }
 
 // stored reads everything from ClickHouse.
-func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+func (r eventReader) stored(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	detail := new(event.Detail)
 	var counts map[string]attemptCount
 	size := 0
@@ -150,7 +154,7 @@ func (r *Reader) stored(ctx context.Context, account string, d id.ID) (*event.De
 		return err
 	})
 	g.Go(func() (err error) {
-		detail.Receipt, err = r.receipt(gctx, account, d)
+		detail.Receipt, err = receiptReader{r.Reader}.receipt(gctx, account, d)
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -201,13 +205,14 @@ func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	return s
 }
 
-func (r *Reader) one(q *ch.Query, account string, d id.ID) *ch.Query {
+// ofEvent appends the conditions of one event.
+func ofEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 	return q.About(d).Add(" WHERE account = ", account).Add(" AND ts = ", d.Time()).Add(" AND id = ", d)
 }
 
 // event reads an event, and the size of its body as it came.
-func (r *Reader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
-	err = r.each(ctx, r.one(selectWhole(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
+func (r eventReader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
+	err = r.each(ctx, ofEvent(selectWhole(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
 		found, size, err = scanWhole(rows, account)
 		return err
 	})
@@ -239,8 +244,8 @@ func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err 
 	return e, int(came), err
 }
 
-func (r *Reader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
-	q := r.one(selectDeliveries().Add(" FINAL"), account, d)
+func (r eventReader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
+	q := ofEvent(selectDeliveries().Add(" FINAL"), account, d)
 	err = r.each(ctx, q.Add(" ORDER BY dest"), func(rows driver.Rows) error {
 		delivery, _, err := scanDelivery(rows)
 		ds = append(ds, delivery)
@@ -270,10 +275,12 @@ func tally(all []event.AttemptRow) map[string]attemptCount {
 }
 
 // attemptCounts counts the attempts below one; the zero id counts all.
-func (r *Reader) attemptCounts(ctx context.Context, account string, d, below id.ID) (map[string]attemptCount, error) {
-	q := r.one(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
+func (r eventReader) attemptCounts(
+	ctx context.Context, account string, d, below id.ID,
+) (map[string]attemptCount, error) {
+	q := ofEvent(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
 	if !below.IsZero() {
 		q.Add(" AND attempt < ", below)
 	}
-	return byKey(ctx, r, q.Add(" GROUP BY dest"), scanCount[string])
+	return byKey(ctx, r.Reader, q.Add(" GROUP BY dest"), scanCount[string])
 }

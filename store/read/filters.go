@@ -50,7 +50,10 @@ func definitions(q *event.Query) []definition {
 		{filter: bySource, asked: len(q.Sources) > 0, column: sourceColumn},
 		{filter: byType, asked: len(q.Types) > 0, column: typeColumn},
 		{filter: byStatus, asked: len(q.Statuses) > 0, candidates: statusCandidates, matches: matchesStatus},
-		{filter: byDestination, asked: len(q.Destinations) > 0, candidates: destinationCandidates, matches: matchesDestination},
+		{
+			filter: byDestination, asked: len(q.Destinations) > 0,
+			candidates: destinationCandidates, matches: matchesDestination,
+		},
 		{filter: byRun, asked: len(q.Runs) > 0, candidates: runCandidates, matches: matchesRun},
 		{filter: byProcessing, asked: len(q.Processing) > 0, candidates: processingCandidates, matches: matchesProcessing},
 		{filter: bySearch, asked: q.Search != nil},

@@ -37,7 +37,7 @@ func (w *walk) byEndpoints(ctx context.Context, n int) ([]candidate, error) {
 // scan runs a statement of selectEvents that reads a window in the order of its table.
 func (w *walk) scan(ctx context.Context, n int, q *ch.Query) ([]candidate, error) {
 	limit := roomFor(n)
-	cands, seen, err := w.r.candidates(ctx, w.Account, q, limit)
+	cands, seen, err := rowReader{w.r}.candidates(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,8 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 	if len(ids) > 0 {
 		q := selectEvents(w.events()).Add(" WHERE account = ", w.Account)
 		ch.BoundIDs(w.columns(q, byEndpoint), ids)
-		if cands, _, err = w.r.candidates(ctx, w.Account, w.columns(q, fixedFilters&^byEndpoint), 0); err != nil {
+		w.columns(q, fixedFilters&^byEndpoint)
+		if cands, _, err = (rowReader{w.r}).candidates(ctx, w.Account, q, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +190,7 @@ func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
 	}
 	w.candidates(q, s)
 	w.searched(q)
-	cands, seen, err := w.r.candidates(ctx, w.Account, q, limit)
+	cands, seen, err := rowReader{w.r}.candidates(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if len(found) > q.Limit {
 		found, page.More = found[:q.Limit], true
 	}
-	if err := r.complete(ctx, q.Account, found, !w.asks(changingFilters)); err != nil {
+	if err := (rowReader{r}).complete(ctx, q.Account, found, !w.asks(changingFilters)); err != nil {
 		return event.Page{}, err
 	}
 	page.Rows = make([]event.Summary, len(found))
@@ -171,11 +171,11 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.asks(changingFilters) {
-		if err := w.r.judge(ctx, w.Account, found); err != nil {
+		if err := (rowReader{w.r}).judge(ctx, w.Account, found); err != nil {
 			return nil, err
 		}
 		if w.asks(byProcessing) {
-			if err := w.r.judgeReceipts(ctx, w.Account, found); err != nil {
+			if err := (rowReader{w.r}).judgeReceipts(ctx, w.Account, found); err != nil {
 				return nil, err
 			}
 		}

@@ -16,11 +16,6 @@ func newBench(t testing.TB) *bench {
 	return &bench{storetest.NewBench(t)}
 }
 
-func newBenchOf(t testing.TB, partitions int32) *bench {
-	t.Helper()
-	return &bench{storetest.NewBenchOf(t, partitions)}
-}
-
 func newIndexed(t testing.TB) *bench {
 	t.Helper()
 	return &bench{storetest.NewIndexed(t)}

@@ -17,6 +17,9 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
+// receiptReader reads the receipts of one event, from the store and from the log.
+type receiptReader struct{ *Reader }
+
 // reports are what all receipts of an event come to.
 type reports struct {
 	newest    *event.Receipt // the one that stands, nil for none
@@ -41,15 +44,17 @@ func (k *reports) add(r *event.Receipt, offset int64) {
 }
 
 // receipt is the one that stands, nil for none.
-func (r *Reader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
+func (r receiptReader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
 	k, err := r.receipts(ctx, account, d)
 	return k.newest, err
 }
 
 // receipts are those that are stored.
-func (r *Reader) receipts(ctx context.Context, account string, d id.ID) (k reports, err error) {
-	q := r.one(new(ch.Query).Add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts"), account, d)
-	q = r.one(q.Add(" ORDER BY ver DESC LIMIT 1) UNION ALL SELECT 0, '', '', '', min(first_at), min(processed) FROM receipt_firsts"), account, d)
+func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k reports, err error) {
+	q := new(ch.Query).Add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts")
+	ofEvent(q, account, d).Add(" ORDER BY ver DESC LIMIT 1)")
+	q.Add(" UNION ALL SELECT 0, '', '', '', min(first_at), min(processed) FROM receipt_firsts")
+	ofEvent(q, account, d)
 	err = r.each(ctx, q.Add(" HAVING count() > 0"), func(rows driver.Rows) error {
 		var newest uint8
 		var state string
@@ -91,14 +96,14 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 		return "", err
 	}
 	defer leave()
-	endpoint, err := r.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
+	endpoint, err := receiptReader{r}.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
 	if errors.Is(err, event.ErrNotFound) {
 		asOf, fenceErr := r.fence.one(ctx, d.Partition())
 		if fenceErr != nil {
 			return "", fenceErr
 		}
 		if asOf.IsZero() {
-			if endpoint, err = r.endpointOf(ctx, account, d); errors.Is(err, event.ErrNotFound) {
+			if endpoint, err = (receiptReader{r}).endpointOf(ctx, account, d); errors.Is(err, event.ErrNotFound) {
 				return "", err
 			}
 		}
@@ -116,8 +121,8 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 	return "", logErr
 }
 
-func (r *Reader) endpointOf(ctx context.Context, account string, d id.ID) (endpoint string, err error) {
-	q := r.one(new(ch.Query).Add("SELECT endpoint FROM events"), account, d)
+func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) (endpoint string, err error) {
+	q := ofEvent(new(ch.Query).Add("SELECT endpoint FROM events"), account, d)
 	err = r.each(ctx, q.Add(" LIMIT 1"), func(rows driver.Rows) error { return rows.Scan(&endpoint) })
 	if err == nil && endpoint == "" {
 		err = event.ErrNotFound
@@ -134,10 +139,10 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 	var known reports
 	err := r.fence.at(ctx, at, offset+1)
 	if err == nil {
-		known, err = r.receipts(ctx, sent.Account, sent.Event)
+		known, err = receiptReader{r}.receipts(ctx, sent.Account, sent.Event)
 	}
 	if err != nil && ctx.Err() == nil {
-		known, err = r.receiptsBehind(ctx, sent.Account, sent.Event, offset+1, false)
+		known, err = receiptReader{r}.receiptsBehind(ctx, sent.Account, sent.Event, offset+1, false)
 	}
 	if err == nil && known.newest == nil {
 		err = errors.New("the receipt is in neither the store nor the log")
@@ -151,7 +156,9 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 // receiptsBehind are the receipts of an event while the writer is behind, all below the offset among them. Without the
 // store the log has to have them all. Callers who ask for the same event at the same time share the work: they ask
 // because something is slow. The answer is the caller's own.
-func (r *Reader) receiptsBehind(ctx context.Context, account string, d id.ID, end int64, withoutStore bool) (known reports, err error) {
+func (r receiptReader) receiptsBehind(
+	ctx context.Context, account string, d id.ID, end int64, withoutStore bool,
+) (known reports, err error) {
 	flight := account + " " + d.String() + " " + strconv.FormatBool(withoutStore)
 	for known.end < end {
 		result := r.reported.DoChan(flight, func() (any, error) {
@@ -178,9 +185,12 @@ func (r *Reader) receiptsBehind(ctx context.Context, account string, d id.ID, en
 
 // loadReceipts takes the receipts that are stored, and those that the log has behind what is. When the store is away
 // the log has them all as long as it has the event.
-func (r *Reader) loadReceipts(ctx context.Context, account string, d id.ID, withoutStore bool) (known reports, err error) {
+func (r receiptReader) loadReceipts(
+	ctx context.Context, account string, d id.ID, withoutStore bool,
+) (known reports, err error) {
 	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
-	committed, err := r.topic.Committed(ctx, store.Group, at.Topic) // first: what is committed is stored, whatever comes later
+	// First: what is committed is stored, whatever comes later.
+	committed, err := r.topic.Committed(ctx, store.Group, at.Topic)
 	if err != nil {
 		return known, err
 	}
@@ -205,7 +215,7 @@ func (r *Reader) loadReceipts(ctx context.Context, account string, d id.ID, with
 }
 
 // firstReceipt is an offset below which the log has no receipt of the event, and never had one.
-func (r *Reader) firstReceipt(ctx context.Context, account string, d id.ID) (int64, error) {
+func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID) (int64, error) {
 	if _, err := r.scans.find(ctx, account, d); err != nil {
 		return 0, err
 	}
@@ -226,7 +236,7 @@ func (r *Reader) firstReceipt(ctx context.Context, account string, d id.ID) (int
 }
 
 // readReceipts adds the receipts of an event between an offset and the end.
-func (r *Reader) readReceipts(ctx context.Context, known *reports, d id.ID, from int64) error {
+func (r receiptReader) readReceipts(ctx context.Context, known *reports, d id.ID, from int64) error {
 	at, end := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}, known.end
 	if from >= end {
 		return nil

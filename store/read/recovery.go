@@ -57,7 +57,7 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 			}
 		}
 	}
-	return r.selected(ctx, s.Account, name)
+	return itemReader{r}.selected(ctx, s.Account, name)
 }
 
 // groupSelect writes the items of one group that one shard has; they stay on that shard, with their deliveries.
@@ -84,7 +84,7 @@ func (g *groupSelect) run(ctx context.Context, next int) (int, error) {
 		if err := g.page(ctx, next, after, edge, gone); err != nil {
 			return next, err
 		}
-		if next, err = g.r.countItems(ctx, g.Account, g.name); err != nil || !more {
+		if next, err = (itemReader{g.r}).countItems(ctx, g.Account, g.name); err != nil || !more {
 			return next, err
 		}
 		after = edge
@@ -157,7 +157,7 @@ func (g *groupSelect) page(ctx context.Context, next int, after, edge id.ID, gon
 	return nil
 }
 
-func (r *Reader) countItems(ctx context.Context, account, name string) (int, error) {
+func (r itemReader) countItems(ctx context.Context, account, name string) (int, error) {
 	var n uint64
 	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account)
 	err := r.each(ctx, q.Add(" AND selection = ", name), func(rows driver.Rows) error {
@@ -169,7 +169,7 @@ func (r *Reader) countItems(ctx context.Context, account, name string) (int, err
 	return int(n), err
 }
 
-func (r *Reader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
+func (r itemReader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
 	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL")
 	q.Add(" WHERE account = ", account)
 	dests := make(map[string]event.SelectedDestination)

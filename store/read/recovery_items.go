@@ -14,6 +14,9 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
+// itemReader reads the items of recovery jobs.
+type itemReader struct{ *Reader }
+
 const (
 	// itemChunk is how many items are looked at at once; their ids are passed back as a parameter.
 	itemChunk = 2_000
@@ -45,7 +48,7 @@ func (r *Reader) RecoveryItems(
 	}
 	for before = min(before, job.Total); len(page.Rows) <= limit && before > 0; before -= chunk {
 		// Numbers have no gaps. With FINAL a limit alone would read all that is below.
-		items, err := r.items(ctx, job, max(before-chunk, 0), before)
+		items, err := itemReader{r}.items(ctx, job, max(before-chunk, 0), before)
 		if err != nil {
 			return page, err
 		}
@@ -58,11 +61,11 @@ func (r *Reader) RecoveryItems(
 	if len(page.Rows) > limit {
 		page.Rows, page.More = page.Rows[:limit], true
 	}
-	return page, r.countItemAttempts(ctx, job, page.Rows)
+	return page, itemReader{r}.countItemAttempts(ctx, job, page.Rows)
 }
 
 // items reads the items of a job numbered in [from, to), in their order, with their states.
-func (r *Reader) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
+func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
 	q := new(ch.Query).Add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
 	q.Add(" AND selection = ", job.Selection).Add(" AND seq >= ", from).Add(" AND seq < ", to)
 	var items []event.RecoveryItem
@@ -120,10 +123,12 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Sta
 }
 
 // saidOf reads what was said of items within their job.
-func (r *Reader) saidOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[pair]said, error) {
-	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL WHERE account = ", job.Account)
-	q.Add(" AND run = ", job.ID).About(eventsOf(items)...).Add(" AND id IN ", eventsOf(items))
-	return byKey(ctx, r, q, func(rows driver.Rows, of *pair, x *said) error {
+func (r itemReader) saidOf(
+	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
+) (map[pair]said, error) {
+	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL")
+	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).About(eventsOf(items)...).Add(" AND id IN ", eventsOf(items))
+	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, x *said) error {
 		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
 		x.at = column.Instant(x.at)
 		return err
@@ -141,7 +146,7 @@ func eventsOf(items []event.RecoveryItem) []id.ID {
 }
 
 // countItemAttempts adds the attempts that were made for items within their job.
-func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
+func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -149,7 +154,8 @@ func (r *Reader) countItemAttempts(ctx context.Context, job event.RecoveryJob, i
 	for i := range items {
 		at[pair{items[i].Event, items[i].Destination}] = &items[i]
 	}
-	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), max(at)")
+	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), " +
+		"max(at)")
 	q = ch.BoundIDs(q.Add(" FROM attempts WHERE account = ", job.Account), eventsOf(items))
 	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
 		var of pair
@@ -174,12 +180,12 @@ func (r *Reader) RecoveryWork(
 	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error,
 ) error {
 	for ; from < to; from += itemChunk {
-		items, err := r.items(ctx, job, from, min(from+itemChunk, to))
+		items, err := itemReader{r}.items(ctx, job, from, min(from+itemChunk, to))
 		if err != nil {
 			return err
 		}
 		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.Said || x.State == event.Skipped })
-		if err := r.workOf(ctx, job, items, each); err != nil {
+		if err := (itemReader{r}).workOf(ctx, job, items, each); err != nil {
 			return err
 		}
 	}
@@ -187,7 +193,7 @@ func (r *Reader) RecoveryWork(
 }
 
 // workOf reads what is needed to submit items, a bounded part of them after the other.
-func (r *Reader) workOf(
+func (r itemReader) workOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.RecoveryWork) error,
 ) error {
 	if len(items) == 0 {
@@ -222,26 +228,30 @@ func (r *Reader) workOf(
 	return nil
 }
 
-func (r *Reader) priorOf(
+func (r itemReader) priorOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[pair]event.Delivery, error) {
 	q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
-	return byKey(ctx, r, q, func(rows driver.Rows, of *pair, d *event.Delivery) (err error) {
+	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, d *event.Delivery) (err error) {
 		*d, of.event, err = scanDelivery(rows)
 		of.dest = d.Destination
 		return err
 	})
 }
 
-func (r *Reader) sizesOf(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) (map[id.ID]uint32, error) {
+func (r itemReader) sizesOf(
+	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
+) (map[id.ID]uint32, error) {
 	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
-	return byKey(ctx, r, ch.BoundIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
+	return byKey(ctx, r.Reader, ch.BoundIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
 		return rows.Scan(d, size)
 	})
 }
 
 // whole reads the events of items that can still be read.
-func (r *Reader) whole(ctx context.Context, account string, items []event.RecoveryItem) (map[id.ID]*event.Event, error) {
+func (r itemReader) whole(
+	ctx context.Context, account string, items []event.RecoveryItem,
+) (map[id.ID]*event.Event, error) {
 	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.erased(d) })
 	if len(ids) == 0 {
 		return nil, nil
@@ -250,9 +260,9 @@ func (r *Reader) whole(ctx context.Context, account string, items []event.Recove
 }
 
 // wholeEvents reads events by their ids, given newest first.
-func (r *Reader) wholeEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
+func (r itemReader) wholeEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
 	q := ch.BoundIDs(selectWhole().Add(" WHERE account = ", account), ids)
-	return byKey(ctx, r, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {
+	return byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {
 		*e, _, err = scanWhole(rows, account)
 		*d = (*e).ID
 		return err

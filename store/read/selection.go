@@ -94,7 +94,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	var events map[id.ID]*event.Event
 	deliveries := make(map[id.ID][]event.Delivery, len(ids))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { events, err = r.wholeEvents(gctx, account, newestFirst); return err })
+	g.Go(func() (err error) { events, err = itemReader{r}.wholeEvents(gctx, account, newestFirst); return err })
 	g.Go(func() error {
 		q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
 		return r.each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {

@@ -33,8 +33,8 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 	if step == time.Hour {
 		at = "toStartOfHour(t)"
 	}
-	byTime := r.requests(new(ch.Query).Add("SELECT "+at+" AS at"+sums), account, from, to, step).Add(" GROUP BY at")
-	byEndpoint := r.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, long).Add(" GROUP BY endpoint")
+	byTime := usageReader{r}.requests(new(ch.Query).Add("SELECT "+at+" AS at"+sums), account, from, to, step).Add(" GROUP BY at")
+	byEndpoint := usageReader{r}.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, long).Add(" GROUP BY endpoint")
 	traffic := event.Traffic{Step: step}
 	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
 	g, gctx := errgroup.WithContext(ctx)
@@ -92,7 +92,7 @@ func pieces(tables []countTable, from, to, counted time.Time) []piece {
 
 // requests appends, in parentheses, what selects the requests of [from, to) by time and endpoint, in steps of at most longest.
 // The span begins and ends with a minute.
-func (r *Reader) requests(q *ch.Query, account string, from, to time.Time, longest time.Duration) *ch.Query {
+func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, longest time.Duration) *ch.Query {
 	var tables []countTable
 	for _, t := range countTables {
 		if t.step <= longest {

@@ -15,6 +15,9 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
+// usageReader counts what was used.
+type usageReader struct{ *Reader }
+
 // busiestEndpoints is how many endpoints Usage names.
 const busiestEndpoints = 20
 
@@ -41,8 +44,8 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	f := event.Figures{AsOf: asOf.UTC()}
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.countUse(gctx, account, span, &f) })
-	g.Go(func() error { return r.countRequests(gctx, account, span, &f) })
+	g.Go(func() error { return usageReader{r}.countUse(gctx, account, span, &f) })
+	g.Go(func() error { return usageReader{r}.countRequests(gctx, account, span, &f) })
 	if err := g.Wait(); err != nil {
 		return event.Figures{}, err
 	}
@@ -51,7 +54,7 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 }
 
 // countUse fills in what counts, by day and by endpoint.
-func (r *Reader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+func (r usageReader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	since := span.Recent
 	if span.From.Before(since) {
 		since = span.From
@@ -134,7 +137,7 @@ func plus(a, b event.Use) event.Use {
 
 // usageGroups bounds the days, and the endpoints, that one shard counts. An endpoint that was moved counts on two, so
 // that more of them are added up than are named.
-func (r *Reader) usageGroups() int {
+func (r usageReader) usageGroups() int {
 	if r.pool.Count() == 1 {
 		return int(longestSpan / (24 * time.Hour))
 	}
@@ -142,7 +145,7 @@ func (r *Reader) usageGroups() int {
 }
 
 // countRequests fills in the requests to destinations, of whole hours. A redo of the writer counts them again.
-func (r *Reader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+func (r usageReader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
 	q = r.requests(q, account, wholeHours(span.From), wholeHours(span.To), 24*time.Hour)
 	return r.each(ctx, q, func(rows driver.Rows) error {
