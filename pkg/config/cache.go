@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // cache keeps values decoded while they are used. Decoding one costs about 25 µs; 16,384 of them (some 40 MB) are kept
@@ -25,8 +26,8 @@ func sample() []byte {
 	b, err := json.Marshal([]any{
 		Key{Scope: ReadWrite}, Account{},
 		Endpoint{
-			Name: text, Description: &text, Provider: "generic", TypeSource: &text, Enabled: true,
-			Verification: &Verification{Type: "standard_webhooks", Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
+			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
+			Verification: &Verification{Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
 			Destinations: []Destination{{
 				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 				Secrets: []SigningSecret{{Secret: "key:"}},
