@@ -63,7 +63,7 @@ func TestCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.stop()
-	a = nil //nolint:ineffassign // the collector shall have it before the measurement
+	a = nil // the collector shall have it before the measurement
 
 	cpu, began := processorTime(), time.Now()
 	b := node(t, conf, Config{Node: "b"})
@@ -78,7 +78,7 @@ func TestCeiling(t *testing.T) {
 	_ = b.stop()
 	heap := liveHeap()
 	runtime.KeepAlive(b)
-	b = nil //nolint:ineffassign // what it held is measured
+	b = nil // what it held is measured
 	heap -= liveHeap()
 	scale := ceilingEndpoints / n
 	t.Logf("%d endpoints: ready in %s, %s of processor, heap %d MB (%d bytes each)",

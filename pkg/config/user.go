@@ -117,7 +117,6 @@ func (c users) ResetUser(ctx context.Context, email string) (token string, u *Us
 	token, link := c.newLink()
 	u, err = update(ctx, c.core, kindUser, userID(email), func(u *User) error {
 		u.Password, u.Link, u.SessionsSince = "", link, c.now().UTC()
-		u.Epoch++
 		return nil
 	})
 	if err != nil {

@@ -70,7 +70,7 @@ func (l *Log) readAll(ctx context.Context) error {
 	if err := l.readRange(ctx, recordLog, next, ends[recordLog], l.step); err != nil {
 		return err
 	}
-	if err := l.readable(); err != nil {
+	if err := (guard{l}).readable(); err != nil {
 		return err
 	}
 	nodes := stream.Partition{Topic: stream.Nodes}
@@ -79,7 +79,7 @@ func (l *Log) readAll(ctx context.Context) error {
 		return fmt.Errorf("find the heartbeats of the nodes: %w", err)
 	}
 	return l.readRange(ctx, nodes, at[nodes], ends[nodes], func(r *stream.Record) error {
-		if h, ok := l.heartbeatOf(r); ok {
+		if h, ok := (membership{l}).heartbeatOf(r); ok {
 			l.peers.note(h, l.now(), l.timing.Lease)
 		}
 		return nil

@@ -89,8 +89,11 @@ func (l *Log) Lease() (age time.Duration, ok bool) {
 	return age, age < l.timing.Lease
 }
 
+// membership sends and hears heartbeats.
+type membership struct{ *Log }
+
 // beats sends heartbeats and asks for the lease until ctx ends; then it tells the others not to wait.
-func (l *Log) beats(ctx context.Context) error {
+func (l membership) beats(ctx context.Context) error {
 	tick := time.NewTicker(l.timing.Beat)
 	defer tick.Stop()
 	healthy := true
@@ -119,7 +122,7 @@ func (l *Log) beats(ctx context.Context) error {
 }
 
 // beat is one cycle; see lease.
-func (l *Log) beat(ctx context.Context) error {
+func (l membership) beat(ctx context.Context) error {
 	if l.auth.Load() == nil { // nobody could tell its heartbeat from a forged one: it takes no key yet
 		return nil
 	}
@@ -138,7 +141,7 @@ func (l *Log) beat(ctx context.Context) error {
 	return nil
 }
 
-func (l *Log) announce(ctx context.Context, h heartbeat) error {
+func (l membership) announce(ctx context.Context, h heartbeat) error {
 	h.Node, h.Boot, h.Next, h.At = l.cfg.Node, l.boot, l.view.Load().next, l.now().UTC()
 	h.Version, h.Keys, h.SkewMS = l.cfg.Version, l.keys.IDs(), l.ClockSkew().Milliseconds()
 	h.Level = l.kinds.newest
@@ -171,7 +174,7 @@ type peer struct {
 const heardAtStart = 2000
 
 // hear follows the topic nodes, from a little before now.
-func (l *Log) hear(ctx context.Context) error {
+func (l membership) hear(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
 	if err := l.changed.await(ctx, func() bool { return l.auth.Load() != nil }); err != nil {
@@ -205,14 +208,14 @@ func (l *Log) hear(ctx context.Context) error {
 }
 
 // heartbeatOf reads a heartbeat, if it is one of a node of this log.
-func (l *Log) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
+func (l membership) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
 	own := l.auth.Load()
 	switch {
 	case l.cfg.Unverified:
 	case own == nil:
 		return h, false
 	case !own.verify(macHeartbeat, r):
-		l.unauthentic(stream.Nodes, r.Offset)
+		(guard{l.Log}).unauthentic(stream.Nodes, r.Offset)
 		return h, false
 	}
 	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""

@@ -210,7 +210,7 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 		cold.Freeze(t)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := a.beat(t.Context()); err != nil {
+			if err := (membership{a.Log}).beat(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -55,19 +55,22 @@ func (s *state) raise(level int) result {
 	return applied
 }
 
-func (l *Log) newRaise(s *state) record {
+// levels raises the level of a log.
+type levels struct{ *Log }
+
+func (l levels) newRaise(s *state) record {
 	r := l.newRecord(s, KindLog, "level", preNone, opLevel)
 	r.Level = l.kinds.newest
 	return r
 }
 
 // ensureLevel raises the log of a node that has no others beside it.
-func (l *Log) ensureLevel(ctx context.Context) error {
+func (l levels) ensureLevel(ctx context.Context) error {
 	s := l.view.Load().state
 	if !l.cfg.Alone || s.seq == 0 || s.level >= l.kinds.newest {
 		return nil
 	}
-	_, err := l.write(ctx, l.newRaise(s))
+	_, err := (writer{l.Log}).write(ctx, l.newRaise(s))
 	return err
 }
 
@@ -78,10 +81,10 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 	if s.seq == 0 || s.level >= newest {
 		return s.level, nil
 	}
-	if old := l.olderNodes(); len(old) > 0 {
+	if old := (levels{l}).olderNodes(); len(old) > 0 {
 		return s.level, fmt.Errorf("%w: level %d is not known to %s; upgrade or stop them first", ErrLevel, newest, strings.Join(old, ", "))
 	}
-	rec, err := l.encode(l.newRaise(s.state), l.auth.Load())
+	rec, err := (writer{l}).encode((levels{l}).newRaise(s.state), l.auth.Load())
 	if err != nil {
 		return s.level, err
 	}
@@ -104,7 +107,7 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 }
 
 // olderNodes are the living nodes whose programs do not know the newest level.
-func (l *Log) olderNodes() (names []string) {
+func (l levels) olderNodes() (names []string) {
 	for _, p := range l.peers.alive(l.now(), l.timing.Lease) {
 		if p.told.Level < l.kinds.newest {
 			names = append(names, fmt.Sprintf("node %s (version %s)", p.told.Node, p.told.Version))

@@ -57,12 +57,7 @@ func TestLevelDecides(t *testing.T) {
 	}
 }
 
-// put appends a record as another program writes it.
-func put(t *testing.T, conf stream.Config, topic, text string) {
-	t.Helper()
-	putRecord(t, conf, topic, &stream.Record{Key: []byte("x"), Value: []byte(text)})
-}
-
+// putRecord appends a record as another program writes it.
 func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record) {
 	t.Helper()
 	p, err := stream.NewProducer(conf, "test")
@@ -79,7 +74,7 @@ func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record)
 func oldLog(t *testing.T) (stream.Config, authority) {
 	t.Helper()
 	conf := broker(t)
-	secret, own := alone(t).newSecret()
+	secret, own := (guard{alone(t)}).newSecret()
 	begin := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put","level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
 	putSigned(t, conf, *own, macRecord, begin)
 	putSigned(t, conf, *own, macRecord, `{"v":1,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)

@@ -114,7 +114,7 @@ func (find *snapshotSearch) authenticFoot(f placedFoot, r *stream.Record) bool {
 	}
 	own := find.opened[f.Secret]
 	if own == nil {
-		opened, err := find.openSecret(f.Secret)
+		opened, err := (guard{find.Log}).openSecret(f.Secret)
 		if err != nil {
 			find.closed = err
 			return false
@@ -122,7 +122,7 @@ func (find *snapshotSearch) authenticFoot(f placedFoot, r *stream.Record) bool {
 		own = &opened
 	}
 	if !own.verify(macSnapshot, r) {
-		find.unauthentic(stream.ControlSnapshots, r.Offset)
+		(guard{find.Log}).unauthentic(stream.ControlSnapshots, r.Offset)
 		return false
 	}
 	find.opened[f.Secret] = own

@@ -129,11 +129,11 @@ func (l *Log) Run(ctx context.Context) error {
 
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.tail(running) })
-	group.Go(func() error { return l.hear(running) })
-	group.Go(func() error { return l.beats(running) })
+	group.Go(func() error { return (membership{l}).hear(running) })
+	group.Go(func() error { return (membership{l}).beats(running) })
 	group.Go(func() error { return snapshots{l}.run(running, from) })
 	group.Go(func() error { return l.begin(running) })
-	group.Go(func() error { return l.copyOutbox(running) })
+	group.Go(func() error { return (outbox{l}).copyOutbox(running) })
 	return stopped(ctx, group.Wait())
 }
 
@@ -156,11 +156,11 @@ func (l *Log) begin(ctx context.Context) error {
 	if err := l.retry(ctx, "read the configuration log", l.sync); err != nil {
 		return nil // ctx ended
 	}
-	if err := l.readable(); err != nil {
+	if err := (guard{l}).readable(); err != nil {
 		return err
 	}
-	steps := append([]Step{{"begin the configuration log", l.ensureSecret},
-		{"raise the level of the configuration log", l.ensureLevel}}, l.steps...)
+	steps := append([]Step{{"begin the configuration log", (guard{l}).ensureSecret},
+		{"raise the level of the configuration log", (levels{l}).ensureLevel}}, l.steps...)
 	for _, s := range steps {
 		if err := l.retry(ctx, s.What, s.Do); err != nil {
 			return nil // ctx ended

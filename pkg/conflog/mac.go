@@ -80,8 +80,11 @@ func (a authority) verify(p purpose, r *stream.Record) bool {
 	return false
 }
 
+// guard tells what nodes have written from what others have.
+type guard struct{ *Log }
+
 // newSecret makes the secret of a new log, as the value of its first record, and what it gives.
-func (l *Log) newSecret() ([]byte, *authority) {
+func (l guard) newSecret() ([]byte, *authority) {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails: crypto/rand ends the process instead
 	value, err := json.Marshal(firstRecord{ID: LogID, Secret: l.keys.Seal(secret)})
@@ -93,7 +96,7 @@ func (l *Log) newSecret() ([]byte, *authority) {
 }
 
 // openSecret returns the authority of a sealed secret.
-func (l *Log) openSecret(sealed string) (authority, error) {
+func (l guard) openSecret(sealed string) (authority, error) {
 	secret, err := l.keys.Open(sealed)
 	if err != nil {
 		return nil, err
@@ -112,7 +115,7 @@ func (p *parser) secretOf(e *Entity) string {
 
 // authentic reports whether a record of the log is one of this service. With the first record of a log it learns the
 // log's secret; an error means that it cannot.
-func (l *Log) authentic(rec *stream.Record) (bool, error) {
+func (l guard) authentic(rec *stream.Record) (bool, error) {
 	if l.cfg.Unverified {
 		return true, nil
 	}
@@ -152,7 +155,7 @@ func (l *Log) authentic(rec *stream.Record) (bool, error) {
 const loggedEvery = time.Minute
 
 // unauthentic counts a record that is passed over.
-func (l *Log) unauthentic(topic string, offset int64) {
+func (l guard) unauthentic(topic string, offset int64) {
 	l.metrics.unauthentic.WithLabelValues(topic).Inc()
 	last, now := l.warned[topic], l.now()
 	if before := last.Load(); now.UnixNano()-before < int64(loggedEvery) || !last.CompareAndSwap(before, now.UnixNano()) {
@@ -164,14 +167,14 @@ func (l *Log) unauthentic(topic string, offset int64) {
 }
 
 // ensureSecret begins the log unless it has begun.
-func (l *Log) ensureSecret(ctx context.Context) error {
+func (l guard) ensureSecret(ctx context.Context) error {
 	if l.auth.Load() != nil {
 		return nil
 	}
 	value, own := l.newSecret()
 	r := l.newRecord(l.view.Load().state, KindLog, LogID, preAbsent, opPut)
 	r.Value = value
-	_, err := l.writeSigned(ctx, r, own)
+	_, err := (writer{l.Log}).writeSigned(ctx, r, own)
 	if err == nil && l.auth.Load() == nil {
 		err = fmt.Errorf("%w: its first record was not applied", ErrUnavailable)
 	}
@@ -179,7 +182,7 @@ func (l *Log) ensureSecret(ctx context.Context) error {
 }
 
 // readable reports why the log, which is read to its end, is none that this node can go on with.
-func (l *Log) readable() error {
+func (l guard) readable() error {
 	e := l.view.Load().Living(KindLog, LogID)
 	switch {
 	case e != nil && l.cfg.Unverified:

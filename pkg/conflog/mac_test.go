@@ -23,20 +23,6 @@ func strangeKey(text string) string {
 	return fmt.Sprintf(`{"v":1,"op_id":"op_x","kind":"key","id":"key_x","pre":"absent","op":"put","value":%s}`, value)
 }
 
-// stoppedWith waits until a node has stopped by itself, and returns why.
-func stoppedWith(t *testing.T, n *testNode) error {
-	t.Helper()
-	select {
-	case <-n.stopped:
-		return n.stop()
-	case <-n.Ready():
-		t.Fatal("the node is ready")
-	case <-time.After(time.Minute):
-		t.Fatal("the node neither stopped nor became ready")
-	}
-	return nil
-}
-
 // appendAgain appends the records of the configuration log that fit once more, as somebody who can read and write it.
 func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) {
 	t.Helper()
@@ -62,7 +48,7 @@ func TestForgedRecords(t *testing.T) {
 	e := n.create(t)
 	text := "a text that nobody gave out"
 	before := stateText(t, n.Log)
-	otherSecret, other := alone(t).newSecret()
+	otherSecret, other := (guard{alone(t)}).newSecret()
 	begin, _ := json.Marshal(record{
 		V: recordVersion, OpID: "op_begin", Kind: "log", ID: LogID, Pre: preAbsent, Op: opPut, Value: otherSecret,
 	})
@@ -276,7 +262,7 @@ func TestForgedHeartbeats(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
 		other := *a.auth.Load()
-		_, stranger := alone(t).newSecret()
+		_, stranger := (guard{alone(t)}).newSecret()
 		leaving := func(n *testNode) []byte {
 			return mustJSON(t, heartbeat{Node: "b", Boot: n.boot, Next: 99, Leaving: true, At: time.Now()})
 		}

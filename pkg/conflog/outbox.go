@@ -53,8 +53,11 @@ type waiting struct {
 	RemoteIP  string    `json:"ip,omitempty"`
 }
 
+// outbox copies the changes to the audit log.
+type outbox struct{ *Log }
+
 // tellOrigin says in a record who asks for it, and what it changes.
-func (l *Log) tellOrigin(ctx context.Context, r *record) {
+func (l outbox) tellOrigin(ctx context.Context, r *record) {
 	from := originOf(ctx)
 	r.By, r.RequestID, r.RemoteIP = from.Actor, from.RequestID, from.RemoteIP
 	r.ByName = l.entities.ActorName(l.view.Load(), r.By)
@@ -120,7 +123,7 @@ func (s *set) copied(upTo int64) {
 }
 
 // entry is the audit log's of a change in the outbox.
-func (l *Log) entry(e *Entity, account string) audit.Entry {
+func (l outbox) entry(e *Entity, account string) audit.Entry {
 	t := &waiting{}
 	if err := json.Unmarshal(l.Value(e), t); err != nil {
 		panic(fmt.Sprintf("BUG: the note of %s was applied and %v", e.ID, err))
@@ -145,18 +148,18 @@ type entryCache struct {
 func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	var found []*audit.Entry
 	v := l.view.Load()
-	outbox, account := v.sets[KindOutbox].bySeq, l.entities.AccountID(v)
+	all, account := v.sets[KindOutbox].bySeq, l.entities.AccountID(v)
 	l.entries.mu.Lock()
 	defer l.entries.mu.Unlock()
-	if least, some := outbox.least(); !some {
+	if least, some := all.least(); !some {
 		l.entries.bySeq = nil
-	} else if len(l.entries.bySeq) > outbox.len {
+	} else if len(l.entries.bySeq) > all.len {
 		maps.DeleteFunc(l.entries.bySeq, func(seq int64, _ *audit.Entry) bool { return seq < least.Seq })
 	}
-	for e := range outbox.below(math.MaxUint64) {
+	for e := range all.below(math.MaxUint64) {
 		entry := l.entries.bySeq[e.Seq]
 		if entry == nil {
-			decoded := l.entry(e, account)
+			decoded := (outbox{l}).entry(e, account)
 			if entry = &decoded; l.entries.bySeq == nil {
 				l.entries.bySeq = make(map[int64]*audit.Entry)
 			}
@@ -176,14 +179,14 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 
 // copyOutbox copies the outbox to the topic audit until ctx ends. It is the task of the node that writes snapshots; another
 // one does it when nobody has for a while, for entries that are copied twice are the same.
-func (l *Log) copyOutbox(ctx context.Context) error {
+func (l outbox) copyOutbox(ctx context.Context) error {
 	var copied, removed int64 // sequences up to which this node has copied, and has taken away
 	var least int64           // of the outbox, when it was looked at last
 	since := l.now()          // when it became that
 	for {
 		changed := l.changed.wait()
-		outbox := l.view.Load().sets[KindOutbox].bySeq
-		first, some := outbox.least()
+		all := l.view.Load().sets[KindOutbox].bySeq
+		first, some := all.least()
 		if some && first.Seq != least {
 			least, since = first.Seq, l.now()
 		}
@@ -195,7 +198,7 @@ func (l *Log) copyOutbox(ctx context.Context) error {
 		default:
 			var err error
 			copied, err = l.copyBatches(ctx, copied)
-			due := outbox.len >= outboxBatch || l.now().Sub(since) >= removeAfter
+			due := all.len >= outboxBatch || l.now().Sub(since) >= removeAfter
 			if err == nil && copied > removed && due {
 				if err = l.removeCopied(ctx, copied); err == nil {
 					removed = copied
@@ -219,7 +222,7 @@ func (l *Log) copyOutbox(ctx context.Context) error {
 }
 
 // copyBatches makes what is in the outbox after a sequence durable in the topic audit, and returns up to where it has.
-func (l *Log) copyBatches(ctx context.Context, after int64) (int64, error) {
+func (l outbox) copyBatches(ctx context.Context, after int64) (int64, error) {
 	v := l.view.Load()
 	account := l.entities.AccountID(v)
 	var waiting []*Entity
@@ -254,10 +257,10 @@ func (l *Log) copyBatches(ctx context.Context, after int64) (int64, error) {
 }
 
 // removeCopied writes the record that shortens the outbox.
-func (l *Log) removeCopied(ctx context.Context, upTo int64) error {
+func (l outbox) removeCopied(ctx context.Context, upTo int64) error {
 	r := l.newRecord(l.view.Load().state, KindOutbox, l.kinds.name(KindOutbox), preNone, opCopied)
 	r.Rev = upTo
-	_, err := l.write(ctx, r)
+	_, err := (writer{l.Log}).write(ctx, r)
 	return err
 }
 

@@ -126,7 +126,7 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a := node(t, conf, Config{Node: "a"})
 		ep := a.create(t)
-		if _, err := a.copyBatches(t.Context(), 0); err != nil { // and dies before the record that takes them away
+		if _, err := (outbox{a.Log}).copyBatches(t.Context(), 0); err != nil { // and dies before the record that takes them away
 			t.Fatal(err)
 		}
 		if _, err := a.update(t.Context(), ep.ID, func(e *Thing) { e.Name = "x" }); err != nil {

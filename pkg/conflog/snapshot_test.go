@@ -375,7 +375,7 @@ func TestLookFindsTheRecord(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	failed := errors.New("connection lost")
 	found := n.ops.expect("op_elsewhere")
-	if _, err := n.look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) || !errors.Is(err, failed) {
+	if _, err := (writer{n.Log}).look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) || !errors.Is(err, failed) {
 		t.Fatalf("record that is nowhere: %v", err)
 	}
 	rec := n.auth.Load().sign(macRecord, &stream.Record{
@@ -384,12 +384,12 @@ func TestLookFindsTheRecord(t *testing.T) {
 	if err := n.producer.ProduceSync(t.Context(), stream.Control, 0, rec); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := n.look(t.Context(), found, failed); err != nil || res.result != conflict || res.next != rec.Offset+1 {
+	if res, err := (writer{n.Log}).look(t.Context(), found, failed); err != nil || res.result != conflict || res.next != rec.Offset+1 {
 		t.Fatalf("record that is in the log: %+v, %v", res, err)
 	}
 	full, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := n.look(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
+	if _, err := (writer{n.Log}).look(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
 		t.Fatalf("full buffer: %v", err)
 	}
 }

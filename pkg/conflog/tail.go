@@ -40,7 +40,7 @@ func (l *Log) step(rec *stream.Record) error {
 	if rec.Offset != v.next {
 		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
 	}
-	own, err := l.authentic(rec)
+	own, err := (guard{l}).authentic(rec)
 	if err != nil {
 		return fmt.Errorf("record at offset %d: %w", rec.Offset, err)
 	}

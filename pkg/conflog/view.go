@@ -53,22 +53,22 @@ func (v *View) Bytes(k Kind) int64 { return v.sets[k].bytes }
 func (v *View) Size() int64 { return v.bytes() }
 
 // Value is the JSON of a living entity.
-func (l *Log) Value(e *Entity) []byte { return l.unpack(e.packed) }
+func (p *parser) Value(e *Entity) []byte { return p.unpack(e.packed) }
 
 // Pack returns a value's JSON, which is one line, as it is kept in memory: a third of its size.
-func (l *Log) Pack(raw []byte) []byte { return l.pack(raw) }
+func (p *parser) Pack(raw []byte) []byte { return p.pack(raw) }
 
 // Unpack is the reverse of Pack.
-func (l *Log) Unpack(packed []byte) []byte { return l.unpack(packed) }
+func (p *parser) Unpack(packed []byte) []byte { return p.unpack(packed) }
 
 // Packed is the value of a living entity as it is kept.
 func (e *Entity) Packed() []byte { return e.packed }
 
 // KindNamed returns the kind of that name.
-func (l *Log) KindNamed(name string) (k Kind, ok bool) {
-	k, ok = l.kinds.named[name]
+func (p *parser) KindNamed(name string) (k Kind, ok bool) {
+	k, ok = p.kinds.named[name]
 	return k, ok
 }
 
 // Name is that of a kind.
-func (l *Log) Name(k Kind) string { return l.kinds.name(k) }
+func (p *parser) Name(k Kind) string { return p.kinds.name(k) }

@@ -47,13 +47,16 @@ type Written struct {
 // Here stands for whatever this node has applied.
 func (l *Log) Here() Written { return Written{next: l.view.Load().next, at: time.Now()} }
 
+// writer appends records.
+type writer struct{ *Log }
+
 // write appends one record and waits until this node has applied it and the log has it durably. Its
 // error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
-func (l *Log) write(ctx context.Context, r record) (res Written, err error) {
+func (l writer) write(ctx context.Context, r record) (res Written, err error) {
 	return l.writeSigned(ctx, r, l.auth.Load())
 }
 
-func (l *Log) writeSigned(ctx context.Context, r record, own *authority) (res Written, err error) {
+func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res Written, err error) {
 	defer func() { l.countWrite(res, err) }()
 	s := l.view.Load()
 	if err := s.allows(r.kind); err != nil {
@@ -62,7 +65,7 @@ func (l *Log) writeSigned(ctx context.Context, r record, own *authority) (res Wr
 	if err := l.refused(&r); err != nil {
 		return res, err
 	}
-	l.tellOrigin(ctx, &r)
+	(outbox{l.Log}).tellOrigin(ctx, &r)
 	rec, err := l.encode(r, own)
 	if err != nil {
 		return res, err
@@ -100,7 +103,7 @@ func (l *Log) writeSigned(ctx context.Context, r record, own *authority) (res Wr
 }
 
 // encode is a record as it is appended.
-func (l *Log) encode(r record, own *authority) (*stream.Record, error) {
+func (l writer) encode(r record, own *authority) (*stream.Record, error) {
 	if own == nil {
 		return nil, fmt.Errorf("%w: the log has no first record yet", ErrUnavailable)
 	}
@@ -113,7 +116,7 @@ func (l *Log) encode(r record, own *authority) (*stream.Record, error) {
 
 // refused reports why a record is not even written: no node would apply it, or the outbox is full. What takes something
 // away is always written.
-func (l *Log) refused(r *record) error {
+func (l writer) refused(r *record) error {
 	s := l.view.Load().state
 	if r.Op != opPut {
 		return nil
@@ -126,7 +129,7 @@ func (l *Log) refused(r *record) error {
 }
 
 // look finds out whether a record whose append failed is in the log nevertheless.
-func (l *Log) look(ctx context.Context, found <-chan Written, failed error) (Written, error) {
+func (l writer) look(ctx context.Context, found <-chan Written, failed error) (Written, error) {
 	if errors.Is(failed, stream.ErrFull) {
 		return Written{}, fmt.Errorf("%w: %w", ErrUnavailable, failed)
 	}
@@ -153,7 +156,7 @@ func (l *Log) Create(ctx context.Context, k Kind, id string, value []byte) (Writ
 func (l *Log) Enter(ctx context.Context, k Kind, id string, value []byte) (Written, error) {
 	r := l.newRecord(l.view.Load().state, k, id, preAbsent, opPut)
 	r.Value = value
-	res, err := l.write(ctx, r)
+	res, err := (writer{l}).write(ctx, r)
 	if err == nil && res.result != applied {
 		err = fmt.Errorf("create %s %s: %w: it exists already", r.Kind, id, ErrConflict)
 	}
@@ -169,7 +172,7 @@ func (l *Log) Delete(ctx context.Context, k Kind, id string) (Written, error) {
 	if s.sets[k].living(id) == nil {
 		return Written{}, ErrNotFound
 	}
-	res, err := l.write(ctx, l.newRecord(s, k, id, preExists, opDelete))
+	res, err := (writer{l}).write(ctx, l.newRecord(s, k, id, preExists, opDelete))
 	if err != nil {
 		return res, fmt.Errorf("delete %s: %w", l.kinds.name(k), err)
 	}
@@ -185,7 +188,7 @@ func (l *Log) Forget(ctx context.Context, k Kind, id string) error {
 	if s.sets[k].living(id) == nil {
 		return nil
 	}
-	return l.forget(ctx, l.newRecord(s, k, id, preExists, opForget))
+	return (writer{l}).forget(ctx, l.newRecord(s, k, id, preExists, opForget))
 }
 
 // ForgetAt is Forget for what nobody has changed since the revision; otherwise it does nothing.
@@ -195,10 +198,10 @@ func (l *Log) ForgetAt(ctx context.Context, k Kind, id string, rev int64) error 
 	}
 	r := l.newRecord(l.view.Load().state, k, id, preRev, opForget)
 	r.Rev = rev
-	return l.forget(ctx, r)
+	return (writer{l}).forget(ctx, r)
 }
 
-func (l *Log) forget(ctx context.Context, r record) error {
+func (l writer) forget(ctx context.Context, r record) error {
 	if _, err := l.write(ctx, r); err != nil {
 		return fmt.Errorf("forget %s %s: %w", r.Kind, r.ID, err)
 	}
@@ -209,7 +212,7 @@ func (l *Log) forget(ctx context.Context, r record) error {
 func (l *Log) Adopt(ctx context.Context, k Kind, id string, value []byte) error {
 	r := l.newRecord(l.view.Load().state, k, id, preNone, opAdopt)
 	r.Value = value
-	res, err := l.write(ctx, r)
+	res, err := (writer{l}).write(ctx, r)
 	if err == nil && res.result != applied {
 		err = fmt.Errorf("take over the %s: %w: record was %s", r.Kind, ErrConflict, res.result)
 	}
@@ -265,7 +268,7 @@ func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Enti
 		}
 		r := l.newRecord(s, k, id, preRev, opPut)
 		r.Rev, r.before, r.Value, r.Exempt = old.Rev, old, v.Value, v.Exempt
-		if res, err = l.write(ctx, r); err != nil {
+		if res, err = (writer{l}).write(ctx, r); err != nil {
 			return nil, res, err
 		}
 		switch res.result {
@@ -306,8 +309,8 @@ func (l *Log) Replace(ctx context.Context, batch []Replacement) error {
 		if x.Old != nil {
 			r.Pre, r.Rev, r.before = preRev, x.Old.Rev, x.Old
 		}
-		l.tellOrigin(ctx, &r)
-		rec, err := l.encode(r, l.auth.Load())
+		(outbox{l}).tellOrigin(ctx, &r)
+		rec, err := (writer{l}).encode(r, l.auth.Load())
 		if err != nil {
 			return err
 		}
@@ -379,7 +382,7 @@ func (l *Log) Barrier(ctx context.Context, res Written) error {
 	return nil
 }
 
-func (l *Log) countWrite(res Written, err error) {
+func (l writer) countWrite(res Written, err error) {
 	outcome := res.result.String()
 	if err != nil {
 		outcome = "error"

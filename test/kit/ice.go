@@ -32,6 +32,7 @@ func (i *Ice) Freeze(t *testing.T) {
 	t.Cleanup(i.Thaw)
 }
 
+// Thaw lets everything go on.
 func (i *Ice) Thaw() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
