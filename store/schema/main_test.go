@@ -15,8 +15,3 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	return &bench{storetest.NewBench(t)}
 }
-
-func newBenchOf(t testing.TB, partitions int32) *bench {
-	t.Helper()
-	return &bench{storetest.NewBenchOf(t, partitions)}
-}

@@ -21,8 +21,9 @@ const (
 	textIndex = "by_text"
 	// textIndexKind has grams of 4 letters, a filter of 64 KB, and one hash: a granule has hundreds of thousands of grams,
 	// and a text that is worth looking for has several.
-	textIndexKind        = "ngrambf_v1(4, 65536, 1, 0)"
-	Indexed       ch.SQL = "toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id)))))"
+	textIndexKind = "ngrambf_v1(4, 65536, 1, 0)"
+	// Indexed is the text that the index is about.
+	Indexed ch.SQL = "toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id)))))"
 	// inBackground lets a change of all parts go on by itself: the embedded engine would wait for it, for as long as it
 	// takes and for ever while merges are stopped.
 	inBackground = " SETTINGS mutations_sync = 0"

@@ -20,7 +20,8 @@ import (
 const (
 	defaultDatabase = "relay"
 	// socketHost is the Host of requests over a unix socket.
-	socketHost  = "localhost"
+	socketHost = "localhost"
+	// DialTimeout bounds the making of a connection.
 	DialTimeout = 5 * time.Second
 	// readTimeout bounds the wait for the first byte of an answer; contexts are usually shorter.
 	readTimeout = time.Minute

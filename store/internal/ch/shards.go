@@ -18,11 +18,15 @@ import (
 // judged where the event is.
 
 // While a statement of a priority runs, those of a greater number wait. Reads that have none wait for nobody.
-const WriterPriority, SearchPriority = 1, 2
+const (
+	WriterPriority = 1
+	SearchPriority = 2
+)
 
 // ShardOf is the shard of an event, of so many.
 func ShardOf(d id.ID, shards int) int { return ShardOfPartition(d.Partition(), shards) }
 
+// ShardOfPartition is the shard of the events of a partition.
 func ShardOfPartition(p int32, shards int) int { return int(p) % shards }
 
 // SplitURLs separates the shards of a list. What follows a comma without a scheme of its own belongs to the address
@@ -84,6 +88,7 @@ func Open(raw string, change func(*clickhouse.Options)) (conns []driver.Conn, er
 	return conns, nil
 }
 
+// CloseAll ends the connections.
 func CloseAll(conns []driver.Conn) (err error) {
 	for _, conn := range conns {
 		err = errors.Join(err, conn.Close())

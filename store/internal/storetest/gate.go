@@ -19,6 +19,7 @@ import (
 type Fault int
 
 const (
+	// Sound statements are left alone.
 	Sound   Fault = iota
 	Refused       // ClickHouse says that it has no room; it has not looked at the statement
 	Cut           // the connection ends before the statement arrives
@@ -51,6 +52,7 @@ type Gate struct {
 	hits  int                                   // of them those that a fault befell
 }
 
+// NewGate is a gate before the database of a bench.
 func NewGate(b *Bench) *Gate {
 	g := &Gate{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}}, freed: make(chan struct{}), Caught: make(chan struct{}, 1), Code: 243}
 	g.free = sync.OnceFunc(func() { close(g.freed) })

@@ -65,6 +65,7 @@ func (b *Bench) CaughtUp(r *read.Reader) {
 	}
 }
 
+// Command puts the command of a run onto the log.
 func (b *Bench) Command(e *event.Event, dest, run string) {
 	b.Helper()
 	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Run: run}).Record()
@@ -74,11 +75,13 @@ func (b *Bench) Command(e *event.Event, dest, run string) {
 	b.Put(stream.Commands, e.ID.Partition(), r)
 }
 
+// Eventually waits until something holds.
 func Eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	EventuallyWithin(t, 2*time.Minute, holds)
 }
 
+// EventuallyWithin waits until something holds, for at most this long.
 func EventuallyWithin(t *testing.T, limit time.Duration, holds func() bool) {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
@@ -141,6 +144,7 @@ func NewIndexed(t testing.TB) *Bench {
 	return b
 }
 
+// ItemsOf are the items of a recovery job, page by page.
 func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (all []event.RecoveryItem) {
 	b.Helper()
 	job.Total = total
@@ -160,6 +164,7 @@ func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int,
 	}
 }
 
+// Selected selects for a recovery job.
 func (b *Bench) Selected(r *read.Reader, s event.Selection) (event.RecoveryJob, event.Selected) {
 	b.Helper()
 	job := event.RecoveryJob{Account: Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
@@ -175,6 +180,7 @@ func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 	return event.Selection{Account: Account, Endpoint: "ep_1", Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Second), Groups: groups}
 }
 
+// SmallPages is a reader that prepares recovery jobs by three candidates.
 func (b *Bench) SmallPages(w store.Kicker) *read.Reader {
 	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
 }
@@ -188,6 +194,7 @@ func (b *Bench) Report(e *event.Event, state event.Processing, at time.Time) (*e
 	return x, r.Offset
 }
 
+// Tell puts entries onto the audit log.
 func (b *Bench) Tell(entries ...audit.Entry) {
 	b.Helper()
 	for i := range entries {

@@ -19,6 +19,7 @@ func urlOf(t testing.TB, name string) string {
 	return url
 }
 
+// TwoShards reports whether a test is one of OnTwoShards.
 func TwoShards(t testing.TB) bool { return strings.HasPrefix(t.Name(), onShards+"/") }
 
 // OnTwoShards runs tests on two shards: those of short are all that the race detector sees, for the others begin no

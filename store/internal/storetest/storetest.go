@@ -95,7 +95,7 @@ func Rounds(short, normal, torture int) int {
 	return normal
 }
 
-// testSeed is that of a test of chance: RELAY_SEED, or a new one, which is printed.
+// Seed is that of a test of chance: RELAY_SEED, or a new one, which is printed.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -109,7 +109,7 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// ipComparer lets cmp compare addresses.
+// CompareIPs lets cmp compare addresses.
 var CompareIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 // Bench is a log and a database of a test's own.
@@ -124,11 +124,13 @@ type Bench struct {
 	Indexed  bool // its readers use the text index
 }
 
+// NewBench is a bench with the usual partitions.
 func NewBench(t testing.TB) *Bench {
 	t.Helper()
 	return NewBenchOf(t, Partitions)
 }
 
+// NewBenchOf is a bench with so many partitions.
 func NewBenchOf(t testing.TB, partitions int32) *Bench {
 	t.Helper()
 	name := "t" + strings.ToLower(id.Random("")[:16])
@@ -163,6 +165,7 @@ func (b *Bench) Writer(cfg write.WriterConfig) (*write.Writer, func()) {
 	return b.WriterOf(cfg, nil)
 }
 
+// WriterOf is Writer with metrics.
 func (b *Bench) WriterOf(cfg write.WriterConfig, reg prometheus.Registerer) (*write.Writer, func()) {
 	b.Helper()
 	return b.WriterWith(cfg, write.WriterDeps{Metrics: reg})
@@ -191,12 +194,14 @@ func (b *Bench) WriterWith(cfg write.WriterConfig, deps write.WriterDeps) (*writ
 	return w, stop
 }
 
+// Reader is a reader beside a writer, which may be nil.
 func (b *Bench) Reader(w store.Kicker) *read.Reader {
 	b.Helper()
 	// The wait is long because the machine may be busy; what a short one does is tested by itself.
 	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
 }
 
+// ReaderOf is Reader with a configuration.
 func (b *Bench) ReaderOf(cfg read.ReaderConfig, w store.Kicker) *read.Reader {
 	b.Helper()
 	cfg.SearchIndex = cfg.SearchIndex || b.Indexed
@@ -230,6 +235,7 @@ func (b *Bench) Event(endpoint int, change ...func(*event.Event)) *event.Event {
 	return e
 }
 
+// PartitionOf is the partition of an endpoint.
 func PartitionOf(endpoint int) int32 { return int32(endpoint % Partitions) }
 
 // Outcome is the end of an attempt at an event.
@@ -266,11 +272,13 @@ func (b *Bench) Query(statement string) (sum uint64) {
 	return sum
 }
 
+// Exec runs a statement on every shard.
 func (b *Bench) Exec(statement string) {
 	b.Helper()
 	b.SQL(func(conn driver.Conn) error { return conn.Exec(b.Context(), statement) })
 }
 
+// SQL calls f with a connection to every shard.
 func (b *Bench) SQL(f func(driver.Conn) error) {
 	b.Helper()
 	for url := range strings.SplitSeq(b.URL, ",") {
@@ -344,6 +352,7 @@ type proxy struct {
 	wg       sync.WaitGroup
 }
 
+// NewProxy is a proxy before ClickHouse, which is up.
 func NewProxy(t testing.TB) *proxy {
 	p := &proxy{TB: t, Address: "127.0.0.1:0", open: map[net.Conn]bool{}}
 	p.Up()
@@ -370,7 +379,7 @@ func (p *proxy) Up() {
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("tcp", Engines.ClickHouse)
+			to, err := new(net.Dialer).DialContext(context.Background(), "tcp", Engines.ClickHouse)
 			if err != nil {
 				p.Error(err)
 				return
@@ -416,6 +425,7 @@ func (b *Bench) Put(topic string, partition int32, records ...*stream.Record) {
 	}
 }
 
+// Accept puts events onto the log.
 func (b *Bench) Accept(es ...*event.Event) {
 	b.Helper()
 	for _, e := range es {
@@ -423,6 +433,7 @@ func (b *Bench) Accept(es ...*event.Event) {
 	}
 }
 
+// Record puts outcomes onto the log.
 func (b *Bench) Record(os ...*event.Outcome) {
 	b.Helper()
 	for _, o := range os {
