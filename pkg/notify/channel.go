@@ -27,7 +27,7 @@ type ChannelKind struct {
 	Flat   string // the API's member beside channels that stands for Member
 	Mails  bool   // Member holds mail addresses, else a URL
 	Signed bool   // it has a secret
-	send   func(s *Sender, ctx context.Context, c Channel, m Message) Result
+	send   func(ctx context.Context, s *Sender, c Channel, m Message) Result
 }
 
 // Kinds are all kinds.

@@ -95,7 +95,7 @@ func loopback(host string) bool {
 
 // sendMail sends to the addresses whose domains are allowed. The others were saved before the operator named domains;
 // they are refused for good.
-func sendMail(s *Sender, ctx context.Context, c Channel, m Message) Result {
+func sendMail(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	if s.mail == nil {
 		return Result{Error: CodeNotConfigured, Message: "no mail server is configured (RELAY_SMTP_URL)"}
 	}

@@ -121,7 +121,7 @@ func (s *Sender) Send(ctx context.Context, c Channel, m Message) Result {
 	start := s.deps.Now()
 	r := Result{Error: event.CodeInternal, Message: "this version knows no such channel"}
 	if k := kindOf(c.Kind); k != nil {
-		r = k.send(s, ctx, c, m)
+		r = k.send(ctx, s, c, m)
 	}
 	r.Duration = s.deps.Now().Sub(start)
 	return r

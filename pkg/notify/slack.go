@@ -11,7 +11,7 @@ import (
 // Slack is the kind that posts to an incoming webhook of Slack.
 const Slack Kind = "slack"
 
-func sendSlack(s *Sender, ctx context.Context, c Channel, m Message) Result {
+func sendSlack(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	return s.post(ctx, c, m, slackBody(m))
 }
 

@@ -5,7 +5,7 @@ import "context"
 // Webhook is the kind that posts to any URL, signed.
 const Webhook Kind = "webhook"
 
-func sendWebhook(s *Sender, ctx context.Context, c Channel, m Message) Result {
+func sendWebhook(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	return s.post(ctx, c, m, webhookBody(m))
 }
 
