@@ -18,8 +18,8 @@ import (
 // Fault is what goes wrong with one statement.
 type Fault int
 
+// What may go wrong.
 const (
-	// Sound statements are left alone.
 	Sound   Fault = iota
 	Refused       // ClickHouse says that it has no room; it has not looked at the statement
 	Cut           // the connection ends before the statement arrives
