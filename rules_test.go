@@ -35,7 +35,9 @@ var homes = map[string]struct {
 	rooms []string
 	why   string
 }{
-	"github.com/twmb/franz-go":            {[]string{"pkg/stream", "pkg/embedded", "test/kit"}, "everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
+	"github.com/twmb/franz-go": {
+		[]string{"pkg/stream", "pkg/embedded", "test/kit"},
+		"everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
 	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
@@ -61,7 +63,8 @@ func sources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "node_modules" || d.Name() == "testdata" || d.Name() == "bin") {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "node_modules" ||
+			d.Name() == "testdata" || d.Name() == "bin") {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") {
@@ -121,7 +124,8 @@ func importFault(s source, path string) string {
 			return "main is a doormat"
 		case inner == "command" && within(s.dir, "node"):
 			return "command stands above node"
-		case (inner == "command" || within(inner, "node")) && s.dir != "." && !within(s.dir, "command") && !within(s.dir, "node") &&
+		case (inner == "command" || within(inner, "node")) && s.dir != "." && !within(s.dir, "command") &&
+			!within(s.dir, "node") &&
 			!within(s.dir, "test/e2e"):
 			return "main, command and node stand above everything else"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
@@ -138,7 +142,8 @@ func importFault(s source, path string) string {
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):
-			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "test/e2e") && !within(s.dir, stage) && !within(s.dir, "deploy"):
+			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "test/e2e") && !within(s.dir, stage) &&
+				!within(s.dir, "deploy"):
 				return "a stage never imports a stage; declare an interface and let node meet it"
 			}
 		}
@@ -148,7 +153,8 @@ func importFault(s source, path string) string {
 		return "" // tests may speak to the engines directly
 	}
 	for library, home := range homes {
-		if (path == library || strings.HasPrefix(path, library+"/")) && !slices.ContainsFunc(home.rooms, func(r string) bool { return within(s.dir, r) }) {
+		if (path == library || strings.HasPrefix(path, library+"/")) &&
+			!slices.ContainsFunc(home.rooms, func(r string) bool { return within(s.dir, r) }) {
 			return "belongs to " + strings.Join(home.rooms, ", ") + ": " + home.why
 		}
 	}
@@ -230,7 +236,8 @@ func TestFileAndFunctionSizes(t *testing.T) {
 			}
 			lines := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1
 			if lines > maxFunc && (f.Doc == nil || !strings.Contains(f.Doc.Text(), "One function because")) {
-				t.Errorf("%s: %s has %d lines, at most %d; a longer one says in its doc why (\"One function because …\")", s.fset.Position(f.Pos()), f.Name.Name, lines, maxFunc)
+				t.Errorf("%s: %s has %d lines, at most %d; a longer one says in its doc why (\"One function because …\")",
+					s.fset.Position(f.Pos()), f.Name.Name, lines, maxFunc)
 			}
 		}
 	}
@@ -280,7 +287,8 @@ func TestNoSecondListOfTopics(t *testing.T) {
 	}
 }
 
-// Tests that the Makefile and deploy/test.sh call by name are there: of a name that nothing has any more, nobody would hear.
+// Tests that the Makefile and deploy/test.sh call by name are there: of a name that nothing has any more, nobody would
+// hear.
 func TestTestsThatAreNamedExist(t *testing.T) {
 	tests := map[string][]string{} // by directory
 	for _, s := range sources(t) {
@@ -307,7 +315,8 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 			}
 		}
 	}
-	lists := regexp.MustCompile(`(?m)^(?:contained|repeats|whole)\+?='(.*)'$`).FindAllStringSubmatch(read("deploy/test.sh"), -1)
+	lists := regexp.MustCompile(`(?m)^(?:contained|repeats|whole)\+?='(.*)'$`).FindAllStringSubmatch(
+		read("deploy/test.sh"), -1)
 	if len(lists) < 3 {
 		t.Fatalf("deploy/test.sh has %d lines that name tests: this test looks for the wrong text", len(lists))
 	}
@@ -408,7 +417,8 @@ func changes() map[string]change {
 	for _, f := range event.Filters {
 		filters = append(filters, f.Name)
 	}
-	attempts := []string{"ttfb_ms", "retry_after_s", "error_message", "req_headers", "resp_headers", "resp_body", "resp_truncated"}
+	attempts := []string{"ttfb_ms", "retry_after_s", "error_message", "req_headers", "resp_headers", "resp_body",
+		"resp_truncated"}
 	return map[string]change{
 		// Deliveries are signed by one of the schemes.
 		"A verification scheme":      {verify.Providers(), []string{"pkg/verify/*.go", "pkg/sign/sign.go"}, true},
@@ -419,7 +429,8 @@ func changes() map[string]change {
 	}
 }
 
-// The chapter says of each change at most four files, and each is there and declares what the chapter says that it does.
+// The chapter says of each change at most four files, and each is there and declares what the chapter says that it
+// does.
 func TestHowToChangeIt(t *testing.T) {
 	_, chapter, _ := strings.Cut(text(t, "DESIGN.md"), "\n## How to change it\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
@@ -468,8 +479,8 @@ func TestHowToChangeIt(t *testing.T) {
 	}
 }
 
-// A word of a table stands in its files alone; who needs it elsewhere takes the table's constant or asks the table. So a new
-// entry is not forgotten anywhere.
+// A word of a table stands in its files alone; who needs it elsewhere takes the table's constant or asks the table. So
+// a new entry is not forgotten anywhere.
 func TestWordsStandInTheirTable(t *testing.T) {
 	const several = 4
 	ambiguous := []string{config.RetryNone, config.RetrySchedule, string(notify.Email), string(notify.Webhook)}
@@ -518,8 +529,8 @@ func owned(path string, patterns []string) bool {
 	})
 }
 
-// An enum of the OpenAPI document that has a word of a table has all of them, in their order; settings of channels, members of
-// retry strategies and README.md's table of schemes are complete too.
+// An enum of the OpenAPI document that has a word of a table has all of them, in their order; settings of channels,
+// members of retry strategies and README.md's table of schemes are complete too.
 func TestDocumentsHaveTheTables(t *testing.T) {
 	parts, err := filepath.Glob("api/openapi/*.yaml")
 	if err != nil || len(parts) == 0 {

@@ -79,7 +79,8 @@ func (in *alertsInput) flat(o *object, s *config.AlertSettings) {
 		case kindOf(raw) == kindNull:
 			s.RemoveChannel(string(k.Kind))
 		default:
-			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, bare: true}, k, s)
+			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, bare: true}, k,
+				s)
 		}
 	}
 }
@@ -136,14 +137,16 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 		return ""
 	}
 	if domains := in.api.cfg.AlertDomains; !domains.Allow(text) {
-		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s); use one of them, or have the operator "+
+		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s); use one of them, or have the "+
+			"operator "+
 			"change RELAY_ALERT_DOMAINS", domains)
 		return ""
 	}
 	return notify.ASCIIAddress(text)
 }
 
-// channelSecret makes the secret of a new channel, makes another when that is asked for, or takes the one that was given.
+// channelSecret makes the secret of a new channel, makes another when that is asked for, or takes the one that was
+// given.
 func (in *alertsInput) channelSecret(o *object, entity string, next *config.AlertChannel) {
 	field := config.FieldAlertSecret(next.Kind)
 	rotate := next.Secret == ""

@@ -87,7 +87,8 @@ func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
 		}
 	}
 	return tooManyTests(until.Sub(now),
-		fmt.Sprintf("tests send %d mails an hour, and every recipient gets one; disable channels.email to test the others", maxTestMails))
+		fmt.Sprintf("tests send %d mails an hour, and every recipient gets one; disable channels.email to test the others",
+			maxTestMails))
 }
 
 func tooManyTests(wait time.Duration, why string) error {

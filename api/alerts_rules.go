@@ -24,8 +24,12 @@ func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 		reset func()
 		read  func(*object)
 	}{
-		{"delivery_failed", func() { r.DeliveryFailed = defaults.DeliveryFailed }, func(o *object) { o.flag("enabled", &r.DeliveryFailed.Enabled) }},
-		{"consecutive_failures", func() { r.ConsecutiveFailures = defaults.ConsecutiveFailures }, func(o *object) { threshold(o, &r.ConsecutiveFailures) }},
+		{"delivery_failed", func() { r.DeliveryFailed = defaults.DeliveryFailed }, func(o *object) {
+			o.flag("enabled", &r.DeliveryFailed.Enabled)
+		}},
+		{"consecutive_failures", func() { r.ConsecutiveFailures = defaults.ConsecutiveFailures }, func(o *object) {
+			threshold(o, &r.ConsecutiveFailures)
+		}},
 		{"failure_rate", func() { r.FailureRate = defaults.FailureRate }, func(o *object) {
 			o.flag("enabled", &r.FailureRate.Enabled)
 			o.whole("percent", 1, 100, &r.FailureRate.Percent)
@@ -36,8 +40,12 @@ func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 			o.flag("enabled", &r.BacklogAge.Enabled)
 			o.whole("seconds", minAlertAge, maxAlertAge, &r.BacklogAge.Seconds)
 		}},
-		{"destination_state", func() { r.DestinationState = defaults.DestinationState }, func(o *object) { o.flag("enabled", &r.DestinationState.Enabled) }},
-		{"verification_failed", func() { r.VerificationFailed = defaults.VerificationFailed }, func(o *object) { threshold(o, &r.VerificationFailed) }},
+		{"destination_state", func() { r.DestinationState = defaults.DestinationState }, func(o *object) {
+			o.flag("enabled", &r.DestinationState.Enabled)
+		}},
+		{"verification_failed", func() { r.VerificationFailed = defaults.VerificationFailed }, func(o *object) {
+			threshold(o, &r.VerificationFailed)
+		}},
 		{"usage", func() { r.Usage = defaults.Usage }, func(o *object) {
 			o.flag("enabled", &r.Usage.Enabled)
 			usagePercents(o, &r.Usage.Percent)
@@ -117,7 +125,8 @@ func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 		next.MutedUntil = t
 	}
 	x.done()
-	if e.Alerts = &next; next.Enabled && next.Channels == nil && next.ConsecutiveFailures == nil && next.FailureRatePercent == nil && next.MutedUntil.IsZero() {
+	if e.Alerts = &next; next.Enabled && next.Channels == nil && next.ConsecutiveFailures == nil &&
+		next.FailureRatePercent == nil && next.MutedUntil.IsZero() {
 		e.Alerts = nil
 	}
 }

@@ -40,20 +40,25 @@ func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 	}
 	reset()
 	t.Cleanup(func() {
-		r := httptest.NewRequest("PATCH", "/v1/alerts", strings.NewReader(`{"channels":null,"rules":null,"cooldown_seconds":null}`))
+		r := httptest.NewRequest(
+			"PATCH", "/v1/alerts", strings.NewReader(`{"channels":null,"rules":null,"cooldown_seconds":null}`))
 		r.Header.Set("Authorization", "Bearer "+writeKey)
 		c.serve(r)
 	})
 	return c
 }
 
-const contractRules = `{"delivery_failed":{"enabled":true},"consecutive_failures":{"enabled":true,"threshold":20},"failure_rate":{"enabled":true,"percent":50,"window_seconds":300,"min_attempts":20},` +
-	`"backlog_age":{"enabled":true,"seconds":300},"destination_state":{"enabled":true},"verification_failed":{"enabled":true,"threshold":10},"usage":{"enabled":true,"percent":[80,100]},` +
-	`"finding":{"enabled":true,"min_severity":"high"},"recovery":{"enabled":true},"processing_missing":{"enabled":false,"minutes":30}}`
+const contractRules = `{"delivery_failed":{"enabled":true},"consecutive_failures":{"enabled":true,"threshold":20},` +
+	`"failure_rate":{"enabled":true,"percent":50,"window_seconds":300,"min_attempts":20},` +
+	`"backlog_age":{"enabled":true,"seconds":300},"destination_state":{"enabled":true},` +
+	`"verification_failed":{"enabled":true,"threshold":10},"usage":{"enabled":true,"percent":[80,100]},` +
+	`"finding":{"enabled":true,"min_severity":"high"},"recovery":{"enabled":true},` +
+	`"processing_missing":{"enabled":false,"minutes":30}}`
 
 func TestAlertDefaults(t *testing.T) {
 	a := alertsClient(t).do("GET", "/v1/alerts", nil).want(200)
-	if want := `{"channels":{"email":null,"slack":null,"webhook":null},"rules":` + contractRules + `,"cooldown_seconds":900,"updated_at":"`; !strings.HasPrefix(string(a.raw), want) {
+	if want := `{"channels":{"email":null,"slack":null,"webhook":null},"rules":` + contractRules +
+		`,"cooldown_seconds":900,"updated_at":"`; !strings.HasPrefix(string(a.raw), want) {
 		t.Errorf("got  %s\nwant %s", a.raw, want)
 	}
 	alertsClient(t).as(readKey).do("PATCH", "/v1/alerts", `{}`).wantError(403, "insufficient_scope", "")
@@ -64,14 +69,16 @@ func TestAlertDefaults(t *testing.T) {
 // nothing.
 func TestAlertURLsAreMasked(t *testing.T) {
 	c := alertsClient(t)
-	made := c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"webhook_url":"https://hooks.slack.com/services/T0/B0/planted-a1b2"},
+	made := c.do("PATCH", "/v1/alerts",
+		`{"channels":{"slack":{"webhook_url":"https://hooks.slack.com/services/T0/B0/planted-a1b2"},
 		"webhook":{"url":"https://ops.example.com/hooks/9f3c?token=planted","enabled":false},"email":{"to":["ops@example.com"]}}}`).want(200)
 	secret := made.text("channels.webhook.secret")
 	if _, err := sign.ParseSecret(secret); err != nil {
 		t.Fatal(err)
 	}
 	read := c.do("GET", "/v1/alerts", nil).want(200)
-	want := `{"email":{"enabled":true,"to":["ops@example.com"]},"slack":{"enabled":true,"webhook_url":"https://hooks.slack.com/****a1b2"},` +
+	want := `{"email":{"enabled":true,"to":["ops@example.com"]},"slack":{"enabled":true,"webhook_url":"https://` +
+		`hooks.slack.com/****a1b2"},` +
 		`"webhook":{"enabled":false,"secret_set":true,"url":"https://ops.example.com/****"}}`
 	if !strings.HasPrefix(string(read.raw), `{"channels":`+want) {
 		t.Fatalf("got  %s\nwant %s", read.raw, want)
@@ -86,44 +93,58 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	}
 	before := saved()
 	// What was read is sent back, and so are the single masks, in both forms.
-	for _, body := range []string{string(read.raw), `{"slack_webhook_url":"https://hooks.slack.com/****a1b2"}`, `{"webhook_url":"https://ops.example.com/****"}`,
-		fmt.Sprintf(`{"channels":{"webhook":{"secret":"whsec_****%s"}}}`, secret[len(secret)-4:]), `{"channels":{"webhook":{"secret":"` + secret + `"}}}`} {
+	for _, body := range []string{
+		string(read.raw), `{"slack_webhook_url":"https://hooks.slack.com/****a1b2"}`,
+		`{"webhook_url":"https://ops.example.com/****"}`,
+		fmt.Sprintf(`{"channels":{"webhook":{"secret":"whsec_****%s"}}}`, secret[len(secret)-4:]),
+		`{"channels":{"webhook":{"secret":"` + secret + `"}}}`} {
 		a := c.do("PATCH", "/v1/alerts", body).want(200)
-		if strings.Contains(string(a.raw), "planted") || strings.Contains(string(a.raw), "whsec_") || a.get("warnings") != nil {
+		if strings.Contains(string(a.raw), "planted") || strings.Contains(string(a.raw), "whsec_") ||
+			a.get("warnings") != nil {
 			t.Errorf("%s: %s", body, a.raw)
 		}
-		if diff := gocmp.Diff(before, saved(), gocmp.Comparer(func(a, b sign.Secret) bool { return a.Reveal() == b.Reveal() })); diff != "" {
+		if diff := gocmp.Diff(before, saved(),
+			gocmp.Comparer(func(a, b sign.Secret) bool { return a.Reveal() == b.Reveal() })); diff != "" {
 			t.Errorf("%s changed the channels:\n%s", body, diff)
 		}
 	}
-	c.do("PATCH", "/v1/alerts", `{"slack_webhook_url":"https://hooks.slack.com/****ffff"}`).wantError(400, "invalid_request", "slack_webhook_url")
-	c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"webhook_url":"https://ops.example.com/****a1b2"}}}`).wantError(400, "invalid_request", "channels.slack.webhook_url")
+	c.do("PATCH", "/v1/alerts", `{"slack_webhook_url":"https://hooks.slack.com/****ffff"}`).wantError(
+		400, "invalid_request", "slack_webhook_url")
+	c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"webhook_url":"https://ops.example.com/****a1b2"}}}`).wantError(
+		400, "invalid_request", "channels.slack.webhook_url")
 	if strings.Contains(c.log.String(), "planted") || strings.Contains(c.log.String(), secret) {
 		t.Error("a secret stands in the log")
 	}
 
-	another := c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"rotate_secret":true}}}`).want(200).text("channels.webhook.secret")
+	another := c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"rotate_secret":true}}}`).want(200).
+		text("channels.webhook.secret")
 	mine := sign.NewSecret().Reveal()
-	given := c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"secret":"`+mine+`"}}}`).want(200).text("channels.webhook.secret")
+	given := c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"secret":"`+mine+`"}}}`).want(200).
+		text("channels.webhook.secret")
 	if another == secret || given != mine || saved()[2].Secret.Reveal() != mine {
 		t.Errorf("secrets: %s, then %s, then %s", secret, another, given)
 	}
 	// null removes one channel and leaves the others.
-	if a := c.do("PATCH", "/v1/alerts", `{"channels":{"slack":null}}`).want(200); a.get("channels.slack") != nil || a.get("channels.webhook.enabled") != false {
+	if a := c.do("PATCH", "/v1/alerts", `{"channels":{"slack":null}}`).want(200); a.get("channels.slack") != nil ||
+		a.get("channels.webhook.enabled") != false {
 		t.Errorf("%s", a.raw)
 	}
-	if a := c.do("PATCH", "/v1/alerts", `{"email":null,"webhook_url":null}`).want(200); a.get("channels.email") != nil || a.get("channels.webhook") != nil {
+	if a := c.do("PATCH", "/v1/alerts", `{"email":null,"webhook_url":null}`).want(200); a.get("channels.email") != nil ||
+		a.get("channels.webhook") != nil {
 		t.Errorf("%s", a.raw)
 	}
 }
 
 func TestAlertFlatForm(t *testing.T) {
 	c := alertsClient(t)
-	a := c.do("PATCH", "/v1/alerts", `{"email":"ops@example.com","slack_webhook_url":"https://hooks.slack.com/services/T0/B0/abcd","webhook_url":"https://ops.example.com/h"}`).want(200)
-	if a.get("channels.email.to.0") != "ops@example.com" || a.get("channels.slack.enabled") != true || !strings.HasPrefix(a.text("channels.webhook.secret"), "whsec_") {
+	a := c.do("PATCH", "/v1/alerts", `{"email":"ops@example.com","slack_webhook_url":"https://hooks.slack.com/services/`+
+		`T0/B0/abcd","webhook_url":"https://ops.example.com/h"}`).want(200)
+	if a.get("channels.email.to.0") != "ops@example.com" || a.get("channels.slack.enabled") != true ||
+		!strings.HasPrefix(a.text("channels.webhook.secret"), "whsec_") {
 		t.Errorf("%s", a.raw)
 	}
-	a = c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":false}},"email":["a@example.com","b@example.com"]}`).want(200)
+	a = c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":false}},"email":["a@example.com","b@example.com"]}`).
+		want(200)
 	if a.get("channels.email.to.1") != "b@example.com" || a.get("channels.email.enabled") != false {
 		t.Errorf("%s", a.raw)
 	}
@@ -156,26 +177,45 @@ func TestAlertBounds(t *testing.T) {
 		good, bad []string
 		param     string
 	}{
-		{`{"channels":{"email":{"to":%s}}}`, []string{`"ops@example.com"`, addresses(1), addresses(20), `["` + long + `cde"]`},
-			[]string{addresses(0), addresses(21), "null", `[null]`, `""`, `"ops"`, `["Ops <ops@example.com>"]`, `["a@example.com","A@example.com"]`, `["` + long + `cdef"]`, `"a@example.com,b@example.com"`}, "channels.email.to"},
-		{`{"email":%s}`, []string{"null", `"ops@example.com"`, addresses(20)}, []string{addresses(21), "[]", "5", `["ops"]`}, "email"},
-		{`{"channels":{"email":{"to":["a@b.c"],"enabled":%s}}}`, []string{"true", "false"}, []string{"null", `"true"`}, "channels.email.enabled"},
-		{`{"channels":{"slack":{"webhook_url":%s}}}`, []string{url(2048)}, []string{url(2049), "null", "5", `"http://hooks.slack.com/x"`, `"https://127.0.0.1/x"`, `"https://localhost/x"`, `"https://u:p@example.com"`, `""`}, "channels.slack.webhook_url"},
-		{`{"slack_webhook_url":%s}`, []string{url(2048), "null"}, []string{url(2049), `"ftp://example.com"`, "[]"}, "slack_webhook_url"},
+		{`{"channels":{"email":{"to":%s}}}`,
+			[]string{`"ops@example.com"`, addresses(1), addresses(20), `["` + long + `cde"]`},
+			[]string{addresses(0), addresses(21), "null", `[null]`, `""`, `"ops"`, `["Ops <ops@example.com>"]`,
+				`["a@example.com","A@example.com"]`, `["` + long + `cdef"]`, `"a@example.com,b@example.com"`}, "channels.email.to"},
+		{`{"email":%s}`, []string{"null", `"ops@example.com"`, addresses(20)},
+			[]string{addresses(21), "[]", "5", `["ops"]`}, "email"},
+		{`{"channels":{"email":{"to":["a@b.c"],"enabled":%s}}}`, []string{"true", "false"}, []string{"null", `"true"`},
+			"channels.email.enabled"},
+		{`{"channels":{"slack":{"webhook_url":%s}}}`, []string{url(2048)},
+			[]string{url(2049), "null", "5", `"http://hooks.slack.com/x"`, `"https://127.0.0.1/x"`, `"https://localhost/x"`,
+				`"https://u:p@example.com"`, `""`}, "channels.slack.webhook_url"},
+		{`{"slack_webhook_url":%s}`, []string{url(2048), "null"}, []string{url(2049), `"ftp://example.com"`, "[]"},
+			"slack_webhook_url"},
 		{`{"webhook_url":%s}`, []string{url(2048), "null"}, []string{url(2049), `"https://10.0.0.1/"`}, "webhook_url"},
-		{`{"channels":{"webhook":{"url":"https://example.com/h","secret":%s}}}`, []string{`"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`}, []string{`"whsec_short"`, "5", `""`, `"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`}, "channels.webhook.secret"},
+		{`{"channels":{"webhook":{"url":"https://example.com/h","secret":%s}}}`,
+			[]string{`"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`},
+			[]string{`"whsec_short"`, "5", `""`, `"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`}, "channels.webhook.secret"},
 		{`{"channels":%s}`, []string{"null", "{}"}, []string{"[]", "5"}, "channels"},
 		{`{"rules":%s}`, []string{"null", "{}", `{"usage":null}`}, []string{"[]", "true"}, "rules"},
-		{`{"rules":{"delivery_failed":{"enabled":%s}}}`, []string{"false", "true"}, []string{"null", "1"}, "rules.delivery_failed.enabled"},
-		{`{"rules":{"consecutive_failures":{"threshold":%s}}}`, []string{"1", "10000"}, []string{"0", "10001", "1.5", "null"}, "rules.consecutive_failures.threshold"},
-		{`{"rules":{"failure_rate":{"percent":%s}}}`, []string{"1", "100"}, []string{"0", "101"}, "rules.failure_rate.percent"},
-		{`{"rules":{"failure_rate":{"window_seconds":%s}}}`, []string{"60", "3600"}, []string{"59", "3601"}, "rules.failure_rate.window_seconds"},
-		{`{"rules":{"failure_rate":{"min_attempts":%s}}}`, []string{"1", "100000"}, []string{"0", "100001"}, "rules.failure_rate.min_attempts"},
-		{`{"rules":{"backlog_age":{"seconds":%s}}}`, []string{"10", "604800"}, []string{"9", "604801"}, "rules.backlog_age.seconds"},
-		{`{"rules":{"verification_failed":{"threshold":%s}}}`, []string{"1", "10000"}, []string{"0", "10001"}, "rules.verification_failed.threshold"},
-		{`{"rules":{"usage":{"percent":%s}}}`, []string{"[1]", "[1000]", "[100,80]", count(10)}, []string{"[]", "null", "[0]", "[1001]", "[80,80]", "80", count(11)}, "rules.usage.percent"},
-		{`{"rules":{"finding":{"min_severity":%s}}}`, []string{`"low"`, `"critical"`}, []string{`"none"`, "1"}, "rules.finding.min_severity"},
-		{`{"rules":{"processing_missing":{"minutes":%s}}}`, []string{"1", "10080"}, []string{"0", "10081"}, "rules.processing_missing.minutes"},
+		{`{"rules":{"delivery_failed":{"enabled":%s}}}`, []string{"false", "true"}, []string{"null", "1"},
+			"rules.delivery_failed.enabled"},
+		{`{"rules":{"consecutive_failures":{"threshold":%s}}}`, []string{"1", "10000"}, []string{"0", "10001", "1.5", "null"},
+			"rules.consecutive_failures.threshold"},
+		{`{"rules":{"failure_rate":{"percent":%s}}}`, []string{"1", "100"}, []string{"0", "101"},
+			"rules.failure_rate.percent"},
+		{`{"rules":{"failure_rate":{"window_seconds":%s}}}`, []string{"60", "3600"}, []string{"59", "3601"},
+			"rules.failure_rate.window_seconds"},
+		{`{"rules":{"failure_rate":{"min_attempts":%s}}}`, []string{"1", "100000"}, []string{"0", "100001"},
+			"rules.failure_rate.min_attempts"},
+		{`{"rules":{"backlog_age":{"seconds":%s}}}`, []string{"10", "604800"}, []string{"9", "604801"},
+			"rules.backlog_age.seconds"},
+		{`{"rules":{"verification_failed":{"threshold":%s}}}`, []string{"1", "10000"}, []string{"0", "10001"},
+			"rules.verification_failed.threshold"},
+		{`{"rules":{"usage":{"percent":%s}}}`, []string{"[1]", "[1000]", "[100,80]", count(10)},
+			[]string{"[]", "null", "[0]", "[1001]", "[80,80]", "80", count(11)}, "rules.usage.percent"},
+		{`{"rules":{"finding":{"min_severity":%s}}}`, []string{`"low"`, `"critical"`}, []string{`"none"`, "1"},
+			"rules.finding.min_severity"},
+		{`{"rules":{"processing_missing":{"minutes":%s}}}`, []string{"1", "10080"}, []string{"0", "10081"},
+			"rules.processing_missing.minutes"},
 		{`{"cooldown_seconds":%s}`, []string{"0", "86400", "null"}, []string{"-1", "86401", `"5"`}, "cooldown_seconds"},
 	} {
 		for _, v := range b.good {
@@ -190,28 +230,32 @@ func TestAlertBounds(t *testing.T) {
 			}
 		}
 	}
-	if got := c.do("PATCH", "/v1/alerts", `{"rules":{"usage":{"percent":[100,80]}}}`).get("rules.usage.percent.0"); got != 80.0 {
+	if got := c.do("PATCH", "/v1/alerts", `{"rules":{"usage":{"percent":[100,80]}}}`).
+		get("rules.usage.percent.0"); got != 80.0 {
 		t.Errorf("percents are not ascending: %v", got)
 	}
 }
 
 func TestAlertUnknownMembersWarn(t *testing.T) {
 	c := alertsClient(t)
-	a := c.do("PATCH", "/v1/alerts", `{"rules":{"backlog":{"seconds":5},"backlog_age":{"second":20}},"channels":{"sms":{}},"cooldown":5}`).want(200)
+	a := c.do("PATCH", "/v1/alerts",
+		`{"rules":{"backlog":{"seconds":5},"backlog_age":{"second":20}},"channels":{"sms":{}},"cooldown":5}`).want(200)
 	for i, param := range []string{"channels.sms", "rules.backlog_age.second", "rules.backlog", "cooldown"} {
 		if got := a.get(fmt.Sprintf("warnings.%d.param", i)); got != param {
 			t.Errorf("warning %d is about %v, want %s", i, got, param)
 		}
 	}
 	c.do("PATCH", "/v1/alerts", `[]`).wantError(400, "invalid_request", "")
-	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":1,"cooldown_seconds":2}`).wantError(400, "invalid_request", "cooldown_seconds")
+	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":1,"cooldown_seconds":2}`).wantError(
+		400, "invalid_request", "cooldown_seconds")
 }
 
 // Settings that are changed by many at once have one order, and none is lost.
 func TestAlertSettingsAreChangedByMany(t *testing.T) {
 	c := alertsClient(t)
 	var all sync.WaitGroup
-	members := []string{`"delivery_failed":{"enabled":false}`, `"recovery":{"enabled":false}`, `"usage":{"enabled":false}`, `"finding":{"enabled":false}`}
+	members := []string{`"delivery_failed":{"enabled":false}`, `"recovery":{"enabled":false}`, `"usage":{"enabled":false}`,
+		`"finding":{"enabled":false}`}
 	for _, m := range members {
 		all.Go(func() { c.do("PATCH", "/v1/alerts", `{"rules":{`+m+`}}`).want(200) })
 	}
@@ -239,7 +283,8 @@ func TestAlertTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	sender := func(smtp string) func(*api.Config, *api.Deps) {
-		s, err := notify.New(notify.Config{SMTPURL: smtp}, notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
+		s, err := notify.New(notify.Config{SMTPURL: smtp},
+			notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +293,8 @@ func TestAlertTest(t *testing.T) {
 	c := alertsClient(t, sender("smtp://relay:secret@"+mail.Addr+"?from=relay@example.com"))
 
 	a := c.do("POST", "/v1/alerts/test", nil).want(200)
-	if a.get("sent") != 0.0 || a.get("failed") != 0.0 || len(a.get("results").([]any)) != 0 || a.get("warnings.0.param") != "channels" {
+	if a.get("sent") != 0.0 || a.get("failed") != 0.0 || len(a.get("results").([]any)) != 0 ||
+		a.get("warnings.0.param") != "channels" {
 		t.Errorf("without channels: %s", a.raw)
 	}
 	c.do("POST", "/v1/alerts/test", `[]`).wantError(400, "invalid_request", "")
@@ -266,15 +312,20 @@ func TestAlertTest(t *testing.T) {
 	srv.TLS = conf.Clone()
 	srv.StartTLS()
 	defer srv.Close()
-	made := c.do("PATCH", "/v1/alerts", map[string]any{"email": "ops@example.com", "slack_webhook_url": srv.URL + "/services/T0/B0/hush", "webhook_url": srv.URL + "/hook"}).want(200)
+	made := c.do("PATCH", "/v1/alerts",
+		map[string]any{"email": "ops@example.com", "slack_webhook_url": srv.URL + "/services/T0/B0/hush",
+			"webhook_url": srv.URL + "/hook"}).want(200)
 	a = c.do("POST", "/v1/alerts/test", `{}`).want(200)
 	if a.get("sent") != 2.0 || a.get("failed") != 1.0 || len(mail.Letters()) != 1 {
 		t.Fatalf("%s, %d letters", a.raw, len(mail.Letters()))
 	}
 	for i, want := range []map[string]any{
-		{"channel": "email", "target": "o****@example.com", "ok": true, "status": "sent", "http_status": nil, "error": nil, "message": nil},
-		{"channel": "slack", "target": srv.URL + "/****hush", "ok": false, "status": "failed", "http_status": 404.0, "error": "http_status", "message": "the channel answered 404 Not Found"},
-		{"channel": "webhook", "target": srv.URL + "/****", "ok": true, "status": "sent", "http_status": 200.0, "error": nil, "message": nil},
+		{"channel": "email", "target": "o****@example.com", "ok": true, "status": "sent", "http_status": nil, "error": nil,
+			"message": nil},
+		{"channel": "slack", "target": srv.URL + "/****hush", "ok": false, "status": "failed", "http_status": 404.0,
+			"error": "http_status", "message": "the channel answered 404 Not Found"},
+		{"channel": "webhook", "target": srv.URL + "/****", "ok": true, "status": "sent", "http_status": 200.0, "error": nil,
+			"message": nil},
 	} {
 		got := a.get(fmt.Sprintf("results.%d", i)).(map[string]any)
 		if _, ok := got["duration_ms"].(float64); !ok {
@@ -291,7 +342,8 @@ func TestAlertTest(t *testing.T) {
 	}
 	var at int64
 	fmt.Sscan(header.Get("webhook-timestamp"), &at)
-	if header.Get("webhook-signature") != sign.Sign([]sign.Secret{secret}, header.Get("webhook-id"), time.Unix(at, 0), body) {
+	if header.Get("webhook-signature") != sign.Sign(
+		[]sign.Secret{secret}, header.Get("webhook-id"), time.Unix(at, 0), body) {
 		t.Error("the webhook's signature is wrong")
 	}
 	var sent struct{ ID, Type string }
@@ -303,7 +355,8 @@ func TestAlertTest(t *testing.T) {
 	c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"enabled":false},"webhook":{"enabled":false}}}`).want(200)
 	other := newClient(t, sender(""))
 	a = other.do("POST", "/v1/alerts/test", nil).want(200)
-	if a.get("sent") != 0.0 || a.get("failed") != 1.0 || a.get("results.0.error") != "smtp_not_configured" || a.get("results.1.status") != "skipped" || a.get("results.2.status") != "skipped" {
+	if a.get("sent") != 0.0 || a.get("failed") != 1.0 || a.get("results.0.error") != "smtp_not_configured" ||
+		a.get("results.1.status") != "skipped" || a.get("results.2.status") != "skipped" {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -324,7 +377,8 @@ func TestAlertTestWaitsForAllAtOnce(t *testing.T) {
 			return notify.Result{OK: true}
 		})
 	})
-	c.do("PATCH", "/v1/alerts", `{"email":"ops@example.com","slack_webhook_url":"https://example.com/s","webhook_url":"https://example.com/w"}`).want(200)
+	c.do("PATCH", "/v1/alerts", `{"email":"ops@example.com","slack_webhook_url":"https://example.com/s",`+
+		`"webhook_url":"https://example.com/w"}`).want(200)
 	if a := c.do("POST", "/v1/alerts/test", nil).want(200); a.get("sent") != 3.0 {
 		t.Errorf("%s", a.raw)
 	}
@@ -451,17 +505,24 @@ func (f sendFunc) Send(ctx ctxT, c notify.Channel, m notify.Message) notify.Resu
 
 func TestEndpointAlerts(t *testing.T) {
 	c := newClient(t)
-	const none = `"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,"muted_until":null}`
+	const none = `"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,` +
+		`"muted_until":null}`
 	made := c.endpoint(nil)
 	if !strings.Contains(string(made.raw), none) {
 		t.Errorf("%s", made.raw)
 	}
 	target := "/v1/endpoints/" + made.text("id")
-	a := c.do("PATCH", target, `{"alerts":{"channels":["slack"],"consecutive_failures":5,"muted_until":"2030-01-01T02:00:00+02:00","mute":1}}`).want(200)
-	if want := `"alerts":{"enabled":true,"channels":["slack"],"consecutive_failures":5,"failure_rate_percent":null,"muted_until":"2030-01-01T00:00:00.000Z"}`; !strings.Contains(string(a.raw), want) || a.get("warnings.0.param") != "alerts.mute" {
+	a := c.do("PATCH", target,
+		`{"alerts":{"channels":["slack"],"consecutive_failures":5,"muted_until":"2030-01-01T02:00:00+02:00","mute":1}}`).
+		want(200)
+	if want := `"alerts":{"enabled":true,"channels":["slack"],"consecutive_failures":5,"failure_rate_percent":null,` +
+		`"muted_until":"2030-01-01T00:00:00.000Z"}`; !strings.Contains(string(a.raw), want) ||
+		a.get("warnings.0.param") != "alerts.mute" {
 		t.Errorf("%s", a.raw)
 	}
-	if a = c.do("PATCH", target, `{"alerts":{"enabled":false,"channels":[]}}`).want(200); a.get("alerts.enabled") != false || len(a.get("alerts.channels").([]any)) != 0 || a.get("alerts.consecutive_failures") != 5.0 {
+	if a = c.do("PATCH", target, `{"alerts":{"enabled":false,"channels":[]}}`).want(200); a.get(
+		"alerts.enabled") != false || len(a.get("alerts.channels").([]any)) != 0 ||
+		a.get("alerts.consecutive_failures") != 5.0 {
 		t.Errorf("%s", a.raw)
 	}
 	if a = c.do("PATCH", target, `{"alerts":null}`).want(200); !strings.Contains(string(a.raw), none) {

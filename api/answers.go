@@ -27,8 +27,8 @@ type answers struct{ room *semaphore.Weighted }
 
 func newAnswers() answers { return answers{semaphore.NewWeighted(answerBytes)} }
 
-// write answers with what make returns, which has at most so many bytes as JSON. It waits until there is room for that, and holds
-// what the answer really takes until it is written.
+// write answers with what make returns, which has at most so many bytes as JSON. It waits until there is room for that,
+// and holds what the answer really takes until it is written.
 func (a answers) write(ctx context.Context, w http.ResponseWriter, most int, make func() any) error {
 	if most <= smallAnswer {
 		web.WriteJSON(w, http.StatusOK, make())
@@ -53,7 +53,8 @@ func (a answers) write(ctx context.Context, w http.ResponseWriter, most int, mak
 	return nil
 }
 
-// detailBytes is the most that the single read of an event takes as JSON: its body may stand there twice, its headers do.
+// detailBytes is the most that the single read of an event takes as JSON: its body may stand there twice, its headers
+// do.
 func detailBytes(d *event.Detail) int {
 	e := d.Event
 	n := 2*len(e.Body) + len(e.Query) + len(d.Deliveries)*deliveryBytes
@@ -63,15 +64,16 @@ func detailBytes(d *event.Detail) int {
 	return escapedByte*n + attemptBytes(d.Attempts) + detailFrame
 }
 
-// detailFrame, deliveryBytes and attemptFrame are what an event, a delivery and an attempt take beside what customers and
-// destinations have said, 200 lines of headers included.
+// detailFrame, deliveryBytes and attemptFrame are what an event, a delivery and an attempt take beside what customers
+// and destinations have said, 200 lines of headers included.
 const detailFrame, deliveryBytes, attemptFrame = 32 << 10, 1 << 10, 2 << 10
 
 // attemptBytes is the most that attempts take as JSON.
 func attemptBytes(rows []event.AttemptRow) (n int) {
 	for i := range rows {
 		r := &rows[i]
-		n += len(r.ErrorMessage) + len(r.URL) + len(r.RequestHeader) + len(r.ResponseHeader) + len(r.ResponseBody) + attemptFrame
+		n += len(r.ErrorMessage) + len(r.URL) + len(r.RequestHeader) + len(r.ResponseHeader) + len(r.ResponseBody) +
+			attemptFrame
 	}
 	return escapedByte * n
 }

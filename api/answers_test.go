@@ -26,8 +26,8 @@ func (s slow) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-// Large answers to clients that read slowly take as many bytes as they may; a further one waits and is refused, small ones
-// are not, and an answer that is shorter than it could have been leaves the rest to others.
+// Large answers to clients that read slowly take as many bytes as they may; a further one waits and is refused, small
+// ones are not, and an answer that is shorter than it could have been leaves the rest to others.
 func TestLargeAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAnswers()
@@ -70,7 +70,8 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
-		if err := a.write(ctx, httptest.NewRecorder(), answerBytes, func() any { return nil }); !errors.Is(err, context.Canceled) {
+		if err := a.write(ctx, httptest.NewRecorder(), answerBytes, func() any { return nil }); !errors.Is(
+			err, context.Canceled) {
 			t.Errorf("for a client that has left: %v", err)
 		}
 	})
@@ -81,24 +82,28 @@ func TestAnswersAreCountedAtTheirMost(t *testing.T) {
 	a := &API{deps: Deps{Erasures: noErasures{}}}
 	for _, text := range []string{"\x01", "<", "ü", "\xff", "\u2028", "\"", ""} {
 		many := strings.Repeat(text, 50_000)
-		d := &event.Detail{Event: &event.Event{Source: event.SourceAPI, Body: []byte(`{"data":` + many + `}`), Query: many, Header: make([]event.Field, 200)}}
+		d := &event.Detail{Event: &event.Event{
+			Source: event.SourceAPI, Body: []byte(`{"data":` + many + `}`), Query: many, Header: make([]event.Field, 200)}}
 		for i := range d.Event.Header {
 			d.Event.Header[i] = event.Field{Name: strings.Repeat("n", i), Value: text}
 		}
 		row := event.AttemptRow{Attempt: event.Attempt{
-			RequestHeader: event.Lines(strings.Repeat("A: "+text+"\n", 200)), ResponseHeader: event.Lines("B: " + many + "\n"), Code: 200,
+			RequestHeader:  event.Lines(strings.Repeat("A: "+text+"\n", 200)),
+			ResponseHeader: event.Lines("B: " + many + "\n"), Code: 200,
 			ResponseBody: []byte(many), URL: many, ErrorMessage: many,
 		}}
 		for range 20 {
 			d.Attempts = append(d.Attempts, row)
-			d.Deliveries = append(d.Deliveries, event.Delivery{Destination: "dst_01jd0000000000000000000000", Run: "run_01jd0000000000000000000000"})
+			d.Deliveries = append(d.Deliveries,
+				event.Delivery{Destination: "dst_01jd0000000000000000000000", Run: "run_01jd0000000000000000000000"})
 		}
 		v := a.detailOf(viewer{capabilities: true}, d)
 		v.Data = nil // what is no JSON cannot be encoded; as long as the body it is counted for
 		if got, most := len(web.Encode(v))+len(d.Event.Body), detailBytes(d); got > most {
 			t.Errorf("%q: an event of %d bytes is counted for %d", text, got, most)
 		}
-		if got, most := len(web.Encode(attemptsOf(viewer{capabilities: true}, d.ID, d.Attempts))), attemptBytes(d.Attempts); got > most {
+		if got, most := len(web.Encode(attemptsOf(viewer{capabilities: true}, d.ID, d.Attempts))),
+			attemptBytes(d.Attempts); got > most {
 			t.Errorf("%q: attempts of %d bytes are counted for %d", text, got, most)
 		}
 	}

@@ -47,7 +47,8 @@ type Config struct {
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	var errs []error
-	if !strings.HasPrefix(c.BaseURL, "http://") && !strings.HasPrefix(c.BaseURL, "https://") || strings.HasSuffix(c.BaseURL, "/") {
+	if !strings.HasPrefix(c.BaseURL, "http://") && !strings.HasPrefix(c.BaseURL, "https://") ||
+		strings.HasSuffix(c.BaseURL, "/") {
 		errs = append(errs, errors.New("api base URL: want http(s)://host without a trailing slash"))
 	}
 	if c.MaxBody <= 0 {
@@ -64,14 +65,16 @@ func (c Config) Validate() error {
 
 // API serves /v1.
 type API struct {
-	cfg                  Config
-	deps                 Deps
-	secrets              *secrets.Scanner
-	handler              http.Handler
-	hosts                map[string]bool                  // see checkHost
-	pages                func() (map[string]*page, error) // public, by path; made when the first is asked for
-	bodies               sync.Pool                        // of *bytes.Buffer: request bodies, returned when nothing refers to them any more
-	waiting              atomic.Int64                     // repeats that wait for the first call with their Idempotency-Key, and replays for their turn
+	cfg     Config
+	deps    Deps
+	secrets *secrets.Scanner
+	handler http.Handler
+	hosts   map[string]bool                  // see checkHost
+	pages   func() (map[string]*page, error) // public, by path; made when the first is asked for
+	// of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	bodies sync.Pool
+	// repeats that wait for the first call with their Idempotency-Key, and replays for their turn
+	waiting              atomic.Int64
 	streams              streams
 	replaying            scopes
 	lookups              lookups
@@ -89,13 +92,15 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{
-		cfg: cfg, deps: deps, pages: sync.OnceValues(publicPages), secrets: scanner, bodies: sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		cfg: cfg, deps: deps, pages: sync.OnceValues(publicPages), secrets: scanner,
+		bodies:      sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		streams:     streams{draining: make(chan struct{}), open: make(map[string]int)},
 		answers:     newAnswers(),
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
 	a.hosts = hostsOf(cfg)
-	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Done: newMetrics(deps.Metrics).done}
+	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
+		Done: newMetrics(deps.Metrics).done}
 	a.handler = front.Wrap(a.router().serve)
 	return a, nil
 }

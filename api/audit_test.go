@@ -28,9 +28,12 @@ func TestAuditShowsChanges(t *testing.T) {
 	for i := range a.Body["data"].([]any) {
 		row := fmt.Sprintf("data.%d.", i)
 		got = append(got, fmt.Sprint(a.text(row+"action"), a.get(row+"changes")))
-		if a.text(row+"object") != "audit_entry" || !strings.HasPrefix(a.text(row+"id"), "aud_") || a.text(row+"entity.type") != "endpoint" || a.text(row+"entity.id") != ep ||
-			a.text(row+"actor.type") != "key" || a.text(row+"actor.id") != me.text("key_id") || a.text(row+"actor.name") != "bootstrap" ||
-			a.text(row+"remote_ip") != "192.0.2.1" || !strings.HasPrefix(a.text(row+"request_id"), "req_") || a.get(row+"use") != nil {
+		if a.text(row+"object") != "audit_entry" || !strings.HasPrefix(a.text(row+"id"), "aud_") ||
+			a.text(row+"entity.type") != "endpoint" || a.text(row+"entity.id") != ep ||
+			a.text(row+"actor.type") != "key" || a.text(row+"actor.id") != me.text("key_id") ||
+			a.text(row+"actor.name") != "bootstrap" ||
+			a.text(row+"remote_ip") != "192.0.2.1" || !strings.HasPrefix(a.text(row+"request_id"), "req_") ||
+			a.get(row+"use") != nil {
 			t.Errorf("%s", a.raw)
 		}
 	}
@@ -95,7 +98,8 @@ func TestAuditFilters(t *testing.T) {
 	c := newClient(t)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	used := audit.Entry{
-		ID: audit.NewID(at, 0, "used"), Account: configuration.Account().ID, At: at, Actor: audit.ActorOf("key_1", "ci"), Action: audit.KeyUsed,
+		ID: audit.NewID(at, 0, "used"), Account: configuration.Account().ID, At: at, Actor: audit.ActorOf("key_1", "ci"),
+		Action:     audit.KeyUsed,
 		EntityType: "key", Entity: "key_1", Node: "a", Count: 7, LastAt: at.Add(time.Minute),
 	}
 	c.fake.entries = []audit.Entry{used}
@@ -117,7 +121,8 @@ func TestAuditFilters(t *testing.T) {
 	f(0, "entity_id=key_2")
 	f(1, "since=2020-01-02T03:04:05.006Z")
 	f(0, "since=2020-01-02T03:04:05.007Z")
-	if a := c.do("GET", "/v1/audit?actor=key_1", nil); a.get("data.0.use.count") != 7.0 || a.text("data.0.use.last_at") != "2020-01-02T03:05:05.006Z" ||
+	if a := c.do("GET", "/v1/audit?actor=key_1", nil); a.get("data.0.use.count") != 7.0 ||
+		a.text("data.0.use.last_at") != "2020-01-02T03:05:05.006Z" ||
 		a.text("data.0.use.node") != "a" || a.get("data.0.request_id") != nil || a.get("data.0.remote_ip") != nil {
 		t.Errorf("%s", a.raw)
 	}

@@ -200,7 +200,8 @@ func batchLines(body []byte) (out [][]byte) {
 // parseItem judges {type, data, idempotency_key?}, which stands at path in the request.
 func (b *batch) parseItem(x *batchItem, path string) {
 	if maxBody := b.api.cfg.MaxBody; int64(len(x.raw)) > maxBody {
-		x.fault = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " + strconv.FormatInt(maxBody, 10) + " bytes"}
+		x.fault = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " +
+			strconv.FormatInt(maxBody, 10) + " bytes"}
 		return
 	}
 	members, err := web.ParseObject(make([]web.Member, 0, 4), x.raw)

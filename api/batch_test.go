@@ -28,7 +28,8 @@ func batchOf(items ...string) string { return `{"events":[` + strings.Join(items
 func TestBatch(t *testing.T) {
 	c := newClient(t)
 	target := c.batchTarget()
-	items := []string{`{"type":"a.b","data":{"n":0}}`, `{"type":"a.c","data":{"n": 1}}`, `{"data":{"n":2},"type":"a.d","extra":1}`}
+	items := []string{`{"type":"a.b","data":{"n":0}}`, `{"type":"a.c","data":{"n": 1}}`,
+		`{"data":{"n":2},"type":"a.d","extra":1}`}
 	for name, a := range map[string]*answer{
 		"JSON":   c.do("POST", target, batchOf(items...)).want(202),
 		"NDJSON": c.do("POST", target, strings.Join(items, "\r\n")+"\n\n", "Content-Type", lines+"; charset=utf-8").want(202),
@@ -46,7 +47,8 @@ func TestBatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := c.fake.events[d]
-			if e == nil || !strings.HasSuffix(string(e.Body), `,"data":`+want+`}`) || !strings.HasPrefix(string(e.Body), `{"id":"`+d.Text(id.Event)+`"`) {
+			if e == nil || !strings.HasSuffix(string(e.Body), `,"data":`+want+`}`) ||
+				!strings.HasPrefix(string(e.Body), `{"id":"`+d.Text(id.Event)+`"`) {
 				t.Errorf("%s: stored %+v", name, e)
 			}
 			if e.Source != event.SourceAPI || e.ContentType() != "application/json" && name == "NDJSON" {
@@ -57,7 +59,9 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%s: %s", name, a.raw)
 		}
 	}
-	if row := c.do("POST", "/v1/endpoints/"+c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "enabled": false}}}).text("id")+
+	if row := c.do("POST", "/v1/endpoints/"+
+		c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "enabled": false}}}).
+			text("id")+
 		"/events/batch", batchOf(items[0])).want(202); row.text("data.0.status") != "skipped" {
 		t.Errorf("%s", row.raw)
 	}
@@ -84,7 +88,8 @@ func TestBatchItemsFailAlone(t *testing.T) {
 		{`{"type":"a.b","type":"a.b","data":{}}`, "invalid_request", ".type"},
 		{`{"type":"a.b","data":{},"idempotency_key":""}`, "invalid_request", ".idempotency_key"},
 		{`{"type":"a.b","data":{},"idempotency_key":7}`, "invalid_request", ".idempotency_key"},
-		{`{"type":"a.b","data":{},"idempotency_key":"` + strings.Repeat("k", 256) + `"}`, "invalid_request", ".idempotency_key"},
+		{`{"type":"a.b","data":{},"idempotency_key":"` + strings.Repeat("k", 256) + `"}`, "invalid_request",
+			".idempotency_key"},
 		{`"x"`, "invalid_request", ""},
 		{`7`, "invalid_request", ""},
 		{`[]`, "invalid_request", ""},
@@ -93,22 +98,26 @@ func TestBatchItemsFailAlone(t *testing.T) {
 	} {
 		for _, a := range []*answer{
 			c.do("POST", target, batchOf(good, x.item, deep(64), padded(1000))).want(202),
-			c.do("POST", target, strings.Join([]string{good, x.item, deep(64), padded(1000)}, "\n"), "Content-Type", lines).want(202),
+			c.do("POST", target, strings.Join([]string{good, x.item, deep(64), padded(1000)}, "\n"), "Content-Type", lines).
+				want(202),
 		} {
 			for _, i := range []string{"0", "2", "3"} {
 				if a.get("data."+i+".error") != nil || a.text("data."+i+".id") == "" {
 					t.Errorf("%s: %s", x.item, a.raw)
 				}
 			}
-			if a.get("data.1.id") != nil || a.get("data.1.error.type") != x.kind || a.get("data.1.error.param") != "events[1]"+x.param {
+			if a.get("data.1.id") != nil || a.get("data.1.error.type") != x.kind ||
+				a.get("data.1.error.param") != "events[1]"+x.param {
 				t.Errorf("%s: %s", x.item, a.raw)
 			}
-			if text := a.text("data.1.error.message"); strings.Contains(text, "the body") || a.text("data.1.error.doc_url") == "" || a.text("data.1.error.request_id") == "" {
+			if text := a.text("data.1.error.message"); strings.Contains(text, "the body") ||
+				a.text("data.1.error.doc_url") == "" || a.text("data.1.error.request_id") == "" {
 				t.Errorf("%s: %s", x.item, a.raw)
 			}
 		}
 	}
-	if broken := c.do("POST", target, good+"\n{\"type\":\n", "Content-Type", lines).want(202); broken.text("data.1.error.param") != "events[1]" {
+	if broken := c.do("POST", target, good+"\n{\"type\":\n", "Content-Type", lines).want(202); broken.text(
+		"data.1.error.param") != "events[1]" {
 		t.Errorf("%s", broken.raw)
 	}
 	if none := c.do("POST", target, batchOf(`{}`, `{}`)).want(202); none.get("data.1.error") == nil {
@@ -123,27 +132,31 @@ func TestBatchEnvelope(t *testing.T) {
 	many := func(n int) string { return strings.TrimSuffix(strings.Repeat(good+",", n), ",") }
 	for body, param := range map[string]string{
 		"": "events", "{}": "events", `{"events":null}`: "events", `{"events":{}}`: "events", `{"events":[]}`: "events",
-		`{"events":[],"events":[]}`: "events", `[` + good + `]`: "", `{"events":[` + good: "", `{"events":[` + good + `]} x`: "",
+		`{"events":[],"events":[]}`: "events", `[` + good + `]`: "", `{"events":[` + good: "", `{"events":[` + good +
+			`]} x`: "",
 		batchOf(many(1001)): "events", `{"events":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`: "",
 	} {
 		c.do("POST", target, body).wantError(400, "invalid_request", param)
 	}
 	c.do("POST", target, "\n \n", "Content-Type", lines).wantError(400, "invalid_request", "events")
-	c.do("POST", target, strings.Repeat(good+"\n", 1001), "Content-Type", lines).wantError(400, "invalid_request", "events")
+	c.do("POST", target, strings.Repeat(good+"\n", 1001), "Content-Type", lines).wantError(
+		400, "invalid_request", "events")
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/x-ndjson-2"} {
 		c.do("POST", target, batchOf(good), "Content-Type", kind).wantError(400, "invalid_request", "content-type")
 	}
 	if len(c.fake.events) != 0 {
 		t.Fatalf("%d events of refused batches were stored", len(c.fake.events))
 	}
-	if a := c.do("POST", target, batchOf(many(1000))).want(202); len(a.get("data").([]any)) != 1000 || len(c.fake.events) != 1000 {
+	if a := c.do("POST", target, batchOf(many(1000))).want(202); len(a.get("data").([]any)) != 1000 ||
+		len(c.fake.events) != 1000 {
 		t.Errorf("%d events", len(c.fake.events))
 	}
 	const most = 5 << 20
 	filled := func(n int) string { return batchOf(good) + strings.Repeat(" ", n-len(batchOf(good))) }
 	c.do("POST", target, filled(most)).want(202)
 	c.do("POST", target, filled(most+1)).wantError(400, "payload_too_large", "")
-	if a := c.do("POST", target, `{"event":[],"events":[`+good+`]}`).want(202); !strings.Contains(a.text("warnings.0.message"), "did you mean events") {
+	if a := c.do("POST", target, `{"event":[],"events":[`+good+`]}`).want(202); !strings.Contains(
+		a.text("warnings.0.message"), "did you mean events") {
 		t.Errorf("%s", a.raw)
 	}
 	disabled := c.endpoint(map[string]any{"enabled": false}).text("id")
@@ -172,14 +185,16 @@ func TestBatchWhileTheLogIsAway(t *testing.T) {
 	}
 	taken = 1
 	a = c.do("POST", target, batchOf(good, `{}`, good)).want(202)
-	if a.get("data.0.error") != nil || a.get("data.1.error.type") != "invalid_request" || a.get("data.2.error.type") != "unavailable" || a.get("data.2.error.param") != "events[2]" {
+	if a.get("data.0.error") != nil || a.get("data.1.error.type") != "invalid_request" ||
+		a.get("data.2.error.type") != "unavailable" || a.get("data.2.error.param") != "events[2]" {
 		t.Errorf("%s", a.raw)
 	}
 	if strings.Contains(c.log.String(), "level=ERROR") {
 		t.Errorf("an outage fills the log:\n%s", c.log)
 	}
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return errors.New("no answer") }
-	if text := c.do("POST", target, batchOf(good)).want(503).text("error.message"); !strings.Contains(text, "may or may not") {
+	if text := c.do("POST", target, batchOf(good)).want(503).text("error.message"); !strings.Contains(
+		text, "may or may not") {
 		t.Errorf("an unknown outcome is called %q", text)
 	}
 }
@@ -192,7 +207,8 @@ func TestBatchKeysOfItems(t *testing.T) {
 		return fmt.Sprintf(`{"type":"a.b","data":{"n":%d},"idempotency_key":%q}`, n, key)
 	}
 	a := c.do("POST", target, batchOf(item("k1", 1), item("k2", 2), item("k1", 1), item("k1", 3))).want(202)
-	if a.get("data.0.id") != a.get("data.2.id") || a.get("data.3.error.type") != "idempotency_mismatch" || a.get("data.3.error.param") != "events[3].idempotency_key" {
+	if a.get("data.0.id") != a.get("data.2.id") || a.get("data.3.error.type") != "idempotency_mismatch" ||
+		a.get("data.3.error.param") != "events[3].idempotency_key" {
 		t.Errorf("%s", a.raw)
 	}
 	if len(c.fake.events) != 2 {
@@ -203,13 +219,17 @@ func TestBatchKeysOfItems(t *testing.T) {
 	if c.fake.events[first].IdempotencyKey != "k1" {
 		t.Errorf("stored with the key %q", c.fake.events[first].IdempotencyKey)
 	}
-	b := c.do("POST", target, strings.Join([]string{item("k3", 3), item("k2", 2), item("k1", 1), item("k2", 9)}, "\n"), "Content-Type", lines).want(202)
-	if b.get("data.2.id") != a.get("data.0.id") || b.get("data.2.status") != "delivered" || b.get("data.1.id") != a.get("data.1.id") ||
-		b.get("data.1.status") != "pending" || b.get("data.3.error.type") != "idempotency_mismatch" || len(c.fake.events) != 3 {
+	b := c.do("POST", target, strings.Join([]string{item("k3", 3), item("k2", 2), item("k1", 1), item("k2", 9)}, "\n"),
+		"Content-Type", lines).want(202)
+	if b.get("data.2.id") != a.get("data.0.id") || b.get("data.2.status") != "delivered" ||
+		b.get("data.1.id") != a.get("data.1.id") ||
+		b.get("data.1.status") != "pending" || b.get("data.3.error.type") != "idempotency_mismatch" ||
+		len(c.fake.events) != 3 {
 		t.Errorf("%s, %d events", b.raw, len(c.fake.events))
 	}
 	redis.SetError("away")
-	if x := c.do("POST", target, batchOf(item("k1", 1))).want(202); x.Header.Get("Idempotency-Status") != "unavailable" || len(c.fake.events) != 4 {
+	if x := c.do("POST", target, batchOf(item("k1", 1))).want(202); x.Header.Get("Idempotency-Status") != "unavailable" ||
+		len(c.fake.events) != 4 {
 		t.Errorf("%s, %d events", x.raw, len(c.fake.events))
 	}
 }
@@ -232,7 +252,8 @@ func TestBatchRefusedByTheLogMayBeSentAgain(t *testing.T) {
 	}
 	full = false
 	again := c.sendOnce(target, "whole", body).want(202).replayed(true)
-	if again.get("data.0.id") != first.get("data.0.id") || again.get("data.1.error") != nil || again.get("data.2.error.param") != "events[2].data" || len(c.fake.events) != 2 {
+	if again.get("data.0.id") != first.get("data.0.id") || again.get("data.1.error") != nil ||
+		again.get("data.2.error.param") != "events[2].data" || len(c.fake.events) != 2 {
 		t.Errorf("%s, %d events", again.raw, len(c.fake.events))
 	}
 	third := c.sendOnce(target, "whole", body).want(202).replayed(true)

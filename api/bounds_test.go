@@ -10,7 +10,9 @@ import (
 )
 
 // values of every JSON kind, and some that only look right.
-var anyValues = []string{`null`, `0`, `-1`, `1.5`, `1e400`, `""`, `"x"`, `"ünï"`, `true`, `[]`, `[null]`, `["x"]`, `[1]`, `[{}]`, `{}`, `{"a":1}`, `{"":null}`,
+var anyValues = []string{
+	`null`, `0`, `-1`, `1.5`, `1e400`, `""`, `"x"`, `"ünï"`, `true`, `[]`, `[null]`, `["x"]`, `[1]`,
+	`[{}]`, `{}`, `{"a":1}`, `{"":null}`,
 	`"\u0000"`, `"\ud800"`, `99999999999999999999`}
 
 // endpointMembers are all members of an endpoint with good values that are not the default.
@@ -24,11 +26,13 @@ func endpointMembers() map[string]any {
 		"type_source":  "header:X-Type",
 		"destinations": []any{destinationMembers()},
 		"retry_policy": map[string]any{
-			"strategy": "schedule", "schedule_seconds": []int{1, 2}, "max_attempts": 3, "jitter": 0.5, "respect_retry_after": false,
+			"strategy": "schedule", "schedule_seconds": []int{1, 2}, "max_attempts": 3, "jitter": 0.5,
+			"respect_retry_after":     false,
 			"max_retry_after_seconds": 10, "retry_on": []string{"404", "3xx"},
 		},
 		"alerts": map[string]any{
-			"enabled": false, "channels": []string{"slack"}, "consecutive_failures": 5, "failure_rate_percent": 70, "muted_until": "2030-01-01T00:00:00.000Z",
+			"enabled": false, "channels": []string{"slack"}, "consecutive_failures": 5, "failure_rate_percent": 70,
+			"muted_until": "2030-01-01T00:00:00.000Z",
 		},
 		"transformation": nil, "dedup": map[string]any{"key": "body:$.id", "window_seconds": 3600},
 		"ingest_limit": map[string]any{"events_per_second": 100, "bytes_per_second": 1 << 20},
@@ -40,7 +44,8 @@ func endpointMembers() map[string]any {
 func destinationMembers() map[string]any {
 	return map[string]any{
 		"url": "https://example.com/orders", "name": "orders", "enabled": false, "paused": true, "timeout_seconds": 5,
-		"headers": map[string]string{"Authorization": "Bearer abcdefghijklmnop", "X-Shop": "de"}, "rate_limit": map[string]any{"per_second": 2.5, "burst": 7}, "max_in_flight": 2,
+		"headers":    map[string]string{"Authorization": "Bearer abcdefghijklmnop", "X-Shop": "de"},
+		"rate_limit": map[string]any{"per_second": 2.5, "burst": 7}, "max_in_flight": 2,
 		"filter":  map[string]any{"types": []string{"order.*"}, "body": map[string]any{"data.total": 5, "data.kind": "a"}},
 		"signing": map[string]any{"scheme": "standard_webhooks", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
 	}
@@ -81,7 +86,9 @@ func TestWrongTypesAtEveryMember(t *testing.T) {
 	asIs := func(m json.RawMessage) any { return m }
 	each(endpointMembers(), "", asIs, "POST /v1/endpoints", "PATCH "+target)
 	each(destinationMembers(), "", asIs, "PATCH "+dst)
-	each(destinationMembers(), "destinations[0].", func(m json.RawMessage) any { return map[string]any{"destinations": []any{m}} }, "POST /v1/endpoints")
+	each(destinationMembers(), "destinations[0].", func(m json.RawMessage) any {
+		return map[string]any{"destinations": []any{m}}
+	}, "POST /v1/endpoints")
 	for _, v := range anyValues {
 		try("POST", target+"/events", "type", fmt.Sprintf(`{"type":%s,"data":{}}`, v))
 		try("POST", target+"/events", "data", fmt.Sprintf(`{"type":"a","data":%s}`, v))
@@ -159,62 +166,114 @@ func TestBounds(t *testing.T) {
 		{"name", "%s", []string{text(1), text(100)}, []string{text(0), text(101), `"\u0007"`}, "name"},
 		{"description", "%s", []string{"null", text(0), text(500), `"a\nb"`}, []string{text(501)}, "description"},
 		{"provider", "%s", []string{`"stripe"`, `"generic"`}, []string{`"Stripe"`, `"paypal"`, `""`}, "provider"},
-		{"type_source", "%s", []string{"null", `"body:$.type"`, `"header:X-T"`, `"const:a.b"`}, []string{`""`, `"body"`, `"cookie:x"`, text(513)}, "type_source"},
-		{"destinations", "%s", []string{urls(1), urls(50)}, []string{"[]", urls(51), `["x"]`, "null", `{}`, `"https://example.com"`}, "destinations"},
-		{"destinations", "[{\"url\":%s}]", []string{url(2048), `"https://EXAMPLE.com:8443/x?y=z"`}, []string{url(2049), `""`, `"https://user:pw@example.com"`,
-			`"https://example.com/#f"`, `"https://localhost/"`, `"https://127.0.0.1/"`, `"https://10.0.0.1/"`, `"https://[::1]/"`, `"https://8.8.8.8/"`,
-			`"https://0x7f.1/"`, `"https://2130706433/"`, `"https://example.com:80/"`, `"https://example.com:1023/"`, `"https://host/"`, `"ftp://example.com"`, `"//example.com"`, `"example.com"`}, "destinations[0].url"},
-		{"destinations", `[{"url":"https://a.example","timeout_seconds":%s}]`, []string{"1", "60"}, []string{"0", "61", "1.0", "1e1"}, "destinations[0].timeout_seconds"},
-		{"destinations", `[{"url":"https://a.example","max_in_flight":%s}]`, []string{"1", "1000"}, []string{"0", "1001", `"5"`}, "destinations[0].max_in_flight"},
-		{"destinations", `[{"url":"https://a.example","name":%s}]`, []string{"null", text(100)}, []string{text(101)}, "destinations[0].name"},
-		{"destinations", `[{"url":"https://a.example","headers":%s}]`, []string{"null", "{}", object(20, "X-H"), `{"X-A":""}`, `{"User-Agent":"x"}`}, []string{object(21, "X-H"), `{"":"v"}`, `{"a b":"v"}`}, "destinations[0].headers"},
-		{"destinations", `[{"url":"https://a.example","headers":{"X-A":%s}}]`, []string{`"` + strings.Repeat("v", 2048) + `"`}, []string{`"` + strings.Repeat("v", 2049) + `"`, `"a\r\nb"`, `" a"`, `"ä"`}, "destinations[0].headers.X-A"},
-		{"destinations", `[{"url":"https://a.example","paused":%s}]`, []string{"false", "true"}, []string{"null", "0", `"false"`}, "destinations[0].paused"},
-		{"destinations", `[{"url":"https://a.example","rate_limit":%s}]`, []string{"null", `{"per_second":1,"burst":1}`}, []string{"{}", `{"burst":1}`, "5", "[]", `{"per_second":null}`}, "destinations[0].rate_limit"},
+		{"type_source", "%s", []string{"null", `"body:$.type"`, `"header:X-T"`, `"const:a.b"`},
+			[]string{`""`, `"body"`, `"cookie:x"`, text(513)}, "type_source"},
+		{"destinations", "%s", []string{urls(1), urls(50)},
+			[]string{"[]", urls(51), `["x"]`, "null", `{}`, `"https://example.com"`}, "destinations"},
+		{"destinations", "[{\"url\":%s}]", []string{url(2048), `"https://EXAMPLE.com:8443/x?y=z"`},
+			[]string{url(2049), `""`, `"https://user:pw@example.com"`,
+				`"https://example.com/#f"`, `"https://localhost/"`, `"https://127.0.0.1/"`, `"https://10.0.0.1/"`,
+				`"https://[::1]/"`,
+				`"https://8.8.8.8/"`,
+				`"https://0x7f.1/"`, `"https://2130706433/"`, `"https://example.com:80/"`, `"https://example.com:1023/"`,
+				`"https://host/"`, `"ftp://example.com"`, `"//example.com"`, `"example.com"`}, "destinations[0].url"},
+		{"destinations", `[{"url":"https://a.example","timeout_seconds":%s}]`, []string{"1", "60"},
+			[]string{"0", "61", "1.0", "1e1"}, "destinations[0].timeout_seconds"},
+		{"destinations", `[{"url":"https://a.example","max_in_flight":%s}]`, []string{"1", "1000"},
+			[]string{"0", "1001", `"5"`}, "destinations[0].max_in_flight"},
+		{"destinations", `[{"url":"https://a.example","name":%s}]`, []string{"null", text(100)}, []string{text(101)},
+			"destinations[0].name"},
+		{"destinations", `[{"url":"https://a.example","headers":%s}]`,
+			[]string{"null", "{}", object(20, "X-H"), `{"X-A":""}`, `{"User-Agent":"x"}`},
+			[]string{object(21, "X-H"), `{"":"v"}`, `{"a b":"v"}`}, "destinations[0].headers"},
+		{"destinations", `[{"url":"https://a.example","headers":{"X-A":%s}}]`,
+			[]string{`"` + strings.Repeat("v", 2048) + `"`},
+			[]string{`"` + strings.Repeat("v", 2049) + `"`, `"a\r\nb"`, `" a"`, `"ä"`}, "destinations[0].headers.X-A"},
+		{"destinations", `[{"url":"https://a.example","paused":%s}]`, []string{"false", "true"},
+			[]string{"null", "0", `"false"`}, "destinations[0].paused"},
+		{"destinations", `[{"url":"https://a.example","rate_limit":%s}]`, []string{"null", `{"per_second":1,"burst":1}`},
+			[]string{"{}", `{"burst":1}`, "5", "[]", `{"per_second":null}`}, "destinations[0].rate_limit"},
 		{"destinations", `[{"url":"https://a.example","rate_limit":{"per_second":%s}}]`, []string{"0.1", "1", "1e1", "10000"},
 			[]string{"0.0999", "0", "-1", "10000.1", "1e5", "1e999", `"5"`, "null"}, "destinations[0].rate_limit.per_second"},
 		{"destinations", `[{"url":"https://a.example","rate_limit":{"per_second":1,"burst":%s}}]`, []string{"1", "10000"},
 			[]string{"0", "-1", "10001", "1.5", "1e2", `"5"`, "null"}, "destinations[0].rate_limit.burst"},
-		{"destinations", `[{"url":"https://a.example","filter":{"types":%s}}]`, []string{"[]", many(50, `"a.*"`), `["order.paid"]`}, []string{many(51, `"a"`), `["*"]`, `["a b"]`, `["*.a"]`, `["a.*.b"]`, `[1]`}, "destinations[0].filter.types"},
-		{"destinations", `[{"url":"https://a.example","filter":{"body":%s}}]`, []string{"{}", object(20, "p"), `{"a.b":null,"c":1.5,"d":true}`}, []string{object(21, "p"), `{"a..b":1}`, `{"a":[]}`, `{"a":9007199254740993}`}, "destinations[0].filter.body"},
-		{"destinations", `[{"url":"https://a.example","signing":{"scheme":%s}}]`, []string{`"standard_webhooks"`}, []string{`"hmac"`, "null"}, "destinations[0].signing.scheme"},
-		{"destinations", `[{"url":"https://a.example","signing":{"secret":%s}}]`, []string{`"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`}, []string{`"whsec_AAAA"`, `"secret"`, `""`}, "destinations[0].signing.secret"},
-		{"retry_policy", `{"max_attempts":%s}`, []string{"1", "50"}, []string{"0", "51", "1.5", `"3"`}, "retry_policy.max_attempts"},
+		{"destinations", `[{"url":"https://a.example","filter":{"types":%s}}]`,
+			[]string{"[]", many(50, `"a.*"`), `["order.paid"]`},
+			[]string{many(51, `"a"`), `["*"]`, `["a b"]`, `["*.a"]`, `["a.*.b"]`, `[1]`}, "destinations[0].filter.types"},
+		{"destinations", `[{"url":"https://a.example","filter":{"body":%s}}]`,
+			[]string{"{}", object(20, "p"), `{"a.b":null,"c":1.5,"d":true}`},
+			[]string{object(21, "p"), `{"a..b":1}`, `{"a":[]}`, `{"a":9007199254740993}`}, "destinations[0].filter.body"},
+		{"destinations", `[{"url":"https://a.example","signing":{"scheme":%s}}]`, []string{`"standard_webhooks"`},
+			[]string{`"hmac"`, "null"}, "destinations[0].signing.scheme"},
+		{"destinations", `[{"url":"https://a.example","signing":{"secret":%s}}]`,
+			[]string{`"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`}, []string{`"whsec_AAAA"`, `"secret"`, `""`},
+			"destinations[0].signing.secret"},
+		{"retry_policy", `{"max_attempts":%s}`, []string{"1", "50"}, []string{"0", "51", "1.5", `"3"`},
+			"retry_policy.max_attempts"},
 		{"retry_policy", `{"jitter":%s}`, []string{"0", "1", "0.25"}, []string{"-0.1", "1.01"}, "retry_policy.jitter"},
-		{"retry_policy", `{"max_retry_after_seconds":%s}`, []string{"0", "86400"}, []string{"-1", "86401"}, "retry_policy.max_retry_after_seconds"},
-		{"retry_policy", `{"retry_on":%s}`, []string{"[]", `["3xx","4xx","404"]`, many(50, `"404"`)}, []string{`["5xx"]`, `["200"]`, `[404]`, "null", many(51, `"404"`)}, "retry_policy.retry_on"},
-		{"retry_policy", schedule, []string{"[1]", many(50, "86400")}, []string{"[]", "null", "[0]", "[86401]", "[1.5]", many(51, "1")}, "retry_policy.schedule_seconds"},
-		{"retry_policy", `{"strategy":%s}`, []string{`"schedule"`, `"exponential"`, `"none"`}, []string{`"never"`}, "retry_policy.strategy"},
-		{"retry_policy", `{"strategy":"linear","interval_seconds":%s}`, []string{"1", "86400"}, []string{"0", "86401"}, "retry_policy.interval_seconds"},
-		{"retry_policy", fmt.Sprintf(exponential, `"initial_seconds":%s`), []string{"1", "3600"}, []string{"0", "3601"}, "retry_policy.initial_seconds"},
-		{"retry_policy", fmt.Sprintf(exponential, `"multiplier":%s`), []string{"1", "10", "1.5"}, []string{"0.9", "10.1"}, "retry_policy.multiplier"},
-		{"retry_policy", fmt.Sprintf(exponential, `"max_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"}, "retry_policy.max_seconds"},
+		{"retry_policy", `{"max_retry_after_seconds":%s}`, []string{"0", "86400"}, []string{"-1", "86401"},
+			"retry_policy.max_retry_after_seconds"},
+		{"retry_policy", `{"retry_on":%s}`, []string{"[]", `["3xx","4xx","404"]`, many(50, `"404"`)},
+			[]string{`["5xx"]`, `["200"]`, `[404]`, "null", many(51, `"404"`)}, "retry_policy.retry_on"},
+		{"retry_policy", schedule, []string{"[1]", many(50, "86400")},
+			[]string{"[]", "null", "[0]", "[86401]", "[1.5]", many(51, "1")}, "retry_policy.schedule_seconds"},
+		{"retry_policy", `{"strategy":%s}`, []string{`"schedule"`, `"exponential"`, `"none"`}, []string{`"never"`},
+			"retry_policy.strategy"},
+		{"retry_policy", `{"strategy":"linear","interval_seconds":%s}`, []string{"1", "86400"}, []string{"0", "86401"},
+			"retry_policy.interval_seconds"},
+		{"retry_policy", fmt.Sprintf(exponential, `"initial_seconds":%s`), []string{"1", "3600"}, []string{"0", "3601"},
+			"retry_policy.initial_seconds"},
+		{"retry_policy", fmt.Sprintf(exponential, `"multiplier":%s`), []string{"1", "10", "1.5"}, []string{"0.9", "10.1"},
+			"retry_policy.multiplier"},
+		{"retry_policy", fmt.Sprintf(exponential, `"max_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"},
+			"retry_policy.max_seconds"},
 		{"response", `{"status":%s}`, []string{"200", "299"}, []string{"199", "300"}, "response.status"},
-		{"response", `{"content_type":%s}`, []string{`"text/xml"`, `"application/xml"`}, []string{`"text/html"`}, "response.content_type"},
+		{"response", `{"content_type":%s}`, []string{`"text/xml"`, `"application/xml"`}, []string{`"text/html"`},
+			"response.content_type"},
 		{"response", `{"body":%s}`, []string{text(0), text(16384)}, []string{text(16385)}, "response.body"},
-		{"metadata", "%s", []string{"null", "{}", object(20, "k"), `{"k":null}`}, []string{object(21, "k"), `{"":"v"}`, `{"` + strings.Repeat("k", 65) + `":"v"}`}, "metadata"},
+		{"metadata", "%s", []string{"null", "{}", object(20, "k"), `{"k":null}`},
+			[]string{object(21, "k"), `{"":"v"}`, `{"` + strings.Repeat("k", 65) + `":"v"}`}, "metadata"},
 		{"metadata", `{"k":%s}`, []string{text(0), text(500)}, []string{text(501), "1"}, "metadata.k"},
 		{"alerts", `{"enabled":%s}`, []string{"true", "false"}, []string{"null", "1"}, "alerts.enabled"},
-		{"alerts", `{"channels":%s}`, []string{"null", "[]", `["email"]`, `["webhook","slack","email"]`}, []string{`["fax"]`, `["email","email"]`, `[null]`, `["email","slack","webhook","email"]`}, "alerts.channels"},
-		{"alerts", `{"consecutive_failures":%s}`, []string{"null", "1", "10000"}, []string{"0", "10001", `"5"`, "1.5"}, "alerts.consecutive_failures"},
-		{"alerts", `{"failure_rate_percent":%s}`, []string{"null", "1", "100"}, []string{"0", "101"}, "alerts.failure_rate_percent"},
-		{"alerts", `{"muted_until":%s}`, []string{"null", `"2026-08-21"`, `"2030-01-01T00:00:00+02:00"`}, []string{`"soon"`, "5"}, "alerts.muted_until"},
-		{"dedup", "%s", []string{"null", `{"key":"body:$.id"}`}, []string{"{}", "[]", `"body:$.id"`, `{"window_seconds":5}`, `{"key":null}`}, "dedup"},
-		{"dedup", `{"key":%s}`, []string{`"body:$.id"`, `"body:data.object.0.id"`, `"header:X-GitHub-Delivery"`, `"header:x"`},
-			[]string{`""`, `"$.id"`, `"body:"`, `"body:$."`, `"body:$.a..b"`, `"header:"`, `"header:A B"`, `"const:a"`, `"body:$.a|body:$.b"`, `"query:id"`, `"` + strings.Repeat("k", 513) + `"`, `"body:$.` + strings.Repeat("k", 257) + `"`}, "dedup.key"},
-		{"dedup", `{"key":"body:$.id","window_seconds":%s}`, []string{"1", "86400"}, []string{"0", "-1", "86401", "1.5", `"60"`, "null"}, "dedup.window_seconds"},
-		{"ingest_limit", "%s", []string{"null", `{"events_per_second":1}`, `{"bytes_per_second":1024,"events_per_second":null}`},
+		{"alerts", `{"channels":%s}`, []string{"null", "[]", `["email"]`, `["webhook","slack","email"]`},
+			[]string{`["fax"]`, `["email","email"]`, `[null]`, `["email","slack","webhook","email"]`}, "alerts.channels"},
+		{"alerts", `{"consecutive_failures":%s}`, []string{"null", "1", "10000"}, []string{"0", "10001", `"5"`, "1.5"},
+			"alerts.consecutive_failures"},
+		{"alerts", `{"failure_rate_percent":%s}`, []string{"null", "1", "100"}, []string{"0", "101"},
+			"alerts.failure_rate_percent"},
+		{"alerts", `{"muted_until":%s}`, []string{"null", `"2026-08-21"`, `"2030-01-01T00:00:00+02:00"`},
+			[]string{`"soon"`, "5"}, "alerts.muted_until"},
+		{"dedup", "%s", []string{"null", `{"key":"body:$.id"}`},
+			[]string{"{}", "[]", `"body:$.id"`, `{"window_seconds":5}`, `{"key":null}`}, "dedup"},
+		{"dedup", `{"key":%s}`, []string{
+			`"body:$.id"`, `"body:data.object.0.id"`, `"header:X-GitHub-Delivery"`, `"header:x"`},
+			[]string{`""`, `"$.id"`, `"body:"`, `"body:$."`, `"body:$.a..b"`, `"header:"`, `"header:A B"`, `"const:a"`,
+				`"body:$.a|body:$.b"`, `"query:id"`, `"` + strings.Repeat("k", 513) + `"`, `"body:$.` + strings.Repeat("k", 257) +
+					`"`}, "dedup.key"},
+		{"dedup", `{"key":"body:$.id","window_seconds":%s}`, []string{"1", "86400"},
+			[]string{"0", "-1", "86401", "1.5", `"60"`, "null"}, "dedup.window_seconds"},
+		{"ingest_limit", "%s", []string{
+			"null", `{"events_per_second":1}`, `{"bytes_per_second":1024,"events_per_second":null}`},
 			[]string{"{}", "5", "[]", `{"events_per_second":null}`}, "ingest_limit"},
-		{"ingest_limit", `{"events_per_second":%s}`, []string{"1", "100000"}, []string{"0", "-1", "100001", "1.5", `"5"`}, "ingest_limit.events_per_second"},
-		{"ingest_limit", `{"bytes_per_second":%s}`, []string{"1024", "1073741824"}, []string{"1023", "0", "1073741825", "1e5"}, "ingest_limit.bytes_per_second"},
-		{"transformation", "%s", []string{"null", "[]", `{"ops":[ ]}`}, []string{`{"ops":[{"op":"drop","path":"a"}]}`}, "transformation"},
+		{"ingest_limit", `{"events_per_second":%s}`, []string{"1", "100000"}, []string{"0", "-1", "100001", "1.5", `"5"`},
+			"ingest_limit.events_per_second"},
+		{"ingest_limit", `{"bytes_per_second":%s}`, []string{"1024", "1073741824"},
+			[]string{"1023", "0", "1073741825", "1e5"},
+			"ingest_limit.bytes_per_second"},
+		{"transformation", "%s", []string{"null", "[]", `{"ops":[ ]}`}, []string{`{"ops":[{"op":"drop","path":"a"}]}`},
+			"transformation"},
 		{"paused", "%s", []string{"false", "true"}, []string{"null", "1", `"true"`}, "paused"},
 		{"scan_payloads", "%s", []string{"false"}, []string{"true"}, "scan_payloads"},
-		{"verification", fmt.Sprintf(hmac, `"tolerance_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"}, "verification.tolerance_seconds"},
-		{"verification", fmt.Sprintf(hmac, `"mode":%s`), []string{`"enforce"`, `"observe"`}, []string{`"off"`}, "verification.mode"},
-		{"verification", `{"type":"hmac","secret":%s}`, []string{`"x"`, `"` + strings.Repeat("s", 512) + `"`}, []string{`""`, `"` + strings.Repeat("s", 513) + `"`}, "verification.secret"},
-		{"verification", `{"type":"hmac","secrets":%s}`, []string{`["a"]`, many(3, `"a"`)}, []string{"[]", many(4, `"a"`), `[""]`, `[1]`}, "verification.secrets"},
-		{"verification", `{"type":%s,"secret":"x"}`, []string{`"stripe"`, `"twilio"`}, []string{`"generic"`, `"paypal"`}, "verification.type"},
+		{"verification", fmt.Sprintf(hmac, `"tolerance_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"},
+			"verification.tolerance_seconds"},
+		{"verification", fmt.Sprintf(hmac, `"mode":%s`), []string{`"enforce"`, `"observe"`}, []string{`"off"`},
+			"verification.mode"},
+		{"verification", `{"type":"hmac","secret":%s}`, []string{`"x"`, `"` + strings.Repeat("s", 512) + `"`},
+			[]string{`""`, `"` + strings.Repeat("s", 513) + `"`}, "verification.secret"},
+		{"verification", `{"type":"hmac","secrets":%s}`, []string{`["a"]`, many(3, `"a"`)},
+			[]string{"[]", many(4, `"a"`), `[""]`, `[1]`}, "verification.secrets"},
+		{"verification", `{"type":%s,"secret":"x"}`, []string{`"stripe"`, `"twilio"`}, []string{`"generic"`, `"paypal"`},
+			"verification.type"},
 		{"verification", `{"type":"hmac"%s}`, []string{`,"secret":"x"`}, []string{``}, "verification.secret"},
 	}
 	for _, b := range endpoint {
@@ -243,8 +302,10 @@ func TestBounds(t *testing.T) {
 
 func TestReservedHeaders(t *testing.T) {
 	c := newClient(t)
-	for _, name := range []string{"Host", "content-length", "Webhook-Id", "relay-attempt", "Relay_Hops", "webhook.id", "Transfer-Encoding", "connection", "Idempotency-Key"} {
-		c.do("POST", "/v1/endpoints", map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "headers": map[string]string{name: "x"}}}}).
+	for _, name := range []string{"Host", "content-length", "Webhook-Id", "relay-attempt", "Relay_Hops", "webhook.id",
+		"Transfer-Encoding", "connection", "Idempotency-Key"} {
+		c.do("POST", "/v1/endpoints", map[string]any{
+			"destinations": []any{map[string]any{"url": "https://example.com", "headers": map[string]string{name: "x"}}}}).
 			wantError(400, "invalid_request", "destinations[0].headers."+name)
 	}
 	c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://example.com","headers":{"X-A":"1","x-a":"2"}}]}`).
@@ -268,7 +329,8 @@ func TestDuplicateMembers(t *testing.T) {
 
 func TestUnknownMembersAreWarnings(t *testing.T) {
 	c := newClient(t)
-	a := c.do("POST", "/v1/endpoints", `{"url":"https://example.com","nmae":"x","retry_policy":{"max_attempt":3},"id":"ep_x","created_at":"x","object":"x"}`).want(201)
+	a := c.do("POST", "/v1/endpoints", `{"url":"https://example.com","nmae":"x","retry_policy":{"max_attempt":3},`+
+		`"id":"ep_x","created_at":"x","object":"x"}`).want(201)
 	var params []string
 	for _, w := range a.get("warnings").([]any) {
 		params = append(params, w.(map[string]any)["param"].(string))

@@ -73,13 +73,15 @@ func TestContract02ReadKeyCannotWrite(t *testing.T) {
 
 func TestContract03CreateWithoutDNS(t *testing.T) {
 	a := newClient(t).do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://example.com/h"}]}`).want(201)
-	if !strings.HasPrefix(a.text("ingest_url"), baseURL+"/in/") || !strings.HasPrefix(a.text("destinations.0.signing.secret"), "whsec_") {
+	if !strings.HasPrefix(a.text("ingest_url"), baseURL+"/in/") ||
+		!strings.HasPrefix(a.text("destinations.0.signing.secret"), "whsec_") {
 		t.Errorf("%s", a.raw)
 	}
 }
 
 func TestContract04PlainHTTPDestination(t *testing.T) {
-	newClient(t).do("POST", "/v1/endpoints", `{"destinations":[{"url":"http://example.com/h"}]}`).wantError(400, "invalid_request", "destinations[0].url")
+	newClient(t).do("POST", "/v1/endpoints", `{"destinations":[{"url":"http://example.com/h"}]}`).wantError(
+		400, "invalid_request", "destinations[0].url")
 }
 
 func TestContract05EmptyArrayBroken(t *testing.T) {
@@ -160,15 +162,22 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 	ep := c.endpoint(nil)
 	name, dst := ep.text("id"), ep.text("destinations.0.id")
 	for _, call := range []string{
-		"GET /v1/events/evt_nope", "GET /v1/events/" + name, "GET /v1/nope", "GET /v1", "GET /v1/", "GET /v1/events/", "GET /v1//events",
-		"GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h", "GET /v1/events/EVT_01M7W6H6KK00R00W2S1CBS4F8H", "GET /v1/events/%2e%2e",
+		"GET /v1/events/evt_nope", "GET /v1/events/" + name, "GET /v1/nope", "GET /v1", "GET /v1/", "GET /v1/events/",
+		"GET /v1//events",
+		"GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h", "GET /v1/events/EVT_01M7W6H6KK00R00W2S1CBS4F8H",
+		"GET /v1/events/%2e%2e",
 		"GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h%2fattempts", "GET /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h/attempts",
 		"POST /v1/events/evt_01m7w6h6kk00r00w2s1cbs4f8h/replay", "POST /v1/events/evt_nope/replay",
-		"GET /v1/endpoints/ep_nope", "PATCH /v1/endpoints/ep_nope", "DELETE /v1/endpoints/ep_nope", "POST /v1/endpoints/ep_nope/events",
-		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "POST /v1/endpoints/ep_nope/rotate-token", "PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
-		"DELETE /v1/endpoints/" + name + "/destinations/dst_nope", "POST /v1/endpoints/" + name + "/destinations/dst_nope/rotate_secret",
-		"POST /v1/endpoints//events", "POST /v1/endpoints/" + name + "/x/events", "POST /v1/endpoints/" + name + "%2fevents", "POST /v1/endpoints/%2f/events",
-		"POST /v1/endpoints/" + name + "/destinations/dst_nope/purge", "POST /v1/endpoints/ep_nope/destinations/" + dst + "/purge",
+		"GET /v1/endpoints/ep_nope", "PATCH /v1/endpoints/ep_nope", "DELETE /v1/endpoints/ep_nope",
+		"POST /v1/endpoints/ep_nope/events",
+		"GET /v1/endpoints/" + dst, "POST /v1/endpoints/ep_nope/destinations", "POST /v1/endpoints/ep_nope/rotate-token",
+		"PATCH /v1/endpoints/" + name + "/destinations/dst_nope",
+		"DELETE /v1/endpoints/" + name + "/destinations/dst_nope", "POST /v1/endpoints/" + name +
+			"/destinations/dst_nope/rotate_secret",
+		"POST /v1/endpoints//events", "POST /v1/endpoints/" + name + "/x/events", "POST /v1/endpoints/" + name + "%2fevents",
+		"POST /v1/endpoints/%2f/events",
+		"POST /v1/endpoints/" + name + "/destinations/dst_nope/purge", "POST /v1/endpoints/ep_nope/destinations/" +
+			dst + "/purge",
 		"POST /healthz", "GET /", "GET /nope", "GET /in",
 	} {
 		method, target, _ := strings.Cut(call, " ")
@@ -253,10 +262,13 @@ func TestConfigurationFaults(t *testing.T) {
 func TestEveryAnswerIsSandboxedAndNamed(t *testing.T) {
 	c := newClient(t)
 	for _, a := range []*answer{
-		c.do("GET", "/v1/me", nil), c.do("GET", "/v1/nope", nil), c.as("").do("GET", "/v1/me", nil), c.do("GET", "/healthz", nil),
-		c.do("GET", "/readyz", nil), c.do("GET", "/nope", nil), c.do("GET", "/docs/errors", nil), c.do("POST", "/v1/endpoints", "x"),
+		c.do("GET", "/v1/me", nil), c.do("GET", "/v1/nope", nil), c.as("").do("GET", "/v1/me", nil),
+		c.do("GET", "/healthz", nil),
+		c.do("GET", "/readyz", nil), c.do("GET", "/nope", nil), c.do("GET", "/docs/errors", nil),
+		c.do("POST", "/v1/endpoints", "x"),
 	} {
-		if a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" || a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" {
+		if a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||
+			a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" {
 			t.Errorf("%s: %v", a.call, a.Header)
 		}
 	}
@@ -302,16 +314,21 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 // Whatever stands where an id or a cursor belongs: a clear no, never a fault of ours.
 func FuzzIdsAndCursors(f *testing.F) {
-	for _, seed := range []string{"ep_x", "evt_01m7w6h6kk00r00w2s1cbs4f8h", "..", "%2e%2e", "a/b", "\x00", "\xff", "' OR 1=1", "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+	for _, seed := range []string{
+		"ep_x", "evt_01m7w6h6kk00r00w2s1cbs4f8h", "..", "%2e%2e", "a/b", "\x00", "\xff", "' OR 1=1",
+		"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		c := newClient(t)
 		segment, value := url.PathEscape(s), url.QueryEscape(s)
 		for _, call := range []string{
-			"GET /v1/events/" + segment, "GET /v1/events/" + segment + "/attempts", "POST /v1/events/" + segment + "/replay", "GET /v1/endpoints/" + segment,
-			"PATCH /v1/endpoints/" + segment, "POST /v1/endpoints/" + segment + "/events", "DELETE /v1/endpoints/" + segment + "/destinations/" + segment,
-			"GET /v1/events?cursor=" + value, "GET /v1/endpoints?cursor=" + value, "GET /v1/events?endpoint_id=" + value + "&type=" + value + "&limit=" + value,
+			"GET /v1/events/" + segment, "GET /v1/events/" + segment + "/attempts", "POST /v1/events/" + segment + "/replay",
+			"GET /v1/endpoints/" + segment,
+			"PATCH /v1/endpoints/" + segment, "POST /v1/endpoints/" + segment + "/events", "DELETE /v1/endpoints/" + segment +
+				"/destinations/" + segment,
+			"GET /v1/events?cursor=" + value, "GET /v1/endpoints?cursor=" + value, "GET /v1/events?endpoint_id=" + value +
+				"&type=" + value + "&limit=" + value,
 			"GET /v1/events?since=" + value, "GET /v1/events?" + value + "=1", "GET /v1/events?run_id[]=" + value,
 		} {
 			method, target, _ := strings.Cut(call, " ")

@@ -66,7 +66,8 @@ func TestBodiesCostByTheirLength(t *testing.T) {
 	misspelt := `"destinatoins-` + strings.Repeat("x", 45) + `%06x":0`
 	unknown := repeated(misspelt)
 	deep, escapes := strings.Repeat("[", nearlyMebi), strings.Repeat(`\u00e9`, nearlyMebi/6)
-	bodies := []string{"{" + repeated(`"%06x":0`) + "}", "{" + unknown + "}", `{"a":` + deep, `{"a":[` + repeated(`{"%x":{}}`) + "]}"}
+	bodies := []string{"{" + repeated(`"%06x":0`) + "}", "{" + unknown + "}", `{"a":` + deep, `{"a":[` +
+		repeated(`{"%x":{}}`) + "]}"}
 	for _, route := range []string{
 		"POST /v1/endpoints", "PATCH " + ep, "POST " + ep + "/rotate-token", "POST " + ep + "/test", "POST " + ep + "/events",
 		"POST " + ep + "/events/batch", "PATCH " + dst, "POST " + dst + "/rotate_secret", "POST " + dst + "/purge",

@@ -102,8 +102,10 @@ func (c *contract) read() error {
 			if method == "parameters" {
 				continue
 			}
-			o := describedOperation{method: strings.ToUpper(method), template: template, responses: map[string]describedResponse{}}
-			o.path = regexp.MustCompile("^" + regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+			o := describedOperation{method: strings.ToUpper(method), template: template,
+				responses: map[string]describedResponse{}}
+			o.path = regexp.MustCompile(
+				"^" + regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
 			for status, raw := range members(at(op, "responses")) {
 				res := describedResponse{headers: map[string]describedHeader{}, bodies: map[string]*jsonschema.Schema{}}
 				for name, raw := range members(c.deref(raw)["headers"]) {
@@ -212,7 +214,8 @@ func (c *contract) close(v any, branch bool) any {
 
 // everywhere are the headers that the document leaves to HTTP.
 var everywhere = []string{
-	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control", "Strict-Transport-Security",
+	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control",
+	"Strict-Transport-Security",
 	"Access-Control-Allow-Origin", "Date",
 }
 
@@ -223,7 +226,8 @@ func (c *contract) judge(method, path string, status int, header http.Header, bo
 	}
 	var o *describedOperation
 	for i := range c.operations {
-		if c.operations[i].method == method && c.operations[i].path.MatchString(path) && (o == nil || len(c.operations[i].template) > len(o.template)) {
+		if c.operations[i].method == method && c.operations[i].path.MatchString(path) &&
+			(o == nil || len(c.operations[i].template) > len(o.template)) {
 			o = &c.operations[i]
 		}
 	}
@@ -262,7 +266,8 @@ func (c *contract) judge(method, path string, status int, header http.Header, bo
 	case len(res.bodies) == 0 && len(body) == 0:
 		return nil
 	case err != nil || schema == nil:
-		return fmt.Errorf("%s %s, %d: media type %q is not in the document", o.method, o.template, status, header.Get("Content-Type"))
+		return fmt.Errorf("%s %s, %d: media type %q is not in the document", o.method, o.template, status,
+			header.Get("Content-Type"))
 	case kind == "text/event-stream":
 		for _, item := range streamItems(string(body)) {
 			if err := schema.Validate(item); err != nil {

@@ -255,7 +255,8 @@ func (in *endpointInput) movedCredentials(o *object, before, after *config.Desti
 		}
 	}
 	if len(kept) > 0 {
-		o.fail("headers."+kept[0], "is a credential for %s and is not sent to %s unasked: send %s again with its value, or null to remove it",
+		o.fail("headers."+kept[0], "is a credential for %s and is not sent to %s unasked: send %s again with its value, "+
+			"or null to remove it",
 			was, is, strings.Join(kept, ", "))
 	}
 }

@@ -47,7 +47,8 @@ func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	o.textOrNull("description", 0, maxDescription, &e.Description)
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {
-		in.warn("verification", "is not set, so signatures of "+e.Provider+" are not checked: whoever knows ingest_url can send "+
+		in.warn("verification", "is not set, so signatures of "+e.Provider+
+			" are not checked: whoever knows ingest_url can send "+
 			"events in its name")
 	}
 	in.destinations(o, e)

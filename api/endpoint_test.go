@@ -23,10 +23,13 @@ func TestReadThenPatchIsHarmless(t *testing.T) {
 		"everything set": endpointMembers(),
 		"defaults":       {"url": "https://example.com/h"},
 		"exponential":    {"url": "https://example.com/h", "retry_policy": map[string]any{"strategy": "exponential"}},
-		"linear":         {"url": "https://example.com/h", "retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 7}},
-		"none":           {"url": "https://example.com/h", "retry_policy": map[string]any{"strategy": "none", "schedule_seconds": "ignored"}},
+		"linear": {"url": "https://example.com/h",
+			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 7}},
+		"none": {"url": "https://example.com/h",
+			"retry_policy": map[string]any{"strategy": "none", "schedule_seconds": "ignored"}},
 		"same URL twice": {"destinations": []string{"https://example.com/h", "https://example.com/h"}},
-		"slack":          {"url": "https://example.com/h", "provider": "slack", "verification": map[string]any{"secret": "8f742231b10e8888abcd99yyyzzz85a5"}},
+		"slack": {"url": "https://example.com/h", "provider": "slack",
+			"verification": map[string]any{"secret": "8f742231b10e8888abcd99yyyzzz85a5"}},
 	} {
 		created := c.do("POST", "/v1/endpoints", members).want(201)
 		target := "/v1/endpoints/" + created.text("id")
@@ -66,8 +69,10 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 	list := c.do("GET", "/v1/endpoints", nil).want(200)
 	read := c.do("GET", target, nil).want(200)
 	patched := c.do("PATCH", target, `{"name":"other"}`).want(200)
-	for _, secret := range []string{"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "verification-secret-1", "abcdefghijklmnop", "abcdefghijkl"} {
-		for where, text := range map[string][]byte{"log": stored, "list": list.raw, "read": read.raw, "PATCH": patched.raw, "log lines": c.log.Bytes()} {
+	for _, secret := range []string{
+		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "verification-secret-1", "abcdefghijklmnop", "abcdefghijkl"} {
+		for where, text := range map[string][]byte{
+			"log": stored, "list": list.raw, "read": read.raw, "PATCH": patched.raw, "log lines": c.log.Bytes()} {
 			if strings.Contains(string(text), secret) {
 				t.Errorf("%s shows %s", where, secret)
 			}
@@ -77,8 +82,10 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 	if strings.Contains(string(stored), token) || len(token) < 26 || configuration.EndpointByToken(token) == nil {
 		t.Errorf("token %s", token)
 	}
-	if read.text("destinations.0.headers.Authorization") != "****mnop" || read.text("destinations.0.headers.X-Shop") != "de" ||
-		read.text("destinations.0.signing.secret_last4") != "LaSw" || read.text("verification.secret_last4") != "et-1" || read.get("verification.secret_set") != true {
+	if read.text("destinations.0.headers.Authorization") != "****mnop" ||
+		read.text("destinations.0.headers.X-Shop") != "de" ||
+		read.text("destinations.0.signing.secret_last4") != "LaSw" || read.text("verification.secret_last4") != "et-1" ||
+		read.get("verification.secret_set") != true {
 		t.Errorf("%s", read.raw)
 	}
 }
@@ -108,29 +115,38 @@ func TestMasksMeanUnchanged(t *testing.T) {
 	}
 	// Another mask is a value, and too short a one to show the end of it.
 	c.do("PATCH", dst, `{"headers":{"Authorization":"****zzzz","X-Shop":null}}`).want(200)
-	if read := c.do("GET", target, nil); read.text("destinations.0.headers.Authorization") != "****" || read.get("destinations.0.headers.X-Shop") != nil {
+	if read := c.do("GET", target, nil); read.text("destinations.0.headers.Authorization") != "****" ||
+		read.get("destinations.0.headers.X-Shop") != nil {
 		t.Errorf("%s", read.raw)
 	}
 }
 
 func TestPatchDestinations(t *testing.T) {
 	c := newClient(t)
-	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example/1",{"url":"https://b.example/2","max_in_flight":7}]}`).want(201)
-	target, a, b := "/v1/endpoints/"+created.text("id"), created.text("destinations.0.id"), created.text("destinations.1.id")
-	after := c.do("PATCH", target, fmt.Sprintf(`{"destinations":["https://A.example/1",{"id":"%s","enabled":false},{"url":"https://c.example"}]}`, b)).want(200)
-	if after.text("destinations.0.id") != a || after.text("destinations.1.id") != b || after.text("destinations.1.state") != "disabled" ||
+	created := c.do("POST", "/v1/endpoints",
+		`{"destinations":["https://a.example/1",{"url":"https://b.example/2","max_in_flight":7}]}`).want(201)
+	target, a, b := "/v1/endpoints/"+created.text("id"), created.text("destinations.0.id"),
+		created.text("destinations.1.id")
+	after := c.do("PATCH", target,
+		fmt.Sprintf(`{"destinations":["https://A.example/1",{"id":"%s","enabled":false},{"url":"https://c.example"}]}`, b)).
+		want(200)
+	if after.text("destinations.0.id") != a || after.text("destinations.1.id") != b ||
+		after.text("destinations.1.state") != "disabled" ||
 		after.text("destinations.1.state_reason") != "manual" || after.get("destinations.1.max_in_flight") != 7.0 {
 		t.Errorf("%s", after.raw)
 	}
-	if after.get("destinations.0.signing.secret") != nil || !strings.HasPrefix(after.text("destinations.2.signing.secret"), "whsec_") {
+	if after.get("destinations.0.signing.secret") != nil ||
+		!strings.HasPrefix(after.text("destinations.2.signing.secret"), "whsec_") {
 		t.Errorf("secrets: %s", after.raw)
 	}
 	c.do("PATCH", target, `{"destinations":[]}`).wantError(400, "invalid_request", "destinations")
 	c.do("PATCH", target, `{"destinations":[{"id":"dst_nope"}]}`).wantError(400, "invalid_request", "destinations[0].id")
 	c.do("PATCH", target, `{"destinations":[{"enabled":true}]}`).wantError(400, "invalid_request", "destinations[0].url")
-	c.do("PATCH", target, fmt.Sprintf(`{"destinations":[{"id":"%s"},{"id":"%s"}]}`, a, a)).wantError(400, "invalid_request", "destinations[1]")
+	c.do("PATCH", target, fmt.Sprintf(`{"destinations":[{"id":"%s"},{"id":"%s"}]}`, a, a)).wantError(
+		400, "invalid_request", "destinations[1]")
 	// All or nothing: a fault at the end leaves what stands before it.
-	c.do("PATCH", target, `{"name":"changed","destinations":["https://x.example","http://y.example"]}`).wantError(400, "invalid_request", "destinations[1].url")
+	c.do("PATCH", target, `{"name":"changed","destinations":["https://x.example","http://y.example"]}`).wantError(
+		400, "invalid_request", "destinations[1].url")
 	if read := c.do("GET", target, nil); read.text("name") == "changed" || read.text("destinations.0.id") != a {
 		t.Errorf("%s", read.raw)
 	}
@@ -150,32 +166,40 @@ func TestDestinationIsNotTheRelay(t *testing.T) {
 	if !strings.Contains(refused.text("error.message"), "leads back to this relay") {
 		t.Errorf("%s", refused.raw)
 	}
-	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/endpoints/ep_1/test"}`).wantError(400, "invalid_request", "url")
+	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/endpoints/ep_1/test"}`).wantError(
+		400, "invalid_request", "url")
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/elsewhere"}`).want(201)
 }
 
 func TestProviderAndWhatDependsOnIt(t *testing.T) {
 	c := newClient(t)
-	ep := c.do("POST", "/v1/endpoints", `{"url":"https://a.example","provider":"stripe","verification":{"secrets":["whsec_one-of-stripe","whsec_two-of-stripe"]}}`).want(201)
+	ep := c.do("POST", "/v1/endpoints",
+		`{"url":"https://a.example","provider":"stripe","verification":{"secrets":["whsec_one-of-stripe",`+
+			`"whsec_two-of-stripe"]}}`).want(201)
 	target := "/v1/endpoints/" + ep.text("id")
-	if ep.text("type_source") != "body:$.type" || ep.text("verification.type") != "stripe" || ep.get("verification.tolerance_seconds") != 300.0 || ep.text("verification.mode") != "enforce" {
+	if ep.text("type_source") != "body:$.type" || ep.text("verification.type") != "stripe" ||
+		ep.get("verification.tolerance_seconds") != 300.0 || ep.text("verification.mode") != "enforce" {
 		t.Errorf("%s", ep.raw)
 	}
 	c.do("PATCH", target, `{"provider":"github"}`).wantError(400, "invalid_request", "provider")
-	c.do("PATCH", target, `{"verification":{"type":"github","secret":"x"}}`).wantError(400, "invalid_request", "verification.type")
+	c.do("PATCH", target, `{"verification":{"type":"github","secret":"x"}}`).wantError(
+		400, "invalid_request", "verification.type")
 	after := c.do("PATCH", target, `{"provider":"github","verification":{"type":"github","secret":"x"}}`).want(200)
 	if after.text("type_source") != "header:X-GitHub-Event" || after.text("verification.secret_last4") != "" {
 		t.Errorf("%s", after.raw)
 	}
 	refused := c.do("PATCH", target, `{"type_source":"header:A|header:B|header:C|header:D|header:E"}`).want(400)
-	if refused.text("error.param") != "type_source" || !strings.Contains(refused.text("error.message"), "more than 4 alternatives") {
+	if refused.text("error.param") != "type_source" ||
+		!strings.Contains(refused.text("error.message"), "more than 4 alternatives") {
 		t.Errorf("five alternatives: %s", refused.raw)
 	}
 	for source, status := range map[string]int{
-		"body:$.type,header:X-Type": 400, "body:$.type, $.kind": 400, "const:a,body:$.type": 400, "body:$.a,b|header:X-Type": 200,
+		"body:$.type,header:X-Type": 400, "body:$.type, $.kind": 400, "const:a,body:$.type": 400,
+		"body:$.a,b|header:X-Type": 200,
 	} {
 		a := c.do("PATCH", target, `{"type_source":"`+source+`"}`).want(status)
-		if status == 400 && (a.text("error.param") != "type_source" || !strings.Contains(a.text("error.message"), "separated by |")) {
+		if status == 400 && (a.text("error.param") != "type_source" ||
+			!strings.Contains(a.text("error.message"), "separated by |")) {
 			t.Errorf("%s: %s", source, a.raw)
 		}
 	}
@@ -207,14 +231,17 @@ func TestSingleDestination(t *testing.T) {
 	c.do("POST", base, nil).wantError(400, "invalid_request", "url")
 	c.do("POST", base, `{"url":"http://a.example"}`).wantError(400, "invalid_request", "url")
 	second := c.do("POST", base, `{"url":"https://b.example","name":"b"}`).want(201)
-	if second.text("object") != "destination" || !strings.HasPrefix(second.text("signing.secret"), "whsec_") || second.text("state") != "active" {
+	if second.text("object") != "destination" || !strings.HasPrefix(second.text("signing.secret"), "whsec_") ||
+		second.text("state") != "active" {
 		t.Errorf("%s", second.raw)
 	}
 	patched := c.do("PATCH", base+"/"+second.text("id"), `{"timeout_seconds":3,"unknown":1}`).want(200)
-	if patched.get("timeout_seconds") != 3.0 || patched.text("name") != "b" || patched.get("signing.secret") != nil || patched.text("warnings.0.param") != "unknown" {
+	if patched.get("timeout_seconds") != 3.0 || patched.text("name") != "b" || patched.get("signing.secret") != nil ||
+		patched.text("warnings.0.param") != "unknown" {
 		t.Errorf("%s", patched.raw)
 	}
-	c.do("PATCH", base+"/"+second.text("id"), `{"timeout_seconds":61}`).wantError(400, "invalid_request", "timeout_seconds")
+	c.do("PATCH", base+"/"+second.text("id"), `{"timeout_seconds":61}`).wantError(
+		400, "invalid_request", "timeout_seconds")
 	gone := c.do("DELETE", base+"/"+second.text("id"), nil).want(200)
 	if gone.get("deleted") != true || gone.text("object") != "destination" || gone.text("id") != second.text("id") {
 		t.Errorf("%s", gone.raw)
@@ -246,7 +273,8 @@ func TestRotateSecret(t *testing.T) {
 	old := created.text("destinations.0.signing.secret")
 	rotated := c.do("POST", target, nil).want(200).text("signing.secret")
 	texts, until := secrets()
-	if _, err := sign.ParseSecret(rotated); err != nil || len(texts) != 2 || texts[0] != rotated || texts[1] != old || !until[0].IsZero() || !until[1].Equal(now.Add(24*time.Hour)) {
+	if _, err := sign.ParseSecret(rotated); err != nil || len(texts) != 2 || texts[0] != rotated || texts[1] != old ||
+		!until[0].IsZero() || !until[1].Equal(now.Add(24*time.Hour)) {
 		t.Errorf("%v %v %v", texts, until, err)
 	}
 	again := c.do("POST", target, `{"overlap_seconds":604800}`).want(200).text("signing.secret")
@@ -315,7 +343,8 @@ func (b *behind) Endpoints(account string, before int64, limit int) ([]*config.E
 func TestNewEndpointOnAnotherNode(t *testing.T) {
 	id := newClient(t).endpoint(nil).text("id")
 	other := func(method, target string, body any) *answer {
-		return newClient(t, func(_ *api.Config, d *api.Deps) { d.Config = &behind{Control: configuration} }).do(method, target, body)
+		return newClient(t, func(_ *api.Config, d *api.Deps) { d.Config = &behind{Control: configuration} }).
+			do(method, target, body)
 	}
 	if a := other("GET", "/v1/endpoints?limit=1", nil).want(200); len(a.get("data").([]any)) != 1 {
 		t.Errorf("the list has no endpoint: %s", a.raw)
@@ -352,7 +381,9 @@ func TestIdempotencyKey(t *testing.T) {
 	ep := c.endpoint(nil).text("id")
 	body := `{"type":"a","data":{},"url":"https://a.example"}`
 	send := "/v1/endpoints/" + ep + "/events"
-	for _, target := range []string{"/v1/endpoints", send, "/v1/endpoints/" + ep + "/destinations", "/v1/events/" + c.send(ep) + "/replay", "/v1/replays"} {
+	for _, target := range []string{
+		"/v1/endpoints", send, "/v1/endpoints/" + ep + "/destinations", "/v1/events/" + c.send(ep) + "/replay",
+		"/v1/replays"} {
 		if got := c.do("POST", target, body, "Idempotency-Key", strings.Repeat("k", 255)).Header.Get("Idempotency-Status"); (got == "unavailable") != (target == send) {
 			t.Errorf("%s: Idempotency-Status %q", target, got)
 		}
@@ -371,10 +402,12 @@ func TestDestinationThatResolvesInside(t *testing.T) {
 	resolver := &net.Resolver{PreferGo: true, Dial: fakeDNS(netip.MustParseAddr("10.0.0.7"))}
 	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Resolver = resolver })
 	a := c.do("POST", "/v1/endpoints", `{"destinations":["https://inside.example/h"]}`).want(201)
-	if a.text("warnings.0.param") != "destinations[0].url" || !strings.Contains(a.text("warnings.0.message"), "inside.example") {
+	if a.text("warnings.0.param") != "destinations[0].url" ||
+		!strings.Contains(a.text("warnings.0.message"), "inside.example") {
 		t.Errorf("%s", a.raw)
 	}
-	one := c.do("POST", "/v1/endpoints/"+a.text("id")+"/destinations", `{"url":"https://second.inside.example/h"}`).want(201)
+	one := c.do("POST", "/v1/endpoints/"+a.text("id")+"/destinations", `{"url":"https://second.inside.example/h"}`).
+		want(201)
 	if one.text("warnings.0.param") != "url" {
 		t.Errorf("a warning about one destination: %s", one.raw)
 	}
@@ -411,7 +444,10 @@ func TestHealthDocs(t *testing.T) {
 	}
 	c.do("GET", "/healthz", nil).want(200)
 	docs := string(c.do("GET", "/docs/errors", nil).want(200).raw)
-	for _, kind := range strings.Fields("invalid_request invalid_state idempotency_mismatch selection_too_large payload_too_large conflict authentication_required invalid_api_key insufficient_scope not_found rate_limited allowance_exceeded internal unavailable timeout") {
+	for _, kind := range strings.Fields(
+		"invalid_request invalid_state idempotency_mismatch selection_too_large payload_too_large conflict " +
+			"authentication_required invalid_api_key insufficient_scope not_found rate_limited allowance_exceeded internal " +
+			"unavailable timeout") {
 		if !strings.Contains(docs, `id="`+kind+`"`) {
 			t.Errorf("%s has no anchor", kind)
 		}
@@ -423,7 +459,8 @@ func TestRates(t *testing.T) {
 	c := newClient(t, withRates(2, 0, 0), func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
 	for i, want := range []int{200, 200, 429, 429} {
 		a := c.do("GET", "/v1/me", nil).want(want)
-		if a.Header.Get("X-RateLimit-Limit") != "2" || a.Header.Get("X-RateLimit-Remaining") != []string{"1", "0", "0", "0"}[i] || a.Header.Get("X-RateLimit-Reset") != "1" {
+		if a.Header.Get("X-RateLimit-Limit") != "2" || a.Header.Get("X-RateLimit-Remaining") != []string{
+			"1", "0", "0", "0"}[i] || a.Header.Get("X-RateLimit-Reset") != "1" {
 			t.Errorf("call %d: %v", i, a.Header)
 		}
 	}
@@ -440,7 +477,8 @@ func TestRates(t *testing.T) {
 
 func TestNewNamesEveryFault(t *testing.T) {
 	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
-	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events", "Accept", "Commands", "Limits", "Memory", "IDs", "Now", "Verification", "Reverify"} {
+	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events",
+		"Accept", "Commands", "Limits", "Memory", "IDs", "Now", "Verification", "Reverify"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

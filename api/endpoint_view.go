@@ -121,14 +121,17 @@ func (a *API) endpointView(by viewer, e *config.Endpoint, revealed map[string]st
 	v := &endpointView{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
-		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit, Metadata: e.Metadata,
+		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
+		Metadata:  e.Metadata,
 		IngestURL: by.ingestURL(a.cfg.BaseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),
 	}
 	if x := e.Verification; x != nil {
 		v.Verification = &verificationView{
-			Type: x.Type, Mode: x.Mode, ToleranceSeconds: x.ToleranceSeconds, SecretSet: len(x.Secrets) > 0, SecretLast4: x.SecretLast4,
-			Header: x.Header, Algorithm: x.Algorithm, Encoding: x.Encoding, Prefix: x.Prefix, SignedContent: x.SignedContent,
+			Type: x.Type, Mode: x.Mode, ToleranceSeconds: x.ToleranceSeconds, SecretSet: len(x.Secrets) > 0,
+			SecretLast4: x.SecretLast4,
+			Header:      x.Header, Algorithm: x.Algorithm, Encoding: x.Encoding, Prefix: x.Prefix,
+			SignedContent: x.SignedContent,
 		}
 	}
 	for i := range e.Destinations {
@@ -143,8 +146,10 @@ func (a *API) destinationView(by viewer, e *config.Endpoint, d *config.Destinati
 	held heldUntil,
 ) (destinationView, error) {
 	v := destinationView{
-		ID: d.ID, Object: "destination", Name: d.Name, URL: by.destinationURL(d.URL), Enabled: d.Enabled, Paused: d.Paused, TimeoutSeconds: d.TimeoutSeconds,
-		Headers: make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter,
+		ID: d.ID, Object: "destination", Name: d.Name, URL: by.destinationURL(d.URL), Enabled: d.Enabled, Paused: d.Paused,
+		TimeoutSeconds: d.TimeoutSeconds,
+		Headers:        make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight,
+		Filter:  d.Filter,
 		Signing: signingView{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
 	}
 	v.State, v.StateReason = stateOf(e, d, held)

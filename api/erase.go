@@ -16,8 +16,8 @@ type erasedView struct {
 }
 
 // erasePayload erases what was received of an event and what was exchanged for it: body, headers and query, and the
-// headers and bodies of its attempts. The event stays, with all that was decided of it. From the answer on no node shows
-// the payload or begins to send it; the rows and the records of the log follow by themselves.
+// headers and bodies of its attempts. The event stays, with all that was decided of it. From the answer on no node
+// shows the payload or begins to send it; the rows and the records of the log follow by themselves.
 func (a *API) erasePayload(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventID(r)
 	if err != nil {

@@ -9,10 +9,12 @@ import (
 
 // errorDocs explains each type of error: the page that doc_url leads to.
 var errorDocs = []struct{ kind, text string }{
-	{web.InvalidRequest, "400. The request is malformed or a parameter is out of its bounds; error.param names it. Repeating it unchanged gives the same answer."},
+	{web.InvalidRequest, "400. The request is malformed or a parameter is out of its bounds; error.param names it. " +
+		"Repeating it unchanged gives the same answer."},
 	{web.InvalidState, "400. The request is fine but not allowed in the present state of the thing it names."},
 	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body."},
-	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Use a recovery job."},
+	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Use a " +
+		"recovery job."},
 	{web.PayloadTooLarge, "400. The body is larger than the service accepts; nothing was stored."},
 	{web.Conflict, "400. Others changed the thing at the same time. Read it and try again."},
 	{web.AuthenticationRequired, "401. Send an API key: Authorization: Bearer &lt;API_KEY&gt;."},
@@ -21,14 +23,17 @@ var errorDocs = []struct{ kind, text string }{
 	{web.NotFound, "404. There is no such route or thing, or its retention has ended."},
 	{web.RateLimited, "429. Too many requests; wait as long as Retry-After says."},
 	{web.AllowanceExceeded, "429. The account's allowance is used up."},
-	{web.Internal, "500. A fault of ours. The request id finds it in our logs. Check whether a write took effect before repeating it."},
-	{web.Unavailable, "503. A part of the service is away for a moment; wait as long as Retry-After says. Check whether a write took effect before repeating it."},
+	{web.Internal, "500. A fault of ours. The request id finds it in our logs. Check whether a write took effect " +
+		"before repeating it."},
+	{web.Unavailable, "503. A part of the service is away for a moment; wait as long as Retry-After says. Check " +
+		"whether a write took effect before repeating it."},
 	{web.Timeout, "504. The service gave the request up. Check whether a write took effect before repeating it."},
 }
 
 func writeErrorDocs(w http.ResponseWriter) error {
 	var page strings.Builder
-	page.WriteString("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>EventRelay: errors</title><h1>Errors</h1><dl>\n")
+	page.WriteString("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>EventRelay: " +
+		"errors</title><h1>Errors</h1><dl>\n")
 	for _, d := range errorDocs {
 		page.WriteString("<dt id=\"" + d.kind + "\"><code>" + d.kind + "</code></dt><dd>" + d.text + "</dd>\n")
 	}

@@ -132,7 +132,8 @@ func deliveriesOf(d *event.Detail) []deliveryView {
 		x := &d.Deliveries[i]
 		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why: deliveryWhy(x, d.Attempts), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt), RunID: orNull(x.Run),
+			Why: deliveryWhy(x, d.Attempts), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
+			RunID: orNull(x.Run),
 		}
 	}
 	return out
@@ -187,7 +188,8 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
-			NextAttemptAt: web.Time(r.NextAt), Request: requestView{by.requestURL(r.URL), r.Method, joined(r.RequestHeader.Fields())},
+			NextAttemptAt: web.Time(r.NextAt),
+			Request:       requestView{by.requestURL(r.URL), r.Method, joined(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"

@@ -37,17 +37,21 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 	if string(e.Body) != want {
 		t.Errorf("body\n%s, want\n%s", e.Body, want)
 	}
-	header := []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"}, {Name: "User-Agent", Value: "shop/1"}, {Name: "X-Tenant", Value: "de"}}
+	header := []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"},
+		{Name: "User-Agent", Value: "shop/1"}, {Name: "X-Tenant", Value: "de"}}
 	if diff := gocmp.Diff(header, e.Header); diff != "" {
 		t.Error(diff)
 	}
 	endpoint, _ := configuration.Endpoint(ep)
-	if e.Account != endpoint.Account || e.Endpoint != ep || e.Source != event.SourceAPI || e.Verdict != event.VerdictUnverified || e.Method != "POST" ||
-		e.IdempotencyKey != "key-1" || d.Partition() != endpoint.Partition || e.Dests[0] != endpoint.Destinations[0].ID || e.RemoteIP != netip.MustParseAddr("192.0.2.1") {
+	if e.Account != endpoint.Account || e.Endpoint != ep || e.Source != event.SourceAPI ||
+		e.Verdict != event.VerdictUnverified || e.Method != "POST" ||
+		e.IdempotencyKey != "key-1" || d.Partition() != endpoint.Partition || e.Dests[0] != endpoint.Destinations[0].ID ||
+		e.RemoteIP != netip.MustParseAddr("192.0.2.1") {
 		t.Errorf("%+v", e)
 	}
 	read := c.do("GET", "/v1/events/"+name, nil).want(200)
-	if read.text("body") != want || read.text("body_encoding") != "utf8" || read.get("data.x") == nil || read.text("headers.X-Tenant") != "de" || read.text("idempotency_key") != "key-1" {
+	if read.text("body") != want || read.text("body_encoding") != "utf8" || read.get("data.x") == nil ||
+		read.text("headers.X-Tenant") != "de" || read.text("idempotency_key") != "key-1" {
 		t.Errorf("%s", read.raw)
 	}
 	for k, v := range sent.Body {
@@ -66,8 +70,10 @@ func TestSendJudgesItsBody(t *testing.T) {
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + `{}` + strings.Repeat("}", n-1) }
 	for _, good := range []string{
-		`{"type":"a","data":{}}`, `{"type":"` + strings.Repeat("A", 128) + `","data":{}}`, `{"type":"a_B.9:-","data":{}}`, `{"type":"\u0061","data":{}}`,
-		`{"type":"a","data":` + deep(64) + `}`, `{"type":"a","data":{"x":1,"x":2}}`, `{"type":"a","data":{"big":1e999,"id":1}}`,
+		`{"type":"a","data":{}}`, `{"type":"` + strings.Repeat("A", 128) + `","data":{}}`, `{"type":"a_B.9:-","data":{}}`,
+		`{"type":"\u0061","data":{}}`,
+		`{"type":"a","data":` + deep(64) + `}`, `{"type":"a","data":{"x":1,"x":2}}`,
+		`{"type":"a","data":{"big":1e999,"id":1}}`,
 	} {
 		c.do("POST", target, good).want(202)
 	}
@@ -94,7 +100,8 @@ func TestSendJudgesItsBody(t *testing.T) {
 	// A body of exactly the limit is taken.
 	const frame = `{"type":"a","data":{"x":""}}`
 	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame))+`"`, 1)).want(202)
-	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame)+1)+`"`, 1)).wantError(400, "payload_too_large", "")
+	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame)+1)+`"`, 1)).wantError(
+		400, "payload_too_large", "")
 	c.do("POST", target, frame, "Content-Encoding", "gzip").wantError(400, "invalid_request", "content-encoding")
 	c.do("POST", target, frame, "Content-Type", "text/plain").wantError(400, "invalid_request", "content-type")
 	c.do("POST", target, frame, "Content-Type", "application/cloudevents+json").want(202)
@@ -102,9 +109,11 @@ func TestSendJudgesItsBody(t *testing.T) {
 
 func TestSendStates(t *testing.T) {
 	c := newClient(t)
-	capture := c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://a.example","enabled":false}]}`).want(201).text("id")
+	capture := c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://a.example","enabled":false}]}`).
+		want(201).text("id")
 	a := c.do("POST", "/v1/endpoints/"+capture+"/events", `{"type":"a","data":{}}`).want(202)
-	if a.text("status") != "skipped" || a.text("reason") != "no_destination" || a.get("destinations.total") != 0.0 || a.text("why") != "skipped: the endpoint had no enabled destination" {
+	if a.text("status") != "skipped" || a.text("reason") != "no_destination" || a.get("destinations.total") != 0.0 ||
+		a.text("why") != "skipped: the endpoint had no enabled destination" {
 		t.Errorf("%s", a.raw)
 	}
 	c.do("PATCH", "/v1/endpoints/"+capture, `{"enabled":false}`).want(200)
@@ -114,7 +123,8 @@ func TestSendStates(t *testing.T) {
 func TestLogThatDoesNotTakeTheEvent(t *testing.T) {
 	c := newClient(t)
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
-	for _, err := range []error{stream.ErrFull, id.ErrClock, context.DeadlineExceeded, errors.New("disk full at /var/lib/secret")} {
+	for _, err := range []error{
+		stream.ErrFull, id.ErrClock, context.DeadlineExceeded, errors.New("disk full at /var/lib/secret")} {
 		c.fake.AcceptFunc = func(context.Context, *event.Event) error { return fmt.Errorf("produce: %w", err) }
 		a := c.do("POST", target, `{"type":"a","data":{}}`).wantError(503, "unavailable", "")
 		if a.Header.Get("Retry-After") != "1" || strings.Contains(string(a.raw), "/var/lib") {
@@ -163,7 +173,8 @@ func TestEventFilters(t *testing.T) {
 	f("status=failed&status=pending,%20retrying", event.Query{Statuses: []event.Status{"failed", "pending", "retrying"}})
 	f("type=order.*,user.created", event.Query{Types: []string{"order.*", "user.created"}})
 	f("source=api&source[]=provider", event.Query{Sources: []event.Source{"api", "provider"}})
-	f("processing=missing,none&processing[]=failed", event.Query{Processing: []event.Processing{"missing", "none", "failed"}})
+	f("processing=missing,none&processing[]=failed",
+		event.Query{Processing: []event.Processing{"missing", "none", "failed"}})
 	f("processing=processing,processed", event.Query{Processing: []event.Processing{"processing", "processed"}})
 	f("since=2026-08-20&until=2026-08-21T02:00:00%2B02:00", event.Query{Since: day(20), Until: day(21)})
 	f("from=2026-08-20&to=2026-08-21T02:00:00+02:00", event.Query{Since: day(20), Until: day(21)})
@@ -172,10 +183,13 @@ func TestEventFilters(t *testing.T) {
 	f("status=&type=,&since=&cursor=&limit=", event.Query{})
 
 	for query, param := range map[string]string{
-		"status=broken": "status", "status=held": "status", "status=Failed": "status", "source=web": "source", "type=*": "type", "type=a.*.b": "type",
-		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until", "start=2026-08-22&to=2026-08-21": "to",
-		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid", "processing=done": "processing",
-		"Limit=1": "Limit", "since[]=2026-08-01": "since[]", "a=%zz": "", "a;b": "",
+		"status=broken": "status", "status=held": "status", "status=Failed": "status", "source=web": "source",
+		"type=*": "type", "type=a.*.b": "type",
+		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until",
+		"start=2026-08-22&to=2026-08-21":   "to",
+		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid",
+		"processing=done": "processing",
+		"Limit=1":         "Limit", "since[]=2026-08-01": "since[]", "a=%zz": "", "a;b": "",
 		"type=" + strings.Repeat("x", 257): "type", "endpoint_id=" + strings.Repeat("x,", 101): "endpoint_id",
 	} {
 		a := c.do("GET", "/v1/events?"+query, nil).want(400)
@@ -184,7 +198,9 @@ func TestEventFilters(t *testing.T) {
 		}
 	}
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
-	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") || !strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, since, until, q, body, header, limit, cursor") {
+	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") ||
+		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, since, until, q, "+
+			"body, header, limit, cursor") {
 		t.Errorf("%s", m)
 	}
 }
@@ -210,8 +226,11 @@ func TestCursorBelongsToItsFilters(t *testing.T) {
 	c.send(ep)
 	page := c.do("GET", "/v1/events?limit=1&status=pending,failed&endpoint_id="+ep, nil).want(200)
 	cursor := url.QueryEscape(page.text("next_cursor"))
-	c.do("GET", "/v1/events?limit=7&endpoint="+ep+"&status=failed&status=pending&cursor="+cursor, nil).want(200) // the same, said otherwise
-	for _, other := range []string{"", "endpoint_id=" + ep, "status=pending&endpoint_id=" + ep, "status=pending,failed&endpoint_id=" + ep + "&since=2020-01-01"} {
+	// the same, said otherwise
+	c.do("GET", "/v1/events?limit=7&endpoint="+ep+"&status=failed&status=pending&cursor="+cursor, nil).want(200)
+	for _, other := range []string{
+		"", "endpoint_id=" + ep, "status=pending&endpoint_id=" + ep, "status=pending,failed&endpoint_id=" + ep +
+			"&since=2020-01-01"} {
 		c.do("GET", "/v1/events?"+other+"&cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
 	}
 	hash := []byte(cursor) // of the filters; the first byte is the version
@@ -219,7 +238,8 @@ func TestCursorBelongsToItsFilters(t *testing.T) {
 		hash[3] = 'B'
 	}
 	for _, bad := range []string{"x", "====", cursor + "A", cursor[1:], string(hash), "AQ"} {
-		c.do("GET", "/v1/events?status=pending,failed&endpoint_id="+ep+"&cursor="+bad, nil).wantError(400, "invalid_request", "cursor")
+		c.do("GET", "/v1/events?status=pending,failed&endpoint_id="+ep+"&cursor="+bad, nil).wantError(
+			400, "invalid_request", "cursor")
 	}
 	c.do("GET", "/v1/endpoints?cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
 }
@@ -249,7 +269,8 @@ func TestStoreBehindAndAway(t *testing.T) {
 	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) {
 		return nil, errors.New("code: 241, password=hunter2")
 	}
-	if a := c.do("GET", "/v1/events/"+name, nil).wantError(500, "internal", ""); strings.Contains(string(a.raw), "hunter2") {
+	if a := c.do("GET", "/v1/events/"+name, nil).wantError(500, "internal", ""); strings.Contains(
+		string(a.raw), "hunter2") {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -277,41 +298,60 @@ func TestSingleRead(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	c.fake.details[d] = func(x *event.Detail) {
 		x.Event = &event.Event{
-			ID: d, Account: x.Account, Endpoint: x.Endpoint, Source: event.SourceProvider, Method: "PUT", Query: "a=b", RemoteIP: netip.MustParseAddr("2001:db8::1"),
-			Dests: []string{"dst_a", "dst_b"}, Header: []event.Field{{Name: "Content-Type", Value: "image/png"}, {Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}}, Body: []byte{0xff, 0xfe, 0},
+			ID: d, Account: x.Account, Endpoint: x.Endpoint, Source: event.SourceProvider, Method: "PUT", Query: "a=b",
+			RemoteIP: netip.MustParseAddr("2001:db8::1"),
+			Dests:    []string{"dst_a", "dst_b"},
+			Header: []event.Field{{Name: "Content-Type", Value: "image/png"}, {Name: "X-A", Value: "1"},
+				{Name: "X-A", Value: "2"}}, Body: []byte{0xff, 0xfe, 0},
 		}
 		x.Source = event.SourceProvider
-		x.Deliveries = []event.Delivery{{Destination: "dst_a", Status: event.Retrying, Attempts: 1, NextAttemptAt: at, Run: "run_x"}, {Destination: "dst_b", Status: event.Pending, Reason: event.Queued}}
+		x.Deliveries = []event.Delivery{
+			{Destination: "dst_a", Status: event.Retrying, Attempts: 1, NextAttemptAt: at, Run: "run_x"},
+			{Destination: "dst_b", Status: event.Pending, Reason: event.Queued}}
 		x.Attempts = attemptRows(x.Endpoint, 2, at)
 		x.AttemptsTruncated = true
 		x.Receipt = &event.Receipt{State: event.ProcessingDone, Details: `{"a":1}`, FirstAt: at.Add(-time.Second), At: at}
 	}
 	a := c.do("GET", "/v1/events/"+name, nil).want(200)
 	for path, want := range map[string]any{
-		"body": "//4A", "body_encoding": "base64", "content_type": "image/png", "method": "PUT", "query": "a=b", "remote_ip": "2001:db8::1",
-		"headers.X-A": "1, 2", "headers_raw.2.1": "2", "data": nil, "attempts_truncated": true, "receipt.state": "processed", "receipt.details.a": 1.0, "receipt.reference": nil,
+		"body": "//4A", "body_encoding": "base64", "content_type": "image/png", "method": "PUT", "query": "a=b",
+		"remote_ip":   "2001:db8::1",
+		"headers.X-A": "1, 2", "headers_raw.2.1": "2", "data": nil, "attempts_truncated": true, "receipt.state": "processed",
+		"receipt.details.a": 1.0, "receipt.reference": nil,
 		"receipt.created_at": "2026-08-21T22:24:35.005Z", "receipt.updated_at": "2026-08-21T22:24:36.005Z",
-		"deliveries.0.id": id.DeliveryOf(d, "dst_a"), "deliveries.0.destination_id": "dst_a", "deliveries.0.status": "retrying", "deliveries.0.run_id": "run_x",
-		"deliveries.0.next_attempt_at": "2026-08-21T22:24:36.005Z", "deliveries.1.destination_id": "dst_b", "deliveries.1.status": "pending", "deliveries.1.reason": "queued",
-		"attempts.0.attempt_number": 1.0, "attempts.0.event_id": name, "attempts.0.delivery_id": id.DeliveryOf(d, "dst_a"), "attempts.0.status": "failed",
-		"attempts.0.trigger": "initial", "attempts.0.response_status": 500.0, "attempts.0.error_code": "http_status", "attempts.0.error_message": "500",
-		"attempts.0.duration_ms": 12.0, "attempts.0.ttfb_ms": 9.0, "attempts.0.request.url": "https://a.example/h", "attempts.0.request.method": "POST",
-		"attempts.0.request.headers.X-A": "1", "attempts.0.response.body": "oops", "attempts.0.response.body_encoding": "utf8", "attempts.0.response.truncated": true,
-		"attempts.0.response.headers.Retry-After": "7", "attempts.0.retry_after_seconds": 7.0, "attempts.0.remote_ip": "203.0.113.7", "attempts.0.run_id": nil,
-		"attempts.0.recovery_id": nil, "attempts.0.next_attempt_at": "2026-08-21T22:24:36.005Z", "attempts.0.started_at": "2026-08-21T22:24:36.005Z",
-		"attempts.1.response": nil, "attempts.1.response_status": nil, "attempts.1.recovery_id": "rec_1", "attempts.1.run_id": nil, "attempts.1.error_code": "timeout",
+		"deliveries.0.id": id.DeliveryOf(d, "dst_a"), "deliveries.0.destination_id": "dst_a",
+		"deliveries.0.status": "retrying", "deliveries.0.run_id": "run_x",
+		"deliveries.0.next_attempt_at": "2026-08-21T22:24:36.005Z", "deliveries.1.destination_id": "dst_b",
+		"deliveries.1.status": "pending", "deliveries.1.reason": "queued",
+		"attempts.0.attempt_number": 1.0, "attempts.0.event_id": name, "attempts.0.delivery_id": id.DeliveryOf(d, "dst_a"),
+		"attempts.0.status":  "failed",
+		"attempts.0.trigger": "initial", "attempts.0.response_status": 500.0, "attempts.0.error_code": "http_status",
+		"attempts.0.error_message": "500",
+		"attempts.0.duration_ms":   12.0, "attempts.0.ttfb_ms": 9.0, "attempts.0.request.url": "https://a.example/h",
+		"attempts.0.request.method":      "POST",
+		"attempts.0.request.headers.X-A": "1", "attempts.0.response.body": "oops",
+		"attempts.0.response.body_encoding":       "utf8",
+		"attempts.0.response.truncated":           true,
+		"attempts.0.response.headers.Retry-After": "7", "attempts.0.retry_after_seconds": 7.0,
+		"attempts.0.remote_ip": "203.0.113.7", "attempts.0.run_id": nil,
+		"attempts.0.recovery_id": nil, "attempts.0.next_attempt_at": "2026-08-21T22:24:36.005Z",
+		"attempts.0.started_at": "2026-08-21T22:24:36.005Z",
+		"attempts.1.response":   nil, "attempts.1.response_status": nil, "attempts.1.recovery_id": "rec_1",
+		"attempts.1.run_id": nil, "attempts.1.error_code": "timeout",
 		"attempts.1.retry_after_seconds": nil, "attempts.1.next_attempt_at": nil, "attempts.1.remote_ip": nil,
 	} {
 		if got := a.get(path); got != want {
 			t.Errorf("%s is %v, want %v", path, got, want)
 		}
 	}
-	for _, member := range []string{"run_id", "recovery_id", "response", "response_status", "error_code", "error_message", "remote_ip", "next_attempt_at", "retry_after_seconds"} {
+	for _, member := range []string{"run_id", "recovery_id", "response", "response_status", "error_code", "error_message",
+		"remote_ip", "next_attempt_at", "retry_after_seconds"} {
 		if _, there := a.get("attempts.1").(map[string]any)[member]; !there {
 			t.Errorf("attempts: %s is absent, want null", member)
 		}
 	}
-	for _, member := range []string{"type", "reason", "last_attempt_at", "next_attempt_at", "idempotency_key", "duplicate_of"} {
+	for _, member := range []string{
+		"type", "reason", "last_attempt_at", "next_attempt_at", "idempotency_key", "duplicate_of"} {
 		if _, there := a.Body[member]; !there {
 			t.Errorf("%s is absent, want null", member)
 		}
@@ -327,15 +367,19 @@ func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
 		if err != nil {
 			panic(err)
 		}
-		rows[i] = event.AttemptRow{Endpoint: endpoint, Destination: "dst_a", Number: i + 1, Run: "rec_1", Attempt: event.Attempt{
-			ID: d, StartedAt: at, Trigger: event.TriggerRecovery, ErrorCode: event.CodeTimeout, URL: "https://a.example/h", Method: "POST",
-		}}
+		rows[i] = event.AttemptRow{
+			Endpoint: endpoint, Destination: "dst_a", Number: i + 1, Run: "rec_1", Attempt: event.Attempt{
+				ID: d, StartedAt: at, Trigger: event.TriggerRecovery, ErrorCode: event.CodeTimeout, URL: "https://a.example/h",
+				Method: "POST",
+			}}
 	}
 	rows[0].Run, rows[0].NextAt = "", at
 	rows[0].Attempt = event.Attempt{
-		ID: rows[0].ID, StartedAt: at, Trigger: event.TriggerInitial, Code: 500, ErrorCode: event.CodeHTTPStatus, ErrorMessage: "500",
-		Duration: 12_400 * time.Microsecond, TTFB: 9 * time.Millisecond, RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("203.0.113.7"),
-		URL: "https://a.example/h", Method: "POST", RequestHeader: "X-A: 1\n",
+		ID: rows[0].ID, StartedAt: at, Trigger: event.TriggerInitial, Code: 500, ErrorCode: event.CodeHTTPStatus,
+		ErrorMessage: "500",
+		Duration:     12_400 * time.Microsecond, TTFB: 9 * time.Millisecond, RetryAfter: 7 * time.Second,
+		RemoteIP: netip.MustParseAddr("203.0.113.7"),
+		URL:      "https://a.example/h", Method: "POST", RequestHeader: "X-A: 1\n",
 		ResponseHeader: "Retry-After: 7\n", ResponseBody: []byte("oops"), Truncated: true,
 	}
 	return rows
@@ -371,12 +415,15 @@ func TestAttemptsList(t *testing.T) {
 
 func TestReplayOneEvent(t *testing.T) {
 	c := newClient(t)
-	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example",{"url":"https://b.example","enabled":false},"https://c.example"]}`).want(201)
-	ep, first, disabled, third := created.text("id"), created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id")
+	created := c.do("POST", "/v1/endpoints",
+		`{"destinations":["https://a.example",{"url":"https://b.example","enabled":false},"https://c.example"]}`).want(201)
+	ep, first, disabled, third := created.text("id"), created.text("destinations.0.id"), created.text("destinations.1.id"),
+		created.text("destinations.2.id")
 	name := c.send(ep)
 	d, _ := id.Parse(id.Event, name)
 	c.fake.details[d] = func(x *event.Detail) {
-		x.Deliveries = []event.Delivery{{Destination: first, Status: event.Delivered}, {Destination: disabled, Status: event.Failed}}
+		x.Deliveries = []event.Delivery{
+			{Destination: first, Status: event.Delivered}, {Destination: disabled, Status: event.Failed}}
 	}
 	a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200)
 	if a.get("events") != 1.0 || a.get("queued") != 2.0 || a.get("truncated") != false {
@@ -390,7 +437,8 @@ func TestReplayOneEvent(t *testing.T) {
 		prior event.Status
 	}{{first, event.Delivered}, {third, ""}} {
 		w := c.fake.commands[i]
-		if w.Dest != want.dest || w.Prior != want.prior || w.Trigger != event.TriggerReplay || w.Attempt != 1 || w.Run != a.text("run_id") || w.Event.ID != d || w.Due.IsZero() {
+		if w.Dest != want.dest || w.Prior != want.prior || w.Trigger != event.TriggerReplay || w.Attempt != 1 ||
+			w.Run != a.text("run_id") || w.Event.ID != d || w.Due.IsZero() {
 			t.Errorf("command %d: %+v", i, w)
 		}
 	}
@@ -401,9 +449,11 @@ func TestReplayOneEvent(t *testing.T) {
 	if c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"`+disabled+`"}`).want(200).get("queued") != 0.0 {
 		t.Error("a disabled destination was queued")
 	}
-	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(400, "invalid_request", "destination_id")
+	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(
+		400, "invalid_request", "destination_id")
 	// A filter that nobody knows must not widen to every destination.
-	c.do("POST", "/v1/events/"+name+"/replay", `{"destination":"`+third+`"}`).wantError(400, "invalid_request", "destination")
+	c.do("POST", "/v1/events/"+name+"/replay", `{"destination":"`+third+`"}`).wantError(
+		400, "invalid_request", "destination")
 
 	calls := 0
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {

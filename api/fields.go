@@ -303,7 +303,8 @@ func (o *object) done() {
 func (o *object) closed() {
 	for _, m := range o.members {
 		if o.in.err == nil && !slices.Contains(o.known, m.Name) {
-			o.fail(m.Name, "is no member of this request%s; the members are %s", didYouMean(m.Name, o.known), strings.Join(o.known, ", "))
+			o.fail(m.Name, "is no member of this request%s; the members are %s", didYouMean(m.Name, o.known),
+				strings.Join(o.known, ", "))
 		}
 	}
 }

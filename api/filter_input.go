@@ -43,7 +43,8 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 				t, _ = web.String(raw)
 			}
 			if !filterType.MatchString(t) {
-				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave types out to take all`)
+				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave `+
+					`types out to take all`)
 				return
 			}
 			next.Types = append(next.Types, t)

@@ -77,7 +77,8 @@ func withConfiguration(run func() int) (int, error) {
 	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
 		return 0, err
 	}
-	configuration, err = config.New(config.Config{Node: "test", Partitions: 4, BootstrapKey: writeKey, BootstrapReadKey: readKey},
+	configuration, err = config.New(
+		config.Config{Node: "test", Partitions: 4, BootstrapKey: writeKey, BootstrapReadKey: readKey},
 		config.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring()})
 	if err != nil {
 		return 0, err
@@ -88,7 +89,9 @@ func withConfiguration(run func() int) (int, error) {
 	}
 	defer reader.Close()
 	topics = conf
-	watched, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: reader, Store: nothingStored{}, Now: time.Now, Retention: 30 * 24 * time.Hour})
+	watched, err = feed.New(feed.Deps{
+		Log: slog.New(slog.DiscardHandler), Topic: reader, Store: nothingStored{}, Now: time.Now,
+		Retention: 30 * 24 * time.Hour})
 	if err != nil {
 		return 0, err
 	}
@@ -372,18 +375,23 @@ type client struct {
 // newClient makes an API on the shared configuration; each setup may alter its dependencies.
 func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	t.Helper()
-	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){}, receipts: map[id.ID][]*event.Receipt{}}
+	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){},
+		receipts: map[id.ID][]*event.Receipt{}}
 	log := &bytes.Buffer{}
-	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test", AllowedHosts: []string{"Example.com"}}
+	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
+		AllowedHosts: []string{"Example.com"}}
 	deps := api.Deps{
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration, Keyring: keyring(), Recovery: f,
-		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, Memory: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
+		Keyring: keyring(), Recovery: f,
+		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, Memory: f,
+		Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, Uses: f,
 		Replays:      api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		Verification: func(config.Verification, []string) (string, string) { return "", "" },
 		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 			return &event.Event{
-				ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified, Type: cmp.Or(kind, provider),
+				ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
+				Type:   cmp.Or(kind, provider),
 				Method: "POST", Dests: ep.EnabledDestinations(), Body: []byte(`{"id":"x","data":{"a":1},"b":2}`),
 			}, nil
 		},

@@ -31,7 +31,8 @@ func reservedHeader(canonical string) string {
 	switch {
 	case strings.HasPrefix(plain, "webhook-"), strings.HasPrefix(plain, "relay-"):
 		return "is set by the service on every delivery"
-	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection", lower == "expect",
+	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection",
+		lower == "expect",
 		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
 		return "belongs to the transport and cannot be set"
 	case lower == "idempotency-key", lower == "x-idempotency-key":
@@ -87,7 +88,8 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 	} else {
 		h.fail(m.Name, "must be a string")
 	}
-	if !httpguts.ValidHeaderFieldValue(value) || !isASCII(value) || strings.TrimSpace(value) != value || len(value) > maxHeaderValue {
+	if !httpguts.ValidHeaderFieldValue(value) || !isASCII(value) || strings.TrimSpace(value) != value ||
+		len(value) > maxHeaderValue {
 		h.fail(m.Name, "must be at most %d printable ASCII characters, none of them a space at the ends", maxHeaderValue)
 	}
 	if in.err != nil {

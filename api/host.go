@@ -28,5 +28,6 @@ func (a *API) checkHost(host string) error {
 	if err == nil || name == "localhost" || a.hosts[name] {
 		return nil
 	}
-	return web.Invalid("host", "unknown host name: use the base URL, or let the operator add the name to RELAY_ALLOWED_HOSTS")
+	return web.Invalid("host", "unknown host name: use the base URL, or let the operator add the name to "+
+		"RELAY_ALLOWED_HOSTS")
 }

@@ -18,12 +18,15 @@ func TestForeignHosts(t *testing.T) {
 		return c.serve(r)
 	}
 	for _, host := range []string{
-		"relay.example.com", "relay.example.com:8443", "RELAY.example.com.", "inside.example", "inside.example:80", "other.example", "localhost", "localhost:8080",
+		"relay.example.com", "relay.example.com:8443", "RELAY.example.com.", "inside.example", "inside.example:80",
+		"other.example", "localhost", "localhost:8080",
 		"127.0.0.1", "127.0.0.1:8080", "192.0.2.1", "[::1]:8080", "[2001:db8::1]",
 	} {
 		call(host).want(200)
 	}
-	for _, host := range []string{"", "evil.example", "evil.example:8443", "relay.example.com.evil.example", "xrelay.example.com", "localhost.evil.example", "127.0.0.1.evil.example"} {
+	for _, host := range []string{
+		"", "evil.example", "evil.example:8443", "relay.example.com.evil.example", "xrelay.example.com",
+		"localhost.evil.example", "127.0.0.1.evil.example"} {
 		call(host).wantError(400, "invalid_request", "host")
 	}
 	// It is no reason to tell a stranger anything else, nor to fail what watches the process.

@@ -50,7 +50,8 @@ func TestHostileTargetsAreNotSaved(t *testing.T) {
 		} {
 			a := c.do(call.method, call.path, call.body)
 			if param, _ := a.get("error.param").(string); a.Status != 400 || !strings.HasPrefix(param, call.param) {
-				t.Errorf("%s %s %q: %d %s, want 400 naming %s", call.method, call.path, fmt.Sprint(call.body), a.Status, a.raw, call.param)
+				t.Errorf("%s %s %q: %d %s, want 400 naming %s", call.method, call.path, fmt.Sprint(call.body), a.Status, a.raw,
+					call.param)
 			}
 		}
 	}

@@ -38,7 +38,8 @@ func idempotencyKey(r *http.Request) (string, error) {
 		return "", nil
 	}
 	if len(values) > 1 || !validIdempotencyKey(values[0]) {
-		return "", web.Invalid(idempotencyHeader, "must be sent once, with 1 to %d printable ASCII characters", maxIdempotencyKey)
+		return "", web.Invalid(idempotencyHeader, "must be sent once, with 1 to %d printable ASCII characters",
+			maxIdempotencyKey)
 	}
 	return values[0], nil
 }
@@ -76,7 +77,8 @@ func (a *API) once(r *http.Request, ep *config.Endpoint, key string, body []byte
 
 // send stores the event by accept, unless the request was judged a 400, and returns its row; or what the first call
 // came to.
-func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (eventRow, error) {
+func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (
+	eventRow, error) {
 	claim, err := o.claim(r.Context())
 	if err != nil {
 		return eventRow{}, err
@@ -159,8 +161,9 @@ func (o *once) late(ctx context.Context, c limit.Claim) (limit.Claim, error) {
 }
 
 func errStillRunning() error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Second,
-		Message: "belongs to a request that is still running; send it again"}
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
+		RetryAfter: time.Second,
+		Message:    "belongs to a request that is still running; send it again"}
 }
 
 // repeat is what the first call came to: its 400, or the row of its event as it is now.

@@ -55,7 +55,8 @@ func (c *client) sendOnce(target, key, body string) *answer {
 // replayed checks whether an answer says that it is a repeated one.
 func (a *answer) replayed(want bool) *answer {
 	a.t.Helper()
-	if got := a.Header.Get("Idempotent-Replayed"); (got == "true") != want || !want && got != "" || a.Header.Get("Idempotency-Status") != "" {
+	if got := a.Header.Get("Idempotent-Replayed"); (got == "true") != want || !want && got != "" ||
+		a.Header.Get("Idempotency-Status") != "" {
 		a.t.Errorf("%s: Idempotent-Replayed %q, Idempotency-Status %q", a.call, got, a.Header.Get("Idempotency-Status"))
 	}
 	return a
@@ -76,10 +77,12 @@ func TestRepeatedSend(t *testing.T) {
 		t.Errorf("stored with the key %q", c.fake.events[d].IdempotencyKey)
 	}
 	c.fake.details[d] = func(x *event.Detail) { x.Status = event.Delivered }
-	if later := c.sendOnce(target, key, paid).want(202).replayed(true); later.text("status") != "delivered" || later.text("id") != first.text("id") {
+	if later := c.sendOnce(target, key, paid).want(202).replayed(true); later.text("status") != "delivered" ||
+		later.text("id") != first.text("id") {
 		t.Errorf("%s", later.raw)
 	}
-	c.sendOnce(target, key, `{"type":"order.paid","data":{"n":2}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key").replayed(false)
+	c.sendOnce(target, key, `{"type":"order.paid","data":{"n":2}}`).wantError(
+		400, "idempotency_mismatch", "Idempotency-Key").replayed(false)
 	c.sendOnce(target, key, `broken`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
 	c.sendOnce(target, "k", paid).want(202).replayed(false)
 	c.sendOnce("/v1/endpoints/"+c.endpoint(nil).text("id")+"/events", key, paid).want(202).replayed(false) // another path
@@ -88,7 +91,8 @@ func TestRepeatedSend(t *testing.T) {
 		t.Errorf("%d events", len(c.fake.events))
 	}
 	warned := c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202)
-	if c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202).replayed(true).text("warnings.0.param") != warned.text("warnings.0.param") {
+	if c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202).replayed(true).
+		text("warnings.0.param") != warned.text("warnings.0.param") {
 		t.Error("the repeat has no warning")
 	}
 	redis.FastForward(24*time.Hour - time.Second)
@@ -107,8 +111,10 @@ func TestRefusedSendIsRepeated(t *testing.T) {
 	name := c.endpoint(nil).text("id")
 	target := "/v1/endpoints/" + name + "/events"
 	for i, bad := range []struct{ body, kind, param string }{
-		{`{"data":{}}`, "invalid_request", "type"}, {`{"type":"a","data":[]}`, "invalid_request", "data"}, {`{`, "invalid_request", ""}, {``, "invalid_request", "type"},
-		{`{"type":"a","data":{},"` + strings.Repeat("x", 1<<10) + `":1,"` + strings.Repeat("x", 1<<10) + `":2}`, "invalid_request", strings.Repeat("x", 197) + "…"},
+		{`{"data":{}}`, "invalid_request", "type"}, {`{"type":"a","data":[]}`, "invalid_request", "data"},
+		{`{`, "invalid_request", ""}, {``, "invalid_request", "type"},
+		{`{"type":"a","data":{},"` + strings.Repeat("x", 1<<10) + `":1,"` + strings.Repeat("x", 1<<10) + `":2}`,
+			"invalid_request", strings.Repeat("x", 197) + "…"},
 	} {
 		key := fmt.Sprint("bad", i)
 		first := c.sendOnce(target, key, bad.body).wantError(400, bad.kind, bad.param).replayed(false)
@@ -147,7 +153,8 @@ func TestSendThatFailsUnderAKey(t *testing.T) {
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return context.DeadlineExceeded }
 	c.sendOnce(target, "unknown", paid).wantError(503, "unavailable", "")
 	c.fake.AcceptFunc = nil
-	c.sendOnce(target, "unknown", `{"type":"b","data":{}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key") // known without waiting
+	// known without waiting
+	c.sendOnce(target, "unknown", `{"type":"b","data":{}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
 	redis.FastForward(30 * time.Second)
 	c.sendOnce(target, "unknown", paid).want(202).replayed(false)
 }
@@ -155,7 +162,8 @@ func TestSendThatFailsUnderAKey(t *testing.T) {
 func TestParallelSendsWithOneKey(t *testing.T) {
 	redis, remembering := withRedis(t)
 	first := newClient(t, remembering)
-	second := newClient(t, withRedisAt(t, redis.Addr()), func(_ *api.Config, d *api.Deps) { // another node on the same log and store
+	// another node on the same log and store
+	second := newClient(t, withRedisAt(t, redis.Addr()), func(_ *api.Config, d *api.Deps) {
 		d.Accept, d.Events = first.fake, first.fake
 	})
 	first.fake.AcceptFunc = func(context.Context, *event.Event) error { time.Sleep(50 * time.Millisecond); return nil }
@@ -197,7 +205,8 @@ func TestSendWithoutRedis(t *testing.T) {
 	unavailable(c.sendOnce(target, "away", paid).want(202))
 	unavailable(c.sendOnce(target, "away", `{"type":""}`).wantError(400, "invalid_request", "type"))
 	redis.SetError("")
-	c.fake.AcceptFunc = func(context.Context, *event.Event) error { redis.SetError("LOADING"); return nil } // between the steps
+	// between the steps
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error { redis.SetError("LOADING"); return nil }
 	unavailable(c.sendOnce(target, "half", paid).want(202))
 	if len(c.fake.events) != 2 {
 		t.Errorf("%d events", len(c.fake.events))
@@ -255,12 +264,16 @@ func TestRepeatWaitsFiveSeconds(t *testing.T) {
 	waiters(t, func(t *testing.T, c *client, memory *stillRunning, target string) {
 		began := time.Now()
 		a := c.sendOnce(target, "k", paid).wantError(429, "rate_limited", "Idempotency-Key").replayed(false)
-		if waited := time.Since(began); waited != 5*time.Second || a.Header.Get("Retry-After") != "1" || len(c.fake.events) != 0 {
+		if waited := time.Since(began); waited != 5*time.Second || a.Header.Get("Retry-After") != "1" ||
+			len(c.fake.events) != 0 {
 			t.Errorf("waited %v, %v, %d events", waited, a.Header, len(c.fake.events))
 		}
 		// The first call has died between storing its event and saying so.
-		c.fake.events[memory.event] = &event.Event{ID: memory.event, Account: configuration.Account().ID, Endpoint: strings.Split(target, "/")[3], Source: event.SourceAPI}
-		if a := c.sendOnce(target, "k", paid).want(202).replayed(true); a.text("id") != memory.event.Text(id.Event) || memory.kept.Load() != 1 {
+		c.fake.events[memory.event] = &event.Event{
+			ID: memory.event, Account: configuration.Account().ID, Endpoint: strings.Split(target, "/")[3],
+			Source: event.SourceAPI}
+		if a := c.sendOnce(target, "k", paid).want(202).replayed(true); a.text("id") != memory.event.Text(id.Event) ||
+			memory.kept.Load() != 1 {
 			t.Errorf("%s, kept %d times", a.raw, memory.kept.Load())
 		}
 		// A caller that leaves meanwhile leaves nothing behind.

@@ -66,7 +66,8 @@ func (w *watch) look(ctx context.Context) {
 			continue
 		}
 		if err := w.api.interrupt(ctx, run); err != nil && ctx.Err() == nil {
-			w.api.deps.Log.LogAttrs(ctx, slog.LevelWarn, "end a replay run without progress", slog.String("run", run.ID), slog.Any("error", err))
+			w.api.deps.Log.LogAttrs(ctx, slog.LevelWarn, "end a replay run without progress", slog.String("run", run.ID),
+				slog.Any("error", err))
 		}
 	}
 	w.since, w.seen = oldest, seen
@@ -99,7 +100,8 @@ func (a *API) interrupt(ctx context.Context, run *config.Run) error {
 		return nil
 	}
 	if err == nil {
-		a.deps.Log.LogAttrs(ctx, slog.LevelWarn, "replay run was interrupted", slog.String("run", run.ID), slog.Int("queued", run.Queued+more))
+		a.deps.Log.LogAttrs(ctx, slog.LevelWarn, "replay run was interrupted", slog.String("run", run.ID),
+			slog.Int("queued", run.Queued+more))
 	}
 	return err
 }

@@ -28,13 +28,15 @@ func TestAgentsChangeNothing(t *testing.T) {
 	text, k := makeKey(t, config.ReadWrite, true, time.Time{})
 	agent := c.as(text)
 	me := agent.do("GET", "/v1/me", nil).want(200)
-	if me.get("agent") != true || me.text("scope") != "read_write" || me.text("key_id") != k.ID || me.text("key_name") != t.Name() || me.text("account_id") != k.Account || me.text("version") != "test" {
+	if me.get("agent") != true || me.text("scope") != "read_write" || me.text("key_id") != k.ID ||
+		me.text("key_name") != t.Name() || me.text("account_id") != k.Account || me.text("version") != "test" {
 		t.Errorf("%s", me.raw)
 	}
 	ep := c.endpoint(nil).text("id")
 	agent.do("GET", "/v1/endpoints/"+ep, nil).want(200)
 	for _, call := range []string{
-		"POST /v1/endpoints", "PATCH /v1/endpoints/" + ep, "DELETE /v1/endpoints/" + ep, "POST /v1/endpoints/" + ep + "/events", "POST /v1/endpoints/ep_nope/events",
+		"POST /v1/endpoints", "PATCH /v1/endpoints/" + ep, "DELETE /v1/endpoints/" + ep, "POST /v1/endpoints/" + ep +
+			"/events", "POST /v1/endpoints/ep_nope/events",
 		"PATCH /v1/alerts", "POST /v1/alerts/test", "POST /v1/events/evt_nope/replay", "POST /v1/events/evt_nope/processing",
 	} {
 		method, path, _ := strings.Cut(call, " ")
@@ -69,16 +71,20 @@ func TestRatesByClass(t *testing.T) {
 		for _, x := range []struct {
 			method, path string
 			rate         int
-		}{{"GET", "/v1/nope", 3}, {"DELETE", "/v1/endpoints/ep_nope", 2}, {"POST", "/v1/endpoints/ep_nope/events", 4}, {"POST", "/v1/endpoints/ep_nope/events/batch", 4}} {
+		}{{"GET", "/v1/nope", 3}, {"DELETE", "/v1/endpoints/ep_nope", 2}, {"POST", "/v1/endpoints/ep_nope/events", 4},
+			{"POST", "/v1/endpoints/ep_nope/events/batch", 4}} {
 			c := newClient(t, withRates(3, 2, 4), withConfig(fixedKeys{}))
 			for i := range x.rate {
 				h := c.do(x.method, x.path, "{}").want(404).Header
-				if h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) || h.Get("X-RateLimit-Remaining") != strconv.Itoa(x.rate-1-i) || h.Get("X-RateLimit-Reset") != "1" || h.Get("Retry-After") != "" {
+				if h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) ||
+					h.Get("X-RateLimit-Remaining") != strconv.Itoa(x.rate-1-i) || h.Get("X-RateLimit-Reset") != "1" ||
+					h.Get("Retry-After") != "" {
 					t.Errorf("%s %s, request %d: %v", x.method, x.path, i+1, h)
 				}
 			}
 			h := c.do(x.method, x.path, "{").wantError(429, "rate_limited", "").Header
-			if h.Get("Retry-After") != "1" || h.Get("X-RateLimit-Remaining") != "0" || h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) {
+			if h.Get("Retry-After") != "1" || h.Get("X-RateLimit-Remaining") != "0" ||
+				h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) {
 				t.Errorf("%s %s, one too many: %v", x.method, x.path, h)
 			}
 			c.as("another-key").do(x.method, x.path, "{}").want(404) // a bucket of its own

@@ -29,6 +29,7 @@ func refuseLoop(r *http.Request) error {
 	if event.Hops(r.Header[event.HeaderHops]) == 0 {
 		return nil
 	}
-	return web.State(event.HeaderHops, "a delivery does not deliver events again; without this header, which only deliveries carry, "+
+	return web.State(event.HeaderHops, "a delivery does not deliver events again; without this header, which only "+
+		"deliveries carry, "+
 		"the request is accepted")
 }

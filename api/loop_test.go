@@ -18,7 +18,8 @@ func TestDeliveryLoopThroughTheAPI(t *testing.T) {
 		loop   bool
 	}{
 		{[]string{"Relay-Hops", "5"}, true}, {[]string{"Relay-Hops", "1000000"}, true}, {[]string{"Relay-Hops", "4"}, false},
-		{[]string{"Relay-Hops", "2", "Relay-Path", ep + "," + ep}, true}, {[]string{"Relay-Hops", "1", "Relay-Path", ep}, false}, {nil, false},
+		{[]string{"Relay-Hops", "2", "Relay-Path", ep + "," + ep}, true},
+		{[]string{"Relay-Hops", "1", "Relay-Path", ep}, false}, {nil, false},
 	} {
 		for _, name := range []string{
 			c.do("POST", route+"/events", one, x.header...).want(202).text("id"),
@@ -35,7 +36,8 @@ func TestDeliveryLoopThroughTheAPI(t *testing.T) {
 		}
 	}
 	name := c.do("POST", route+"/events", one).want(202).text("id")
-	for _, target := range []string{"/v1/events/" + name + "/replay", "/v1/replays", "/v1/recoveries", "/v1/recoveries/rec_1"} {
+	for _, target := range []string{
+		"/v1/events/" + name + "/replay", "/v1/replays", "/v1/recoveries", "/v1/recoveries/rec_1"} {
 		c.do("POST", target, nil, "Relay-Hops", "1").wantError(400, "invalid_state", "Relay-Hops")
 	}
 	c.do("POST", "/v1/events/"+name+"/replay", nil, "Relay-Hops", "0").want(200)

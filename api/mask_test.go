@@ -42,20 +42,30 @@ func TestMaskedURLs(t *testing.T) {
 	f("https://example.com/h;k=secret;x/y", "https://example.com/h;k=****;****/y", "https://example.com/h;k=secret;x/y")
 	f("https://example.com/1;token=long-enough", "https://example.com/****ough", "https://example.com/1;token=long-enough")
 	f("https://example.com/sixteen-chars-01/x", "https://example.com/****s-01/x", "https://example.com/sixteen-chars-01/x")
-	f("https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x", "https://hooks.example.com/services/T0123/B4567/****uV0x",
+	f("https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x",
+		"https://hooks.example.com/services/T0123/B4567/****uV0x",
 		"https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x")
-	f("https://example.com/%54oken%20of%20a%20channel%201/x", "https://example.com/****el%201/x", "https://example.com/%54oken%20of%20a%20channel%201/x")
-	f("https://example.com/tokens-of-ünicode-1ü", "https://example.com/****-1%C3%BC", "https://example.com/tokens-of-ünicode-1ü")
-	f("https://example.com/h?n=1&name=a-long-enough-value", "https://example.com/h?n=****&name=****alue", "https://example.com/h?n=1&name=a-long-enough-value")
-	f("https://example.com/h?api_key=a-secret-of-mine&n=1", "https://example.com/h?api_key=****mine&n=****", "https://example.com/h?api_key=****mine&n=1")
-	f("https://example.com/h?%61ccess_%74oken=short", "https://example.com/h?%61ccess_%74oken=****", "https://example.com/h?%61ccess_%74oken=****")
-	f("https://example.com/h?sig=0123456789abcdef&sv=1.0", "https://example.com/h?sig=****cdef&sv=****", "https://example.com/h?sig=****cdef&sv=1.0")
-	f("https://example.com/h?code=which%20ends%20with%2F1", "https://example.com/h?code=****th%2F1", "https://example.com/h?code=****th%2F1")
+	f("https://example.com/%54oken%20of%20a%20channel%201/x", "https://example.com/****el%201/x",
+		"https://example.com/%54oken%20of%20a%20channel%201/x")
+	f("https://example.com/tokens-of-ünicode-1ü", "https://example.com/****-1%C3%BC",
+		"https://example.com/tokens-of-ünicode-1ü")
+	f("https://example.com/h?n=1&name=a-long-enough-value", "https://example.com/h?n=****&name=****alue",
+		"https://example.com/h?n=1&name=a-long-enough-value")
+	f("https://example.com/h?api_key=a-secret-of-mine&n=1", "https://example.com/h?api_key=****mine&n=****",
+		"https://example.com/h?api_key=****mine&n=1")
+	f("https://example.com/h?%61ccess_%74oken=short", "https://example.com/h?%61ccess_%74oken=****",
+		"https://example.com/h?%61ccess_%74oken=****")
+	f("https://example.com/h?sig=0123456789abcdef&sv=1.0", "https://example.com/h?sig=****cdef&sv=****",
+		"https://example.com/h?sig=****cdef&sv=1.0")
+	f("https://example.com/h?code=which%20ends%20with%2F1", "https://example.com/h?code=****th%2F1",
+		"https://example.com/h?code=****th%2F1")
 	f("https://example.com/h?a-secret-without-name", "https://example.com/h?****name", "https://example.com/h?****name")
-	f("https://example.com/h?a-name-without-value=&&x", "https://example.com/h?****alue&&****", "https://example.com/h?a-name-without-value=&&x")
+	f("https://example.com/h?a-name-without-value=&&x", "https://example.com/h?****alue&&****",
+		"https://example.com/h?a-name-without-value=&&x")
 	f("https://example.com?q=x", "https://example.com?q=****", "https://example.com?q=x")
 	// What a receiver answers as Location may be anything.
-	f("https://user:secret@example.com/h#access_token=x", "https://****@example.com/h#****", "https://****@example.com/h#****")
+	f("https://user:secret@example.com/h#access_token=x", "https://****@example.com/h#****",
+		"https://****@example.com/h#****")
 	f("//example.com/h?token=x", "//example.com/h?token=****", "//example.com/h?token=****")
 	f("/0123456789abcdef?token=x", "/****cdef?token=****", "/0123456789abcdef?token=****")
 	f("https://example.com/%zz-0123456789-%", "https://example.com/****89-%25", "https://example.com/%zz-0123456789-%")
@@ -66,14 +76,16 @@ func TestMaskedURLs(t *testing.T) {
 type capabilities struct{ token, path, query, bare, credential string }
 
 func (x capabilities) url() string {
-	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "&api_key=" + x.credential
+	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "&api_key=" +
+		x.credential
 }
 
 // planted makes an endpoint with capabilities in all of its URLs, and an event with attempts at it.
 func (c *client) planted() (ep *answer, evt string, x capabilities) {
 	c.t.Helper()
 	x = capabilities{
-		path: "Tr3asure" + id.Random(""), query: "Qu3ry" + id.Random(""), bare: "B4re" + id.Random(""), credential: "K3y" + id.Random(""),
+		path: "Tr3asure" + id.Random(""), query: "Qu3ry" + id.Random(""), bare: "B4re" + id.Random(""), credential: "K3y" +
+			id.Random(""),
 	}
 	ep = c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": x.url()}}})
 	_, x.token, _ = strings.Cut(ep.text("ingest_url"), "/in/")
@@ -85,7 +97,8 @@ func (c *client) planted() (ep *answer, evt string, x capabilities) {
 	dst := ep.text("destinations.0.id")
 	c.fake.details[ev] = func(d *event.Detail) {
 		row := event.AttemptRow{Endpoint: ep.text("id"), Destination: dst, Number: 1}
-		row.ID, row.URL, row.Method, row.Code, row.Trigger, row.StartedAt = ev, x.url(), "POST", 301, event.TriggerInitial, time.Now()
+		row.ID, row.URL, row.Method, row.Code, row.Trigger, row.StartedAt = ev, x.url(), "POST", 301,
+			event.TriggerInitial, time.Now()
 		row.ResponseHeader = event.Lines("Location: " + x.url() + "\n" +
 			"Content-Location: " + "/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "\n")
 		d.Attempts = []event.AttemptRow{row}
@@ -113,13 +126,15 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	c := s.client
 	ep, evt, x := c.planted()
 	name := ep.text("id")
-	c.do("PATCH", "/v1/endpoints/"+name, `{"destinations":[{"id":"`+ep.text("destinations.0.id")+`","url":"`+x.url()+`&more=1"},"`+x.url()+`&second=1"]}`).want(200)
+	c.do("PATCH", "/v1/endpoints/"+name, `{"destinations":[{"id":"`+ep.text("destinations.0.id")+`","url":"`+x.url()+
+		`&more=1"},"`+x.url()+`&second=1"]}`).want(200)
 	run := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": name, "since": since()}).want(200).text("run_id")
 	in := map[string]string{
 		"{endpoint_id}": name, "{event_id}": evt, "{run_id}": run, "{recovery_id}": c.recovery(name).text("id"),
 		"{destination_id}": ep.text("destinations.0.id"),
 	}
-	c.fake.entries = append(c.fake.entries, audit.Entry{Action: "endpoint.updated", Changes: []string{"destinations"}, EntityType: "endpoint", Entity: name})
+	c.fake.entries = append(c.fake.entries,
+		audit.Entry{Action: "endpoint.updated", Changes: []string{"destinations"}, EntityType: "endpoint", Entity: name})
 	var paths []string
 	for path, item := range readYAML(t, documentFile(t))["paths"].(map[string]any) {
 		if _, reads := item.(map[string]any)["get"]; reads && strings.HasPrefix(path, "/v1/") {
@@ -149,7 +164,8 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		}
 	}
 	// The test looks in the right places: whoever may change them sees the same ones, in attempts without the credential.
-	for path, want := range map[string]int{"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
+	for path, want := range map[string]int{
+		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
 			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
 		}
@@ -205,12 +221,15 @@ func TestMaskedEndpointIsSentBack(t *testing.T) {
 		t.Errorf("the URL is %s after its mask was sent", a.text("url"))
 	}
 	// An entry without an id is matched by it, too.
-	a := c.do("PATCH", route, map[string]any{"destinations": []any{map[string]any{"url": masked, "name": "by its mask"}}}).want(200)
-	if a.text("destinations.0.id") != ep.text("destinations.0.id") || a.text("destinations.0.url") != x.url() || a.get("destinations.1") != nil {
+	a := c.do("PATCH", route, map[string]any{"destinations": []any{map[string]any{"url": masked, "name": "by its mask"}}}).
+		want(200)
+	if a.text("destinations.0.id") != ep.text("destinations.0.id") || a.text("destinations.0.url") != x.url() ||
+		a.get("destinations.1") != nil {
 		t.Errorf("%s", a.raw)
 	}
 	// A mask of nothing is no URL: deliveries would go astray.
-	c.do("PATCH", one, map[string]any{"url": "https://other.example.com/****abcd"}).wantError(400, "invalid_request", "url")
+	c.do("PATCH", one, map[string]any{"url": "https://other.example.com/****abcd"}).wantError(
+		400, "invalid_request", "url")
 	c.do("PATCH", route, map[string]any{"destinations": []any{"https://other.example.com/h?x=****"}}).
 		wantError(400, "invalid_request", "destinations[0].url")
 	c.do("POST", "/v1/endpoints", map[string]any{"url": masked}).wantError(400, "invalid_request", "url")
@@ -252,7 +271,8 @@ func TestRotateToken(t *testing.T) {
 	first := token(ep)
 	rotated := c.do("POST", target, nil).want(200)
 	second := token(rotated)
-	if rotated.text("id") != name || second == first || len(second) != len(first) || configuration.EndpointByToken(second) == nil {
+	if rotated.text("id") != name || second == first || len(second) != len(first) ||
+		configuration.EndpointByToken(second) == nil {
 		t.Errorf("%s", rotated.raw)
 	}
 	until(now.Add(24*time.Hour), first)
@@ -278,19 +298,23 @@ func TestRotateToken(t *testing.T) {
 func TestCredentialsDoNotMove(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(map[string]any{"destinations": []any{map[string]any{
-		"url":     "https://example.com/h",
-		"headers": map[string]any{"Authorization": "Bearer a-secret-token", "X-Api-Key": "another-secret-1", "X-Plain": "plain"},
+		"url": "https://example.com/h",
+		"headers": map[string]any{
+			"Authorization": "Bearer a-secret-token", "X-Api-Key": "another-secret-1", "X-Plain": "plain"},
 	}}})
 	route, dst := "/v1/endpoints/"+ep.text("id"), ep.text("destinations.0.id")
 	one := route + "/destinations/" + dst
 	masked := ep.get("destinations.0.headers")
-	for _, elsewhere := range []string{"https://evil.example.com/h", "https://example.com:8443/h", "https://example.com.evil.example/h"} {
+	for _, elsewhere := range []string{
+		"https://evil.example.com/h", "https://example.com:8443/h", "https://example.com.evil.example/h"} {
 		a := c.do("PATCH", one, map[string]any{"url": elsewhere}).wantError(400, "invalid_request", "headers.Authorization")
 		if !strings.Contains(a.text("error.message"), "Authorization, X-Api-Key") {
 			t.Errorf("not all are named: %s", a.raw)
 		}
-		c.do("PATCH", one, map[string]any{"url": elsewhere, "headers": masked}).wantError(400, "invalid_request", "headers.Authorization")
-		entry := map[string]any{"id": dst, "url": elsewhere, "headers": map[string]any{"authorization": "Bearer a-secret-token"}}
+		c.do("PATCH", one, map[string]any{"url": elsewhere, "headers": masked}).wantError(
+			400, "invalid_request", "headers.Authorization")
+		entry := map[string]any{"id": dst, "url": elsewhere,
+			"headers": map[string]any{"authorization": "Bearer a-secret-token"}}
 		c.do("PATCH", route, map[string]any{"destinations": []any{entry}}).
 			wantError(400, "invalid_request", "destinations[0].headers.X-Api-Key")
 	}
@@ -298,13 +322,15 @@ func TestCredentialsDoNotMove(t *testing.T) {
 		c.do("PATCH", one, map[string]any{"url": same}).want(200)
 	}
 	// With the values, or without the headers, it may move.
-	moved := map[string]any{"url": "https://new.example.com/h", "headers": map[string]any{"authorization": "Bearer a-secret-token", "x-api-key": nil}}
+	moved := map[string]any{"url": "https://new.example.com/h",
+		"headers": map[string]any{"authorization": "Bearer a-secret-token", "x-api-key": nil}}
 	a := c.do("PATCH", one, moved).want(200)
 	if diff := fmt.Sprint(a.get("headers")); diff != "map[Authorization:****oken X-Plain:plain]" {
 		t.Errorf("headers are %s", diff)
 	}
 	entry := c.do("GET", "/v1/audit?entity_id="+ep.text("id")+"&limit=1", nil).want(200)
-	if changes := fmt.Sprint(entry.get("data.0.changes")); !strings.Contains(changes, dst+".url") || !strings.Contains(changes, "X-Api-Key") {
+	if changes := fmt.Sprint(entry.get("data.0.changes")); !strings.Contains(changes, dst+".url") ||
+		!strings.Contains(changes, "X-Api-Key") {
 		t.Errorf("the audit log names %s", changes)
 	}
 	c.do("PATCH", one, map[string]any{"url": "https://third.example.com/h", "headers": nil}).want(200)

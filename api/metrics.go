@@ -63,7 +63,8 @@ func (m *metrics) seriesOf(l labels) series {
 	if ok {
 		return s
 	}
-	s = series{m.requests.WithLabelValues(l.route, l.method, strconv.Itoa(l.status)), m.seconds.WithLabelValues(l.route, l.method)}
+	s = series{m.requests.WithLabelValues(l.route, l.method, strconv.Itoa(l.status)),
+		m.seconds.WithLabelValues(l.route, l.method)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.series[l] = s

@@ -30,7 +30,8 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetValue())
 			}
-			got[f.GetName()+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			got[f.GetName()+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	for name, want := range map[string]float64{

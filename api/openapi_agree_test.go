@@ -191,7 +191,8 @@ func TestDocumentHasTheFilterTable(t *testing.T) {
 		}
 	}
 	slices.Sort(replay)
-	for _, path := range []string{"ReplayAtTop", "ReplayTimesBeside properties filter", "ReplayInFilter properties filter", "ReplayRun properties filter"} {
+	for _, path := range []string{"ReplayAtTop", "ReplayTimesBeside properties filter", "ReplayInFilter properties filter",
+		"ReplayRun properties filter"} {
 		members := at(doc, append([]string{"components", "schemas"}, strings.Fields(path+" properties")...)...).(map[string]any)
 		for _, other := range []string{"since", "until", "rate_per_second", "dry_run", "event_id"} {
 			delete(members, other)
@@ -222,7 +223,8 @@ func TestDocumentHasTheErrors(t *testing.T) {
 	for _, d := range errorDocs {
 		explained = append(explained, d.kind)
 	}
-	want, got := slices.Sorted(slices.Values(explained)), slices.Sorted(slices.Values(doc.Components.Schemas["ErrorType"].Words))
+	want, got := slices.Sorted(slices.Values(explained)),
+		slices.Sorted(slices.Values(doc.Components.Schemas["ErrorType"].Words))
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("errors (-) and document (+):\n%s", diff)
 	}

@@ -74,7 +74,8 @@ func (c *client) fill(path, body string) (string, string) {
 	for name, id := range ids {
 		path = strings.ReplaceAll(path, name, id)
 	}
-	for placeholder, id := range map[string]string{exampleEndpoint: ep.text("id"), exampleDestination: ep.text("destinations.0.id")} {
+	for placeholder, id := range map[string]string{
+		exampleEndpoint: ep.text("id"), exampleDestination: ep.text("destinations.0.id")} {
 		body = strings.ReplaceAll(body, placeholder, id)
 	}
 	return path, body

@@ -15,13 +15,15 @@ func TestDocumentIsServed(t *testing.T) {
 	for target, kind := range map[string]string{"/openapi.yaml": "application/yaml", "/openapi.json": "application/json"} {
 		a := c.do("GET", target, nil).want(200)
 		etag := a.Header.Get("ETag")
-		if a.Header.Get("Content-Type") != kind || len(etag) < 10 || a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Cache-Control") != "no-cache" {
+		if a.Header.Get("Content-Type") != kind || len(etag) < 10 || a.Header.Get("Access-Control-Allow-Origin") != "*" ||
+			a.Header.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %v", target, a.Header)
 		}
 		if again := c.do("GET", target, nil).Header.Get("ETag"); again != etag {
 			t.Errorf("%s: %s, then %s", target, etag, again)
 		}
-		for match, want := range map[string]int{etag: 304, "W/" + etag: 304, `"x", ` + etag: 304, "*": 304, `"x"`: 200, "": 200} {
+		for match, want := range map[string]int{
+			etag: 304, "W/" + etag: 304, `"x", ` + etag: 304, "*": 304, `"x"`: 200, "": 200} {
 			a := c.do("GET", target, nil, "If-None-Match", match).want(want)
 			if want == http.StatusNotModified && (len(a.raw) > 0 || a.Header.Get("ETag") != etag) {
 				t.Errorf("%s: 304 with %d bytes and %v", target, len(a.raw), a.Header)

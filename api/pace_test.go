@@ -12,7 +12,8 @@ import (
 
 func TestRateLimitMerges(t *testing.T) {
 	c := newClient(t)
-	created := c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://a.example","rate_limit":{"per_second":2.5}}]}`).want(201)
+	created := c.do("POST", "/v1/endpoints",
+		`{"destinations":[{"url":"https://a.example","rate_limit":{"per_second":2.5}}]}`).want(201)
 	ep := created.text("id")
 	dst := "/v1/endpoints/" + ep + "/destinations/" + created.text("destinations.0.id")
 	stored := func(want *config.RateLimit) {
@@ -22,7 +23,8 @@ func TestRateLimitMerges(t *testing.T) {
 			t.Errorf("stored %+v, want %+v", got, want)
 		}
 	}
-	if created.get("destinations.0.rate_limit.per_second") != 2.5 || created.get("destinations.0.rate_limit.burst") != 3.0 {
+	if created.get("destinations.0.rate_limit.per_second") != 2.5 ||
+		created.get("destinations.0.rate_limit.burst") != 3.0 {
 		t.Errorf("%s", created.raw)
 	}
 	stored(&config.RateLimit{PerSecond: 2.5, Burst: 3})
@@ -34,7 +36,8 @@ func TestRateLimitMerges(t *testing.T) {
 	stored(&config.RateLimit{PerSecond: 0.1, Burst: 7})
 	c.do("PATCH", dst, `{"name":"other"}`).want(200)
 	stored(&config.RateLimit{PerSecond: 0.1, Burst: 7})
-	if a := c.do("PATCH", dst, `{"rate_limit":{"per_minute":6}}`).want(200); a.text("warnings.0.param") != "rate_limit.per_minute" {
+	if a := c.do("PATCH", dst, `{"rate_limit":{"per_minute":6}}`).want(200); a.text(
+		"warnings.0.param") != "rate_limit.per_minute" {
 		t.Errorf("%s", a.raw)
 	}
 	if a := c.do("PATCH", dst, `{"rate_limit":null}`).want(200); a.get("rate_limit") != nil {
@@ -65,7 +68,8 @@ func TestDedupMerges(t *testing.T) {
 	stored(&config.Dedup{Key: "body:$.id", WindowSeconds: 60})
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":{"key":"header:X-Id"}}`).want(200)
 	stored(&config.Dedup{Key: "header:X-Id", WindowSeconds: 60})
-	if a := c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":{"window":1}}`).want(200); a.text("warnings.0.param") != "dedup.window" {
+	if a := c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":{"window":1}}`).want(200); a.text(
+		"warnings.0.param") != "dedup.window" {
 		t.Errorf("%s", a.raw)
 	}
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"dedup":null}`).want(200)
@@ -79,10 +83,12 @@ func TestDestinationStates(t *testing.T) {
 	first, second := created.text("destinations.0.id"), created.text("destinations.1.id")
 	want := func(state string, reason any, other string) {
 		t.Helper()
-		for call, prefix := range map[string]string{"GET " + target: "", "PATCH " + target: "", "GET /v1/endpoints?limit=1": "data.0."} {
+		for call, prefix := range map[string]string{
+			"GET " + target: "", "PATCH " + target: "", "GET /v1/endpoints?limit=1": "data.0."} {
 			method, path, _ := strings.Cut(call, " ")
 			a := c.do(method, path, nil).want(200)
-			if a.text(prefix+"destinations.0.state") != state || a.get(prefix+"destinations.0.state_reason") != reason || a.text(prefix+"destinations.1.state") != other {
+			if a.text(prefix+"destinations.0.state") != state || a.get(prefix+"destinations.0.state_reason") != reason ||
+				a.text(prefix+"destinations.1.state") != other {
 				t.Errorf("%s: %s, want %s %v, and %s", call, a.raw, state, reason, other)
 			}
 		}
@@ -97,12 +103,14 @@ func TestDestinationStates(t *testing.T) {
 	if len(asked) != 3 || fmt.Sprint(asked[0]) != fmt.Sprint([]string{first, second}) {
 		t.Errorf("asked %v: want one question for each answer", asked)
 	}
-	if a := c.do("PATCH", target+"/destinations/"+first, `{"paused":true}`).want(200); a.text("state") != "paused" || a.text("state_reason") != "manual" || a.get("paused") != true {
+	if a := c.do("PATCH", target+"/destinations/"+first, `{"paused":true}`).want(200); a.text("state") != "paused" ||
+		a.text("state_reason") != "manual" || a.get("paused") != true {
 		t.Errorf("%s", a.raw)
 	}
 	want("paused", "manual", "active")
 	c.do("PATCH", target+"/destinations/"+first, `{"paused":false}`).want(200)
-	if a := c.do("PATCH", target, `{"paused":true}`).want(200); a.get("paused") != true || a.get("destinations.0.paused") != false {
+	if a := c.do("PATCH", target, `{"paused":true}`).want(200); a.get("paused") != true ||
+		a.get("destinations.0.paused") != false {
 		t.Errorf("%s", a.raw)
 	}
 	want("paused", "manual", "paused")
@@ -143,10 +151,13 @@ func TestPurge(t *testing.T) {
 	purged(`{"before":"2026-08-21"}`, "2026-08-21T22:00:00.124Z") // what was purged stays so
 	purged(`{"before":"2026-08-21T23:00:00.123456789Z"}`, "2026-08-21T23:00:00.123Z")
 	purged(`{}`, "2026-08-21T23:00:00.124Z")
-	for _, bad := range []string{`{"before":"2026-08-21T23:00:00.123456790Z"}`, `{"before":"2027-01-01"}`, `{"before":"soon"}`, `{"before":null}`, `{"before":1}`, `{"before":""}`} {
+	for _, bad := range []string{
+		`{"before":"2026-08-21T23:00:00.123456790Z"}`, `{"before":"2027-01-01"}`, `{"before":"soon"}`, `{"before":null}`,
+		`{"before":1}`, `{"before":""}`} {
 		c.do("POST", target, bad).wantError(400, "invalid_request", "before")
 	}
-	c.do("POST", target, `{"befor":"2026-08-21"}`).wantError(400, "invalid_request", "befor") // ignored, it would purge everything
+	// ignored, it would purge everything
+	c.do("POST", target, `{"befor":"2026-08-21"}`).wantError(400, "invalid_request", "befor")
 	c.do("POST", target, `[]`).wantError(400, "invalid_request", "")
 	c.do("POST", "/v1/endpoints/"+ep+"/destinations/dst_nope/purge", nil).wantError(404, "not_found", "")
 	c.do("GET", target, nil).wantError(404, "not_found", "")
@@ -154,7 +165,8 @@ func TestPurge(t *testing.T) {
 
 func TestVerificationSecretsByTheirMasks(t *testing.T) {
 	c := newClient(t)
-	created := c.endpoint(map[string]any{"provider": "github", "verification": map[string]any{"secret": "first-secret-aaaa"}})
+	created := c.endpoint(map[string]any{
+		"provider": "github", "verification": map[string]any{"secret": "first-secret-aaaa"}})
 	ep := created.text("id")
 	target := "/v1/endpoints/" + ep
 	live := func(want ...string) {
@@ -206,5 +218,6 @@ func TestVerificationSecretsByTheirMasks(t *testing.T) {
 	patch(`{"type":"github","secret":"first-secret-aaaa"}`).want(200)
 	live("first-secret-aaaa")
 	// The masks of one provider's secrets mean nothing for another's.
-	c.do("PATCH", target, `{"provider":"stripe","verification":{"type":"stripe","secret":"****aaaa"}}`).wantError(400, "invalid_request", "verification.secret")
+	c.do("PATCH", target, `{"provider":"stripe","verification":{"type":"stripe","secret":"****aaaa"}}`).wantError(
+		400, "invalid_request", "verification.secret")
 }

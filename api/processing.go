@@ -81,7 +81,8 @@ func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *con
 	defer cancel()
 	s, err := a.deps.Receipts.Report(ctx, receipt)
 	if errors.Is(err, event.ErrUnavailable) {
-		return web.Away(err, "the receipt is recorded, but what it came to cannot be told at the moment; read the event, or send the receipt again")
+		return web.Away(err, "the receipt is recorded, but what it came to cannot be told at the moment; read the event, "+
+			"or send the receipt again")
 	}
 	if err != nil {
 		return err

@@ -47,14 +47,18 @@ func TestProcessing(t *testing.T) {
 			}
 		}
 	}
-	f(`{"state":"processing"}`, map[string]any{"state": "processing", "reference": nil, "details": nil, "applied": true, "updated_at": first})
+	f(`{"state":"processing"}`,
+		map[string]any{"state": "processing", "reference": nil, "details": nil, "applied": true, "updated_at": first})
 	r.now = r.now.Add(time.Second)
 	f(`{"state":"failed","reference":"job 7","details":"no stock"}`,
-		map[string]any{"state": "failed", "reference": "job 7", "details": "no stock", "applied": true, "updated_at": r.now.UTC().Format("2006-01-02T15:04:05.000Z")})
+		map[string]any{"state": "failed", "reference": "job 7", "details": "no stock", "applied": true,
+			"updated_at": r.now.UTC().Format("2006-01-02T15:04:05.000Z")})
 	f(`{"state":"processing","reference":null,"details":null}`,
-		map[string]any{"state": "processing", "reference": nil, "details": nil, "applied": true, "updated_at": r.now.UTC().Format("2006-01-02T15:04:05.000Z")})
+		map[string]any{"state": "processing", "reference": nil, "details": nil, "applied": true,
+			"updated_at": r.now.UTC().Format("2006-01-02T15:04:05.000Z")})
 	f(`{"state":"processed","reference":"inv-1"}`,
-		map[string]any{"state": "processed", "reference": "inv-1", "details": nil, "applied": true, "updated_at": r.now.UTC().Format("2006-01-02T15:04:05.000Z")})
+		map[string]any{"state": "processed", "reference": "inv-1", "details": nil, "applied": true,
+			"updated_at": r.now.UTC().Format("2006-01-02T15:04:05.000Z")})
 	done := r.now.UTC().Format("2006-01-02T15:04:05.000Z")
 	r.now = r.now.Add(time.Second)
 	for _, late := range []string{"failed", "processing"} {
@@ -87,7 +91,9 @@ func TestProcessingRefused(t *testing.T) {
 		t.Helper()
 		return r.report(`{"state":"processing"`+members+`}`).wantError(400, "invalid_request", param)
 	}
-	for _, body := range []string{`{}`, ``, `{"state":null}`, `{"state":"Processed"}`, `{"state":"none"}`, `{"state":"missing"}`, `{"state":1}`, `{"state":""}`} {
+	for _, body := range []string{
+		`{}`, ``, `{"state":null}`, `{"state":"Processed"}`, `{"state":"none"}`, `{"state":"missing"}`, `{"state":1}`,
+		`{"state":""}`} {
 		r.report(body).wantError(400, "invalid_request", "state")
 	}
 	for _, body := range []string{`[]`, `{"state":"failed"`, `{"state":"failed"} x`} {
@@ -135,7 +141,8 @@ func TestProcessingRefused(t *testing.T) {
 		t.Error("a secret that was refused stands in the log")
 	}
 	a := r.report(`{"state":"failed","refrence":"x","event_id":"evt_1","applied":true}`).want(200)
-	if a.text("warnings.0.param") != "refrence" || !strings.Contains(a.text("warnings.0.message"), "reference") || a.get("warnings.1") != nil {
+	if a.text("warnings.0.param") != "refrence" || !strings.Contains(a.text("warnings.0.message"), "reference") ||
+		a.get("warnings.1") != nil {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -144,7 +151,9 @@ func TestProcessingRefused(t *testing.T) {
 func TestProcessingDetailsKeepTheirBytes(t *testing.T) {
 	r := newReporter(t)
 	for _, details := range []string{
-		`{"n":12345678901234567890.10,"e":1E40,"z":-0,"dup":1,"dup":2}`, `"{\"a\":1}"`, `""`, `{}`, `"\u0000\ud800\u2028<b>&"`, `"<b>é` + "\u2028" + `"`,
+		`{"n":12345678901234567890.10,"e":1E40,"z":-0,"dup":1,"dup":2}`, `"{\"a\":1}"`, `""`, `{}`,
+		`"\u0000\ud800\u2028<b>&"`,
+		`"<b>é` + "\u2028" + `"`,
 	} {
 		a := r.report(`{"state":"processing","details":` + details + `}`).want(200)
 		if !strings.Contains(string(a.raw), `"details":`+details+`,`) {
@@ -163,7 +172,8 @@ func TestProcessingOfOthers(t *testing.T) {
 	}
 	r.as("").do("POST", "/v1/events/"+r.event+"/processing", body).wantError(401, "authentication_required", "")
 	r.do("GET", "/v1/events/"+r.event+"/processing", nil).wantError(404, "not_found", "")
-	r.do("POST", "/v1/events/"+r.event+"/processing", body, "Content-Type", "text/plain").wantError(400, "invalid_request", "content-type")
+	r.do("POST", "/v1/events/"+r.event+"/processing", body, "Content-Type", "text/plain").wantError(
+		400, "invalid_request", "content-type")
 	r.now = r.now.AddDate(0, 0, 31)
 	r.report(body).wantError(404, "not_found", "")
 }
@@ -178,7 +188,8 @@ func TestProcessingWhileTheStoreIsBehind(t *testing.T) {
 		return event.Standing{}, errors.Join(event.ErrUnavailable, errors.New("secret address"))
 	}
 	a := r.report(`{"state":"processed"}`).wantError(503, "unavailable", "")
-	if a.Header.Get("Retry-After") == "" || !strings.Contains(a.text("error.message"), "is recorded") || strings.Contains(string(a.raw), "address") {
+	if a.Header.Get("Retry-After") == "" || !strings.Contains(a.text("error.message"), "is recorded") ||
+		strings.Contains(string(a.raw), "address") {
 		t.Errorf("%v %s", a.Header, a.raw)
 	}
 	ctx, leave := context.WithCancel(t.Context())

@@ -15,13 +15,15 @@ func TestDefaultAnswerFollowsTheProvider(t *testing.T) {
 	}
 	const json, received = "application/json", `{"received":true}`
 	plain := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h"}), json, received)
-	twilio := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h", "provider": "twilio"}), "text/xml", "<Response/>")
+	twilio := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h", "provider": "twilio"}),
+		"text/xml", "<Response/>")
 	// Without provider, the verification says which it is.
 	want(c.do("POST", "/v1/endpoints", map[string]any{
 		"url": "https://example.com/h", "verification": map[string]any{"type": "twilio", "secret": "12345"},
 	}), "text/xml", "<Response/>")
 	want(c.do("POST", "/v1/endpoints", map[string]any{
-		"url": "https://example.com/h", "provider": "twilio", "response": map[string]any{"content_type": json, "body": received},
+		"url": "https://example.com/h", "provider": "twilio",
+		"response": map[string]any{"content_type": json, "body": received},
 	}), json, received)
 
 	own := "/v1/endpoints/" + plain.text("id")

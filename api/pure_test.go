@@ -27,22 +27,28 @@ func TestWhy(t *testing.T) {
 	}
 	var never time.Time
 	f(event.Delivered, "", never, "delivered")
-	f(event.Delivered, event.SignatureMismatch, never, "delivered, although none of the endpoint's secrets made the signature")
+	f(event.Delivered, event.SignatureMismatch, never, "delivered, although none of the endpoint's secrets made the "+
+		"signature")
 	f(event.Pending, event.Queued, never, "waiting for its first attempt")
 	f(event.Pending, event.Queued, next, "waiting for its first attempt; due at 2026-08-21T22:24:36.005Z")
 	f(event.Pending, "", never, "waiting for its first attempt")
 	f(event.Pending, event.LaneFull, next, "waiting: the destination has too much in flight")
 	f(event.Retrying, "", next, "the last attempt failed; next attempt at 2026-08-21T22:24:36.005Z")
-	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit sets the pace; next attempt at 2026-08-21T22:24:36.005Z")
+	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit sets the pace; next attempt at "+
+		"2026-08-21T22:24:36.005Z")
 	f(event.Held, event.Manual, next, "held: paused by hand, delivered when that ends")
 	f(event.Pending, event.Manual, never, "held: paused by hand, delivered when that ends") // the event of such a delivery
-	f(event.Held, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at 2026-08-21T22:24:36.005Z")
-	f(event.Pending, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at 2026-08-21T22:24:36.005Z")
-	f(event.Held, "quarantined", next, "held: quarantined; next attempt at 2026-08-21T22:24:36.005Z") // a word of a newer version
+	f(event.Held, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at "+
+		"2026-08-21T22:24:36.005Z")
+	f(event.Pending, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at "+
+		"2026-08-21T22:24:36.005Z")
+	// a word of a newer version
+	f(event.Held, "quarantined", next, "held: quarantined; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
 	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this answer")
 	f(event.Failed, event.Gone410, never, "failed: the destination answered 410 Gone")
-	f(event.Failed, event.PayloadExpired, never, "failed: the payload is no longer kept: its retention ended, or it was erased")
+	f(event.Failed, event.PayloadExpired, never, "failed: the payload is no longer kept: its retention ended, or it "+
+		"was erased")
 	f(event.Failed, event.Undecodable, never, "failed: the stored event could not be read")
 	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
 	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not let it through")
@@ -111,7 +117,8 @@ func TestWhyOfADuplicate(t *testing.T) {
 func TestWhyOfDetail(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	row := func(dest string, n, code int, cause event.ErrorCode) event.AttemptRow {
-		return event.AttemptRow{Attempt: event.Attempt{OK: cause == "", Code: code, ErrorCode: cause}, Destination: dest, Number: n}
+		return event.AttemptRow{Attempt: event.Attempt{OK: cause == "", Code: code, ErrorCode: cause},
+			Destination: dest, Number: n}
 	}
 	attempts := []event.AttemptRow{
 		row("a", 1, 500, event.CodeHTTPStatus), row("a", 2, 503, event.CodeHTTPStatus), row("b", 1, 0, event.CodeDNS),
@@ -129,15 +136,19 @@ func TestWhyOfDetail(t *testing.T) {
 	c := event.Delivery{Destination: "c", Status: event.Failed, Reason: event.NotRetryable}
 	d := event.Delivery{Destination: "d", Status: event.Delivered}
 	f("attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z", event.Retrying, b)
-	f("2 of 3 destinations: attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z", event.Retrying, a, b, c)
-	f("1 of 2 destinations: failed: the retry policy does not retry this answer; attempt 1 failed (redirect_blocked, HTTP 302)", event.Failed, c, d)
+	f("2 of 3 destinations: attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z",
+		event.Retrying, a, b, c)
+	f("1 of 2 destinations: failed: the retry policy does not retry this answer; attempt 1 failed (redirect_blocked, "+
+		"HTTP 302)", event.Failed, c, d)
 	a.Status, a.Reason, a.NextAttemptAt = event.Failed, event.AttemptsExhausted, time.Time{}
 	f("failed: all attempts of the retry policy are used up; attempt 2 failed (HTTP 503)", event.Failed, a)
 	f("delivered", event.Delivered, d, d)
 	d.Status, d.Reason = event.Pending, event.Queued // a replay
 	f("waiting for another attempt", event.Pending, d)
-	f("waiting for its first attempt", event.Pending, event.Delivery{Destination: "new", Status: event.Pending, Reason: event.Queued})
-	f("1 of 2 destinations: held: paused by hand, delivered when that ends", event.Pending, c, event.Delivery{Destination: "new", Status: event.Held, Reason: event.Manual, NextAttemptAt: next})
+	f("waiting for its first attempt", event.Pending,
+		event.Delivery{Destination: "new", Status: event.Pending, Reason: event.Queued})
+	f("1 of 2 destinations: held: paused by hand, delivered when that ends", event.Pending, c,
+		event.Delivery{Destination: "new", Status: event.Held, Reason: event.Manual, NextAttemptAt: next})
 	f("skipped", event.Skipped)
 }
 
@@ -161,7 +172,9 @@ func TestParseTime(t *testing.T) {
 	f("2026-08-21T22:24:36", "2026-08-21T22:24:36Z")
 	f("2026-08-21T22:24:36.25", "2026-08-21T22:24:36.25Z")
 	f("2026-08-21", "2026-08-21T00:00:00Z")
-	for _, bad := range []string{"", "now", "1755815076", "2026-13-01", "2026-02-30", "2026-08-21 22:24:36Z", "2026-08-21T22:24", "2026-08-21T25:00:00Z", "+12026-01-01", " 00:00", "2026-08-21T22:24:36Zx"} {
+	for _, bad := range []string{
+		"", "now", "1755815076", "2026-13-01", "2026-02-30", "2026-08-21 22:24:36Z", "2026-08-21T22:24",
+		"2026-08-21T25:00:00Z", "+12026-01-01", " 00:00", "2026-08-21T22:24:36Zx"} {
 		f(bad, "")
 	}
 }
@@ -200,7 +213,8 @@ func TestCursorIsBoundToItsListAndFilters(t *testing.T) {
 	}
 	for name, h := range map[string]filterHash{
 		"list": hash("endpoints", []string{"a", "b"}, nil), "value": hash("events", []string{"a", "c"}, nil),
-		"moved": hash("events", []string{"a"}, []string{"b"}), "fewer": hash("events", []string{"a", "b"}), "joined": hash("events", []string{"ab"}, nil),
+		"moved": hash("events", []string{"a"}, []string{"b"}), "fewer": hash("events", []string{"a", "b"}),
+		"joined": hash("events", []string{"ab"}, nil),
 	} {
 		if _, err := h.key(cursor); err == nil {
 			t.Errorf("cursor of another %s was taken", name)
@@ -236,7 +250,8 @@ func TestEnvelopeGivesItsDataBack(t *testing.T) {
 		t.Errorf("%s, want %s", got, data)
 	}
 	var v struct{ ID, Type, Timestamp string }
-	if err := json.Unmarshal(body, &v); err != nil || v.ID != d.Text(id.Event) || v.Type != "a.b" || v.Timestamp != d.Time().Format("2006-01-02T15:04:05.000Z") {
+	if err := json.Unmarshal(body, &v); err != nil || v.ID != d.Text(id.Event) || v.Type != "a.b" ||
+		v.Timestamp != d.Time().Format("2006-01-02T15:04:05.000Z") {
 		t.Errorf("%+v %v", v, err)
 	}
 	for _, bad := range []string{"", "x", "{}", `{"id":1,"data":`} {
@@ -245,7 +260,9 @@ func TestEnvelopeGivesItsDataBack(t *testing.T) {
 }
 
 func FuzzParseSend(f *testing.F) {
-	for _, seed := range []string{`{"type":"a.b","data":{}}`, `{"data":{"a":[1,{}]},"type":"x","other":1}`, `{"type":"a","data":{},"data":{}}`, `{"type":1}`, ``} {
+	for _, seed := range []string{
+		`{"type":"a.b","data":{}}`, `{"data":{"a":[1,{}]},"type":"x","other":1}`, `{"type":"a","data":{},"data":{}}`,
+		`{"type":1}`, ``} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -281,11 +298,13 @@ func TestNearWordsAreSuggested(t *testing.T) {
 	in := &input{}
 	o := in.newObject("", []byte(`{"action":"cancle"}`))
 	var action string
-	if o.word("action", &action, "canary", "continue", "cancel"); in.err == nil || !strings.Contains(in.err.Error(), "did you mean cancel?") {
+	if o.word("action", &action, "canary", "continue", "cancel"); in.err == nil ||
+		!strings.Contains(in.err.Error(), "did you mean cancel?") {
 		t.Errorf("%v", in.err)
 	}
 	q := newQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?status=deliverd", nil), "")
-	if words(q, "status", event.Delivered, event.Failed); q.err == nil || !strings.Contains(q.err.Error(), "did you mean delivered?") {
+	if words(q, "status", event.Delivered, event.Failed); q.err == nil ||
+		!strings.Contains(q.err.Error(), "did you mean delivered?") {
 		t.Errorf("%v", q.err)
 	}
 }

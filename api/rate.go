@@ -49,7 +49,8 @@ func (a *API) allow(h http.Header, key string, c class) error {
 	wait, left := a.deps.Limits.TakeShared(classNames[c], key, float64(rate))
 	h.Set("X-RateLimit-Limit", strconv.Itoa(rate))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(int(max(left, 0))))
-	h.Set("X-RateLimit-Reset", strconv.Itoa(int(math.Ceil((float64(rate)-left)/float64(rate))))) // seconds until the bucket is full
+	// seconds until the bucket is full
+	h.Set("X-RateLimit-Reset", strconv.Itoa(int(math.Ceil((float64(rate)-left)/float64(rate)))))
 	if wait == 0 {
 		return nil
 	}

@@ -78,7 +78,8 @@ func hammer(t *testing.T, nodes []*client, rate int, d time.Duration) (through i
 			a := n.do("GET", "/v1/me", nil)
 			left, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining"))
 			reset, err2 := strconv.Atoi(a.Header.Get("X-RateLimit-Reset"))
-			if err != nil || err2 != nil || left < 0 || left >= rate || reset < 0 || reset > 2 || a.Header.Get("X-RateLimit-Limit") != strconv.Itoa(rate) {
+			if err != nil || err2 != nil || left < 0 || left >= rate || reset < 0 || reset > 2 ||
+				a.Header.Get("X-RateLimit-Limit") != strconv.Itoa(rate) {
 				t.Fatalf("headers %v", a.Header)
 			}
 			switch {

@@ -25,8 +25,8 @@ type checkView struct {
 	OK   bool   `json:"ok"`
 }
 
-// Readiness checks in the background whether a node can serve, so that GET /readyz, which anybody may send, costs no engine
-// anything, however often it is sent.
+// Readiness checks in the background whether a node can serve, so that GET /readyz, which anybody may send, costs no
+// engine anything, however often it is sent.
 type Readiness struct {
 	log    *slog.Logger
 	checks []Check

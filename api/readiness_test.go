@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// /readyz answers from one check a second, tells of a change within a second, or of one that hangs within 2.5 s, and only
-// changes are logged.
+// /readyz answers from one check a second, tells of a change within a second, or of one that hangs within 2.5 s, and
+// only changes are logged.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -46,7 +46,8 @@ func TestReadiness(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 				t.Fatal(err)
 			}
-			if w.Code != status || len(answer.Checks) != 2 || answer.Checks[1].OK != store || strings.Contains(w.Body.String(), "db.internal") {
+			if w.Code != status || len(answer.Checks) != 2 || answer.Checks[1].OK != store ||
+				strings.Contains(w.Body.String(), "db.internal") {
 				t.Errorf("%s: %d %s", when, w.Code, w.Body)
 			}
 		}
@@ -66,7 +67,8 @@ func TestReadiness(t *testing.T) {
 			state  string
 			within time.Duration
 			status int
-		}{{"broken", time.Second, 503}, {"well", time.Second, 200}, {"hangs", readyEvery + readyTimeout, 503}, {"well", readyEvery + readyTimeout, 200}} {
+		}{{"broken", time.Second, 503}, {"well", time.Second, 200}, {"hangs", readyEvery + readyTimeout, 503},
+			{"well", readyEvery + readyTimeout, 200}} {
 			set(c.state)
 			time.Sleep(c.within)
 			synctest.Wait()
@@ -75,7 +77,8 @@ func TestReadiness(t *testing.T) {
 		set("broken")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := strings.Count(out.String(), "not ready"); n != 3 || strings.Count(out.String(), "ready again") != 2 || !strings.Contains(out.String(), "db.internal") {
+		if n := strings.Count(out.String(), "not ready"); n != 3 || strings.Count(out.String(), "ready again") != 2 ||
+			!strings.Contains(out.String(), "db.internal") {
 			t.Errorf("%d lines for three failures:\n%s", n, out.String())
 		}
 		cancel()

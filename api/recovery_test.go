@@ -21,7 +21,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-func (f *fake) RecoveryCounts(_ context.Context, _ string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+func (f *fake) RecoveryCounts(_ context.Context, _ string, jobs ...string) (
+	map[string]event.RecoveryCounts, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.recoveries == nil {
@@ -40,7 +41,8 @@ func (f *fake) RecoveryFailures(_ context.Context, _, job string) (map[string]ev
 	return map[string]event.RecoveryFailures{"dst_a": {Failed: f.recoveries[job].Failed, TopError: "timeout"}}, nil
 }
 
-func (f *fake) RecoveryItems(_ context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (page event.RecoveryItemPage, err error) {
+func (f *fake) RecoveryItems(_ context.Context, job event.RecoveryJob, before, limit int, states []event.Status) (
+	page event.RecoveryItemPage, err error) {
 	if before == 0 {
 		before = job.Total
 	}
@@ -81,7 +83,10 @@ func withJobsOf(sendable int) func(*api.Config, *api.Deps) {
 // becomes changes a job as its runner would.
 func becomes(t *testing.T, job *answer, change func(*config.Recovery)) {
 	t.Helper()
-	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *config.Recovery) error { change(j); return nil })
+	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *config.Recovery) error {
+		change(j)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +94,8 @@ func becomes(t *testing.T, job *answer, change func(*config.Recovery)) {
 
 func (c *client) recovery(endpoint string) *answer {
 	c.t.Helper()
-	return c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": endpoint, "since": "2020-01-01", "rate_per_second": 100}).want(201)
+	return c.do("POST", "/v1/recoveries",
+		map[string]any{"endpoint_id": endpoint, "since": "2020-01-01", "rate_per_second": 100}).want(201)
 }
 
 func (c *client) act(job *answer, action string) *answer {
@@ -111,7 +117,8 @@ func TestRecoveryInput(t *testing.T) {
 		return `{"endpoint_id":"` + endpoint + `","since":"2020-01-01T00:00:00Z","rate_per_second":5` + more + `}`
 	}
 	rate := func(raw string) string { return strings.Replace(with(""), ":5", ":"+raw, 1) }
-	for _, bad := range []string{"0", "101", "-1", "1.5", `"5"`, "1e1", "5.0", "null", "true", "[5]", "99999999999999999999"} {
+	for _, bad := range []string{
+		"0", "101", "-1", "1.5", `"5"`, "1e1", "5.0", "null", "true", "[5]", "99999999999999999999"} {
 		f(400, "invalid_request", "rate_per_second", rate(bad))
 	}
 	f(400, "invalid_request", "rate_per_second", `{"endpoint_id":"`+endpoint+`","since":"2020-01-01"}`)
@@ -122,13 +129,17 @@ func TestRecoveryInput(t *testing.T) {
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"2999-01-01","rate_per_second":5}`)
 	f(404, "not_found", "endpoint_id", `{"endpoint_id":"ep_nope","since":"2020-01-01","rate_per_second":5}`)
 	f(400, "invalid_request", "endpoint_id", `{"endpoint_id":5,"since":"2020-01-01","rate_per_second":5}`)
-	f(400, "invalid_request", "endpoint_id", `{"endpoint_id":"`+strings.Repeat("x", 201)+`","since":"2020-01-01","rate_per_second":5}`)
-	for _, bad := range []string{`"dst_nope"`, `""`, "5", `"` + ep.text("destinations.1.id") + `"`, `"` + other.text("destinations.0.id") + `"`} {
+	f(400, "invalid_request", "endpoint_id", `{"endpoint_id":"`+strings.Repeat("x", 201)+
+		`","since":"2020-01-01","rate_per_second":5}`)
+	for _, bad := range []string{
+		`"dst_nope"`, `""`, "5", `"` + ep.text("destinations.1.id") + `"`, `"` + other.text("destinations.0.id") + `"`} {
 		f(400, "invalid_request", "destination_id", with(`,"destination_id":`+bad))
 	}
 	f(400, "invalid_request", "until", with(`,"until":"2021-01-01"`))
 	f(400, "invalid_request", "", `[]`)
-	if text := c.do("POST", "/v1/recoveries", with(`,"destinaton_id":"x"`)).wantError(400, "invalid_request", "destinaton_id").text("error.message"); !strings.Contains(text, "did you mean destination_id?") {
+	if text := c.do("POST", "/v1/recoveries", with(`,"destinaton_id":"x"`)).wantError(
+		400, "invalid_request", "destinaton_id").text("error.message"); !strings.Contains(
+		text, "did you mean destination_id?") {
 		t.Errorf("the hint is missing: %s", text)
 	}
 	for _, good := range []string{"1", "100"} {
@@ -136,7 +147,8 @@ func TestRecoveryInput(t *testing.T) {
 	}
 	c.do("POST", "/v1/recoveries", with(`,"destination_id":null`)).want(201)
 	c.as(readKey).do("POST", "/v1/recoveries", with("")).wantError(403, "insufficient_scope", "")
-	if got := c.do("POST", "/v1/recoveries", with(`,"destination_id":"`+ep.text("destinations.0.id")+`"`)).want(201).get("destination_id"); got != ep.text("destinations.0.id") {
+	if got := c.do("POST", "/v1/recoveries", with(`,"destination_id":"`+ep.text("destinations.0.id")+`"`)).want(201).
+		get("destination_id"); got != ep.text("destinations.0.id") {
 		t.Errorf("destination_id is %v", got)
 	}
 	c.do("DELETE", "/v1/endpoints/"+endpoint, nil).want(200)
@@ -149,11 +161,14 @@ func TestRecoveryView(t *testing.T) {
 	ep := c.endpoint(nil).text("id")
 	job := c.recovery(ep)
 	want := map[string]any{
-		"id": job.text("id"), "object": "recovery", "endpoint_id": ep, "destination_id": nil, "since": "2020-01-01T00:00:00.000Z", "until": job.text("created_at"),
-		"rate_per_second": 100.0, "state": "ready", "total": 9.0, "pending": 9.0, "queued": 0.0, "delivered": 0.0, "failed": 0.0, "skipped": 0.0,
+		"id": job.text("id"), "object": "recovery", "endpoint_id": ep, "destination_id": nil,
+		"since": "2020-01-01T00:00:00.000Z", "until": job.text("created_at"),
+		"rate_per_second": 100.0, "state": "ready", "total": 9.0, "pending": 9.0, "queued": 0.0, "delivered": 0.0,
+		"failed": 0.0, "skipped": 0.0,
 		"canary":         map[string]any{"total": 0.0, "delivered": 0.0, "failed": 0.0},
 		"by_destination": []any{map[string]any{"id": "dst_a", "total": 9.0, "failed": 0.0, "top_error": nil}},
-		"eta_seconds":    1.0, "stop_reason": nil, "created_at": job.text("created_at"), "started_at": nil, "finished_at": nil,
+		"eta_seconds":    1.0, "stop_reason": nil, "created_at": job.text("created_at"), "started_at": nil,
+		"finished_at": nil,
 		"deadline_at": job.text("deadline_at"), "created_by": c.do("GET", "/v1/me", nil).text("key_id"),
 	}
 	if diff := gocmp.Diff(want, job.Body); diff != "" {
@@ -178,23 +193,30 @@ func TestRecoveryView(t *testing.T) {
 		if sum != got.get("total") {
 			t.Errorf("the counters add up to %v: %s", sum, got.raw)
 		}
-		text := fmt.Sprintln(got.get("state"), got.get("pending"), got.get("queued"), got.get("delivered"), got.get("failed"), got.get("skipped"), got.get("eta_seconds"),
-			got.get("canary.delivered"), got.get("canary.failed"), got.get("by_destination.0.failed"), got.get("by_destination.0.top_error"), got.get("stop_reason"))
+		text := fmt.Sprintln(got.get("state"), got.get("pending"), got.get("queued"), got.get("delivered"), got.get("failed"),
+			got.get("skipped"), got.get("eta_seconds"),
+			got.get("canary.delivered"), got.get("canary.failed"), got.get("by_destination.0.failed"),
+			got.get("by_destination.0.top_error"), got.get("stop_reason"))
 		if text = strings.TrimSpace(text); text != want {
 			t.Errorf("the job is %s, want %s", text, want)
 		}
 	}
 	set := func(f func(*config.Recovery)) func(*config.Recovery) { return f }
-	f(set(func(j *config.Recovery) { j.BeginCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2}, "canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
+	f(set(func(j *config.Recovery) { j.BeginCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2},
+		"canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
 	f(set(func(j *config.Recovery) {
 		j.State, j.Canary.Delivered = config.RecoveryAwaitingApproval, 5
 	}), event.RecoveryCounts{Delivered: 5}, "awaiting_approval 4 0 5 0 0 1 5 0 0 <nil> <nil>")
 	// The store may know of a page whose reservation this node has not heard of.
-	f(set(func(j *config.Recovery) { j.State = config.RecoveryRunning }), event.RecoveryCounts{Delivered: 6}, "running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
-	f(set(func(j *config.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1}, "running 1 1 6 0 1 1 5 0 0 <nil> <nil>")
+	f(set(func(j *config.Recovery) { j.State = config.RecoveryRunning }), event.RecoveryCounts{Delivered: 6},
+		"running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
+	f(set(func(j *config.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1},
+		"running 1 1 6 0 1 1 5 0 0 <nil> <nil>")
 	f(set(func(j *config.Recovery) { j.End(config.RecoveryStopped, config.StopDeliveryFailed, time.Now()) }),
 		event.RecoveryCounts{Delivered: 5, Failed: 1, Skipped: 1}, "stopped 0 1 5 1 2 <nil> 5 0 1 timeout delivery_failed")
-	f(set(func(j *config.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }), event.RecoveryCounts{}, "stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
+	f(set(func(j *config.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }),
+		event.RecoveryCounts{},
+		"stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
 }
 
 func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
@@ -253,7 +275,8 @@ func TestRecoveryActions(t *testing.T) {
 	refused("cancel", "none is allowed any more")
 
 	for _, state := range []config.RecoveryState{
-		config.RecoveryPreparing, config.RecoveryReady, config.RecoveryCanaryRunning, config.RecoveryAwaitingApproval, config.RecoveryRunning,
+		config.RecoveryPreparing, config.RecoveryReady, config.RecoveryCanaryRunning, config.RecoveryAwaitingApproval,
+		config.RecoveryRunning,
 	} {
 		job = c.recovery(ep)
 		becomes(t, job, func(j *config.Recovery) { j.State = state })
@@ -279,7 +302,8 @@ func TestEmptyRecovery(t *testing.T) {
 	job := c.recovery(c.endpoint(nil).text("id"))
 	c.act(job, "continue").wantError(400, "invalid_state", "action")
 	for range 2 {
-		if got := c.act(job, "canary").want(200); got.get("state") != "completed" || got.get("finished_at") == nil || got.get("eta_seconds") != nil {
+		if got := c.act(job, "canary").want(200); got.get("state") != "completed" || got.get("finished_at") == nil ||
+			got.get("eta_seconds") != nil {
 			t.Errorf("the job is %s", got.raw)
 		}
 	}
@@ -293,7 +317,8 @@ func TestSecondRecovery(t *testing.T) {
 	of := func(dest string) *answer {
 		t.Helper()
 		return c.do("POST", "/v1/recoveries", map[string]any{
-			"endpoint_id": ep.get("id"), "since": "2020-01-01", "rate_per_second": 5, "destination_id": ep.text("destinations." + dest + ".id"),
+			"endpoint_id": ep.get("id"), "since": "2020-01-01", "rate_per_second": 5,
+			"destination_id": ep.text("destinations." + dest + ".id"),
 		}).want(201)
 	}
 	first, second, elsewhere, all := of("0"), of("0"), of("1"), c.recovery(ep.text("id"))
@@ -385,7 +410,8 @@ func TestRecoveryLists(t *testing.T) {
 	for _, path := range []string{"/v1/recoveries/rec_nope", "/v1/recoveries/" + one, "/v1/recoveries/rec_nope/items"} {
 		c.do("GET", path, nil).wantError(404, "not_found", "")
 	}
-	if got := c.as(readKey).do("GET", "/v1/recoveries/"+made[4], nil).want(200); got.get("state") != cancelled.get("state") {
+	if got := c.as(readKey).do("GET", "/v1/recoveries/"+made[4], nil).want(200); got.get(
+		"state") != cancelled.get("state") {
 		t.Errorf("the job is %s", got.raw)
 	}
 }
@@ -397,7 +423,8 @@ func TestRecoveryItems(t *testing.T) {
 	ids := id.NewGenerator(nil)
 	at := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
 	for i, x := range []event.RecoveryItem{
-		{State: event.Delivered, Attempts: 2, Code: 200, At: at}, {State: event.Failed, Attempts: 3, Error: event.CodeTimeout, At: at},
+		{State: event.Delivered, Attempts: 2, Code: 200, At: at},
+		{State: event.Failed, Attempts: 3, Error: event.CodeTimeout, At: at},
 		{State: event.Skipped, Skipped: event.JobStopped}, {State: event.Skipped, Skipped: event.DestinationDisabled},
 	} {
 		x.Seq, x.Event, x.Destination = i, ids.Next(0), "dst_a"
@@ -421,8 +448,10 @@ func TestRecoveryItems(t *testing.T) {
 	}
 	ev := c.fake.items[0].Event
 	want := map[string]any{
-		"id": rows[0].(map[string]any)["id"], "recovery_id": job.text("id"), "event_id": ev.Text(id.Event), "destination_id": "dst_a", "delivery_id": id.DeliveryOf(ev, "dst_a"),
-		"state": "delivered", "skipped_reason": nil, "canary": true, "attempts": 2.0, "last_response_status": 200.0, "last_error_code": nil, "updated_at": "2026-11-20T01:02:03.000Z",
+		"id": rows[0].(map[string]any)["id"], "recovery_id": job.text("id"), "event_id": ev.Text(id.Event),
+		"destination_id": "dst_a", "delivery_id": id.DeliveryOf(ev, "dst_a"),
+		"state": "delivered", "skipped_reason": nil, "canary": true, "attempts": 2.0, "last_response_status": 200.0,
+		"last_error_code": nil, "updated_at": "2026-11-20T01:02:03.000Z",
 	}
 	if diff := gocmp.Diff(want, rows[0]); diff != "" {
 		t.Error(diff)
@@ -430,9 +459,11 @@ func TestRecoveryItems(t *testing.T) {
 	got := ""
 	for _, row := range rows[1:] {
 		row := row.(map[string]any)
-		got += fmt.Sprintln(row["state"], row["skipped_reason"], row["canary"], row["last_error_code"], row["updated_at"] == job.text("created_at"))
+		got += fmt.Sprintln(row["state"], row["skipped_reason"], row["canary"], row["last_error_code"],
+			row["updated_at"] == job.text("created_at"))
 	}
-	if want := "failed <nil> false timeout false\nskipped job_stopped false <nil> false\nskipped destination_disabled false <nil> true\n"; got != want {
+	if want := "failed <nil> false timeout false\nskipped job_stopped false <nil> false\nskipped destination_disabled " +
+		"false <nil> true\n"; got != want {
 		t.Errorf("the items are\n%swant\n%s", got, want)
 	}
 	if page := c.do("GET", path+"?state=failed,delivered", nil).want(200); len(page.get("data").([]any)) != 2 {
@@ -459,7 +490,8 @@ func TestRecoveryWaitsForPreparation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := func(ready time.Duration, want string) {
 			t.Helper()
-			jobs := &jobsInMemory{Control: configuration, now: time.Now, ep: &config.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
+			jobs := &jobsInMemory{Control: configuration, now: time.Now,
+				ep: &config.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
 			c := newClient(t, withConfig(jobs))
 			timer := time.AfterFunc(ready, func() { jobs.set(config.RecoveryReady) })
 			defer timer.Stop()

@@ -91,10 +91,14 @@ func (p progress) view(j *config.Recovery) recoveryView {
 	reserved := max(j.Reserved, c.Ended())
 	unsent := max(j.Sendable-reserved, 0)
 	v := recoveryView{
-		ID: j.ID, Object: "recovery", EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Since: web.Time(j.Since), Until: web.Time(j.Until),
-		RatePerSecond: j.RatePerSecond, State: j.State, Total: j.Total, Queued: reserved - c.Ended(), Delivered: c.Delivered, Failed: c.Failed,
-		Skipped: c.Skipped + j.Total - j.Sendable, Canary: j.Canary, StopReason: orNull(j.StopReason), CreatedAt: web.Time(j.CreatedAt),
-		StartedAt: web.Time(j.StartedAt), FinishedAt: web.Time(j.FinishedAt), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy,
+		ID: j.ID, Object: "recovery", EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Since: web.Time(j.Since),
+		Until:         web.Time(j.Until),
+		RatePerSecond: j.RatePerSecond, State: j.State, Total: j.Total, Queued: reserved - c.Ended(), Delivered: c.Delivered,
+		Failed:  c.Failed,
+		Skipped: c.Skipped + j.Total - j.Sendable, Canary: j.Canary, StopReason: orNull(j.StopReason),
+		CreatedAt: web.Time(j.CreatedAt),
+		StartedAt: web.Time(j.StartedAt), FinishedAt: web.Time(j.FinishedAt), DeadlineAt: web.Time(j.Deadline),
+		CreatedBy:     j.CreatedBy,
 		ByDestination: make([]recoveryDestinationView, len(j.Destinations)),
 	}
 	if j.State.Ended() {
@@ -118,7 +122,8 @@ func (p progress) view(j *config.Recovery) recoveryView {
 	}
 	if perDay := j.RatePerSecond * int(config.RecoveryLife/time.Second); perDay < j.Total {
 		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
-			"at %d a second the job sends %d deliveries until its deadline, and %d are selected; the rest will be skipped", j.RatePerSecond, perDay, j.Total)}}
+			"at %d a second the job sends %d deliveries until its deadline, and %d are selected; the rest will be skipped",
+			j.RatePerSecond, perDay, j.Total)}}
 	}
 	return v
 }
@@ -142,7 +147,8 @@ type itemView struct {
 func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
 	v := itemView{
 		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), DestinationID: x.Destination,
-		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.Skipped), Canary: x.Seq < j.Canary.Total,
+		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.Skipped),
+		Canary:   x.Seq < j.Canary.Total,
 		Attempts: x.Attempts, LastErrorCode: orNull(x.Error), UpdatedAt: web.Time(x.At),
 	}
 	if x.Code != 0 {

@@ -18,7 +18,8 @@ const referencePath = "/docs"
 // referencePolicy lets the page load its own files and the document, and nothing from anywhere else. The sandbox makes
 // its origin opaque: a flaw in the viewer reads nothing of this host with a person's cookie. The viewer sets styles
 // from its script, and some of its links open a tab.
-const referencePolicy = "sandbox allow-scripts allow-popups; default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
+const referencePolicy = "sandbox allow-scripts allow-popups; default-src 'none'; script-src 'self'; style-src " +
+	"'self' 'unsafe-inline'; " +
 	"img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // referenceTypes are the media types by file name. The system's table differs between machines, and a browser refuses a

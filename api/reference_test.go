@@ -22,7 +22,8 @@ func TestReference(t *testing.T) {
 	policy := a.Header.Get("Content-Security-Policy")
 	const closed = "sandbox allow-scripts allow-popups; default-src 'none'; script-src 'self'; "
 	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.HasPrefix(policy, closed) ||
-		strings.Contains(policy, "allow-same-origin") || strings.Contains(policy, "http") || strings.Contains(policy, "unsafe-eval") || strings.Contains(policy, "script-src 'self' 'unsafe-inline'") {
+		strings.Contains(policy, "allow-same-origin") || strings.Contains(policy, "http") ||
+		strings.Contains(policy, "unsafe-eval") || strings.Contains(policy, "script-src 'self' 'unsafe-inline'") {
 		t.Errorf("served with %v", a.Header)
 	}
 	// A browser takes the headers of a 304 for those of the page that it keeps.

@@ -131,24 +131,33 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	f("a method is gone", "    delete:\n      operationId: deleteEndpoint", "    put:\n      operationId: deleteEndpoint")
 	f("a member of an answer is gone", "        key_name: {type: string}\n", "")
 	f("a member of an answer may be left out", "required: [account_id, key_id, ", "required: [key_id, ")
-	f("a member of an answer is something else", "        agent:\n          type: boolean", "        agent:\n          type: string")
-	f("a member of an answer may be null", "        key_name: {type: string}\n", "        key_name: {type: [string, \"null\"]}\n")
+	f("a member of an answer is something else", "        agent:\n          type: boolean",
+		"        agent:\n          type: string")
+	f("a member of an answer may be null", "        key_name: {type: string}\n",
+		"        key_name: {type: [string, \"null\"]}\n")
 	f("a word of an answer is gone", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api]")
-	f("a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, retrying, delivered, failed, skipped]")
-	f("a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]", "enum: [pending, lost, retrying, delivered, failed, skipped, rejected]")
+	f("a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
+		"enum: [pending, retrying, delivered, failed, skipped]")
+	f("a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
+		"enum: [pending, lost, retrying, delivered, failed, skipped, rejected]")
 	f("a reason is gone", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [")
 	f("the reasons are closed", "x-extensible-enum: [signature_missing, ", "enum: [signature_missing, ")
-	f("a transformation is something else", "transformation:\n          type: [object, ", "transformation:\n          type: [array, ")
-	f("a word of a request is gone", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear]")
-	f("a bound of a request is smaller", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 30, d")
+	f("a transformation is something else", "transformation:\n          type: [object, ",
+		"transformation:\n          type: [array, ")
+	f("a word of a request is gone", "enum: [schedule, exponential, linear, none]",
+		"enum: [schedule, exponential, linear]")
+	f("a bound of a request is smaller", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d",
+		"timeout_seconds: {type: integer, minimum: 1, maximum: 30, d")
 	const name = "        name: {type: [string, \"null\"], maxLength: 100, "
 	f("a request needs more", name, strings.Replace(name, "[string, \"null\"]", "string", 1))
-	f("a text of a request has a form", "        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n",
+	f("a text of a request has a form", "        reference:\n          type: [string, \"null\"]\n          "+
+		"maxLength: 255\n",
 		"        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n          pattern: \"^[a-z]*$\"\n")
 	f("a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "")
 	f("a header is gone", "            ETag: {$ref: \"#/components/headers/ETag\"}\n", "")
 	f("a filter is gone", "        - name: run_id\n          in: query", "        - name: run\n          in: query")
-	f("an item of the stream is gone", "x-extensible-enum: [ready, event, gap, end]", "x-extensible-enum: [ready, event, end]")
+	f("an item of the stream is gone", "x-extensible-enum: [ready, event, gap, end]",
+		"x-extensible-enum: [ready, event, end]")
 }
 
 // What the comparison must let pass, for it is to come: one change of the document each.
@@ -163,21 +172,30 @@ func TestAdditionsPass(t *testing.T) {
 			t.Errorf("%s: %s", name, found)
 		}
 	}
-	f("a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": {description: More.}}\n  /v1/me:\n")
-	f("a member of an answer", "        key_name: {type: string}\n", "        key_name: {type: string}\n        team: {type: string}\n")
+	f("a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": "+
+		"{description: More.}}\n  /v1/me:\n")
+	f("a member of an answer", "        key_name: {type: string}\n",
+		"        key_name: {type: string}\n        team: {type: string}\n")
 	f("a member of a request", "    EndpointUpdate:\n      type: object\n      properties:\n",
 		"    EndpointUpdate:\n      type: object\n      properties:\n        team: {type: [object, \"null\"]}\n")
 	f("a reason", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [of_a_later_version, signature_missing, ")
-	f("a word of an answer", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api, test, forwarder]")
-	f("a word of a request", "enum: [schedule, exponential, linear, none]", "enum: [schedule, exponential, linear, none, fibonacci]")
-	f("a wider bound", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d", "timeout_seconds: {type: integer, minimum: 1, maximum: 120, d")
-	f("a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          schema: {type: string}\n        - name: run_id\n          in: query")
-	f("a transformation in answers", "transformation:\n          type: [object, \"null\"]\n          additionalProperties: true\n",
-		"transformation:\n          type: [object, \"null\"]\n          required: [ops]\n          properties: {ops: {type: array, items: {type: object}}}\n")
+	f("a word of an answer", "x-extensible-enum: [provider, api, test]",
+		"x-extensible-enum: [provider, api, test, forwarder]")
+	f("a word of a request", "enum: [schedule, exponential, linear, none]",
+		"enum: [schedule, exponential, linear, none, fibonacci]")
+	f("a wider bound", "timeout_seconds: {type: integer, minimum: 1, maximum: 60, d",
+		"timeout_seconds: {type: integer, minimum: 1, maximum: 120, d")
+	f("a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          "+
+		"schema: {type: string}\n        - name: run_id\n          in: query")
+	f("a transformation in answers", "transformation:\n          type: [object, \"null\"]\n          "+
+		"additionalProperties: true\n",
+		"transformation:\n          type: [object, \"null\"]\n          required: [ops]\n          properties: {ops: "+
+			"{type: array, items: {type: object}}}\n")
 	f("a transformation in requests", "    TransformationInput: {type: \"null\",",
 		"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},")
 	f("scanned payloads", "    ScanPayloads: {type: boolean, const: false}\n", "    ScanPayloads: {type: boolean}\n")
-	f("an item of the stream", "x-extensible-enum: [ready, event, gap, end]", "x-extensible-enum: [ready, event, gap, end, note]")
+	f("an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
+		"x-extensible-enum: [ready, event, gap, end, note]")
 }
 
 func readYAML(t *testing.T, path string) map[string]any {

@@ -91,7 +91,8 @@ func repeatable(path string) (again, spare bool) {
 		return true, true // the newest receipt counts, but for processed, which stays
 	case "/v1/recoveries/{recovery}": // an action in effect changes nothing
 		return true, false
-	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries": // what is made has an id from the claim
+	// what is made has an id from the claim
+	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // so has the run, which is written first
 		return true, false
@@ -129,7 +130,8 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 			notRemembered(w)
 			return next(w, r, key)
 		case errors.Is(err, config.ErrFull):
-			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader, RetryAfter: time.Minute,
+			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
+				RetryAfter: time.Minute,
 
 				Message: "cannot be stored: Idempotency-Keys of the last 24 hours use all of their 64 MiB; nothing was done. " +
 					"Repeat it later, or send it without the header"}
@@ -184,7 +186,8 @@ func (a *API) claim(r *http.Request, key *config.Key, text string, body []byte, 
 }
 
 // tryClaim looks once who has the key.
-func (a *API) tryClaim(ctx context.Context, mine *config.Answer, again, spare bool) (claim *config.Answer, over bool, err error) {
+func (a *API) tryClaim(ctx context.Context, mine *config.Answer, again, spare bool) (
+	claim *config.Answer, over bool, err error) {
 	// Not with the caller's context: a claim of a caller that has left would only be in the way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
@@ -201,7 +204,8 @@ func (a *API) tryClaim(ctx context.Context, mine *config.Answer, again, spare bo
 		return nil, false, errStillRunning()
 	case !again:
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
-			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and send what is missing with a new key"}
+			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and " +
+				"send what is missing with a new key"}
 	}
 	held, err = a.deps.Answers.ChangeAnswer(ctx, mine.ID, func(x *config.Answer) error {
 		if x.Call == held.Call && x.Status == 0 {
@@ -253,18 +257,22 @@ func (w *recorder) Write(b []byte) (int, error) {
 }
 
 // first does the work of a claim, remembers what it came to, and answers.
-func (a *API) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, again bool, next handlerFunc) error {
+func (a *API) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, again bool,
+	next handlerFunc) error {
 	rec := &recorder{header: http.Header{}}
 	err := fault(next(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
 	status, what := rec.status, kept{Header: rec.header, Body: rec.body.Bytes()}
 	if err != nil {
 		e := web.From(err)
 		status = e.Status
-		what = kept{Error: &keptError{Type: e.Type, Message: e.Message, Param: web.ShortParam(e.Param), Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter, Queued: e.Queued}}
+		what = kept{Error: &keptError{
+			Type: e.Type, Message: e.Message, Param: web.ShortParam(e.Param), Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter,
+			Queued: e.Queued}}
 	}
 	if keepErr := a.keep(r, c, status, what, again); keepErr != nil {
 		// What was done is done. A repeat finds the claim.
-		a.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route), slog.Any("error", keepErr))
+		a.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route),
+			slog.Any("error", keepErr))
 		notRemembered(w)
 	}
 	if err != nil {
@@ -335,13 +343,14 @@ func (a *API) seal(name string, what kept) (config.Sealed, error) {
 // shownSecret finds the signing secrets in an answer, and the last four characters of each.
 var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 
-// repeatAnswer is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can ask
-// for it: secrets in it are shown again to the API key of that call only.
+// repeatAnswer is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can
+// ask for it: secrets in it are shown again to the API key of that call only.
 func (a *API) repeatAnswer(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
-			Message: fmt.Sprintf("belongs to a request that took effect, answered %d; its answer was too large to be repeated, read what it made", first.Status)}
+			Message: fmt.Sprintf("belongs to a request that took effect, answered %d; its answer was too large to be "+
+				"repeated, read what it made", first.Status)}
 	}
 	packed, err := a.deps.Keyring.OpenString(first.ID, config.FieldAnswer, first.Answer)
 	if err != nil {
@@ -356,7 +365,8 @@ func (a *API) repeatAnswer(w http.ResponseWriter, key *config.Key, first *config
 		return fmt.Errorf("read a remembered answer: %w", err)
 	}
 	if e := what.Error; e != nil {
-		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter, Queued: e.Queued}
+		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run,
+			RetryAfter: e.RetryAfter, Queued: e.Queued}
 	}
 	h := w.Header()
 	for name, values := range what.Header {

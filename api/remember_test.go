@@ -62,10 +62,12 @@ func TestRepeatsAreAnsweredAlike(t *testing.T) {
 		first := c.sendOnce(x.target, key, x.body).want(x.status).replayed(false)
 		commands, count := len(c.fake.commands), endpoints(t)
 		again := other.sendOnce(x.target, key, x.body).want(x.status).replayed(true)
-		if x.status < 400 && string(first.raw) != string(again.raw) || again.Header.Get("Content-Type") != "application/json" {
+		if x.status < 400 && string(first.raw) != string(again.raw) ||
+			again.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s:\n%sthen\n%s", x.target, first.raw, again.raw)
 		}
-		if x.status == 400 && (first.text("error.message") != again.text("error.message") || first.get("error.param") != again.get("error.param") ||
+		if x.status == 400 && (first.text("error.message") != again.text("error.message") ||
+			first.get("error.param") != again.get("error.param") ||
 			again.text("error.request_id") != again.Header.Get("X-Request-Id")) {
 			t.Errorf("%s:\n%sthen\n%s", x.target, first.raw, again.raw)
 		}
@@ -80,20 +82,24 @@ func TestRepeatsAreAnsweredAlike(t *testing.T) {
 	c.sendOnce("/v1/endpoints/"+name+"/destinations", "alike0", `{"url":"https://c.example"}`).want(201).replayed(false)
 	c.do("PATCH", "/v1/endpoints/"+name, `{"name":"x"}`, "Idempotency-Key", "alike0").want(200).replayed(false)
 	// Before the key come the path and the scope.
-	for _, target := range []string{"/v1/endpoints/ep_nope/destinations", "/v1/endpoints/" + name + "/destinations/dst_nope/purge", "/v1/events/evt_nope/replay"} {
+	for _, target := range []string{
+		"/v1/endpoints/ep_nope/destinations", "/v1/endpoints/" + name + "/destinations/dst_nope/purge",
+		"/v1/events/evt_nope/replay"} {
 		for range 2 {
 			c.sendOnce(target, "nope", `{`).wantError(404, "not_found", "").replayed(false)
 		}
 	}
-	c.as(readKey).sendOnce("/v1/endpoints", "alike0", `{"url":"https://a.example/x"}`).wantError(403, "insufficient_scope", "")
-	c.sendOnce("/v1/endpoints", "large", `{"url":"`+strings.Repeat("x", 1<<20)+`"}`).wantError(400, "payload_too_large", "")
+	c.as(readKey).sendOnce("/v1/endpoints", "alike0", `{"url":"https://a.example/x"}`).wantError(
+		403, "insufficient_scope", "")
+	c.sendOnce("/v1/endpoints", "large", `{"url":"`+strings.Repeat("x", 1<<20)+`"}`).wantError(
+		400, "payload_too_large", "")
 	if strings.Contains(c.log.String(), "whsec_") {
 		t.Error("a secret in the log")
 	}
 }
 
-// TestSecretsAreRepeatedToTheirKeyOnly: another key that knows the Idempotency-Key and the body gets the same answer with
-// the secret masked.
+// TestSecretsAreRepeatedToTheirKeyOnly: another key that knows the Idempotency-Key and the body gets the same answer
+// with the secret masked.
 func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	c := newClient(t)
 	text, _, err := configuration.CreateKey(t.Context(), "other", config.ReadWrite, false, time.Time{})
@@ -163,7 +169,8 @@ type answers struct {
 	ClaimFunc  func() error
 }
 
-func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error) {
+func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (
+	*config.Answer, error) {
 	if a.ChangeFunc != nil {
 		if err := a.ChangeFunc(); err != nil {
 			return nil, err
@@ -223,13 +230,15 @@ func TestRepeatAfterAKill(t *testing.T) {
 		status       int
 		same         []string
 	}{
-		{"/v1/endpoints", `{"url":"https://a.example"}`, 201, []string{"id", "ingest_url", "created_at", "destinations.0.id", "destinations.0.signing.secret"}},
+		{"/v1/endpoints", `{"url":"https://a.example"}`, 201,
+			[]string{"id", "ingest_url", "created_at", "destinations.0.id", "destinations.0.signing.secret"}},
 		{"/v1/endpoints/" + name + "/destinations", `{"url":"https://b.example"}`, 201, []string{"id", "signing.secret"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, 200, []string{"id", "signing.secret"}},
 		{"/v1/endpoints/" + name + "/rotate-token", ``, 200, []string{"id", "ingest_url"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", ``, 200, []string{"purged_before"}},
 		{"/v1/events/" + sent + "/replay", ``, 200, []string{"run_id", "queued", "events"}},
-		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, 200, []string{"run_id", "queued", "events"}},
+		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, 200,
+			[]string{"run_id", "queued", "events"}},
 	} {
 		key := fmt.Sprint("killed", i)
 		dead.Store(true)
@@ -276,11 +285,15 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	ahead.Add(int64(31 * time.Second))
 	impatient, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer leave()
-	c.doCtx(impatient, "POST", "/v1/replays", body, "Idempotency-Key", "interrupted").wantError(429, "rate_limited", "Idempotency-Key").replayed(false)
+	c.doCtx(impatient, "POST", "/v1/replays", body, "Idempotency-Key", "interrupted").wantError(
+		429, "rate_limited", "Idempotency-Key").replayed(false)
 	var all sync.WaitGroup
 	all.Go(func() {
 		time.Sleep(100 * time.Millisecond) // the next repeat waits already
-		_, err := configuration.ChangeRun(t.Context(), run, func(r *config.Run) error { r.State, r.Queued = config.RunInterrupted, 3; return nil })
+		_, err := configuration.ChangeRun(t.Context(), run, func(r *config.Run) error {
+			r.State, r.Queued = config.RunInterrupted, 3
+			return nil
+		})
 		if err != nil {
 			t.Error(err)
 		}
@@ -296,8 +309,10 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	c.fake.CommandFunc = func(context.Context, *event.Work) error { return fmt.Errorf("produce: %w", stream.ErrFull) }
 	first := c.sendOnce("/v1/replays", "half", body).want(503).replayed(false)
 	c.fake.CommandFunc = nil
-	if again := c.sendOnce("/v1/replays", "half", body).want(503).replayed(true); again.text("error.run_id") != first.text("error.run_id") ||
-		again.get("error.queued") != 0.0 || again.text("error.message") != first.text("error.message") || len(c.fake.commands) != 3 {
+	if again := c.sendOnce("/v1/replays", "half", body).want(503).replayed(true); again.text("error.run_id") != first.text(
+		"error.run_id") ||
+		again.get("error.queued") != 0.0 || again.text("error.message") != first.text("error.message") ||
+		len(c.fake.commands) != 3 {
 		t.Errorf("%s\nthen %s", first.raw, again.raw)
 	}
 	// What has begun no run is tried again.
@@ -353,12 +368,14 @@ func TestDeadRunsAreEnded(t *testing.T) {
 			ids[i] = id.Lowest(time.Now().Add(time.Duration(i) * time.Millisecond))
 		}
 		for _, name := range []string{"run_dead", "run_slow", "run_new"} {
-			all.all[name] = &config.Run{Meta: config.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: config.RunQueueing}
+			all.all[name] = &config.Run{
+				Meta: config.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: config.RunQueueing}
 			for _, d := range ids {
 				c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: name})
 			}
 		}
-		all.all["run_old"] = &config.Run{Meta: config.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
+		all.all["run_old"] = &config.Run{
+			Meta: config.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
 		all.all["run_dead"].Queued, all.all["run_dead"].Reached = 6, ids[5].Text(id.Event)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -380,7 +397,10 @@ func TestDeadRunsAreEnded(t *testing.T) {
 			}
 		}
 		f(29*time.Second, nil)
-		if _, err := all.ChangeRun(ctx, "run_slow", func(r *config.Run) error { r.Queued, r.Reached = 2, ids[1].Text(id.Event); return nil }); err != nil {
+		if _, err := all.ChangeRun(ctx, "run_slow", func(r *config.Run) error {
+			r.Queued, r.Reached = 2, ids[1].Text(id.Event)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		f(36*time.Second, map[string]int{"run_dead": 10, "run_new": 10, "run_old": 0})
@@ -425,7 +445,8 @@ func TestKeyIsForgotten(t *testing.T) {
 	c := newClient(t)
 	full := &answers{Answers: configuration, ClaimFunc: func() error { return config.ErrFull }}
 	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
-	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(429, "rate_limited", "Idempotency-Key")
+	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(
+		429, "rate_limited", "Idempotency-Key")
 	gone := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Answers = &answers{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
 	})
@@ -433,8 +454,8 @@ func TestKeyIsForgotten(t *testing.T) {
 	c.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).want(201).replayed(false)
 }
 
-// TestBeforeTheEndOfAnUpgrade neither runs nor keys can be written down: one event is replayed all the same, a selection
-// waits, and a key is said not to be remembered.
+// TestBeforeTheEndOfAnUpgrade neither runs nor keys can be written down: one event is replayed all the same, a
+// selection waits, and a key is said not to be remembered.
 func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
 	early := fmt.Errorf("claim: %w", config.ErrLevel)
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {

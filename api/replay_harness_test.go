@@ -21,9 +21,12 @@ func (f selector) Select(ctx context.Context, q event.Query, page func([]event.M
 	var found []event.Match
 	for _, d := range ids {
 		e, at := f.events[d], d.Time()
-		if (len(q.Endpoints) == 0 || slices.Contains(q.Endpoints, e.Endpoint)) && (len(q.Types) == 0 || slices.Contains(q.Types, e.Type)) &&
-			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, f.detail(e).Status)) && !at.Before(q.Since) && at.Before(q.Until) && e.Account == q.Account {
-			found = append(found, event.Match{ID: d, Endpoint: e.Endpoint, Type: e.Type, Verdict: e.Verdict, Reason: e.Reason, Size: len(e.Body)})
+		if (len(q.Endpoints) == 0 || slices.Contains(q.Endpoints, e.Endpoint)) &&
+			(len(q.Types) == 0 || slices.Contains(q.Types, e.Type)) &&
+			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, f.detail(e).Status)) && !at.Before(q.Since) &&
+			at.Before(q.Until) && e.Account == q.Account {
+			found = append(found, event.Match{
+				ID: d, Endpoint: e.Endpoint, Type: e.Type, Verdict: e.Verdict, Reason: e.Reason, Size: len(e.Body)})
 		}
 	}
 	f.mu.Unlock()
@@ -52,7 +55,8 @@ func (f selector) Stored(ctx context.Context, account string, ids []id.ID) (stor
 	return stored, nil
 }
 
-func (f selector) RecoveryCounts(_ context.Context, _ string, runs ...string) (map[string]event.RecoveryCounts, time.Time, error) {
+func (f selector) RecoveryCounts(_ context.Context, _ string, runs ...string) (
+	map[string]event.RecoveryCounts, time.Time, error) {
 	if f.RunCountsFunc != nil {
 		return f.RunCountsFunc(runs)
 	}

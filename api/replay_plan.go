@@ -68,8 +68,9 @@ func (p *plan) reads(e *event.Match) error {
 	p.read++
 	p.readBytes += int64(e.Size)
 	if p.read > maxReplayRead || p.readBytes > maxReplayReadBytes {
-		return tooLarge("", fmt.Sprintf("more than %d rejected events, or events for filters on bodies, would have to be read, or more than 1 GiB; "+
-			"a status other than rejected leaves rejected ones out", maxReplayRead))
+		return tooLarge("", fmt.Sprintf(
+			"more than %d rejected events, or events for filters on bodies, would have to be read, or more than 1 GiB; "+
+				"a status other than rejected leaves rejected ones out", maxReplayRead))
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func (s *scopes) take(scope []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.active {
-		if len(scope) == 0 || len(other) == 0 || slices.ContainsFunc(scope, func(e string) bool { return slices.Contains(other, e) }) {
+		if len(scope) == 0 || len(other) == 0 ||
+			slices.ContainsFunc(scope, func(e string) bool { return slices.Contains(other, e) }) {
 			return false
 		}
 	}

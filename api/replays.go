@@ -62,10 +62,12 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	result := replayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
 	if p.events > 0 && p.deliveries == 0 {
-		result.Warnings = append(result.Warnings, warning{in.param("destination_id"), "no destination that is enabled now takes one of the events"})
+		result.Warnings = append(
+			result.Warnings, warning{in.param("destination_id"), "no destination that is enabled now takes one of the events"})
 	}
 	if p.unverified > 0 {
-		const text = "%d of these events were rejected and their endpoints verify no signatures any more: they are delivered unchecked"
+		const text = "%d of these events were rejected and their endpoints verify no signatures any more: they are " +
+			"delivered unchecked"
 		result.Warnings = append(result.Warnings, warning{in.param("status"), fmt.Sprintf(text, p.unverified)})
 	}
 	if s.dry {
@@ -120,7 +122,8 @@ func (a *API) newQueuer(run *config.Run) *queuer {
 
 // queuePlan queues all pages. After an error the run and the answer say how far it came. It may take an hour: before
 // each page the key of the request must still be a key that may do this.
-func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (*config.Run, error) {
+func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
+	*config.Run, error) {
 	q := a.newQueuer(run)
 	q.s = s
 	for rest := p.picks; len(rest) > 0; {

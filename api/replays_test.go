@@ -39,16 +39,20 @@ func TestReplaySelection(t *testing.T) {
 		`{"provider":"stripe","verification":{"type":"stripe","secret":"whsec_planted"},"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
 		{"url":"https://c.example","filter":{"types":["order.*"]}},{"url":"https://d.example","filter":{"body":{"data.n":1}}}]}`).want(201)
 	ep := created.text("id")
-	first, disabled, typed, byBody := created.text("destinations.0.id"), created.text("destinations.1.id"), created.text("destinations.2.id"), created.text("destinations.3.id")
+	first, disabled, typed, byBody := created.text("destinations.0.id"), created.text("destinations.1.id"),
+		created.text("destinations.2.id"), created.text("destinations.3.id")
 	send := func(body string) string {
 		return c.do("POST", "/v1/endpoints/"+ep+"/events", body).want(202).text("id")
 	}
-	plain, order, one := send(`{"type":"a.b","data":{}}`), send(`{"type":"order.paid","data":{"n":2}}`), send(`{"type":"a.b","data":{"n":1}}`)
+	plain, order, one := send(`{"type":"a.b","data":{}}`), send(`{"type":"order.paid","data":{"n":2}}`),
+		send(`{"type":"a.b","data":{"n":1}}`)
 	duplicate, rejected := send(`{"type":"a.b","data":{}}`), send(`{"type":"a.b","data":{"n":1}}`)
 	c.fake.events[mustID(t, duplicate)].Reason = event.Duplicate
 	c.fake.events[mustID(t, rejected)].Verdict = event.VerdictRejected
 	c.fake.details[mustID(t, one)] = func(d *event.Detail) {
-		d.Deliveries = []event.Delivery{{Destination: first, Status: event.Failed, Reason: event.AttemptsExhausted}, {Destination: byBody, Status: event.Retrying}}
+		d.Deliveries = []event.Delivery{
+			{Destination: first, Status: event.Failed, Reason: event.AttemptsExhausted},
+			{Destination: byBody, Status: event.Retrying}}
 	}
 
 	body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}
@@ -63,9 +67,11 @@ func TestReplaySelection(t *testing.T) {
 		event, dest string
 		prior       event.Status
 		reason      event.Reason
-	}{{plain, first, "", ""}, {order, first, "", ""}, {order, typed, "", ""}, {one, first, event.Failed, event.AttemptsExhausted}, {one, byBody, "", ""}}
+	}{{plain, first, "", ""}, {order, first, "", ""}, {order, typed, "", ""},
+		{one, first, event.Failed, event.AttemptsExhausted}, {one, byBody, "", ""}}
 	for i, w := range c.fake.commands {
-		if w.Event.ID.Text(id.Event) != want[i].event || w.Dest != want[i].dest || w.Prior != want[i].prior || w.PriorReason != want[i].reason ||
+		if w.Event.ID.Text(id.Event) != want[i].event || w.Dest != want[i].dest || w.Prior != want[i].prior ||
+			w.PriorReason != want[i].reason ||
 			w.Run != a.text("run_id") || w.Trigger != event.TriggerReplay || w.Attempt != 1 || len(w.Event.Body) == 0 {
 			t.Errorf("command %d: %+v, want %+v", i, w, want[i])
 		}
@@ -78,7 +84,8 @@ func TestReplaySelection(t *testing.T) {
 	}
 	// Narrowed, also to one that was not there when the events came; its endpoint is found.
 	c.fake.commands = nil
-	c.do("POST", "/v1/replays", map[string]any{"destination_id": []string{typed, disabled}, "since": since()}).counted(3, 1)
+	c.do("POST", "/v1/replays", map[string]any{"destination_id": []string{typed, disabled}, "since": since()}).
+		counted(3, 1)
 	if len(c.fake.commands) != 1 || c.fake.commands[0].Dest != typed {
 		t.Errorf("%+v", c.fake.commands)
 	}
@@ -141,12 +148,14 @@ func TestReplayFilter(t *testing.T) {
 		`{"filter":{"endpoint_id":["%s"],"status":"failed,failed"},"type":"order.*","start":"%s"}`,
 	} {
 		q := asked(fmt.Sprintf(body, ep, stamp))
-		if !slices.Equal(q.Endpoints, []string{ep}) || q.Statuses[0] != event.Failed || !slices.Equal(q.Types, []string{"order.*"}) || !q.Since.Equal(from) ||
+		if !slices.Equal(q.Endpoints, []string{ep}) || q.Statuses[0] != event.Failed ||
+			!slices.Equal(q.Types, []string{"order.*"}) || !q.Since.Equal(from) ||
 			len(q.Destinations) > 0 || time.Since(q.Until) > 5*time.Second || time.Until(q.Until) > time.Second {
 			t.Errorf("%s: %+v", body, q)
 		}
 	}
-	if q := asked(`{"endpoint_id":"` + ep + `,` + other + `","since":"` + stamp + `","to":"` + from.Add(time.Minute).Format(time.RFC3339) + `"}`); len(q.Endpoints) != 2 || !q.Until.Equal(from.Add(time.Minute)) {
+	if q := asked(`{"endpoint_id":"` + ep + `,` + other + `","since":"` + stamp + `","to":"` +
+		from.Add(time.Minute).Format(time.RFC3339) + `"}`); len(q.Endpoints) != 2 || !q.Until.Equal(from.Add(time.Minute)) {
 		t.Errorf("%+v", q)
 	}
 	if q := asked(`{"status":"failed","since":"` + stamp + `"}`); len(q.Endpoints) != 0 {
@@ -155,7 +164,8 @@ func TestReplayFilter(t *testing.T) {
 	bad := func(body, kind, param string) {
 		t.Helper()
 		c.fake.queries = nil
-		c.do("POST", "/v1/replays", strings.ReplaceAll(strings.ReplaceAll(body, "EP", ep), "NOW", stamp)).wantError(400, kind, param)
+		c.do("POST", "/v1/replays", strings.ReplaceAll(strings.ReplaceAll(body, "EP", ep), "NOW", stamp)).wantError(
+			400, kind, param)
 		if len(c.fake.queries) > 0 {
 			t.Errorf("%s was selected", body)
 		}
@@ -175,7 +185,8 @@ func TestReplayFilter(t *testing.T) {
 	bad(`{"since":"NOW","endpoint_id":"EP","source":"api"}`, invalid, "source")
 	bad(`{"since":"NOW","endpoint_id":"EP","filter":{"run_id":"x"}}`, invalid, "filter.run_id")
 	bad(`{"since":"NOW","filter":{"endpoint_id":"EP","rate_per_second":5}}`, invalid, "filter.rate_per_second")
-	for _, empty := range []string{`""`, `[]`, `null`, `5`, `[""]`, `["EP",""]`, `"EP,"`, `[["EP"]]`, `{"id":"EP"}`, `"` + strings.Repeat("x", 257) + `"`, `["` + strings.Repeat(`x","`, 100) + `x"]`} {
+	for _, empty := range []string{`""`, `[]`, `null`, `5`, `[""]`, `["EP",""]`, `"EP,"`, `[["EP"]]`, `{"id":"EP"}`,
+		`"` + strings.Repeat("x", 257) + `"`, `["` + strings.Repeat(`x","`, 100) + `x"]`} {
 		bad(`{"since":"NOW","type":"a","endpoint_id":`+empty+`}`, invalid, "endpoint_id")
 	}
 	bad(`{"since":"NOW","status":"done"}`, invalid, "status")
@@ -200,7 +211,8 @@ func TestReplayFilter(t *testing.T) {
 		asked(strings.ReplaceAll(`{"since":"`+stamp+`","endpoint_id":"EP","rate_per_second":`+rate+`}`, "EP", ep))
 	}
 	bad(`{"since":"NOW","destination_id":"dst_nope"}`, invalid, "destination_id")
-	bad(`{"since":"NOW","endpoint_id":"`+other+`","filter":{"destination_id":"`+dest+`"}}`, invalid, "filter.destination_id")
+	bad(`{"since":"NOW","endpoint_id":"`+other+`","filter":{"destination_id":"`+dest+`"}}`, invalid,
+		"filter.destination_id")
 	hint := c.do("POST", "/v1/replays", `{"since":"`+stamp+`","statu":"failed"}`).wantError(400, invalid, "statu")
 	if !strings.Contains(hint.text("error.message"), "did you mean status?") {
 		t.Errorf("%s", hint.raw)
@@ -214,12 +226,15 @@ func TestReplayBounds(t *testing.T) {
 	ep := created.text("id")
 	from := time.Now().UTC().Add(-40 * 24 * time.Hour).Truncate(time.Second)
 	window := func(d time.Duration) *answer {
-		return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": from.Format(time.RFC3339Nano), "until": from.Add(d).Format(time.RFC3339Nano), "dry_run": true})
+		return c.do("POST", "/v1/replays",
+			map[string]any{"endpoint_id": ep, "since": from.Format(time.RFC3339Nano),
+				"until": from.Add(d).Format(time.RFC3339Nano), "dry_run": true})
 	}
 	window(31 * 24 * time.Hour).want(200)
 	window(31*24*time.Hour+time.Millisecond).wantError(400, "selection_too_large", "since")
 	now := func(ago time.Duration) *answer {
-		return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": time.Now().UTC().Add(-ago).Format(time.RFC3339Nano), "dry_run": true})
+		return c.do("POST", "/v1/replays",
+			map[string]any{"endpoint_id": ep, "since": time.Now().UTC().Add(-ago).Format(time.RFC3339Nano), "dry_run": true})
 	}
 	now(31 * 24 * time.Hour).want(200) // as a caller counts it
 	now(31*24*time.Hour+2*time.Minute).wantError(400, "selection_too_large", "since")
@@ -245,7 +260,8 @@ func TestReplayBounds(t *testing.T) {
 	selecting(1024, 512<<10, "").counted(1024, 2048) // 1 GiB
 	selecting(1024, 512<<10+1, "").wantError(400, "selection_too_large", "")
 	// Those that go nowhere are bounded as well.
-	c.do("PATCH", "/v1/endpoints/"+ep, `{"destinations":[{"url":"https://a.example","enabled":false},{"url":"https://b.example","enabled":false}]}`).want(200)
+	c.do("PATCH", "/v1/endpoints/"+ep, `{"destinations":[{"url":"https://a.example","enabled":false},{"url":"https://`+
+		`b.example","enabled":false}]}`).want(200)
 	selecting(1_000_000, 1, "").counted(1_000_000, 0)
 	selecting(1_000_001, 1, "").wantError(400, "selection_too_large", "")
 	if len(c.fake.commands) > 0 {
@@ -343,7 +359,8 @@ func TestReplayPages(t *testing.T) {
 	var noted []int
 	var last string
 	c.fake.CommandFunc = func(_ context.Context, w *event.Work) error {
-		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 || run.State != config.RunQueueing {
+		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 ||
+			run.State != config.RunQueueing {
 			t.Fatalf("before command %d the run says %d, %s", len(c.fake.commands), run.Queued, run.State)
 		} else if run.Reached != last {
 			last = run.Reached
@@ -351,7 +368,8 @@ func TestReplayPages(t *testing.T) {
 		}
 		return nil
 	}
-	a := c.do("POST", "/v1/replays", map[string]any{"filter": map[string]any{"endpoint_id": ep}, "since": since()}).counted(events, events)
+	a := c.do("POST", "/v1/replays", map[string]any{"filter": map[string]any{"endpoint_id": ep}, "since": since()}).
+		counted(events, events)
 	if !slices.Equal(noted, []int{500, 1000}) {
 		t.Errorf("noted %v", noted)
 	}
@@ -360,7 +378,8 @@ func TestReplayPages(t *testing.T) {
 	}
 	run := c.do("GET", "/v1/replays/"+a.text("run_id"), nil).want(200)
 	for name, want := range map[string]any{
-		"run_id": a.text("run_id"), "object": "replay_run", "state": "queued", "events": float64(events), "queued": float64(events),
+		"run_id": a.text("run_id"), "object": "replay_run", "state": "queued", "events": float64(events),
+		"queued":    float64(events),
 		"delivered": 200.0, "failed": 2.0, "skipped": 1.0, "filter.endpoint_id": ep,
 	} {
 		if run.get(name) != want {
@@ -393,7 +412,8 @@ func TestReplayEndsWithItsKey(t *testing.T) {
 	if a.want(401).text("error.type") != "invalid_api_key" || a.get("error.queued") != 500.0 {
 		t.Fatalf("%s", a.raw)
 	}
-	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != config.RunInterrupted || run.Queued != 500 {
+	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != config.RunInterrupted ||
+		run.Queued != 500 {
 		t.Errorf("%+v", run)
 	}
 }
@@ -412,7 +432,8 @@ func TestReplayEndsHalfWay(t *testing.T) {
 		if a.want(status).get("error.queued") != float64(queued) {
 			t.Fatalf("want %d queued: %s", queued, a.raw)
 		}
-		if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != state || state == config.RunInterrupted && run.Queued != queued {
+		if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != state ||
+			state == config.RunInterrupted && run.Queued != queued {
 			t.Fatalf("want %s with %d: %+v", state, queued, run)
 		}
 	}
@@ -474,7 +495,8 @@ func TestReplayEndsHalfWay(t *testing.T) {
 	check(c.do("POST", "/v1/replays", body), 500, 650, config.RunQueueing)
 	// A store that is behind: nothing was begun.
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
-	if a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": c.endpoint(nil).text("id"), "since": since()}).wantError(503, "unavailable", ""); a.get("error.run_id") != nil {
+	if a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": c.endpoint(nil).text("id"), "since": since()}).
+		wantError(503, "unavailable", ""); a.get("error.run_id") != nil {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -596,16 +618,19 @@ func TestRunsAreListed(t *testing.T) {
 	for range 3 {
 		runs = append(runs, c.do("POST", "/v1/events/"+c.send(ep)+"/replay", nil).want(200).text("run_id"))
 	}
-	runs = append(runs, c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).want(200).text("run_id"))
+	runs = append(runs, c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).want(200).
+		text("run_id"))
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": other, "since": since()}).want(200)
 	page := c.do("GET", "/v1/replays?limit=3&state=queued,interrupted&endpoint_id="+ep, nil).want(200)
-	if page.text("data.0.run_id") != runs[3] || page.text("data.1.run_id") != runs[2] || page.get("data.3") != nil || page.get("data.1.delivered") != 1.0 {
+	if page.text("data.0.run_id") != runs[3] || page.text("data.1.run_id") != runs[2] || page.get("data.3") != nil ||
+		page.get("data.1.delivered") != 1.0 {
 		t.Fatalf("%s", page.raw)
 	}
 	if !strings.HasPrefix(page.text("data.1.filter.event_id"), "evt_") || len(page.Body) != 2 {
 		t.Errorf("%s", page.raw)
 	}
-	rest := c.do("GET", "/v1/replays?limit=3&state=interrupted,queued&endpoint="+ep+"&cursor="+page.text("next_cursor"), nil).want(200)
+	rest := c.do("GET", "/v1/replays?limit=3&state=interrupted,queued&endpoint="+ep+"&cursor="+page.text("next_cursor"),
+		nil).want(200)
 	if rest.text("data.0.run_id") != runs[0] || rest.get("data.1") != nil || rest.get("next_cursor") != nil {
 		t.Fatalf("%s", rest.raw)
 	}

@@ -54,7 +54,8 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{endpoint}", methods{"GET": a.readEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint}},
 		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": a.rotateToken}},
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}", methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}",
+			methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": a.rotateSecret}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": a.purgeDestination}},
 		{"/v1/alerts", methods{"GET": a.readAlerts, "PATCH": a.updateAlerts}},
@@ -147,7 +148,8 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
-		r = r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
+		r = r.WithContext(config.WithOrigin(
+			r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
 	}
 	if found.path != sendPath { // nor does it ask the store
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
@@ -196,9 +198,11 @@ func authorize(key *config.Key, method string) error {
 	case method == http.MethodGet:
 		return nil
 	case key.Agent:
-		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: "an agent's key cannot make changes here; they are confirmed in the dashboard"}
+		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+			Message: "an agent's key cannot make changes here; they are confirmed in the dashboard"}
 	case key.Scope != config.ReadWrite:
-		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: "the key may read only; this needs a key with the scope read_write"}
+		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+			Message: "the key may read only; this needs a key with the scope read_write"}
 	}
 	return nil
 }
@@ -213,13 +217,16 @@ func fault(err error) error {
 	}
 	switch {
 	case errors.Is(err, config.ErrConflict):
-		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
+			Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
 	case errors.Is(err, config.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
 	case errors.Is(err, config.ErrBusy):
 		return errBusy()
 	case errors.Is(err, config.ErrErasures):
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the oldest events make room when they end", config.MaxErasures), Err: err}
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
+			Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the "+
+				"oldest events make room when they end", config.MaxErasures), Err: err}
 	case errors.Is(err, config.ErrRecoveryHistory):
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
@@ -232,11 +239,14 @@ func fault(err error) error {
 	case errors.Is(err, config.ErrStateFull):
 		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
 	case errors.Is(err, config.ErrFull): // a call whose claim it was has its answer all the same
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute, Message: err.Error()}
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
+			Message: err.Error()}
 	case errors.Is(err, config.ErrLevel):
-		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay migrate --finalize")
+		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay "+
+			"migrate --finalize")
 	case errors.Is(err, config.ErrUnavailable):
-		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before you repeat it")
+		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before "+
+			"you repeat it")
 	case errors.Is(err, config.ErrLease):
 		// Without a cause: it would be one log line for every call while the log is away.
 		return web.Away(nil, "this node cannot confirm API keys at the moment")

@@ -37,7 +37,9 @@ func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.K
 		return in.err
 	}
 	judged := sending{warnings: in.warnings, fault: in.err}
-	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &judged, func(d id.ID) (eventRow, error) { return a.acceptSample(r, ep, d, provider, kind) })
+	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &judged, func(d id.ID) (eventRow, error) {
+		return a.acceptSample(r, ep, d, provider, kind)
+	})
 }
 
 // readSample reads {provider?, type?}.

@@ -17,21 +17,26 @@ func TestTestEvents(t *testing.T) {
 	target := "/v1/endpoints/" + ep + "/test"
 	for body, want := range map[string]string{
 		"": "stripe", "{}": "stripe", `{"provider":null,"type":null}`: "stripe", `{"provider":"slack"}`: "slack",
-		`{"provider":"shopify","type":"orders/create"}`: "orders/create", `{"type":"` + strings.Repeat("a", 128) + `"}`: strings.Repeat("a", 128),
+		`{"provider":"shopify","type":"orders/create"}`: "orders/create", `{"type":"` + strings.Repeat("a", 128) +
+			`"}`: strings.Repeat("a", 128),
 	} {
 		a := c.do("POST", target, body).want(202)
-		if a.text("source") != "test" || a.text("status") != "pending" || a.text("type") != want || a.text("endpoint_id") != ep {
+		if a.text("source") != "test" || a.text("status") != "pending" || a.text("type") != want ||
+			a.text("endpoint_id") != ep {
 			t.Errorf("%s: %s", body, a.raw)
 		}
-		if d := c.do("GET", "/v1/events/"+a.text("id"), nil).want(200); d.get("data") != nil || !strings.Contains(d.text("body"), `"data":{`) {
+		if d := c.do("GET", "/v1/events/"+a.text("id"), nil).want(200); d.get("data") != nil ||
+			!strings.Contains(d.text("body"), `"data":{`) {
 			t.Errorf("%s", d.raw)
 		}
 	}
-	if a := c.do("POST", target, `{"provder":"slack"}`).want(202); !strings.Contains(a.text("warnings.0.message"), "did you mean provider") {
+	if a := c.do("POST", target, `{"provder":"slack"}`).want(202); !strings.Contains(
+		a.text("warnings.0.message"), "did you mean provider") {
 		t.Errorf("%s", a.raw)
 	}
 	for body, param := range map[string]string{
-		`{"provider":"paypal"}`: "provider", `{"provider":7}`: "provider", `{"provider":""}`: "provider", `{"type":""}`: "type", `{"type":7}`: "type",
+		`{"provider":"paypal"}`: "provider", `{"provider":7}`: "provider", `{"provider":""}`: "provider",
+		`{"type":""}`: "type", `{"type":7}`: "type",
 		`{"type":"a b"}`: "type", `{"type":"` + strings.Repeat("a", 129) + `"}`: "type", `[]`: "", `{`: "",
 	} {
 		c.do("POST", target, body).wantError(400, "invalid_request", param)
@@ -43,7 +48,8 @@ func TestTestEvents(t *testing.T) {
 	c.sendOnce(target, "k", `{"provider":"slack"}`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
 	c.as(readKey).do("POST", target, nil).wantError(403, "insufficient_scope", "")
 	c.do("POST", "/v1/endpoints/ep_nope/test", nil).wantError(404, "not_found", "")
-	c.do("POST", "/v1/endpoints/"+c.endpoint(map[string]any{"enabled": false}).text("id")+"/test", nil).wantError(400, "invalid_state", "")
+	c.do("POST", "/v1/endpoints/"+c.endpoint(map[string]any{"enabled": false}).text("id")+"/test", nil).wantError(
+		400, "invalid_state", "")
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return stream.ErrFull }
 	c.do("POST", target, nil).wantError(503, "unavailable", "")
 	d, _ := id.Parse(id.Event, first.text("id"))

@@ -26,10 +26,13 @@ func TestSearchFilters(t *testing.T) {
 		return c.do("GET", "/v1/events?"+values.Encode(), nil)
 	}
 	last := func() event.Query { return c.fake.queries[len(c.fake.queries)-1] }
-	a := get("q", "50% of_it", "body[data.order.id]", "4,2", "body[data.order.id]", "x", "body[$.a]", "1", "header[x-tag]", "b, c", "status", "failed").want(200)
+	a := get("q", "50% of_it", "body[data.order.id]", "4,2", "body[data.order.id]", "x", "body[$.a]", "1", "header[x-tag]",
+		"b, c", "status", "failed").want(200)
 	want := &event.Search{
-		Text:   "50% of_it",
-		Body:   []event.BodyMatch{{Members: []string{"a"}, Values: []string{"1"}}, {Members: []string{"data", "order", "id"}, Values: []string{"4,2", "x"}}},
+		Text: "50% of_it",
+		Body: []event.BodyMatch{
+			{Members: []string{"a"}, Values: []string{"1"}},
+			{Members: []string{"data", "order", "id"}, Values: []string{"4,2", "x"}}},
 		Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"b, c"}}},
 	}
 	q := last()
@@ -43,7 +46,8 @@ func TestSearchFilters(t *testing.T) {
 	if last().Search != nil || !last().Since.IsZero() {
 		t.Errorf("empty filters are %+v", last().Search)
 	}
-	if get("q", "x", "until", "2026-03-03T00:00:00Z").want(200); last().Since.Format(time.RFC3339) != "2026-03-02T00:00:00Z" {
+	if get("q", "x", "until", "2026-03-03T00:00:00Z").want(200); last().Since.Format(
+		time.RFC3339) != "2026-03-02T00:00:00Z" {
 		t.Errorf("looks from %v", last().Since)
 	}
 	if a := get().want(200); a.get("scanned") != nil {
@@ -59,18 +63,23 @@ func TestSearchFilters(t *testing.T) {
 	get("body[a]", strings.Repeat("x", 256)).want(200)
 	get("q", "x", "since", "2026-01-01T00:00:00Z", "until", "2026-02-01T00:00:00Z").want(200)
 	for param, query := range map[string][]string{
-		"q": {"q", long(201)}, "header[z]": append([]string{"header[z]", "1"}, many...), "body[a]": {"body[a]", strings.Repeat("x", 257)},
-		"body[]": {"body[]", "1"}, "body": {"body", "1"}, "header": {"header", "1"}, "body[a..b]": {"body[a..b]", "1"}, "header[a b]": {"header[a b]", "1"},
-		"body[a": {"body[a", "1"}, "q[]": {"q[]", "1"}, "since": {"q", "x", "since", "2025-12-31T23:59:59.999Z", "until", "2026-02-01T00:00:00Z"},
+		"q": {"q", long(201)}, "header[z]": append([]string{"header[z]", "1"}, many...),
+		"body[a]": {"body[a]", strings.Repeat("x", 257)},
+		"body[]":  {"body[]", "1"}, "body": {"body", "1"}, "header": {"header", "1"}, "body[a..b]": {"body[a..b]", "1"},
+		"header[a b]": {"header[a b]", "1"},
+		"body[a":      {"body[a", "1"}, "q[]": {"q[]", "1"},
+		"since": {"q", "x", "since", "2025-12-31T23:59:59.999Z", "until", "2026-02-01T00:00:00Z"},
 		"start": {"q", "x", "start", "2026-01-01T00:00:00Z"}, "cursor": {"q", "x", "cursor", "x"},
 	} {
 		get(query...).wantError(400, "invalid_request", param)
 	}
 	get("q", "a", "q", "b").wantError(400, "invalid_request", "q")
-	if text := get("quer", "x").wantError(400, "invalid_request", "quer").text("error.message"); !strings.Contains(text, "body") {
+	if text := get("quer", "x").wantError(400, "invalid_request", "quer").text("error.message"); !strings.Contains(
+		text, "body") {
 		t.Errorf("%s", text)
 	}
-	if text := get("statu", "x").wantError(400, "invalid_request", "statu").text("error.message"); !strings.Contains(text, "did you mean status?") {
+	if text := get("statu", "x").wantError(400, "invalid_request", "statu").text("error.message"); !strings.Contains(
+		text, "did you mean status?") {
 		t.Errorf("%s", text)
 	}
 }
@@ -102,7 +111,8 @@ func TestSearchHostileInput(t *testing.T) {
 		}
 	}
 	for _, letters := range []string{
-		"\x00", "a\x00b", "\x01\x1f\x7f", "\r\n\t", "\u202e\ufeff", "' OR 1=1 --", `\'; DROP TABLE events; --`, "{p1:String}", "%_\\", "?", "$1", "(a+)+$", strings.Repeat("\x00", 200),
+		"\x00", "a\x00b", "\x01\x1f\x7f", "\r\n\t", "\u202e\ufeff", "' OR 1=1 --", `\'; DROP TABLE events; --`, "{p1:String}",
+		"%_\\", "?", "$1", "(a+)+$", strings.Repeat("\x00", 200),
 	} {
 		f("q", letters, "")
 		f("body[a]", letters, "")
@@ -123,7 +133,8 @@ func TestSearchHostileInput(t *testing.T) {
 	for _, name := range []string{"\x00", "a\nb", "a:b", "ü", "a b", `"`, ""} {
 		f("header["+name+"]", "1", "header["+name+"]")
 	}
-	for _, hostile := range []string{"\x00", "\xff", "' OR 1=1 --", "0", "-1", "99999999999999999999", "2026-01-01T00:00:00Z\x00"} {
+	for _, hostile := range []string{
+		"\x00", "\xff", "' OR 1=1 --", "0", "-1", "99999999999999999999", "2026-01-01T00:00:00Z\x00"} {
 		f("since", hostile, "since")
 		f("until", hostile, "until")
 		f("cursor", hostile, "cursor")
@@ -161,7 +172,9 @@ func TestSearchPages(t *testing.T) {
 	if second.Before != edge || !second.Since.Equal(first.Since) {
 		t.Errorf("goes on below %s since %v, not %s since %v", second.Before, second.Since, edge, first.Since)
 	}
-	for _, other := range []string{"/v1/events?q=y&cursor=" + cursor, "/v1/events?cursor=" + cursor, "/v1/events?q=x&cursor=" + cursor + "&cursor=" + cursor} {
+	for _, other := range []string{
+		"/v1/events?q=y&cursor=" + cursor, "/v1/events?cursor=" + cursor, "/v1/events?q=x&cursor=" + cursor +
+			"&cursor=" + cursor} {
 		c.do("GET", other, nil).wantError(400, "invalid_request", "cursor")
 	}
 	// A cursor that was made up for all time looks at no more than another search.

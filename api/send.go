@@ -60,11 +60,14 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if s.fault != nil && repeatable == "" {
 		return s.fault
 	}
-	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (eventRow, error) { return a.acceptSent(r, ep, d, &s) })
+	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (eventRow, error) {
+		return a.acceptSent(r, ep, d, &s)
+	})
 }
 
 // answerSend stores what accept makes under a new id, once for an Idempotency-Key, and answers with its row.
-func (a *API) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte, s *sending, accept func(id.ID) (eventRow, error)) error {
+func (a *API) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
+	s *sending, accept func(id.ID) (eventRow, error)) error {
 	d, err := a.deps.IDs.New(ep.Partition)
 	if err != nil {
 		return acceptFault(err)
@@ -109,7 +112,8 @@ func acceptFault(err error) error {
 	if errors.Is(err, stream.ErrFull) || errors.Is(err, id.ErrClock) {
 		return web.Away(nil, "the log does not take events at the moment; nothing was stored")
 	}
-	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for it before you send it again")
+	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for it before "+
+		"you send it again")
 }
 
 // parseSend splits {type, data}.
@@ -169,7 +173,8 @@ func validType(s string) bool {
 	}
 	for i := range len(s) {
 		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '.' && c != ':' && c != '-' {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '.' &&
+			c != ':' && c != '-' {
 			return false
 		}
 	}
@@ -188,7 +193,8 @@ type sent struct{ event.Event }
 
 func sentEvent(r *http.Request, ep *config.Endpoint) sent {
 	e := event.Event{
-		Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost,
+		Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified,
+		Method:   http.MethodPost,
 		RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(), Header: sentHeader(r.Header),
 	}
 	if len(e.Dests) == 0 {
@@ -256,7 +262,8 @@ func transportHeader(name string) bool {
 func acceptedRow(e *event.Event) eventRow {
 	s := event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: event.Queued,
-		Source: e.Source, Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)}, Processing: event.ProcessingNone, Size: len(e.Body),
+		Source: e.Source, Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)}, Processing: event.ProcessingNone,
+		Size: len(e.Body),
 	}
 	if len(e.Dests) == 0 {
 		s.Status, s.Reason = event.Skipped, e.Reason

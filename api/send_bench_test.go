@@ -26,7 +26,8 @@ func (nowhere) AcceptAll(_ context.Context, es []*event.Event, _ *config.Endpoin
 func BenchmarkSend1KB(b *testing.B) {
 	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = nowhere{} })
 	ep := c.endpoint(nil).text("id")
-	body := `{"type":"order.paid","data":{"items":[` + strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 26), ",") + `]}}`
+	body := `{"type":"order.paid","data":{"items":[` +
+		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 26), ",") + `]}}`
 	h := c.api.Handler()
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()

@@ -62,7 +62,8 @@ func (s *streamed) put(ep *config.Endpoint, body []byte, alter ...func(*event.Ev
 		s.t.Fatal(err)
 	}
 	e := &event.Event{
-		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified, Method: "POST",
+		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
+		Method: "POST",
 		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}}, Body: body,
 	}
 	for _, f := range alter {
@@ -219,7 +220,8 @@ func TestStreamShowsWhatIsAccepted(t *testing.T) {
 	s.put(ep, []byte("before"))
 	s.flush()
 	w := s.open(ep.ID, readKey, "Accept", "text/event-stream").ready()
-	if h := w.resp.Header; h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" || h.Get("X-Request-Id") == "" {
+	if h := w.resp.Header; h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" ||
+		h.Get("X-Request-Id") == "" {
 		t.Errorf("headers %v", h)
 	}
 	s.put(other, []byte("other"))
@@ -230,16 +232,20 @@ func TestStreamShowsWhatIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back := (&event.Event{ID: again, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified}).Record()
+	back := (&event.Event{ID: again, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI,
+		Verdict: event.VerdictUnverified}).Record()
 	back.Headers = append(back.Headers, stream.Header{Key: stream.OnlyGroup, Value: []byte("store")})
 	s.produce(back, ep.Partition)
-	observed := s.put(ep, nil, func(e *event.Event) { e.Verdict, e.Reason = event.VerdictObserved, event.SignatureMismatch })
+	observed := s.put(ep, nil, func(e *event.Event) {
+		e.Verdict, e.Reason = event.VerdictObserved, event.SignatureMismatch
+	})
 	sent := s.put(ep, []byte(`{}`), func(e *event.Event) { e.Source = event.SourceAPI })
 	test := s.put(ep, []byte(`{}`), func(e *event.Event) { e.Source = event.SourceTest })
 	f := w.want(first)
 	d, _ := id.Parse(id.Event, first)
 	want := map[string]any{
-		"id": first, "received_at": d.Time().Format("2006-01-02T15:04:05.000Z"), "type": "a.b", "method": "PUT", "path": "/?q=1&r=%20",
+		"id": first, "received_at": d.Time().Format("2006-01-02T15:04:05.000Z"), "type": "a.b", "method": "PUT",
+		"path":    "/?q=1&r=%20",
 		"headers": []any{[]any{"X-A", "1"}, []any{"X-A", "2"}}, "body": "AP94", "size": 3.0, "truncated": false,
 	}
 	if fmt.Sprint(f.data) != fmt.Sprint(want) {

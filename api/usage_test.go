@@ -15,10 +15,14 @@ func TestUsage(t *testing.T) {
 	c := newClient(t)
 	day := func(d int) time.Time { return time.Date(2026, 8, d, 0, 0, 0, 0, time.UTC) }
 	u := &event.Usage{
-		From: day(1), To: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), Use: event.Use{Received: 7, Sent: 4, Findings: 1, Bytes: 900},
+		From: day(1), To: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
+		Use: event.Use{Received: 7, Sent: 4, Findings: 1, Bytes: 900},
 		Figures: event.Figures{
-			Daily:      []event.DayUse{{Day: day(1)}, {Day: day(2), Use: event.Use{Received: 7, Sent: 4, Findings: 1, Bytes: 900}}},
-			ByEndpoint: []event.EndpointUse{{Endpoint: "ep_a", Use: event.Use{Received: 7, Bytes: 800}}, {Endpoint: "ep_b", Use: event.Use{Sent: 4, Bytes: 100}}},
+			Daily: []event.DayUse{
+				{Day: day(1)}, {Day: day(2), Use: event.Use{Received: 7, Sent: 4, Findings: 1, Bytes: 900}}},
+			ByEndpoint: []event.EndpointUse{
+				{Endpoint: "ep_a", Use: event.Use{Received: 7, Bytes: 800}},
+				{Endpoint: "ep_b", Use: event.Use{Sent: 4, Bytes: 100}}},
 			Deliveries: 9, Attempts: 15, AsOf: day(2).Add(1500 * time.Millisecond), Recent: 12, Took: time.Second,
 		},
 		Projection: event.Projection{Events: 300, Certain: true},

@@ -108,7 +108,8 @@ func (in *endpointInput) warnWeak(v *object, i int, secret string) {
 	if _, many := v.raw("secrets"); many {
 		name = indexed("secrets", i)
 	}
-	in.warn(v.param(name), "has fewer than "+strconv.Itoa(goodSecret)+" characters: whoever sees one signed request can guess it; "+
+	in.warn(v.param(name), "has fewer than "+strconv.Itoa(goodSecret)+
+		" characters: whoever sees one signed request can guess it; "+
 		"have the provider make a longer one")
 }
 

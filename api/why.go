@@ -13,14 +13,15 @@ import (
 // reasons explains every reason in half a sentence, so that nobody needs a manual to know what happened. Only
 // queued is missing: what it says depends on the attempts that were made.
 var reasons = map[event.Reason]string{
-	event.SignatureMissing:    "the request carried no signature",
-	event.SignatureMalformed:  "the signature is not in the provider's format",
-	event.SignatureMismatch:   "none of the endpoint's secrets made the signature",
-	event.TimestampTolerance:  "the signed time is too far from the time of receipt",
-	event.NoDestination:       "the endpoint had no enabled destination",
-	event.Filtered:            "the destination's filter does not let it through",
-	event.Duplicate:           "it repeats an event that was stored before",
-	event.DeliveryLoop:        "it has come through five deliveries, or back to an endpoint twice: a destination leads back to this relay",
+	event.SignatureMissing:   "the request carried no signature",
+	event.SignatureMalformed: "the signature is not in the provider's format",
+	event.SignatureMismatch:  "none of the endpoint's secrets made the signature",
+	event.TimestampTolerance: "the signed time is too far from the time of receipt",
+	event.NoDestination:      "the endpoint had no enabled destination",
+	event.Filtered:           "the destination's filter does not let it through",
+	event.Duplicate:          "it repeats an event that was stored before",
+	event.DeliveryLoop: "it has come through five deliveries, or back to an endpoint twice: a destination leads " +
+		"back to this relay",
 	event.DestinationDisabled: "the destination is disabled",
 	event.DestinationDeleted:  "the destination was deleted",
 	event.EndpointDeleted:     "the endpoint was deleted",

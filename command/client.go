@@ -113,7 +113,8 @@ func (c *Client) follow(ctx context.Context, method, path string, body any, show
 			}
 		}
 	}
-	return errors.Join(errors.New("the process did not say how it ended; run the command again, it goes on where this one stopped"), lines.Err())
+	return errors.Join(errors.New(
+		"the process did not say how it ended; run the command again, it goes on where this one stopped"), lines.Err())
 }
 
 // request makes a request, with body as JSON unless it is a reader or nil, and turns a refusal into an error.
@@ -157,7 +158,8 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := private.DialOwner(ctx, c.path)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrOtherUser) {
-		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process: sudo -u <user>", c.path)
+		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process: sudo "+
+			"-u <user>", c.path)
 	}
 	if err != nil {
 		return nil, noProcessError{c.path}

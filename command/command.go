@@ -82,7 +82,8 @@ func (g Group) Run(ctx context.Context, env Env, args []string) int {
 	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
 	flags.SetOutput(env.Stderr)
 	flags.Usage = func() { fmt.Fprint(env.Stderr, usage) }
-	dir := flags.String("data-dir", orDefault(env.Getenv("RELAY_DATA_DIR"), DefaultDataDir), "data directory of the running process")
+	dir := flags.String("data-dir", orDefault(env.Getenv("RELAY_DATA_DIR"), DefaultDataDir),
+		"data directory of the running process")
 	asJSON := flags.Bool("json", false, "print JSON")
 	act := declare(flags)
 	words, err := interleaved(flags, args)

@@ -51,7 +51,8 @@ func exportConfig(flags *flag.FlagSet) action {
 		}
 		defer resp.Body.Close()
 		if *file == "" {
-			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file makes a file that only you can read")
+			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file makes a "+
+				"file that only you can read")
 			_, err := config.ReadExport(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
 			return err
 		}
@@ -62,7 +63,8 @@ func exportConfig(flags *flag.FlagSet) action {
 		if c.asJSON {
 			return json.NewEncoder(c.out).Encode(Exported{*file, head.Account, head.Entities, head.MasterKeys})
 		}
-		fmt.Fprintf(c.out, "%d entities of %s are in %s; to import it, the master keys %v are needed\n", head.Entities, head.Account, *file, head.MasterKeys)
+		fmt.Fprintf(c.out, "%d entities of %s are in %s; to import it, the master keys %v are needed\n", head.Entities,
+			head.Account, *file, head.MasterKeys)
 		return nil
 	}}
 }

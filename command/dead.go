@@ -63,7 +63,8 @@ func (c *Client) printDead(records []admin.DeadRecord, limit int) {
 	tw := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "ID\tTIME\tREAD FROM\tBY\tBYTES\tEVENT\tERROR")
 	for _, r := range records {
-		fmt.Fprintf(tw, "%s\t%s\t%s[%d]@%d\t%s\t%d\t%s\t%s\n", r.ID, r.At.Format(time.RFC3339), line(r.Topic), r.Partition, r.Offset, line(r.Group), r.Size, line(r.Event), line(r.Error))
+		fmt.Fprintf(tw, "%s\t%s\t%s[%d]@%d\t%s\t%d\t%s\t%s\n", r.ID, r.At.Format(time.RFC3339), line(r.Topic), r.Partition,
+			r.Offset, line(r.Group), r.Size, line(r.Event), line(r.Error))
 		for _, h := range r.Headers {
 			fmt.Fprintf(tw, "  %s: %s\n", line(h[0]), line(h[1]))
 		}

@@ -64,7 +64,9 @@ func devDefaults(s *Settings) error {
 	s.Replication, s.Embedded = 1, true
 	var err error
 	if s.MasterKeys == "" {
-		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string { return config.GenerateMasterKey("dev") })
+		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string {
+			return config.GenerateMasterKey("dev")
+		})
 	}
 	if err == nil && s.BootstrapKey == "" {
 		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), apikey.New)

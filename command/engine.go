@@ -78,8 +78,9 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlags, err error) {
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "address to serve on; port 0 takes a free one. redis, clickhouse: also "+
-		"unix:/path. kafka, clickhouse: beyond loopback with a key only")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
+		"address to serve on; port 0 takes a free one. redis, clickhouse: also "+
+			"unix:/path. kafka, clickhouse: beyond loopback with a key only")
 	fs.StringVar(&f.data, "data", "", "data directory; redis keeps nothing")
 	fs.StringVar(&f.library, "library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")

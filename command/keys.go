@@ -66,7 +66,8 @@ func rewrapKeys(*flag.FlagSet) action {
 		if err != nil || c.asJSON {
 			return err
 		}
-		fmt.Fprintf(c.out, "%d secrets of %d entities were sealed with the first master key; none is left under another\n", r.Secrets, r.Rewrapped)
+		fmt.Fprintf(c.out, "%d secrets of %d entities were sealed with the first master key; none is left under another\n",
+			r.Secrets, r.Rewrapped)
 		return nil
 	}}
 }
@@ -113,7 +114,8 @@ func listKeys(*flag.FlagSet) action {
 				case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
 					state = "expired"
 				}
-				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4, k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)
+				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4,
+					k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)
 			}
 		})
 	}}

@@ -79,7 +79,8 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 		return err
 	}
 	if m.Level != 0 && m.Level < m.Newest {
-		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate --finalize raises it to %d and takes away what only older ones need\n", m.Level, m.Newest)
+		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate "+
+			"--finalize raises it to %d and takes away what only older ones need\n", m.Level, m.Newest)
 	}
 	if m.Tables == tablesReady {
 		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
@@ -87,8 +88,8 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 	return nil
 }
 
-// finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs: tables and
-// views that only those need are taken away.
+// finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs:
+// tables and views that only those need are taken away.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
 	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
@@ -129,7 +130,8 @@ func (m *migration) migrateTables(ctx context.Context, cfg schema.Config) error 
 
 // tables is where the tables are.
 func (s Settings) tables() schema.Config {
-	return schema.Config{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
+	return schema.Config{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster,
+		SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
 // printTables writes the statements that would make the tables, and touches nothing.
@@ -144,8 +146,8 @@ func printTables(s Settings, stdout io.Writer) error {
 	return nil
 }
 
-// migrate brings topics and tables to what this program needs, and while others may be running leaves what versions before
-// need. What is wrong and not fixed is an error, and the tables are left alone then.
+// migrate brings topics and tables to what this program needs, and while others may be running leaves what versions
+// before need. What is wrong and not fixed is an error, and the tables are left alone then.
 func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
 	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
 	done, audit, err := migrateTopics(ctx, s, fix)
@@ -159,14 +161,17 @@ func migrate(ctx context.Context, s Settings, fix, others bool) (migration, erro
 				state = d.state
 			}
 		}
-		row := migratedTopic{Topic: t.Topic, State: state, Partitions: t.Partitions, Copies: t.Copies, Differs: []wrongConfig{}}
+		row := migratedTopic{Topic: t.Topic, State: state, Partitions: t.Partitions, Copies: t.Copies,
+			Differs: []wrongConfig{}}
 		for _, w := range t.Wrong {
 			row.State = topicWrong
 			row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want})
 		}
 		for _, d := range done {
 			for _, w := range d.fixed {
-				if w.Topic == t.Topic && !slices.ContainsFunc(t.Wrong, func(still stream.Setting) bool { return still.Name == w.Name }) {
+				if w.Topic == t.Topic && !slices.ContainsFunc(t.Wrong, func(still stream.Setting) bool {
+					return still.Name == w.Name
+				}) {
 					row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want, Fixed: true})
 				}
 			}
@@ -229,7 +234,9 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 			return done, a, err
 		}
 		done = append(done, deed{state: topicGrown, topics: grown})
-		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool { return a.Partitions() == want && a.Level() })
+		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool {
+			return a.Partitions() == want && a.Level()
+		})
 		if err != nil {
 			return done, a, err
 		}
@@ -247,7 +254,9 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 			fixed.topics, fixed.fixed = append(fixed.topics, w.Topic), append(fixed.fixed, w)
 		}
 	}
-	a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool { return !slices.ContainsFunc(a.Wrong(), fixable) })
+	a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool {
+		return !slices.ContainsFunc(a.Wrong(), fixable)
+	})
 	return append(done, fixed), a, err
 }
 
@@ -261,7 +270,8 @@ func (m migration) print(w io.Writer) {
 		var texts []string
 		for _, d := range t.Differs {
 			if d.Fixed {
-				texts = append(texts, fmt.Sprintf("%s was %s, is set to %s", d.Setting, d.Found, strings.TrimPrefix(d.Want, "at least ")))
+				texts = append(texts, fmt.Sprintf(
+					"%s was %s, is set to %s", d.Setting, d.Found, strings.TrimPrefix(d.Want, "at least ")))
 			} else {
 				texts = append(texts, fmt.Sprintf("%s is %s, want %s", d.Setting, d.Found, d.Want))
 			}

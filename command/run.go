@@ -54,8 +54,10 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 			}
 			return runMigrate(ctx, s, fix, finalize, asJSON, stdout)
 		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix},
-			toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs", &finalize},
-			toggle{"print", "print the statements that make the tables, with those of --cluster, and do nothing", &ddl}, jsonToggle(&asJSON))
+			toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs",
+				&finalize},
+			toggle{"print", "print the statements that make the tables, with those of --cluster, and do nothing", &ddl},
+			jsonToggle(&asJSON))
 	case "doctor":
 		var asJSON bool
 		err = withSettings(name, version, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
@@ -106,7 +108,8 @@ func exitCode(err error, stderr io.Writer) int {
 }
 
 // withSettings reads and judges the settings of a command, all faults at once, and runs it.
-func withSettings(name, version string, args []string, getenv func(string) string, stderr io.Writer, do func(Settings, *slog.Logger) error, more ...toggle) error {
+func withSettings(name, version string, args []string, getenv func(string) string, stderr io.Writer,
+	do func(Settings, *slog.Logger) error, more ...toggle) error {
 	s, err := loadSettings(name, args, getenv, stderr, more...)
 	if errors.Is(err, flag.ErrHelp) {
 		return err

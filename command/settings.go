@@ -48,7 +48,8 @@ type toggle struct {
 func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value} }
 
 // loadSettings reads flags over environment over defaults.
-func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (Settings, error) {
+func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (
+	Settings, error) {
 	s := Settings{Config: node.Config{APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset}}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -201,14 +202,17 @@ func (s Settings) Validate(name string) error {
 			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
 		}
 	}
-	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil && len(path) > maxSocketPath {
-		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than %d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
+	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil &&
+		len(path) > maxSocketPath {
+		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than "+
+			"%d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")
 	}
 	s.validateAdmin(fault)
-	for env, key := range map[string]string{"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
+	for env, key := range map[string]string{
+		"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			fault(env, "must be at least 16 printable characters")
 		}
@@ -221,7 +225,8 @@ func (s Settings) Validate(name string) error {
 	if _, err := notify.ParseDomains(s.AlertDomains); err != nil {
 		fault("RELAY_ALERT_DOMAINS", "%w", err)
 	}
-	for env, rate := range map[string]int{"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
+	for env, rate := range map[string]int{
+		"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
 		if rate < node.Unset {
 			fault(env, "must be 0 or more")
 		}
@@ -246,7 +251,8 @@ func (s Settings) Validate(name string) error {
 func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
 	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
 		for _, h := range hosts {
-			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" || strings.HasSuffix(h, ":") {
+			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" ||
+				strings.HasSuffix(h, ":") {
 				fault(env, "%q is no host name", h)
 			}
 		}

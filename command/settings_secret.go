@@ -64,7 +64,8 @@ func (f setting) fromEnvironment(getenv func(string) string) (text string, open 
 	return text, open, nil
 }
 
-// shown reports whether the text of a secret setting would show one to whoever lists processes: a URL need not hold any.
+// shown reports whether the text of a secret setting would show one to whoever lists processes: a URL need not hold
+// any.
 func (f setting) shown(text string) bool {
 	return !strings.HasSuffix(f.flag, "-url") || strings.Contains(text, "@") || strings.Contains(text, "password=")
 }
@@ -90,7 +91,8 @@ func (s Settings) warn(log *slog.Logger) {
 			"set RELAY_KAFKA_TLS, or use scram-sha-512")
 	}
 	if doctor.Unencrypted(s.BaseURL) {
-		log.Warn("API keys, ingest tokens and events travel unencrypted: RELAY_BASE_URL is http:// and its host is public; use https://",
+		log.Warn("API keys, ingest tokens and events travel unencrypted: RELAY_BASE_URL is http:// and its host is "+
+			"public; use https://",
 			"base_url", s.BaseURL)
 	}
 }

@@ -20,7 +20,8 @@ func settingsOf(t *testing.T, args []string, env map[string]string) (Settings, e
 	return loadSettings("dev", args, func(name string) string { return env[name] }, &bytes.Buffer{})
 }
 
-// Every secret setting can be read from a file, named by a variable or a flag; a fault names the variable and no secret.
+// Every secret setting can be read from a file, named by a variable or a flag; a fault names the variable and no
+// secret.
 func TestSecretsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -30,7 +31,8 @@ func TestSecretsFromFiles(t *testing.T) {
 		}
 		return path
 	}
-	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"), write("large", strings.Repeat("x", maxSecretFile+1))
+	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"),
+		write("large", strings.Repeat("x", maxSecretFile+1))
 	secrets := 0
 	eachSetting(&node.Config{}, func(f setting) {
 		file := f.env + "_FILE"
@@ -49,8 +51,10 @@ func TestSecretsFromFiles(t *testing.T) {
 				}
 			})
 		}
-		for _, env := range []map[string]string{{file: empty}, {file: large}, {file: filepath.Join(dir, "none")}, {file: good, f.env: "other secret"}} {
-			if _, err := settingsOf(t, nil, env); err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "secret") {
+		for _, env := range []map[string]string{
+			{file: empty}, {file: large}, {file: filepath.Join(dir, "none")}, {file: good, f.env: "other secret"}} {
+			if _, err := settingsOf(t, nil, env); err == nil || !strings.Contains(err.Error(), file) ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v: %v", env, err)
 			}
 		}
@@ -82,7 +86,8 @@ func TestOpenSecretFileWarns(t *testing.T) {
 // dev has engines of its own: what the environment says of others is dropped before it is validated, with one warning.
 func TestDevIgnoresEngines(t *testing.T) {
 	s, err := settingsOf(t, nil, map[string]string{
-		"RELAY_KAFKA_SASL": "nonsense", "RELAY_KAFKA_TLS": "/none", "RELAY_REDIS_URL": "nonsense", "RELAY_CLICKHOUSE_URL": "nonsense",
+		"RELAY_KAFKA_SASL": "nonsense", "RELAY_KAFKA_TLS": "/none", "RELAY_REDIS_URL": "nonsense",
+		"RELAY_CLICKHOUSE_URL": "nonsense",
 	})
 	s.ignoreEngines()
 	if err := errors.Join(err, s.Validate("dev")); err != nil {
@@ -104,7 +109,8 @@ func TestUnknownVariables(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		warnUnknown(slog.New(slog.NewTextHandler(&out, nil)), []string{variable + "=hidden"})
-		if (out.Len() > 0) != (want != "") || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "hidden") {
+		if (out.Len() > 0) != (want != "") || !strings.Contains(out.String(), want) ||
+			strings.Contains(out.String(), "hidden") {
 			t.Errorf("%s: %s", variable, out.String())
 		}
 	}
@@ -152,12 +158,15 @@ func TestSettingsWarnings(t *testing.T) {
 		}
 	}
 	f("")
-	f("--master-keys hidden --admin-password hidden --kafka-sasl hidden", "--master-keys", "--admin-password", "--kafka-sasl")
+	f("--master-keys hidden --admin-password hidden --kafka-sasl hidden", "--master-keys", "--admin-password",
+		"--kafka-sasl")
 	f("--redis-url redis://localhost:6379 --clickhouse-url http://ch:8123/relay")
-	f("--redis-url redis://:hidden@localhost --clickhouse-url http://ch:8123/relay?password=hidden", "--redis-url", "--clickhouse-url")
+	f("--redis-url redis://:hidden@localhost --clickhouse-url http://ch:8123/relay?password=hidden", "--redis-url",
+		"--clickhouse-url")
 	random := apikey.New()
 	guessed := "setting=RELAY_BOOTSTRAP_READ_KEY"
-	f("--bootstrap-key "+random+" --bootstrap-read-key hidden-hidden-hidden-hidden", "--bootstrap-key", "--bootstrap-read-key", guessed)
+	f("--bootstrap-key "+random+" --bootstrap-read-key hidden-hidden-hidden-hidden", "--bootstrap-key",
+		"--bootstrap-read-key", guessed)
 	f("--base-url http://relay.example.com", "RELAY_BASE_URL is http://")
 	f("--base-url http://localhost:8080")
 	exposed := "password of the Kafka brokers travels in clear"
@@ -203,7 +212,9 @@ func TestHostsSettings(t *testing.T) {
 	f := func(hosts string, ok bool) {
 		t.Helper()
 		for _, env := range []string{"RELAY_ALLOWED_HOSTS", "RELAY_ADMIN_HOSTS"} {
-			s, err := loadSettings("dev", nil, func(name string) string { return map[string]string{env: hosts}[name] }, &bytes.Buffer{})
+			s, err := loadSettings("dev", nil, func(name string) string {
+				return map[string]string{env: hosts}[name]
+			}, &bytes.Buffer{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,7 +20,8 @@ func Users() Group {
 
 add and reset print a link that lets the user into the dashboard once, within 10 minutes, to choose a password. reset takes the
 password away and ends all sessions of the user.
-`, verbs: map[string]verb{"add": linkUser("/users"), "list": listUsers, "reset": linkUser("/users/reset"), "remove": removeUser}}
+`, verbs: map[string]verb{
+		"add": linkUser("/users"), "list": listUsers, "reset": linkUser("/users/reset"), "remove": removeUser}}
 }
 
 // oneEmail is the misuse of a command that takes an address.
@@ -65,6 +66,8 @@ func listUsers(*flag.FlagSet) action {
 func removeUser(*flag.FlagSet) action {
 	return action{misuse: oneEmail, do: func(ctx context.Context, c *Client, words []string) error {
 		var answer struct{}
-		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: words[0]}, &answer, func() { fmt.Fprintln(c.out, "removed", words[0]) })
+		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: words[0]}, &answer, func() {
+			fmt.Fprintln(c.out, "removed", words[0])
+		})
 	}}
 }

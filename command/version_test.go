@@ -38,7 +38,8 @@ func TestVersionFile(t *testing.T) {
 	if v := text("VERSION"); !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?\n$`).MatchString(v) {
 		t.Errorf("VERSION holds %q, want one semantic version", v)
 	}
-	if !strings.Contains(text("Makefile"), "-X main.commit=$(COMMIT)") || !strings.Contains(text("main.go"), "\nvar commit string\n") {
+	if !strings.Contains(text("Makefile"), "-X main.commit=$(COMMIT)") ||
+		!strings.Contains(text("main.go"), "\nvar commit string\n") {
 		t.Error("make does not set main.commit")
 	}
 }

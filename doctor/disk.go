@@ -14,9 +14,11 @@ const (
 func (x *examination) disk(context.Context) Check {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(x.DataDir, &fs); err != nil {
-		return warn("name the data directory with --data-dir", "the data directory %s cannot be looked at: %v", x.DataDir, err)
+		return warn("name the data directory with --data-dir", "the data directory %s cannot be looked at: %v",
+			x.DataDir, err)
 	}
-	return judgeDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize), uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // their types differ between systems
+	return judgeDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize),
+		uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // their types differ between systems
 }
 
 func judgeDisk(dir string, free, size uint64) Check {

@@ -66,8 +66,10 @@ func Examine(ctx context.Context, p Patient) (Report, error) {
 	defer reader.Close()
 	x := &examination{Patient: p, log: reader}
 	looks := []look{
-		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"writers", one(x.writers)}, {"dispatch", x.dispatch}, {"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
-		{"configuration", one(x.configuration)}, {"sizes", one(x.sizes)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)}, {"master keys", one(x.masterKeys)},
+		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"writers", one(x.writers)}, {"dispatch", x.dispatch},
+		{"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
+		{"configuration", one(x.configuration)}, {"sizes", one(x.sizes)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)},
+		{"master keys", one(x.masterKeys)},
 		{"clickhouse", one(x.clickhouse)}, {"redis", one(x.redis)}, {"disk", one(x.disk)},
 	}
 	if len(p.WeakKeys) > 0 {

@@ -42,7 +42,8 @@ func TestJudgeDisk(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 1234 * time.Millisecond: "1.2s", 83*time.Second + 400*time.Millisecond: "1m23s", 50*time.Hour + 40*time.Second: "50h1m0s",
+		-time.Second: "0s", 0: "0s", 1234 * time.Millisecond: "1.2s", 83*time.Second + 400*time.Millisecond: "1m23s",
+		50*time.Hour + 40*time.Second: "50h1m0s",
 	} {
 		if got := ago(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
@@ -61,7 +62,9 @@ func TestNothingAnswers(t *testing.T) {
 	defer cancel()
 	away := errors.New("away")
 	report, err := Examine(ctx, Patient{
-		Stream: stream.Config{Brokers: []string{"127.0.0.1:1"}}, ConfigErr: away, Store: func(context.Context) error { return away },
+		Stream: stream.Config{Brokers: []string{"127.0.0.1:1"}}, ConfigErr: away, Store: func(context.Context) error {
+			return away
+		},
 		Redis:   func(context.Context) (time.Duration, error) { return 0, away },
 		DataDir: "/nowhere", Now: time.Now,
 		Ledger: func(ctx context.Context) Check { <-ctx.Done(); return Check{State: StateWarn} },
@@ -84,7 +87,9 @@ func TestNothingAnswers(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "failed: kafka, topics, writers, dispatch, store, alerts, unread, dead, configuration, clickhouse") {
+	if err := report.Err(); err == nil ||
+		!strings.HasPrefix(err.Error(), "failed: kafka, topics, writers, dispatch, store, alerts, unread, dead, "+
+			"configuration, clickhouse") {
 		t.Errorf("%v", err)
 	}
 }
@@ -92,7 +97,8 @@ func TestNothingAnswers(t *testing.T) {
 func TestJudgeWriters(t *testing.T) {
 	f := func(others []stream.Writer, own string, err error, state, text string) {
 		t.Helper()
-		if c := judgeWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) || len(c.Details) != len(others) && state == StateWarn && err == nil {
+		if c := judgeWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) ||
+			len(c.Details) != len(others) && state == StateWarn && err == nil {
 			t.Errorf("%+v, want %s: %s", c, state, text)
 		}
 	}

@@ -30,7 +30,8 @@ func (x *examination) kafka(ctx context.Context) Check {
 	}
 	c := ok("%s, an answer in %v", count(n, "broker"), took)
 	if x.Stream.Exposed() {
-		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS")
+		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain "+
+			"and there is no TLS")
 	}
 	if n < x.Copies {
 		c.State, c.Advice = StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.Copies)
@@ -84,7 +85,8 @@ func embeddedWriters(conf stream.Config) Check {
 }
 
 func judgeWriters(others []stream.Writer, own string, err error, prefix string) Check {
-	advice := "give the relay a principal of its own and allow Write, Delete and Alter on the topics " + prefix + "* to it alone"
+	advice := "give the relay a principal of its own and allow Write, Delete and Alter on the topics " + prefix +
+		"* to it alone"
 	switch {
 	case errors.Is(err, stream.ErrNoAuthorizer):
 		return warn("turn on an authorizer; "+advice, "%v: whoever reaches them can write to every topic", err)
@@ -268,7 +270,8 @@ func (x *examination) dead(ctx context.Context) Check {
 	if n == 0 {
 		return ok("no dead letters")
 	}
-	return warn("relay dead list shows them and why; relay dead retry does them again once the reason is gone", "%s could not be read or stored", count(n, "record"))
+	return warn("relay dead list shows them and why; relay dead retry does them again once the reason is gone",
+		"%s could not be read or stored", count(n, "record"))
 }
 
 // list joins words for a line.

@@ -43,7 +43,8 @@ func (x *examination) configuration(ctx context.Context) Check {
 	}
 	age, confirmed := x.Config.Lease()
 	if !confirmed {
-		return fail("this node takes no API keys until it reads the log again; see kafka", "not confirmed for %s, %s behind", ago(age), count(lag, "record"))
+		return fail("this node takes no API keys until it reads the log again; see kafka", "not confirmed for %s, %s behind",
+			ago(age), count(lag, "record"))
 	}
 	return ok("confirmed %s ago, %s behind", ago(age), count(lag, "record"))
 }
@@ -64,7 +65,8 @@ func judgeSizes(sizes []config.Size) Check {
 	for _, s := range sizes {
 		text := fmt.Sprintf("%s: %d of %d", s.What, s.Used, s.Most)
 		if float64(s.Used) >= nearBound*float64(s.Most) {
-			c = warn("delete endpoints that are not used, and look which API key writes so much: GET /v1/audit", "near a bound: %s", text)
+			c = warn("delete endpoints that are not used, and look which API key writes so much: GET /v1/audit",
+				"near a bound: %s", text)
 			c.Details = append(c.Details, text)
 		}
 	}
@@ -83,14 +85,17 @@ func (x *examination) nodes(context.Context) Check {
 	var details []string
 	for _, n := range nodes {
 		versions[n.Version] = true
-		details = append(details, fmt.Sprintf("%s: version %s, %s behind in the configuration", n.Name, orUnknown(n.Version), count(n.Behind, "record")))
+		details = append(details,
+			fmt.Sprintf("%s: version %s, %s behind in the configuration", n.Name, orUnknown(n.Version),
+				count(n.Behind, "record")))
 	}
 	c := ok("%s running", count(len(nodes), "node"))
 	if len(versions) > 1 {
 		c = warn("bring all nodes to one version", "%s running, of %d versions", count(len(nodes), "node"), len(versions))
 	}
 	if level, newest := x.Config.Level(); len(versions) == 1 && level > 0 && level < newest {
-		c = warn("relay migrate --finalize", "%s running; the configuration log is at level %d, this version knows %d", count(len(nodes), "node"), level, newest)
+		c = warn("relay migrate --finalize", "%s running; the configuration log is at level %d, this version knows %d",
+			count(len(nodes), "node"), level, newest)
 	}
 	c.Details = details
 	return c
@@ -133,7 +138,8 @@ func (x *examination) masterKeys(context.Context) Check {
 		return fail("a newer version may have written it", "%v", err)
 	}
 	if x.Keyring == nil {
-		return warn("give RELAY_MASTER_KEYS to have them compared", "secrets are sealed with %s", list(slices.Sorted(maps.Keys(seals))))
+		return warn("give RELAY_MASTER_KEYS to have them compared", "secrets are sealed with %s",
+			list(slices.Sorted(maps.Keys(seals))))
 	}
 	ids := x.Keyring.IDs()
 	names := make([]string, len(ids))
@@ -146,14 +152,16 @@ func (x *examination) masterKeys(context.Context) Check {
 			other += n
 		}
 		if !slices.Contains(names, name) {
-			return fail("put it into RELAY_MASTER_KEYS of every node", "%s sealed with the key %s, which is not there", count(n, "secret"), name)
+			return fail("put it into RELAY_MASTER_KEYS of every node", "%s sealed with the key %s, which is not there",
+				count(n, "secret"), name)
 		}
 	}
 	for _, n := range x.Config.Nodes() {
 		for _, id := range ids {
 			if len(n.Keys) > 0 && !slices.Contains(n.Keys, id) {
 				name, _, _ := strings.Cut(id, ":")
-				return warn("give all nodes the same RELAY_MASTER_KEYS", "node %s does not have the key %s that is known here", n.Name, name)
+				return warn("give all nodes the same RELAY_MASTER_KEYS", "node %s does not have the key %s that is known here",
+					n.Name, name)
 			}
 		}
 	}
@@ -174,7 +182,8 @@ func (x *examination) weakKeys(context.Context) Check {
 }
 
 func (x *examination) clickhouse(ctx context.Context) Check {
-	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from here, and that relay migrate has run"
+	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from " +
+		"here, and that relay migrate has run"
 	if x.Store == nil {
 		return warn("give RELAY_CLICKHOUSE_URL to have it asked", "not asked")
 	}
@@ -186,7 +195,8 @@ func (x *examination) clickhouse(ctx context.Context) Check {
 }
 
 func (x *examination) redis(ctx context.Context) Check {
-	const advice = "nothing stops: rates are held by each node for itself, and duplicates may pass; see that RELAY_REDIS_URL can be reached from here"
+	const advice = "nothing stops: rates are held by each node for itself, and duplicates may pass; see that " +
+		"RELAY_REDIS_URL can be reached from here"
 	if x.Redis == nil {
 		return ok("not configured: every node holds rates for itself")
 	}

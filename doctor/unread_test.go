@@ -37,7 +37,8 @@ func TestUnread(t *testing.T) {
 		x := &examination{log: log, Patient: Patient{
 			Retention: 10 * 24 * time.Hour, Now: func() time.Time { return time.Now().AddDate(0, 0, days) },
 		}}
-		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != StateOK) || (c.Advice != "") != (want != StateOK) {
+		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != StateOK) ||
+			(c.Advice != "") != (want != StateOK) {
 			t.Errorf("after %d days: %+v", days, c)
 		}
 	}

@@ -20,8 +20,8 @@ func (x *examination) baseURL(context.Context) Check {
 // private are the ends of names that lead nowhere on the public network.
 var private = []string{"localhost", "local", "internal", "lan", "intranet", "home.arpa", "test", "example", "invalid"}
 
-// Unencrypted reports whether a base URL tells clients to come over a public network without TLS. A name without a dot, and an
-// address of a private network, lead to nobody else's.
+// Unencrypted reports whether a base URL tells clients to come over a public network without TLS. A name without a dot,
+// and an address of a private network, lead to nobody else's.
 func Unencrypted(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" {
@@ -31,6 +31,8 @@ func Unencrypted(base string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return !addr.IsLoopback() && !addr.IsPrivate() && !addr.IsLinkLocalUnicast() && !addr.IsUnspecified()
 	}
-	inside := slices.ContainsFunc(private, func(end string) bool { return host == end || strings.HasSuffix(host, "."+end) })
+	inside := slices.ContainsFunc(private, func(end string) bool {
+		return host == end || strings.HasSuffix(host, "."+end)
+	})
 	return strings.Contains(host, ".") && !inside
 }

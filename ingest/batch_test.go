@@ -93,7 +93,8 @@ func TestOrderIsAskedForBatches(t *testing.T) {
 		return events
 	}
 	acceptor := w.ingest.Acceptor()
-	if err := acceptor.Accept(t.Context(), some(1)[0], w.endpoints[token]); err != nil || ways.unordered != 1 || ways.ordered != 0 {
+	if err := acceptor.Accept(t.Context(), some(1)[0], w.endpoints[token]); err != nil || ways.unordered != 1 ||
+		ways.ordered != 0 {
 		t.Errorf("a single event: %v, %d in order, %d without", err, ways.ordered, ways.unordered)
 	}
 	acceptor.AcceptAll(t.Context(), some(3), w.endpoints[token])

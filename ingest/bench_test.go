@@ -36,7 +36,8 @@ func BenchmarkHandler(b *testing.B) {
 			}
 			r.ContentLength, r.RequestURI, r.RemoteAddr = int64(len(body)), PathPrefix+token, "203.0.113.7:4711"
 			for name, value := range map[string]string{
-				"Content-Type": "application/json", "Content-Length": "1055", "User-Agent": "Hookshot/1.0", "Accept": "*/*", "Accept-Encoding": "gzip",
+				"Content-Type": "application/json", "Content-Length": "1055", "User-Agent": "Hookshot/1.0", "Accept": "*/*",
+				"Accept-Encoding":   "gzip",
 				"X-Github-Delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958", "X-Github-Event": "push",
 				"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
 			} {

@@ -19,7 +19,8 @@ func mustURL(t *testing.T, text string) *url.URL {
 }
 
 // Slack's handshake as Slack's pages show it.
-const handshake = `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`
+const handshake = `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl",` +
+	`"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`
 
 func TestChallengesAreAnsweredAndNotStored(t *testing.T) {
 	w := newWorld(t, options{})
@@ -32,7 +33,8 @@ func TestChallengesAreAnsweredAndNotStored(t *testing.T) {
 			}
 		})
 		a := w.want(w.do(method, query, strings.NewReader(body)), 200)
-		if a.body != want || a.Header.Get("Content-Type") != "text/plain; charset=utf-8" || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if a.body != want || a.Header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+			a.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s %s %s: %q as %v", provider, method, query, a.body, a.Header)
 		}
 	}
@@ -67,7 +69,8 @@ func TestEventsAreNotTakenForChallenges(t *testing.T) {
 	}
 	f("slack", "PUT", "", handshake)
 	f("slack", "POST", "?challenge=abc", `{"type":"event_callback"}`)
-	f("slack", "POST", "", `{"type":"event_callback","event":{"type":"message","text":"url_verification"},"challenge":"x"}`)
+	f(
+		"slack", "POST", "", `{"type":"event_callback","event":{"type":"message","text":"url_verification"},"challenge":"x"}`)
 	f("slack", "POST", "", `{"type":"url_verification","challenge":"<script>"}`)
 	f("generic", "POST", "", `{"type":"url_verification","challenge":"a","order":{"id":1}}`)
 	f("generic", "POST", "", `{"type":"url_verification"}`)

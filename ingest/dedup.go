@@ -45,7 +45,8 @@ func errPending() error {
 //
 // Ending between the steps loses nothing: a claim without an event runs out after 30 s, and one whose event is
 // in the log is found to be so as soon as it is a second old.
-func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e *event.Event, req verify.Request) error {
+func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e *event.Event,
+	req verify.Request) error {
 	value, ok := "", false
 	if p.dedup != nil && e.Reason != event.DeliveryLoop { // what is not delivered claims nothing
 		value, ok = p.dedup.Of(req.Header, req.Body)

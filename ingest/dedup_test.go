@@ -61,7 +61,8 @@ func TestDeduplication(t *testing.T) {
 	w := newWorld(t, options{redis: redis.Addr(), endpoint: deduplicated("body:$.id")})
 	first := w.want(w.post(`{"id":"a","n":1}`), 200)
 	again := w.want(w.post(`{"id":"a","n":2}`), 200)
-	if again.body != first.body || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") || again.Header.Get("Relay-Event-Id") == first.Header.Get("Relay-Event-Id") {
+	if again.body != first.body || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") ||
+		again.Header.Get("Relay-Event-Id") == first.Header.Get("Relay-Event-Id") {
 		t.Errorf("a duplicate is answered %v %s", again.Header, again.body)
 	}
 	w.want(w.post(`{"id":"b"}`), 200)
@@ -132,7 +133,8 @@ func TestDuplicateHidesOtherReasons(t *testing.T) {
 	w.want(w.post(`{"id":"a"}`), 200)
 	w.want(w.post(`{"id":"a"}`), 200)
 	events := w.stored()
-	if events[0].Reason != event.SignatureMissing || events[1].Reason != event.Duplicate || events[1].Verdict != event.VerdictObserved {
+	if events[0].Reason != event.SignatureMissing || events[1].Reason != event.Duplicate ||
+		events[1].Verdict != event.VerdictObserved {
 		t.Fatalf("%+v", events)
 	}
 	if status, reason, _ := event.Summarize(events[1], nil); status != event.Skipped || reason != event.Duplicate {

@@ -26,15 +26,19 @@ import (
 func (w *world) wantBusy(a answer) {
 	w.tb.Helper()
 	w.want(a, 503)
-	if a.Header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"type":"unavailable"`) || a.Header.Get("Relay-Event-Id") != "" {
+	if a.Header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"type":"unavailable"`) ||
+		a.Header.Get("Relay-Event-Id") != "" {
 		w.tb.Errorf("%v %s", a.Header, a.body)
 	}
 }
 
 // A log that refuses is 503 and nothing else, on the way of good events and of rejected ones.
 func TestLogRefuses(t *testing.T) {
-	w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") }})
-	for _, fault := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.MessageTooLarge, kerr.InvalidRecord, kerr.PolicyViolation} {
+	w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
+		ep.Verification = w.verification("github", "secret")
+	}})
+	for _, fault := range []*kerr.Error{
+		kerr.TopicAuthorizationFailed, kerr.MessageTooLarge, kerr.InvalidRecord, kerr.PolicyViolation} {
 		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: fault, Count: -1})
 		w.wantBusy(w.post("refused"))
 		w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "observe" })
@@ -240,7 +244,9 @@ func TestLogHangs(t *testing.T) {
 func TestOneBadPartitionDoesNotDisturbTheOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.serve(token, "x")
-		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.events", Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1})
+		h := w.cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.events", Partitions: []int32{1}, Err: kerr.NotLeaderForPartition,
+			Count: -1})
 		var callers sync.WaitGroup
 		var busy atomic.Int64
 		for range maxWaiting + 2000 {
@@ -360,15 +366,18 @@ func TestAcceptOfSentEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &event.Event{ID: given, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost, Body: []byte("{}")}
+	e := &event.Event{ID: given, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost,
+		Body: []byte("{}")}
 	if err := w.ingest.Acceptor().Accept(t.Context(), e, ep); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.only(); got.ID != given || got.Account != "acc_1" || got.Endpoint != "ep_1" || got.Source != event.SourceAPI {
+	if got := w.only(); got.ID != given || got.Account != "acc_1" || got.Endpoint != "ep_1" ||
+		got.Source != event.SourceAPI {
 		t.Errorf("%+v", got)
 	}
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidRecord})
-	if err := w.ingest.Acceptor().Accept(t.Context(), &event.Event{}, ep); !errors.Is(err, ErrUnknown) || errors.Is(err, stream.ErrFull) {
+	if err := w.ingest.Acceptor().Accept(t.Context(), &event.Event{}, ep); !errors.Is(err, ErrUnknown) ||
+		errors.Is(err, stream.ErrFull) {
 		t.Errorf("a refusal is %v", err)
 	}
 	ended := errors.New("the caller gave up")

@@ -61,14 +61,16 @@ func FuzzRequest(f *testing.F) {
 	providers := []string{verify.Generic, "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"}
 	for _, text := range []string{
 		request("POST", []string{"Content-Length: 2"}, "{}"),
-		request("PUT", []string{"Transfer-Encoding: chunked", "X-GitHub-Event: ping", "X-Hub-Signature-256: sha256=00"}, "2\r\n{}\r\n0\r\n\r\n"),
+		request("PUT", []string{"Transfer-Encoding: chunked", "X-GitHub-Event: ping", "X-Hub-Signature-256: sha256=00"},
+			"2\r\n{}\r\n0\r\n\r\n"),
 		request("POST", []string{"Content-Length: 5", "Stripe-Signature: t=1,v1=00,t=2"}, "hello"),
 		request("POST", []string{"Content-Length: 135", "X-Slack-Signature: v0=", "X-Slack-Request-Timestamp: 9"}, handshake),
 		request("PATCH", []string{"Content-Length: 9", "Content-Encoding: gzip", "X-Shopify-Hmac-Sha256: ="}, "short"),
 		request("DELETE", []string{"Webhook-Id: a.1", "Webhook-Timestamp: 1", "Webhook-Signature: v1, v1,"}, ""),
 		"GET /in/tok?hub.challenge=a&challenge=b HTTP/1.1\r\nHost: a\r\n\r\n",
 		"HEAD http://x/in/tok HTTP/1.1\r\nHost: a\r\n\r\n",
-		"POST /in/tok?bodySHA256=x HTTP/1.1\r\nHost: a\r\nX-Twilio-Signature: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\nContent-Length: 3\r\n\r\na=b",
+		"POST /in/tok?bodySHA256=x HTTP/1.1\r\nHost: a\r\nX-Twilio-Signature: " +
+			"AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\nContent-Length: 3\r\n\r\na=b",
 	} {
 		for i := range providers {
 			f.Add(byte(i), []byte(text))

@@ -169,7 +169,9 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 	w.endpoints = map[string]*config.Endpoint{token: ep}
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
-		ClockSkew: func() time.Duration { return time.Duration(w.skew.Load()) }, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), Logged: w.logged,
+		ClockSkew: func() time.Duration {
+			return time.Duration(w.skew.Load())
+		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), Logged: w.logged,
 		Refuse: func() error { return w.refuse },
 		Front:  &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
@@ -341,7 +343,8 @@ func (w *world) raw(text string) (answers []answer) {
 
 // request is the text of a request to the endpoint's URL.
 func request(method string, lines []string, body string) string {
-	return fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: relay.example.com\r\n%s\r\n%s", method, PathPrefix, token, strings.Join(append(lines, ""), "\r\n"), body)
+	return fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: relay.example.com\r\n%s\r\n%s", method, PathPrefix, token,
+		strings.Join(append(lines, ""), "\r\n"), body)
 }
 
 // metric is the value of one series.

@@ -121,7 +121,8 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 		fallthrough
 	default:
 		w.Header().Set("Allow", "POST, PUT, PATCH, DELETE, HEAD")
-		return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest, Message: "send webhooks with POST, PUT, PATCH or DELETE"}
+		return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest,
+			Message: "send webhooks with POST, PUT, PATCH or DELETE"}
 	}
 	var err error
 	if req.Body, err = g.bodies.read(w, r, ep.ID, web.InfoOf(r).Client); err != nil {
@@ -209,7 +210,8 @@ func acceptError(err error) error {
 func (g *Ingest) bodyError(err error) error {
 	switch {
 	case errors.Is(err, errTooLarge):
-		return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge, Message: "the body is larger than this service takes"}
+		return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge,
+			Message: "the body is larger than this service takes"}
 	case errors.Is(err, errSlow):
 		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: "the body did not arrive in time"}
 	case errors.Is(err, errCrowded):
@@ -219,6 +221,7 @@ func (g *Ingest) bodyError(err error) error {
 		g.metrics.refused.WithLabelValues("share").Inc()
 		return web.Away(nil, "too much is being read for this endpoint or from this address; send it again")
 	default:
-		return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Message: "the body could not be read", Err: err}
+		return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest,
+			Message: "the body could not be read", Err: err}
 	}
 }

@@ -23,9 +23,11 @@ func TestEventIsStoredAsItCame(t *testing.T) {
 	w := newWorld(t, options{})
 	body := "\x00\xff{\"a\":1,\"a\":2}\r\n"
 	answers := w.raw(request("PATCH", []string{
-		"content-length: 17", "x-b: 2", "X-A:  spaced out ", "x-B: 1", "X-Empty:", "X-High: gr\xfc\xdfe", "Content-Type: text/weird", "X-B: 2",
+		"content-length: 17", "x-b: 2", "X-A:  spaced out ", "x-B: 1", "X-Empty:", "X-High: gr\xfc\xdfe",
+		"Content-Type: text/weird", "X-B: 2",
 	}, body))
-	if len(answers) != 1 || answers[0].StatusCode != 200 || answers[0].body != `{"received":true}` || answers[0].Header.Get("Content-Type") != "application/json" {
+	if len(answers) != 1 || answers[0].StatusCode != 200 || answers[0].body != `{"received":true}` ||
+		answers[0].Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("answered %+v", answers)
 	}
 	e := w.only()
@@ -36,7 +38,8 @@ func TestEventIsStoredAsItCame(t *testing.T) {
 		ID: e.ID, Account: "acc_1", Endpoint: "ep_1", Source: event.SourceProvider, Verdict: event.VerdictUnverified,
 		Method: "PATCH", RemoteIP: netip.MustParseAddr("127.0.0.1"), Dests: []string{"dst_1", "dst_3"}, Body: []byte(body),
 		Header: []event.Field{
-			{Name: "Content-Length", Value: "17"}, {Name: "Content-Type", Value: "text/weird"}, {Name: "Host", Value: "relay.example.com"},
+			{Name: "Content-Length", Value: "17"}, {Name: "Content-Type", Value: "text/weird"},
+			{Name: "Host", Value: "relay.example.com"},
 			{Name: "X-A", Value: "spaced out"}, {Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}, {Name: "X-B", Value: "2"},
 			{Name: "X-Empty", Value: ""}, {Name: "X-High", Value: "gr\xfc\xdfe"},
 		},
@@ -102,7 +105,8 @@ func TestMethods(t *testing.T) {
 	}
 	for _, method := range []string{"GET", "OPTIONS", "TRACE", "PROPFIND"} {
 		a := w.want(w.do(method, "?challenge=%3Cb%3E", nil), 405)
-		if a.Header.Get("Allow") != "POST, PUT, PATCH, DELETE, HEAD" || !strings.Contains(a.body, `"type":"invalid_request"`) {
+		if a.Header.Get("Allow") != "POST, PUT, PATCH, DELETE, HEAD" ||
+			!strings.Contains(a.body, `"type":"invalid_request"`) {
 			t.Errorf("%s: %v %s", method, a.Header, a.body)
 		}
 	}
@@ -117,9 +121,11 @@ func TestMethods(t *testing.T) {
 
 func TestUnknownAndDisabledEndpoints(t *testing.T) {
 	w := newWorld(t, options{})
-	for _, path := range []string{"/in/", "/in/nope", "/in/tok/", "/in/tok/x", "/in/TOK", "/in//tok", "/in/%00", "/in/../in/nope"} {
+	for _, path := range []string{
+		"/in/", "/in/nope", "/in/tok/", "/in/tok/x", "/in/TOK", "/in//tok", "/in/%00", "/in/../in/nope"} {
 		for _, method := range []string{"POST", "HEAD", "GET"} {
-			res, err := http.DefaultTransport.RoundTrip(&http.Request{Method: method, URL: mustURL(t, w.url+path), Header: http.Header{}})
+			res, err := http.DefaultTransport.RoundTrip(
+				&http.Request{Method: method, URL: mustURL(t, w.url+path), Header: http.Header{}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +157,8 @@ func TestConfiguredAnswer(t *testing.T) {
 		if a.body != body || a.Header.Get("Content-Type") != r.ContentType {
 			t.Errorf("%+v: %q as %q", r, a.body, a.Header.Get("Content-Type"))
 		}
-		for name, want := range map[string]string{"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"} {
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"} {
 			if got := a.Header.Get(name); got != want {
 				t.Errorf("%s is %q", name, got)
 			}
@@ -240,7 +247,8 @@ func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
 	w.change(func(ep *config.Endpoint) { ep.Verification, ep.TypeSource = nil, &broken })
 	w.want(w.post(`{"kind":"a"}`), 200)
 	events := w.stored()
-	if len(events) != 4 || events[0].Type != "" || len(events[0].Dests) != 2 || events[1].Type != "a" || events[1].Dests != nil || events[3].Type != "" {
+	if len(events) != 4 || events[0].Type != "" || len(events[0].Dests) != 2 || events[1].Type != "a" ||
+		events[1].Dests != nil || events[3].Type != "" {
 		t.Errorf("%+v", events)
 	}
 }

@@ -113,7 +113,8 @@ func TestBrokenRequests(t *testing.T) {
 	f("chunk size is no number", request("POST", chunked, "zz\r\nx\r\n0\r\n\r\n"), []int{400})
 	f("chunk longer than its size", request("POST", chunked, "1\r\nxyz\r\n0\r\n\r\n"), []int{400})
 	f("chunk size overflows", request("POST", chunked, "ffffffffffffffff1\r\nx\r\n0\r\n\r\n"), []int{400})
-	f("endless chunk extension", request("POST", chunked, "1;"+strings.Repeat("e", 100<<10)+"\r\nx\r\n0\r\n\r\n"), []int{400})
+	f("endless chunk extension", request("POST", chunked, "1;"+strings.Repeat("e", 100<<10)+"\r\nx\r\n0\r\n\r\n"),
+		[]int{400})
 	f("negative length", request("POST", []string{"Content-Length: -1"}, "x"), []int{400})
 	f("two lengths", request("POST", []string{"Content-Length: 1", "Content-Length: 2"}, "xy"), []int{400})
 	f("unknown transfer encoding", request("POST", []string{"Transfer-Encoding: gzip"}, "x"), []int{501})
@@ -127,13 +128,19 @@ func TestBrokenRequests(t *testing.T) {
 	f("nothing", "", nil)
 	f("half a header", "POST /in/tok HTTP/1.1\r\nHost: a\r\nX-A: ", []int{400})
 
-	f("whole, then garbage", request("POST", []string{"Content-Length: 3"}, "one")+"garbage\r\n\r\n", []int{200, 400}, "one")
-	f("two in one packet", request("POST", []string{"Content-Length: 3"}, "two")+request("PUT", chunked, "5\r\nthree\r\n0\r\n\r\n"), []int{200, 200}, "two", "three")
-	f("length beside chunks", request("POST", []string{"Content-Length: 1", "Transfer-Encoding: chunked"}, "4\r\nfour\r\n0\r\n\r\n"), []int{200}, "four")
+	f("whole, then garbage", request("POST", []string{"Content-Length: 3"}, "one")+"garbage\r\n\r\n",
+		[]int{200, 400}, "one")
+	f("two in one packet", request("POST", []string{"Content-Length: 3"}, "two")+
+		request("PUT", chunked, "5\r\nthree\r\n0\r\n\r\n"), []int{200, 200}, "two", "three")
+	f("length beside chunks",
+		request("POST", []string{"Content-Length: 1", "Transfer-Encoding: chunked"}, "4\r\nfour\r\n0\r\n\r\n"),
+		[]int{200}, "four")
 	f("HTTP/1.0 without a length", "POST /in/tok HTTP/1.0\r\n\r\nignored", []int{200}, "")
 	f("trailers", request("POST", append(chunked, "Trailer: X-T"), "4\r\nfive\r\n0\r\nX-T: 1\r\n\r\n"), []int{200}, "five")
-	f("100-continue", request("POST", []string{"Content-Length: 3", "Expect: 100-continue"}, "six"), []int{100, 200}, "six")
-	f("absolute target", "POST http://elsewhere/in/tok HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nseven", []int{200}, "seven")
+	f("100-continue", request("POST", []string{"Content-Length: 3", "Expect: 100-continue"}, "six"),
+		[]int{100, 200}, "six")
+	f("absolute target", "POST http://elsewhere/in/tok HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nseven",
+		[]int{200}, "seven")
 
 	events := w.stored()
 	if len(events) != len(want) {

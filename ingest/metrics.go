@@ -16,17 +16,20 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_ingest_accepted_total", Help: "Events that the log has durably, by source and verdict of the verification.",
+			Name: "relay_ingest_accepted_total", Help: "Events that the log has durably, by source and verdict of the " +
+				"verification.",
 		}, []string{"source", "verdict"}),
 		acceptedBytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_ingest_accepted_bytes_total", Help: "Body bytes of accepted events.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_refused_total",
-			Help: "Events answered 503, by cause: clock, crowded, full, share (of an endpoint or client in the memory for bodies), stalled, unknown.",
+			Help: "Events answered 503, by cause: clock, crowded, full, share (of an endpoint or client in the memory for " +
+				"bodies), stalled, unknown.",
 		}, []string{"cause"}),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_ingest_stalled_partitions", Help: "Partitions that answer nothing, so that events for them are refused at once.",
+			Name: "relay_ingest_stalled_partitions", Help: "Partitions that answer nothing, so that events for them are " +
+				"refused at once.",
 		}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_rejected_total", Help: "Requests whose signature was refused, by reason.",
@@ -37,11 +40,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_limited_total",
-			Help: "Requests and events answered 429, by the limit of their endpoint: events or bytes of its ingest_limit, rejected.",
+			Help: "Requests and events answered 429, by the limit of their endpoint: events or bytes of its ingest_limit, " +
+				"rejected.",
 		}, []string{"limit"}),
 		dedup: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_dedup_total",
-			Help: "Events of endpoints that ask for deduplication, by what was known of them: new, duplicate, pending (answered 503), unavailable (taken without).",
+			Help: "Events of endpoints that ask for deduplication, by what was known of them: new, duplicate, pending " +
+				"(answered 503), unavailable (taken without).",
 		}, []string{"result"}),
 	}
 	// They are there before the first refusal, whose increase an alert has to see.

@@ -16,8 +16,8 @@ import (
 // ErrProvider means that there is no sample for a provider.
 var ErrProvider = errors.New("unknown provider")
 
-// Sample makes a test event as a provider would send it to the endpoint, of a kind, empty for the usual one. It is signed with
-// the endpoint's secret if the endpoint verifies that provider, and unsigned else. It is not accepted yet.
+// Sample makes a test event as a provider would send it to the endpoint, of a kind, empty for the usual one. It is
+// signed with the endpoint's secret if the endpoint verifies that provider, and unsigned else. It is not accepted yet.
 func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 	scheme := verify.ByName(provider)
 	if scheme.Name != provider {
@@ -36,8 +36,9 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*e
 		}
 	}
 	e := &event.Event{
-		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified, Method: http.MethodPost,
-		Dests: p.dests, Body: []byte(s.Body(x)),
+		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
+		Method: http.MethodPost,
+		Dests:  p.dests, Body: []byte(s.Body(x)),
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
@@ -57,7 +58,8 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*e
 }
 
 // signSample adds the provider's signature to the headers of a sample.
-func (g *Ingest) signSample(ep *config.Endpoint, p *prepared, idHeader string, e *event.Event, header http.Header) error {
+func (g *Ingest) signSample(
+	ep *config.Endpoint, p *prepared, idHeader string, e *event.Event, header http.Header) error {
 	if idHeader != "" {
 		header.Set(idHeader, "msg_"+e.ID.String())
 	}
@@ -65,5 +67,6 @@ func (g *Ingest) signSample(ep *config.Endpoint, p *prepared, idHeader string, e
 	if err != nil {
 		return err
 	}
-	return verify.Sign(*p.verify, verify.Request{Method: e.Method, URL: address, Header: header, Body: e.Body, Now: e.ReceivedAt()})
+	return verify.Sign(*p.verify,
+		verify.Request{Method: e.Method, URL: address, Header: header, Body: e.Body, Now: e.ReceivedAt()})
 }

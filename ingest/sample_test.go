@@ -19,15 +19,18 @@ import (
 // gets one that claims nothing.
 func TestSamplesVerify(t *testing.T) {
 	for _, custom := range []config.Verification{
-		{Type: verify.Stripe}, {Type: verify.GitHub}, {Type: verify.Shopify}, {Type: verify.Slack}, {Type: verify.Twilio}, {Type: verify.StandardWebhooks},
-		{Type: verify.HMAC}, {Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=", SignedContent: "{timestamp}.{body}"},
+		{Type: verify.Stripe}, {Type: verify.GitHub}, {Type: verify.Shopify}, {Type: verify.Slack}, {Type: verify.Twilio},
+		{Type: verify.StandardWebhooks},
+		{Type: verify.HMAC}, {Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=",
+			SignedContent: "{timestamp}.{body}"},
 		{Type: verify.HMAC, Algorithm: "sha1", Prefix: "sha1=", SignedContent: "{timestamp:X-Sent-At}:{body}!"},
 	} {
 		provider := custom.Type
 		secret := "whsec_" + strings.Repeat("MDEyMzQ1Njc4OWFi", 2)
 		w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
 			v := w.verification(provider, secret)
-			v.Header, v.Algorithm, v.Encoding, v.Prefix, v.SignedContent = custom.Header, custom.Algorithm, custom.Encoding, custom.Prefix, custom.SignedContent
+			v.Header, v.Algorithm, v.Encoding, v.Prefix, v.SignedContent = custom.Header, custom.Algorithm, custom.Encoding,
+				custom.Prefix, custom.SignedContent
 			ep.Verification, ep.Provider = v, provider
 			if source := verify.ByName(provider).TypeSource; source != "" {
 				ep.TypeSource = &source
@@ -76,13 +79,15 @@ func (w *world) sample(ep *config.Endpoint, provider, kind string) *event.Event 
 func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
 	w := newWorld(t, options{})
 	ep := w.EndpointByToken(token)
-	for _, provider := range []string{"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"} {
+	for _, provider := range []string{
+		"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"} {
 		e := w.sample(ep, provider, "")
 		if e.Verdict != event.VerdictUnverified || e.ReceivedAt().Before(time.Now().Add(-time.Minute)) {
 			t.Errorf("%s: %+v", provider, e)
 		}
 		for _, f := range e.Header {
-			if strings.Contains(f.Name, "Signature") || strings.Contains(f.Name, "Hmac") || strings.HasPrefix(f.Name, "Webhook-") || f.Name != http.CanonicalHeaderKey(f.Name) {
+			if strings.Contains(f.Name, "Signature") || strings.Contains(f.Name, "Hmac") ||
+				strings.HasPrefix(f.Name, "Webhook-") || f.Name != http.CanonicalHeaderKey(f.Name) {
 				t.Errorf("%s has the header %s", provider, f.Name)
 			}
 		}

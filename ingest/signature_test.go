@@ -47,10 +47,13 @@ func vectors(t *testing.T) (all []vector, now time.Time) {
 			}
 		}
 	}
-	for name, body := range map[string]string{"json": `{"id":"evt_1","type":"a.b"}`, "empty": "", "bytes": "\x00\xff\xfe{\r\n"} {
-		signed := stripewebhook.GenerateTestSignedPayload(&stripewebhook.UnsignedPayload{Payload: []byte(body), Secret: "whsec_test_secret", Timestamp: now})
+	for name, body := range map[string]string{
+		"json": `{"id":"evt_1","type":"a.b"}`, "empty": "", "bytes": "\x00\xff\xfe{\r\n"} {
+		signed := stripewebhook.GenerateTestSignedPayload(
+			&stripewebhook.UnsignedPayload{Payload: []byte(body), Secret: "whsec_test_secret", Timestamp: now})
 		all = append(all, vector{
-			Name: "stripe/" + name, Type: "stripe", Secret: "whsec_test_secret", Method: http.MethodPost, URL: baseURL + "/in/tok", Body: body,
+			Name: "stripe/" + name, Type: "stripe", Secret: "whsec_test_secret", Method: http.MethodPost, URL: baseURL +
+				"/in/tok", Body: body,
 			Headers: map[string]string{"Stripe-Signature": signed.Header},
 		})
 	}
@@ -194,11 +197,13 @@ func TestRejectionsAreBounded(t *testing.T) {
 		t.Fatalf("%d rejections are stored, want 20", len(events))
 	}
 	for _, e := range events {
-		if string(e.Body) != body || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing || e.Dests != nil || e.Type != "" {
+		if string(e.Body) != body || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing ||
+			e.Dests != nil || e.Type != "" {
 			t.Fatalf("stored %d bytes as %s %s for %v", len(e.Body), e.Verdict, e.Reason, e.Dests)
 		}
 	}
-	if all, unstored := w.metric(w.ingest.metrics.rejected.WithLabelValues("signature_missing")), w.metric(w.ingest.metrics.unstored); all != 32 || unstored != 12 {
+	if all, unstored := w.metric(w.ingest.metrics.rejected.WithLabelValues("signature_missing")),
+		w.metric(w.ingest.metrics.unstored); all != 32 || unstored != 12 {
 		t.Errorf("counted %v, unstored %v", all, unstored)
 	}
 	for range maxRejected {
@@ -275,7 +280,8 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 	if a := w.want(w.post("x"), 500); strings.Contains(a.body, "secret") || strings.Contains(a.body, "old") {
 		t.Errorf("answered %s", a.body)
 	}
-	if log := w.logs.String(); !strings.Contains(log, "open verification secret of ep_1") || strings.Contains(log, "c2VjcmV0") {
+	if log := w.logs.String(); !strings.Contains(log, "open verification secret of ep_1") ||
+		strings.Contains(log, "c2VjcmV0") {
 		t.Errorf("logged %s", log)
 	}
 	if n := len(w.stored()); n != 0 {

@@ -37,7 +37,8 @@ func TestSlowClientsCostLittle(t *testing.T) {
 	}
 	eventually(t, "all are being read", func() bool { return w.ingest.bodies.reading.Load() == clients })
 	held := inUse() - before
-	t.Logf("%d slow clients: %d KB in use, %d bytes each, %d goroutines", clients, held>>10, held/clients, runtime.NumGoroutine()-goroutines)
+	t.Logf("%d slow clients: %d KB in use, %d bytes each, %d goroutines", clients, held>>10, held/clients,
+		runtime.NumGoroutine()-goroutines)
 	if held > clients*each {
 		t.Errorf("a slow client costs more than %d bytes", each)
 	}
@@ -45,7 +46,9 @@ func TestSlowClientsCostLittle(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	eventually(t, "nothing is left", func() bool { return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.reading.Load() == 0 })
+	eventually(t, "nothing is left", func() bool {
+		return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.reading.Load() == 0
+	})
 	if n := len(w.stored()); n != 2 {
 		t.Errorf("%d events are stored, want 2", n)
 	}

@@ -139,7 +139,8 @@ func (c cut) judge(b *book, partition int32) *judge {
 }
 
 // stretch is what was appended to a partition of a topic between two times, and before the cut.
-func (a *auditor) stretch(ctx context.Context, topic string, partition int32, since, until time.Time) (stream.Range, error) {
+func (a *auditor) stretch(ctx context.Context, topic string, partition int32, since, until time.Time) (
+	stream.Range, error) {
 	p := stream.Partition{Topic: topic, Index: partition}
 	r := stream.Range{Partition: p, From: a.cut.starts[p], To: a.cut.ends[p]}
 	if !since.IsZero() {

@@ -76,13 +76,17 @@ func fill(b *testing.B, c stream.Config, n int) {
 			b.Fatal(err)
 		}
 		e := &event.Event{
-			ID: eventID, Account: "acc_1", Endpoint: "ep_01jd0000000000000000000000", Source: event.SourceProvider, Verdict: event.VerdictVerified,
-			Type: "order.paid", Method: "POST", Dests: []string{"dst_01jd0000000000000000000000"}, Header: headers, Body: body,
+			ID: eventID, Account: "acc_1", Endpoint: "ep_01jd0000000000000000000000", Source: event.SourceProvider,
+			Verdict: event.VerdictVerified,
+			Type:    "order.paid", Method: "POST", Dests: []string{"dst_01jd0000000000000000000000"}, Header: headers,
+			Body: body,
 		}
 		put(stream.Events, e.Record())
 		put(stream.Outcomes, (&event.Outcome{
-			Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: e.Dests[0], Type: e.Type, Status: event.Delivered, Code: 200, At: time.Now(),
-			Attempt: &event.Attempt{ID: attempt, StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200, URL: "https://example.com/hook", Method: "POST", RequestHeader: event.LinesOf(headers)},
+			Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: e.Dests[0], Type: e.Type, Status: event.Delivered,
+			Code: 200, At: time.Now(),
+			Attempt: &event.Attempt{ID: attempt, StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200,
+				URL: "https://example.com/hook", Method: "POST", RequestHeader: event.LinesOf(headers)},
 		}).Record())
 		if i%1000 == 999 {
 			wg.Wait()

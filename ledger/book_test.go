@@ -30,7 +30,8 @@ func TestBookIsCompact(t *testing.T) {
 		if err := b.addEvent(e.Record()); err != nil {
 			t.Fatal(err)
 		}
-		o := &event.Outcome{Event: eventID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered, At: time.Now(), Attempt: &event.Attempt{ID: eventID, OK: true}}
+		o := &event.Outcome{Event: eventID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered, At: time.Now(),
+			Attempt: &event.Attempt{ID: eventID, OK: true}}
 		if err := b.addOutcome(o.Record()); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,8 @@ func TestBookIsCompact(t *testing.T) {
 	if each > 100 {
 		t.Errorf("an event or delivery takes %d bytes, Span.Limit promises 100", each)
 	}
-	if err := b.addEvent((&event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}).Record()); !errors.Is(err, ErrTooMany) {
+	if err := b.addEvent((&event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}).Record()); !errors.Is(
+		err, ErrTooMany) {
 		t.Errorf("the book takes more than its limit: %v", err)
 	}
 }

@@ -75,13 +75,15 @@ func (b *bench) newID(partition int32) id.ID {
 }
 
 func (b *bench) accept(partition int32, dests ...string) *event.Event {
-	e := &event.Event{ID: b.newID(partition), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceAPI, Verdict: event.VerdictVerified, Dests: dests, Body: []byte("body")}
+	e := &event.Event{ID: b.newID(partition), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceAPI,
+		Verdict: event.VerdictVerified, Dests: dests, Body: []byte("body")}
 	b.put(stream.Events, partition, e.Record())
 	return e
 }
 
 func (b *bench) say(e *event.Event, dest string, status event.Status, next time.Time) {
-	o := &event.Outcome{Event: e.ID, Account: "acc_1", Endpoint: "ep_1", Dest: dest, Status: status, At: time.Now(), NextAt: next}
+	o := &event.Outcome{Event: e.ID, Account: "acc_1", Endpoint: "ep_1", Dest: dest, Status: status, At: time.Now(),
+		NextAt: next}
 	if status == event.Delivered {
 		o.Attempt = &event.Attempt{ID: b.newID(0), OK: true}
 	}
@@ -180,7 +182,8 @@ func TestRunOnEngines(t *testing.T) {
 		cfg := ledger.DefaultConfig()
 		cfg.Every = time.Second
 		var errs lockedBuffer
-		l, err := ledger.New(cfg, ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
+		l, err := ledger.New(cfg,
+			ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,10 +224,12 @@ func TestRunOnEngines(t *testing.T) {
 		shown(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
 		b.say(waiting, "a", event.Failed, time.Time{})
 		b.accept(0)
-		shown(map[string]float64{"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "passed_total": 0})
+		shown(map[string]float64{
+			"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "passed_total": 0})
 		b.commit(stream.Events, 0, 3)
 		shown(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
-		if want := waiting.ID.Text(id.Event) + " to b: no word since it was accepted"; strings.Count(errs.String(), want) != 1 {
+		if want := waiting.ID.Text(id.Event) +
+			" to b: no word since it was accepted"; strings.Count(errs.String(), want) != 1 {
 			t.Errorf("the log must tell once of %q:\n%s", want, errs.String())
 		}
 	})

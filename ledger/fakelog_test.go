@@ -77,7 +77,8 @@ func (l *fakeLog) At(_ context.Context, topic string, t time.Time) (map[stream.P
 	}), nil
 }
 
-func (l *fakeLog) ReadRanges(_ context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
+func (l *fakeLog) ReadRanges(
+	_ context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
 	ranges = slices.Clone(ranges)
 	for len(ranges) > 0 {
 		l.between(false)

@@ -169,7 +169,9 @@ func TestClocksAreApart(t *testing.T) {
 	began := m.now
 	e := &event.Event{ID: m.newID(0), Endpoint: "ep_1", Verdict: event.VerdictVerified, Dests: []string{"dst_a"}}
 	m.log.append(stream.Events, 0, e.Record(), m.now)
-	m.log.append(stream.Outcomes, 0, (&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(), m.now.Add(-time.Minute))
+	m.log.append(stream.Outcomes, 0,
+		(&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(),
+		m.now.Add(-time.Minute))
 	m.log.marks[stream.Partition{Topic: stream.Events}] = stream.Mark{Offset: 1}
 	want := Counts{Accepted: 1, Delivered: 1}
 	if got := m.mustAudit(Span{Since: began}).Counts; got != want {
@@ -191,7 +193,8 @@ func TestTrimmedLog(t *testing.T) {
 		last = m.now
 		e := &event.Event{ID: m.newID(0), Endpoint: "ep_1", Verdict: event.VerdictVerified, Dests: []string{"dst_a"}}
 		m.log.append(stream.Events, 0, e.Record(), m.now)
-		m.log.append(stream.Outcomes, 0, (&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(), m.now)
+		m.log.append(stream.Outcomes, 0,
+			(&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(), m.now)
 	}
 	m.log.marks[stream.Partition{Topic: stream.Events}] = stream.Mark{Offset: 30}
 	m.now = m.now.Add(time.Second)

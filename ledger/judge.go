@@ -167,12 +167,15 @@ func (j *judge) miss(l Lost, told *bool) {
 // lost describes a chain.
 func (b *book) lost(of id.ID, partition int32, x *row) Lost {
 	return Lost{
-		Event: of, Dest: b.names.text[x.dest], Run: b.names.text[x.run], Status: x.status.word(), Reason: event.Reason(b.names.text[x.reason]),
+		Event: of, Dest: b.names.text[x.dest], Run: b.names.text[x.run], Status: x.status.word(),
+		Reason:    event.Reason(b.names.text[x.reason]),
 		Partition: partition, Offset: int64(x.version.Lo) - 1,
 	}
 }
 
 // word is the status as others know it.
 func (s status) word() event.Status {
-	return [...]event.Status{silent: "", pending: event.Pending, retrying: event.Retrying, held: event.Held, delivered: event.Delivered, failed: event.Failed, skipped: event.Skipped, undecodable: event.Failed}[s]
+	return [...]event.Status{
+		silent: "", pending: event.Pending, retrying: event.Retrying, held: event.Held, delivered: event.Delivered,
+		failed: event.Failed, skipped: event.Skipped, undecodable: event.Failed}[s]
 }

@@ -41,12 +41,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		dead:      gauge("dead", "In the topic dead."+of),
 		inFlight:  gauge("in_flight", "Not at their end, however old."+of),
 		residue:   gauge("residue", "Lost: neither at their end nor on their way. Anything but 0 is an alarm."+of),
-		unproven:  gauge("unproven", "Chains in flight that were taken on their last word, without proof that their work is in the log."),
-		last:      gauge("last_run_timestamp_seconds", "When the log was last looked at, to the end."),
-		seconds:   gauge("last_run_seconds", "How long that took, its pauses included."),
-		records:   counter("records_total", "Records that were read."),
-		passed:    counter("passed_total", "Records of events and deliveries that were passed over because there were too many."),
-		failures:  counter("failures_total", "Looks that could not be finished."),
+		unproven: gauge("unproven", "Chains in flight that were taken on their last word, without proof that their work "+
+			"is in the log."),
+		last:    gauge("last_run_timestamp_seconds", "When the log was last looked at, to the end."),
+		seconds: gauge("last_run_seconds", "How long that took, its pauses included."),
+		records: counter("records_total", "Records that were read."),
+		passed: counter("passed_total", "Records of events and deliveries that were passed over because there were "+
+			"too many."),
+		failures: counter("failures_total", "Looks that could not be finished."),
 	}, err
 }
 

@@ -134,7 +134,8 @@ func (m *model) replay() {
 		return
 	}
 	e := m.accepted[m.r.IntN(len(m.accepted))]
-	w := &event.Work{Event: e, Dest: []string{"dst_a", "dst_b", "dst_new"}[m.r.IntN(3)], Trigger: event.TriggerReplay, Attempt: 1, Due: m.now}
+	w := &event.Work{Event: e, Dest: []string{"dst_a", "dst_b", "dst_new"}[m.r.IntN(3)], Trigger: event.TriggerReplay,
+		Attempt: 1, Due: m.now}
 	w.Run = m.newID(e.ID.Partition()).Text(id.Run)
 	if m.r.IntN(3) == 0 {
 		w.Prior, w.PriorReason = event.Failed, event.AttemptsExhausted
@@ -222,7 +223,8 @@ func (m *model) bury(p stream.Partition, r *stream.Record, err error) (steps []f
 		for _, dest := range remains.Dests {
 			steps = append(steps, func() {
 				m.put(stream.Outcomes, p.Index, (&event.Outcome{
-					Event: remains.Event, Account: "acc_1", Endpoint: "ep_1", Dest: dest, Status: event.Failed, Reason: event.Undecodable, At: m.now, Run: remains.Run,
+					Event: remains.Event, Account: "acc_1", Endpoint: "ep_1", Dest: dest, Status: event.Failed,
+					Reason: event.Undecodable, At: m.now, Run: remains.Run,
 				}).Record())
 			})
 		}

@@ -63,13 +63,15 @@ func (c Counts) minus(before Counts) Counts {
 	return Counts{
 		Accepted: c.Accepted - before.Accepted, Delivered: c.Delivered - before.Delivered, Failed: c.Failed - before.Failed,
 		Skipped: c.Skipped - before.Skipped, Rejected: c.Rejected - before.Rejected, Dead: c.Dead - before.Dead,
-		InFlight: c.InFlight - before.InFlight, Residue: c.Residue - before.Residue, Duplicates: c.Duplicates - before.Duplicates,
+		InFlight: c.InFlight - before.InFlight, Residue: c.Residue - before.Residue,
+		Duplicates: c.Duplicates - before.Duplicates,
 	}
 }
 
 // String is the equation.
 func (c Counts) String() string {
-	return fmt.Sprintf("%d accepted = %d delivered + %d failed + %d skipped + %d rejected + %d dead + %d in flight, residue %d, duplicates %d",
+	return fmt.Sprintf("%d accepted = %d delivered + %d failed + %d skipped + %d rejected + %d dead + %d in flight, "+
+		"residue %d, duplicates %d",
 		c.Accepted, c.Delivered, c.Failed, c.Skipped, c.Rejected, c.Dead, c.InFlight, c.Residue, c.Duplicates)
 }
 
@@ -86,7 +88,8 @@ type Lost struct {
 // String is one line for people.
 func (l Lost) String() string {
 	if l.Event.IsZero() {
-		return fmt.Sprintf("the record at offset %d of events, partition %d, cannot be decoded and was not buried", l.Offset, l.Partition)
+		return fmt.Sprintf("the record at offset %d of events, partition %d, cannot be decoded and was not buried", l.Offset,
+			l.Partition)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "event %s to %s", l.Event.Text(id.Event), l.Dest)

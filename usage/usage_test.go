@@ -81,7 +81,8 @@ func TestPeriods(t *testing.T) {
 		if diff := cmp.Diff(want, store.span); diff != "" || !r.From.Equal(want.From) || !r.To.Equal(want.To) {
 			t.Errorf("%v: %s", now, diff)
 		}
-		if first, last := r.Daily[0].Day, r.Daily[len(r.Daily)-1].Day; !first.Equal(want.From) || last.Format(time.DateOnly) != now.UTC().Format(time.DateOnly) {
+		if first, last := r.Daily[0].Day, r.Daily[len(r.Daily)-1].Day; !first.Equal(want.From) ||
+			last.Format(time.DateOnly) != now.UTC().Format(time.DateOnly) {
 			t.Errorf("%v: days from %v to %v", now, first, last)
 		}
 	}
@@ -105,7 +106,9 @@ func TestFigures(t *testing.T) {
 	at := utc("2026-08-04T10:00:00")
 	f := func(allowance, over int64) {
 		t.Helper()
-		u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) { c.Allowance = allowance })
+		u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) {
+			c.Allowance = allowance
+		})
 		r, err := u.Usage(t.Context(), "acc_1")
 		if err != nil {
 			t.Fatal(err)

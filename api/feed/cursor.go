@@ -48,7 +48,8 @@ func ParseCursor(endpoint, text string) (Cursor, error) {
 		return Cursor{}, ErrCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < 1+endpointLen || b[0] != cursorVersion || string(b[1:1+endpointLen]) != string(endpointHash(endpoint)) {
+	if err != nil || len(b) < 1+endpointLen || b[0] != cursorVersion ||
+		string(b[1:1+endpointLen]) != string(endpointHash(endpoint)) {
 		return Cursor{}, ErrCursor
 	}
 	b = b[1+endpointLen:]

@@ -81,7 +81,8 @@ func New(deps Deps) (*Feed, error) {
 		return nil, errors.New("feed: a dependency is missing")
 	}
 	return &Feed{
-		deps: deps, start: make(chan *tail), reads: make(chan struct{}, maxReads), down: make(chan struct{}), tails: make(map[int32]*tail),
+		deps: deps, start: make(chan *tail), reads: make(chan struct{}, maxReads), down: make(chan struct{}),
+		tails: make(map[int32]*tail),
 	}, nil
 }
 

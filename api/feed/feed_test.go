@@ -65,7 +65,8 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(reader.Close)
-	w.feed, err = feed.New(feed.Deps{Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w}, Store: w, Now: time.Now, Retention: 30 * day,
+	w.feed, err = feed.New(feed.Deps{
+		Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w}, Store: w, Now: time.Now, Retention: 30 * day,
 		Erased: func(d id.ID) bool { return w.erased[d] }})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,8 @@ func (l trimmedLog) Starts(ctx context.Context, topics ...string) (map[stream.Pa
 	return starts, err
 }
 
-func (l trimmedLog) ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
+func (l trimmedLog) ReadRanges(
+	ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
 	for _, r := range ranges {
 		if r.From < l.w.trimmed[r.Index] {
 			return stream.ErrTrimmed
@@ -123,7 +125,8 @@ func (w *world) Placed(_ context.Context, q event.PlacedQuery) (event.PlacedPage
 	w.asked++
 	page := event.PlacedPage{Next: q.To, Since: q.Since}
 	for _, x := range w.events[q.Partition] {
-		if x.Endpoint == q.Endpoint && x.Offset >= q.From && x.Offset < q.To && !x.ReceivedAt().Before(q.Since) && len(page.Rows) < q.Limit {
+		if x.Endpoint == q.Endpoint && x.Offset >= q.From && x.Offset < q.To && !x.ReceivedAt().Before(q.Since) &&
+			len(page.Rows) < q.Limit {
 			page.Rows = append(page.Rows, x)
 		}
 	}
@@ -137,7 +140,8 @@ func (w *world) put(endpoint string, partition int32, body []byte) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	e := &event.Event{ID: d, Account: account, Endpoint: endpoint, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Body: body}
+	e := &event.Event{ID: d, Account: account, Endpoint: endpoint, Source: event.SourceAPI,
+		Verdict: event.VerdictUnverified, Body: body}
 	w.producer.Produce(stream.Events, partition, e.Record(), func(r *stream.Record, err error) {
 		if err != nil {
 			w.Error(err)
@@ -344,7 +348,8 @@ func TestGaps(t *testing.T) {
 		t.Helper()
 		x := w.watch("ep_a", &c, 0)
 		items, err := x.Next(t.Context(), time.Second)
-		if err != nil || len(items) == 0 || items[0].Gap == nil || items[0].Gap.Reason != reason || !items[0].Gap.From.Equal(c.At) {
+		if err != nil || len(items) == 0 || items[0].Gap == nil || items[0].Gap.Reason != reason ||
+			!items[0].Gap.From.Equal(c.At) {
 			t.Errorf("%+v: %+v, %v", c, items, err)
 		}
 	}
@@ -430,7 +435,9 @@ func TestCursor(t *testing.T) {
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(c) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, bad := range []string{"", "A", text + "A", text[:len(text)-1], text[1:], "é" + text, feed.Cursor{At: c.At}.Encode("ep_a"), feed.Cursor{At: c.At, Next: map[int32]int64{1 << 20: 1}}.Encode("ep_a")} {
+	for _, bad := range []string{
+		"", "A", text + "A", text[:len(text)-1], text[1:], "é" + text, feed.Cursor{At: c.At}.Encode("ep_a"),
+		feed.Cursor{At: c.At, Next: map[int32]int64{1 << 20: 1}}.Encode("ep_a")} {
 		if got, err := feed.ParseCursor("ep_a", bad); !errors.Is(err, feed.ErrCursor) {
 			t.Errorf("%q is %v, %v", bad, got, err)
 		}

@@ -62,7 +62,8 @@ func (e *Event) memory() int {
 // shown is the event in a record; nil when watchers are not told of it, or nobody can read it.
 func shown(r *stream.Record) *Event {
 	e, err := event.Decode(r)
-	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate || e.Only != "" {
+	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate ||
+		e.Only != "" {
 		return nil
 	}
 	out := &Event{Event: e, Offset: r.Offset, Size: len(e.Body)}
@@ -76,7 +77,8 @@ func shown(r *stream.Record) *Event {
 
 // subscribe adds a watcher's subscription to a tail, which is started if need be. end is where the partition ends
 // now, for a tail that begins.
-func (f *Feed) subscribe(ctx context.Context, partition int32, end int64, endpoint string, wake chan<- struct{}) (*subscription, error) {
+func (f *Feed) subscribe(ctx context.Context, partition int32, end int64, endpoint string, wake chan<- struct{}) (
+	*subscription, error) {
 	f.mu.Lock()
 	t := f.tails[partition]
 	begins := t == nil
@@ -140,15 +142,17 @@ func (t *tail) run(ctx context.Context) {
 	closed, next := t.closed, t.next
 	t.feed.mu.Unlock()
 	for !closed && ctx.Err() == nil {
-		err := t.feed.deps.Topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: t.partition}, next, func(r *stream.Record) error {
-			t.take(r)
-			next = r.Offset + 1
-			return nil
-		})
+		err := t.feed.deps.Topic.Read(
+			ctx, stream.Partition{Topic: stream.Events, Index: t.partition}, next, func(r *stream.Record) error {
+				t.take(r)
+				next = r.Offset + 1
+				return nil
+			})
 		if ctx.Err() != nil {
 			return
 		}
-		t.feed.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading events for watchers broke off", slog.Int("partition", int(t.partition)), slog.Any("error", err))
+		t.feed.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading events for watchers broke off",
+			slog.Int("partition", int(t.partition)), slog.Any("error", err))
 		_ = wait.For(ctx, tailPause) // the loop looks at ctx
 	}
 }

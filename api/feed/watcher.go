@@ -63,7 +63,8 @@ type Watcher struct {
 
 // Watch begins at the cursor, or with what comes from now on when it is nil. partitions are those of the endpoint's
 // events, earlier ones too.
-func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions []int32, from *Cursor) (*Watcher, error) {
+func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions []int32, from *Cursor) (
+	*Watcher, error) {
 	now := f.deps.Now()
 	w := &Watcher{feed: f, account: account, endpoint: endpoint, began: now, wake: make(chan struct{}, 1)}
 	if from != nil {
@@ -294,23 +295,24 @@ func (w *Watcher) logged(ctx context.Context, p *place, since int64) (found []*E
 	defer cancel()
 	size, began, whole := 0, p.next, true
 	part := stream.Range{Partition: stream.Partition{Topic: stream.Events, Index: p.partition}, From: p.next, To: since}
-	err = w.feed.deps.Topic.ReadRanges(limited, []stream.Range{part}, func(_ stream.Partition, records []*stream.Record) error {
-		for _, r := range records {
-			if string(r.Key) == w.endpoint {
-				if e := shown(r); e != nil {
-					found = append(found, e)
-					size += e.memory()
+	err = w.feed.deps.Topic.ReadRanges(
+		limited, []stream.Range{part}, func(_ stream.Partition, records []*stream.Record) error {
+			for _, r := range records {
+				if string(r.Key) == w.endpoint {
+					if e := shown(r); e != nil {
+						found = append(found, e)
+						size += e.memory()
+					}
+				}
+				if whole = len(found) < maxBatch && size < maxBatchBytes; !whole {
+					return stream.ErrStop
+				}
+				if len(found) == 0 {
+					p.next = r.Offset + 1
 				}
 			}
-			if whole = len(found) < maxBatch && size < maxBatchBytes; !whole {
-				return stream.ErrStop
-			}
-			if len(found) == 0 {
-				p.next = r.Offset + 1
-			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil && (len(found) > 0 || p.next > began) && ctx.Err() == nil {
 		return found, nil
 	}

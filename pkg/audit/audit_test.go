@@ -21,8 +21,11 @@ func TestMain(m *testing.M) { kit.Main(m) }
 func TestRecordKeepsAll(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 123e6, time.UTC)
 	e := audit.Entry{
-		ID: audit.NewID(at, 7, "op_1"), Account: "acc_1", At: at, Actor: audit.ActorOf("key_1", "ci"), Action: "endpoint.updated", EntityType: "endpoint",
-		Entity: "ep_1", Changes: []string{"name"}, RequestID: "req_1", RemoteIP: netip.MustParseAddr("2001:db8::1"), Node: "a", Count: 3, LastAt: at.Add(time.Second),
+		ID: audit.NewID(at, 7, "op_1"), Account: "acc_1", At: at, Actor: audit.ActorOf("key_1", "ci"),
+		Action: "endpoint.updated", EntityType: "endpoint",
+		Entity: "ep_1", Changes: []string{"name"}, RequestID: "req_1",
+		RemoteIP: netip.MustParseAddr("2001:db8::1"), Node: "a",
+		Count: 3, LastAt: at.Add(time.Second),
 	}
 	r, err := e.Record()
 	if err != nil {
@@ -35,7 +38,9 @@ func TestRecordKeepsAll(t *testing.T) {
 	if e.ID != audit.NewID(at, 7, "op_1") || e.ID == audit.NewID(at, 7, "op_2") || !e.ID.Time().Equal(at) {
 		t.Error("an id is not that of its entry")
 	}
-	for _, bad := range []string{``, `{`, `{"v":2,"id":"` + e.ID.Text(audit.Prefix) + `","action":"x"}`, `{"v":1,"id":"aud_1","action":"x"}`, `{"v":1,"id":"` + e.ID.Text(audit.Prefix) + `"}`} {
+	for _, bad := range []string{
+		``, `{`, `{"v":2,"id":"` + e.ID.Text(audit.Prefix) + `","action":"x"}`, `{"v":1,"id":"aud_1","action":"x"}`,
+		`{"v":1,"id":"` + e.ID.Text(audit.Prefix) + `"}`} {
 		if _, err := audit.Decode(&stream.Record{Value: []byte(bad)}); err == nil {
 			t.Errorf("decoded %q", bad)
 		}
@@ -149,7 +154,8 @@ func TestUses(t *testing.T) {
 		use(4)
 		time.Sleep(2 * time.Second)
 		want(6, 4)
-		if e := log.entries[len(log.entries)-1]; e.At.Before(log.entries[0].At.Add(time.Hour)) || !e.LastAt.Equal(e.At) || e.RemoteIP != from || e.Node != "a" || e.Account != "acc_1" || e.Actor.Name != "ci" {
+		if e := log.entries[len(log.entries)-1]; e.At.Before(log.entries[0].At.Add(time.Hour)) || !e.LastAt.Equal(e.At) ||
+			e.RemoteIP != from || e.Node != "a" || e.Account != "acc_1" || e.Actor.Name != "ci" {
 			t.Errorf("%+v", e)
 		}
 		use(1)

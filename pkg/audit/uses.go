@@ -84,7 +84,8 @@ func (u *Uses) Note(account, key, name string, from netip.Addr) {
 // begin starts the line of an hour. One that was not written yet goes on past its hour, until it is.
 func (u *Uses) begin(account, key, name string, now time.Time, hour int64) *use {
 	x := &use{hour: hour, entry: Entry{
-		ID: NewID(now, 0, KeyUsed, key, u.node, u.boot), Account: account, At: now, Actor: ActorOf(key, name), Action: KeyUsed,
+		ID: NewID(now, 0, KeyUsed, key, u.node, u.boot), Account: account, At: now, Actor: ActorOf(key, name),
+		Action:     KeyUsed,
 		EntityType: "key", Entity: key, Node: u.node,
 	}}
 	if before := u.keys[key]; before != nil {
@@ -114,7 +115,8 @@ func (u *Uses) Run(ctx context.Context) error {
 		cancel()
 		if (err != nil) != failing && ctx.Err() == nil {
 			failing = !failing
-			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write the uses of API keys", slog.Bool("failing", failing), slog.Any("error", err))
+			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write the uses of API keys", slog.Bool("failing", failing),
+				slog.Any("error", err))
 		}
 	}
 }

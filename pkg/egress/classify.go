@@ -71,9 +71,11 @@ func isTLS(err error) bool {
 	var alert *net.OpError
 	var ech *tls.ECHRejectionError
 	switch {
-	case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &ech), errors.Is(err, http.ErrSchemeMismatch):
+	case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &ech),
+		errors.Is(err, http.ErrSchemeMismatch):
 		return true
-	case errors.As(err, &x509.UnknownAuthorityError{}), errors.As(err, &x509.HostnameError{}), errors.As(err, &x509.CertificateInvalidError{}):
+	case errors.As(err, &x509.UnknownAuthorityError{}), errors.As(err, &x509.HostnameError{}),
+		errors.As(err, &x509.CertificateInvalidError{}):
 		return true
 	case errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error"):
 		return true

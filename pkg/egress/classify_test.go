@@ -126,18 +126,23 @@ func TestClassifyPlain(t *testing.T) {
 	early := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100)
 
 	f("a good answer", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), "")
-	f("a header block just within", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: "+strings.Repeat("a", 60<<10)+"\r\n\r\n")), "")
+	f("a header block just within", "http://"+
+		rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: "+strings.Repeat("a", 60<<10)+"\r\n\r\n")), "")
 	f("refused", "http://"+refusedAddress(t), event.CodeConnectionRefused)
-	f("reset before the answer", "http://"+rawServer(t, func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)); reset(c) }), event.CodeConnectionReset)
+	f("reset before the answer", "http://"+
+		rawServer(t, func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)); reset(c) }), event.CodeConnectionReset)
 	f("closed before the answer", "http://"+rawServer(t, answer("")), event.CodeConnectionReset)
-	f("closed within the header block", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nX-A: ")), event.CodeConnectionReset)
-	f("closed within the body", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok")), event.CodeConnectionReset)
+	f("closed within the header block", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nX-A: ")),
+		event.CodeConnectionReset)
+	f("closed within the body", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok")),
+		event.CodeConnectionReset)
 	f("reset within the body", "http://"+rawServer(t, func(c net.Conn) {
 		answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")(c)
 		reset(c)
 	}), event.CodeConnectionReset)
 	f("not HTTP", "http://"+rawServer(t, answer("220 mail.example.com ESMTP\r\n")), event.CodeNetwork)
-	f("a broken chunk", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")), event.CodeNetwork)
+	f("a broken chunk", "http://"+rawServer(t, answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")),
+		event.CodeNetwork)
 	f("a header flood", "http://"+rawServer(t, answer(flood)), event.CodeResponseTooLarge)
 	f("a flood of early hints", "http://"+rawServer(t, answer(early)), event.CodeResponseTooLarge)
 	f("a hung server", "http://"+rawServer(t, func(c net.Conn) { io.Copy(io.Discard, c) }), event.CodeTimeout)
@@ -218,10 +223,15 @@ func TestClassifyTLS(t *testing.T) {
 	f("another name, an address", tr, "https://127.0.0.9:"+port, event.CodeConnectionRefused)
 	f("TLS 1.1 at most", tr, "https://"+rawServer(t, handshake(old)), event.CodeTLS)
 	f("a client certificate is wanted", tr, "https://"+rawServer(t, handshake(wantsCert)), event.CodeTLS)
-	f("plain HTTP", tr, "https://"+rawServer(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }), event.CodeTLS)
-	f("not TLS", tr, "https://"+rawServer(t, func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n") }), event.CodeTLS)
-	f("closed within the handshake", tr, "https://"+rawServer(t, func(c net.Conn) { c.Read(make([]byte, 1)); reset(c) }), event.CodeConnectionReset)
-	f("hung within the handshake", tr, "https://"+rawServer(t, func(c net.Conn) { io.Copy(io.Discard, c) }), event.CodeTimeout)
+	f("plain HTTP", tr, "https://"+
+		rawServer(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }),
+		event.CodeTLS)
+	f("not TLS", tr, "https://"+rawServer(t, func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n") }),
+		event.CodeTLS)
+	f("closed within the handshake", tr, "https://"+rawServer(t, func(c net.Conn) { c.Read(make([]byte, 1)); reset(c) }),
+		event.CodeConnectionReset)
+	f("hung within the handshake", tr, "https://"+rawServer(t, func(c net.Conn) { io.Copy(io.Discard, c) }),
+		event.CodeTimeout)
 	f("stream reset before the answer", tr, good+"/abort", event.CodeConnectionReset)
 	f("stream reset within the body", tr, good+"/cut", event.CodeConnectionReset)
 	f("one header that is a flood", tr, good+"/flood", event.CodeResponseTooLarge)
@@ -281,9 +291,12 @@ func TestMessage(t *testing.T) {
 	f(errors.New(strings.Repeat("é", maxMessage)), strings.Repeat("é", maxMessage))
 	f(errors.New(strings.Repeat("é", maxMessage+1)), strings.Repeat("é", maxMessage-1)+"…")
 	server := "10.96.0.10:53"
-	f(&net.DNSError{Name: "a.example", Err: "no such host", Server: server, IsNotFound: true}, "look up a.example: no such host")
-	f(&net.DNSError{Name: "a.example", Err: "read udp 10.1.1.1:5->" + server + ": i/o timeout", Server: server, IsTimeout: true}, "look up a.example: no answer in time")
-	f(&net.DNSError{Name: "a.example", Err: "dial udp " + server + ": connection refused", Server: server}, "look up a.example: the name server gave no usable answer")
+	f(&net.DNSError{Name: "a.example", Err: "no such host", Server: server, IsNotFound: true},
+		"look up a.example: no such host")
+	f(&net.DNSError{Name: "a.example", Err: "read udp 10.1.1.1:5->" + server + ": i/o timeout", Server: server,
+		IsTimeout: true}, "look up a.example: no answer in time")
+	f(&net.DNSError{Name: "a.example", Err: "dial udp " + server + ": connection refused", Server: server},
+		"look up a.example: the name server gave no usable answer")
 	if !utf8.ValidString(Message(errors.New("\xff\xfe"))) {
 		t.Error("a message is not UTF-8")
 	}

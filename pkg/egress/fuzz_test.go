@@ -16,15 +16,18 @@ import (
 // registry's largest blocks, written without our table.
 func notPublic(addr netip.Addr) bool {
 	addr = addr.WithZone("")
-	if addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() || addr.Is4In6() || !addr.IsGlobalUnicast() {
+	if addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() ||
+		addr.Is4In6() || !addr.IsGlobalUnicast() {
 		return true
 	}
 	if addr.Is4() {
 		b := addr.As4()
-		return b[0] == 0 || b[0] >= 224 || b[0] == 100 && b[1]&0xc0 == 64 || b[0] == 192 && b[1] == 0 && (b[2] == 0 || b[2] == 2) || b[0] == 198 && b[1]&0xfe == 18
+		return b[0] == 0 || b[0] >= 224 || b[0] == 100 && b[1]&0xc0 == 64 || b[0] == 192 && b[1] == 0 &&
+			(b[2] == 0 || b[2] == 2) || b[0] == 198 && b[1]&0xfe == 18
 	}
 	b := addr.As16()
-	return b[0]&0xe0 != 0x20 || b[0] == 0x20 && b[1] == 0x02 || b[0] == 0x20 && b[1] == 0x01 && (b[2] < 2 || b[2] == 0x0d && b[3] == 0xb8)
+	return b[0]&0xe0 != 0x20 || b[0] == 0x20 && b[1] == 0x02 || b[0] == 0x20 && b[1] == 0x01 &&
+		(b[2] < 2 || b[2] == 0x0d && b[3] == 0xb8)
 }
 
 // FuzzJudge: no address that the standard library or the second opinion calls special is public, a zone
@@ -147,7 +150,8 @@ func FuzzCheckURL(f *testing.F) {
 		dialled := raw
 		if err == nil {
 			dialled = u.String()
-			if len(dialled) > maxURL || u.Scheme != "https" || u.User != nil || strings.Contains(dialled, "#") || !isASCII(dialled) {
+			if len(dialled) > maxURL || u.Scheme != "https" || u.User != nil || strings.Contains(dialled, "#") ||
+				!isASCII(dialled) {
 				t.Fatalf("%q becomes %q", raw, dialled)
 			}
 			if again, err := p.CheckURL(dialled); err != nil || again.String() != dialled {

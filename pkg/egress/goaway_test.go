@@ -142,7 +142,8 @@ func TestHalfClosedAndDripping(t *testing.T) {
 	}
 	mode.Store("drip")
 	began := time.Now()
-	if _, err := deliver(t, tr, url, time.Second); err == nil || Classify(err) != "timeout" || time.Since(began) > 4*time.Second {
+	if _, err := deliver(t, tr, url, time.Second); err == nil || Classify(err) != "timeout" ||
+		time.Since(began) > 4*time.Second {
 		t.Errorf("dripping, after %v: %v", time.Since(began), err)
 	}
 	mode.Store("fine")

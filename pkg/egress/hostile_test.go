@@ -114,7 +114,8 @@ func TestHostileTargets(t *testing.T) {
 	// The worst name server: every name leads to this machine.
 	tr := newTransport(t, Config{DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
 	// What is refused by form alone must also hold when http is allowed.
-	withHTTP := newTransport(t, Config{Policy: Policy{AllowHTTP: true}, DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
+	withHTTP := newTransport(
+		t, Config{Policy: Policy{AllowHTTP: true}, DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
 
 	f := func(target string, saved bool) {
 		t.Helper()
@@ -148,7 +149,8 @@ func TestHostileTargets(t *testing.T) {
 // notSent reports whether a request was refused before anything was resolved.
 func notSent(err error) bool {
 	text := err.Error()
-	return strings.HasPrefix(text, "parse ") || strings.HasPrefix(text, "unsupported protocol scheme") || strings.HasPrefix(text, "http: no Host in request URL") ||
+	return strings.HasPrefix(text, "parse ") || strings.HasPrefix(text, "unsupported protocol scheme") ||
+		strings.HasPrefix(text, "http: no Host in request URL") ||
 		strings.HasPrefix(text, "invalid URL port") || strings.HasPrefix(text, "net/http: invalid")
 }
 

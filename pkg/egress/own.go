@@ -44,7 +44,8 @@ func (o *Own) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 			if err := o.refresh(ctx); err != nil {
-				o.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the addresses of this machine, the last ones stand", slog.Any("error", err))
+				o.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the addresses of this machine, the last ones stand",
+					slog.Any("error", err))
 			}
 		}
 	}

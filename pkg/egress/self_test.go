@@ -11,7 +11,8 @@ import (
 // In dev the relay is http:// itself: the refusal says that it is the relay, not that https is missing.
 func TestOwnURLBeforeScheme(t *testing.T) {
 	policy := Policy{Self: NewSelf("http://localhost:8080", nil)}
-	if _, err := policy.CheckURL("http://localhost:8080/in/tok"); err == nil || !strings.Contains(err.Error(), "leads back to this relay") {
+	if _, err := policy.CheckURL("http://localhost:8080/in/tok"); err == nil ||
+		!strings.Contains(err.Error(), "leads back to this relay") {
 		t.Error(err)
 	}
 }
@@ -58,9 +59,11 @@ func TestOwnURLsAreNoDestinations(t *testing.T) {
 		f(base, names, target, true)
 	}
 	for _, target := range []string{
-		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v10", "https://relay.example.com/mcp-server",
+		"https://relay.example.com/", "https://relay.example.com/inbox", "https://relay.example.com/v10",
+		"https://relay.example.com/mcp-server",
 		"https://relay.example.com:8443/in/tok",
-		"https://other.example.com/in/tok", "https://relay.example.com.evil.example/in/tok", "https://relay.example.com/hooks/in/tok",
+		"https://other.example.com/in/tok", "https://relay.example.com.evil.example/in/tok",
+		"https://relay.example.com/hooks/in/tok",
 		"http://relay.example.com:443/in/tok",
 	} {
 		f(base, names, target, false)

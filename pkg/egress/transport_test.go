@@ -50,7 +50,8 @@ func caFile(t *testing.T, srv *httptest.Server) string {
 // transportTo returns a Transport that trusts srv and finds every name on 127.0.0.1.
 func transportTo(t *testing.T, srv *httptest.Server) *Transport {
 	t.Helper()
-	return newTransport(t, Config{Policy: loopbackAllowed, CAFile: caFile(t, srv), DNSServer: startDNS(t, always("127.0.0.1"))})
+	return newTransport(t, Config{
+		Policy: loopbackAllowed, CAFile: caFile(t, srv), DNSServer: startDNS(t, always("127.0.0.1"))})
 }
 
 // read drains a response and returns its body.
@@ -68,7 +69,8 @@ func TestConnectionsAreReused(t *testing.T) {
 	f := func(http2 bool, proto string) {
 		t.Helper()
 		var opened atomic.Int64
-		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+		srv := httptest.NewUnstartedServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
 		srv.EnableHTTP2 = http2
 		srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 			if s == http.StateNew {
@@ -81,7 +83,8 @@ func TestConnectionsAreReused(t *testing.T) {
 		defer tr.CloseIdleConnections()
 		_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
 		for range 5 {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com:"+port, strings.NewReader("body"))
+			req, err := http.NewRequestWithContext(
+				t.Context(), http.MethodPost, "https://example.com:"+port, strings.NewReader("body"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +126,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		if r.URL.Path != "/" {
 			t.Errorf("%s was asked for", r.URL)
 		}
-		w.Header().Set("Location", map[string]string{"a": "https://127.0.0.1:" + port + "/", "b": "/next", "c": "http://169.254.169.254/"}[r.URL.RawQuery])
+		w.Header().Set("Location", map[string]string{
+			"a": "https://127.0.0.1:" + port + "/", "b": "/next", "c": "http://169.254.169.254/"}[r.URL.RawQuery])
 		w.WriteHeader(map[string]int{"a": 302, "b": 307, "c": 301}[r.URL.RawQuery])
 	})
 	tr := transportTo(t, srv)
@@ -424,7 +428,8 @@ func TestCAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(bytes.Join(pool.Subjects(), nil), srv.Certificate().RawSubject) { //nolint:staticcheck // a look at our own addition
+	if !bytes.Contains(bytes.Join(pool.Subjects(), nil),
+		srv.Certificate().RawSubject) { //nolint:staticcheck // a look at our own addition
 		t.Error("the file's certificate is not in the pool")
 	}
 }
@@ -432,7 +437,8 @@ func TestCAFile(t *testing.T) {
 // BenchmarkRoundTrip is one delivery of 1 KB over a connection that is there, with both ends in this
 // process, to one of as many destinations of the host as take turns.
 func BenchmarkRoundTrip(b *testing.B) {
-	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
+	srv := httptest.NewServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 	defer srv.Close()
 	body := make([]byte, 1024)
 	for _, destinations := range []int{1, 200} {

@@ -48,7 +48,8 @@ func TestCheckURLAccepts(t *testing.T) {
 	f(Policy{}, "https://example.com:/h", "https://example.com/h")
 	f(Policy{}, "https://example.com:00443/h", "https://example.com:443/h")
 	f(Policy{}, "https://Bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC")
-	f(Policy{}, "https://example.com/a b?c d=é&q=\"<%20%zz>'+", "https://example.com/a%20b?c%20d=%C3%A9&q=%22%3C%20%zz%3E'+")
+	f(Policy{}, "https://example.com/a b?c d=é&q=\"<%20%zz>'+",
+		"https://example.com/a%20b?c%20d=%C3%A9&q=%22%3C%20%zz%3E'+")
 	f(Policy{}, "https://例え。テスト/", "https://xn--r8jz45g.xn--zckzah/")
 	f(Policy{}, "https://ｅｘａｍｐｌｅ.com/", "https://example.com/")
 	f(Policy{}, "https://b%C3%BCcher.example/", "https://xn--bcher-kva.example/")
@@ -155,7 +156,8 @@ func TestCheckURLRefuses(t *testing.T) {
 // The message goes into an API answer; what was sent may be a secret and must not come back in it.
 func TestURLErrorDoesNotRepeatTheURL(t *testing.T) {
 	for _, raw := range []string{
-		"https://user:hunter2@example.com/", "https://exa mple.com/hunter2", "https://127.0.0.1/hunter2", "https://example.com/?k=hunter2#", "https://hunter2/",
+		"https://user:hunter2@example.com/", "https://exa mple.com/hunter2", "https://127.0.0.1/hunter2",
+		"https://example.com/?k=hunter2#", "https://hunter2/",
 		"https://hunter2.:443", "https://hunter2..a/", "hunter2://", "https://[hunter2]/", "https://a:hunter2/",
 	} {
 		if _, err := (Policy{}).CheckURL(raw); err == nil || strings.Contains(err.Error(), "hunter2") {

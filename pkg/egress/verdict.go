@@ -66,11 +66,12 @@ var special = []struct {
 }{
 	// 0.0.0.0/8 is "this network" (RFC 791, 3.2); Linux takes 0.0.0.0 for the machine itself.
 	{netip.MustParsePrefix("0.0.0.0/8"), Unspecified},
-	{netip.MustParsePrefix("10.0.0.0/8"), Private},               // RFC 1918
-	{netip.MustParsePrefix("100.64.0.0/10"), CGNAT},              // RFC 6598; 100.100.100.200 is Alibaba's metadata
-	{netip.MustParsePrefix("127.0.0.0/8"), Loopback},             // RFC 1122, 3.2.1.3
-	{netip.MustParsePrefix("168.63.129.16/32"), CloudMetadata},   // Azure's platform address, public by form only
-	{netip.MustParsePrefix("169.254.0.0/16"), LinkLocal},         // RFC 3927; 169.254.169.254 is the metadata of most clouds
+	{netip.MustParsePrefix("10.0.0.0/8"), Private},             // RFC 1918
+	{netip.MustParsePrefix("100.64.0.0/10"), CGNAT},            // RFC 6598; 100.100.100.200 is Alibaba's metadata
+	{netip.MustParsePrefix("127.0.0.0/8"), Loopback},           // RFC 1122, 3.2.1.3
+	{netip.MustParsePrefix("168.63.129.16/32"), CloudMetadata}, // Azure's platform address, public by form only
+	// RFC 3927; 169.254.169.254 is the metadata of most clouds
+	{netip.MustParsePrefix("169.254.0.0/16"), LinkLocal},
 	{netip.MustParsePrefix("172.16.0.0/12"), Private},            // RFC 1918
 	{netip.MustParsePrefix("192.0.0.0/24"), ProtocolAssignments}, // RFC 6890, 2.1; 192.0.0.192 is Oracle's metadata
 	{netip.MustParsePrefix("192.0.2.0/24"), Documentation},       // RFC 5737, TEST-NET-1

@@ -30,10 +30,13 @@ func TestDedupKey(t *testing.T) {
 	f("body:$.a*", `{"a*":"star","ab":"x"}`, "star", true)
 	long := strings.Repeat("x", 1<<16)
 	f("body:$.id", `{"id":"`+long+`"}`, long, true)
-	for _, none := range []string{``, `{}`, `[]`, `{"id":""}`, `{"id":null}`, `{"id":true}`, `{"id":{}}`, `{"id":["a"]}`, `{"id":"x"`, `{"id":"x"} x`, `id="x"`, `{"ID":"x"}`} {
+	for _, none := range []string{``, `{}`, `[]`, `{"id":""}`, `{"id":null}`, `{"id":true}`, `{"id":{}}`, `{"id":["a"]}`,
+		`{"id":"x"`, `{"id":"x"} x`, `id="x"`, `{"ID":"x"}`} {
 		f("body:$.id", none, "", false)
 	}
-	for _, bad := range []string{"", "$.id", "body", "body:", "header:", "header:a b", "header:ä", "const:x", "body:$.a|body:$.b", "header:A|header:B", "Body:$.id"} {
+	for _, bad := range []string{
+		"", "$.id", "body", "body:", "header:", "header:a b", "header:ä", "const:x", "body:$.a|body:$.b", "header:A|header:B",
+		"Body:$.id"} {
 		if _, err := ParseDedupKey(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}

@@ -29,9 +29,11 @@ func sample(t testing.TB) *event.Event {
 	return &event.Event{
 		ID: newID(t), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceProvider, Verdict: event.VerdictObserved,
 		Reason: event.SignatureMissing, Type: "order.paid", Method: "POST", Query: "a=1&a=2",
-		RemoteIP: netip.MustParseAddr("2001:db8::1"), Dests: []string{"dst_1", "dst_2"}, DuplicateOf: "evt_x", IdempotencyKey: "k",
-		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "Relay-Id", Value: "evt_forged"}, {Name: "X-A", Value: "\xff2"}},
-		Body:   []byte("{\"a\":1}\r\n\x00\xfe"),
+		RemoteIP: netip.MustParseAddr("2001:db8::1"), Dests: []string{"dst_1", "dst_2"}, DuplicateOf: "evt_x",
+		IdempotencyKey: "k",
+		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "Relay-Id", Value: "evt_forged"},
+			{Name: "X-A", Value: "\xff2"}},
+		Body: []byte("{\"a\":1}\r\n\x00\xfe"),
 	}
 }
 
@@ -58,7 +60,8 @@ func TestEventRecordIsThePublicShape(t *testing.T) {
 	for _, h := range sample(t).Record().Headers {
 		names = append(names, h.Key)
 	}
-	want := "relay-v relay-id relay-account relay-source relay-verdict relay-reason relay-type relay-method relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key h:X-A h:Relay-Id h:X-A"
+	want := "relay-v relay-id relay-account relay-source relay-verdict relay-reason relay-type relay-method " +
+		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key h:X-A h:Relay-Id h:X-A"
 	if got := strings.Join(names, " "); got != want {
 		t.Fatalf("headers are\n%s, want\n%s", got, want)
 	}
@@ -86,7 +89,8 @@ func TestDecodeRefusesPoison(t *testing.T) {
 
 func TestWorkRoundTrip(t *testing.T) {
 	w := &event.Work{
-		Event: sample(t), Dest: "dst_2", Trigger: event.TriggerRetry, Attempt: 3, Due: time.UnixMilli(1_800_000_000_123).UTC(),
+		Event: sample(t), Dest: "dst_2", Trigger: event.TriggerRetry, Attempt: 3,
+		Due:      time.UnixMilli(1_800_000_000_123).UTC(),
 		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
 		ParkedBy: 0xfedcba98, Told: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed, PriorReason: event.Gone410,
 	}
@@ -122,12 +126,17 @@ func TestWorkIsNeverDueEarlier(t *testing.T) {
 
 func TestOutcomeRoundTrip(t *testing.T) {
 	o := &event.Outcome{
-		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying, Reason: event.LaneFull,
-		Code: 503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(), Run: "run_1", Waited: true,
+		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying,
+		Reason: event.LaneFull,
+		Code:   503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
+		Run:    "run_1",
+		Waited: true,
 		Attempt: &event.Attempt{
 			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: false, Code: 503,
-			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond, TTFB: time.Millisecond,
-			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h", Method: "POST",
+			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond,
+			TTFB:       time.Millisecond,
+			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h",
+			Method:        "POST",
 			RequestHeader: "A: 1\nA: \n", ResponseHeader: "B: 2\n", ResponseBody: []byte("\xff"), Truncated: true,
 		},
 	}
@@ -169,7 +178,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzDecodeOutcome(f *testing.F) {
-	f.Add((&event.Outcome{Event: newID(f), Endpoint: "ep_1", Dest: "dst_1", Status: event.Failed, Attempt: &event.Attempt{RequestHeader: "A: b\n"}}).Record().Value)
+	f.Add(
+		(&event.Outcome{Event: newID(f), Endpoint: "ep_1", Dest: "dst_1", Status: event.Failed,
+			Attempt: &event.Attempt{RequestHeader: "A: b\n"}}).Record().Value)
 	f.Add([]byte{0x0a, 0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		o, err := event.DecodeOutcome(&stream.Record{Key: []byte("ep_1"), Value: value})
@@ -184,9 +195,12 @@ func FuzzDecodeOutcome(f *testing.F) {
 
 func BenchmarkOutcome(b *testing.B) {
 	o := &event.Outcome{
-		Event: newID(b), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Delivered, Code: 200, At: time.Now(),
-		Attempt: &event.Attempt{ID: newID(b), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200, URL: "https://example.com/h", Method: "POST",
-			RequestHeader: event.Lines(strings.Repeat("Relay-Endpoint-Id: ep_01jd0000000000000000000000\n", 14)), ResponseHeader: "Content-Length: 0\n", ResponseBody: []byte("ok")},
+		Event: newID(b), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Delivered, Code: 200,
+		At: time.Now(),
+		Attempt: &event.Attempt{ID: newID(b), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: true, Code: 200,
+			URL: "https://example.com/h", Method: "POST",
+			RequestHeader:  event.Lines(strings.Repeat("Relay-Endpoint-Id: ep_01jd0000000000000000000000\n", 14)),
+			ResponseHeader: "Content-Length: 0\n", ResponseBody: []byte("ok")},
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -61,7 +61,8 @@ func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
 		if (err == nil) != (herr == nil) {
 			t.Fatalf("Decode says %v, DecodeHead %v", err, herr)
 		}
-		if err == nil && (h.ID != e.ID || h.Duplicate != (e.DuplicateOf != "") || (h.Verdict == event.VerdictRejected) != (e.Verdict == event.VerdictRejected)) {
+		if err == nil && (h.ID != e.ID || h.Duplicate != (e.DuplicateOf != "") ||
+			(h.Verdict == event.VerdictRejected) != (e.Verdict == event.VerdictRejected)) {
 			t.Fatalf("Decode says %+v, DecodeHead %+v", e, h)
 		}
 		w, err := event.DecodeWork(r)
@@ -78,7 +79,8 @@ func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
 func TestWord(t *testing.T) {
 	o := &event.Outcome{
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Status: event.Held, Reason: event.BreakerOpen,
-		NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(), Run: newID(t).Text(id.Run),
+		NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
+		Run:     newID(t).Text(id.Run),
 		Attempt: &event.Attempt{ID: newID(t), OK: true, ResponseBody: []byte("ok")},
 	}
 	f := func() {
@@ -87,7 +89,8 @@ func TestWord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := event.Word{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At, OK: o.Attempt != nil}
+		want := event.Word{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At,
+			OK: o.Attempt != nil}
 		if o.Run != "" {
 			want.Run = []byte(o.Run)
 		}
@@ -127,7 +130,8 @@ func TestWord(t *testing.T) {
 // What is read of every record of the log must hardly allocate.
 func TestHeadsAndWordsAreCheap(t *testing.T) {
 	e := sample(t).Record()
-	o := (&event.Outcome{Event: newID(t), Endpoint: "ep_1", Dest: "dst_1", Status: event.Delivered, At: time.Now(), Attempt: &event.Attempt{ID: newID(t), OK: true}}).Record()
+	o := (&event.Outcome{Event: newID(t), Endpoint: "ep_1", Dest: "dst_1", Status: event.Delivered, At: time.Now(),
+		Attempt: &event.Attempt{ID: newID(t), OK: true}}).Record()
 	if n := testing.AllocsPerRun(100, func() { _, _ = event.DecodeHead(e) }); n > 1 {
 		t.Errorf("DecodeHead allocates %v times", n)
 	}

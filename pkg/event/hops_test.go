@@ -51,7 +51,8 @@ func TestReturnsAreCounted(t *testing.T) {
 		path []string
 		loop bool
 	}{
-		{nil, false}, {[]string{""}, false}, {[]string{"ep_b"}, false}, {[]string{"ep_a"}, false}, {[]string{"ep_a,ep_a"}, true},
+		{nil, false}, {[]string{""}, false}, {[]string{"ep_b"}, false}, {[]string{"ep_a"}, false},
+		{[]string{"ep_a,ep_a"}, true},
 		{[]string{"ep_a, ep_b"}, false}, {[]string{"ep_a", "ep_a"}, true}, {[]string{"ep_b,ep_b,ep_a"}, true},
 		{[]string{"ep_a,ep_b,ep_a,ep_b"}, true}, {[]string{"ep_b,ep_c,ep_d,ep_e"}, false},
 		{[]string{strings.Repeat("x", maxEndpointID+1) + ",ep_a"}, false},

@@ -171,8 +171,8 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 	return Skipped, e.Reason, c
 }
 
-// Of reports whether a list by the status has an event of that status with these deliveries: an event is never held, and
-// listed by it when one of its deliveries is.
+// Of reports whether a list by the status has an event of that status with these deliveries: an event is never held,
+// and listed by it when one of its deliveries is.
 func (s Status) Of(status Status, ds []Delivery) bool {
 	return s == status || s == Held && slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Held })
 }

@@ -15,7 +15,8 @@ func TestSummarizeWithoutDeliveries(t *testing.T) {
 	}
 	f(event.Event{Verdict: event.VerdictVerified, Reason: event.NoDestination}, event.Skipped, event.NoDestination)
 	f(event.Event{Verdict: event.VerdictUnverified, Reason: event.Duplicate}, event.Skipped, event.Duplicate)
-	f(event.Event{Verdict: event.VerdictRejected, Reason: event.SignatureMismatch}, event.Rejected, event.SignatureMismatch)
+	f(event.Event{Verdict: event.VerdictRejected, Reason: event.SignatureMismatch}, event.Rejected,
+		event.SignatureMismatch)
 	// The reason of an observed one says what the verification saw, not why nothing was delivered.
 	f(event.Event{Verdict: event.VerdictObserved, Reason: event.SignatureMismatch}, event.Skipped, event.NoDestination)
 }
@@ -44,9 +45,12 @@ func TestSummarizeRejected(t *testing.T) {
 		reason event.Reason
 		counts event.Counts
 	}{
-		{event.Delivery{Destination: "dst_1", Status: event.Pending, Reason: event.Queued}, event.Pending, event.Queued, event.Counts{Total: 1, Pending: 1}},
-		{event.Delivery{Destination: "dst_1", Status: event.Delivered}, event.Delivered, "", event.Counts{Total: 1, Delivered: 1}},
-		{event.Delivery{Destination: "dst_3", Status: event.Failed, Reason: event.Gone410}, event.Failed, event.Gone410, event.Counts{Total: 1, Failed: 1}},
+		{event.Delivery{Destination: "dst_1", Status: event.Pending, Reason: event.Queued}, event.Pending, event.Queued,
+			event.Counts{Total: 1, Pending: 1}},
+		{event.Delivery{Destination: "dst_1", Status: event.Delivered}, event.Delivered, "",
+			event.Counts{Total: 1, Delivered: 1}},
+		{event.Delivery{Destination: "dst_3", Status: event.Failed, Reason: event.Gone410}, event.Failed, event.Gone410,
+			event.Counts{Total: 1, Failed: 1}},
 	} {
 		if s, r, c := event.Summarize(e, []event.Delivery{f.newest}); s != f.status || r != f.reason || c != f.counts {
 			t.Errorf("%+v: %s %s %+v, want %s %s %+v", f.newest, s, r, c, f.status, f.reason, f.counts)

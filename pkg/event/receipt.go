@@ -41,8 +41,8 @@ type Receipt struct {
 // processedBit is set in the version of a receipt that says processed.
 const processedBit = 1 << 63
 
-// Version orders the receipts of an event: the highest one stands. Processed wins over any other state, else the later record does;
-// offset is that of the receipt's record.
+// Version orders the receipts of an event: the highest one stands. Processed wins over any other state, else the later
+// record does; offset is that of the receipt's record.
 func (r *Receipt) Version(offset int64) uint64 {
 	if r.State == ProcessingDone {
 		return uint64(offset) | processedBit

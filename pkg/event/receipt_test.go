@@ -12,8 +12,9 @@ import (
 
 func TestReceiptRoundTrip(t *testing.T) {
 	r := &event.Receipt{
-		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", State: event.ProcessingDone, Reference: "inv-7", Details: `{"a":1}`,
-		At: time.UnixMilli(1_800_000_000_001).UTC(),
+		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", State: event.ProcessingDone, Reference: "inv-7",
+		Details: `{"a":1}`,
+		At:      time.UnixMilli(1_800_000_000_001).UTC(),
 	}
 	got, err := event.DecodeReceipt(r.Record())
 	if err != nil {

@@ -55,7 +55,8 @@ func TestTypeSourceAlternatives(t *testing.T) {
 }
 
 func TestParseTypeSourceRefuses(t *testing.T) {
-	for _, s := range []string{"type", "body:", "body:$.", "body:a..b", "header:", "header:a b", "const:", "const:a b", "const:" + strings.Repeat("a", 129), "body:" + strings.Repeat("a.", 17) + "a", "body:a|nope"} {
+	for _, s := range []string{"type", "body:", "body:$.", "body:a..b", "header:", "header:a b", "const:", "const:a b",
+		"const:" + strings.Repeat("a", 129), "body:" + strings.Repeat("a.", 17) + "a", "body:a|nope"} {
 		if _, err := event.ParseTypeSource(s); err == nil {
 			t.Errorf("%q was accepted", s)
 		}

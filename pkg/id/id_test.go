@@ -102,7 +102,8 @@ func TestDeliveryOfIsStable(t *testing.T) {
 	var a, b id.ID
 	b[15] = 1
 	first := id.DeliveryOf(a, "dst_1")
-	if again := id.DeliveryOf(a, "dst_1"); again != first || first == id.DeliveryOf(b, "dst_1") || first == id.DeliveryOf(a, "dst_2") {
+	if again := id.DeliveryOf(a, "dst_1"); again != first || first == id.DeliveryOf(b, "dst_1") ||
+		first == id.DeliveryOf(a, "dst_2") {
 		t.Fatal("delivery id does not follow event and destination")
 	}
 }
@@ -113,7 +114,8 @@ func TestLowestBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lo, hi := id.Lowest(now), id.Lowest(now.Add(time.Millisecond)); d.String() < lo.String() || d.String() >= hi.String() {
+	if lo, hi := id.Lowest(now), id.Lowest(now.Add(time.Millisecond)); d.String() < lo.String() ||
+		d.String() >= hi.String() {
 		t.Fatalf("%s is not in [%s, %s)", d, lo, hi)
 	}
 }

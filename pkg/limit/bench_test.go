@@ -66,13 +66,15 @@ func BenchmarkLease(b *testing.B) {
 		}
 		asks := make([]ask, leaseBatch)
 		for i := range asks {
-			asks[i] = ask{bucket: &bucket{key: fmt.Sprintf("dst_%d", i)}, milli: 500, window: 1, life: 3 * time.Second, full: 3 * time.Second}
+			asks[i] = ask{bucket: &bucket{key: fmt.Sprintf("dst_%d", i)}, milli: 500, window: 1, life: 3 * time.Second,
+				full: 3 * time.Second}
 		}
 		for kind, send := range map[string]func(redis.Pipeliner, ask){
 			"transaction": func(p redis.Pipeliner, a ask) { a.send(b.Context(), p) },
 			"pipeline":    func(p redis.Pipeliner, a ask) { a.send(b.Context(), p) },
 			"script": func(p redis.Pipeliner, a ask) {
-				leaseScript.EvalSha(b.Context(), p, []string{"tb:" + a.bucket.key + ":1", "tb:" + a.bucket.key + ":full"}, a.milli, 3000, 3000)
+				leaseScript.EvalSha(b.Context(), p, []string{"tb:" + a.bucket.key + ":1", "tb:" + a.bucket.key + ":full"}, a.milli,
+					3000, 3000)
 			},
 		} {
 			exec := c.Pipelined

@@ -48,9 +48,11 @@ type bucket struct {
 	full    time.Duration // when the bucket is full, as Redis has heard
 }
 
-// take takes n tokens, or says how long it will be until they are there; of more than a burst, until the bucket is full. With period 0 it limits for itself.
-// Left is what could be taken now; ask says that Run should not wait for its next round.
-func (b *bucket) take(now time.Duration, period int64, n, rate, burst float64) (wait time.Duration, left float64, ask bool) {
+// take takes n tokens, or says how long it will be until they are there; of more than a burst, until the bucket is
+// full. With period 0 it limits for itself. Left is what could be taken now; ask says that Run should not wait for its
+// next round.
+func (b *bucket) take(now time.Duration, period int64, n, rate, burst float64) (
+	wait time.Duration, left float64, ask bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.configureLocked(rate, burst)

@@ -44,7 +44,8 @@ type Claim struct {
 // releaseScript deletes a claim only while it is the caller's: between a look and a DEL of ours it could
 // run out and become another's.
 var releaseScript = redis.NewScript(
-	`if string.sub(redis.call('GET', KEYS[1]) or '', 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+	`if string.sub(redis.call('GET', KEYS[1]) or '', 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) ` +
+		`end return 0`)
 
 // Claim takes the key for an event that is about to be stored, unless another has it: the first of two
 // steps, of which Stored is the second. The note (128 bytes at most, the hash of a body) is kept beside it.

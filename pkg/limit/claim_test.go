@@ -84,7 +84,8 @@ func TestClaimsEnd(t *testing.T) {
 		if err != nil || len(keys) != 2 {
 			t.Fatal(keys, err)
 		}
-		for key, most := range map[string]time.Duration{claimKey("secret"): 30 * time.Second, claimKey("secret2"): time.Hour} {
+		for key, most := range map[string]time.Duration{
+			claimKey("secret"): 30 * time.Second, claimKey("secret2"): time.Hour} {
 			if ttl := l.client.PTTL(ctx, key).Val(); ttl <= most/2 || ttl > most {
 				t.Errorf("%s lives for %v, want %v", key, ttl, most)
 			}

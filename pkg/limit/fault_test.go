@@ -127,10 +127,13 @@ func TestRedisAwayInTraffic(t *testing.T) {
 			tr.during(t, "after", func() {
 				eventually(t, "tokens are leased again", func() bool { return granted() > before+trafficRate/2 })
 			})
-			if value(t, reg, "relay_limit_local_seconds_total") <= 0 || value(t, reg, "relay_limit_redis_errors_total") < breakAfter {
+			if value(t, reg, "relay_limit_local_seconds_total") <= 0 ||
+				value(t, reg, "relay_limit_redis_errors_total") < breakAfter {
 				t.Error("metrics say nothing of it")
 			}
-			eventually(t, "claims work again", func() bool { return l.Claim(t.Context(), "k", newID(t), "").State != ClaimUnavailable })
+			eventually(t, "claims work again", func() bool {
+				return l.Claim(t.Context(), "k", newID(t), "").State != ClaimUnavailable
+			})
 			tr.bounded(t, 1)
 		})
 	}
@@ -161,7 +164,9 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	background(t, "embedded redis", again.Run)
 	before := value(t, reg, "relay_limit_tokens_granted_total")
 	tr.during(t, "back", func() {
-		eventually(t, "leases are granted again", func() bool { return value(t, reg, "relay_limit_tokens_granted_total") > before })
+		eventually(t, "leases are granted again", func() bool {
+			return value(t, reg, "relay_limit_tokens_granted_total") > before
+		})
 	})
 	tr.bounded(t, 1)
 }
@@ -227,7 +232,9 @@ func TestMinuteOfTraffic(t *testing.T) {
 		do()
 		n, at := tr.taken.Load(), time.Now()
 		time.Sleep(time.Until(began.Add(until)))
-		report = append(report, what, time.Duration(float64(time.Second)*float64(tr.taken.Load()-n)/time.Since(at).Seconds()/trafficRate).Round(time.Millisecond).String())
+		report = append(report, what,
+			time.Duration(float64(time.Second)*float64(tr.taken.Load()-n)/time.Since(at).Seconds()/trafficRate).
+				Round(time.Millisecond).String())
 	}
 	part("alone", 10*time.Second, func() {})
 	part("frozen", 17*time.Second, func() { engine.Freeze(t) })

@@ -16,10 +16,13 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 			Name: "relay_limit_redis_errors_total", Help: "Exchanges with Redis that failed or took too long.",
 		}, []string{"exchange"}),
 		leases: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_limit_leases_total", Help: "Leases of tokens asked for, by how much of them was granted: granted, part or denied.",
+			Name: "relay_limit_leases_total", Help: "Leases of tokens asked for, by how much of them was granted: granted, " +
+				"part or denied.",
 		}, []string{"result"}),
-		asked:   prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_limit_tokens_asked_total", Help: "Tokens that leases asked for."}),
-		granted: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_limit_tokens_granted_total", Help: "Tokens that leases granted."}),
+		asked: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "relay_limit_tokens_asked_total", Help: "Tokens that leases asked for."}),
+		granted: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "relay_limit_tokens_granted_total", Help: "Tokens that leases granted."}),
 		local: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_limit_local_seconds_total", Help: "Time in which Redis was away and this node limited for itself.",
 		}),
@@ -38,7 +41,8 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 			return 0
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "relay_limit_evicted_total", Help: "Buckets that were forgotten before they were full, because there were too many.",
+			Name: "relay_limit_evicted_total", Help: "Buckets that were forgotten before they were full, because there were " +
+				"too many.",
 		}, func() float64 { return float64(l.buckets.evicted.Load()) }),
 		gauge("relay_limit_buckets", "Token buckets in memory.", func() float64 { return float64(l.buckets.len()) }),
 	)

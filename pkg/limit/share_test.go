@@ -70,7 +70,8 @@ func TestSharedIsFair(t *testing.T) {
 	all, asked, got := 0, 0, 0
 	var next time.Time
 	s.run(time.Minute, func() {
-		for wait, _ := greedy.TakeShared("read", "key_a", rate); wait == 0; wait, _ = greedy.TakeShared("read", "key_a", rate) {
+		for wait, _ := greedy.TakeShared("read", "key_a", rate); wait == 0; wait,
+			_ = greedy.TakeShared("read", "key_a", rate) {
 			all++
 		}
 		if s.now.After(next) {

@@ -16,7 +16,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	const room = 2 * shardCount
 	reg := prometheus.NewRegistry()
 	now := time.Unix(1e9, 0)
-	l, err := New(Config{MaxBuckets: room, Timeout: time.Second}, Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }})
+	l, err := New(Config{MaxBuckets: room, Timeout: time.Second},
+		Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 // Without Redis nothing else remembers how full a bucket is.
 func TestBucketsAreNotForgottenBeforeTheyAreFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second}, Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second},
+		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +183,10 @@ func TestWaits(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for url, ok := range map[string]bool{
-		"": true, "redis://localhost": true, "rediss://user:pass@redis.example.com:6380/2": true, "unix:///run/redis.sock": true,
-		"localhost:6379": false, "http://localhost": false, "redis://u:hunter2@host:port": false, "redis://u:hunter2@host/db": false,
+		"": true, "redis://localhost": true, "rediss://user:pass@redis.example.com:6380/2": true,
+		"unix:///run/redis.sock": true,
+		"localhost:6379":         false, "http://localhost": false, "redis://u:hunter2@host:port": false,
+		"redis://u:hunter2@host/db": false,
 	} {
 		cfg := DefaultConfig()
 		cfg.URL = url

@@ -11,9 +11,9 @@ import (
 // Kind names how a channel sends.
 type Kind string
 
-// kinds are all kinds of channels, in the order in which they are shown. A new one is a file with its send function and a
-// line here: settings, their stored form, the API's members and targets are taken from it, and a test holds the OpenAPI
-// document to it.
+// kinds are all kinds of channels, in the order in which they are shown. A new one is a file with its send function and
+// a line here: settings, their stored form, the API's members and targets are taken from it, and a test holds the
+// OpenAPI document to it.
 var kinds = []ChannelKind{
 	{Kind: Email, Member: "to", Flat: "email", Mails: true, send: sendMail},
 	{Kind: Slack, Member: "webhook_url", Flat: "slack_webhook_url", send: sendSlack},

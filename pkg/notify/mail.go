@@ -150,7 +150,8 @@ func (s *Sender) sendLetters(ctx context.Context, c Channel, m Message) Result {
 			r.Refused = make(map[string]bool)
 		}
 		var refusal *gomail.SendError
-		permanent := errors.As(l.SendError(), &refusal) && !refusal.IsTemp() && refusal.Is(&gomail.SendError{Reason: gomail.ErrSMTPRcptTo})
+		permanent := errors.As(l.SendError(), &refusal) && !refusal.IsTemp() &&
+			refusal.Is(&gomail.SendError{Reason: gomail.ErrSMTPRcptTo})
 		r.Refused[c.To[i]] = !permanent
 	}
 	if len(r.Refused) == 0 { // what goes wrong after the last letter was taken is the server's business
@@ -185,7 +186,8 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 		return secure, secure.HandshakeContext(dialing)
 	}
 	opts := []gomail.Option{
-		gomail.WithPort(m.port), gomail.WithTimeout(Timeout), gomail.WithDialContextFunc(dial), gomail.WithTLSConfig(conf), gomail.WithTLSPolicy(m.starttls),
+		gomail.WithPort(m.port), gomail.WithTimeout(Timeout), gomail.WithDialContextFunc(dial), gomail.WithTLSConfig(conf),
+		gomail.WithTLSPolicy(m.starttls),
 	}
 	if m.implicit {
 		opts = append(opts, gomail.WithSSL())
@@ -193,7 +195,8 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 	if m.user != "" {
 		// The library sends a password in clear over TLS only.
 		opts = append(opts, gomail.WithUsername(m.user), gomail.WithPassword(m.password),
-			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin, gomail.SMTPAuthCramMD5))
+			gomail.WithOpportunisticSMTPAuth(
+				gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin, gomail.SMTPAuthCramMD5))
 	}
 	c, err := gomail.NewClient(m.host, opts...)
 	if err != nil {

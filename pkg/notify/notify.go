@@ -7,8 +7,9 @@
 // Guaranteed: HTTP goes through the round tripper that is given, which is the guarded one of package egress, and
 // follows no redirect (TestRedirectIsNotFollowed); mail goes to the one server that the operator has named, over TLS
 // unless the operator says otherwise, never with a password in clear (TestMailNeedsTLS, TestPasswordNeedsTLS); names in
-// a message make no line, no link in Slack and nothing invisible (TestTextsOfStrangers); no result and no error text holds a channel's URL, its secret or the
-// password of the mail server (TestResultsHoldNoSecret). Nothing is queued and no goroutine is started.
+// a message make no line, no link in Slack and nothing invisible (TestTextsOfStrangers); no result and no error text
+// holds a channel's URL, its secret or the password of the mail server (TestResultsHoldNoSecret). Nothing is queued and
+// no goroutine is started.
 package notify
 
 import (
@@ -142,7 +143,8 @@ func answered(status int) Result {
 	switch {
 	case r.OK:
 	case status >= 300 && status < 400:
-		r.Error, r.Message = event.CodeRedirectBlocked, fmt.Sprintf("the channel answered %d %s; redirects are not followed", status, http.StatusText(status))
+		r.Error, r.Message = event.CodeRedirectBlocked,
+			fmt.Sprintf("the channel answered %d %s; redirects are not followed", status, http.StatusText(status))
 	default:
 		r.Error, r.Message = event.CodeHTTPStatus, fmt.Sprintf("the channel answered %d %s", status, http.StatusText(status))
 	}

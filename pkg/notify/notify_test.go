@@ -39,7 +39,8 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) sender(smtpURL string) *Sender {
 	w.t.Helper()
-	transport, err := egress.NewTransport(egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca})
+	transport, err := egress.NewTransport(
+		egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func (w *world) sender(smtpURL string) *Sender {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s, err := New(Config{SMTPURL: smtpURL, Version: "test"}, Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
+	s, err := New(Config{SMTPURL: smtpURL, Version: "test"},
+		Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -67,7 +69,8 @@ func (w *world) serve(h http.HandlerFunc) string {
 func message() Message {
 	return Message{
 		ID: "alrt_1", Type: "alert.destination.held", At: time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC),
-		Title: "Held: orders <eu> & more", Text: "The destination takes nothing.", Facts: []Fact{{"Endpoint", "ep_1"}}, Link: "https://relay.example.com/app",
+		Title: "Held: orders <eu> & more", Text: "The destination takes nothing.", Facts: []Fact{{"Endpoint", "ep_1"}},
+		Link: "https://relay.example.com/app",
 		Data: AlertData{Rule: "destination_state", Value: "breaker_open", DashboardURL: "https://relay.example.com/app"},
 	}
 }
@@ -87,10 +90,12 @@ func TestWebhookIsSigned(t *testing.T) {
 	}
 	var at int64
 	fmt.Sscan(header.Get("webhook-timestamp"), &at)
-	if want := sign.Sign([]sign.Secret{secret}, "alrt_1", time.Unix(at, 0), body); header.Get("webhook-signature") != want || header.Get("webhook-id") != "alrt_1" {
+	if want := sign.Sign([]sign.Secret{secret}, "alrt_1", time.Unix(at, 0), body); header.Get(
+		"webhook-signature") != want || header.Get("webhook-id") != "alrt_1" {
 		t.Errorf("headers %v, want signature %s", header, want)
 	}
-	const want = `{"id":"alrt_1","type":"alert.destination.held","timestamp":"2026-08-21T22:24:36.005Z","data":{"endpoint_id":null,"destination_id":null,` +
+	const want = `{"id":"alrt_1","type":"alert.destination.held","timestamp":"2026-08-21T22:24:36.005Z",` +
+		`"data":{"endpoint_id":null,"destination_id":null,` +
 		`"rule":"destination_state","value":"breaker_open","threshold":null,"dashboard_url":"https://relay.example.com/app"}}`
 	if string(body) != want {
 		t.Errorf("body %s\nwant %s", body, want)
@@ -119,7 +124,8 @@ func TestSlackGetsTextAndBlocks(t *testing.T) {
 	if r := w.sender("").Send(t.Context(), Channel{Kind: Slack, URL: url}, m); !r.OK {
 		t.Fatalf("result %+v", r)
 	}
-	if body.Text != "Held: orders &lt;eu&gt; &amp; more" || len(body.Blocks) != 4 || len([]rune(body.Blocks[1].Text.Text)) != maxSlackText {
+	if body.Text != "Held: orders &lt;eu&gt; &amp; more" || len(body.Blocks) != 4 ||
+		len([]rune(body.Blocks[1].Text.Text)) != maxSlackText {
 		t.Errorf("body %+v", body)
 	}
 }
@@ -200,10 +206,13 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 // No text of a result may hold what the settings hide.
 func TestResultsHoldNoSecret(t *testing.T) {
 	w := newWorld(t)
-	refusing := w.serve(func(rw http.ResponseWriter, r *http.Request) { http.Error(rw, r.URL.String(), http.StatusNotFound) })
+	refusing := w.serve(func(rw http.ResponseWriter, r *http.Request) {
+		http.Error(rw, r.URL.String(), http.StatusNotFound)
+	})
 	cases := map[string]event.ErrorCode{
-		refusing + "/hush": event.CodeHTTPStatus, "https://127.0.0.1:1/hush": event.CodeConnectionRefused, "https://10.0.0.1/hush": event.CodeAddressBlocked,
-		"https://\x7f/hush": event.CodeInternal,
+		refusing + "/hush": event.CodeHTTPStatus, "https://127.0.0.1:1/hush": event.CodeConnectionRefused,
+		"https://10.0.0.1/hush": event.CodeAddressBlocked,
+		"https://\x7f/hush":     event.CodeInternal,
 	}
 	for url, want := range cases {
 		for _, kind := range []Kind{Slack, Webhook} {
@@ -214,7 +223,8 @@ func TestResultsHoldNoSecret(t *testing.T) {
 		}
 	}
 	m := kit.NewMail(t, w.conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
-	r := w.sender("smtp://relay:hush@"+m.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
+	r := w.sender("smtp://relay:hush@"+m.Addr+"?from=relay@example.com").
+		Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 	if r.OK || r.Error != CodeSMTP || strings.Contains(r.Message, "hush") || r.Refused["ops@example.com"] != true {
 		t.Errorf("wrong password: %+v", r)
 	}
@@ -235,9 +245,11 @@ func TestMail(t *testing.T) {
 			t.Fatalf("%s: %+v, %d letters", scheme, r, len(letters))
 		}
 		l := letters[1]
-		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" || l.Secured != (o != kit.MailOptions{}) ||
+		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" ||
+			l.Secured != (o != kit.MailOptions{}) ||
 			l.Header.Get("Message-Id") != "<alrt_1@example.com>" || l.Header.Get("Auto-Submitted") != "auto-generated" ||
-			!strings.Contains(l.Body, "takes nothing") || !strings.Contains(l.Body, "Endpoint: ep_1") || !strings.Contains(l.Body, "relay.example.com/app") {
+			!strings.Contains(l.Body, "takes nothing") || !strings.Contains(l.Body, "Endpoint: ep_1") ||
+			!strings.Contains(l.Body, "relay.example.com/app") {
 			t.Errorf("%s: letter %+v", scheme, l)
 		}
 		if subject := l.Header.Get("Subject"); subject != message().Title {
@@ -261,7 +273,8 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 	r := w.sender("smtp://"+m.Addr+"?from=relay@example.com").Send(t.Context(),
 		Channel{Kind: Email, To: []string{"gone@example.com", "busy@example.com", "ops@example.com"}}, message())
-	if r.OK || r.Error != CodeSMTP || len(r.Refused) != 2 || r.Refused["gone@example.com"] || !r.Refused["busy@example.com"] || len(m.Letters()) != 1 {
+	if r.OK || r.Error != CodeSMTP || len(r.Refused) != 2 || r.Refused["gone@example.com"] ||
+		!r.Refused["busy@example.com"] || len(m.Letters()) != 1 {
 		t.Errorf("result %+v, %d letters", r, len(m.Letters()))
 	}
 }
@@ -297,7 +310,8 @@ func TestMailStaysInItsDomains(t *testing.T) {
 func TestPasswordNeedsTLS(t *testing.T) {
 	w := newWorld(t)
 	m := kit.NewMail(t, w.conf, kit.MailOptions{User: "relay", Password: "secret"})
-	r := w.sender("smtp://relay:secret@"+m.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
+	r := w.sender("smtp://relay:secret@"+m.Addr+"?from=relay@example.com").
+		Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 	if r.OK || !strings.Contains(r.Message, "STARTTLS") || len(m.Letters()) != 0 {
 		t.Errorf("result %+v", r)
 	}
@@ -346,7 +360,8 @@ func TestHungChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hung.Close()
-	for _, c := range []Channel{{Kind: Email, To: []string{"ops@example.com"}}, {Kind: Slack, URL: "https://" + hung.Addr().String()}} {
+	for _, c := range []Channel{
+		{Kind: Email, To: []string{"ops@example.com"}}, {Kind: Slack, URL: "https://" + hung.Addr().String()}} {
 
 		s := w.sender("smtp://" + hung.Addr().String() + "?from=relay@example.com")
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -367,7 +382,9 @@ func TestParseSMTP(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "h:25", "http://h?from=a@b.c", "smtp://?from=a@b.c", "smtp://h", "smtp://h?from=nobody", "smtp://h:0?from=a@b.c", "smtp://h:65536?from=a@b.c",
+	for _, bad := range []string{
+		"", "h:25", "http://h?from=a@b.c", "smtp://?from=a@b.c", "smtp://h", "smtp://h?from=nobody", "smtp://h:0?from=a@b.c",
+		"smtp://h:65536?from=a@b.c",
 		"smtp://u:hush@h?from=a@b.c&tls=none", "smtp://u:hush@h?from=a@b.c&tls=opportunistic",
 		"smtps://h?from=a@b.c&tls=opportunistic", "smtp://h?from=a@b.c&form=x", "smtp://u:hush@h:x?from=a@b.c"} {
 		if _, err := ParseSMTP(bad); err == nil || strings.Contains(err.Error(), "hush") {
@@ -380,16 +397,18 @@ func TestMasks(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://hooks.slack.com/services/T000/B000/abcdef?x=secret": "https://hooks.slack.com/****cdef",
 		"https://ops.example.com:8443/hook":                          "https://ops.example.com:8443/****",
-		"https://ops.example.com/12345678901":                        "https://ops.example.com/****8901", // twelve with the slash
-		"https://ops.example.com/1234567890":                         "https://ops.example.com/****",
-		"https://ops.example.com?token=abcdefghijklmnop":             "https://ops.example.com/****",
+		// twelve with the slash
+		"https://ops.example.com/12345678901":            "https://ops.example.com/****8901",
+		"https://ops.example.com/1234567890":             "https://ops.example.com/****",
+		"https://ops.example.com?token=abcdefghijklmnop": "https://ops.example.com/****",
 		"\x7f": "****",
 	} {
 		if got := MaskURL(url); got != want {
 			t.Errorf("%q: %q, want %q", url, got, want)
 		}
 	}
-	for address, want := range map[string]string{"ops@example.com": "o****@example.com", "ü@example.com": "ü****@example.com", "@example.com": "****@example.com"} {
+	for address, want := range map[string]string{
+		"ops@example.com": "o****@example.com", "ü@example.com": "ü****@example.com", "@example.com": "****@example.com"} {
 		if got := MaskAddress(address); got != want {
 			t.Errorf("%q: %q, want %q", address, got, want)
 		}
@@ -411,7 +430,8 @@ func TestOneTryIsBounded(t *testing.T) {
 			return nil, r.Context().Err()
 		})
 		nowhere := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
-		s, err := New(Config{SMTPURL: "smtp://h?from=a@b.c"}, Deps{Transport: silent, Dial: nowhere, TLS: &tls.Config{}, Now: time.Now})
+		s, err := New(Config{SMTPURL: "smtp://h?from=a@b.c"},
+			Deps{Transport: silent, Dial: nowhere, TLS: &tls.Config{}, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,13 +84,14 @@ func Lock(dir, file string) (unlock func(), err error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("data directory %s is in use by another relay process; stop it or choose another with --data-dir", dir)
+		return nil, fmt.Errorf("data directory %s is in use by another relay process; stop it or choose another with "+
+			"--data-dir", dir)
 	}
 	return func() { f.Close() }, nil
 }
 
-// checkLink refuses a symbolic link that another user made, who could lead us from one directory of ours to another. The flag
-// that it returns keeps the link from appearing only now.
+// checkLink refuses a symbolic link that another user made, who could lead us from one directory of ours to another.
+// The flag that it returns keeps the link from appearing only now.
 func checkLink(path string) (flag int, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -100,7 +101,8 @@ func checkLink(path string) (flag int, err error) {
 		return syscall.O_NOFOLLOW, nil
 	}
 	if owner := ownerOf(info); owner != os.Geteuid() && owner != 0 {
-		return 0, fmt.Errorf("directory %s is a link that belongs to user %d; remove the link, or name the directory itself", path, owner)
+		return 0, fmt.Errorf("directory %s is a link that belongs to user %d; remove the link, or name the directory itself",
+			path, owner)
 	}
 	return 0, nil
 }
@@ -145,7 +147,8 @@ func ReadFile(path string) ([]byte, error) {
 	case owner != os.Geteuid():
 		return nil, fmt.Errorf("secret file %s belongs to user %d, this process runs as user %d", path, owner, os.Geteuid())
 	case info.Mode().Perm()&othersMode != 0:
-		return nil, fmt.Errorf("others can read or change secret file %s (mode %04o); make a new secret, or run: chmod 600 %s",
+		return nil, fmt.Errorf("others can read or change secret file %s (mode %04o); make a new secret, or run: "+
+			"chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	}
 	return io.ReadAll(f)

@@ -76,7 +76,8 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := private.Lock(dir, "lock"); err == nil || !strings.Contains(err.Error(), "in use by another relay process") {
+	if _, err := private.Lock(dir, "lock"); err == nil ||
+		!strings.Contains(err.Error(), "in use by another relay process") {
 		t.Errorf("locked twice: %v", err)
 	}
 	unlock()
@@ -185,7 +186,8 @@ func TestListenTakesNothingElse(t *testing.T) {
 	if text, err := os.ReadFile(path); string(text) != "mine" {
 		t.Errorf("the file holds %q, %v", text, err)
 	}
-	if _, err := private.Listen(filepath.Join(dir, "none", "s")); err == nil || !strings.Contains(err.Error(), "mkdir -p -m 700") {
+	if _, err := private.Listen(filepath.Join(dir, "none", "s")); err == nil ||
+		!strings.Contains(err.Error(), "mkdir -p -m 700") {
 		t.Errorf("without a directory: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -247,7 +249,8 @@ func TestLinkOfAnotherUser(t *testing.T) {
 	if err := os.Lchown(link, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if err := private.Dir(link, ""); err == nil || !strings.Contains(err.Error(), "a link that belongs to user 65534; remove") {
+	if err := private.Dir(link, ""); err == nil ||
+		!strings.Contains(err.Error(), "a link that belongs to user 65534; remove") {
 		t.Errorf("the link of another user: %v", err)
 	}
 }
@@ -371,7 +374,8 @@ func TestPeer(t *testing.T) {
 		return cmd
 	}
 	cmd := listening()
-	if conn, err := private.DialOwner(t.Context(), theirs); !errors.Is(err, private.ErrOtherUser) { // in a directory for all
+	// in a directory for all
+	if conn, err := private.DialOwner(t.Context(), theirs); !errors.Is(err, private.ErrOtherUser) {
 		t.Errorf("spoke to another user's process: %v, %v", conn, err)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -26,8 +26,8 @@ type Listener struct {
 	remove sync.Once
 }
 
-// Listen makes a unix socket with mode 0600, in place of one that nobody listens on any more. Anything else at the path is
-// left alone and refused. The socket is bound in a new directory of mode 0700 and
+// Listen makes a unix socket with mode 0600, in place of one that nobody listens on any more. Anything else at the path
+// is left alone and refused. The socket is bound in a new directory of mode 0700 and
 // then moved into place, so that at no time others can connect, whatever the umask of the process is.
 func Listen(path string) (*Listener, error) {
 	if err := awaitFree(path); err != nil {

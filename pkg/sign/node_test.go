@@ -82,7 +82,8 @@ func nodeCases(t *testing.T) []nodeCase {
 	}
 	now := time.Now()
 	var cases []nodeCase
-	for _, body := range []string{"", `{"type":"a.b","data":{}}`, "{\r\n \"a\": 1,\"a\":2 }", `"héllo ✓ 😀"`, "a=1&b=2", "1.2.3"} {
+	for _, body := range []string{
+		"", `{"type":"a.b","data":{}}`, "{\r\n \"a\": 1,\"a\":2 }", `"héllo ✓ 😀"`, "a=1&b=2", "1.2.3"} {
 		cases = append(cases, sign("evt_01J", now, body, current), sign("evt_01J", now, body, old))
 	}
 	tampered := sign("evt_01J", now, `{"amount":1}`, current)

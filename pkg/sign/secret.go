@@ -81,7 +81,8 @@ func ParseSecret(text string) (Secret, error) {
 		return Secret{}, fmt.Errorf("%w: after %q it must be standard base64 with padding", ErrSecret, Prefix)
 	}
 	if len(raw) < minSecretLen || len(raw) > maxSecretLen {
-		return Secret{}, fmt.Errorf("%w: it must hold %d to %d bytes, not %d", ErrSecret, minSecretLen, maxSecretLen, len(raw))
+		return Secret{}, fmt.Errorf(
+			"%w: it must hold %d to %d bytes, not %d", ErrSecret, minSecretLen, maxSecretLen, len(raw))
 	}
 	return newSecret(raw), nil
 }

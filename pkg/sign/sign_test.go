@@ -123,7 +123,8 @@ func TestSignTwoSecrets(t *testing.T) {
 }
 
 func TestAppendSignatureKeepsDst(t *testing.T) {
-	got := AppendSignature([]byte("webhook-signature: "), []Secret{mustParse(t, knownSecret)}, knownID, time.Unix(knownUnix, 0), []byte(knownBody))
+	got := AppendSignature([]byte("webhook-signature: "), []Secret{mustParse(t, knownSecret)}, knownID,
+		time.Unix(knownUnix, 0), []byte(knownBody))
 	if want := "webhook-signature: " + knownSignature; string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -177,7 +178,8 @@ func TestAppendSignatureAllocatesNothing(t *testing.T) {
 	body := make([]byte, 1024)
 	now := time.Now()
 	// The garbage collector may empty a pool during the run; an average below one is what matters.
-	if n := testing.AllocsPerRun(1000, func() { AppendSignature(dst, secrets, knownID, now, body) }); n >= 1 && !raceEnabled {
+	if n := testing.AllocsPerRun(1000, func() { AppendSignature(dst, secrets, knownID, now, body) }); n >= 1 &&
+		!raceEnabled {
 		t.Errorf("%v allocations a call, want none", n)
 	}
 }

@@ -24,7 +24,8 @@ func BenchmarkCheck(b *testing.B) {
 			r.Body = fmt.Appendf(r.Body, "&Parameter%02d=%%2Bvalue+of+thirty+b", i)
 		}
 		fields, _ := signedFields(r.Body)
-		r.Header.Set("X-Twilio-Signature", string(base64SHA1().appendMAC(nil, c.Secrets[0], message{head: r.URL, body: fields})))
+		r.Header.Set("X-Twilio-Signature",
+			string(base64SHA1().appendMAC(nil, c.Secrets[0], message{head: r.URL, body: fields})))
 		benchmark(b, c, r, "")
 	})
 	b.Run("forged", func(b *testing.B) {

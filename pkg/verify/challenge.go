@@ -14,13 +14,14 @@ const (
 	maxChallengeBody = 4096 // bytes; Slack's handshake has about 200
 )
 
-// Challenge returns the text with which to answer a provider that asks, before it sends events, whether the address is ours:
+// Challenge returns the text with which to answer a provider that asks, before it sends events, whether the address is
+// ours:
 //   - Slack posts `{"type":"url_verification","challenge":…}`,
 //   - WebSub and Meta get `?hub.challenge=…`,
 //   - Dropbox gets `?challenge=…`.
 //
-// Only text of `[A-Za-z0-9._~+/=-]{1,512}` is ever given back, so the answer cannot carry markup or script of whoever asks.
-// Anything else is not a challenge.
+// Only text of `[A-Za-z0-9._~+/=-]{1,512}` is ever given back, so the answer cannot carry markup or script of whoever
+// asks. Anything else is not a challenge.
 func Challenge(r Request) (string, bool) {
 	var text string
 	switch r.Method {

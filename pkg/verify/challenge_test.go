@@ -16,7 +16,8 @@ func TestChallenge(t *testing.T) {
 		}
 	}
 	// The requests of the vendors' own pages.
-	f(http.MethodPost, "", `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`,
+	f(http.MethodPost, "", `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl",`+
+		`"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`,
 		"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
 	f(http.MethodGet, "?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=meatyhamhock", "", "1158201444")
 	f(http.MethodGet, "?challenge=xG6iDZ-dropbox_1", "", "xG6iDZ-dropbox_1")

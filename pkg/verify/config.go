@@ -36,15 +36,15 @@ type Config struct {
 	Algorithm string // sha256 (default), sha1, sha512
 	Encoding  string // hex (default, lower-case) or base64 (padded)
 	Prefix    string // before the MAC in the header, such as "sha256="
-	// SignedContent is the signed text: literal text around one {body}, with {timestamp} from the signature header's own `t=`
-	// or {timestamp:Header-Name} from another header. Default {body}.
+	// SignedContent is the signed text: literal text around one {body}, with {timestamp} from the signature header's own
+	// `t=` or {timestamp:Header-Name} from another header. Default {body}.
 	SignedContent string
 }
 
 // Fault is one thing that is wrong with a configuration.
 type Fault struct {
-	// Param is the member at fault as the API names it: type, secret, secrets, secrets[1], tolerance_seconds, header, algorithm,
-	// encoding, prefix, signed_content.
+	// Param is the member at fault as the API names it: type, secret, secrets, secrets[1], tolerance_seconds, header,
+	// algorithm, encoding, prefix, signed_content.
 	Param   string
 	Message string
 }

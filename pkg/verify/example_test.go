@@ -8,7 +8,8 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// A provider that signs `timestamp.body` and sends the time inside the signature header, while its old secret is still live.
+// A provider that signs `timestamp.body` and sends the time inside the signature header, while its old secret is still
+// live.
 func Example() {
 	config := verify.Config{
 		Type:          verify.HMAC,
@@ -25,9 +26,10 @@ func Example() {
 	request := verify.Request{
 		Method: http.MethodPost,
 		URL:    "https://relay.example.com/in/tok",
-		Header: http.Header{"X-Acme-Signature": {"t=1760000000,v1=7f34de0697eb35ced5051da97f7f5b1f93bd385fe78eec2ab0da1988383849f8"}},
-		Body:   []byte(`{"type":"order.created"}`),
-		Now:    time.Unix(1760000003, 0),
+		Header: http.Header{"X-Acme-Signature": {
+			"t=1760000000,v1=7f34de0697eb35ced5051da97f7f5b1f93bd385fe78eec2ab0da1988383849f8"}},
+		Body: []byte(`{"type":"order.created"}`),
+		Now:  time.Unix(1760000003, 0),
 	}
 	fmt.Printf("good: %q\n", verify.Check(config, request))
 

@@ -20,7 +20,8 @@ import (
 func FuzzStripe(f *testing.F) {
 	c, r := pick(f, Stripe)
 	good := r.Header.Get("Stripe-Signature")
-	for _, header := range []string{good, "", "t=1,v1=", "t=1760000000,v1=00,v1=00", good + ",v0=x", good + "," + good, ",,=,t==", "ts=1;v1=2"} {
+	for _, header := range []string{
+		good, "", "t=1,v1=", "t=1760000000,v1=00,v1=00", good + ",v0=x", good + "," + good, ",,=,t==", "ts=1;v1=2"} {
 		f.Add(header, r.Body)
 	}
 	f.Fuzz(func(t *testing.T, header string, body []byte) {
@@ -28,7 +29,8 @@ func FuzzStripe(f *testing.F) {
 		if reason != "" {
 			return
 		}
-		if mac := hex.EncodeToString(stripewebhook.ComputeSignature(at, body, c.Secrets[0])); !strings.Contains(header, "v1="+mac) {
+		if mac := hex.EncodeToString(stripewebhook.ComputeSignature(at, body, c.Secrets[0])); !strings.Contains(
+			header, "v1="+mac) {
 			t.Fatalf("accepted %q for %q", header, body)
 		}
 	})
@@ -125,7 +127,8 @@ func signed(t testing.TB, scheme string, body []byte) (Config, Request) {
 		r.Header = http.Header{"X-Twilio-Signature": {string(base64SHA1().appendMAC(nil, secret, message{head: r.URL}))}}
 	case StandardWebhooks:
 		r.Header = http.Header{
-			"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {"v1," + mac(base64SHA256(), key, "msg_1."+stamp+".")},
+			"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {stamp},
+			"Webhook-Signature": {"v1," + mac(base64SHA256(), key, "msg_1."+stamp+".")},
 		}
 	case HMAC:
 		r.Header = http.Header{"X-Signature": {mac(hexSHA256(), secret, "")}}

@@ -35,9 +35,11 @@ func signGitHub(c Config, r Request, _ string) error {
 }
 
 func githubSample(x Sampling) string {
-	return fmt.Sprintf(`{"ref":"refs/heads/main","before":"%040d","after":"%040d","created":false,"deleted":false,"forced":false,`+
+	return fmt.Sprintf(`{"ref":"refs/heads/main","before":"%040d","after":"%040d","created":false,"deleted":false,`+
+		`"forced":false,`+
 		`"repository":{"id":1,"name":"sample","full_name":"octo-sample/sample","private":true,"default_branch":"main"},`+
 		`"pusher":{"name":"octo-sample"},"sender":{"login":"octo-sample","id":1,"type":"User"},`+
-		`"head_commit":{"id":"%040d","message":"A sample commit","timestamp":%q,"added":[],"removed":[],"modified":["README.md"]}}`,
+		`"head_commit":{"id":"%040d","message":"A sample `+
+		`commit","timestamp":%q,"added":[],"removed":[],"modified":["README.md"]}}`,
 		1, 2, 2, x.iso())
 }

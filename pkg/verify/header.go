@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxHeader bounds, in bytes, a header value this package looks into. The longest genuine one is a list of a few signatures
-// of about 100 bytes.
+// maxHeader bounds, in bytes, a header value this package looks into. The longest genuine one is a list of a few
+// signatures of about 100 bytes.
 const maxHeader = 4096
 
 // maxSecondsDigits bounds a timestamp in seconds: 12 digits reach the year 33658, and milliseconds have 13 today.
@@ -29,8 +29,9 @@ func single(h http.Header, name string) (string, Reason) {
 	return values[0], ""
 }
 
-// stampedList splits a header that carries its own timestamp: one item `t=…` or `ts=…`, and every well-formed MAC behind the
-// prefix. Items of other names are passed over. Two timestamps are malformed, since only one of them was signed.
+// stampedList splits a header that carries its own timestamp: one item `t=…` or `ts=…`, and every well-formed MAC
+// behind the prefix. Items of other names are passed over. Two timestamps are malformed, since only one of them was
+// signed.
 func stampedList(value, separators, prefix string, form macForm) (stamp string, signatures []string, ok bool) {
 	signatures = make([]string, 0, 4)
 	for value != "" {
@@ -59,8 +60,8 @@ func cutStamp(item string) (string, bool) {
 	return strings.CutPrefix(item, "ts=")
 }
 
-// unixSeconds reads a timestamp of digits only. No sign, space or leading plus: the text is signed as it stands, and two
-// spellings of one time would be two texts.
+// unixSeconds reads a timestamp of digits only. No sign, space or leading plus: the text is signed as it stands, and
+// two spellings of one time would be two texts.
 func unixSeconds(s string) (time.Time, bool) {
 	if len(s) > maxSecondsDigits || !isNumber(s) {
 		return time.Time{}, false

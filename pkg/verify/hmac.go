@@ -25,11 +25,13 @@ const (
 // listSeparators stand between the items of a signature header that is a list; providers use any of these.
 const listSeparators = ",; "
 
-// checkCustom judges by the configurable scheme: prefix + MAC in one header, over a template, by default the body alone.
+// checkCustom judges by the configurable scheme: prefix + MAC in one header, over a template, by default the body
+// alone.
 //
-// A `{timestamp}` in the template comes from the signature header itself, which then is a list such as `t=1760000000,v1=<MAC>`
-// (or `ts=`; items between commas, semicolons or spaces; each with the prefix is a candidate). `{timestamp:X-Sent-At}` comes from the header
-// of that name. The text is signed as it stands and judged for age as customTime reads it.
+// A `{timestamp}` in the template comes from the signature header itself, which then is a list such as
+// `t=1760000000,v1=<MAC>` (or `ts=`; items between commas, semicolons or spaces; each with the prefix is a candidate).
+// `{timestamp:X-Sent-At}` comes from the header of that name. The text is signed as it stands and judged for age as
+// customTime reads it.
 func checkCustom(c Config, r Request) (time.Time, Reason) {
 	form, known := newMACForm(c.algorithm(), c.encoding())
 	t, err := parseTemplate(c.template())
@@ -61,7 +63,8 @@ type template struct {
 	header      string // where the timestamp comes from; "" for the signature header's own list
 }
 
-// parseTemplate reads literal text with exactly one {body} and at most one kind of {timestamp} or {timestamp:Header-Name}.
+// parseTemplate reads literal text with exactly one {body} and at most one kind of {timestamp} or
+// {timestamp:Header-Name}.
 func parseTemplate(text string) (template, error) {
 	var t template
 	var found bool
@@ -135,8 +138,8 @@ func (t template) adjoins() bool {
 	return strings.HasSuffix(t.head, t.placeholder) || strings.HasPrefix(t.tail, t.placeholder)
 }
 
-// customTime reads seconds, milliseconds (13 digits) or RFC 3339. Next to the body no milliseconds: whoever moves the first
-// three digits of a body into a timestamp in seconds would make a fresh one with the same signature.
+// customTime reads seconds, milliseconds (13 digits) or RFC 3339. Next to the body no milliseconds: whoever moves the
+// first three digits of a body into a timestamp in seconds would make a fresh one with the same signature.
 func customTime(s string, adjoins bool) (time.Time, bool) {
 	if len(s) == maxSecondsDigits+1 && !adjoins && isNumber(s) {
 		ms, err := strconv.ParseInt(s, 10, 64)
@@ -186,7 +189,8 @@ func validateCustom(c Config, add addFault) {
 	case err != nil:
 		add("signed_content", "%s", err.Error())
 	case t.inList() && !isListPrefix(c.Prefix):
-		add("prefix", "must hold no comma, semicolon or space and not begin with t= or ts=: {timestamp} makes the header a list")
+		add("prefix", "must hold no comma, semicolon or space and not begin with t= or ts=: {timestamp} makes the "+
+			"header a list")
 	}
 }
 

@@ -18,7 +18,8 @@ func TestHMACKnownAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for encoding, text := range map[string]string{"hex": mac, "base64": base64.StdEncoding.EncodeToString(raw)} {
-			c := Config{Type: HMAC, Secrets: []string{"Jefe"}, Tolerance: DefaultTolerance, Algorithm: algorithm, Encoding: encoding}
+			c := Config{Type: HMAC, Secrets: []string{"Jefe"}, Tolerance: DefaultTolerance, Algorithm: algorithm,
+				Encoding: encoding}
 			if err := c.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -30,7 +31,9 @@ func TestHMACKnownAnswers(t *testing.T) {
 	}
 	f("sha1", "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79")
 	f("sha256", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
-	f("sha512", "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737")
+	f(
+		"sha512",
+		"164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737")
 }
 
 // The shapes of real providers, each told as a configuration.
@@ -62,20 +65,25 @@ func TestHMACTemplates(t *testing.T) {
 	f(Config{}, body, "X-Signature", "")
 	f(Config{Header: "x-acme-hmac", Prefix: "sha256="}, body, "X-Acme-Hmac", "sha256=")
 	f(Config{SignedContent: "{timestamp}.{body}", Prefix: "v1="}, "1760000000."+body, "X-Signature", "t=1760000000,v1=")
-	f(Config{SignedContent: "{timestamp}.{body}", Prefix: "v1="}, "1760000000."+body, "X-Signature", "t=1760000000, v0=00, v1=")
+	f(Config{SignedContent: "{timestamp}.{body}", Prefix: "v1="}, "1760000000."+body, "X-Signature",
+		"t=1760000000, v0=00, v1=")
 	f(Config{SignedContent: "{timestamp}:{body}", Prefix: "h1="}, "1760000000:"+body, "X-Signature", "ts=1760000000;h1=")
 	f(Config{SignedContent: "{timestamp}.{body}"}, "1760000000."+body, "X-Signature", "t=1760000000 ")
-	f(Config{SignedContent: "v0:{timestamp:X-Ts}:{body}", Prefix: "v0="}, "v0:1760000000:"+body, "X-Signature", "v0=", "X-Ts", "1760000000")
+	f(Config{SignedContent: "v0:{timestamp:X-Ts}:{body}", Prefix: "v0="}, "v0:1760000000:"+body, "X-Signature", "v0=",
+		"X-Ts", "1760000000")
 	f(Config{SignedContent: "{body}.{timestamp:x-ts}"}, body+".1760000000000", "X-Signature", "", "X-Ts", "1760000000000")
-	f(Config{SignedContent: "{timestamp:X-Ts}{body}"}, "2025-10-09T08:53:20Z"+body, "X-Signature", "", "X-Ts", "2025-10-09T08:53:20Z")
-	f(Config{SignedContent: "{timestamp:X-Ts}{body}{timestamp:X-Ts}"}, "1760000000"+body+"1760000000", "X-Signature", "", "X-Ts", "1760000000")
+	f(Config{SignedContent: "{timestamp:X-Ts}{body}"}, "2025-10-09T08:53:20Z"+body, "X-Signature", "", "X-Ts",
+		"2025-10-09T08:53:20Z")
+	f(Config{SignedContent: "{timestamp:X-Ts}{body}{timestamp:X-Ts}"}, "1760000000"+body+"1760000000", "X-Signature", "",
+		"X-Ts", "1760000000")
 }
 
 func TestHMACFaults(t *testing.T) {
 	mac := hexMAC("secret", "1760000000.x")
 	f := func(reason Reason, content, signature string, more ...string) {
 		t.Helper()
-		c := Config{Type: HMAC, Secrets: []string{"secret"}, Tolerance: DefaultTolerance, SignedContent: content, Prefix: "v1="}
+		c := Config{Type: HMAC, Secrets: []string{"secret"}, Tolerance: DefaultTolerance, SignedContent: content,
+			Prefix: "v1="}
 		h := http.Header{"X-Signature": {signature}}
 		if len(more) > 0 {
 			h["X-Ts"] = more
@@ -97,8 +105,8 @@ func TestHMACFaults(t *testing.T) {
 	f(SignatureMismatch, "{timestamp:X-Ts}.{body}", "v1="+mac, "1760000001")
 }
 
-// Three digits moved from the body to a timestamp that touches it would read as milliseconds: of the same moment when they
-// follow the timestamp, of a later one when they precede it.
+// Three digits moved from the body to a timestamp that touches it would read as milliseconds: of the same moment when
+// they follow the timestamp, of a later one when they precede it.
 func TestHMACTimestampBesideTheBody(t *testing.T) {
 	f := func(content, stamp, body string, now int64, reason Reason) {
 		t.Helper()

@@ -6,8 +6,8 @@ import (
 )
 
 // schemes are all providers, in the order in which documents list them. Each has a file of its own; a new one is a file
-// and a line here. Validation, the API's words, defaults and samples are taken from it, and a test holds the enums of the
-// OpenAPI document and the table in README.md to it.
+// and a line here. Validation, the API's words, defaults and samples are taken from it, and a test holds the enums of
+// the OpenAPI document and the table in README.md to it.
 var schemes = []*Scheme{&generic, &stripe, &github, &shopify, &slack, &twilio, &standardWebhooks, &custom}
 
 // Scheme is what is known of a provider: how it signs, and what its endpoints have unless they say otherwise.

@@ -36,9 +36,11 @@ func signShopify(c Config, r Request, _ string) error {
 }
 
 func shopifySample(x Sampling) string {
-	return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%s","name":"#1001","test":true,"created_at":%q,`+
+	return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%s","name":"#1001","test":true,`+
+		`"created_at":%q,`+
 		`"currency":"EUR","total_price":"42.00","financial_status":"paid","customer":null,`+
-		`"line_items":[{"id":1,"sku":"SAMPLE-1","title":"Sample","quantity":1,"price":"42.00"}]}`, x.At.UnixMilli(), x.ID, x.iso())
+		`"line_items":[{"id":1,"sku":"SAMPLE-1","title":"Sample","quantity":1,"price":"42.00"}]}`, x.At.UnixMilli(),
+		x.ID, x.iso())
 }
 
 // bodySignature judges the simplest kind of scheme: one header with one MAC, over the body alone.

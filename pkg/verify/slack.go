@@ -12,7 +12,8 @@ const Slack = "slack"
 var slack = Scheme{
 	Name: Slack, TypeSource: "body:$.event.type|body:$.type", check: checkSlack, sign: signSlack,
 	Sample: Sample{
-		Type: "app_mention", UserAgent: "Slackbot 1.0 (+https://api.slack.com/robots)", ContentType: jsonType, Body: slackSample,
+		Type: "app_mention", UserAgent: "Slackbot 1.0 (+https://api.slack.com/robots)", ContentType: jsonType,
+		Body: slackSample,
 	},
 }
 
@@ -48,7 +49,9 @@ func signSlack(c Config, r Request, stamp string) error {
 }
 
 func slackSample(x Sampling) string {
-	return fmt.Sprintf(`{"token":"sample","team_id":"T0SAMPLE","api_app_id":"A0SAMPLE","type":"event_callback","event_id":"Ev%s",`+
-		`"event_time":%d,"event":{"type":%q,"user":"U0SAMPLE","text":"A sample message","ts":"%d.000100","channel":"C0SAMPLE",`+
+	return fmt.Sprintf(`{"token":"sample","team_id":"T0SAMPLE","api_app_id":"A0SAMPLE","type":"event_callback",`+
+		`"event_id":"Ev%s",`+
+		`"event_time":%d,"event":{"type":%q,"user":"U0SAMPLE","text":"A sample `+
+		`message","ts":"%d.000100","channel":"C0SAMPLE",`+
 		`"event_ts":"%d.000100"}}`, strings.ToUpper(x.ID), x.unix(), x.Type, x.unix(), x.unix())
 }

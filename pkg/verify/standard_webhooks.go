@@ -22,12 +22,13 @@ var standardWebhooks = Scheme{
 	},
 }
 
-// checkStandard reads `webhook-id`, `webhook-timestamp` and `webhook-signature: v1,<base64> [v1,<base64>…]`, HMAC-SHA256
-// of `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks 1.0.0). Other versions in the list, such as
-// the asymmetric v1a, are passed over.
+// checkStandard reads `webhook-id`, `webhook-timestamp` and `webhook-signature: v1,<base64> [v1,<base64>…]`,
+// HMAC-SHA256 of `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks 1.0.0). Other versions in the
+// list, such as the asymmetric v1a, are passed over.
 //
-// Svix writes the same under `svix-…`. Those are read only when no `webhook-…` header is there: a mixture would let someone
-// put a new webhook-id, which destinations deduplicate by, beside a captured svix signature that does not cover it.
+// Svix writes the same under `svix-…`. Those are read only when no `webhook-…` header is there: a mixture would let
+// someone put a new webhook-id, which destinations deduplicate by, beside a captured svix signature that does not cover
+// it.
 func checkStandard(c Config, r Request) (time.Time, Reason) {
 	prefix := "Webhook-"
 	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
@@ -71,8 +72,9 @@ func versionedList(list string) []string {
 	return signatures
 }
 
-// hidesTimestamp reports an id with a number between its full stops. `id.timestamp.body` can be cut in a second place only
-// when the body begins like a timestamp, and then the signed timestamp ends up inside the id; the standard warns of it.
+// hidesTimestamp reports an id with a number between its full stops. `id.timestamp.body` can be cut in a second place
+// only when the body begins like a timestamp, and then the signed timestamp ends up inside the id; the standard warns
+// of it.
 func hidesTimestamp(id string) bool {
 	_, rest, more := strings.Cut(id, ".")
 	for more {

@@ -18,9 +18,9 @@ var stripe = Scheme{
 
 const stripeHeader = "Stripe-Signature"
 
-// checkStripe reads `Stripe-Signature: t=1760000000,v1=<hex>[,v1=<hex>…][,v0=…]`, HMAC-SHA256 of `t.body`, keyed with the
-// whole secret, `whsec_` included. Several v1 come while Stripe rolls a secret; v0 is a test scheme that Stripe says to
-// ignore, and other names are left for what Stripe may add.
+// checkStripe reads `Stripe-Signature: t=1760000000,v1=<hex>[,v1=<hex>…][,v0=…]`, HMAC-SHA256 of `t.body`, keyed with
+// the whole secret, `whsec_` included. Several v1 come while Stripe rolls a secret; v0 is a test scheme that Stripe
+// says to ignore, and other names are left for what Stripe may add.
 func checkStripe(c Config, r Request) (time.Time, Reason) {
 	value, reason := single(r.Header, stripeHeader)
 	if reason != "" {
@@ -43,7 +43,8 @@ func signStripe(c Config, r Request, stamp string) error {
 }
 
 func stripeSample(x Sampling) string {
-	return fmt.Sprintf(`{"id":"evt_%s","object":"event","api_version":"2026-06-30","created":%d,"type":%q,"livemode":false,`+
+	return fmt.Sprintf(`{"id":"evt_%s","object":"event","api_version":"2026-06-30","created":%d,"type":%q,`+
+		`"livemode":false,`+
 		`"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"data":{"object":{"id":"pi_%s",`+
 		`"object":"payment_intent","amount":4200,"currency":"eur","status":"succeeded","metadata":{"sample":"true"}}}}`,
 		x.ID, x.unix(), x.Type, x.ID)

@@ -30,16 +30,16 @@ var twilio = Scheme{
 
 const twilioHeader = "X-Twilio-Signature"
 
-// maxFormFields bounds the parameters of one Twilio request. Twilio sends some dozens; without a bound, sorting a body of
-// `a&a&a…` would cost thirty times its size.
+// maxFormFields bounds the parameters of one Twilio request. Twilio sends some dozens; without a bound, sorting a body
+// of `a&a&a…` would cost thirty times its size.
 const maxFormFields = 1000
 
-// checkTwilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with the account's
-// auth token. A request that is not a form has the SHA-256 of its body in the query parameter bodySHA256, and the URL alone is
-// signed. No time is signed: Twilio's signatures do not age.
+// checkTwilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with
+// the account's auth token. A request that is not a form has the SHA-256 of its body in the query parameter bodySHA256,
+// and the URL alone is signed. No time is signed: Twilio's signatures do not age.
 //
-// A body without bodySHA256 is always taken as a form, whatever its Content-Type says: otherwise the signature of an empty
-// request would stand for any JSON put behind it.
+// A body without bodySHA256 is always taken as a form, whatever its Content-Type says: otherwise the signature of an
+// empty request would stand for any JSON put behind it.
 func checkTwilio(c Config, r Request) (time.Time, Reason) {
 	return time.Time{}, twilioReason(c, r)
 }
@@ -82,8 +82,9 @@ func signTwilio(c Config, r Request, _ string) error {
 
 func twilioSample(x Sampling) string {
 	return url.Values{
-		"AccountSid": {"AC" + strings.Repeat("0", 32)}, "MessageSid": {"SM" + x.ID}, "SmsStatus": {"received"}, "NumMedia": {"0"},
-		"From": {"+15005550006"}, "To": {"+15005550001"}, "Body": {"A sample message"}, "ApiVersion": {"2010-04-01"},
+		"AccountSid": {"AC" + strings.Repeat("0", 32)}, "MessageSid": {"SM" + x.ID}, "SmsStatus": {"received"},
+		"NumMedia": {"0"},
+		"From":     {"+15005550006"}, "To": {"+15005550001"}, "Body": {"A sample message"}, "ApiVersion": {"2010-04-01"},
 	}.Encode()
 }
 
@@ -113,8 +114,8 @@ func (f field) compare(g field) int {
 
 func (f field) equal(g field) bool { return f.compare(g) == 0 }
 
-// signedFields returns what Twilio signs of a form: name and value of every parameter with nothing between them, sorted by
-// name, a repeated name by value, equal pairs once. False for a body that is no form Twilio could have written.
+// signedFields returns what Twilio signs of a form: name and value of every parameter with nothing between them, sorted
+// by name, a repeated name by value, equal pairs once. False for a body that is no form Twilio could have written.
 func signedFields(body []byte) ([]byte, bool) {
 	if bytes.Count(body, []byte("&")) >= maxFormFields {
 		return nil, false
@@ -169,8 +170,8 @@ func unhex(c byte) byte {
 	return c&^0x20 - 'A' + 10
 }
 
-// signedURLs returns the spellings of an address that Twilio may have signed: its back ends do not agree on whether the port is
-// written and how the query is escaped, so Twilio's own library tries them one after the other too.
+// signedURLs returns the spellings of an address that Twilio may have signed: its back ends do not agree on whether the
+// port is written and how the query is escaped, so Twilio's own library tries them one after the other too.
 func signedURLs(address string) []string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
@@ -205,8 +206,8 @@ func cutPort(host string) (bare, port string) {
 	return host[:i], host[i:]
 }
 
-// legacyQuery escapes the query anew, as Twilio's older back ends do: everything but letters, digits and -_.!~*'() as %XX, and
-// each name with its `=`. False when that changes nothing or the query is broken.
+// legacyQuery escapes the query anew, as Twilio's older back ends do: everything but letters, digits and -_.!~*'() as
+// %XX, and each name with its `=`. False when that changes nothing or the query is broken.
 func legacyQuery(path string) (string, bool) {
 	before, query, found := strings.Cut(path, "?")
 	if !found || query == "" {

@@ -45,7 +45,8 @@ func TestSignedURLs(t *testing.T) {
 	f("https://[::1]:8443/x", "https://[::1]/x", "https://[::1]:8443/x")
 	f("https://h?a=1", "https://h?a=1", "https://h:443?a=1")
 	f("https://h/?a=b:c", "https://h/?a=b:c", "https://h:443/?a=b:c", "https://h/?a=b%3Ac", "https://h:443/?a=b%3Ac")
-	f("https://h/?a=%7e+&&b", "https://h/?a=%7e+&&b", "https://h:443/?a=%7e+&&b", "https://h/?a=~%20&b=", "https://h:443/?a=~%20&b=")
+	f("https://h/?a=%7e+&&b", "https://h/?a=%7e+&&b", "https://h:443/?a=%7e+&&b", "https://h/?a=~%20&b=",
+		"https://h:443/?a=~%20&b=")
 	f("https://h/x?", "https://h/x?", "https://h:443/x?")
 	f("https://h/?a=%zz", "https://h/?a=%zz", "https://h:443/?a=%zz")
 	f("/in/t", "/in/t")

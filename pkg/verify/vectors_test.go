@@ -40,12 +40,13 @@ func (v vector) request(now time.Time) Request {
 
 // signatureHeaders are those that hold a signature or are signed; every byte of them counts.
 var signatureHeaders = map[string][]string{
-	Stripe:           {"Stripe-Signature"},
-	GitHub:           {"X-Hub-Signature-256"},
-	Shopify:          {"X-Shopify-Hmac-Sha256"},
-	Slack:            {"X-Slack-Signature", "X-Slack-Request-Timestamp"},
-	Twilio:           {"X-Twilio-Signature"},
-	StandardWebhooks: {"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Svix-Id", "Svix-Timestamp", "Svix-Signature"},
+	Stripe:  {"Stripe-Signature"},
+	GitHub:  {"X-Hub-Signature-256"},
+	Shopify: {"X-Shopify-Hmac-Sha256"},
+	Slack:   {"X-Slack-Signature", "X-Slack-Request-Timestamp"},
+	Twilio:  {"X-Twilio-Signature"},
+	StandardWebhooks: {"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Svix-Id", "Svix-Timestamp",
+		"Svix-Signature"},
 }
 
 // vectors returns every vector: those of the npm and PyPI libraries from the files, those of the Go modules made here.
@@ -94,8 +95,10 @@ func goVectors(t testing.TB, now time.Time) []vector {
 			t.Fatal(err)
 		}
 		out = append(out, vector{
-			Name: "standard_webhooks/go-" + name, Type: StandardWebhooks, Secret: secret, Method: http.MethodPost, URL: hook, Body: body,
-			Headers: map[string]string{"webhook-id": "msg_1", "webhook-timestamp": itoa(now.Unix()), "webhook-signature": signature},
+			Name: "standard_webhooks/go-" + name, Type: StandardWebhooks, Secret: secret, Method: http.MethodPost, URL: hook,
+			Body: body,
+			Headers: map[string]string{
+				"webhook-id": "msg_1", "webhook-timestamp": itoa(now.Unix()), "webhook-signature": signature},
 		})
 	}
 	return out
@@ -136,7 +139,8 @@ func TestVendorSignaturesAge(t *testing.T) {
 			c, r := v.config(), v.request(now)
 			late := map[bool]Reason{true: TimestampOutsideTolerance}[timed[v.Type]]
 			for offset, reason := range map[time.Duration]Reason{
-				c.Tolerance: "", -c.Tolerance: "", c.Tolerance + time.Second: late, -c.Tolerance - time.Second: late, 1e6 * time.Hour: late,
+				c.Tolerance: "", -c.Tolerance: "", c.Tolerance + time.Second: late, -c.Tolerance - time.Second: late,
+				1e6 * time.Hour: late,
 			} {
 				r.Now = now.Add(offset)
 				want(t, c, r, reason)
@@ -193,7 +197,8 @@ func TestVendorSignaturesCoverEveryByte(t *testing.T) {
 	}
 }
 
-// sameForm reports a Twilio form that decodes to the same parameters: those are what Twilio signs, `%2b` and `%2B` alike.
+// sameForm reports a Twilio form that decodes to the same parameters: those are what Twilio signs, `%2b` and `%2B`
+// alike.
 func sameForm(v vector, body []byte) bool {
 	if v.Type != Twilio || strings.Contains(v.URL, "bodySHA256") {
 		return false

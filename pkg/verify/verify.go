@@ -1,8 +1,9 @@
 // Package verify judges whether a received webhook was signed by its provider.
 //
-// In: what an endpoint's configuration says ([Config], secrets in clear) and what was received ([Request], the body as it came
-// off the wire). Out: a [Reason], empty when the signature is good. Pure functions: no I/O, no clock, no state, safe for any
-// number of goroutines. There is one file per scheme, and scheme.go lists them; what they share is in mac.go and header.go.
+// In: what an endpoint's configuration says ([Config], secrets in clear) and what was received ([Request], the body as
+// it came off the wire). Out: a [Reason], empty when the signature is good. Pure functions: no I/O, no clock, no state,
+// safe for any number of goroutines. There is one file per scheme, and scheme.go lists them; what they share is in
+// mac.go and header.go.
 //
 // What is guaranteed:
 //   - A request is accepted only when one of the configured secrets made a signature in it over exactly these bytes. A
@@ -61,8 +62,8 @@ func Check(c Config, r Request) Reason {
 	return reason
 }
 
-// CheckIgnoringAge is Check without the judgement of age. It is for an event that was rejected and is replayed by its owner:
-// by then every timestamp is old.
+// CheckIgnoringAge is Check without the judgement of age. It is for an event that was rejected and is replayed by its
+// owner: by then every timestamp is old.
 func CheckIgnoringAge(c Config, r Request) Reason {
 	_, reason := c.signature(r)
 	return reason
@@ -76,8 +77,8 @@ func (c Config) signature(r Request) (time.Time, Reason) {
 	return time.Time{}, SignatureMismatch
 }
 
-// Sign adds the headers that a provider would send with the request, so that Check takes it: the signature made with the
-// first secret, at the request's time. For Standard Webhooks the request has its Webhook-Id already.
+// Sign adds the headers that a provider would send with the request, so that Check takes it: the signature made with
+// the first secret, at the request's time. For Standard Webhooks the request has its Webhook-Id already.
 func Sign(c Config, r Request) error {
 	if len(c.Secrets) == 0 {
 		return errors.New("sign: there is no secret")

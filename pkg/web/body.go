@@ -38,7 +38,8 @@ func CheckBatchType(r *http.Request) (lines bool, err error) {
 
 // contentType returns the media type of a request's body, empty for JSON, if it is JSON or one of others.
 func contentType(r *http.Request, want string, others ...string) (string, error) {
-	if values := r.Header.Values("Content-Encoding"); len(values) > 0 && !strings.EqualFold(strings.Join(values, ","), "identity") {
+	if values := r.Header.Values("Content-Encoding"); len(values) > 0 &&
+		!strings.EqualFold(strings.Join(values, ","), "identity") {
 		return "", Invalid("content-encoding", "compressed bodies are not accepted; send the JSON as it is")
 	}
 	values := r.Header.Values("Content-Type")
@@ -69,7 +70,8 @@ func ReadBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 		Discard(r)
 		return tooLarge(limit)
 	case err != nil:
-		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Message: "the body did not arrive whole and in time", Err: err}
+		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest,
+			Message: "the body did not arrive whole and in time", Err: err}
 	}
 	return nil
 }
@@ -87,7 +89,8 @@ func Discard(r *http.Request) {
 }
 
 func tooLarge(limit int64) error {
-	return &Error{Status: http.StatusBadRequest, Type: PayloadTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", limit)}
+	return &Error{Status: http.StatusBadRequest, Type: PayloadTooLarge,
+		Message: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
 // SyntaxFault is the 400 for an error of ParseObject or ParseArray; param names the member, empty for the body.

@@ -66,7 +66,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxShownParam bounds a parameter in an answer, in bytes: it may be a name that the client made up.
 const maxShownParam = 200
 
-// ShortParam is a parameter as it stands in answers: cut when it is longer than one is worth, to 200 bytes with the mark.
+// ShortParam is a parameter as it stands in answers: cut when it is longer than one is worth, to 200 bytes with the
+// mark.
 func ShortParam(param string) string {
 	const mark = "…"
 	if len(param) <= maxShownParam {
@@ -100,7 +101,8 @@ func Missing(format string, args ...any) *Error {
 
 // Away is the 503 of something that will be back: err is logged unless it is nil, message is shown.
 func Away(err error, message string) *Error {
-	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Message: message, RetryAfter: time.Second, Err: err}
+	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Message: message,
+		RetryAfter: time.Second, Err: err}
 }
 
 // From is the one mapping of an error to an answer. What is no *Error becomes a 500 without a detail, a
@@ -110,7 +112,8 @@ func From(err error) *Error {
 		return e
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Status: http.StatusGatewayTimeout, Type: Timeout, Message: "the request took too long and was given up", Err: err}
+		return &Error{Status: http.StatusGatewayTimeout, Type: Timeout,
+			Message: "the request took too long and was given up", Err: err}
 	}
 	return &Error{Status: http.StatusInternalServerError, Type: Internal, Message: internalMessage, Err: err}
 }
@@ -141,7 +144,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	e := From(err)
 	if log != nil && e.Status >= 500 && e.Err != nil && r.Context().Err() == nil {
 		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
-			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID), slog.String("error", e.Error()))
+			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID),
+			slog.String("error", e.Error()))
 	}
 	h := w.Header()
 	h.Del("Content-Length")

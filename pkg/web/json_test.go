@@ -103,7 +103,8 @@ func toStrings(in [][]byte) []string {
 // FuzzParseObject holds the scanner to encoding/json: what one takes as an object the other must too,
 // but for the rules that are stricter here.
 func FuzzParseObject(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":[{"b":-0.5e-7},null,true,false,"\u00e9\\"]}`, `[1]`, `{"a":"x`, `{"a":1,"a":2}`, "{\"\xff\":1}", `{"a":` + nested(65) + `}`, "{\"a\":\"\x7f\"}"} {
+	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":[{"b":-0.5e-7},null,true,false,"\u00e9\\"]}`, `[1]`, `{"a":"x`,
+		`{"a":1,"a":2}`, "{\"\xff\":1}", `{"a":` + nested(65) + `}`, "{\"a\":\"\x7f\"}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -116,7 +117,9 @@ func FuzzParseObject(f *testing.F) {
 		}
 		if err != nil {
 			var syntax *web.SyntaxError
-			stricter := !utf8.Valid(body) || errors.As(err, new(*web.DuplicateError)) || errors.As(err, &syntax) && strings.Contains(syntax.Reason, " than ") // depth and members
+			// depth and members
+			stricter := !utf8.Valid(body) || errors.As(err, new(*web.DuplicateError)) || errors.As(err, &syntax) &&
+				strings.Contains(syntax.Reason, " than ")
 			if isObject && !stricter {
 				t.Fatalf("%q was refused: %v", body, err)
 			}
@@ -134,7 +137,8 @@ func FuzzParseObject(f *testing.F) {
 }
 
 func BenchmarkParseObject1KB(b *testing.B) {
-	body := []byte(`{"type":"order.paid","data":{"items":[` + strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)
+	body := []byte(`{"type":"order.paid","data":{"items":[` +
+		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -146,7 +150,8 @@ func BenchmarkParseObject1KB(b *testing.B) {
 
 // The measure of the scanner: what encoding/json takes to judge the same text.
 func BenchmarkEncodingJSONValid1KB(b *testing.B) {
-	body := []byte(`{"type":"order.paid","data":{"items":[` + strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)
+	body := []byte(`{"type":"order.paid","data":{"items":[` +
+		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		if !json.Valid(body) {

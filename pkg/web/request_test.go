@@ -72,7 +72,8 @@ func TestCheckHeader(t *testing.T) {
 func TestHeaderFieldsKeepOrderWithinAName(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header = http.Header{"X-B": {"2", "1"}, "X-A": {""}, "Accept": {"*/*"}}
-	want := []event.Field{{Name: "Accept", Value: "*/*"}, {Name: "Host", Value: "example.com"}, {Name: "X-A"}, {Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
+	want := []event.Field{{Name: "Accept", Value: "*/*"}, {Name: "Host", Value: "example.com"}, {Name: "X-A"},
+		{Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
 	if diff := cmp.Diff(want, web.HeaderFields(r)); diff != "" {
 		t.Error(diff)
 	}
@@ -90,10 +91,12 @@ func TestCheckContentType(t *testing.T) {
 		}
 	}
 	f(true)
-	for _, good := range []string{"application/json", "Application/JSON; charset=utf-8", "application/cloudevents+json", "application/json; =x"} {
+	for _, good := range []string{
+		"application/json", "Application/JSON; charset=utf-8", "application/cloudevents+json", "application/json; =x"} {
 		f(true, "Content-Type", good)
 	}
-	for _, bad := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json", "multipart/form-data; boundary=x"} {
+	for _, bad := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json",
+		"multipart/form-data; boundary=x"} {
 		f(false, "Content-Type", bad)
 	}
 	f(false, "Content-Type", "application/json", "Content-Type", "text/plain")
@@ -141,10 +144,13 @@ func TestFront(t *testing.T) {
 		t.Helper()
 		var log bytes.Buffer
 		var done web.Exchange
-		front := &web.Front{Log: slog.New(slog.NewTextHandler(&log, nil)), BaseURL: "https://r.example", Done: func(x web.Exchange) { done = x }}
+		front := &web.Front{Log: slog.New(slog.NewTextHandler(&log, nil)), BaseURL: "https://r.example",
+			Done: func(x web.Exchange) { done = x }}
 		w := httptest.NewRecorder()
 		front.Wrap(h).ServeHTTP(w, httptest.NewRequest("GET", "/secret-path", nil))
-		for header, want := range map[string]string{"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+		for header, want := range map[string]string{
+			"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff",
+			"Cache-Control": "no-store"} {
 			if got := w.Header().Get(header); got != want {
 				t.Errorf("%s: %s is %q", name, header, got)
 			}
@@ -177,17 +183,34 @@ func TestFront(t *testing.T) {
 		web.WriteJSON(w, 201, map[string]int{"a": 1})
 		return nil
 	}, 201, "", false)
-	f("implicit", func(w http.ResponseWriter, _ *http.Request) error { _, err := w.Write([]byte("x")); return err }, 200, "", false)
-	f("implicit, a string", func(w http.ResponseWriter, _ *http.Request) error { _, err := io.WriteString(w, "x"); return err }, 200, "", false)
-	f("invalid", func(http.ResponseWriter, *http.Request) error { return web.Invalid("a", "b") }, 400, web.InvalidRequest, false)
-	f("wrapped", func(http.ResponseWriter, *http.Request) error { return fmt.Errorf("x: %w", web.State("a", "b")) }, 400, web.InvalidState, false)
+	f("implicit", func(w http.ResponseWriter, _ *http.Request) error { _, err := w.Write([]byte("x")); return err },
+		200, "", false)
+	f("implicit, a string", func(w http.ResponseWriter, _ *http.Request) error {
+		_, err := io.WriteString(
+			w, "x")
+		return err
+	}, 200, "", false)
+	f("invalid", func(http.ResponseWriter, *http.Request) error {
+		return web.Invalid("a", "b")
+	}, 400, web.InvalidRequest, false)
+	f("wrapped", func(http.ResponseWriter, *http.Request) error {
+		return fmt.Errorf("x: %w", web.State("a", "b"))
+	}, 400, web.InvalidState, false)
 	f("missing", func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }, 404, web.NotFound, false)
-	f("away", func(http.ResponseWriter, *http.Request) error { return web.Away(errors.New("x"), "y") }, 503, web.Unavailable, true)
-	f("away, known", func(http.ResponseWriter, *http.Request) error { return web.Away(nil, "y") }, 503, web.Unavailable, false)
-	f("deadline", func(http.ResponseWriter, *http.Request) error { return context.DeadlineExceeded }, 504, web.Timeout, true)
+	f("away", func(http.ResponseWriter, *http.Request) error {
+		return web.Away(errors.New("x"), "y")
+	}, 503, web.Unavailable, true)
+	f("away, known", func(http.ResponseWriter, *http.Request) error {
+		return web.Away(nil, "y")
+	}, 503, web.Unavailable, false)
+	f("deadline", func(http.ResponseWriter, *http.Request) error {
+		return context.DeadlineExceeded
+	}, 504, web.Timeout, true)
 	f("unknown", func(http.ResponseWriter, *http.Request) error { return errors.New("detail") }, 500, web.Internal, true)
 	f("panic", func(http.ResponseWriter, *http.Request) error { panic("hunter2") }, 500, web.Internal, true)
-	f("runtime error", func(http.ResponseWriter, *http.Request) error { return []error{}[len("hunter2")] }, 500, web.Internal, true)
+	f("runtime error", func(http.ResponseWriter, *http.Request) error {
+		return []error{}[len("hunter2")]
+	}, 500, web.Internal, true)
 }
 
 // A client that shows the message alone still says which parameter it is about.
@@ -199,7 +222,8 @@ func TestMessageNamesItsParameter(t *testing.T) {
 		var body struct {
 			Error struct{ Message, Param string }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Message != want || body.Error.Param != shown {
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Message != want ||
+			body.Error.Param != shown {
 			t.Errorf("%v %s", err, w.Body)
 		}
 	}
@@ -220,7 +244,8 @@ func TestErrorHeaders(t *testing.T) {
 		t.Error("401 without WWW-Authenticate")
 	}
 	w = httptest.NewRecorder()
-	web.WriteError(w, r, nil, &web.Error{Status: 503, Type: web.Unavailable, RetryAfter: 1100 * time.Millisecond, Run: "run_1"})
+	web.WriteError(w, r, nil,
+		&web.Error{Status: 503, Type: web.Unavailable, RetryAfter: 1100 * time.Millisecond, Run: "run_1"})
 	if w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), `"run_id":"run_1","queued":0`) {
 		t.Errorf("%v %s", w.Header(), w.Body)
 	}
@@ -294,7 +319,8 @@ func TestErrorAfterTheFirstByteBreaksTheConnection(t *testing.T) {
 }
 
 func TestTime(t *testing.T) {
-	b, err := json.Marshal([]web.Time{{}, web.Time(time.Date(2026, 8, 21, 22, 24, 36, 123_999_999, time.FixedZone("", 3600)))})
+	b, err := json.Marshal([]web.Time{
+		{}, web.Time(time.Date(2026, 8, 21, 22, 24, 36, 123_999_999, time.FixedZone("", 3600)))})
 	if err != nil || string(b) != `[null,"2026-08-21T21:24:36.123Z"]` {
 		t.Fatalf("%s %v", b, err)
 	}

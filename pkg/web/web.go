@@ -110,12 +110,14 @@ var transportSecurity = []string{"max-age=31536000"}
 // it, so nothing that is answered here may run as one of its pages, whatever bytes a customer put into it.
 func SetSandbox(h http.Header) {
 	values := []string{"sandbox; default-src 'none'", "nosniff", "no-store"} // one piece of memory
-	h["Content-Security-Policy"], h["X-Content-Type-Options"], h["Cache-Control"] = values[0:1:1], values[1:2:2], values[2:3:3]
+	h["Content-Security-Policy"], h["X-Content-Type-Options"], h["Cache-Control"] = values[0:1:1], values[1:2:2],
+		values[2:3:3]
 }
 
 func (f *Front) fail(res *response, r *http.Request, err error) {
 	if res.status != 0 { // the answer has begun: it can only be cut off, so that nobody takes it for whole
-		f.log().LogAttrs(r.Context(), slog.LevelError, "answer broke off", slog.String("error", err.Error()), slog.String("request_id", InfoOf(r).ID))
+		f.log().LogAttrs(r.Context(), slog.LevelError, "answer broke off", slog.String("error", err.Error()),
+			slog.String("request_id", InfoOf(r).ID))
 		panic(http.ErrAbortHandler)
 	}
 	WriteError(res, r, f.log(), err)
@@ -129,7 +131,8 @@ func (f *Front) panicked(res *response, r *http.Request, v any) {
 	stack := make([]byte, 16<<10)
 	stack = stack[:runtime.Stack(stack, false)]
 	f.log().LogAttrs(r.Context(), slog.LevelError, "handler panicked",
-		slog.String("type", typeName(v)), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID), slog.String("stack", string(stack)))
+		slog.String("type", typeName(v)), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID),
+		slog.String("stack", string(stack)))
 	if res.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -143,8 +146,9 @@ func (f *Front) log() *slog.Logger {
 	return f.Log
 }
 
-// response remembers the status, so that an error after the first byte is not written into the answer, and bounds the time
-// of writing. It begins with the answer: a call may run for long before that, as a replay that queues for an hour does.
+// response remembers the status, so that an error after the first byte is not written into the answer, and bounds the
+// time of writing. It begins with the answer: a call may run for long before that, as a replay that queues for an hour
+// does.
 type response struct {
 	http.ResponseWriter
 	timeout time.Duration

@@ -45,8 +45,8 @@ func exchange(t *testing.T, handler http.Handler) net.Conn {
 	return client
 }
 
-// A client has a minute to read its answer. How long the call takes before it does not count, and a handler whose answer
-// goes on says so with deadlines of its own.
+// A client has a minute to read its answer. How long the call takes before it does not count, and a handler whose
+// answer goes on says so with deadlines of its own.
 func TestWriteDeadline(t *testing.T) {
 	t.Run("a client that does not read", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,8 @@ func TestWriteDeadline(t *testing.T) {
 
 // Browsers are told to come over TLS only where the service is served so.
 func TestTransportSecurity(t *testing.T) {
-	for base, want := range map[string]string{"https://relay.example.com": "max-age=31536000", "http://relay.example.com": "", "": ""} {
+	for base, want := range map[string]string{
+		"https://relay.example.com": "max-age=31536000", "http://relay.example.com": "", "": ""} {
 		w := httptest.NewRecorder()
 		(&Front{BaseURL: base}).Wrap(func(http.ResponseWriter, *http.Request) error { return Missing("nothing") }).
 			ServeHTTP(w, httptest.NewRequest("GET", "/", nil))

@@ -11,7 +11,8 @@ func sendingCases() []testCase {
 	return []testCase{
 		{"Sending 1", "sending needs a key that may write", func(c *C) {
 			ep := c.endpoint(nil)
-			c.as(c.ReadKey).refused(403, "insufficient_scope", "", "POST", "/v1/endpoints/"+text(ep, "id")+"/events", object{"type": "a", "data": object{}})
+			c.as(c.ReadKey).refused(403, "insufficient_scope", "", "POST", "/v1/endpoints/"+text(ep, "id")+"/events",
+				object{"type": "a", "data": object{}})
 		}},
 		{"Sending 2", "type and data are required, and nothing else is judged", func(c *C) {
 			route := "/v1/endpoints/" + text(c.endpoint(nil), "id") + "/events"
@@ -19,15 +20,19 @@ func sendingCases() []testCase {
 				body  any
 				param string
 			}{
-				{object{"data": object{}}, "type"}, {object{"type": "", "data": object{}}, "type"}, {object{"type": 5, "data": object{}}, "type"},
-				{object{"type": strings.Repeat("x", 129), "data": object{}}, "type"}, {object{"type": "a b", "data": object{}}, "type"},
-				{object{"type": "a"}, "data"}, {object{"type": "a", "data": nil}, "data"}, {object{"type": "a", "data": []int{}}, "data"},
+				{object{"data": object{}}, "type"}, {object{"type": "", "data": object{}}, "type"},
+				{object{"type": 5, "data": object{}}, "type"},
+				{object{"type": strings.Repeat("x", 129), "data": object{}}, "type"},
+				{object{"type": "a b", "data": object{}}, "type"},
+				{object{"type": "a"}, "data"}, {object{"type": "a", "data": nil}, "data"},
+				{object{"type": "a", "data": []int{}}, "data"},
 				{object{"type": "a", "data": "x"}, "data"}, {object{"type": "a", "data": object{}, "id": "evt_1"}, "id"},
 			} {
 				c.refused(400, "invalid_request", x.param, "POST", route, x.body)
 			}
 			c.must(202, "POST", route, object{"type": strings.Repeat("x", 128), "data": object{}})
-			c.refused(400, "payload_too_large", "-", "POST", route, object{"type": "a", "data": object{"x": strings.Repeat("x", 1<<20)}})
+			c.refused(400, "payload_too_large", "-", "POST", route,
+				object{"type": "a", "data": object{"x": strings.Repeat("x", 1<<20)}})
 		}},
 		{"Sending 3", "an event that was answered 202 is read and listed at once", func(c *C) {
 			ep := c.endpoint(nil)
@@ -48,7 +53,8 @@ func sendingCases() []testCase {
 			if again.body["id"] != first["id"] || again.header.Get("Idempotent-Replayed") != "true" {
 				c.Errorf("repeat: %d %v", again.status, again.body)
 			}
-			c.refused(400, "idempotency_mismatch", "-", "POST", route, object{"type": "a.c", "data": object{}}, "Idempotency-Key", key)
+			c.refused(400, "idempotency_mismatch", "-", "POST", route, object{"type": "a.c", "data": object{}},
+				"Idempotency-Key", key)
 			c.equal("events", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)), 1)
 		}},
 		{"Sending 5", "receipts are judged", func(c *C) {
@@ -59,13 +65,16 @@ func sendingCases() []testCase {
 				param string
 			}{
 				{object{}, "state"}, {object{"state": "done"}, "state"}, {object{"state": nil}, "state"},
-				{object{"state": "processed", "reference": strings.Repeat("r", 256)}, "reference"}, {object{"state": "processed", "reference": "a\nb"}, "reference"},
-				{object{"state": "processed", "details": strings.Repeat("d", 2049)}, "details"}, {object{"state": "processed", "details": 5}, "details"},
+				{object{"state": "processed", "reference": strings.Repeat("r", 256)}, "reference"},
+				{object{"state": "processed", "reference": "a\nb"}, "reference"},
+				{object{"state": "processed", "details": strings.Repeat("d", 2049)}, "details"},
+				{object{"state": "processed", "details": 5}, "details"},
 				{object{"state": "processed", "details": []int{1}}, "details"},
 			} {
 				c.refused(400, "invalid_request", x.param, "POST", route, x.body)
 			}
-			c.must(200, "POST", route, object{"state": "processed", "reference": strings.Repeat("r", 255), "details": strings.Repeat("d", 2048)})
+			c.must(200, "POST", route,
+				object{"state": "processed", "reference": strings.Repeat("r", 255), "details": strings.Repeat("d", 2048)})
 			c.refused(404, "not_found", "", "POST", "/v1/events/evt_nope/processing", object{"state": "processed"})
 		}},
 		{"Sending 6", "events without a receipt can be found", func(c *C) {
@@ -90,9 +99,13 @@ func authenticationCases() []testCase {
 	return []testCase{
 		{"Authentication 1", "every request needs a key in Authorization: Bearer", func(c *C) {
 			id := text(c.endpoint(nil), "id")
-			for _, route := range []string{"GET /v1/endpoints", "POST /v1/endpoints", "GET /v1/endpoints/" + id, "PATCH /v1/endpoints/" + id, "DELETE /v1/endpoints/" + id,
-				"POST /v1/endpoints/" + id + "/events", "GET /v1/events", "GET /v1/events/evt_x", "POST /v1/events/evt_x/replay", "POST /v1/events/evt_x/processing",
-				"POST /v1/replays", "GET /v1/recoveries", "POST /v1/recoveries", "POST /v1/recoveries/rec_x", "GET /v1/recoveries/rec_x/items", "GET /v1/usage",
+			for _, route := range []string{
+				"GET /v1/endpoints", "POST /v1/endpoints", "GET /v1/endpoints/" + id, "PATCH /v1/endpoints/" + id,
+				"DELETE /v1/endpoints/" + id,
+				"POST /v1/endpoints/" + id + "/events", "GET /v1/events", "GET /v1/events/evt_x", "POST /v1/events/evt_x/replay",
+				"POST /v1/events/evt_x/processing",
+				"POST /v1/replays", "GET /v1/recoveries", "POST /v1/recoveries", "POST /v1/recoveries/rec_x",
+				"GET /v1/recoveries/rec_x/items", "GET /v1/usage",
 				"GET /v1/alerts", "PATCH /v1/alerts", "POST /v1/alerts/test", "GET /v1/nope"} {
 				method, where, _ := strings.Cut(route, " ")
 				c.as("").refused(401, "authentication_required", "", method, where, nil)
@@ -105,12 +118,16 @@ func authenticationCases() []testCase {
 		{"Authentication 2", "a key has a scope: a reading key cannot change anything, known id or not", func(c *C) {
 			id := text(c.endpoint(nil), "id")
 			read := c.as(c.ReadKey)
-			for _, route := range []string{"POST /v1/endpoints", "PATCH /v1/endpoints/" + id, "DELETE /v1/endpoints/" + id, "DELETE /v1/endpoints/ep_nope", "POST /v1/endpoints/" + id + "/events",
-				"POST /v1/events/evt_nope/replay", "POST /v1/events/evt_nope/processing", "POST /v1/replays", "POST /v1/recoveries", "POST /v1/recoveries/rec_nope", "PATCH /v1/alerts", "POST /v1/alerts/test"} {
+			for _, route := range []string{
+				"POST /v1/endpoints", "PATCH /v1/endpoints/" + id, "DELETE /v1/endpoints/" + id, "DELETE /v1/endpoints/ep_nope",
+				"POST /v1/endpoints/" + id + "/events",
+				"POST /v1/events/evt_nope/replay", "POST /v1/events/evt_nope/processing", "POST /v1/replays", "POST /v1/recoveries",
+				"POST /v1/recoveries/rec_nope", "PATCH /v1/alerts", "POST /v1/alerts/test"} {
 				method, where, _ := strings.Cut(route, " ")
 				read.refused(403, "insufficient_scope", "", method, where, "not even JSON")
 			}
-			for _, where := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/events", "/v1/recoveries", "/v1/replays", "/v1/usage", "/v1/alerts", "/v1/audit", "/v1/me"} {
+			for _, where := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/events", "/v1/recoveries", "/v1/replays",
+				"/v1/usage", "/v1/alerts", "/v1/audit", "/v1/me"} {
 				read.must(200, "GET", where, nil)
 			}
 		}},
@@ -151,21 +168,27 @@ func errorCases() []testCase {
 		}},
 		{"Errors 2", "an unknown id is 404, of whatever kind it seems to be", func(c *C) {
 			ep := text(c.endpoint(nil), "id")
-			for _, route := range []string{"GET /v1/endpoints/ep_nope", "GET /v1/endpoints/evt_nope", "PATCH /v1/endpoints/ep_nope", "POST /v1/endpoints/ep_nope/events", "GET /v1/events/evt_nope",
-				"GET /v1/events/" + ep, "POST /v1/events/evt_nope/replay", "GET /v1/recoveries/rec_nope", "POST /v1/recoveries/rec_nope", "GET /v1/recoveries/rec_nope/items",
-				"GET /v1/replays/run_nope", "PATCH /v1/endpoints/" + ep + "/destinations/dst_nope", "GET /v1/events/%00", "GET /v1/nope", "PUT /v1/endpoints", "GET /v1/endpoints/"} {
+			for _, route := range []string{
+				"GET /v1/endpoints/ep_nope", "GET /v1/endpoints/evt_nope", "PATCH /v1/endpoints/ep_nope",
+				"POST /v1/endpoints/ep_nope/events", "GET /v1/events/evt_nope",
+				"GET /v1/events/" + ep, "POST /v1/events/evt_nope/replay", "GET /v1/recoveries/rec_nope",
+				"POST /v1/recoveries/rec_nope", "GET /v1/recoveries/rec_nope/items",
+				"GET /v1/replays/run_nope", "PATCH /v1/endpoints/" + ep + "/destinations/dst_nope", "GET /v1/events/%00",
+				"GET /v1/nope", "PUT /v1/endpoints", "GET /v1/endpoints/"} {
 				method, where, _ := strings.Cut(route, " ")
 				c.refused(404, "not_found", "", method, where, nil)
 			}
 			c.equal("Allow", strings.Contains(c.do("PUT", "/v1/endpoints", nil).header.Get("Allow"), "POST"), true)
-			c.refused(404, "not_found", "endpoint_id", "POST", "/v1/recoveries", object{"endpoint_id": "ep_nope", "since": ago(time.Hour), "rate_per_second": 5})
+			c.refused(404, "not_found", "endpoint_id", "POST", "/v1/recoveries",
+				object{"endpoint_id": "ep_nope", "since": ago(time.Hour), "rate_per_second": 5})
 		}},
 		{"Errors 3", "too many requests are 429, with the time to wait", func(c *C) {
 			a := c.do("GET", "/v1/me", nil)
 			if !c.Limited {
 				return
 			}
-			c.equal("rate headers", a.header.Get("X-RateLimit-Limit") != "" && a.header.Get("X-RateLimit-Remaining") != "" && a.header.Get("X-RateLimit-Reset") != "", true)
+			c.equal("rate headers", a.header.Get("X-RateLimit-Limit") != "" && a.header.Get("X-RateLimit-Remaining") != "" &&
+				a.header.Get("X-RateLimit-Reset") != "", true)
 			key, _ := c.NewKey(c.T)
 			a = c.as(key).flood("GET", "/v1/me")
 			c.equal("status", a.status, 429)
@@ -176,14 +199,17 @@ func errorCases() []testCase {
 		}},
 		{"Errors 4", "a body that is no object is refused", func(c *C) {
 			ep := c.endpoint(nil)
-			for _, body := range []string{"[]", "{", "null", "5", `"x"`, "{}{}", `{"name":"a","name":"b"}`, "\xff", "{\"a\":1}x", strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)} {
-				for _, route := range []string{"POST /v1/endpoints", "PATCH /v1/endpoints/" + text(ep, "id"), "POST /v1/replays", "POST /v1/recoveries", "PATCH /v1/alerts"} {
+			for _, body := range []string{"[]", "{", "null", "5", `"x"`, "{}{}", `{"name":"a","name":"b"}`, "\xff", "{\"a\":1}x",
+				strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)} {
+				for _, route := range []string{"POST /v1/endpoints", "PATCH /v1/endpoints/" + text(ep, "id"), "POST /v1/replays",
+					"POST /v1/recoveries", "PATCH /v1/alerts"} {
 					method, where, _ := strings.Cut(route, " ")
 					c.refused(400, "invalid_request", "-", method, where, body)
 				}
 			}
 			c.refused(400, "invalid_request", "content-type", "POST", "/v1/endpoints", "{}", "Content-Type", "text/plain")
-			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), "{}", "Content-Type", "application/merge-patch+json; charset=utf-8")
+			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), "{}", "Content-Type",
+				"application/merge-patch+json; charset=utf-8")
 		}},
 	}
 }
@@ -207,18 +233,20 @@ func limitCases() []testCase {
 				many[i] = object{"url": fmt.Sprintf("https://example.com/%d", i)}
 			}
 			for param, body := range map[string]object{
-				"name":                                  {"url": ok["url"], "name": x},
-				"description":                           {"url": ok["url"], "description": strings.Repeat("x", 501)},
-				"provider":                              {"url": ok["url"], "provider": "nobody"},
-				"destinations":                          {"destinations": many},
-				"destinations[0].timeout_seconds":       {"destinations": []object{{"url": ok["url"], "timeout_seconds": 61}}},
-				"destinations[0].max_in_flight":         {"destinations": []object{{"url": ok["url"], "max_in_flight": 1001}}},
-				"destinations[0].rate_limit.per_second": {"destinations": []object{{"url": ok["url"], "rate_limit": object{"per_second": 10001, "burst": 1}}}},
-				"retry_policy.max_attempts":             {"url": ok["url"], "retry_policy": object{"max_attempts": 51}},
-				"retry_policy.strategy":                 {"url": ok["url"], "retry_policy": object{"strategy": "never"}},
-				"response.status":                       {"url": ok["url"], "response": object{"status": 300}},
-				"ingest_limit.events_per_second":        {"url": ok["url"], "ingest_limit": object{"events_per_second": 0}},
-				"dedup.window_seconds":                  {"url": ok["url"], "dedup": object{"key": "body:$.id", "window_seconds": 86401}},
+				"name":                            {"url": ok["url"], "name": x},
+				"description":                     {"url": ok["url"], "description": strings.Repeat("x", 501)},
+				"provider":                        {"url": ok["url"], "provider": "nobody"},
+				"destinations":                    {"destinations": many},
+				"destinations[0].timeout_seconds": {"destinations": []object{{"url": ok["url"], "timeout_seconds": 61}}},
+				"destinations[0].max_in_flight":   {"destinations": []object{{"url": ok["url"], "max_in_flight": 1001}}},
+				"destinations[0].rate_limit.per_second": {
+					"destinations": []object{{"url": ok["url"], "rate_limit": object{"per_second": 10001, "burst": 1}}}},
+				"retry_policy.max_attempts":      {"url": ok["url"], "retry_policy": object{"max_attempts": 51}},
+				"retry_policy.strategy":          {"url": ok["url"], "retry_policy": object{"strategy": "never"}},
+				"response.status":                {"url": ok["url"], "response": object{"status": 300}},
+				"ingest_limit.events_per_second": {"url": ok["url"], "ingest_limit": object{"events_per_second": 0}},
+				"dedup.window_seconds": {
+					"url": ok["url"], "dedup": object{"key": "body:$.id", "window_seconds": 86401}},
 			} {
 				c.refused(400, "invalid_request", param, "POST", "/v1/endpoints", body)
 			}

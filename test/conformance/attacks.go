@@ -24,10 +24,11 @@ import (
 // bodies that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumRate), bounds of the configuration
 // (conflog.TestBoundsAreJudgedByApply, config.TestAnswersAreBounded, TestTakingAwayIsAlwaysDone), filters on bodies
 // (dispatcher.TestParkedWorkDoesNotReadBodies, config.TestBodyFiltersAreBounded), replays of refused requests
-// (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn, api.TestAlertTestsAreLimited),
-// forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats), neighbours at one host
-// (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded), loops that fan out
-// (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination (egress.TestOwnURLsAreNoDestinations).
+// (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn,
+// api.TestAlertTestsAreLimited), forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats),
+// neighbours at one host (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded),
+// loops that fan out (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination
+// (egress.TestOwnURLsAreNoDestinations).
 //
 // The service must run with RELAY_ALERT_DOMAINS=example.com. Cases change settings of the account and use up limits, so
 // nothing else should play at the same time.

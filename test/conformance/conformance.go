@@ -310,7 +310,8 @@ func (c *C) endpoint(more object, receivers ...*Receiver) object {
 // send sends an event and returns its id.
 func (c *C) send(endpoint object, kind string, data any) string {
 	c.Helper()
-	return text(c.must(http.StatusAccepted, "POST", "/v1/endpoints/"+text(endpoint, "id")+"/events", object{"type": kind, "data": data}), "id")
+	return text(c.must(http.StatusAccepted, "POST", "/v1/endpoints/"+text(endpoint, "id")+"/events",
+		object{"type": kind, "data": data}), "id")
 }
 
 // provider posts to the ingest URL of an endpoint, through the target's address.

@@ -82,7 +82,8 @@ func stateCases() []testCase {
 			for _, step := range []struct {
 				send, shows string
 				applied     bool
-			}{{"processing", "processing", true}, {"failed", "failed", true}, {"processing", "processing", true}, {"processed", "processed", true}, {"failed", "processed", false}, {"processing", "processed", false}} {
+			}{{"processing", "processing", true}, {"failed", "failed", true}, {"processing", "processing", true},
+				{"processed", "processed", true}, {"failed", "processed", false}, {"processing", "processed", false}} {
 				got := c.must(200, "POST", "/v1/events/"+id+"/processing", object{"state": step.send})
 				c.equal("state after "+step.send, got["state"], step.shows)
 				c.equal("applied after "+step.send, got["applied"], step.applied)
@@ -103,27 +104,28 @@ func stateCases() []testCase {
 				c.Errorf("preparation sent %d requests", n-before)
 			}
 		}},
-		{"Recovery states 2", "a canary that succeeds, with more left, waits for approval; continue recovers the rest", func(c *C) {
-			ep, mend, r := c.failures(7)
-			mend()
-			job := c.prepared(ep, nil)
-			if s := text(c.act(job, "canary"), "state"); s != "canary_running" && s != "awaiting_approval" {
-				c.Errorf("after canary it is %s", s)
-			}
-			job = c.job(job, "awaiting_approval")
-			c.equal("canary", job["canary"], object{"total": 5, "delivered": 5, "failed": 0})
-			c.equal("delivered", job["delivered"], 5)
-			c.equal("pending", job["pending"], 2)
-			if n := len(r.deliveries()); n != 7+5 {
-				c.Errorf("%d requests after the canary, want 12", n)
-			}
-			c.act(job, "continue")
-			job = c.job(job, "completed")
-			c.equal("delivered", job["delivered"], 7)
-			for _, e := range c.list("/v1/events?endpoint_id="+text(ep, "id"), 50) {
-				c.equal("status of an event", e["status"], "delivered")
-			}
-		}},
+		{"Recovery states 2", "a canary that succeeds, with more left, waits for approval; continue recovers the rest",
+			func(c *C) {
+				ep, mend, r := c.failures(7)
+				mend()
+				job := c.prepared(ep, nil)
+				if s := text(c.act(job, "canary"), "state"); s != "canary_running" && s != "awaiting_approval" {
+					c.Errorf("after canary it is %s", s)
+				}
+				job = c.job(job, "awaiting_approval")
+				c.equal("canary", job["canary"], object{"total": 5, "delivered": 5, "failed": 0})
+				c.equal("delivered", job["delivered"], 5)
+				c.equal("pending", job["pending"], 2)
+				if n := len(r.deliveries()); n != 7+5 {
+					c.Errorf("%d requests after the canary, want 12", n)
+				}
+				c.act(job, "continue")
+				job = c.job(job, "completed")
+				c.equal("delivered", job["delivered"], 7)
+				for _, e := range c.list("/v1/events?endpoint_id="+text(ep, "id"), 50) {
+					c.equal("status of an event", e["status"], "delivered")
+				}
+			}},
 		{"Recovery states 3", "with five or fewer deliveries a canary that succeeds completes the job", func(c *C) {
 			ep, mend, _ := c.failures(5)
 			mend()
@@ -191,10 +193,13 @@ func recoveryCases() []testCase {
 		{"Recovery rules 1", "rate_per_second must be an integer from 1 to 100", func(c *C) {
 			ep := c.endpoint(nil)
 			for _, bad := range []any{0, 101, -1, 1.5, "5", nil, true, []int{5}} {
-				c.refused(400, "invalid_request", "rate_per_second", "POST", "/v1/recoveries", object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": bad})
+				c.refused(400, "invalid_request", "rate_per_second", "POST", "/v1/recoveries",
+					object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": bad})
 			}
-			c.refused(400, "invalid_request", "rate_per_second", "POST", "/v1/recoveries", object{"endpoint_id": ep["id"], "since": ago(time.Hour)})
-			c.refused(400, "invalid_request", "rate_per_second", "POST", "/v1/recoveries", `{"endpoint_id":"`+text(ep, "id")+`","since":"`+ago(time.Hour)+`","rate_per_second":1e1}`)
+			c.refused(400, "invalid_request", "rate_per_second", "POST", "/v1/recoveries",
+				object{"endpoint_id": ep["id"], "since": ago(time.Hour)})
+			c.refused(400, "invalid_request", "rate_per_second", "POST", "/v1/recoveries", `{"endpoint_id":"`+text(ep, "id")+
+				`","since":"`+ago(time.Hour)+`","rate_per_second":1e1}`)
 			for _, good := range []int{1, 100} {
 				c.equal("rate", c.prepared(ep, object{"rate_per_second": good})["rate_per_second"], good)
 			}
@@ -203,11 +208,14 @@ func recoveryCases() []testCase {
 			r := c.receiver(nil)
 			ep := c.endpoint(object{"destinations": []object{{"url": r.URL}, {"url": r.URL + "?off", "enabled": false}}})
 			other := c.endpoint(nil, r)
-			for _, bad := range []any{"dst_nope", path(ep, "destinations", 1, "id"), path(other, "destinations", 0, "id"), "", 5} {
+			for _, bad := range []any{
+				"dst_nope", path(ep, "destinations", 1, "id"), path(other, "destinations", 0, "id"), "", 5} {
 				c.refused(400, "invalid_request", "destination_id", "POST", "/v1/recoveries",
 					object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 5, "destination_id": bad})
 			}
-			c.equal("destination_id", c.prepared(ep, object{"destination_id": path(ep, "destinations", 0, "id")})["destination_id"], path(ep, "destinations", 0, "id"))
+			c.equal("destination_id",
+				c.prepared(ep, object{"destination_id": path(ep, "destinations", 0, "id")})["destination_id"],
+				path(ep, "destinations", 0, "id"))
 		}},
 		{"Recovery rules 3", "items are one for each destination delivery, with their state", func(c *C) {
 			fixed := make(chan struct{})
@@ -230,7 +238,8 @@ func recoveryCases() []testCase {
 				c.Fatalf("items: %v", items)
 			}
 			for _, item := range items {
-				c.has("item", item, "id", "recovery_id", "event_id", "destination_id", "delivery_id", "state", "skipped_reason", "canary", "attempts",
+				c.has("item", item, "id", "recovery_id", "event_id", "destination_id", "delivery_id", "state", "skipped_reason",
+					"canary", "attempts",
 					"last_response_status", "last_error_code", "updated_at")
 				c.equal("state", item["state"], "pending")
 				c.equal("event", item["event_id"], id)
@@ -258,8 +267,10 @@ func recoveryCases() []testCase {
 			c.act(job, "continue")
 			job = c.job(job, "completed")
 			c.equal("delivered", job["delivered"], 8)
-			c.has("job", job, "id", "object", "endpoint_id", "destination_id", "since", "until", "rate_per_second", "state", "total", "pending", "queued",
-				"delivered", "failed", "skipped", "canary", "by_destination", "eta_seconds", "stop_reason", "created_at", "started_at", "finished_at", "deadline_at", "created_by")
+			c.has("job", job, "id", "object", "endpoint_id", "destination_id", "since", "until", "rate_per_second", "state",
+				"total", "pending", "queued",
+				"delivered", "failed", "skipped", "canary", "by_destination", "eta_seconds", "stop_reason", "created_at",
+				"started_at", "finished_at", "deadline_at", "created_by")
 		}},
 		{"Recovery rules 5", "the upper time bound is fixed when preparation starts", func(c *C) {
 			ep, _, _ := c.failures(1)

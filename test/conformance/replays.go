@@ -16,7 +16,8 @@ func replayCases() []testCase {
 			}
 			one.wait(c, 3)
 			c.must(201, "POST", "/v1/endpoints/"+text(ep, "id")+"/destinations", object{"url": two.URL})
-			got := c.must(200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 100})
+			got := c.must(200, "POST", "/v1/replays",
+				object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 100})
 			c.equal("events", got["events"], 3)
 			c.equal("queued", got["queued"], 6)
 			c.equal("truncated", got["truncated"], false)
@@ -55,7 +56,8 @@ func replayCases() []testCase {
 			one.wait(c, 10)
 			two.wait(c, 10)
 			began := time.Now()
-			got := c.must(200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 5})
+			got := c.must(200, "POST", "/v1/replays",
+				object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 5})
 			c.equal("queued", got["queued"], 20)
 			if took := time.Since(began); took > 3*time.Second {
 				c.Errorf("the call waited %v for its pacing", took)
@@ -86,7 +88,8 @@ func replayCases() []testCase {
 				more object
 				want int
 			}{
-				{nil, 4}, {object{"type": "order.paid"}, 2}, {object{"type": "order.*"}, 4}, {object{"status": "failed"}, 4}, {object{"status": "delivered"}, 0},
+				{nil, 4}, {object{"type": "order.paid"}, 2}, {object{"type": "order.*"}, 4}, {object{"status": "failed"}, 4},
+				{object{"status": "delivered"}, 0},
 				{object{"destination_id": path(ep, "destinations", 0, "id")}, 2}, {object{"until": ago(30 * time.Minute)}, 0},
 			} {
 				c.equal(fmt.Sprint("deliveries of ", x.more), dry(x.more), x.want)
@@ -94,7 +97,8 @@ func replayCases() []testCase {
 			if n := len(good.deliveries()); n != 2 {
 				c.Errorf("dry runs sent %d requests", n-2)
 			}
-			inside := c.must(200, "POST", "/v1/replays", object{"filter": object{"endpoint_id": ep["id"], "type": "order.paid", "since": ago(time.Hour)}, "dry_run": true})
+			inside := c.must(200, "POST", "/v1/replays",
+				object{"filter": object{"endpoint_id": ep["id"], "type": "order.paid", "since": ago(time.Hour)}, "dry_run": true})
 			c.equal("filter as a member", inside["events"], 1)
 		}},
 		{"Replay 5", "a filter that is not known, missing or wrong is refused and nothing is queued", func(c *C) {
@@ -116,7 +120,8 @@ func replayCases() []testCase {
 			} {
 				c.refused(400, "invalid_request", x.param, "POST", "/v1/replays", x.body)
 			}
-			c.refused(400, "selection_too_large", "-", "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(32 * 24 * time.Hour)})
+			c.refused(400, "selection_too_large", "-", "POST", "/v1/replays",
+				object{"endpoint_id": ep["id"], "since": ago(32 * 24 * time.Hour)})
 		}},
 		{"Replay 6", "repeating a request makes a new run, unless it has an Idempotency-Key", func(c *C) {
 			r := c.receiver(nil)
@@ -135,11 +140,13 @@ func replayCases() []testCase {
 			if len(runs) != 3 || again.body["run_id"] != first["run_id"] || again.header.Get("Idempotent-Replayed") != "true" {
 				c.Errorf("runs %v; the repeat is %v", runs, again.body)
 			}
-			c.refused(400, "idempotency_mismatch", "-", "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(2 * time.Hour)}, "Idempotency-Key", key)
+			c.refused(400, "idempotency_mismatch", "-", "POST", "/v1/replays",
+				object{"endpoint_id": ep["id"], "since": ago(2 * time.Hour)}, "Idempotency-Key", key)
 			r.wait(c, 4)
 			listed := 0
 			for _, run := range c.list("/v1/replays?endpoint_id="+text(ep, "id"), 2) {
-				c.has("run", run, "run_id", "filter", "since", "until", "state", "events", "queued", "delivered", "failed", "skipped", "created_at")
+				c.has("run", run, "run_id", "filter", "since", "until", "state", "events", "queued", "delivered", "failed",
+					"skipped", "created_at")
 				listed++
 			}
 			c.equal("listed runs", listed, 3)
@@ -148,7 +155,8 @@ func replayCases() []testCase {
 			ep := c.endpoint(nil)
 			id := c.send(ep, "a.b", object{})
 			c.equal("one event", c.must(200, "POST", "/v1/events/"+id+"/replay", nil)["queued"], 0)
-			c.equal("a selection", c.must(200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour)})["queued"], 0)
+			c.equal("a selection", c.must(
+				200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour)})["queued"], 0)
 		}},
 	}
 }

@@ -16,7 +16,8 @@ func resourceCases() []testCase {
 			ep := c.endpoint(nil)
 			id := c.send(ep, "a.b", object{})
 			e := c.event(id)
-			if !strings.HasPrefix(text(ep, "id"), "ep_") || !strings.HasPrefix(id, "evt_") || !strings.HasPrefix(text(ep, "destinations", 0, "id"), "dst_") {
+			if !strings.HasPrefix(text(ep, "id"), "ep_") || !strings.HasPrefix(id, "evt_") ||
+				!strings.HasPrefix(text(ep, "destinations", 0, "id"), "dst_") {
 				c.Errorf("ids %v, %v, %v", ep["id"], id, path(ep, "destinations", 0, "id"))
 			}
 			for _, at := range []any{ep["created_at"], ep["updated_at"], e["received_at"], e["expires_at"]} {
@@ -30,7 +31,8 @@ func resourceCases() []testCase {
 			ep := c.endpoint(nil, r)
 			id, dest := text(ep, "id"), text(ep, "destinations", 0, "id")
 			for _, enabled := range []bool{false, true} {
-				after := c.must(200, "PATCH", "/v1/endpoints/"+id, object{"destinations": []object{{"id": dest, "enabled": enabled}}})
+				after := c.must(200, "PATCH", "/v1/endpoints/"+id,
+					object{"destinations": []object{{"id": dest, "enabled": enabled}}})
 				c.equal("enabled", path(after, "destinations", 0, "enabled"), enabled)
 				e := c.send(ep, "a.b", object{})
 				c.becomes(e, map[bool]string{false: "skipped", true: "delivered"}[enabled])
@@ -41,9 +43,13 @@ func resourceCases() []testCase {
 		}},
 		{"Endpoint 2", "a destination URL must use https", func(c *C) {
 			ep := c.endpoint(nil)
-			for _, bad := range []string{"http://example.com/h", "ftp://example.com/", "example.com/h", "https://", "https://user:pw@example.com/", "https://example.com/#f"} {
-				c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints", object{"destinations": []any{bad}})
-				c.refused(400, "invalid_request", "url", "POST", "/v1/endpoints/"+text(ep, "id")+"/destinations", object{"url": bad})
+			for _, bad := range []string{
+				"http://example.com/h", "ftp://example.com/", "example.com/h", "https://", "https://user:pw@example.com/",
+				"https://example.com/#f"} {
+				c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
+					object{"destinations": []any{bad}})
+				c.refused(400, "invalid_request", "url", "POST", "/v1/endpoints/"+text(ep, "id")+"/destinations",
+					object{"url": bad})
 			}
 		}},
 		{"Endpoint 3", "the retry policy can be updated", func(c *C) {
@@ -54,21 +60,24 @@ func resourceCases() []testCase {
 		}},
 		{"Endpoint 4", "alert settings can be updated", func(c *C) {
 			ep := c.endpoint(nil)
-			after := c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), object{"alerts": object{"enabled": false, "consecutive_failures": 3}})
+			after := c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"),
+				object{"alerts": object{"enabled": false, "consecutive_failures": 3}})
 			c.equal("enabled", path(after, "alerts", "enabled"), false)
 			c.equal("consecutive_failures", path(after, "alerts", "consecutive_failures"), 3)
 		}},
 		{"Endpoint 5", "reading an endpoint returns its configuration", func(c *C) {
 			ep := c.endpoint(object{"name": "orders", "description": "of the shop", "metadata": object{"team": "a"}})
 			got := c.must(200, "GET", "/v1/endpoints/"+text(ep, "id"), nil)
-			c.has("endpoint", got, "id", "object", "name", "description", "provider", "verification", "type_source", "dedup", "ingest_limit", "destinations", "retry_policy",
+			c.has("endpoint", got, "id", "object", "name", "description", "provider", "verification", "type_source", "dedup",
+				"ingest_limit", "destinations", "retry_policy",
 				"alerts", "response", "enabled", "paused", "metadata", "ingest_url", "created_at", "updated_at")
 			c.equal("name", got["name"], "orders")
 			c.equal("metadata", got["metadata"], object{"team": "a"})
 			if path(got, "destinations", 0, "signing", "secret") != nil {
 				c.Error("a read shows the signing secret")
 			}
-			c.equal("last four of the secret", path(got, "destinations", 0, "signing", "secret_last4"), lastFour(text(ep, "destinations", 0, "signing", "secret")))
+			c.equal("last four of the secret", path(got, "destinations", 0, "signing", "secret_last4"),
+				lastFour(text(ep, "destinations", 0, "signing", "secret")))
 		}},
 		{"Event 1", "attempts are a number in lists and the attempts themselves in the single read", func(c *C) {
 			r := c.receiver(nil)
@@ -80,7 +89,9 @@ func resourceCases() []testCase {
 			if len(rows(e, "attempts")) != 1 {
 				c.Errorf("attempts of the event: %v", e["attempts"])
 			}
-			c.has("row", row, "id", "object", "endpoint_id", "type", "status", "attempts", "source", "destinations", "processing", "size_bytes",
+			c.has("row", row, "id", "object", "endpoint_id", "type", "status", "attempts", "source", "destinations",
+				"processing",
+				"size_bytes",
 				"received_at", "last_attempt_at", "next_attempt_at", "reason", "why")
 			c.has("event", e, "headers", "headers_raw", "body", "body_encoding", "content_type", "method", "query", "remote_ip",
 				"idempotency_key", "expires_at", "deliveries", "attempts", "receipt", "data")
@@ -116,7 +127,8 @@ func resourceCases() []testCase {
 		{"Receipt 1", "state, reference and details of a receipt are kept as they were sent", func(c *C) {
 			id := c.send(c.endpoint(nil), "a.b", object{})
 			for _, details := range []any{"done in two steps", object{"invoice": "in_1", "lines": []any{1, 2.5, nil, true}}} {
-				got := c.must(200, "POST", "/v1/events/"+id+"/processing", object{"state": "processing", "reference": "job-7", "details": details})
+				got := c.must(200, "POST", "/v1/events/"+id+"/processing",
+					object{"state": "processing", "reference": "job-7", "details": details})
 				for name, want := range (object{"event_id": id, "state": "processing", "reference": "job-7", "details": details, "applied": true}) {
 					c.equal(name, got[name], want)
 				}
@@ -129,8 +141,10 @@ func resourceCases() []testCase {
 		{"Receipt 2", "reference and details must not hold secrets", func(c *C) {
 			id := c.send(c.endpoint(nil), "a.b", object{})
 			const secret = "sk_" + "live_" + "51HxQb2eZvKYlo2C0aBcDeFgH"
-			c.refused(400, "invalid_request", "reference", "POST", "/v1/events/"+id+"/processing", object{"state": "processed", "reference": secret})
-			c.refused(400, "invalid_request", "details", "POST", "/v1/events/"+id+"/processing", object{"state": "processed", "details": "paid with " + secret})
+			c.refused(400, "invalid_request", "reference", "POST", "/v1/events/"+id+"/processing",
+				object{"state": "processed", "reference": secret})
+			c.refused(400, "invalid_request", "details", "POST", "/v1/events/"+id+"/processing",
+				object{"state": "processed", "details": "paid with " + secret})
 			c.equal("receipt", c.event(id)["receipt"], nil)
 		}},
 		{"Alerts 1", "webhook URLs of alerts are masked when they are read", func(c *C) {
@@ -146,13 +160,17 @@ func resourceCases() []testCase {
 				}
 				return ""
 			})
-			c.has("usage", u, "period_start", "period_end", "as_of", "events", "deliveries", "attempts", "bytes", "allowance", "remaining", "overage", "projection", "by_endpoint", "daily")
-			c.has("projection", u["projection"].(object), "events", "overage_events", "method", "confidence", "overage_amount", "currency")
+			c.has("usage", u, "period_start", "period_end", "as_of", "events", "deliveries", "attempts", "bytes", "allowance",
+				"remaining", "overage", "projection", "by_endpoint", "daily")
+			c.has("projection", u["projection"].(object), "events", "overage_events", "method", "confidence", "overage_amount",
+				"currency")
 			start, err := time.Parse(time.RFC3339, text(u, "period_start"))
-			if err != nil || start.Day() != 1 || start.Hour() != 0 || start.Location() != time.UTC && text(u, "period_start")[len(text(u, "period_start"))-1] != 'Z' {
+			if err != nil || start.Day() != 1 || start.Hour() != 0 || start.Location() != time.UTC &&
+				text(u, "period_start")[len(text(u, "period_start"))-1] != 'Z' {
 				c.Errorf("the period begins at %v", u["period_start"])
 			}
-			if number(u, "events", "received")+number(u, "events", "sent")+number(u, "events", "findings") != number(u, "events", "total") {
+			if number(u, "events", "received")+number(u, "events", "sent")+
+				number(u, "events", "findings") != number(u, "events", "total") {
 				c.Errorf("the events do not add up: %v", u["events"])
 			}
 		}},
@@ -198,7 +216,9 @@ func pagesWhileSending(c *C) {
 func alertSettings(c *C) {
 	r := c.receiver(nil)
 	const hook = "https://hooks.slack.com/services/T000/B000/abcdef1234"
-	after := c.must(200, "PATCH", "/v1/alerts", object{"channels": object{"slack": object{"webhook_url": hook, "enabled": false}, "webhook": object{"url": r.URL + "/alerts/of/the/account"}}})
+	after := c.must(200, "PATCH", "/v1/alerts",
+		object{"channels": object{
+			"slack": object{"webhook_url": hook, "enabled": false}, "webhook": object{"url": r.URL + "/alerts/of/the/account"}}})
 	masked := text(after, "channels", "slack", "webhook_url")
 	if masked != "https://hooks.slack.com/****1234" {
 		c.Errorf("masked as %q", masked)
@@ -225,10 +245,13 @@ func alertSettings(c *C) {
 	if got.Header.Get("Webhook-Signature") == "" {
 		c.Error("the test alert is not signed")
 	}
-	c.refused(400, "invalid_request", "channels.slack.webhook_url", "PATCH", "/v1/alerts", object{"channels": object{"slack": object{"webhook_url": "http://hooks.slack.com/x"}}})
-	c.refused(400, "invalid_request", "rules.failure_rate.percent", "PATCH", "/v1/alerts", object{"rules": object{"failure_rate": object{"percent": 101}}})
+	c.refused(400, "invalid_request", "channels.slack.webhook_url", "PATCH", "/v1/alerts",
+		object{"channels": object{"slack": object{"webhook_url": "http://hooks.slack.com/x"}}})
+	c.refused(400, "invalid_request", "rules.failure_rate.percent", "PATCH", "/v1/alerts",
+		object{"rules": object{"failure_rate": object{"percent": 101}}})
 	gone := c.must(200, "PATCH", "/v1/alerts", object{"channels": object{"slack": nil, "webhook": nil}})
-	if len(gone["channels"].(object)) != 0 && (path(gone, "channels", "slack") != nil || path(gone, "channels", "webhook") != nil) {
+	if len(gone["channels"].(object)) != 0 &&
+		(path(gone, "channels", "slack") != nil || path(gone, "channels", "webhook") != nil) {
 		c.Errorf("removed channels are still there: %v", gone["channels"])
 	}
 	if n := len(rows(c.must(200, "POST", "/v1/alerts/test", nil), "results")); n != 0 {

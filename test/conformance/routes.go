@@ -37,7 +37,8 @@ func routeCases() []testCase {
 		{"Route 3", "PATCH takes any of destinations, retry policy and alerts, all or nothing", func(c *C) {
 			ep := c.endpoint(nil)
 			route := "/v1/endpoints/" + text(ep, "id")
-			c.refused(400, "invalid_request", "destinations[0].url", "PATCH", route, object{"name": "new", "destinations": []any{"http://example.com"}})
+			c.refused(400, "invalid_request", "destinations[0].url", "PATCH", route,
+				object{"name": "new", "destinations": []any{"http://example.com"}})
 			c.equal("after a refused change", c.must(200, "GET", route, nil)["name"], ep["name"])
 			c.equal("after a change", c.must(200, "PATCH", route, object{"name": "new"})["name"], "new")
 			c.refused(400, "invalid_request", "destinations", "PATCH", route, object{"destinations": []any{}})
@@ -65,7 +66,8 @@ func routeCases() []testCase {
 			before := now()
 			paid := c.send(ep, "order.paid", object{})
 			c.becomes(paid, "delivered")
-			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), object{"destinations": []object{{"id": path(ep, "destinations", 0, "id"), "enabled": false}}})
+			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"),
+				object{"destinations": []object{{"id": path(ep, "destinations", 0, "id"), "enabled": false}}})
 			between := now()
 			lost := c.send(ep, "user.gone", object{})
 			for query, want := range map[string][]string{
@@ -102,7 +104,9 @@ func routeCases() []testCase {
 			needle := "needle-" + text(ep, "id")
 			id := c.send(ep, "a.b", object{"order": object{"id": needle, "n": 7}})
 			c.send(ep, "a.b", object{"order": object{"id": "hay"}})
-			for _, query := range []string{"q=" + needle, "q=" + strings.ToUpper(needle), "body[data.order.id]=" + needle, "body[data.order.n]=7&q=" + needle, "header[content-type]=application/json&q=" + needle} {
+			for _, query := range []string{
+				"q=" + needle, "q=" + strings.ToUpper(needle), "body[data.order.id]=" + needle, "body[data.order.n]=7&q=" + needle,
+				"header[content-type]=application/json&q=" + needle} {
 				got := c.must(200, "GET", "/v1/events?endpoint_id="+text(ep, "id")+"&"+query, nil)
 				if found := rows(got, "data"); len(found) != 1 || found[0]["id"] != id {
 					c.Errorf("%s finds %v", query, got)
@@ -140,12 +144,16 @@ func routeCases() []testCase {
 		{"Route 9", "events can be sent in batches, each judged by itself", func(c *C) {
 			ep := c.endpoint(nil)
 			route := "/v1/endpoints/" + text(ep, "id") + "/events/batch"
-			got := c.must(202, "POST", route, object{"events": []object{{"type": "a", "data": object{"n": 1}}, {"type": "not a type", "data": object{}}, {"type": "b", "data": object{}}}})
+			got := c.must(202, "POST", route,
+				object{"events": []object{
+					{"type": "a", "data": object{"n": 1}}, {"type": "not a type", "data": object{}}, {"type": "b", "data": object{}}}})
 			all := rows(got, "data")
-			if len(all) != 3 || !strings.HasPrefix(text(all[0], "id"), "evt_") || path(all[1], "error", "param") == nil || !strings.HasPrefix(text(all[2], "id"), "evt_") {
+			if len(all) != 3 || !strings.HasPrefix(text(all[0], "id"), "evt_") || path(all[1], "error", "param") == nil ||
+				!strings.HasPrefix(text(all[2], "id"), "evt_") {
 				c.Fatalf("batch: %v", got)
 			}
-			lines := c.must(202, "POST", route, "{\"type\":\"c\",\"data\":{}}\n{\"type\":\"d\",\"data\":{}}\n", "Content-Type", "application/x-ndjson")
+			lines := c.must(202, "POST", route, "{\"type\":\"c\",\"data\":{}}\n{\"type\":\"d\",\"data\":{}}\n", "Content-Type",
+				"application/x-ndjson")
 			if len(rows(lines, "data")) != 2 {
 				c.Errorf("NDJSON: %v", lines)
 			}
@@ -158,7 +166,8 @@ func routeCases() []testCase {
 			c.equal("source", row["source"], "test")
 			e := c.becomes(text(row, "id"), "delivered")
 			c.equal("trigger", path(e, "attempts", 0, "trigger"), "test")
-			c.refused(400, "invalid_request", "provider", "POST", "/v1/endpoints/"+text(ep, "id")+"/test", object{"provider": "nobody"})
+			c.refused(400, "invalid_request", "provider", "POST", "/v1/endpoints/"+text(ep, "id")+"/test",
+				object{"provider": "nobody"})
 		}},
 		{"Route 11", "destinations have routes of their own", func(c *C) {
 			ep := c.endpoint(nil)
@@ -176,10 +185,12 @@ func routeCases() []testCase {
 		{"Route 12", "the stream shows every event from ready on, and resumes", streamed},
 		{"Route 13", "the OpenAPI document is served as JSON and YAML, without a key", func(c *C) {
 			doc := c.as("").do("GET", "/openapi.json", nil)
-			if doc.status != 200 || !strings.Contains(string(doc.raw), `"openapi"`) || !strings.Contains(string(doc.raw), "/v1/recoveries/{") {
+			if doc.status != 200 || !strings.Contains(string(doc.raw), `"openapi"`) ||
+				!strings.Contains(string(doc.raw), "/v1/recoveries/{") {
 				c.Errorf("openapi.json: %d %.200s", doc.status, doc.raw)
 			}
-			if yaml := c.as("").do("GET", "/openapi.yaml", nil); yaml.status != 200 || !strings.Contains(string(yaml.raw), "openapi: ") {
+			if yaml := c.as("").do("GET", "/openapi.yaml", nil); yaml.status != 200 ||
+				!strings.Contains(string(yaml.raw), "openapi: ") {
 				c.Errorf("openapi.yaml: %d %.200s", yaml.status, yaml.raw)
 			}
 		}},
@@ -188,7 +199,8 @@ func routeCases() []testCase {
 			me := c.must(200, "GET", "/v1/me", nil)
 			c.eventually(patience, func() string {
 				for _, entry := range c.list("/v1/audit?since="+ago(time.Hour), 100) {
-					if strings.Contains(string(mustJSON(entry)), text(ep, "id")) && strings.Contains(string(mustJSON(entry)), text(me, "key_id")) {
+					if strings.Contains(string(mustJSON(entry)), text(ep, "id")) &&
+						strings.Contains(string(mustJSON(entry)), text(me, "key_id")) {
 						return ""
 					}
 				}
@@ -199,7 +211,8 @@ func routeCases() []testCase {
 			ep := c.endpoint(nil)
 			id, first := text(ep, "id"), text(ep, "ingest_url")
 			second := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", nil), "ingest_url")
-			third := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 3600}), "ingest_url")
+			third := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 3600}),
+				"ingest_url")
 			for url, want := range map[string]int{first: 404, second: 200, third: 200} {
 				c.equal("status at an ingest URL", c.provider(object{"ingest_url": url}, `{"n":1}`).status, want)
 			}
@@ -207,7 +220,8 @@ func routeCases() []testCase {
 			for url, want := range map[string]int{second: 404, third: 404, last: 200} {
 				c.equal("status at an ingest URL", c.provider(object{"ingest_url": url}, `{"n":1}`).status, want)
 			}
-			c.refused(400, "invalid_request", "overlap_seconds", "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 86401})
+			c.refused(400, "invalid_request", "overlap_seconds", "POST", "/v1/endpoints/"+id+"/rotate-token",
+				object{"overlap_seconds": 86401})
 		}},
 	}
 }

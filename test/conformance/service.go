@@ -30,7 +30,8 @@ func serviceCases() []testCase {
 		{"Service 3", "every event is stored with its headers and body, byte for byte", storedAsReceived},
 		{"Service 4", "an event goes to the enabled destinations, and to no other", func(c *C) {
 			one, two, off := c.receiver(nil), c.receiver(nil), c.receiver(nil)
-			ep := c.endpoint(object{"destinations": []object{{"url": one.URL}, {"url": two.URL}, {"url": off.URL, "enabled": false}}})
+			ep := c.endpoint(
+				object{"destinations": []object{{"url": one.URL}, {"url": two.URL}, {"url": off.URL, "enabled": false}}})
 			e := c.becomes(c.send(ep, "a.b", object{"n": 1}), "delivered")
 			c.equal("destinations", e["destinations"], object{"total": 2, "delivered": 2, "failed": 0, "pending": 0})
 			if len(one.deliveries()) != 1 || len(two.deliveries()) != 1 || len(off.deliveries()) != 0 {
@@ -54,7 +55,8 @@ func serviceCases() []testCase {
 			first := r.wait(c, 1)[0]
 			c.must(200, "POST", "/v1/events/"+id+"/replay", nil)
 			again := r.wait(c, 2)[1]
-			if !bytes.Equal(first.Body, again.Body) || again.Header.Get("Webhook-Id") != id || again.Header.Get("Relay-Trigger") != "replay" {
+			if !bytes.Equal(first.Body, again.Body) || again.Header.Get("Webhook-Id") != id ||
+				again.Header.Get("Relay-Trigger") != "replay" {
 				c.Errorf("replayed as %v %s", again.Header, again.Body)
 			}
 		}},
@@ -101,7 +103,9 @@ func storedAsReceived(c *C) {
 	r := c.receiver(nil)
 	ep := c.endpoint(nil, r)
 	body := "\x00\xff\xfe binary \r\n"
-	req, err := http.NewRequestWithContext(c.Context(), "POST", c.URL+"/in/"+strings.SplitN(text(ep, "ingest_url"), "/in/", 2)[1]+"?a=1&a=2", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		c.Context(), "POST", c.URL+"/in/"+strings.SplitN(text(ep, "ingest_url"), "/in/", 2)[1]+"?a=1&a=2",
+		strings.NewReader(body))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -146,7 +150,8 @@ func attemptsAreRecorded(c *C) {
 		for name, value := range want {
 			c.equal(name, all[i][name], value)
 		}
-		c.has("attempt", all[i], "id", "event_id", "endpoint_id", "destination_id", "delivery_id", "run_id", "recovery_id", "error_message",
+		c.has("attempt", all[i], "id", "event_id", "endpoint_id", "destination_id", "delivery_id", "run_id", "recovery_id",
+			"error_message",
 			"started_at", "duration_ms", "ttfb_ms", "request", "response", "remote_ip", "next_attempt_at", "retry_after_seconds")
 		c.equal("the event of an attempt", all[i]["event_id"], id)
 	}
@@ -160,7 +165,8 @@ func attemptsAreRecorded(c *C) {
 func sentLikeReceived(c *C) {
 	r := c.receiver(failing(1))
 	ep := c.endpoint(nil, r)
-	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text(ep, "destinations", 0, "signing", "secret"), "whsec_"))
+	secret, err := base64.StdEncoding.DecodeString(
+		strings.TrimPrefix(text(ep, "destinations", 0, "signing", "secret"), "whsec_"))
 	if err != nil {
 		c.Fatalf("the signing secret: %v", err)
 	}

@@ -11,11 +11,14 @@ import (
 func strangerCases() []testCase {
 	return []testCase{
 		{"Stranger 3", "an endpoint is made without DNS", func(c *C) {
-			c.must(http.StatusCreated, "POST", "/v1/endpoints", object{"destinations": []object{{"url": "https://example.com/h"}}})
-			c.must(http.StatusCreated, "POST", "/v1/endpoints", object{"destinations": []object{{"url": "https://no-such-host.invalid.example.com/h"}}})
+			c.must(http.StatusCreated, "POST", "/v1/endpoints",
+				object{"destinations": []object{{"url": "https://example.com/h"}}})
+			c.must(http.StatusCreated, "POST", "/v1/endpoints",
+				object{"destinations": []object{{"url": "https://no-such-host.invalid.example.com/h"}}})
 		}},
 		{"Stranger 4", "http is refused by its name", func(c *C) {
-			c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints", object{"destinations": []object{{"url": "http://example.com/h"}}})
+			c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
+				object{"destinations": []object{{"url": "http://example.com/h"}}})
 		}},
 		{"Stranger 5", "an endpoint without a destination is refused", func(c *C) {
 			c.refused(400, "invalid_request", "destinations", "POST", "/v1/endpoints", object{})
@@ -49,11 +52,14 @@ func strangerCases() []testCase {
 			c.job(job, "completed")
 		}},
 		{"Stranger 14", "GET then PATCH of what was read changes nothing", func(c *C) {
-			ep := c.endpoint(object{"verification": object{"type": "hmac", "secret": "a-secret-of-the-provider", "header": "X-Sig"}, "provider": "hmac",
-				"destinations": []object{{"url": "https://example.com/h", "headers": object{"Authorization": "Bearer very-secret-token"}}}})
+			ep := c.endpoint(object{"verification": object{
+				"type": "hmac", "secret": "a-secret-of-the-provider", "header": "X-Sig"}, "provider": "hmac",
+				"destinations": []object{
+					{"url": "https://example.com/h", "headers": object{"Authorization": "Bearer very-secret-token"}}}})
 			route := "/v1/endpoints/" + text(ep, "id")
 			before := c.must(200, "GET", route, nil)
-			if strings.Contains(string(mustJSON(before)), "very-secret-token") || strings.Contains(string(mustJSON(before)), "a-secret-of-the-provider") {
+			if strings.Contains(string(mustJSON(before)), "very-secret-token") ||
+				strings.Contains(string(mustJSON(before)), "a-secret-of-the-provider") {
 				c.Errorf("a read shows a secret: %v", before)
 			}
 			c.must(200, "PATCH", route, before)
@@ -64,19 +70,21 @@ func strangerCases() []testCase {
 				}
 			}
 		}},
-		{"Stranger 15", "a reading key sees neither the ingest URL nor what may be secret in the URL of a destination", func(c *C) {
-			url := "https://example.com/hooks/T0K3N-of-a-channel-9f3c?key=k3y-of-a-channel-a1b2"
-			ep := c.endpoint(object{"destinations": []object{{"url": url}}})
-			route, token := "/v1/endpoints/"+text(ep, "id"), text(ep, "ingest_url")
-			_, want, _ := strings.Cut(token, "/in/")
-			seen := c.as(c.ReadKey).must(200, "GET", route, nil)
-			if got := text(seen, "ingest_url"); !strings.HasSuffix(got, "/in/****"+want[len(want)-4:]) {
-				c.Errorf("ingest_url is %s", got)
-			}
-			c.equal("url", text(seen, "destinations", 0, "url"), "https://example.com/hooks/****9f3c?key=****a1b2")
-			c.must(200, "PATCH", route, object{"destinations": seen["destinations"]})
-			after := c.must(200, "GET", route, nil)
-			c.equal("the URL after its mask was sent back", text(after, "destinations", 0, "url"), text(ep, "destinations", 0, "url"))
-		}},
+		{"Stranger 15", "a reading key sees neither the ingest URL nor what may be secret in the URL of a destination",
+			func(c *C) {
+				url := "https://example.com/hooks/T0K3N-of-a-channel-9f3c?key=k3y-of-a-channel-a1b2"
+				ep := c.endpoint(object{"destinations": []object{{"url": url}}})
+				route, token := "/v1/endpoints/"+text(ep, "id"), text(ep, "ingest_url")
+				_, want, _ := strings.Cut(token, "/in/")
+				seen := c.as(c.ReadKey).must(200, "GET", route, nil)
+				if got := text(seen, "ingest_url"); !strings.HasSuffix(got, "/in/****"+want[len(want)-4:]) {
+					c.Errorf("ingest_url is %s", got)
+				}
+				c.equal("url", text(seen, "destinations", 0, "url"), "https://example.com/hooks/****9f3c?key=****a1b2")
+				c.must(200, "PATCH", route, object{"destinations": seen["destinations"]})
+				after := c.must(200, "GET", route, nil)
+				c.equal("the URL after its mask was sent back", text(after, "destinations", 0, "url"),
+					text(ep, "destinations", 0, "url"))
+			}},
 	}
 }

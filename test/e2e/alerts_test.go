@@ -86,7 +86,8 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 	write := nodes[0].in(t)
 	off := map[string]any{"enabled": false}
 	settings := write.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{
-		"email": "ops@example.com", "slack_webhook_url": channels.URL + "/slack", "webhook_url": channels.URL + "/webhook", "cooldown_seconds": 3600,
+		"email": "ops@example.com", "slack_webhook_url": channels.URL + "/slack", "webhook_url": channels.URL + "/webhook",
+		"cooldown_seconds": 3600,
 		"rules": map[string]any{"delivery_failed": off, "failure_rate": off, "backlog_age": off, "destination_state": off,
 			"consecutive_failures": map[string]any{"threshold": 4}},
 	})

@@ -184,8 +184,10 @@ func forgedConfiguration(t *testing.T) {
 	defer client.Close()
 	const hash = "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=" // SHA-256 of "test", the key that would be valid
 	for _, record := range []string{
-		`{"v":1,"op_id":"x","seq_seen":0,"node":"x","kind":"key","id":"key_x","pre":"absent","op":"put","value":{"id":"key_x","account":"acc_x","name":"x","scope":"read_write","hash":"` + hash + `"}}`,
-		`{"v":2,"op_id":"x","seq_seen":0,"node":"x","kind":"key","id":"key_x","pre":"absent","op":"put","value":{"id":"key_x","account":"acc_x","name":"x","scope":"read_write","hash":"` + hash + `"}}`,
+		`{"v":1,"op_id":"x","seq_seen":0,"node":"x","kind":"key","id":"key_x","pre":"absent","op":"put",` +
+			`"value":{"id":"key_x","account":"acc_x","name":"x","scope":"read_write","hash":"` + hash + `"}}`,
+		`{"v":2,"op_id":"x","seq_seen":0,"node":"x","kind":"key","id":"key_x","pre":"absent","op":"put",` +
+			`"value":{"id":"key_x","account":"acc_x","name":"x","scope":"read_write","hash":"` + hash + `"}}`,
 		`{"v":99}`, `{`, ``,
 	} {
 		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(record)}).FirstErr(); err != nil {

@@ -49,7 +49,9 @@ func (c *chance) on(seed uint64, part string, calm, hold time.Duration, faults .
 			from := time.Now()
 			f.run(held)
 			c.mu.Lock()
-			c.diary = append(c.diary, fmt.Sprintf("%s: %s %s for %v", from.Format("15:04:05.000"), f.name, part, time.Since(from).Round(time.Millisecond)))
+			c.diary = append(c.diary,
+				fmt.Sprintf("%s: %s %s for %v", from.Format("15:04:05.000"), f.name, part,
+					time.Since(from).Round(time.Millisecond)))
 			if f.repeats {
 				c.outages = append(c.outages, outage{from: from, to: time.Now()})
 			}
@@ -103,7 +105,8 @@ func TestRandomFaults(t *testing.T) {
 	long(t)
 	seed := faultSeed(t)
 	log, limiter, store := startEngine(t, "kafka"), startEngine(t, "redis"), startEngine(t, "clickhouse")
-	relay := newCluster(t, engines{log.url, limiter.url, store.url}, "chance", allowHTTP, "RELAY_TAKEOVER_SECONDS=6", "RELAY_LOG_LEVEL=warn")
+	relay := newCluster(t, engines{log.url, limiter.url, store.url}, "chance", allowHTTP, "RELAY_TAKEOVER_SECONDS=6",
+		"RELAY_LOG_LEVEL=warn")
 	relay.migrate()
 	var nodes []*process
 	for _, name := range []string{"a", "b"} {
@@ -152,7 +155,8 @@ func TestRandomFaults(t *testing.T) {
 	c.on(seed, "store", 6*time.Second, 2*time.Second, processFaults(store, false)...)
 	c.on(seed, "limiter", 4*time.Second, time.Second, append(processFaults(limiter, false),
 		fault{"flush", false, func(time.Duration) { flushRedis(t, limiter.url) }})...)
-	c.on(seed, "destination", 3*time.Second, 2*time.Second, fault{"slow", false, flag(&slow)}, fault{"refusing", false, flag(&refusing)})
+	c.on(seed, "destination", 3*time.Second, 2*time.Second, fault{"slow", false, flag(&slow)},
+		fault{"refusing", false, flag(&refusing)})
 	time.Sleep(span)
 	outages := c.end()
 	accepted := tr.finish()
@@ -175,10 +179,13 @@ func TestRandomFaults(t *testing.T) {
 	recovered := time.Since(healed)
 	wrong := wrongStatuses(t, nodes[1].client, len(accepted), 2*time.Minute)
 	duplicates, unexplained := dest.duplicates(outages)
-	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice, %d of them without a reason; lost 0, wrong %d; all arrived %v after the last fault; answers %v",
-		span, len(c.diary), len(accepted), duplicates, len(unexplained), wrong, recovered.Round(time.Millisecond), tr.statuses)
+	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice, %d of them without a reason; lost 0, wrong "+
+		"%d; all arrived %v after the last fault; answers %v",
+		span, len(c.diary), len(accepted), duplicates, len(unexplained), wrong, recovered.Round(time.Millisecond),
+		tr.statuses)
 	if len(unexplained) > 0 || wrong > 0 {
-		t.Errorf("%d statuses are wrong; no fault explains these duplicates:\n%s", wrong, strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
+		t.Errorf("%d statuses are wrong; no fault explains these duplicates:\n%s", wrong,
+			strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
 	}
 }
 

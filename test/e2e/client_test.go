@@ -91,7 +91,8 @@ func (c client) endpoint(definition map[string]any) (ep, ingestURL, secret strin
 // send sends a numbered event through the API and returns its id.
 func (c client) send(endpoint string, n int) string {
 	c.t.Helper()
-	e := c.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "order.paid", "data": map[string]any{"n": n}})
+	e := c.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events",
+		map[string]any{"type": "order.paid", "data": map[string]any{"n": n}})
 	return e["id"].(string)
 }
 
@@ -125,7 +126,8 @@ func (c client) waitStatus(id, want string, limit time.Duration) map[string]any 
 			return e
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("event %s is %v (%v), want %s; deliveries %v\n%s", id, e["status"], e["why"], want, e["deliveries"], c.logs)
+			c.t.Fatalf("event %s is %v (%v), want %s; deliveries %v\n%s", id, e["status"], e["why"], want,
+				e["deliveries"], c.logs)
 		}
 	}
 }

@@ -62,7 +62,9 @@ func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint6
 		up := time.Since(from)
 		f.accepts(100)
 		f.broke(from)
-		t.Logf("all brokers were killed and started in %v, 100 more events were accepted after %v", up.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
+		t.Logf("all brokers were killed and started in %v, 100 more events were accepted after %v",
+			up.Round(time.Millisecond),
+			time.Since(from).Round(time.Millisecond))
 		copied(t, c, brokers)
 		for _, b := range brokers.Each[:rounds(1, 1, 3)] {
 			from := time.Now()

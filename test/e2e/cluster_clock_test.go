@@ -25,12 +25,14 @@ func clockApart(t *testing.T, c *cluster, seed uint64, offset string) {
 	})
 	f := fire(t, seed, nodes, dest, rounds(100, 100, 200), nil)
 	endpoint, in, _ := odd.in(t).endpoint(map[string]any{"destinations": []any{"https://example.com/h"}})
-	for path, body := range map[string]string{in: `{}`, odd.url + "/v1/endpoints/" + endpoint + "/events": `{"type":"a","data":{}}`} {
+	for path, body := range map[string]string{
+		in: `{}`, odd.url + "/v1/endpoints/" + endpoint + "/events": `{"type":"a","data":{}}`} {
 		if resp := odd.in(t).post(path, map[string]string{"Authorization": "Bearer " + testKey}, []byte(body)); resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a node whose clock is off by %s answered %s to %s", offset, resp.Status, path)
 		}
 	}
-	if status, answer, _ := odd.in(t).call("GET", "/readyz", nil); status != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(answer), "clock") {
+	if status, answer, _ := odd.in(t).call("GET", "/readyz", nil); status != http.StatusServiceUnavailable ||
+		!strings.Contains(fmt.Sprint(answer), "clock") {
 		t.Errorf("a node whose clock is off by %s says it is ready: %d %v", offset, status, answer)
 	}
 	for range rounds(1, 1, 4) {

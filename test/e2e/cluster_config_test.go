@@ -19,7 +19,8 @@ import (
 func concurrentPatches(t *testing.T, c *cluster, seed uint64) {
 	nodes := c.start("a", "b")
 	each := rounds(50, 50, 500)
-	endpoint, _, _ := nodes[0].in(t).endpoint(map[string]any{"destinations": []any{"https://example.com/h"}, "metadata": map[string]any{"a": "0", "b": "0"}})
+	endpoint, _, _ := nodes[0].in(t).endpoint(
+		map[string]any{"destinations": []any{"https://example.com/h"}, "metadata": map[string]any{"a": "0", "b": "0"}})
 	began := time.Now()
 	shown := make([][]pair, 2) // what the answers to each node's changes showed
 	conflicts := make([]int, 2)
@@ -51,7 +52,8 @@ type pair struct{ a, b int }
 func patches(t *testing.T, c client, endpoint, name string, n int) (shown []pair, conflicts int) {
 	for i := 1; i <= n; i++ {
 		for {
-			status, answer, _ := c.call("PATCH", "/v1/endpoints/"+endpoint, map[string]any{"metadata": map[string]any{name: strconv.Itoa(i)}})
+			status, answer, _ := c.call(
+				"PATCH", "/v1/endpoints/"+endpoint, map[string]any{"metadata": map[string]any{name: strconv.Itoa(i)}})
 			if fault, _ := answer["error"].(map[string]any); status == http.StatusBadRequest && fault["type"] == "conflict" {
 				conflicts++ // so many others came between that the node gave up; nothing was changed
 				continue

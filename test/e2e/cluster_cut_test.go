@@ -21,11 +21,14 @@ func newNetCluster(t *testing.T, name string, nodes []string, env ...string) *cl
 	network := kit.NewNetwork(t)
 	hub := network.Hub
 	dir := t.TempDir()
-	store := newProcess(t, dir, []string{"engine", "clickhouse", "--data", dir, "--fsync=false", "--host", hub.Addr.String()})
-	store.host, store.url = hub, "127.0.0.1:0" // without a key it binds loopback only; the nodes come by way of a forwarder
+	store := newProcess(t, dir,
+		[]string{"engine", "clickhouse", "--data", dir, "--fsync=false", "--host", hub.Addr.String()})
+	// without a key it binds loopback only; the nodes come by way of a forwarder
+	store.host, store.url = hub, "127.0.0.1:0"
 	store.start()
 	on := engines{hub.Kafka(t).Addr, hub.Redis(t).Addr, hub.Forward(t, store.url)}
-	c := newCluster(t, on, name, append([]string{allowHTTP, "RELAY_EGRESS_ALLOW=" + network.Prefix(), "RELAY_TAKEOVER_SECONDS=6"}, env...)...)
+	c := newCluster(t, on, name,
+		append([]string{allowHTTP, "RELAY_EGRESS_ALLOW=" + network.Prefix(), "RELAY_TAKEOVER_SECONDS=6"}, env...)...)
 	c.network, c.hosts = network, map[string]*kit.Host{}
 	for _, n := range nodes {
 		c.hosts[n] = network.Host(t, n)
@@ -197,8 +200,10 @@ func TestCutOff(t *testing.T) {
 		local.with(revoked).must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 		c.balanced(3)
 		f.outages = append(f.outages, outage{from: cut, to: time.Now(), cut: true})
-		t.Logf("revoked in %v; the node took keys for %v after the cut, and again %v after the link came back; it shares the work %v after that",
-			answered.Sub(asked).Round(time.Millisecond), f.checkKeys(steady.end(), gone.end(), cut, answered, healed).Round(time.Millisecond),
+		t.Logf("revoked in %v; the node took keys for %v after the cut, and again %v after the link came back; it shares "+
+			"the work %v after that",
+			answered.Sub(asked).Round(time.Millisecond),
+			f.checkKeys(steady.end(), gone.end(), cut, answered, healed).Round(time.Millisecond),
 			trusted.Round(time.Millisecond), time.Since(healed).Round(time.Millisecond))
 	}
 	f.accepts(100)
@@ -264,10 +269,12 @@ func TestOneOwner(t *testing.T) {
 	for path, owners := range dest.owners() {
 		changes += len(owners) - 1
 		if most = max(most, len(owners)-1); len(owners)-1 > 2*absences {
-			t.Errorf("endpoint %s changed its owner %d times though a node was away %d times: %v", path, len(owners)-1, absences, owners)
+			t.Errorf("endpoint %s changed its owner %d times though a node was away %d times: %v", path, len(owners)-1,
+				absences, owners)
 		}
 	}
-	t.Logf("%d restarts, %d of them longer than the takeover: owners changed %d times, of one endpoint %d times at most", 3*absences, absences, changes, most)
+	t.Logf("%d restarts, %d of them longer than the takeover: owners changed %d times, of one endpoint %d times at most",
+		3*absences, absences, changes, most)
 }
 
 // owners are the senders of what came to each path, in turn.

@@ -31,9 +31,14 @@ func TestCluster(t *testing.T) {
 	}
 	run(t, on, "a destination dies, and one of the nodes that tell of it", "alerts", alertsOfThreeNodes)
 	limiter := kit.Redis(t)
-	run(t, engines{on.kafka, limiter.Addr, on.clickhouse}, "key is revoked, one node hangs, Redis is away", "revoked", func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
-	run(t, on, "leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) { leaderKilled(t, c, brokers, seed) })
-	run(t, on, "all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) { brokersRestarted(t, c, brokers, seed) })
+	run(t, engines{on.kafka, limiter.Addr, on.clickhouse}, "key is revoked, one node hangs, Redis is away", "revoked",
+		func(t *testing.T, c *cluster, seed uint64) { revokedWhileHung(t, c, limiter, seed) })
+	run(t, on, "leader is killed", "leader", func(t *testing.T, c *cluster, seed uint64) {
+		leaderKilled(t, c, brokers, seed)
+	})
+	run(t, on, "all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) {
+		brokersRestarted(t, c, brokers, seed)
+	})
 	// Last, for each waits until one of the other tests that run beside has ended.
 	t.Run("nodes break", func(t *testing.T) {
 		beside := func(name, prefix string, test func(*testing.T, *cluster, uint64), env ...string) {
@@ -42,7 +47,9 @@ func TestCluster(t *testing.T) {
 		beside("nodes are restarted in turn", "turn", inTurn)
 		beside("two nodes change one endpoint", "patches", concurrentPatches, "RELAY_API_RATE_WRITE=0")
 		beside("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
-		beside("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "-1h") })
+		beside("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) {
+			clockApart(t, c, seed, "-1h")
+		})
 	})
 }
 
@@ -136,10 +143,13 @@ func (f *underFire) account() {
 	wrong := wrongStatuses(f.t, f.nodes[0].in(f.t), len(accepted), 2*time.Minute)
 	settledLedger(f.t, f.topics)
 	duplicates, unexplained := f.dest.duplicates(f.outages)
-	f.t.Logf("RELAY_SEED=%d: accepted %d, delivered %d, duplicates %d (at most %d), lost 0, wrong statuses %d, worst recovery %v; answers %v",
-		f.seed, len(accepted), len(accepted), duplicates, f.dest.repeatable(f.outages), wrong, f.recovery().Round(time.Millisecond), f.load.statuses)
+	f.t.Logf("RELAY_SEED=%d: accepted %d, delivered %d, duplicates %d (at most %d), lost 0, wrong statuses %d, worst "+
+		"recovery %v; answers %v",
+		f.seed, len(accepted), len(accepted), duplicates, f.dest.repeatable(f.outages), wrong,
+		f.recovery().Round(time.Millisecond), f.load.statuses)
 	if len(unexplained) > 0 || wrong > 0 {
-		f.t.Errorf("%d statuses are wrong; no outage explains these duplicates:\n%s", wrong, strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
+		f.t.Errorf("%d statuses are wrong; no outage explains these duplicates:\n%s", wrong,
+			strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
 	}
 }
 

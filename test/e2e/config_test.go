@@ -24,11 +24,13 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	old := startDevProcess(t, t.TempDir(), master)
 	dest := newSink(t, nil)
 	ep, in, secret := old.endpoint(map[string]any{
-		"name": "kept", "provider": "github", "verification": map[string]any{"type": "github", "secret": "planted-provider-secret"},
+		"name": "kept", "provider": "github",
+		"verification": map[string]any{"type": "github", "secret": "planted-provider-secret"},
 		"destinations": []any{map[string]any{"url": dest.URL, "headers": map[string]any{"X-Planted": "planted-header"}}},
 	})
 	old.endpoint(map[string]any{"destinations": []any{"https://example.com/second"}})
-	old.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{"slack_webhook_url": "https://hooks.slack.com/services/planted-webhook-path"})
+	old.must(http.StatusOK, "PATCH", "/v1/alerts",
+		map[string]any{"slack_webhook_url": "https://hooks.slack.com/services/planted-webhook-path"})
 	out, code := ran(t, old.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", old.dir))
 	app := strings.Fields(out)
 	if code != command.ExitDone || len(app) != 3 {
@@ -37,7 +39,8 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "configuration.json")
 	out, code = ran(t, old.command("config", "export", "--file", file, "--data-dir", old.dir, "--json"))
 	var said command.Exported
-	if code != command.ExitDone || json.Unmarshal([]byte(out), &said) != nil || said.Entities < 5 || len(said.MasterKeys) != 1 || !strings.HasPrefix(said.MasterKeys[0], "main:") {
+	if code != command.ExitDone || json.Unmarshal([]byte(out), &said) != nil || said.Entities < 5 ||
+		len(said.MasterKeys) != 1 || !strings.HasPrefix(said.MasterKeys[0], "main:") {
 		t.Fatalf("%d %s", code, out)
 	}
 	info, err := os.Stat(file)
@@ -45,7 +48,8 @@ func TestConfigMovesToANewLog(t *testing.T) {
 		t.Fatalf("%v, %v", info.Mode(), err)
 	}
 	doc, err := os.ReadFile(file)
-	if err != nil || !json.Valid(doc) || strings.Contains(string(doc), "planted") || strings.Contains(string(doc), secret) || strings.Contains(string(doc), app[2]) {
+	if err != nil || !json.Valid(doc) || strings.Contains(string(doc), "planted") ||
+		strings.Contains(string(doc), secret) || strings.Contains(string(doc), app[2]) {
 		t.Fatalf("%s, %v", doc, err)
 	}
 
@@ -82,7 +86,8 @@ func TestConfigMovesToANewLog(t *testing.T) {
 		t.Error("the delivery has lost its header")
 	}
 	token := in[strings.LastIndex(in, "/in/"):]
-	if resp := young.post(young.url+token, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, []byte("{}")); resp.StatusCode != http.StatusUnauthorized {
+	if resp := young.post(young.url+token, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)},
+		[]byte("{}")); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a wrong signature was answered %s", resp.Status)
 	}
 	young.endpoint(map[string]any{"destinations": []any{"https://example.com/later"}})

@@ -27,7 +27,8 @@ func TestConformance(t *testing.T) {
 		on := engines{kit.Kafka(t).Addr, kit.Redis(t).Addr, startEngine(t, "clickhouse").url}
 		// The public address is the balancer's, which the nodes learn before it knows theirs.
 		var next http.Handler
-		balancer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }))
+		balancer := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }))
 		t.Cleanup(balancer.Close)
 		c := newCluster(t, on, "conformance", "RELAY_BASE_URL="+balancer.URL, "RELAY_API_RATE_READ=400")
 		c.migrate()

@@ -79,12 +79,13 @@ func TestCrash(t *testing.T) {
 		{"delivered acknowledged, no commit", "outcome", 200, 409, func(requests []received, statuses map[any]bool) string {
 			return answered(requests, 0, 1) + only(statuses, "delivered")
 		}},
-		{"delivered acknowledged, no commit, redo refused", "outcome", 200, 410, func(requests []received, statuses map[any]bool) string {
-			if len(requests) > 1 {
-				return fmt.Sprintf("%d requests after the death, want one at most", len(requests))
-			}
-			return only(statuses, "delivered")
-		}},
+		{"delivered acknowledged, no commit, redo refused", "outcome", 200, 410,
+			func(requests []received, statuses map[any]bool) string {
+				if len(requests) > 1 {
+					return fmt.Sprintf("%d requests after the death, want one at most", len(requests))
+				}
+				return only(statuses, "delivered")
+			}},
 		{"committed", "commit", 200, 409, func(requests []received, statuses map[any]bool) string {
 			if len(requests) > 0 {
 				return fmt.Sprintf("%d requests for an event whose offset was committed", len(requests))
@@ -117,7 +118,8 @@ func answered(requests []received, least, most int) string {
 		}
 	}
 	if n < least || n > most {
-		return fmt.Sprintf("%d of %d requests after the death were answered 200, want %d to %d", n, len(requests), least, most)
+		return fmt.Sprintf("%d of %d requests after the death were answered 200, want %d to %d", n, len(requests),
+			least, most)
 	}
 	return ""
 }
@@ -147,7 +149,8 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	p.binary = binary
 	p.start()
 	ep, _, _ := p.endpoint(map[string]any{
-		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 20, "jitter": 0},
+		"destinations": []any{dest.URL}, "retry_policy": map[string]any{
+			"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 20, "jitter": 0},
 	})
 	id := p.send(ep, 1)
 	select {
@@ -195,7 +198,8 @@ func crashInTraffic(t *testing.T, binary, point string) {
 	p.binary = binary
 	p.start()
 	endpoint, in, _ := p.endpoint(map[string]any{
-		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 20, "jitter": 0},
+		"destinations": []any{dest.URL}, "retry_policy": map[string]any{
+			"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 20, "jitter": 0},
 	})
 	tr := startTraffic(16, 5*time.Millisecond, in)
 	died := p.restartAfterCrash()
@@ -216,7 +220,8 @@ func TestReleaseHasNoFaults(t *testing.T) {
 	if bytes.Contains(release, []byte("RELAY_FAULT_")) {
 		t.Error("the release binary reads RELAY_FAULT_… settings")
 	}
-	if faulty := readFile(t, buildRelay(t, "faults")); !bytes.Contains(faulty, []byte("RELAY_FAULT_CRASH")) || !bytes.Contains(faulty, []byte("RELAY_FAULT_CLOCK")) {
+	if faulty := readFile(t, buildRelay(t, "faults")); !bytes.Contains(faulty, []byte("RELAY_FAULT_CRASH")) ||
+		!bytes.Contains(faulty, []byte("RELAY_FAULT_CLOCK")) {
 		t.Error("a binary with faults does not hold the names of its settings: this test looks for the wrong text")
 	}
 }

@@ -28,7 +28,8 @@ type buried struct {
 
 func newBuried(t *testing.T) *buried {
 	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "buried")
-	b := &buried{process: c.start("a")[0], t: t, conf: stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}, ids: id.NewGenerator(time.Now)}
+	b := &buried{process: c.start("a")[0], t: t, conf: stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix},
+		ids: id.NewGenerator(time.Now)}
 	var err error
 	if b.producer, err = stream.NewProducer(b.conf, "test"); err != nil {
 		t.Fatal(err)
@@ -87,7 +88,8 @@ func (b *buried) event(ep string, partition int32, body string) *event.Event {
 	e := b.must(http.StatusOK, "GET", "/v1/endpoints/"+ep, nil)
 	me := b.must(http.StatusOK, "GET", "/v1/me", nil)
 	return &event.Event{
-		ID: eventID, Account: me["account_id"].(string), Endpoint: ep, Source: event.SourceProvider, Verdict: event.VerdictUnverified, Method: "POST",
+		ID: eventID, Account: me["account_id"].(string), Endpoint: ep, Source: event.SourceProvider,
+		Verdict: event.VerdictUnverified, Method: "POST",
 		Dests: []string{e["destinations"].([]any)[0].(map[string]any)["id"].(string)}, Body: []byte(body),
 		Header: []event.Field{{Name: "Authorization", Value: "Bearer planted"}, {Name: "X-Plain", Value: "shown"}},
 	}
@@ -107,14 +109,17 @@ func TestDeadCommands(t *testing.T) {
 	b.produce(stream.Events, 2, &stream.Record{Key: []byte("x"), Value: []byte("poison \x1b[2J \xff")})
 	poison := b.list(2) // by both groups
 	for _, r := range poison {
-		if r.Topic != stream.Events || r.Partition != 2 || r.Size != 13 || r.Body != nil || r.Headers != nil || !strings.Contains(r.Error, "version") {
+		if r.Topic != stream.Events || r.Partition != 2 || r.Size != 13 || r.Body != nil || r.Headers != nil ||
+			!strings.Contains(r.Error, "version") {
 			t.Errorf("%+v", r)
 		}
 	}
-	if out := b.dead(command.ExitRefused, "retry", poison[0].ID); !strings.Contains(out, poison[0].ID+"\trefused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
+	if out := b.dead(command.ExitRefused, "retry", poison[0].ID); !strings.Contains(
+		out, poison[0].ID+"\trefused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
 		t.Errorf("%s", out)
 	}
-	if out := b.dead(command.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") || strings.Contains(out, "\xff") || !strings.Contains(out, "base64: ") {
+	if out := b.dead(command.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") ||
+		strings.Contains(out, "\xff") || !strings.Contains(out, "base64: ") {
 		t.Errorf("%s", out)
 	}
 
@@ -122,11 +127,13 @@ func TestDeadCommands(t *testing.T) {
 	b.bury(stream.Events, 0, stream.DispatchGroup, first.Record())
 	b.list(1, "--topic", "events", "--limit", "1")
 	again := b.list(3, "--body")[0]
-	if again.Event != first.ID.Text(id.Event) || again.Group != stream.DispatchGroup || again.Error != "version 9 is too new" || *again.Body != "first" || again.Offset != 7 {
+	if again.Event != first.ID.Text(id.Event) || again.Group != stream.DispatchGroup ||
+		again.Error != "version 9 is too new" || *again.Body != "first" || again.Offset != 7 {
 		t.Errorf("%+v", again)
 	}
 	shown := fmt.Sprint(again.Headers)
-	if strings.Contains(shown, "planted") || !strings.Contains(shown, "[h:Authorization ****]") || !strings.Contains(shown, "[h:X-Plain shown]") {
+	if strings.Contains(shown, "planted") || !strings.Contains(shown, "[h:Authorization ****]") ||
+		!strings.Contains(shown, "[h:X-Plain shown]") {
 		t.Errorf("%s", shown)
 	}
 	if out := b.dead(command.ExitDone, "retry", again.ID); out != again.ID+"\tput back\n" {
@@ -142,14 +149,16 @@ func TestDeadCommands(t *testing.T) {
 
 	// What only the store could not take is not delivered again; work that waited is.
 	b.bury(stream.Events, 1, stream.StoreGroup, second.Record())
-	work, err := (&event.Work{Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
+	work, err := (&event.Work{
+		Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.bury("retry.1s", 1, stream.DispatchGroup, work)
 	b.list(4)
 	out := b.dead(command.ExitRefused, "retry", "--all", "--yes", "--json")
-	if strings.Count(out, `"refused":"decode`) != 2 || strings.Count(out, `"id"`) != 4 || !strings.Contains(out, "2 put back, 2 refused") {
+	if strings.Count(out, `"refused":"decode`) != 2 || strings.Count(out, `"id"`) != 4 ||
+		!strings.Contains(out, "2 put back, 2 refused") {
 		t.Errorf("%s", out)
 	}
 	got := dest.wait(t, 2, arrival)
@@ -157,7 +166,8 @@ func TestDeadCommands(t *testing.T) {
 		t.Errorf("%+v", got[1])
 	}
 	eventually(t, arrival, func() string {
-		if status, e, _ := b.call("GET", "/v1/events/"+second.ID.Text(id.Event), nil); status != http.StatusOK || e["body"] != "second" {
+		if status, e, _ := b.call("GET", "/v1/events/"+second.ID.Text(id.Event), nil); status != http.StatusOK ||
+			e["body"] != "second" {
 			return fmt.Sprint("the store does not have it: ", e)
 		}
 		return ""
@@ -173,7 +183,8 @@ func TestDeadMisuse(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
 		p := newProcess(t, t.TempDir(), nil)
-		if out, code := ran(t, p.command(append([]string{"dead"}, args...)...)); code != command.ExitMisused || !strings.Contains(out, want) {
+		if out, code := ran(t, p.command(append([]string{"dead"}, args...)...)); code != command.ExitMisused ||
+			!strings.Contains(out, want) {
 			t.Errorf("%q: %d\n%s", args, code, out)
 		}
 	}

@@ -98,7 +98,8 @@ func TestBannerCommandsWork(t *testing.T) {
 		return ""
 	})
 	out, err := exec.Command("bash", "-c", "set -e\n"+script).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `"received":true`) || !strings.Contains(string(out), `"type":null`) || !strings.Contains(string(out), `order.paid`) {
+	if err != nil || !strings.Contains(string(out), `"received":true`) || !strings.Contains(string(out), `"type":null`) ||
+		!strings.Contains(string(out), `order.paid`) {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 }

@@ -68,13 +68,16 @@ func (p *process) findings(want map[string]string, flags ...string) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	tables := startEngine(t, "clickhouse")
-	c := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, tables.url}, "doctor", "RELAY_TAKEOVER_SECONDS=6")
+	c := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, tables.url}, "doctor",
+		"RELAY_TAKEOVER_SECONDS=6")
 	c.migrate()
 	n := c.node("a")
 	if out, code := ran(t, newProcess(t, n.dir, nil).command("doctor", "--data-dir", n.dir)); code != command.ExitNoProcess || !strings.Contains(out, "no running process answers") {
 		t.Errorf("without a process and without settings: %d\n%s", code, out)
 	}
-	n.findings(map[string]string{"nodes": "fail: no node runs → relay serve", "clock": "warn: no node", "dispatch": "fail: nothing waits; 0 nodes", "store": "fail: nothing waits; 0 nodes",
+	n.findings(map[string]string{
+		"nodes": "fail: no node runs → relay serve", "clock": "warn: no node", "dispatch": "fail: nothing waits; 0 nodes",
+		"store":  "fail: nothing waits; 0 nodes",
 		"alerts": "fail: nothing waits; 0 nodes there to judge"})
 	n.start()
 	dest := newSink(t, nil)
@@ -83,7 +86,8 @@ func TestDoctor(t *testing.T) {
 	n.findings(nil)
 
 	c.alter("outcomes", "retention.ms", "1000")
-	n.findings(map[string]string{"topics": "fail: 1 setting of topics would lose events or stop them → relay migrate --fix"})
+	n.findings(map[string]string{
+		"topics": "fail: 1 setting of topics would lose events or stop them → relay migrate --fix"})
 	c.migrate("--fix")
 	n.findings(nil)
 
@@ -115,15 +119,18 @@ func TestDoctor(t *testing.T) {
 	n.env = append(n.env, "RELAY_REDIS_URL=redis://127.0.0.1:1")
 	n.start()
 	want := map[string]string{
-		"dead": buried, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with the first key, young → relay keys rewrap",
+		"dead": buried, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with the first " +
+			"key, young → relay keys rewrap",
 	}
 	n.findings(want)
 	n.kill()
 	want["nodes"], want["clock"] = "fail: no node", "warn: no node"
 	// The groups forget the node when its session is over.
 	eventually(t, time.Minute, func() string {
-		if checks, _ := n.examine(); checks["dispatch"].State != doctor.StateFail || checks["store"].State != doctor.StateFail || checks["alerts"].State != doctor.StateFail {
-			return "the groups have members: " + checks["dispatch"].Text + ", " + checks["store"].Text + ", " + checks["alerts"].Text
+		if checks, _ := n.examine(); checks["dispatch"].State != doctor.StateFail ||
+			checks["store"].State != doctor.StateFail || checks["alerts"].State != doctor.StateFail {
+			return "the groups have members: " + checks["dispatch"].Text + ", " + checks["store"].Text + ", " +
+				checks["alerts"].Text
 		}
 		return ""
 	})

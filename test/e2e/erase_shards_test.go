@@ -17,8 +17,10 @@ import (
 func rowsWith(t *testing.T, url, text string) (n uint64) {
 	t.Helper()
 	conn := openStore(t, url)
-	err := conn.QueryRow(t.Context(), `SELECT (SELECT count() FROM events WHERE position(concat(body, headers, query), {text:String}) > 0)
-		+ (SELECT count() FROM attempts WHERE position(concat(req_headers, resp_headers, resp_body), {text:String}) > 0)`, clickhouse.Named("text", text)).Scan(&n)
+	err := conn.QueryRow(t.Context(),
+		`SELECT (SELECT count() FROM events WHERE position(concat(body, headers, query), {text:String}) > 0)
+		+ (SELECT count() FROM attempts WHERE position(concat(req_headers, resp_headers, resp_body), {text:String}) > 0)`,
+		clickhouse.Named("text", text)).Scan(&n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +59,8 @@ func (x *erasing) erase(event string) (text string) {
 		x.t.Errorf("the other node shows %s", shown)
 	}
 	status, answer, _ := x.b.call("POST", "/v1/events/"+event+"/replay", nil)
-	if e, _ := answer["error"].(map[string]any); status != http.StatusBadRequest || e["type"] != "invalid_state" || !strings.Contains(fmt.Sprint(e["message"]), "erased") {
+	if e, _ := answer["error"].(map[string]any); status != http.StatusBadRequest || e["type"] != "invalid_state" ||
+		!strings.Contains(fmt.Sprint(e["message"]), "erased") {
 		x.t.Errorf("a replay of it is answered %d %v", status, answer)
 	}
 	return text
@@ -82,11 +85,14 @@ func (x *erasing) found(text, event string) {
 	if rows := x.b.list("&q="+strings.ToLower(event), 10); len(rows) != 1 || rows[0]["id"] != event {
 		x.t.Errorf("a search for the id finds %v", rows)
 	}
-	run := x.b.must(http.StatusOK, "POST", "/v1/replays", map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "dry_run": true})
+	run := x.b.must(http.StatusOK, "POST", "/v1/replays",
+		map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "dry_run": true})
 	if run["events"] != float64(len(x.texts)) {
 		x.t.Errorf("a replay selects %v events, want %d", run["events"], len(x.texts))
 	}
-	job := x.b.job(x.t, x.b.must(http.StatusCreated, "POST", "/v1/recoveries", map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "rate_per_second": 100}), time.Minute, "ready")
+	job := x.b.job(x.t, x.b.must(
+		http.StatusCreated, "POST", "/v1/recoveries",
+		map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "rate_per_second": 100}), time.Minute, "ready")
 	var items []string
 	for _, item := range x.b.items(job, "") {
 		items = append(items, item["event_id"].(string))
@@ -111,9 +117,10 @@ func (x *erasing) leaves(text string, shards ...string) {
 	})
 }
 
-// Payloads are erased on two ClickHouse servers: of an event that was moved from one to the other and replayed since, of
-// one that can be reached while the other server is away, of one whose server is away and which the log still has. One
-// that neither has cannot be erased then, nothing of it is half done, and the call is repeated when the server is back.
+// Payloads are erased on two ClickHouse servers: of an event that was moved from one to the other and replayed since,
+// of one that can be reached while the other server is away, of one whose server is away and which the log still has.
+// One that neither has cannot be erased then, nothing of it is half done, and the call is repeated when the server is
+// back.
 func TestErasePayloadOnShards(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -122,11 +129,13 @@ func TestErasePayloadOnShards(t *testing.T) {
 	for _, p := range stores {
 		x.shards = append(x.shards, "http://"+p.url+"/erase")
 	}
-	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", ""}, "erase", "RELAY_CLICKHOUSE_URL="+strings.Join(x.shards, ","))
+	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", ""}, "erase", "RELAY_CLICKHOUSE_URL="+
+		strings.Join(x.shards, ","))
 	nodes := c.start("a", "b")
 	x.a, x.b = nodes[0].in(t), nodes[1].in(t)
 	dest := newSink(t, func(received) int { return http.StatusInternalServerError })
-	x.endpoint, x.in, _ = x.a.endpoint(map[string]any{"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none"}})
+	x.endpoint, x.in, _ = x.a.endpoint(
+		map[string]any{"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none"}})
 
 	trimmed := x.fail("planted-trimmed")
 	home := partitionOf(t, trimmed)
@@ -146,7 +155,8 @@ func TestErasePayloadOnShards(t *testing.T) {
 	}
 	x.a.must(http.StatusOK, "POST", "/v1/events/"+moved+"/replay", nil)
 	eventually(t, time.Minute, func() string {
-		if e := x.a.must(http.StatusOK, "GET", "/v1/events/"+moved, nil); len(e["attempts"].([]any)) != 2 || e["status"] != "failed" {
+		if e := x.a.must(http.StatusOK, "GET", "/v1/events/"+moved, nil); len(e["attempts"].([]any)) != 2 ||
+			e["status"] != "failed" {
 			return fmt.Sprint("the replayed event is ", e["status"])
 		}
 		return ""
@@ -159,7 +169,8 @@ func TestErasePayloadOnShards(t *testing.T) {
 	x.leaves(x.erase(other), x.shards[near])
 	text = x.erase(logged)
 	status, answer, header := x.a.call("DELETE", "/v1/events/"+trimmed+"/payload", nil)
-	if e, _ := answer["error"].(map[string]any); status != http.StatusServiceUnavailable || e["type"] != "unavailable" || header.Get("Retry-After") == "" {
+	if e, _ := answer["error"].(map[string]any); status != http.StatusServiceUnavailable || e["type"] != "unavailable" ||
+		header.Get("Retry-After") == "" {
 		t.Errorf("an erasure that cannot be checked is answered %d %v", status, answer)
 	}
 	if status, answer, _ := x.b.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
@@ -170,7 +181,8 @@ func TestErasePayloadOnShards(t *testing.T) {
 	x.leaves(text, x.shards...)
 	eventually(t, time.Minute, func() string {
 		status, e, _ := x.b.call("GET", "/v1/events/"+trimmed, nil)
-		if status != http.StatusOK || !strings.Contains(fmt.Sprint(e["body"]), "planted-trimmed") || e["payload_erased_at"] != nil {
+		if status != http.StatusOK || !strings.Contains(fmt.Sprint(e["body"]), "planted-trimmed") ||
+			e["payload_erased_at"] != nil {
 			return fmt.Sprintf("what was not erased is read as %d %v", status, e)
 		}
 		return ""

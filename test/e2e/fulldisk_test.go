@@ -33,7 +33,8 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 	p := startDevProcess(t, dir)
-	ep, in, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	ep, in, _ := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	var mu sync.Mutex // guards the maps
 	stored, statuses := map[string]bool{}, map[int]int{}
 	send := func() int {
@@ -131,14 +132,15 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// When only the store has no room, delivery goes on. Single events are found in the log, lists say how far they reach or
-// 503, and everything is there once there is room again, in the same process.
+// When only the store has no room, delivery goes on. Single events are found in the log, lists say how far they reach
+// or 503, and everything is there once there is room again, in the same process.
 func TestFullDiskOfTheStore(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	tables := filepath.Join(dir, "clickhouse")
-	if err := os.MkdirAll(tables, 0o700); err != nil { // a directory that holds something is refused if others can enter it
+	// a directory that holds something is refused if others can enter it
+	if err := os.MkdirAll(tables, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
@@ -164,7 +166,8 @@ func TestFullDiskOfTheStore(t *testing.T) {
 		}
 		return ""
 	})
-	sent := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "a.b", "data": map[string]any{"n": -1}})["id"].(string)
+	sent := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events",
+		map[string]any{"type": "a.b", "data": map[string]any{"n": -1}})["id"].(string)
 	if e := p.must(http.StatusOK, "GET", "/v1/events/"+sent, nil); e["id"] != sent {
 		t.Errorf("an event by its id: %v", e)
 	}
@@ -173,7 +176,8 @@ func TestFullDiskOfTheStore(t *testing.T) {
 		status, answer, header := p.call("GET", "/v1/events?limit=10"+filter, nil)
 		switch answers[status]++; {
 		case status == http.StatusOK && header.Get("Relay-Data-As-Of") != "":
-		case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "" && answer["error"].(map[string]any)["type"] == "unavailable":
+		case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "" &&
+			answer["error"].(map[string]any)["type"] == "unavailable":
 		default:
 			t.Errorf("a list (%q) without room is answered %d %v %v", filter, status, header, answer)
 		}
@@ -190,7 +194,8 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	}
 	accepted := tr.finish()
 	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint+"&source=provider", accepted, time.Minute)
-	t.Logf("%d accepted, %d before there was no room, %d duplicates; lists without room: %v", len(accepted), full, duplicates, answers)
+	t.Logf("%d accepted, %d before there was no room, %d duplicates; lists without room: %v", len(accepted), full,
+		duplicates, answers)
 	if duplicates > 0 {
 		t.Errorf("%d duplicates, though only the store had no room", duplicates)
 	}

@@ -20,7 +20,8 @@ func heldByHand(t *testing.T, write, read client) {
 		eventually(t, arrival, func() string {
 			e := read.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
 			d := e["deliveries"].([]any)[0].(map[string]any)
-			if e["status"] != "pending" || d["status"] != "held" || d["reason"] != "manual" || d["why"] != "held: paused by hand, delivered when that ends" {
+			if e["status"] != "pending" || d["status"] != "held" || d["reason"] != "manual" ||
+				d["why"] != "held: paused by hand, delivered when that ends" {
 				return fmt.Sprintf("%v: %v", e["status"], d)
 			}
 			return ""
@@ -37,7 +38,8 @@ func heldByHand(t *testing.T, write, read client) {
 	write.must(http.StatusOK, "POST", target+"/purge", nil)
 	kept := write.send(ep, 2)
 	held(kept)
-	if e := read.waitStatus(purged, "skipped", step); e["reason"] != "purged" || e["why"] != "skipped: it was open when the destination was purged" {
+	if e := read.waitStatus(purged, "skipped", step); e["reason"] != "purged" ||
+		e["why"] != "skipped: it was open when the destination was purged" {
 		t.Errorf("%v", e)
 	}
 	write.must(http.StatusOK, "PATCH", path, map[string]any{"paused": true})

@@ -134,14 +134,16 @@ func (h *hostile) wantAPI(status int, param, method, path, body string, headers 
 	if err := json.Unmarshal(got.body, &answer); err != nil || got.header.Get("Content-Type") != "application/json" {
 		h.t.Errorf("%s: no JSON: %v %s", name, err, got.body)
 	}
-	if status >= 400 && (answer.Error.Type == "" || answer.Error.Message == "" || answer.Error.RequestID == "" || answer.Error.Param != param) {
+	if status >= 400 && (answer.Error.Type == "" || answer.Error.Message == "" || answer.Error.RequestID == "" ||
+		answer.Error.Param != param) {
 		h.t.Errorf("%s: %s, want param %q", name, got.body, param)
 	}
 }
 
 // request is the text of a request with the key and a length.
 func (h *hostile) request(method, path, body string, headers ...string) []byte {
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n%s\r\n%s",
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+
+		"%s\r\nContent-Length: %d\r\n%s\r\n%s",
 		method, path, h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
 }
 
@@ -179,7 +181,8 @@ func TestHostileClients(t *testing.T) {
 	h := &hostile{process: startDevProcess(t, t.TempDir()), t: t, stored: map[string]bool{}}
 	capture := []any{map[string]any{"url": "https://example.com/h", "enabled": false}}
 	ep, in, _ := h.endpoint(map[string]any{"destinations": capture})
-	signed, signedIn, _ := h.endpoint(map[string]any{"destinations": capture, "verification": map[string]any{"type": "github", "secret": "s3cret"}})
+	signed, signedIn, _ := h.endpoint(
+		map[string]any{"destinations": capture, "verification": map[string]any{"type": "github", "secret": "s3cret"}})
 	wild, wildIn, _ := h.endpoint(map[string]any{"destinations": capture})
 	path := strings.TrimPrefix(in, h.url)
 	h.wire(h.request("POST", path, "warm"))
@@ -311,11 +314,14 @@ func (h *hostile) attackIngest(path, signed string) {
 	h.want(200, "binary", h.request("PUT", path, string(binary)))
 	h.want(200, "chunked", raw("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"))
 	h.want(200, "empty", h.request("DELETE", path, ""))
-	h.want(200, "whole, then garbage", append([]byte("POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwhole"), binary...))
-	h.want(200, "length beside chunks", raw("Content-Length: 99\r\nTransfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"))
+	h.want(200, "whole, then garbage",
+		append([]byte("POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwhole"), binary...))
+	h.want(200, "length beside chunks",
+		raw("Content-Length: 99\r\nTransfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"))
 	h.want(413, "one byte too many", h.request("POST", path, strings.Repeat("x", 1<<20+1)))
 	h.want(413, "a terabyte promised", raw("Content-Length: 1099511627776\r\n", "x"))
-	h.want(413, "chunks without end", raw("Transfer-Encoding: chunked\r\n", strings.Repeat("10000\r\n"+strings.Repeat("x", 1<<16)+"\r\n", 17)))
+	h.want(413, "chunks without end",
+		raw("Transfer-Encoding: chunked\r\n", strings.Repeat("10000\r\n"+strings.Repeat("x", 1<<16)+"\r\n", 17)))
 	h.want(431, "10,000 header lines", raw(strings.Repeat("a: b\r\n", 10_000), ""))
 	h.want(431, "a header of 100 KB", raw("A: "+strings.Repeat("b", 100<<10)+"\r\n", ""))
 	h.want(431, "headers without end", raw(strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 1000), ""))
@@ -328,10 +334,13 @@ func (h *hostile) attackIngest(path, signed string) {
 	h.want(417, "unknown expectation", raw("Expect: miracles\r\n", ""))
 	h.want(405, "GET", h.request("GET", path, ""))
 	h.want(405, "OPTIONS", h.request("OPTIONS", path, ""))
-	for _, unknown := range []string{"/in/", "/in/nope", "/in/" + strings.Repeat("x", 10_000), path + "/", path + "%00", "/in/%ff%fe", "/in/..%2f..%2fv1%2fme"} {
+	for _, unknown := range []string{"/in/", "/in/nope", "/in/" + strings.Repeat("x", 10_000), path + "/", path + "%00",
+		"/in/%ff%fe", "/in/..%2f..%2fv1%2fme"} {
 		h.want(404, unknown[:min(len(unknown), 40)], h.request("POST", unknown, "x"))
 	}
-	for _, headers := range [][]string{nil, {"X-Hub-Signature-256: sha256=00"}, {"X-Hub-Signature-256: sha256=" + strings.Repeat("0", 64)}, {"X-Hub-Signature-256: a", "X-Hub-Signature-256: b"}} {
+	for _, headers := range [][]string{
+		nil, {"X-Hub-Signature-256: sha256=00"}, {"X-Hub-Signature-256: sha256=" + strings.Repeat("0", 64)},
+		{"X-Hub-Signature-256: a", "X-Hub-Signature-256: b"}} {
 		h.want(401, "forged", h.request("POST", signed, strings.Repeat("x", 100_000), headers...))
 	}
 	h.want(400, "no HTTP", []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n"))
@@ -350,24 +359,33 @@ func (h *hostile) attackAPI(ep string) {
 	h.wantAPI(400, "", "POST", send, `{"type":"a.b","data":`+strings.Repeat(`{"a":`, 1000)+`1`+strings.Repeat(`}`, 1001))
 	h.wantAPI(400, "", "POST", send, "\x00\xff\xfe")
 	for body, param := range map[string]string{
-		`{}`: "type", `{"type":1,"data":{}}`: "type", `{"type":"a b","data":{}}`: "type", `{"type":"a.b"}`: "data", `{"type":"a.b","data":[]}`: "data",
-		`{"type":"a.b","data":"x"}`: "data", `{"type":"a.b","data":null}`: "data", `{"type":"a.b","type":"c","data":{}}`: "type", `{"id":"evt_1","type":"a.b","data":{}}`: "id",
+		`{}`: "type", `{"type":1,"data":{}}`: "type", `{"type":"a b","data":{}}`: "type", `{"type":"a.b"}`: "data",
+		`{"type":"a.b","data":[]}`:  "data",
+		`{"type":"a.b","data":"x"}`: "data", `{"type":"a.b","data":null}`: "data",
+		`{"type":"a.b","type":"c","data":{}}`: "type", `{"id":"evt_1","type":"a.b","data":{}}`: "id",
 		`[]`: "", `{`: "", `null`: "", `{"type":"a.b","data":{}}x`: "", `{"type":"a.b","data":{"a":01}}`: "",
 	} {
 		h.wantAPI(400, param, "POST", send, body)
 	}
 	h.wantAPI(202, "", "POST", send, `{"type":"a.b","data":{"text":"\u0000 \ud800 <script>","a":1,"a":2}}`)
-	h.want(202, "chunked", []byte("POST "+send+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+h.key+"\r\nTransfer-Encoding: chunked\r\n\r\n19\r\n{\"type\":\"a.b\",\"data\":{}} \r\n0\r\n\r\n"))
+	h.want(202, "chunked", []byte(
+		"POST "+send+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+h.key+
+			"\r\nTransfer-Encoding: chunked\r\n\r\n19\r\n{\"type\":\"a.b\",\"data\":{}} \r\n0\r\n\r\n"))
 	h.wantAPI(400, "", "POST", send, "{}", slices.Repeat([]string{"a: b"}, 10_000)...)
-	for _, id := range []string{"evt_nope", "evt_", "ep_1", ep, "%00", "..", "%2e%2e", strings.Repeat("x", 5000), "evt_01jd0000000000000000000000", "evt_8zzzzzzzzzzzzzzzzzzzzzzzzz"} {
-		for _, route := range []string{"GET /v1/events/%s", "GET /v1/events/%s/attempts", "GET /v1/endpoints/x%s", "DELETE /v1/endpoints/x%s", "PATCH /v1/endpoints/x%s", "POST /v1/endpoints/x%s/events", "GET /v1/%s/x"} {
+	for _, id := range []string{"evt_nope", "evt_", "ep_1", ep, "%00", "..", "%2e%2e", strings.Repeat("x", 5000),
+		"evt_01jd0000000000000000000000", "evt_8zzzzzzzzzzzzzzzzzzzzzzzzz"} {
+		for _, route := range []string{
+			"GET /v1/events/%s", "GET /v1/events/%s/attempts", "GET /v1/endpoints/x%s", "DELETE /v1/endpoints/x%s",
+			"PATCH /v1/endpoints/x%s", "POST /v1/endpoints/x%s/events", "GET /v1/%s/x"} {
 			method, path, _ := strings.Cut(fmt.Sprintf(route, id), " ")
 			h.wantAPI(404, "", method, path, "")
 		}
 	}
 	for query, param := range map[string]string{
-		"limit=0": "limit", "limit=x": "limit", "limit=1e9": "limit", "limit=-1": "limit", "cursor=x": "cursor", "cursor=%00": "cursor",
-		"since=yesterday": "since", "until=9999-99-99": "until", "status=nope": "status", "nope=1": "nope", "since=2027-01-01&until=2026-01-01": "until",
+		"limit=0": "limit", "limit=x": "limit", "limit=1e9": "limit", "limit=-1": "limit", "cursor=x": "cursor",
+		"cursor=%00":      "cursor",
+		"since=yesterday": "since", "until=9999-99-99": "until", "status=nope": "status", "nope=1": "nope",
+		"since=2027-01-01&until=2026-01-01": "until",
 	} {
 		h.wantAPI(400, param, "GET", "/v1/events?"+query, "")
 	}
@@ -386,16 +404,24 @@ func (h *hostile) attackAPI(ep string) {
 // attackValues gives every member of an endpoint values that are none of its own. Each is either refused or
 // taken; a 5xx is neither.
 func (h *hostile) attackValues() {
-	for _, url := range []string{"http://example.com/h", "https://127.0.0.2:99999/h", "ftp://example.com", "https://", "//example.com", "https://u:p@example.com/", "https://example.com/#f", "javascript:alert(1)", "https://10.0.0.1/", "https://[::1]/", "https://0x7f.1/", strings.Repeat("h", 3000)} {
+	for _, url := range []string{
+		"http://example.com/h", "https://127.0.0.2:99999/h", "ftp://example.com", "https://", "//example.com",
+		"https://u:p@example.com/", "https://example.com/#f", "javascript:alert(1)", "https://10.0.0.1/", "https://[::1]/",
+		"https://0x7f.1/", strings.Repeat("h", 3000)} {
 		h.wantAPI(400, "destinations[0].url", "POST", "/v1/endpoints", fmt.Sprintf(`{"destinations":[{"url":%q}]}`, url))
 	}
 	members := []string{
-		"name", "description", "provider", "verification", "verification.type", "verification.secret", "verification.secrets", "verification.tolerance_seconds",
-		"verification.mode", "type_source", "dedup", "dedup.key", "dedup.window_seconds", "ingest_limit", "ingest_limit.events_per_second", "ingest_limit.bytes_per_second", "destinations", "retry_policy", "retry_policy.strategy", "retry_policy.schedule_seconds", "retry_policy.max_attempts",
-		"retry_policy.jitter", "retry_policy.retry_on", "alerts", "alerts.enabled", "transformation", "response", "response.status", "response.content_type", "response.body",
+		"name", "description", "provider", "verification", "verification.type", "verification.secret", "verification.secrets",
+		"verification.tolerance_seconds",
+		"verification.mode", "type_source", "dedup", "dedup.key", "dedup.window_seconds", "ingest_limit",
+		"ingest_limit.events_per_second", "ingest_limit.bytes_per_second", "destinations", "retry_policy",
+		"retry_policy.strategy", "retry_policy.schedule_seconds", "retry_policy.max_attempts",
+		"retry_policy.jitter", "retry_policy.retry_on", "alerts", "alerts.enabled", "transformation", "response",
+		"response.status", "response.content_type", "response.body",
 		"enabled", "paused", "scan_payloads", "metadata", "id", "created_at",
 	}
-	values := []string{`null`, `1`, `-1.5e300`, `""`, `"\u0000"`, `[]`, `[null]`, `{}`, `{"a":{"a":[]}}`, `true`, strconv.Quote(strings.Repeat("ü", 20_000))}
+	values := []string{`null`, `1`, `-1.5e300`, `""`, `"\u0000"`, `[]`, `[null]`, `{}`, `{"a":{"a":[]}}`, `true`,
+		strconv.Quote(strings.Repeat("ü", 20_000))}
 	statuses := map[int]int{}
 	for _, m := range members {
 		for _, v := range values {
@@ -437,9 +463,11 @@ func (h *hostile) attackAltered(ep, path string) {
 	seeds := [][]byte{
 		h.request("POST", path, `{"type":"a.b"}`, "Content-Type: application/json", "X-GitHub-Event: push"),
 		h.request("PUT", path, "3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked"),
-		h.request("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a.b","data":{"a":[1,2,{"b":null}]}}`, "Content-Type: application/json"),
+		h.request("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a.b","data":{"a":[1,2,{"b":null}]}}`,
+			"Content-Type: application/json"),
 		h.request("GET", "/v1/events?limit=2&since=2026-01-01T00:00:00Z&status=delivered", ""),
-		h.request("PATCH", "/v1/endpoints/"+ep, `{"retry_policy":{"strategy":"linear","interval_seconds":5},"metadata":{"a":"b"}}`),
+		h.request("PATCH", "/v1/endpoints/"+ep,
+			`{"retry_policy":{"strategy":"linear","interval_seconds":5},"metadata":{"a":"b"}}`),
 	}
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -459,7 +487,8 @@ func (h *hostile) attackAltered(ep, path string) {
 					}
 				}
 				for _, r := range h.wire(text) {
-					if r.status >= 500 && !r.late && r.status != http.StatusNotImplemented && r.status != http.StatusHTTPVersionNotSupported {
+					if r.status >= 500 && !r.late && r.status != http.StatusNotImplemented &&
+						r.status != http.StatusHTTPVersionNotSupported {
 						h.t.Errorf("%d %s for %q", r.status, r.body, text)
 					}
 				}

@@ -73,7 +73,8 @@ func TestHungNeighbours(t *testing.T) {
 	p := startDevProcess(t, t.TempDir(), allowHTTP)
 	ingest := func(base string) (urls []string) {
 		for i := range neighbours {
-			_, in, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": fmt.Sprintf("%s/%d", base, i), "timeout_seconds": 10}}})
+			_, in, _ := p.endpoint(map[string]any{
+				"destinations": []any{map[string]any{"url": fmt.Sprintf("%s/%d", base, i), "timeout_seconds": 10}}})
 			urls = append(urls, in)
 		}
 		return urls

@@ -37,7 +37,8 @@ func TestKeysCommands(t *testing.T) {
 	as := p.with(lines[2])
 	as.must(http.StatusOK, "GET", "/v1/me", nil)
 	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
-	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone || !strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
+	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone ||
+		!strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
 		t.Fatalf("list: %d %s", code, out)
 	}
 	used := regexp.MustCompile("(?m)^" + lines[0] + `\tread\tactive\t.*\tused 20\S+ from 127\.0\.0\.1\tci$`)
@@ -77,7 +78,8 @@ func TestKeysMisuse(t *testing.T) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		got := run(t.Context(), append([]string{"keys"}, args...), func(string) string { return "" }, &out, &errs)
-		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) || !strings.Contains(text, "Usage:") {
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) ||
+			!strings.Contains(text, "Usage:") {
 			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
 		}
 	}
@@ -143,11 +145,13 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	restart(young, old)
 	deliver(2)
 	// Token, provider's secret, signing secret, header.
-	if out := rewrap(command.ExitDone); !strings.HasSuffix(out, "5 secrets of 2 entities were sealed with the first master key; none is left under another\n") {
+	if out := rewrap(command.ExitDone); !strings.HasSuffix(
+		out, "5 secrets of 2 entities were sealed with the first master key; none is left under another\n") {
 		t.Errorf("%s", out)
 	}
 	deliver(3)
-	if out := rewrap(command.ExitDone, "--json"); out != "{\"entities\":0,\"rewrapped\":0,\"secrets\":0}\n{\"finished\":true}\n" {
+	if out := rewrap(command.ExitDone, "--json"); out != "{\"entities\":0,\"rewrapped\":0,\"secrets\":0}"+
+		"\n{\"finished\":true}\n" {
 		t.Errorf("%s", out)
 	}
 	restart(young)
@@ -157,7 +161,8 @@ func TestMasterKeyIsChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+old)
-	if out, code := ran(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone || !strings.Contains(out, "add that key to RELAY_MASTER_KEYS") {
+	if out, code := ran(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone ||
+		!strings.Contains(out, "add that key to RELAY_MASTER_KEYS") {
 		t.Errorf("%d %s", code, out)
 	}
 	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+young)
@@ -191,7 +196,8 @@ func TestAuditSurvivesItsNode(t *testing.T) {
 			return out
 		}
 		for _, k := range keys {
-			if k.ID == key[0] && k.LastUse != nil && k.LastUse.Node == "a" && k.LastUse.RemoteIP == "127.0.0.1" && k.LastUse.At.After(began) {
+			if k.ID == key[0] && k.LastUse != nil && k.LastUse.Node == "a" && k.LastUse.RemoteIP == "127.0.0.1" &&
+				k.LastUse.At.After(began) {
 				return ""
 			}
 		}

@@ -105,7 +105,8 @@ func arrivals(s *sink) map[int64]int {
 }
 
 // settle waits until everything accepted has arrived and every event that the query lists is delivered.
-func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bool, limit time.Duration) (duplicates int) {
+func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bool, limit time.Duration) (
+	duplicates int) {
 	t.Helper()
 	deadline := time.Now().Add(busy * limit)
 	for ; ; time.Sleep(100 * time.Millisecond) {
@@ -138,7 +139,8 @@ func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bo
 			return duplicates
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("statuses %v, want %d or more delivered and nothing else; one of them is %v\n%s", statuses, len(accepted), other, c.logs)
+			t.Fatalf("statuses %v, want %d or more delivered and nothing else; one of them is %v\n%s", statuses, len(accepted),
+				other, c.logs)
 		}
 	}
 }
@@ -242,7 +244,8 @@ func TestKillEverything(t *testing.T) {
 	accepted := tr.finish()
 	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
 	p.shownLedger(t, settledDeliveries(t, p.topics(), len(accepted), dest))
-	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates, worst.Round(time.Millisecond))
+	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates,
+		worst.Round(time.Millisecond))
 	// A commit is made every second or 5,000 completions, so a kill repeats at most what a second delivers.
 	if bound := kills * 5000; duplicates > bound {
 		t.Errorf("%d duplicates, at most %d", duplicates, bound)
@@ -275,7 +278,8 @@ func TestKillClickHouse(t *testing.T) {
 // childOf returns the only child of a process, waiting for one that is being started.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
-	for deadline := time.Now().Add(busy * 10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(busy * 10 * time.Second); time.Now().Before(deadline); time.Sleep(
+		10 * time.Millisecond) {
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			t.Fatal(err)
@@ -354,16 +358,19 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	t.Parallel()
 	long(t)
 	p := startDevProcess(t, t.TempDir())
-	endpoint, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	endpoint, _, _ := p.endpoint(
+		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	child := childOf(t, p.cmd.Process.Pid)
 	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(child, syscall.SIGCONT) }()
 	for i := range rounds(2, 3, 500) {
-		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events", map[string]any{"type": "a.b", "data": map[string]any{"n": i}})["id"].(string)
+		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events",
+			map[string]any{"type": "a.b", "data": map[string]any{"n": i}})["id"].(string)
 		began := time.Now()
-		if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["id"] != id || e["data"].(map[string]any)["n"] != float64(i) {
+		if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["id"] != id ||
+			e["data"].(map[string]any)["n"] != float64(i) {
 			t.Fatalf("round %d: %v", i, e)
 		}
 		if took := time.Since(began); took > 5*time.Second {

@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// topics is where the log of a relay is: of a node of a cluster where it was told, of `relay dev` behind a socket in its
-// data directory.
+// topics is where the log of a relay is: of a node of a cluster where it was told, of `relay dev` behind a socket in
+// its data directory.
 func (p *process) topics() stream.Config {
 	p.t.Helper()
 	c := stream.Config{Prefix: "relay."}
@@ -46,7 +46,8 @@ func nothingLost(t *testing.T, c stream.Config) ledger.Report {
 		t.Fatal(err)
 	}
 	if r.Residue > 0 || r.Unreadable > 0 || r.Unnamed > 0 {
-		t.Errorf("residue of the ledger: %v; %d outcomes cannot be read, %d buried records name nothing", r.Counts, r.Unreadable, r.Unnamed)
+		t.Errorf("residue of the ledger: %v; %d outcomes cannot be read, %d buried records name nothing", r.Counts,
+			r.Unreadable, r.Unnamed)
 		for _, l := range r.Lost[:min(len(r.Lost), 20)] {
 			t.Errorf("lost: %v", l)
 		}
@@ -122,7 +123,8 @@ func (p *process) metric(name string) float64 {
 func (p *process) shownLedger(t *testing.T, want ledger.Report) {
 	t.Helper()
 	eventually(t, time.Minute, func() string {
-		accepted, residue, inFlight := p.metric("relay_ledger_accepted"), p.metric("relay_ledger_residue"), p.metric("relay_ledger_in_flight")
+		accepted, residue, inFlight := p.metric("relay_ledger_accepted"), p.metric("relay_ledger_residue"),
+			p.metric("relay_ledger_in_flight")
 		if residue > 0 {
 			t.Fatalf("the node's own ledger shows a residue of %v\n%s", residue, p.logs)
 		}
@@ -130,7 +132,8 @@ func (p *process) shownLedger(t *testing.T, want ledger.Report) {
 			want.Accepted = int(accepted)
 		}
 		if p.metric("relay_ledger_last_run_seconds") == 0 || int(accepted) != want.Accepted || inFlight > 0 {
-			return fmt.Sprintf("the node's own ledger shows %v accepted and %v in flight, want %d and 0", accepted, inFlight, want.Accepted)
+			return fmt.Sprintf("the node's own ledger shows %v accepted and %v in flight, want %d and 0", accepted, inFlight,
+				want.Accepted)
 		}
 		return ""
 	})

@@ -98,7 +98,9 @@ func TestEngineStaysOnThisMachine(t *testing.T) {
 func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 	try := func(dir string) string {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string { return "" }, &out, &errs); code != command.ExitRefused {
+		if code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string {
+			return ""
+		}, &out, &errs); code != command.ExitRefused {
 			t.Errorf("ended with %d: %s", code, errs.String())
 		}
 		return errs.String()

@@ -75,10 +75,12 @@ func testMigrate(t *testing.T, c *cluster) {
 	if !strings.Contains(out, words) || !strings.Contains(out, "`relay migrate --fix` sets them") {
 		t.Errorf("migrate:\n%s", out)
 	}
-	if out, code := ran(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused || !strings.Contains(out, words) {
+	if out, code := ran(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused ||
+		!strings.Contains(out, words) {
 		t.Errorf("serve ended with %d:\n%s", code, out)
 	}
-	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(out, "replication.factor is 1, want at least 2") {
+	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(
+		out, "replication.factor is 1, want at least 2") {
 		t.Errorf("more copies than there are:\n%s", out)
 	}
 	c.alter("events", "retention.ms", "1000")
@@ -96,7 +98,8 @@ func testMigrate(t *testing.T, c *cluster) {
 	if err := json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 || first.Differs[0] != (setting{"retention.ms", "1000", "-1", true}) {
+	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 ||
+		first.Differs[0] != (setting{"retention.ms", "1000", "-1", true}) {
 		t.Errorf("fixed: %+v", answer)
 	}
 
@@ -107,7 +110,8 @@ func testMigrate(t *testing.T, c *cluster) {
 	dest := newSink(t, nil)
 	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
 	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
-	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(out, "partitions is 4, want 3: partitions cannot become fewer") {
+	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(
+		out, "partitions is 4, want 3: partitions cannot become fewer") {
 		t.Errorf("fewer partitions:\n%s", out)
 	}
 	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
@@ -147,10 +151,13 @@ func TestMigratePrints(t *testing.T) {
 		}
 	}
 	two := "http://ch1:8123/x,http://ch2:8123/x"
-	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster", "blue", "--retention-days", "7")
-	f(command.ExitDone, "TTL toDateTime(ts) + INTERVAL 7 DAY", "--clickhouse-url", two, "--clickhouse-cluster", "blue", "--retention-days", "7")
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster",
+		"blue", "--retention-days", "7")
+	f(command.ExitDone, "TTL toDateTime(ts) + INTERVAL 7 DAY", "--clickhouse-url", two, "--clickhouse-cluster", "blue",
+		"--retention-days", "7")
 	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
-	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two, "--cluster", "blue'")
+	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two,
+		"--cluster", "blue'")
 }
 
 func (c *cluster) admin() *kadm.Client {
@@ -165,7 +172,8 @@ func (c *cluster) admin() *kadm.Client {
 // alter sets a setting of a topic.
 func (c *cluster) alter(topic, name, value string) {
 	c.t.Helper()
-	resp, err := c.admin().AlterTopicConfigs(c.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.prefix+topic)
+	resp, err := c.admin().AlterTopicConfigs(
+		c.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.prefix+topic)
 	for _, r := range resp {
 		err = errors.Join(err, r.Err)
 	}

@@ -20,7 +20,9 @@ import (
 // move runs relay endpoints move and returns its steps.
 func (p *process) move(want int, ep string, partition int, flags ...string) (steps []admin.MoveStep, output string) {
 	p.t.Helper()
-	args := append([]string{"endpoints", "move", ep, "--partition", strconv.Itoa(partition), "--data-dir", p.dir, "--json"}, flags...)
+	args := append([]string{"endpoints", "move", ep, "--partition", strconv.Itoa(partition), "--data-dir",
+		p.dir, "--json"},
+		flags...)
 	out, code := ran(p.t, p.command(args...))
 	if code != want {
 		p.t.Fatalf("move %v ended with %d, want %d:\n%s\n%s", flags, code, want, out, p.logs)
@@ -113,7 +115,8 @@ func TestMoveEndpoint(t *testing.T) {
 		to := (int(home) + 1 + i) % 4
 		began := time.Now()
 		steps, out := nodes[i%2].move(command.ExitDone, ep, to, "--wait", "60s")
-		if last := steps[len(steps)-1]; steps[0].State != admin.MoveOpen || last.State != admin.MoveDone || int(last.To) != to {
+		if last := steps[len(steps)-1]; steps[0].State != admin.MoveOpen || last.State != admin.MoveDone ||
+			int(last.To) != to {
 			t.Fatalf("%s", out)
 		}
 		t.Logf("moved in %v", time.Since(began).Round(time.Millisecond))
@@ -202,25 +205,30 @@ func TestMoveRefuses(t *testing.T) {
 		}
 		return ""
 	})
-	if steps, _ := p.move(command.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 || steps[len(steps)-1].State != admin.MoveDone {
+	if steps, _ := p.move(command.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 ||
+		steps[len(steps)-1].State != admin.MoveDone {
 		t.Errorf("%+v", steps)
 	}
 	if next := p.send(failing, 3); int(partitionOf(t, next)) != away {
 		t.Errorf("it was not moved")
 	}
 
-	hanging, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": dest.URL + "/hang", "timeout_seconds": 60}}, "retry_policy": policy})
+	hanging, _, _ := p.endpoint(
+		map[string]any{"destinations": []any{map[string]any{"url": dest.URL + "/hang", "timeout_seconds": 60}},
+			"retry_policy": policy})
 	stuck := p.send(hanging, 1)
 	home = int(partitionOf(t, stuck))
 	dest.wait(t, 1, arrival)
 	steps, out := p.move(command.ExitRefused, hanging, (home+1)%4, "--wait", "2s")
-	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) || steps[1].State != admin.MoveSwitched {
+	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) ||
+		steps[1].State != admin.MoveSwitched {
 		t.Errorf("%s", out)
 	}
 	if next := p.send(hanging, 2); int(partitionOf(t, next)) != home {
 		t.Error("it was not moved back")
 	}
-	if out, code := ran(t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != command.ExitMisused || !strings.Contains(out, "--partition is required") {
+	if out, code := ran(t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != command.ExitMisused ||
+		!strings.Contains(out, "--partition is required") {
 		t.Errorf("%d %s", code, out)
 	}
 }

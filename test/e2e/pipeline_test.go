@@ -41,7 +41,8 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, write.in(t), read.in(t)) })
 	}
 	t.Run("ledger adds up", func(t *testing.T) {
-		if r := settledLedger(t, write.topics()); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 || r.Failed+r.Dead > 0 {
+		if r := settledLedger(t, write.topics()); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 ||
+			r.Failed+r.Dead > 0 {
 			t.Errorf("what was delivered, had no destination and was forged: %v", r.Counts)
 		}
 	})
@@ -58,7 +59,8 @@ func githubHeaderBy(secret string, body []byte) map[string]string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return map[string]string{
-		"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Event": "pull_request", "Content-Type": "application/json",
+		"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Event": "pull_request",
+		"Content-Type": "application/json",
 	}
 }
 
@@ -86,7 +88,8 @@ func providerEvent(t *testing.T, write, read client) {
 		t.Fatalf("a forged request was answered %s", resp.Status)
 	}
 	rows := read.list("&endpoint_id="+ep, 100)
-	if len(rows) != 2 || rows[0]["status"] != "rejected" || rows[0]["reason"] != "signature_mismatch" || rows[1]["id"] != got.event() {
+	if len(rows) != 2 || rows[0]["status"] != "rejected" || rows[0]["reason"] != "signature_mismatch" ||
+		rows[1]["id"] != got.event() {
 		t.Fatalf("list %v", rows)
 	}
 }
@@ -171,7 +174,8 @@ func replayedEvent(t *testing.T, write, read client) {
 
 func pagedList(t *testing.T, write, read client) {
 	const events = 50
-	ep, _, _ := write.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	ep, _, _ := write.endpoint(
+		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	ids := make([]string, events) // newest first
 	for i := range ids {
 		ids[events-1-i] = write.send(ep, i)
@@ -255,7 +259,8 @@ func readYourWrites(t *testing.T, write, read client, rounds int) {
 	var late atomic.Int64
 	var all sync.WaitGroup
 	for r := range readers {
-		ep, _, _ := write.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+		ep, _, _ := write.endpoint(
+			map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 		all.Go(func() {
 			for i := r; i < rounds; i += readers {
 				readOwnWrite(t, write, read, ep, i, &late)

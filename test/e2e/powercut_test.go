@@ -64,8 +64,8 @@ func (d *disk) cut() *disk {
 	return after
 }
 
-// TestPowerCut cuts the power of a machine under traffic. Of its disk only what was synced is there afterwards, and that
-// has everything which was answered 2xx: it is delivered, listed and counted.
+// TestPowerCut cuts the power of a machine under traffic. Of its disk only what was synced is there afterwards, and
+// that has everything which was answered 2xx: it is delivered, listed and counted.
 func TestPowerCut(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -96,5 +96,6 @@ func TestPowerCut(t *testing.T) {
 	if r := settledLedger(t, p.topics()); r.Delivered < len(accepted) {
 		t.Errorf("%d were answered 2xx, and the ledger is %v", len(accepted), r.Counts)
 	}
-	t.Logf("%d accepted, 0 lost, %d duplicates; %d were listed before the cut, %d at once after it", len(accepted), duplicates, listed, len(rows))
+	t.Logf("%d accepted, 0 lost, %d duplicates; %d were listed before the cut, %d at once after it", len(accepted),
+		duplicates, listed, len(rows))
 }

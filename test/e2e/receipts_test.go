@@ -30,12 +30,14 @@ func parallelReceipts(t *testing.T, write, read client) {
 	path := "/v1/events/" + event + "/processing"
 	for i, state := range []string{"processing", "failed"} { // each seen on the other node
 		on, other := []client{write, read}[i], []client{read, write}[i]
-		a := on.must(http.StatusOK, "POST", path, map[string]any{"state": state, "reference": "job 1", "details": map[string]any{"try": i}})
+		a := on.must(http.StatusOK, "POST", path,
+			map[string]any{"state": state, "reference": "job 1", "details": map[string]any{"try": i}})
 		if a["state"] != state || a["applied"] != true || a["reference"] != "job 1" {
 			t.Fatalf("%v", a)
 		}
 		e := other.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
-		if r, ok := e["receipt"].(map[string]any); e["processing"] != state || !ok || r["state"] != state || r["created_at"] != a["created_at"] || r["updated_at"] != a["updated_at"] {
+		if r, ok := e["receipt"].(map[string]any); e["processing"] != state || !ok || r["state"] != state ||
+			r["created_at"] != a["created_at"] || r["updated_at"] != a["updated_at"] {
 			t.Fatalf("after %v the event reads %v, %v", a, e["processing"], e["receipt"])
 		}
 	}
@@ -72,7 +74,8 @@ func parallelReceipts(t *testing.T, write, read client) {
 		e := c.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
 		stands := e["receipt"].(map[string]any)
 		late := c.must(http.StatusOK, "POST", path, map[string]any{"state": "failed"})
-		if e["processing"] != "processed" || late["state"] != "processed" || late["applied"] != false || late["reference"] != stands["reference"] {
+		if e["processing"] != "processed" || late["state"] != "processed" || late["applied"] != false ||
+			late["reference"] != stands["reference"] {
 			t.Errorf("the event reads %v, %v; a late failure was answered %v", e["processing"], stands, late)
 		}
 	}
@@ -95,13 +98,15 @@ func fitsOneOrder(t *testing.T, all []said) {
 		applied := s.answer["applied"] == true
 		switch {
 		case s.answer["created_at"] != all[0].answer["created_at"]:
-			t.Errorf("receipt %d: the first one came at %v, another answer says %v", i, s.answer["created_at"], all[0].answer["created_at"])
+			t.Errorf("receipt %d: the first one came at %v, another answer says %v", i, s.answer["created_at"],
+				all[0].answer["created_at"])
 		case applied && (s.answer["state"] != s.state || s.answer["reference"] != fmt.Sprint(i)):
 			t.Errorf("receipt %d (%s) is said to be applied, but the answer is %v", i, s.state, s.answer)
 		case !applied && (s.answer["state"] != "processed" || s.state == "processed"):
 			t.Errorf("receipt %d (%s) was not applied, but the answer is %v", i, s.state, s.answer)
 		case applied && s.state == "failed" && s.sent.After(processed):
-			t.Errorf("receipt %d (failed) was applied, though it was sent %v after processed was known", i, s.sent.Sub(processed))
+			t.Errorf("receipt %d (failed) was applied, though it was sent %v after processed was known", i,
+				s.sent.Sub(processed))
 		case !applied:
 			kept++
 		}

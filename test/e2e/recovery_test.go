@@ -51,11 +51,13 @@ func (c client) sendMany(endpoint string, n int) {
 func (c client) recover(t *testing.T, endpoint string, rate int) (job map[string]any) {
 	t.Helper()
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	job = c.must(http.StatusCreated, "POST", "/v1/recoveries", map[string]any{"endpoint_id": endpoint, "since": since, "rate_per_second": rate})
+	job = c.must(http.StatusCreated, "POST", "/v1/recoveries",
+		map[string]any{"endpoint_id": endpoint, "since": since, "rate_per_second": rate})
 	return c.job(t, job, time.Minute, "ready")
 }
 
-// job polls a job until it has one of the states and nothing of an ended one is queued. At every poll its counters add up.
+// job polls a job until it has one of the states and nothing of an ended one is queued. At every poll its counters add
+// up.
 func (c client) job(t *testing.T, job map[string]any, limit time.Duration, states ...string) map[string]any {
 	t.Helper()
 	eventually(t, limit, func() string {
@@ -141,7 +143,8 @@ func TestRecoveryUnderFire(t *testing.T) {
 	}
 	dests := []*sink{newSink(t, answer), newSink(t, answer)}
 	endpoint, _, _ := p.endpoint(map[string]any{
-		"destinations": []any{dests[0].URL, dests[1].URL}, "retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
+		"destinations": []any{dests[0].URL, dests[1].URL},
+		"retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
 	})
 	p.sendMany(endpoint, events)
 	eventually(t, 5*time.Minute, func() string { // seconds, unless everything else runs beside

@@ -30,7 +30,8 @@ func verifies(t *testing.T, secret string, got received) bool {
 func rotatedSecrets(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	ep, in, first := write.endpoint(map[string]any{
-		"provider": "github", "verification": map[string]any{"type": "github", "secret": githubSecret}, "destinations": []any{dest.URL},
+		"provider": "github", "verification": map[string]any{"type": "github", "secret": githubSecret},
+		"destinations": []any{dest.URL},
 	})
 	path := "/v1/endpoints/" + ep
 	target := path + "/destinations/" + write.must(http.StatusOK, "GET", path, nil)["destinations"].([]any)[0].(map[string]any)["id"].(string)
@@ -82,10 +83,12 @@ func rotatedSecrets(t *testing.T, write, read client) {
 	accepts(githubSecret, http.StatusOK)
 	accepts(next, http.StatusUnauthorized)
 	shown := write.must(http.StatusOK, "GET", path, nil)["verification"].(map[string]any)["secret_last4"].(string)
-	write.must(http.StatusOK, "PATCH", path, map[string]any{"verification": map[string]any{"secrets": []string{"****" + shown, next}}})
+	write.must(http.StatusOK, "PATCH", path,
+		map[string]any{"verification": map[string]any{"secrets": []string{"****" + shown, next}}})
 	accepts(next, http.StatusOK)
 	accepts(githubSecret, http.StatusOK)
-	write.must(http.StatusOK, "PATCH", path, map[string]any{"verification": map[string]any{"secrets": []string{"****" + next[len(next)-4:]}}})
+	write.must(http.StatusOK, "PATCH", path,
+		map[string]any{"verification": map[string]any{"secrets": []string{"****" + next[len(next)-4:]}}})
 	accepts(githubSecret, http.StatusUnauthorized)
 	accepts(next, http.StatusOK)
 	eventually(t, arrival, func() string { // before the sink ends
@@ -103,7 +106,8 @@ func rotatedSecrets(t *testing.T, write, read client) {
 // the next round has another.
 func repeats(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
-	ep, in, _ := write.endpoint(map[string]any{"dedup": map[string]any{"key": "body:$.id", "window_seconds": 600}, "destinations": []any{dest.URL}})
+	ep, in, _ := write.endpoint(
+		map[string]any{"dedup": map[string]any{"key": "body:$.id", "window_seconds": 600}, "destinations": []any{dest.URL}})
 	readIn := read.url + in[strings.Index(in, "/in/"):]
 	rows := func(wait func(rows []map[string]any) bool) []map[string]any {
 		t.Helper()
@@ -129,10 +133,12 @@ func repeats(t *testing.T, write, read client) {
 			t.Fatalf("%d events are there, want %d", len(after), before+2)
 		}
 		first := after[1]["id"].(string)
-		if after[0]["status"] != "skipped" || after[0]["reason"] != "duplicate" || after[0]["why"] != "skipped: duplicate of "+first {
+		if after[0]["status"] != "skipped" || after[0]["reason"] != "duplicate" ||
+			after[0]["why"] != "skipped: duplicate of "+first {
 			return fmt.Sprintf("%v after %s", after[0], first)
 		}
-		if e := read.must(http.StatusOK, "GET", "/v1/events/"+after[0]["id"].(string), nil); e["duplicate_of"] != first || len(e["deliveries"].([]any)) != 0 {
+		if e := read.must(http.StatusOK, "GET", "/v1/events/"+after[0]["id"].(string), nil); e["duplicate_of"] != first ||
+			len(e["deliveries"].([]any)) != 0 {
 			t.Fatalf("%v", e)
 		}
 		read.waitStatus(first, "delivered", arrival)
@@ -165,7 +171,8 @@ func repeats(t *testing.T, write, read client) {
 		if first.StatusCode != http.StatusAccepted || again.StatusCode != http.StatusAccepted {
 			t.Fatalf("%s %s, then %s %s", first.Status, firstText, again.Status, againText)
 		}
-		if again.Header.Get("Idempotent-Replayed") != "true" || idOf(firstText) != idOf(againText) || other.StatusCode != http.StatusBadRequest {
+		if again.Header.Get("Idempotent-Replayed") != "true" || idOf(firstText) != idOf(againText) ||
+			other.StatusCode != http.StatusBadRequest {
 			return fmt.Sprintf("%s, then %v %s, then %s", firstText, again.Header, againText, other.Status)
 		}
 		return ""
@@ -187,9 +194,11 @@ func repeats(t *testing.T, write, read client) {
 func TestProvidersRetryThroughKills(t *testing.T) {
 	t.Parallel()
 	long(t)
-	node := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}, "retries").start("a")[0]
+	node := newCluster(t, engines{
+		startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}, "retries").start("a")[0]
 	dest := newSink(t, nil)
-	ep, in, _ := node.endpoint(map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})
+	ep, in, _ := node.endpoint(
+		map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})
 	const providers = 16
 	kills := rounds(1, 1, 20)
 	var next atomic.Int64
@@ -226,7 +235,8 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 		twice += len(events) - 1
 	}
 	duplicates := len(node.list("&status=skipped&endpoint_id="+ep, 100))
-	t.Logf("%d kills: %d events, 0 lost, %d repeats found out, %d delivered as another event", kills, sent, duplicates, twice)
+	t.Logf("%d kills: %d events, 0 lost, %d repeats found out, %d delivered as another event", kills, sent,
+		duplicates, twice)
 	if twice > kills*providers {
 		t.Errorf("%d were delivered as another event, at most %d were left unanswered", twice, kills*providers)
 	}

@@ -50,7 +50,8 @@ func TestReplayIsPaced(t *testing.T) {
 	p := startDevProcess(t, t.TempDir())
 	endpoint := p.stored(dest, n)
 	status, answer, err := p.replay("paced", endpoint, anHourAgo(), rate)
-	if err != nil || status != http.StatusOK || answer["events"] != float64(n) || answer["queued"] != float64(n) || answer["truncated"] != false {
+	if err != nil || status != http.StatusOK || answer["events"] != float64(n) || answer["queued"] != float64(n) ||
+		answer["truncated"] != false {
 		t.Fatalf("%d %v, %v", status, answer, err)
 	}
 	got := dest.wait(t, n, time.Duration(n/rate)*time.Second+time.Minute)
@@ -161,7 +162,8 @@ func TestReplayOfMany(t *testing.T) {
 		}
 	})
 	began := time.Now()
-	dry := p.must(http.StatusOK, "POST", "/v1/replays", map[string]any{"endpoint_id": endpoint, "since": anHourAgo(), "dry_run": true})
+	dry := p.must(http.StatusOK, "POST", "/v1/replays",
+		map[string]any{"endpoint_id": endpoint, "since": anHourAgo(), "dry_run": true})
 	counted := time.Since(began)
 	began = time.Now()
 	status, answer, err := p.replay("many", endpoint, anHourAgo(), 100)
@@ -171,7 +173,8 @@ func TestReplayOfMany(t *testing.T) {
 	if err != nil || status != http.StatusOK || answer["queued"] != float64(n) || dry["queued"] != float64(n) {
 		t.Fatalf("%d %v, %v; dry %v", status, answer, err, dry)
 	}
-	t.Logf("%d deliveries: counted in %v, queued in %v; RSS %d MB before, %d MB at most", n, counted.Round(time.Millisecond), took.Round(time.Millisecond), before>>20, most>>20)
+	t.Logf("%d deliveries: counted in %v, queued in %v; RSS %d MB before, %d MB at most", n,
+		counted.Round(time.Millisecond), took.Round(time.Millisecond), before>>20, most>>20)
 	if more := most - before; more > 300<<20 {
 		t.Errorf("%d MB more while queueing", more>>20)
 	}

@@ -36,7 +36,8 @@ func (p planted) in(text string) (found []string) {
 		if err != nil {
 			panic(err)
 		}
-		for _, form := range []string{secret, string(raw), base64.StdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw)} {
+		for _, form := range []string{
+			secret, string(raw), base64.StdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw)} {
 			if strings.Contains(text, strings.TrimRight(form, "=")) {
 				found = append(found, what)
 				break
@@ -83,7 +84,8 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	n.start()
 
 	destination := func(url string) map[string]any {
-		return map[string]any{"url": url, "headers": map[string]any{"Authorization": header}, "signing": map[string]any{"secret": signing}}
+		return map[string]any{"url": url, "headers": map[string]any{"Authorization": header},
+			"signing": map[string]any{"secret": signing}}
 	}
 	// Alerts of the failures below go down these, which nobody answers, but for the last.
 	n.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{
@@ -96,9 +98,11 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	hidden := dest.URL + "/hooks/1" + hex.EncodeToString(capabilities.plant("path of a destination", 16)) +
 		"?channel=" + hex.EncodeToString(capabilities.plant("query of a destination", 16))
 	made := n.must(http.StatusCreated, "POST", "/v1/endpoints", map[string]any{
-		"provider":     "hmac",
-		"verification": map[string]any{"type": "hmac", "secrets": []any{provider, second}, "header": "X-Signature", "mode": "enforce"},
-		"destinations": []any{destination(hidden), destination(dest.URL + "/refuses"), destination("https://127.0.0.1:1/nobody"), destination("https://10.0.0.1.nip.invalid/")},
+		"provider": "hmac",
+		"verification": map[string]any{
+			"type": "hmac", "secrets": []any{provider, second}, "header": "X-Signature", "mode": "enforce"},
+		"destinations": []any{destination(hidden), destination(dest.URL + "/refuses"),
+			destination("https://127.0.0.1:1/nobody"), destination("https://10.0.0.1.nip.invalid/")},
 	})
 	ep, in := made["id"].(string), made["ingest_url"].(string)
 	token := in[strings.LastIndex(in, "/")+1:]
@@ -140,13 +144,15 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		}
 	}
 	check("the test of the alert channels", fmt.Sprint(tested))
-	for _, path := range []string{"/v1/alerts", "/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/me", "/v1/nope"} {
+	for _, path := range []string{
+		"/v1/alerts", "/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/me", "/v1/nope"} {
 		_, got, h := n.call("GET", path, nil)
 		check("GET "+path, fmt.Sprint(got, h))
 	}
 	n.key = readerKey
 	for _, path := range []string{
-		"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/events/" + delivered + "/attempts", "/v1/audit",
+		"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/events/" + delivered +
+			"/attempts", "/v1/audit",
 	} {
 		text := fmt.Sprint(n.must(http.StatusOK, "GET", path, nil))
 		check("GET "+path+" with a reading key", text)
@@ -213,12 +219,14 @@ func everyRecord(t *testing.T, brokers string, check func(where, text string)) (
 // everyRow hands every row of every table to check.
 func everyRow(t *testing.T, address, database string, check func(where, text string)) (n int) {
 	t.Helper()
-	conn, err := clickhouse.Open(&clickhouse.Options{Protocol: clickhouse.HTTP, Addr: []string{address}, Auth: clickhouse.Auth{Database: database}})
+	conn, err := clickhouse.Open(
+		&clickhouse.Options{Protocol: clickhouse.HTTP, Addr: []string{address}, Auth: clickhouse.Auth{Database: database}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	tables, err := conn.Query(t.Context(), "SELECT name FROM system.tables WHERE database = $1 AND engine LIKE '%MergeTree'", database)
+	tables, err := conn.Query(
+		t.Context(), "SELECT name FROM system.tables WHERE database = $1 AND engine LIKE '%MergeTree'", database)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,9 @@ type cluster struct {
 func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 	c := &cluster{t: t, kafka: e.kafka, prefix: name + "."}
 	c.env = append([]string{
-		"RELAY_KAFKA_BROKERS=" + e.kafka, "RELAY_REDIS_URL=redis://" + e.redis, "RELAY_CLICKHOUSE_URL=http://" + e.clickhouse + "/" + name,
+		"RELAY_KAFKA_BROKERS=" + e.kafka, "RELAY_REDIS_URL=redis://" + e.redis, "RELAY_CLICKHOUSE_URL=http://" +
+			e.clickhouse +
+			"/" + name,
 		"RELAY_TOPIC_PREFIX=" + c.prefix, "RELAY_MASTER_KEYS=" + config.GenerateMasterKey("test"),
 		"RELAY_PARTITIONS=4", "RELAY_REPLICATION_FACTOR=1",
 	}, env...)
@@ -58,7 +60,8 @@ func (c *cluster) node(name string, flags ...string) *process {
 	return p
 }
 
-// nodeDir is a data directory with a short path: the socket in it may have 103 bytes, and that of t.TempDir names the test.
+// nodeDir is a data directory with a short path: the socket in it may have 103 bytes, and that of t.TempDir names the
+// test.
 func nodeDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node")
@@ -71,7 +74,8 @@ func nodeDir(t *testing.T) string {
 
 func (c *cluster) migrate(flags ...string) {
 	c.t.Helper()
-	if out, err := c.node("").output(append([]string{"migrate"}, flags...)...); err != nil || !strings.Contains(string(out), "topics and tables are ready") {
+	if out, err := c.node("").output(append([]string{"migrate"}, flags...)...); err != nil ||
+		!strings.Contains(string(out), "topics and tables are ready") {
 		c.t.Fatalf("migrate: %v\n%s", err, out)
 	}
 }
@@ -142,7 +146,8 @@ func (c *cluster) lags() string {
 				owner = l.Member.MemberID
 			}
 			if l.Lag != 0 || l.Member == nil {
-				fmt.Fprintf(&text, "  %s[%d] at %d of %d: lag %d, %s\n", l.Topic, l.Partition, l.Commit.At, l.End.Offset, l.Lag, owner)
+				fmt.Fprintf(&text, "  %s[%d] at %d of %d: lag %d, %s\n", l.Topic, l.Partition, l.Commit.At, l.End.Offset,
+					l.Lag, owner)
 			}
 		}
 	}
@@ -210,7 +215,8 @@ func TestBrokerRestart(t *testing.T) {
 		up := time.Now()
 		tr.wait(t, tr.count()+50)
 		outages = append(outages, outage{from: from, to: time.Now()})
-		t.Logf("end %d: the broker was away for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
+		t.Logf("end %d: the broker was away for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond),
+			time.Since(up).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
 	eventually(t, arrival, func() string { // events are accepted a moment before keys are
@@ -256,7 +262,8 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 func missingTopics(t *testing.T, c *cluster) {
 	n := c.node("a")
 	out, err := n.command(n.args...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "run `relay migrate` first") || !strings.Contains(string(out), c.prefix+"control.snapshots") {
+	if err == nil || !strings.Contains(string(out), "run `relay migrate` first") ||
+		!strings.Contains(string(out), c.prefix+"control.snapshots") {
 		t.Fatalf("without topics: %v\n%s", err, out)
 	}
 	c.migrate()
@@ -334,7 +341,8 @@ func killedNode(t *testing.T, c *cluster) {
 	settledDeliveries(t, b.topics(), len(accepted), dest)
 	duplicates := redelivered(t, dest, outage{from: killed, to: killed})
 	took := silence(dest, killed)
-	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates, took.Round(time.Millisecond))
+	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates,
+		took.Round(time.Millisecond))
 	if limit := 6*time.Second + 10*time.Second; took > limit {
 		t.Errorf("partitions were taken over after %v, at most %v", took, limit)
 	}
@@ -353,7 +361,8 @@ func killedNode(t *testing.T, c *cluster) {
 	settle(t, b.client, dest, "", accepted, time.Minute)
 	settledDeliveries(t, b.topics(), before+len(accepted), first, dest)
 	duplicates = redelivered(t, dest, outage{from: killed, to: killed})
-	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted), duplicates, silence(dest, killed).Round(time.Millisecond))
+	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted),
+		duplicates, silence(dest, killed).Round(time.Millisecond))
 }
 
 // silence is the longest time that an endpoint got nothing after the death of a node.
@@ -386,7 +395,8 @@ func restartedNodes(t *testing.T, c *cluster) {
 		}
 		stopped := time.Now()
 		n.start()
-		t.Logf("stopped in %v, started in %v", stopped.Sub(began).Round(time.Millisecond), time.Since(stopped).Round(time.Millisecond))
+		t.Logf("stopped in %v, started in %v", stopped.Sub(began).Round(time.Millisecond),
+			time.Since(stopped).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
 	if duplicates := settle(t, nodes[0].client, dest, "", accepted, time.Minute); duplicates > 0 {
@@ -401,7 +411,8 @@ func twins(t *testing.T, c *cluster) {
 	a := c.start("a")[0]
 	twin := c.node("a")
 	twin.start()
-	if err := a.ended(time.Minute); err == nil || !strings.Contains(a.logs.String(), "another process has this node's name") {
+	if err := a.ended(time.Minute); err == nil ||
+		!strings.Contains(a.logs.String(), "another process has this node's name") {
 		t.Fatalf("ended with %v\n%s", err, a.logs)
 	}
 	if err := twin.stop(syscall.SIGTERM); err != nil {

@@ -37,7 +37,8 @@ func TestSQLInEveryParameter(t *testing.T) {
 	t.Parallel()
 	long(t)
 	p := startDevProcess(t, t.TempDir())
-	endpoint, _, _ := p.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/hook", "enabled": false}}})
+	endpoint, _, _ := p.endpoint(
+		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/hook", "enabled": false}}})
 	p.sendMany(endpoint, 3)
 	rows := func() int { return len(p.list("&endpoint_id="+endpoint, 100)) }
 	eventually(t, arrival, func() string {
@@ -48,7 +49,8 @@ func TestSQLInEveryParameter(t *testing.T) {
 	})
 	asked := 0
 	for _, target := range injected(p.document(), []string{
-		"' OR '1'='1", `\' OR 1=1 -- `, "'; DROP TABLE events; --", "x') UNION ALL SELECT * FROM system.tables --", "{db:Identifier}", "?", "$1",
+		"' OR '1'='1", `\' OR 1=1 -- `, "'; DROP TABLE events; --", "x') UNION ALL SELECT * FROM system.tables --",
+		"{db:Identifier}", "?", "$1",
 	}) {
 		asked++
 		p.harmless(target)
@@ -138,7 +140,8 @@ func (p *process) harmless(target string) {
 		return // it has begun, so that it took no offence
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= http.StatusInternalServerError || bytes.Contains(body, []byte("DB::")) || bytes.Contains(body, []byte("ClickHouse")) {
+	if err != nil || resp.StatusCode >= http.StatusInternalServerError || bytes.Contains(body, []byte("DB::")) ||
+		bytes.Contains(body, []byte("ClickHouse")) {
 		p.t.Errorf("%s: %d %.300s, %v", target, resp.StatusCode, body, err)
 	}
 	var page struct{ Data []any }

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// surgeon stands between a relay and ClickHouse, and kills ClickHouse in the middle of the next statement that has a word.
+// surgeon stands between a relay and ClickHouse, and kills ClickHouse in the middle of the next statement that has a
+// word.
 type surgeon struct {
 	t     *testing.T
 	store *process
@@ -112,9 +113,9 @@ func (p *process) erasedUnder(s *surgeon, endpoint string) (left func() string) 
 	}
 }
 
-// TestKillClickHouseInAStatement kills it in the middle of a statement of each kind: those of a migration, of the writer,
-// of an erasure, of a recovery job, of a list, of the count of usage. Nothing is lost, everything is counted once, and nobody has to lend
-// a hand. The ordinary run takes some of them by chance.
+// TestKillClickHouseInAStatement kills it in the middle of a statement of each kind: those of a migration, of the
+// writer, of an erasure, of a recovery job, of a list, of the count of usage. Nothing is lost, everything is counted
+// once, and nobody has to lend a hand. The ordinary run takes some of them by chance.
 func TestKillClickHouseInAStatement(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -138,7 +139,8 @@ func TestKillClickHouseInAStatement(t *testing.T) {
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	failing, recovered, mended := p.recoverable(t, 12)
 	tr := startTraffic(4, 2*time.Millisecond, in)
-	for _, word := range some(2, "INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO audit ") {
+	for _, word := range some(
+		2, "INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO audit ") {
 		s.at(word)
 		if word == "INSERT INTO audit " {
 			p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+endpoint, map[string]any{"name": "another"})
@@ -159,7 +161,8 @@ func TestKillClickHouseInAStatement(t *testing.T) {
 	s.at("INSERT INTO recovery_items ")
 	mended()
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	job := p.must(http.StatusCreated, "POST", "/v1/recoveries", map[string]any{"endpoint_id": failing, "since": since, "rate_per_second": 100})
+	job := p.must(http.StatusCreated, "POST", "/v1/recoveries",
+		map[string]any{"endpoint_id": failing, "since": since, "rate_per_second": 100})
 	s.mend("INSERT INTO recovery_items ")
 	job = p.job(t, job, 2*time.Minute, "ready")
 	if job["total"] != 12.0 {

@@ -128,7 +128,8 @@ func eventStreams(t *testing.T, a, b *process) {
 	if l := revoked.next(); l.kind != "end" || l.reason != "key_revoked" {
 		t.Errorf("after the revocation: %+v", l)
 	}
-	test := near.must(http.StatusAccepted, "POST", "/v1/endpoints/"+ep+"/test", map[string]any{"provider": "github"})["id"].(string)
+	test := near.must(http.StatusAccepted, "POST", "/v1/endpoints/"+ep+"/test",
+		map[string]any{"provider": "github"})["id"].(string)
 	if l := w.next(); l.event != test {
 		t.Errorf("a test event is shown as %+v", l)
 	}

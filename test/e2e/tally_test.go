@@ -145,8 +145,8 @@ func (s *tally) duplicates(outages []outage) (all int, unexplained []string) {
 	return all, unexplained
 }
 
-// repeated counts the attempts that were made again because of an outage, and those that were made because the answer to
-// the one before was not heard.
+// repeated counts the attempts that were made again because of an outage, and those that were made because the answer
+// to the one before was not heard.
 func repeated(hits []hit, outages []outage) (n int) {
 	for i, h := range hits {
 		if slices.ContainsFunc(hits[:i], func(before hit) bool {
@@ -288,7 +288,8 @@ func startLoadVia(via *http.Transport, rate int, pad int, urls ...string) *load 
 
 func (l *load) post() {
 	n, status := lastNumber.Add(1), 0
-	if resp, err := l.client.Post(l.urls[l.turn.Add(1)%int64(len(l.urls))], "application/json", bytes.NewReader(numbered(n, l.pad))); err == nil {
+	if resp, err := l.client.Post(
+		l.urls[l.turn.Add(1)%int64(len(l.urls))], "application/json", bytes.NewReader(numbered(n, l.pad))); err == nil {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		status = resp.StatusCode

@@ -29,7 +29,8 @@ func TestTiersSurviveAKill(t *testing.T) {
 	for _, tier := range stream.Tiers() {
 		_, in, _ := p.endpoint(map[string]any{
 			"destinations": []any{dest.URL + "/" + tier.Topic},
-			"retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{tier.Delay.Seconds()}, "max_attempts": 5, "jitter": 0},
+			"retry_policy": map[string]any{
+				"strategy": "schedule", "schedule_seconds": []any{tier.Delay.Seconds()}, "max_attempts": 5, "jitter": 0},
 		})
 		l := startLoad(t, 2000, 100, in)
 		eventually(t, 2*time.Minute, func() string {
@@ -66,7 +67,8 @@ func TestTiersSurviveAKill(t *testing.T) {
 				}
 			}
 			if missing := dest.missing(short); missing > 0 {
-				return fmt.Sprintf("%d of %d deliveries that waited at most %v were not made\n%s", missing, len(short), longest, p.logs)
+				return fmt.Sprintf("%d of %d deliveries that waited at most %v were not made\n%s", missing, len(short),
+					longest, p.logs)
 			}
 			return ""
 		}
@@ -88,7 +90,8 @@ func TestTiersSurviveAKill(t *testing.T) {
 	if early > 0 {
 		t.Errorf("%d deliveries came before their time", early)
 	}
-	t.Logf("%d events in %d tiers; of those that waited at most %v none is lost, %d were early, the last was %v behind its time",
+	t.Logf("%d events in %d tiers; of those that waited at most %v none is lost, %d were early, the last was %v behind "+
+		"its time",
 		len(accepted), len(stream.Tiers()), shortest, early, latest.Round(time.Millisecond))
 
 	p.kill()
@@ -126,5 +129,6 @@ func TestStoreIsAwayForLong(t *testing.T) {
 	if all, _ := dest.duplicates(nil); all > 0 {
 		t.Errorf("%d events were delivered twice, though only the store was away", all)
 	}
-	t.Logf("%d accepted and delivered without the store; it had caught up %v after its return", len(accepted), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d accepted and delivered without the store; it had caught up %v after its return", len(accepted),
+		time.Since(began).Round(time.Millisecond))
 }

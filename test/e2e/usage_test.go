@@ -53,13 +53,15 @@ func usageCounts(t *testing.T, write, read client) {
 			days += day.(map[string]any)["total"].(float64)
 		}
 		total := u["events"].(map[string]any)["total"].(float64)
-		if days != total || total < 41 || u["attempts"].(float64) <= u["deliveries"].(float64) || u["deliveries"].(float64) < 1 {
+		if days != total || total < 41 || u["attempts"].(float64) <= u["deliveries"].(float64) ||
+			u["deliveries"].(float64) < 1 {
 			t.Errorf("the days come to %v: %v", days, u)
 		}
 	}
 }
 
-// allowanceIsUsedUp reads usage that is beyond an allowance of 5, after the tests of the main path. Nothing was refused.
+// allowanceIsUsedUp reads usage that is beyond an allowance of 5, after the tests of the main path. Nothing was
+// refused.
 func allowanceIsUsedUp(t *testing.T, c client) {
 	u := c.must(http.StatusOK, "GET", "/v1/usage", nil)
 	total := u["events"].(map[string]any)["total"].(float64)
@@ -67,7 +69,8 @@ func allowanceIsUsedUp(t *testing.T, c client) {
 	if u["allowance"] != 5.0 || u["remaining"] != 0.0 || total <= 5 || over["events"] != total-5 {
 		t.Errorf("of an allowance of 5: %v", u)
 	}
-	if projection["confidence"] != "low" || projection["events"].(float64) < total || projection["overage_events"] != projection["events"].(float64)-5 {
+	if projection["confidence"] != "low" || projection["events"].(float64) < total ||
+		projection["overage_events"] != projection["events"].(float64)-5 {
 		t.Errorf("an account that is minutes old expects %v", projection)
 	}
 }

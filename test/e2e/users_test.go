@@ -18,7 +18,9 @@ func usersCommands(t *testing.T, p *process) {
 	relay := func(want int, words string, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		code := run(t.Context(), append([]string{"users", args[0], "--data-dir", p.dir}, args[1:]...), func(string) string { return "" }, &out, &errs)
+		code := run(t.Context(), append([]string{"users", args[0], "--data-dir", p.dir}, args[1:]...), func(string) string {
+			return ""
+		}, &out, &errs)
 		if text := out.String() + errs.String(); code != want || !strings.Contains(text, words) {
 			t.Fatalf("users %v: %d, want %d: %s", args, code, want, text)
 		}
@@ -39,7 +41,8 @@ func usersCommands(t *testing.T, p *process) {
 		t.Errorf("%s", list)
 	}
 	var users []admin.User
-	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil || len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet {
+	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil ||
+		len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet {
 		t.Errorf("%+v, %v", users, err)
 	}
 	relay(command.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
@@ -50,7 +53,8 @@ func usersCommands(t *testing.T, p *process) {
 		row := row.(map[string]any)
 		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"], " ", row["changes"]))
 	}
-	if got := strings.Join(actions, ", "); got != "operator user.deleted [], operator user.updated [link.expires link.hash sessions_since], operator user.created []" {
+	if got := strings.Join(actions, ", "); got != "operator user.deleted [], operator user.updated [link.expires "+
+		"link.hash sessions_since], operator user.created []" {
 		t.Errorf("%s", got)
 	}
 	for _, secret := range []string{"planted-password", token} {

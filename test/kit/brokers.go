@@ -37,7 +37,8 @@ func (b *Brokers) Client(t testing.TB) *kadm.Client {
 func (b *Brokers) client() (*kadm.Client, error) { return b.clientOf(strings.Split(b.Addr, ",")...) }
 
 func (b *Brokers) clientOf(addrs ...string) (*kadm.Client, error) {
-	return kadm.NewOptClient(kgo.SeedBrokers(addrs...), kgo.DialTimeout(2*time.Second), kgo.RequestRetries(2*max(1, len(b.Each))),
+	return kadm.NewOptClient(
+		kgo.SeedBrokers(addrs...), kgo.DialTimeout(2*time.Second), kgo.RequestRetries(2*max(1, len(b.Each))),
 		kgo.Dialer(func(_ context.Context, network, host string) (net.Conn, error) { return b.dial(network, host) }))
 }
 
@@ -109,8 +110,8 @@ func (b *Brokers) InSync(ctx context.Context, prefix string) (behind []string, e
 	return behind, nil
 }
 
-// knows is nil when the broker at the address takes requests and says that it is a member of the cluster. The others may
-// say so a moment before a client reaches it.
+// knows is nil when the broker at the address takes requests and says that it is a member of the cluster. The others
+// may say so a moment before a client reaches it.
 func (b *Brokers) knows(ctx context.Context, addr string, id int32) error {
 	members, err := b.members(ctx, addr)
 	if err == nil && !slices.Contains(members, id) {

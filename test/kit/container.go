@@ -58,7 +58,8 @@ func sweep(ctx context.Context, cl *testcontainers.DockerClient) error {
 	if err != nil {
 		return err
 	}
-	all, err := cl.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHost+"="+host)})
+	all, err := cl.ContainerList(
+		ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHost+"="+host)})
 	if err != nil {
 		return err
 	}
@@ -124,11 +125,13 @@ func (r *contained) start() error {
 	}
 	for _, port := range r.ports {
 		name := fmt.Sprintf("%d/tcp", port)
-		bindings[network.MustParsePort(name)] = []network.PortBinding{{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(port)}}
+		bindings[network.MustParsePort(name)] = []network.PortBinding{
+			{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(port)}}
 		options = append(options, testcontainers.WithExposedPorts(name))
 	}
 	for from, to := range r.files {
-		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{HostFilePath: from, ContainerFilePath: to, FileMode: 0o755}))
+		options = append(options,
+			testcontainers.WithFiles(testcontainers.ContainerFile{HostFilePath: from, ContainerFilePath: to, FileMode: 0o755}))
 	}
 	if r.network != "" {
 		options = append(options, tcnetwork.WithNetworkName([]string{r.alias}, r.network))

@@ -73,5 +73,6 @@ func serveFrames(conn net.Conn, requests *atomic.Int64, answer func(n int64, f *
 func AnswerOK(f *http2.Framer, stream uint32) {
 	var block bytes.Buffer
 	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+	_ = f.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
 }

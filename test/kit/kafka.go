@@ -103,7 +103,8 @@ func kafkaProcess(t testing.TB, properties []string) *process {
 	if _, err := exec.LookPath("java"); err != nil {
 		Absent(t, "Apache Kafka: no java")
 	}
-	return &process{command: append([]string{filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir()}, properties...)}
+	return &process{command: append(
+		[]string{filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir()}, properties...)}
 }
 
 // startBrokers starts n brokers at once and waits until they are one cluster.
@@ -131,7 +132,8 @@ func startBrokers(t testing.TB, s site, n int) *Brokers {
 		run := s.run(id, clients, []string{
 			fmt.Sprintf("node.id=%d", id),
 			"controller.quorum.voters=" + strings.Join(voters, ","),
-			fmt.Sprintf("listeners=CLIENTS://%s:%d,BROKERS://%s:%d,CONTROLLER://%s:%d", s.bind, clients, s.bind, brokers, s.bind, controllers),
+			fmt.Sprintf("listeners=CLIENTS://%s:%d,BROKERS://%s:%d,CONTROLLER://%s:%d", s.bind, clients, s.bind, brokers, s.bind,
+				controllers),
 			fmt.Sprintf("advertised.listeners=CLIENTS://%s,BROKERS://%s:%d", addr, peer(id), brokers),
 			fmt.Sprintf("offsets.topic.replication.factor=%d", n),
 			fmt.Sprintf("transaction.state.log.replication.factor=%d", n),

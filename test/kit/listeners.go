@@ -80,7 +80,8 @@ func processTree(t testing.TB, pid int) []int {
 	return tree
 }
 
-// procAddress reads an address of /proc/net/tcp: words of 32 bits in the order of a little-endian machine, then the port.
+// procAddress reads an address of /proc/net/tcp: words of 32 bits in the order of a little-endian machine, then the
+// port.
 func procAddress(t testing.TB, text string) string {
 	t.Helper()
 	host, port, _ := strings.Cut(text, ":")

@@ -61,7 +61,9 @@ func Certificate(t testing.TB) (conf *tls.Config, caFile string) {
 func NewMail(t testing.TB, conf *tls.Config, o MailOptions) *Mail {
 	t.Helper()
 	m := &Mail{user: o.User, password: o.Password}
-	srv := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &mailSession{mail: m, conn: c}, nil }))
+	srv := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &mailSession{mail: m, conn: c}, nil
+	}))
 	srv.Domain, srv.AllowInsecureAuth = "mail.test", true
 	if o.StartTLS {
 		srv.TLSConfig = conf

@@ -148,7 +148,8 @@ func (h *Host) Redis(t testing.TB) *Engine {
 // Kafka returns an Apache Kafka broker on the host.
 func (h *Host) Kafka(t testing.TB) *Engine {
 	t.Helper()
-	s := site{how: "Apache Kafka, a process in a namespace", bind: h.Addr.String(), host: h.Addr.String(), peer: h.Addr.String(), dial: h.Dial}
+	s := site{how: "Apache Kafka, a process in a namespace", bind: h.Addr.String(), host: h.Addr.String(),
+		peer: h.Addr.String(), dial: h.Dial}
 	s.run = func(_, _ int, properties []string) runner {
 		p := kafkaProcess(t, properties)
 		p.enter = h.enter

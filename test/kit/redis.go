@@ -49,7 +49,8 @@ func redisProcess(t testing.TB, bind string, port int) *process {
 }
 
 func redisCommand(bind string, port int, dir string) []string {
-	return []string{"redis-server", "--bind", bind, "--protected-mode", "no", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--dir", dir}
+	return []string{"redis-server", "--bind", bind, "--protected-mode", "no", "--port", strconv.Itoa(port), "--save", "",
+		"--appendonly", "no", "--dir", dir}
 }
 
 // pong asks a redis-server for an answer; its address may take connections before it runs.

@@ -49,7 +49,9 @@ func (a *Alerts) judgeAccount(ctx context.Context) error {
 		return err
 	}
 	const quiet = tooOld + time.Hour // longer than any cooldown, and than a job is looked at
-	for _, x := range a.deps.Config.Alerts(func(x *config.Alert) bool { return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet }) {
+	for _, x := range a.deps.Config.Alerts(func(x *config.Alert) bool {
+		return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet
+	}) {
 		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
 			a.log.LogAttrs(ctx, slog.LevelWarn, "forget an alert", slog.Any("error", err))
 			return ctx.Err()

@@ -99,7 +99,8 @@ type Deps struct {
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Config == nil || d.History == nil || d.Keyring == nil || d.Notifier == nil || d.Now == nil || d.Metrics == nil {
+	if d.Log == nil || d.Config == nil || d.History == nil || d.Keyring == nil || d.Notifier == nil || d.Now == nil ||
+		d.Metrics == nil {
 		return errors.New("alerts: a dependency is missing")
 	}
 	return d.Stream.Validate()

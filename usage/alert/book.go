@@ -29,13 +29,14 @@ type gate struct {
 }
 
 func newBook(partition int32) *book {
-	return &book{partition: partition, tracks: map[string]*track{}, gates: map[string]*gate{}, at: map[string]int64{}, time: map[string]time.Time{}, end: map[string]int64{}}
+	return &book{partition: partition, tracks: map[string]*track{}, gates: map[string]*gate{}, at: map[string]int64{},
+		time: map[string]time.Time{}, end: map[string]int64{}}
 }
 
 func (b *book) place(topic string) place { return place{b.partition, b.at[topic]} }
 
-// outcome takes a record of outcomes in and returns the destination it speaks of. told reports whether the rules may say
-// something else since.
+// outcome takes a record of outcomes in and returns the destination it speaks of. told reports whether the rules may
+// say something else since.
 func (b *book) outcome(r *stream.Record, span time.Duration) (dest string, k *track, told bool, err error) {
 	w, err := event.DecodeWord(r)
 	if err != nil {
@@ -96,7 +97,8 @@ func (g *gate) judge(now time.Time, threshold int) finding {
 	return f
 }
 
-// sweep lets go of destinations and endpoints of which there is nothing to tell, by up to when outcomes and events are known.
+// sweep lets go of destinations and endpoints of which there is nothing to tell, by up to when outcomes and events are
+// known.
 func (b *book) sweep(outcomes, events time.Time) {
 	for dest, k := range b.tracks {
 		if ok, _ := k.sum(outcomes); ok == 0 && !k.troubled(outcomes) && k.goneAt.IsZero() {

@@ -38,7 +38,9 @@ func (a *Alerts) follow(ctx context.Context) error {
 	for {
 		var came []stretch
 		polling, cancel := context.WithTimeout(ctx, beat)
-		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) { came = append(came, stretch{p, records}) })
+		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
+			came = append(came, stretch{p, records})
+		})
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -72,9 +74,10 @@ func (a *Alerts) follow(ctx context.Context) error {
 	}
 }
 
-// adopt forgets the partitions that went and builds the books of those that came, until there are none. anew are those that went, or came
-// again, while others were built: what was read of them before belongs to nobody, or comes again.
-func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) (anew map[stream.Partition]bool, err error) {
+// adopt forgets the partitions that went and builds the books of those that came, until there are none. anew are those
+// that went, or came again, while others were built: what was read of them before belongs to nobody, or comes again.
+func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) (
+	anew map[stream.Partition]bool, err error) {
 	anew = map[stream.Partition]bool{}
 	for {
 		if done, err := a.adoptPresent(ctx, marks, anew); done || err != nil {
@@ -84,7 +87,8 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 }
 
 // adoptPresent is adopt for what came and went until now. It is not done when more did while the log could not be read.
-func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) (done bool, err error) {
+func (a *Alerts) adoptPresent(
+	ctx context.Context, marks map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) (done bool, err error) {
 	a.mu.Lock()
 	arrived, left := a.arrived, a.left
 	a.arrived, a.left = map[stream.Partition]stream.Mark{}, map[stream.Partition]bool{}
@@ -126,7 +130,8 @@ func (a *Alerts) adoptPresent(ctx context.Context, marks map[stream.Partition]st
 	}
 }
 
-// putBack reports whether the assignment has changed meanwhile, and of what. What arrived and is still here then arrives with that.
+// putBack reports whether the assignment has changed meanwhile, and of what. What arrived and is still here then
+// arrives with that.
 func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,9 +152,11 @@ func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark, anew map[stre
 	return true
 }
 
-// lookBack builds the books of partitions up to where they were judged. past is what is left to read, and is empty at first:
-// after an error the next call goes on where this one came to, so it ends however slow the log is, and nothing counts twice.
-func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stream.Mark, past map[stream.Partition]*stream.Range) error {
+// lookBack builds the books of partitions up to where they were judged. past is what is left to read, and is empty at
+// first: after an error the next call goes on where this one came to, so it ends however slow the log is, and nothing
+// counts twice.
+func (a *Alerts) lookBack(
+	ctx context.Context, arrived map[stream.Partition]stream.Mark, past map[stream.Partition]*stream.Range) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	starts, err := a.reader.Starts(ctx, stream.Outcomes, stream.Events)
@@ -202,7 +209,8 @@ func (a *Alerts) lookBack(ctx context.Context, arrived map[stream.Partition]stre
 }
 
 // choosePast puts into past what is worth reading of each partition before it was judged.
-func (a *Alerts) choosePast(ctx context.Context, arrived map[stream.Partition]stream.Mark, past map[stream.Partition]*stream.Range, now time.Time) error {
+func (a *Alerts) choosePast(ctx context.Context, arrived map[stream.Partition]stream.Mark,
+	past map[stream.Partition]*stream.Range, now time.Time) error {
 	since := map[string]map[stream.Partition]int64{}
 	for topic, span := range map[string]time.Duration{stream.Outcomes: lookBack, stream.Events: rejectionWindow} {
 		var err error
@@ -280,10 +288,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// known is up to when the book knows what a topic says: now, unless there is more in the log. It is zero when nothing of that
-// was read yet.
+// known is up to when the book knows what a topic says: now, unless there is more in the log. It is zero when nothing
+// of that was read yet.
 func (a *Alerts) known(b *book, topic string, now time.Time) time.Time {
-	if b.at[topic] >= b.end[topic] && (a.group == nil || a.group.Behind(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
+	if b.at[topic] >= b.end[topic] &&
+		(a.group == nil || a.group.Behind(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
 		return now
 	}
 	return earlier(now, b.time[topic])
@@ -297,8 +306,8 @@ func isCopy(r *stream.Record) bool {
 // commit tells the group how far was judged. One that fails is made again with the next; what is then read twice
 // changes nothing.
 func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Mark) {
-	// A partition is not given away while this goes on, for lost waits, and nothing is committed for one that is: brokers take what
-	// a member of the group says, its own partitions or not.
+	// A partition is not given away while this goes on, for lost waits, and nothing is committed for one that is: brokers
+	// take what a member of the group says, its own partitions or not.
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p := range a.left {

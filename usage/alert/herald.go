@@ -40,7 +40,8 @@ type herald struct {
 }
 
 func newHerald(cfg Config, deps Deps, m *metrics) *herald {
-	return &herald{cfg: cfg, deps: deps, metrics: m, wake: make(chan struct{}, 1), busy: map[string]bool{}, took: map[string]map[string]bool{}}
+	return &herald{cfg: cfg, deps: deps, metrics: m, wake: make(chan struct{}, 1), busy: map[string]bool{},
+		took: map[string]map[string]bool{}}
 }
 
 // look asks for a look now.
@@ -172,14 +173,16 @@ func (h *herald) claim(ctx context.Context, x *config.Alert) (config.AlertNotice
 		return nil
 	})
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "claim the message of an alert", slog.String("alert", x.ID), slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "claim the message of an alert", slog.String("alert", x.ID),
+			slog.Any("error", err))
 	}
 	return n, err == nil && changed != nil
 }
 
 // send goes down the message's channels at once and notes which targets took it. Those that are no longer saved, or
 // will never take it, count as if they had.
-func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []notify.Saved, m notify.Message, opened bool) {
+func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []notify.Saved, m notify.Message,
+	opened bool) {
 	if !opened {
 		return
 	}
@@ -255,7 +258,8 @@ func (h *herald) record(ctx context.Context, alert, notice string) bool {
 		return nil
 	})
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write what became of an alert's message", slog.String("alert", alert), slog.Any("error", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write what became of an alert's message", slog.String("alert", alert),
+			slog.Any("error", err))
 		return false
 	}
 	h.forgetTaken(notice)

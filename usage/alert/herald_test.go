@@ -57,14 +57,16 @@ func TestAnnouncerTellsEveryChannel(t *testing.T) {
 		}
 		m := r.office.all()[0].m
 		data := m.Data.(notify.AlertData)
-		if *data.EndpointID != testEndpoint || *data.DestinationID != testDest || data.Rule != "delivery_failed" || data.Value != "not_retryable" || data.Threshold != nil ||
+		if *data.EndpointID != testEndpoint || *data.DestinationID != testDest || data.Rule != "delivery_failed" ||
+			data.Value != "not_retryable" || data.Threshold != nil ||
 			data.DashboardURL != "https://relay.example.com/app/endpoints/ep_1" {
 			t.Errorf("data %+v", data)
 		}
 		if m.Title != "[Alert] A delivery failed for good: orders" || strings.Contains(m.Text+m.Title, "hush") {
 			t.Errorf("title %q", m.Title)
 		}
-		if a := r.memory.Alert(idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})); len(a.Notices) > 0 {
+		if a := r.memory.Alert(idOf(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})); len(
+			a.Notices) > 0 {
 			t.Errorf("left over: %+v", a.Notices)
 		}
 	})
@@ -172,7 +174,8 @@ func TestAnnouncerIsLate(t *testing.T) {
 		seen := r.memory.Alert(name)
 		r.memory.set(func(m *memory) {
 			n := &m.alerts[name].Notices[0]
-			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{string(notify.Slack)}, "b", 1, n.NextAt.Add(firstPause), n.NextAt.Add(firstPause+claim)
+			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{string(notify.Slack)}, "b", 1, n.NextAt.Add(firstPause),
+				n.NextAt.Add(firstPause+claim)
 		})
 		time.Sleep(firstPause + claim + time.Second)
 		r.herald.carry(t.Context(), seen)

@@ -73,7 +73,8 @@ func (a *Alerts) beat(ctx context.Context) error {
 // isDeleted reports whether a destination is no more. One that was made lately may not have come to this node yet.
 func (a *Alerts) isDeleted(dest string, k *track) bool {
 	ep, presence := a.deps.Config.Endpoint(k.endpoint)
-	return presence == config.Deleted || presence == config.Present && ep.Destination(dest) == nil && a.now().Sub(k.saidAt) > goneWatch
+	return presence == config.Deleted || presence == config.Present && ep.Destination(dest) == nil &&
+		a.now().Sub(k.saidAt) > goneWatch
 }
 
 // judgeGone looks whether a destination that answered 410 was disabled for it.
@@ -113,7 +114,9 @@ func (a *Alerts) judgeGone(ctx context.Context, b *book, dest string, k *track) 
 // reviewFiring looks at the alerts of this node's partitions that fire: those whose destination is enabled again, or
 // deleted, or whose rule was switched off are over although no event says so.
 func (a *Alerts) reviewFiring(ctx context.Context) error {
-	firing := a.deps.Config.Alerts(func(x *config.Alert) bool { return x.Firing && a.books[x.Partition] != nil && x.Endpoint != "" })
+	firing := a.deps.Config.Alerts(func(x *config.Alert) bool {
+		return x.Firing && a.books[x.Partition] != nil && x.Endpoint != ""
+	})
 	for _, x := range firing {
 		topic, _, _ := strings.Cut(x.ID, "/")
 		r, known := ruleNamed(topic)
@@ -189,7 +192,8 @@ func (a *Alerts) consider(ctx context.Context, about subject, f finding, own con
 const claim = 3 * notify.Timeout
 
 // apply writes a transition into the alert.
-func (a *Alerts) apply(x *config.Alert, about subject, f finding, what step, told bool, to []string, at place, now time.Time) {
+func (a *Alerts) apply(x *config.Alert, about subject, f finding, what step, told bool, to []string, at place,
+	now time.Time) {
 	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.setting(), about.endpoint, about.destination, about.other
 	x.Firing, x.Since = what == fire, now
 	x.Partition, x.Position = at.partition, at.position
@@ -217,7 +221,8 @@ func (a *Alerts) changed(x *config.Alert, f finding, what step, told bool) {
 		to = "firing"
 	}
 	a.metrics.transitions.WithLabelValues(x.Rule, to).Inc()
-	a.log.LogAttrs(context.Background(), slog.LevelInfo, "alert", slog.String("alert", x.ID), slog.String("to", to), slog.Bool("told", told), slog.Any("value", f.value))
+	a.log.LogAttrs(context.Background(), slog.LevelInfo, "alert", slog.String("alert", x.ID), slog.String("to", to),
+		slog.Bool("told", told), slog.Any("value", f.value))
 	a.herald.look()
 }
 

@@ -17,7 +17,8 @@ import (
 
 // says is a record of now, which the rig is not handed yet.
 func (r *rig) says(e id.ID, status event.Status, reason event.Reason, attempt *event.Attempt) *stream.Record {
-	rec := (&event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status, Reason: reason, At: time.Now(), Attempt: attempt}).Record()
+	rec := (&event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status,
+		Reason: reason, At: time.Now(), Attempt: attempt}).Record()
 	rec.Topic, rec.Offset, rec.Timestamp = stream.Outcomes, r.offset, time.Now()
 	r.offset++
 	return rec
@@ -115,7 +116,8 @@ func TestPictureHasNoCopies(t *testing.T) {
 	if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lookBack(t.Context(), map[stream.Partition]stream.Mark{testOutcomes: {Offset: 11}}, map[stream.Partition]*stream.Range{}); err != nil {
+	if err := r.lookBack(t.Context(), map[stream.Partition]stream.Mark{testOutcomes: {Offset: 11}},
+		map[stream.Partition]*stream.Range{}); err != nil {
 		t.Fatal(err)
 	}
 	if k := r.books[0].tracks[testDest]; k.failures != 10 || k.failed != "" {
@@ -128,7 +130,8 @@ func TestPictureOfALogThatLostItsEnd(t *testing.T) {
 	r, _, _ := rigOnLog(t, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := r.lookBack(ctx, map[stream.Partition]stream.Mark{testOutcomes: {Offset: 25}}, map[stream.Partition]*stream.Range{}); err != nil {
+	if err := r.lookBack(ctx, map[stream.Partition]stream.Mark{testOutcomes: {Offset: 25}},
+		map[stream.Partition]*stream.Range{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := r.books[0].tracks[testDest].failures; n != 10 {
@@ -142,7 +145,9 @@ func TestCommitOfLostPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, conf := logInBubble(t)
 		r := newRig(t)
-		group, err := stream.NewGroup(conf, stream.GroupConfig{Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.assigned, Lost: r.lost})
+		group, err := stream.NewGroup(
+			conf, stream.GroupConfig{
+				Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.assigned, Lost: r.lost})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,9 +18,11 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_alert_transitions_total", Help: "Alerts that fired or were resolved, by rule."}, []string{"rule", "to"}),
+			Name: "relay_alert_transitions_total", Help: "Alerts that fired or were resolved, by rule."},
+			[]string{"rule", "to"}),
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_alert_messages_total", Help: "Tries to send alerts, by channel and result: ok or an error code."}, []string{"channel", "result"}),
+			Name: "relay_alert_messages_total", Help: "Tries to send alerts, by channel and result: ok or an error code."},
+			[]string{"channel", "result"}),
 		digests: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_digests_total",
 			Help: "Alert digests mailed after the limit of 60 mails an hour."}),

@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// TestFollowsHoweverFastTheyCome: what came while nobody judged is read without a pause between two fetches. A group that is
-// always behind keeps the log from being trimmed.
+// TestFollowsHoweverFastTheyCome: what came while nobody judged is read without a pause between two fetches. A group
+// that is always behind keeps the log from being trimmed.
 func TestFollowsHoweverFastTheyCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 4_000

@@ -44,10 +44,13 @@ type memory struct {
 func newMemory(k *config.Keyring) *memory {
 	m := &memory{
 		endpoint: &config.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []config.Destination{
-			{ID: testDest, Enabled: true, URL: "https://example.com/hush"}, {ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
+			{ID: testDest, Enabled: true, URL: "https://example.com/hush"},
+			{ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
 		}},
-		settings: config.AlertSettings{Meta: config.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(), CooldownSeconds: config.DefaultAlertCooldown},
-		alerts:   map[string]*config.Alert{},
+		settings: config.AlertSettings{
+			Meta: config.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(),
+			CooldownSeconds: config.DefaultAlertCooldown},
+		alerts: map[string]*config.Alert{},
 	}
 	m.settings.Channels = []config.AlertChannel{
 		{Kind: string(notify.Email), Enabled: true, To: []string{"a@example.com", "b@example.com"}},
@@ -250,7 +253,8 @@ func newRig(t *testing.T) *rig {
 func rigOn(t *testing.T, node string, k *config.Keyring, m *memory, o *office) *rig {
 	t.Helper()
 	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
-		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, History: m, Keyring: k, Notifier: o,
+		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, History: m,
+		Keyring: k, Notifier: o,
 		Now: time.Now, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -285,7 +289,8 @@ func (r *rig) outcome(e id.ID, status event.Status, reason event.Reason, attempt
 			r.t.Fatal(err)
 		}
 	}
-	o := &event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status, Reason: reason, At: time.Now(), Attempt: attempt}
+	o := &event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status,
+		Reason: reason, At: time.Now(), Attempt: attempt}
 	r.hand(stream.Outcomes, o.Record(), &r.offset)
 	return e
 }
@@ -294,7 +299,8 @@ func (r *rig) hand(topic string, rec *stream.Record, offset *int64) {
 	r.t.Helper()
 	rec.Topic, rec.Offset, rec.Timestamp = topic, *offset, time.Now()
 	*offset++
-	if err := r.take(r.t.Context(), stretch{stream.Partition{Topic: topic}, []*stream.Record{rec}}, map[stream.Partition]stream.Mark{}); err != nil {
+	if err := r.take(r.t.Context(), stretch{stream.Partition{Topic: topic}, []*stream.Record{rec}},
+		map[stream.Partition]stream.Mark{}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -355,8 +361,10 @@ func (r *rig) wants(about rule, types ...string) {
 // only leaves one rule on.
 func (r *rig) only(alter func(*config.AlertRules)) {
 	r.memory.set(func(m *memory) {
-		m.settings.Rules = config.AlertRules{FailureRate: config.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
-			ConsecutiveFailures: config.AlertThresholdRule{Threshold: 20}, VerificationFailed: config.AlertThresholdRule{Threshold: 10}}
+		m.settings.Rules = config.AlertRules{
+			FailureRate:         config.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
+			ConsecutiveFailures: config.AlertThresholdRule{Threshold: 20}, VerificationFailed: config.AlertThresholdRule{
+				Threshold: 10}}
 		alter(&m.settings.Rules)
 	})
 }

@@ -28,7 +28,8 @@ const resolved = ".resolved"
 
 // topic is the type of a rule's messages, after "alert.".
 func (r rule) topic() string {
-	return [rules]string{"delivery.failed", "destination.failing", "destination.failure_rate", "destination.backlog", "destination.held",
+	return [rules]string{"delivery.failed", "destination.failing", "destination.failure_rate", "destination.backlog",
+		"destination.held",
 		"destination.disabled", "endpoint.verification_failed", "usage.threshold", "recovery.ended", "processing.missing"}[r]
 }
 
@@ -40,19 +41,26 @@ func (r rule) setting() string {
 
 // on reports whether the settings want it.
 func (r rule) on(s *config.AlertRules) bool {
-	return [rules]bool{s.DeliveryFailed.Enabled, s.ConsecutiveFailures.Enabled, s.FailureRate.Enabled, s.BacklogAge.Enabled, s.DestinationState.Enabled,
-		s.DestinationState.Enabled, s.VerificationFailed.Enabled, s.Usage.Enabled, s.Recovery.Enabled, s.ProcessingMissing.Enabled}[r]
+	return [rules]bool{s.DeliveryFailed.Enabled, s.ConsecutiveFailures.Enabled, s.FailureRate.Enabled,
+		s.BacklogAge.Enabled,
+		s.DestinationState.Enabled,
+		s.DestinationState.Enabled, s.VerificationFailed.Enabled, s.Usage.Enabled, s.Recovery.Enabled,
+		s.ProcessingMissing.Enabled}[r]
 }
 
 // headline is what a message says in a line, when the alert fires and when it is over.
 func (r rule) headline(over bool) string {
 	if over {
-		return [rules]string{"Deliveries arrive again", "Attempts succeed again", "Fewer attempts fail again", "No delivery waits for long any more",
-			"Deliveries go on", "The destination is enabled again", "Signatures of incoming events are good again", "Usage is below the mark again",
+		return [rules]string{"Deliveries arrive again", "Attempts succeed again", "Fewer attempts fail again",
+			"No delivery waits for long any more",
+			"Deliveries go on", "The destination is enabled again", "Signatures of incoming events are good again",
+			"Usage is below the mark again",
 			"", "Delivered events are processed again"}[r]
 	}
-	return [rules]string{"A delivery failed for good", "Attempts fail one after the other", "Too many attempts fail", "Deliveries wait for long",
-		"Deliveries are held: the breaker is open", "The destination is gone (410) and was disabled", "Signatures of incoming events are refused",
+	return [rules]string{"A delivery failed for good", "Attempts fail one after the other", "Too many attempts fail",
+		"Deliveries wait for long",
+		"Deliveries are held: the breaker is open", "The destination is gone (410) and was disabled",
+		"Signatures of incoming events are refused",
 		"Much of the allowance is used", "A recovery job has ended", "Delivered events were not processed"}[r]
 }
 
@@ -100,7 +108,8 @@ const readAgain = time.Hour
 // next is the rule of all alerts: they change on transitions only, fire again no sooner than the cooldown allows,
 // never for something that stood in the log before the last change, and never while the endpoint is muted or the
 // rule is off; then an alert that fires ends without a word. a is nil when it has never changed.
-func next(a *config.Alert, f finding, s *config.AlertSettings, own config.EndpointAlerts, at place, now time.Time) (_ step, told bool) {
+func next(a *config.Alert, f finding, s *config.AlertSettings, own config.EndpointAlerts, at place, now time.Time) (
+	_ step, told bool) {
 	firing := a != nil && a.Firing
 	heard := f.rule.on(&s.Rules) && own.Enabled && !now.Before(own.MutedUntil)
 	if a != nil && a.Partition == at.partition && at.position < a.Position && now.Sub(a.Since) < readAgain {

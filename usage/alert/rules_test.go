@@ -24,7 +24,8 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: %v, told %v", name, got, told)
 		}
 	}
-	firing := &config.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1, Position: 90}
+	firing := &config.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1,
+		Position: 90}
 	over := func(ago time.Duration) *config.Alert {
 		return &config.Alert{FiredAt: now.Add(-ago), Since: now.Add(-readAgain + 1), Partition: 1, Position: 90}
 	}
@@ -45,7 +46,8 @@ func TestNext(t *testing.T) {
 	f("in another partition", over(time.Hour), bad, all, place{2, 5}, fire, true)
 	f("muted", nil, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, stay, false)
 	f("no longer muted", nil, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now}, here, fire, true)
-	f("muted while it fires", firing, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, resolve, false)
+	f("muted while it fires", firing, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here,
+		resolve, false)
 	f("switched off", nil, bad, config.EndpointAlerts{}, here, stay, false)
 	f("switched off while it fires", firing, good, config.EndpointAlerts{}, here, resolve, false)
 	s.Rules.DeliveryFailed.Enabled = false
@@ -77,9 +79,11 @@ func TestConsecutiveFailures(t *testing.T) {
 		r.fails(20)
 		r.wants(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved")
 		r.passes(14 * time.Minute)
-		r.wants(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved", "alert.destination.failing")
+		r.wants(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved",
+			"alert.destination.failing")
 		a := r.memory.Alert(idOf(consecutiveFailures, subject{endpoint: testEndpoint, destination: testDest}))
-		if n := a.Notices[0]; n.Value != 20.0 || n.Threshold != 20.0 || len(n.To) != 4 || n.Node != "a" || a.Rule != "consecutive_failures" {
+		if n := a.Notices[0]; n.Value != 20.0 || n.Threshold != 20.0 || len(n.To) != 4 || n.Node != "a" ||
+			a.Rule != "consecutive_failures" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -91,7 +95,8 @@ func TestEndpointOverrides(t *testing.T) {
 		r.only(func(rules *config.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
 		three := 3
 		own := func(alerts config.EndpointAlerts) { r.memory.set(func(m *memory) { m.endpoint.Alerts = &alerts }) }
-		own(config.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{"slack"}, MutedUntil: time.Now().Add(time.Minute)})
+		own(config.EndpointAlerts{
+			Enabled: true, ConsecutiveFailures: &three, Channels: []string{"slack"}, MutedUntil: time.Now().Add(time.Minute)})
 		r.fails(3)
 		r.passes(30 * time.Second)
 		r.wants(consecutiveFailures)
@@ -417,7 +422,8 @@ func TestProcessingMissing(t *testing.T) {
 		var page event.Page
 		var away error
 		r.deps.Events = eventsFunc(func(q event.Query) (event.Page, error) {
-			if now := time.Now(); q.Account != testAccount || len(q.Processing) != 1 || q.Processing[0] != event.ProcessingMissing || !q.Until.Equal(now.Add(-30*time.Minute)) || q.Limit != 100 {
+			if now := time.Now(); q.Account != testAccount || len(q.Processing) != 1 ||
+				q.Processing[0] != event.ProcessingMissing || !q.Until.Equal(now.Add(-30*time.Minute)) || q.Limit != 100 {
 				t.Errorf("asked for %+v", q)
 			}
 			return page, away
@@ -446,7 +452,8 @@ func TestRecoveryEnds(t *testing.T) {
 		r.only(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
 		job := func(name string, state config.RecoveryState, ago time.Duration) {
 			r.memory.set(func(m *memory) {
-				m.jobs = append(m.jobs, &config.Recovery{Meta: config.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
+				m.jobs = append(m.jobs, &config.Recovery{
+					Meta: config.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
 			})
 		}
 		job("rec_1", config.RecoveryCompleted, 25*time.Hour)
@@ -485,7 +492,8 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: status, At: time.Now(), Attempt: attempt}).Record()
+			rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: status, At: time.Now(),
+				Attempt: attempt}).Record()
 			rec.Topic, rec.Offset, rec.Timestamp = stream.Outcomes, int64(i), time.Now()
 			log = append(log, rec)
 			time.Sleep(time.Second)
@@ -497,7 +505,8 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := r.take(t.Context(), stretch{stream.Partition{Topic: stream.Outcomes}, log[judged:to]}, map[stream.Partition]stream.Mark{}); err != nil {
+			if err := r.take(t.Context(), stretch{stream.Partition{Topic: stream.Outcomes}, log[judged:to]},
+				map[stream.Partition]stream.Mark{}); err != nil {
 				t.Fatal(err)
 			}
 		}

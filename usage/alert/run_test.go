@@ -38,16 +38,19 @@ func TestRunGoesOnAfterARestart(t *testing.T) {
 	writer := rigOn(t, "writer", k, m, o)
 	writer.only(func(rules *config.AlertRules) {
 		rules.Recovery.Enabled = true
-		rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6}, config.AlertThresholdRule{Enabled: true, Threshold: 4}
+		rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6},
+			config.AlertThresholdRule{Enabled: true, Threshold: 4}
 	})
-	m.jobs = []*config.Recovery{{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
+	m.jobs = []*config.Recovery{
+		{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
 	say := func(ok bool) {
 		t.Helper()
 		e, err := writer.ids.New(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(), Attempt: writer.attempt(ok)}
+		out := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(),
+			Attempt: writer.attempt(ok)}
 		if ok {
 			out.Status = event.Delivered
 		}

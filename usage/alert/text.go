@@ -15,7 +15,8 @@ func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
 	m := notify.Message{
 		ID: n.ID, Type: n.Type, At: n.At, Link: where,
 		Data: notify.AlertData{
-			EndpointID: orNull(x.Endpoint), DestinationID: orNull(x.Destination), Rule: x.Rule, Value: n.Value, Threshold: n.Threshold, DashboardURL: where,
+			EndpointID: orNull(x.Endpoint), DestinationID: orNull(x.Destination), Rule: x.Rule, Value: n.Value,
+			Threshold: n.Threshold, DashboardURL: where,
 		},
 	}
 	text, state := headline(x, n), "Alert"

@@ -191,8 +191,8 @@ type finding struct {
 const heldFor = 3 * time.Second
 
 // judge says what the rules come to. whole is since when everything was seen: a rate of a part of the window tells
-// nothing. It is pure but for the windows, which move along. present is the time of the clock: what is judged as of before,
-// because it is read late, may be worse by now.
+// nothing. It is pure but for the windows, which move along. present is the time of the clock: what is judged as of
+// before, because it is read late, may be worse by now.
 func (k *track) judge(now, present, whole time.Time, r config.AlertRules, own config.EndpointAlerts) []finding {
 	threshold := r.ConsecutiveFailures.Threshold
 	if own.ConsecutiveFailures != nil {

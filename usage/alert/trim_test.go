@@ -46,7 +46,8 @@ func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
 		}
 		attempt := r.attempt(false)
 		attempt.ResponseBody = make([]byte, answer)
-		rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(), Attempt: attempt}).Record()
+		rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(),
+			Attempt: attempt}).Record()
 		if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,8 @@ func refused(req kmsg.Request) kmsg.Response {
 	part := kmsg.NewFetchResponseTopicPartition()
 	part.ErrorCode = kerr.TopicAuthorizationFailed.Code
 	topic := kmsg.NewFetchResponseTopic()
-	topic.Topic, topic.TopicID, topic.Partitions = asked.Topics[0].Topic, asked.Topics[0].TopicID, []kmsg.FetchResponseTopicPartition{part}
+	topic.Topic, topic.TopicID, topic.Partitions = asked.Topics[0].Topic, asked.Topics[0].TopicID,
+		[]kmsg.FetchResponseTopicPartition{part}
 	answer.Topics = append(answer.Topics, topic)
 	return answer
 }

@@ -36,7 +36,8 @@ func TestGuard(t *testing.T) {
 		"web page, empty origin": {at: loopback, host: own, change: header("Origin", ""), code: "497"},
 		"image of a web page":    {at: loopback, host: own, change: header("Sec-Fetch-Site", "cross-site"), code: "497"},
 		"same site, other port":  {at: loopback, host: own, change: header("Sec-Fetch-Site", "same-site"), code: "497"},
-		"two sites":              {at: loopback, host: own, change: header("Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"), code: "497"},
+		"two sites": {
+			at: loopback, host: own, change: header("Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"), code: "497"},
 		"rebound name":           {at: loopback, host: "evil.example:8123", code: "497"},
 		"other port":             {at: loopback, host: "127.0.0.1:8124", code: "497"},
 		"other address":          {at: loopback, host: "127.0.0.2:8123", code: "497"},
@@ -44,14 +45,21 @@ func TestGuard(t *testing.T) {
 		"foreign host at socket": {at: socket, host: "evil.example", code: "497"},
 		"localhost beyond":       {at: lan, host: "localhost:8123", code: "497"},
 		"named":                  {cfg: Config{Hosts: []string{"Clicks.example"}}, at: lan, host: "clicks.example:9999"},
-		"named with port":        {cfg: Config{Hosts: []string{"clicks.example:1"}}, at: lan, host: "clicks.example:9999", code: "497"},
-		"named address":          {cfg: Config{Hosts: []string{"[::1]"}}, at: lan, host: "[::1]:9999"},
-		"key missing":            {cfg: keyed, at: loopback, host: own, code: "516"},
-		"key wrong":              {cfg: keyed, at: loopback, host: own, change: header("X-ClickHouse-Key", key+"0"), code: "516"},
-		"password wrong":         {cfg: keyed, at: loopback, host: own, change: func(r *http.Request) { r.SetBasicAuth("a", "x") }, code: "516"},
-		"key":                    {cfg: keyed, at: loopback, host: own, change: header("X-ClickHouse-Key", key)},
-		"password":               {cfg: keyed, at: loopback, host: own, change: func(r *http.Request) { r.SetBasicAuth("a", key) }},
-		"page with the key":      {cfg: keyed, at: loopback, host: own, change: header("X-ClickHouse-Key", key, "Origin", "http://"+own), code: "497"},
+		"named with port": {
+			cfg: Config{Hosts: []string{"clicks.example:1"}}, at: lan, host: "clicks.example:9999", code: "497"},
+		"named address": {cfg: Config{Hosts: []string{"[::1]"}}, at: lan, host: "[::1]:9999"},
+		"key missing":   {cfg: keyed, at: loopback, host: own, code: "516"},
+		"key wrong": {
+			cfg: keyed, at: loopback, host: own, change: header("X-ClickHouse-Key", key+"0"), code: "516"},
+		"password wrong": {cfg: keyed, at: loopback, host: own, change: func(r *http.Request) {
+			r.SetBasicAuth("a", "x")
+		}, code: "516"},
+		"key": {cfg: keyed, at: loopback, host: own, change: header("X-ClickHouse-Key", key)},
+		"password": {cfg: keyed, at: loopback, host: own, change: func(r *http.Request) {
+			r.SetBasicAuth("a", key)
+		}},
+		"page with the key": {
+			cfg: keyed, at: loopback, host: own, change: header("X-ClickHouse-Key", key, "Origin", "http://"+own), code: "497"},
 	} {
 		ran := false
 		g := newGuard(c.cfg, c.at, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran = true }))
@@ -62,7 +70,8 @@ func TestGuard(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		g.ServeHTTP(w, r)
-		if got := w.Header().Get("X-ClickHouse-Exception-Code"); ran != (c.code == "") || got != c.code || !ran && (w.Code != http.StatusForbidden || w.Header().Get("Connection") != "close") {
+		if got := w.Header().Get("X-ClickHouse-Exception-Code"); ran != (c.code == "") || got != c.code || !ran &&
+			(w.Code != http.StatusForbidden || w.Header().Get("Connection") != "close") {
 			t.Errorf("%s: ran %v, status %d, code %q, want %q", name, ran, w.Code, got, c.code)
 		}
 	}

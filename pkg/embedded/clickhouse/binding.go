@@ -21,13 +21,17 @@ type binding struct {
 	connect   func(argc int32, argv unsafe.Pointer) unsafe.Pointer
 	closeConn func(outer unsafe.Pointer)
 
-	query       func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
-	streamQuery func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	query func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+		valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	streamQuery func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+		valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
 	fetch       func(conn, stream unsafe.Pointer) unsafe.Pointer
 	cancelQuery func(conn, stream unsafe.Pointer)
-	classify    func(conn unsafe.Pointer, query *byte, n uintptr, database *byte, databaseN uintptr, out unsafe.Pointer) int32
+	classify    func(conn unsafe.Pointer, query *byte, n uintptr, database *byte, databaseN uintptr,
+		out unsafe.Pointer) int32
 
-	insert        func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	insert func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+		valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
 	insertAppend  func(stream unsafe.Pointer, data *byte, n uintptr) int32
 	insertDone    func(stream unsafe.Pointer) unsafe.Pointer
 	insertCancel  func(stream unsafe.Pointer)

@@ -180,7 +180,8 @@ func onOwnThread(f func()) {
 
 func (c *Child) run(ctx context.Context) (err error) {
 	if err := yield(); err != nil {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "embedded clickhouse runs at the priority of this process", slog.Any("error", err))
+		c.log.LogAttrs(ctx, slog.LevelWarn, "embedded clickhouse runs at the priority of this process",
+			slog.Any("error", err))
 	}
 	file, err := c.listener.File()
 	if err != nil {
@@ -245,7 +246,8 @@ func (c *Child) once(ctx context.Context, listener *os.File) (answered bool, err
 		if answered = c.answers(life); answered {
 			c.announce(ctx, time.Since(began))
 		} else if errors.Is(context.Cause(life), errNoAnswer) {
-			c.log.LogAttrs(ctx, slog.LevelError, "kill embedded clickhouse", slog.Any("reason", errNoAnswer), slog.Any("error", cmd.Process.Kill()))
+			c.log.LogAttrs(ctx, slog.LevelError, "kill embedded clickhouse", slog.Any("reason", errNoAnswer),
+				slog.Any("error", cmd.Process.Kill()))
 		}
 	})
 	err = cmd.Wait()
@@ -306,5 +308,6 @@ func (c *Child) announce(ctx context.Context, took time.Duration) {
 		close(c.ready)
 	}
 	c.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse runs",
-		slog.String("socket", c.Socket()), slog.Int("pid", c.PID()), slog.Duration("took", took), slog.Int64("restarts", c.Restarts()))
+		slog.String("socket", c.Socket()), slog.Int("pid", c.PID()), slog.Duration("took", took),
+		slog.Int64("restarts", c.Restarts()))
 }

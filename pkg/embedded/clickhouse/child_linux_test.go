@@ -28,7 +28,8 @@ func niceness(t *testing.T, process string) (all []int) {
 		if string(b[open+1:end]) == "MemoryWorker" {
 			continue
 		}
-		n, err := strconv.Atoi(strings.Fields(string(b[end+1:]))[16]) // proc_pid_stat(5): the 19th, and these begin with the 3rd
+		// proc_pid_stat(5): the 19th, and these begin with the 3rd
+		n, err := strconv.Atoi(strings.Fields(string(b[end+1:]))[16])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -232,7 +232,8 @@ func TestSilentStartIsKilled(t *testing.T) {
 
 func TestFindLibrary(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "libchdb.so")
-	if _, err := clickhouse.FindLibrary(missing); !errors.Is(err, clickhouse.ErrNoLibrary) || !strings.Contains(err.Error(), "make build") {
+	if _, err := clickhouse.FindLibrary(missing); !errors.Is(err, clickhouse.ErrNoLibrary) ||
+		!strings.Contains(err.Error(), "make build") {
 		t.Errorf("got %v, want ErrNoLibrary and what to do", err)
 	}
 	// The test binary has no lib directory beside it.
@@ -263,8 +264,8 @@ func TestEngineSettings(t *testing.T) {
 	}
 }
 
-// TestHalvesOfPartsArePutAside: where parts are not synced, a power cut may leave the half of many of them. The engine starts
-// all the same, and what is whole is read.
+// TestHalvesOfPartsArePutAside: where parts are not synced, a power cut may leave the half of many of them. The engine
+// starts all the same, and what is whole is read.
 func TestHalvesOfPartsArePutAside(t *testing.T) {
 	const parts = 150 // more than a hundred of a table is what ClickHouse refuses by default
 	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
@@ -272,9 +273,11 @@ func TestHalvesOfPartsArePutAside(t *testing.T) {
 	child, stop := startChild(t, cfg)
 	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree PARTITION BY n ORDER BY n")
-	mustExec(t, conn, fmt.Sprintf("INSERT INTO default.t SETTINGS max_partitions_per_insert_block = 0 SELECT number FROM numbers(%d)", parts+1))
+	mustExec(t, conn, fmt.Sprintf(
+		"INSERT INTO default.t SETTINGS max_partitions_per_insert_block = 0 SELECT number FROM numbers(%d)", parts+1))
 	var directories []string
-	if err := conn.QueryRow(t.Context(), "SELECT groupArray(path) FROM system.parts WHERE database = 'default' AND table = 't' AND partition != '0'").Scan(&directories); err != nil || len(directories) != parts {
+	if err := conn.QueryRow(t.Context(), "SELECT groupArray(path) FROM system.parts WHERE database = 'default' AND "+
+		"table = 't' AND partition != '0'").Scan(&directories); err != nil || len(directories) != parts {
 		t.Fatalf("%d parts, %v", len(directories), err)
 	}
 	stop()

@@ -63,7 +63,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	return errors.Join(
 		c.validateListen(),
-		check(c.Key == "" || len(c.Key) >= MinKey, fmt.Sprintf("the key has %d characters, at least %d are needed", len(c.Key), MinKey)),
+		check(c.Key == "" || len(c.Key) >= MinKey,
+			fmt.Sprintf("the key has %d characters, at least %d are needed", len(c.Key), MinKey)),
 		check(c.Backups == "" || filepath.IsAbs(c.Backups), "backup directory must be an absolute path"),
 		check(c.Data != "", "data directory is missing"),
 		check(c.Sessions > 0, "sessions must be positive"),
@@ -103,6 +104,7 @@ func (c Config) validateListen() error {
 	if err != nil {
 		return fmt.Errorf("clickhouse engine: read listen address: %w", err)
 	}
-	return check(isLoopback(host) || c.Key != "", "listen address "+c.Listen+" is not loopback: whoever reaches it could read "+
+	return check(isLoopback(host) || c.Key != "", "listen address "+c.Listen+
+		" is not loopback: whoever reaches it could read "+
 		"and write every table; give a key with --key-file or RELAY_ENGINE_KEY")
 }

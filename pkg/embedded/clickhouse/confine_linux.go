@@ -19,7 +19,8 @@ import (
 // confinedEnv marks a process that has confined itself.
 const confinedEnv = "RELAY_ENGINE_CONFINED"
 
-// ownProc is where the system tells a process of itself. Those of others have their environments, with the relay's secrets.
+// ownProc is where the system tells a process of itself. Those of others have their environments, with the relay's
+// secrets.
 const ownProc = "/proc/self"
 
 // Rights of Landlock (landlock(7)).
@@ -37,9 +38,10 @@ const (
 )
 
 // Confine keeps the files of the machine from this process, whatever a statement makes the engine do: beside its own
-// directories it reads the system's libraries and little else, and from Linux 6.7 it connects to no TCP address. The kernel
-// confines a thread and what it starts, and the runtime has begun others: so the thread executes the program again, which
-// then runs confined as a whole, under the same process id. Where the kernel cannot do it, it says so in the log.
+// directories it reads the system's libraries and little else, and from Linux 6.7 it connects to no TCP address. The
+// kernel confines a thread and what it starts, and the runtime has begun others: so the thread executes the program
+// again, which then runs confined as a whole, under the same process id. Where the kernel cannot do it, it says so in
+// the log.
 func Confine(cfg Config, log *slog.Logger) error {
 	if os.Getenv(confinedEnv) != "" {
 		return os.Unsetenv(confinedEnv)
@@ -115,15 +117,17 @@ func rulesFor(cfg Config) (map[string]uint64, error) {
 	}
 	rules := map[string]uint64{
 		library: runRights, executable: runRights, cfg.Data: ownRights,
-		ownProc: readRights, "/proc/sys": readRights, "/sys/fs/cgroup": readRights, "/sys/devices/system": readRights, "/usr/share/zoneinfo": readRights,
-		"/dev/null": readRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE,
+		ownProc: readRights, "/proc/sys": readRights, "/sys/fs/cgroup": readRights, "/sys/devices/system": readRights,
+		"/usr/share/zoneinfo": readRights,
+		"/dev/null":           readRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE,
 	}
 	for _, path := range []string{"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store"} {
 		rules[path] = runRights
 	}
 	for _, path := range []string{
 		"/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version",
-		"/dev/zero", "/dev/random", "/dev/urandom", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone",
+		"/dev/zero", "/dev/random", "/dev/urandom", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime",
+		"/etc/timezone",
 		"/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
 	} {
 		rules[path] = readRights

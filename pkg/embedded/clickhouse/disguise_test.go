@@ -16,23 +16,35 @@ const planted = "planted secret"
 
 // disguises are ways to write a call, of which a reader of the statement may see another one than the engine does.
 var disguises = []string{
-	"%s", "(%s)", "/**/%s", "/* /* */ ' */ %s -- '", "/* /* */ */ %s", "-- '\n%s -- '", "// '\n%s // '", "# '\n%s # '", "#! '\n%s #'",
-	`'\'', %s -- '`, "'''', %s -- '", `x'\', %s -- '`, `b'\', %s -- '`, "$$'$$, %s -- '", "$a$'$a$, %s -- '", "`\\``, %s -- `",
-	`"\"", %s -- "`, "‘'’, %s -- '", "\u2212\u2212 '\n%s -- '", "1\x00, %s", "1\u00a0, %s", "\ufeff%s", "1_000, %s", "t.1%s",
-	"0x1%s", "1e5%s", "[%s][1]", "{'a': %s}['a']", "x -> %s", "arrayMap(x -> %s, [1])", "if(1, %s, '')", "%s AS a", "CAST(%s, 'String')",
-	"(SELECT %s)", "{p:String}, %s", "ignore('{p:String}'), %s", `'\x27', %s -- '`, `e'\'', %s -- '`, `N'\', %s -- '`, "''%s''",
+	"%s", "(%s)", "/**/%s", "/* /* */ ' */ %s -- '", "/* /* */ */ %s", "-- '\n%s -- '", "// '\n%s // '", "# '\n%s # '",
+	"#! '\n%s #'",
+	`'\'', %s -- '`, "'''', %s -- '", `x'\', %s -- '`, `b'\', %s -- '`, "$$'$$, %s -- '", "$a$'$a$, %s -- '",
+	"`\\``, %s -- `",
+	`"\"", %s -- "`, "‘'’, %s -- '", "\u2212\u2212 '\n%s -- '", "1\x00, %s", "1\u00a0, %s", "\ufeff%s",
+	"1_000, %s", "t.1%s",
+	"0x1%s", "1e5%s", "[%s][1]", "{'a': %s}['a']", "x -> %s", "arrayMap(x -> %s, [1])", "if(1, %s, '')", "%s AS a",
+	"CAST(%s, 'String')",
+	"(SELECT %s)", "{p:String}, %s", "ignore('{p:String}'), %s", `'\x27', %s -- '`, `e'\'', %s -- '`,
+	`N'\', %s -- '`, "''%s''",
 }
 
 // carriers are statements that take an expression.
 var carriers = []string{
-	"SELECT %s", "WITH %s AS c SELECT c", "SELECT 1 WHERE notEmpty(%s)", "SELECT * FROM numbers(1) ORDER BY %s", "EXPLAIN SYNTAX SELECT %s",
-	"INSERT INTO {t} SELECT 1, %s", "INSERT INTO {t} VALUES (1, %s)", "INSERT INTO {t} FORMAT Values (1, %s)", "CREATE VIEW {new} AS SELECT %s",
+	"SELECT %s", "WITH %s AS c SELECT c", "SELECT 1 WHERE notEmpty(%s)", "SELECT * FROM numbers(1) ORDER BY %s",
+	"EXPLAIN SYNTAX SELECT %s",
+	"INSERT INTO {t} SELECT 1, %s", "INSERT INTO {t} VALUES (1, %s)", "INSERT INTO {t} FORMAT Values (1, %s)",
+	"CREATE VIEW {new} AS SELECT %s",
 	"INSERT INTO {t} (a) FORMAT Values (%s)", "CREATE TABLE {new} (a Int8, s String DEFAULT %s) ENGINE = Memory",
-	"CREATE TABLE {new} (a Int8, s String MATERIALIZED %s) ENGINE = MergeTree ORDER BY a", "CREATE TABLE {new} ENGINE = Memory AS SELECT %s",
-	"CREATE TABLE {new} (a Int8, CONSTRAINT c CHECK notEmpty(%s)) ENGINE = MergeTree ORDER BY a", "CREATE FUNCTION f AS x -> %s",
-	"CREATE TABLE {new} (a Int8, INDEX i %s TYPE minmax) ENGINE = MergeTree ORDER BY a", "ALTER TABLE {t} UPDATE s = %s WHERE 1",
-	"ALTER TABLE {t} ADD COLUMN IF NOT EXISTS c String DEFAULT %s", "DELETE FROM {t} WHERE notEmpty(%s)", "SET param_x = %s",
-	"DROP TABLE IF EXISTS {new} PARALLEL WITH CREATE VIEW {new} AS SELECT %s", "DESCRIBE (SELECT %s)", "SELECT 1; SELECT %s",
+	"CREATE TABLE {new} (a Int8, s String MATERIALIZED %s) ENGINE = MergeTree ORDER BY a",
+	"CREATE TABLE {new} ENGINE = Memory AS SELECT %s",
+	"CREATE TABLE {new} (a Int8, CONSTRAINT c CHECK notEmpty(%s)) ENGINE = MergeTree ORDER BY a",
+	"CREATE FUNCTION f AS x -> %s",
+	"CREATE TABLE {new} (a Int8, INDEX i %s TYPE minmax) ENGINE = MergeTree ORDER BY a",
+	"ALTER TABLE {t} UPDATE s = %s WHERE 1",
+	"ALTER TABLE {t} ADD COLUMN IF NOT EXISTS c String DEFAULT %s", "DELETE FROM {t} WHERE notEmpty(%s)",
+	"SET param_x = %s",
+	"DROP TABLE IF EXISTS {new} PARALLEL WITH CREATE VIEW {new} AS SELECT %s", "DESCRIBE (SELECT %s)",
+	"SELECT 1; SELECT %s",
 }
 
 // Whatever is answered to statements that are put together at random, the content of a file never comes back, and no
@@ -67,7 +79,8 @@ func TestDisguises(t *testing.T) {
 		}
 		ran++
 		for _, table := range []string{db + ".t", made} {
-			if _, answer, _ := call(t, http.MethodPost, nil, strings.NewReader("SELECT * FROM "+table)); strings.Contains(answer, planted) {
+			if _, answer, _ := call(t, http.MethodPost, nil, strings.NewReader("SELECT * FROM "+table)); strings.Contains(
+				answer, planted) {
 				t.Fatalf("%q %v: then %s holds %s", statement, values, table, answer)
 			}
 		}
@@ -98,12 +111,16 @@ func disguised(rnd *rand.Rand, calls []string, names *strings.Replacer) (string,
 // disguisedCalls are ways to call the function file.
 func disguisedCalls(file string) []string {
 	var all []string
-	for _, path := range []string{"'" + file + "'", "$$" + file + "$$", "assumeNotNull('" + file + "')", fmt.Sprintf("unhex('%x')", file)} {
+	for _, path := range []string{
+		"'" + file + "'", "$$" + file + "$$", "assumeNotNull('" + file + "')", fmt.Sprintf("unhex('%x')", file)} {
 		for _, form := range []string{
-			"file(%s)", "FILE (%s)", "`file`(%s)", `"file"(%s)`, "`f\\x69le`(%s)", "f\u0131le(%s)", "\uff46ile(%s)", "arrayMap(file, [%s])",
-			"arrayMap({f:Identifier}, [%s])", "{f:Identifier}(%s)", "{f : Identifier }(%s)", "{f:String}(%s)", "file/**/(%s)", "file--\n(%s)",
+			"file(%s)", "FILE (%s)", "`file`(%s)", `"file"(%s)`, "`f\\x69le`(%s)", "f\u0131le(%s)", "\uff46ile(%s)",
+			"arrayMap(file, [%s])",
+			"arrayMap({f:Identifier}, [%s])", "{f:Identifier}(%s)", "{f : Identifier }(%s)", "{f:String}(%s)", "file/**/(%s)",
+			"file--\n(%s)",
 			"arrayMap(x -> file(x), [%s])", "(%s AS q, file(q))", "1file(%s)", "t.1file(%s)", "upper(%s)",
-			"(SELECT * FROM file(%s, 'RawBLOB', 's String'))", "(SELECT * FROM format('RawBLOB', 's String DEFAULT file(1)', %s))",
+			"(SELECT * FROM file(%s, 'RawBLOB', 's String'))",
+			"(SELECT * FROM format('RawBLOB', 's String DEFAULT file(1)', %s))",
 			"(SELECT a FROM values('a String ALIAS file(1)', %s))", "(SELECT * FROM loop(file(%s, 'RawBLOB')))",
 			"arrayFold(file, [%s], '')", "apply(file)(%s)", "toString(%s)",
 		} {

@@ -47,5 +47,6 @@ func parseException(text string) error {
 }
 
 func newException(code int, name, format string, args ...any) error {
-	return &exception{code: code, text: fmt.Sprintf("Code: %d. DB::Exception: %s. (%s)", code, fmt.Sprintf(format, args...), name)}
+	return &exception{code: code,
+		text: fmt.Sprintf("Code: %d. DB::Exception: %s. (%s)", code, fmt.Sprintf(format, args...), name)}
 }

@@ -65,7 +65,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *front) fail(ctx context.Context, out *response, err error) {
 	var e *exception
 	if !errors.As(err, &e) {
-		e = &exception{code: codeStdException, text: fmt.Sprintf("Code: %d. DB::Exception: %v. (STD_EXCEPTION)", codeStdException, err)}
+		e = &exception{code: codeStdException,
+			text: fmt.Sprintf("Code: %d. DB::Exception: %v. (STD_EXCEPTION)", codeStdException, err)}
 	}
 	if err := out.exception(e); err != nil {
 		f.log.LogAttrs(ctx, slog.LevelDebug, "answer with an exception", slog.Any("error", err))

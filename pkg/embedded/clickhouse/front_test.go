@@ -47,7 +47,8 @@ func insertEvents(ctx context.Context, conn driver.Conn, db string, from, n int,
 }
 
 func eventBatch(ctx context.Context, conn driver.Conn, db string, from, n int, body string) (chdriver.Batch, error) {
-	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+db+".events (account, id, ts, endpoint, type, dests, body, remote_ip, size)")
+	batch, err := conn.PrepareBatch(
+		ctx, "INSERT INTO "+db+".events (account, id, ts, endpoint, type, dests, body, remote_ip, size)")
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,8 @@ func TestColumnTypes(t *testing.T) {
 	}
 	conn := connect(t, address)
 	db := newDatabase(t, conn)
-	mustExec(t, conn, `CREATE TABLE `+db+`.t (s String, f FixedString(16), l LowCardinality(String), ln LowCardinality(Nullable(String)),
+	mustExec(t, conn, `CREATE TABLE `+db+
+		`.t (s String, f FixedString(16), l LowCardinality(String), ln LowCardinality(Nullable(String)),
 		t3 DateTime64(3,'UTC'), t DateTime('UTC'), d Date, a Array(String), al Array(LowCardinality(String)), ip IPv6,
 		u8 UInt8, u16 UInt16, u32 UInt32, u64 UInt64, u128 UInt128, n Nullable(String), nu Nullable(UInt64),
 		sm SimpleAggregateFunction(max, UInt64), b Bool, f64 Float64, M Map(String, String)) ENGINE = MergeTree ORDER BY u32`)
@@ -123,13 +125,16 @@ func TestColumnTypes(t *testing.T) {
 	want := []row{
 		{
 			S: text, F: "\x00\x01\x02\x03456789abcdef", L: "order", LN: &text,
-			T3: time.Date(2026, 2, 3, 4, 5, 6, 789e6, time.UTC), T: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), D: time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC),
+			T3: time.Date(2026, 2, 3, 4, 5, 6, 789e6, time.UTC), T: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
+			D: time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC),
 			A: []string{"a", "", text}, AL: []string{"x", "y", "x"}, IP: netip.MustParseAddr("2001:db8::1"),
-			U8: 255, U16: 65535, U32: 1, U64: 1<<64 - 1, U1: wide, N: &text, NU: &number, SM: 7, B: true, F64: 0.25, M: map[string]string{"k": "v"},
+			U8: 255, U16: 65535, U32: 1, U64: 1<<64 - 1, U1: wide, N: &text, NU: &number, SM: 7, B: true, F64: 0.25,
+			M: map[string]string{"k": "v"},
 		},
 		{
 			F: strings.Repeat("\x00", 16), T3: time.UnixMilli(0).UTC(), T: time.Unix(0, 0).UTC(), D: time.Unix(0, 0).UTC(),
-			A: []string{}, AL: []string{}, IP: netip.MustParseAddr("::ffff:192.0.2.7"), U32: 2, U1: new(big.Int), M: map[string]string{},
+			A: []string{}, AL: []string{}, IP: netip.MustParseAddr("::ffff:192.0.2.7"), U32: 2, U1: new(big.Int),
+			M: map[string]string{},
 		},
 	}
 	batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO "+db+".t")
@@ -173,7 +178,8 @@ func TestParameters(t *testing.T) {
 	want := "it's \\ a \"test\"\t\n{x:String}"
 	wantAt := time.Date(2026, 2, 3, 4, 5, 6, 789e6, time.UTC)
 	err := conn.QueryRow(t.Context(), "SELECT {s:String}, {l:Array(String)}, {t:DateTime64(3,'UTC')}",
-		driver.Named("s", want), driver.Named("l", "['a','b']"), driver.Named("t", "2026-02-03 04:05:06.789")).Scan(&s, &list, &at)
+		driver.Named("s", want), driver.Named("l", "['a','b']"), driver.Named("t", "2026-02-03 04:05:06.789")).
+		Scan(&s, &list, &at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +189,15 @@ func TestParameters(t *testing.T) {
 }
 
 func TestLargeResult(t *testing.T) {
-	for name, compression := range map[string]driver.CompressionMethod{"plain": driver.CompressionNone, "lz4": driver.CompressionLZ4, "zstd": driver.CompressionZSTD} {
+	for name, compression := range map[string]driver.CompressionMethod{
+		"plain": driver.CompressionNone, "lz4": driver.CompressionLZ4, "zstd": driver.CompressionZSTD} {
 		t.Run(name, func(t *testing.T) {
-			conn := connect(t, address, func(o *driver.Options) { o.Compression = &driver.Compression{Method: compression, Level: 1} })
+			conn := connect(t, address, func(o *driver.Options) {
+				o.Compression = &driver.Compression{Method: compression, Level: 1}
+			})
 			db := newDatabase(t, conn)
-			mustExec(t, conn, "CREATE TABLE "+db+".t (n UInt64, l LowCardinality(String), s String) ENGINE = MergeTree ORDER BY n")
+			mustExec(t, conn, "CREATE TABLE "+db+".t (n UInt64, l LowCardinality(String), s String) ENGINE = MergeTree "+
+				"ORDER BY n")
 			const rows = 150_000 // three blocks
 			batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO "+db+".t")
 			if err != nil {
@@ -247,11 +257,17 @@ func TestExceptions(t *testing.T) {
 		"bad setting value": {query("SELECT 1", driver.WithSettings(driver.Settings{"max_threads": "x"})), 27},
 		"amid the result":   {query("SELECT throwIf(number = 250000) FROM numbers(300000)"), 395},
 		"insert, no table": {func() error {
-			batch, err := conn.PrepareBatch(driver.Context(t.Context(), driver.WithColumnNamesAndTypes([]driver.ColumnNameAndType{{Name: "n", Type: "UInt64"}})), "INSERT INTO "+db+".nope (n)")
+			batch, err := conn.PrepareBatch(
+				driver.Context(t.Context(),
+					driver.WithColumnNamesAndTypes([]driver.ColumnNameAndType{{Name: "n", Type: "UInt64"}})),
+				"INSERT INTO "+db+".nope (n)")
 			return errors.Join(err, batch.Append(uint64(1)), batch.Send())
 		}, 60},
 		"insert, wrong type": {func() error {
-			batch, err := conn.PrepareBatch(driver.Context(t.Context(), driver.WithColumnNamesAndTypes([]driver.ColumnNameAndType{{Name: "n", Type: "String"}})), "INSERT INTO "+db+".t (n)")
+			batch, err := conn.PrepareBatch(
+				driver.Context(t.Context(),
+					driver.WithColumnNamesAndTypes([]driver.ColumnNameAndType{{Name: "n", Type: "String"}})),
+				"INSERT INTO "+db+".t (n)")
 			return errors.Join(err, batch.Append("x"), batch.Send())
 		}, 6},
 	} {
@@ -267,7 +283,8 @@ func TestExceptions(t *testing.T) {
 		t.Errorf("%d rows after refused inserts", n)
 	}
 	var e *driver.Exception
-	if err := connect(t, address, func(o *driver.Options) { o.Auth.Database = "nope" }).Ping(t.Context()); !errors.As(err, &e) || e.Code != 81 {
+	if err := connect(t, address, func(o *driver.Options) { o.Auth.Database = "nope" }).Ping(t.Context()); !errors.As(
+		err, &e) || e.Code != 81 {
 		t.Errorf("got %v, want code 81, unknown database", err)
 	}
 }
@@ -302,20 +319,32 @@ func TestPlainRequests(t *testing.T) {
 		{name: "get", method: "GET", query: "SELECT 1, 'a'", want: "1\ta\n"},
 		{name: "post", method: "POST", body: "SELECT 2", want: "2\n"},
 		{name: "format", method: "POST", body: "SELECT 1 AS x FORMAT JSONEachRow;", want: "{\"x\":1}\n"},
-		{name: "default format", method: "GET", query: "SELECT 1 AS x", values: url.Values{"default_format": {"CSVWithNames"}}, want: "\"x\"\n1\n"},
+		{name: "default format", method: "GET", query: "SELECT 1 AS x",
+			values: url.Values{"default_format": {"CSVWithNames"}},
+			want:   "\"x\"\n1\n"},
 		{name: "parameter", method: "GET", query: "SELECT {x:UInt8} + 1", values: url.Values{"param_x": {"4"}}, want: "5\n"},
-		{name: "setting", method: "GET", query: "SELECT getSetting('max_threads')", values: url.Values{"max_threads": {"3"}}, want: "3\n"},
+		{name: "setting", method: "GET", query: "SELECT getSetting('max_threads')", values: url.Values{"max_threads": {"3"}},
+			want: "3\n"},
 		{name: "set", method: "POST", body: "SET max_threads = 7", want: ""},
 		{name: "set leaves nothing", method: "GET", query: "SELECT getSetting('max_threads') = 7", want: "0\n"},
-		{name: "inserts are not collected", method: "GET", query: "SELECT getSetting('async_insert')", values: url.Values{"async_insert": {"1"}}, want: "false\n"},
-		{name: "create", method: "POST", body: "CREATE TABLE t (a UInt8, b String) ENGINE = MergeTree ORDER BY a", values: url.Values{"database": {db}}, want: ""},
-		{name: "insert values", method: "POST", body: "INSERT INTO t VALUES (1, 'x')", values: url.Values{"database": {db}}, want: ""},
-		{name: "insert, rows behind the statement", method: "POST", body: "INSERT INTO t FORMAT TabSeparated\n2\ty\n3\tz\n", values: url.Values{"database": {db}}, want: ""},
-		{name: "insert, rows in the body", method: "POST", query: "INSERT INTO t (a, b) FORMAT JSONEachRow", body: `{"a":4,"b":"w"}`, values: url.Values{"database": {db}}, want: ""},
-		{name: "insert select", method: "POST", body: "INSERT INTO t SELECT a + 10, b FROM t", values: url.Values{"database": {db}}, want: ""},
-		{name: "read it", method: "GET", query: "SELECT groupArray(b) FROM (SELECT * FROM t ORDER BY a)", values: url.Values{"database": {db}}, want: "['x','y','z','w','x','y','z','w']\n"},
-		{name: "no rows", method: "POST", query: "INSERT INTO t FORMAT Native", values: url.Values{"database": {db}}, status: 500, want: "Code: 108. DB::Exception: No data to insert. (NO_DATA_TO_INSERT)\n"},
-		{name: "unknown setting", method: "GET", query: "SELECT 1", values: url.Values{"bad name": {"1"}}, status: 500, want: "Code: 115. DB::Exception: Unknown setting \"bad name\". (UNKNOWN_SETTING)\n"},
+		{name: "inserts are not collected", method: "GET", query: "SELECT getSetting('async_insert')",
+			values: url.Values{"async_insert": {"1"}}, want: "false\n"},
+		{name: "create", method: "POST", body: "CREATE TABLE t (a UInt8, b String) ENGINE = MergeTree ORDER BY a",
+			values: url.Values{"database": {db}}, want: ""},
+		{name: "insert values", method: "POST", body: "INSERT INTO t VALUES (1, 'x')",
+			values: url.Values{"database": {db}}, want: ""},
+		{name: "insert, rows behind the statement", method: "POST", body: "INSERT INTO t FORMAT TabSeparated\n2\ty\n3\tz\n",
+			values: url.Values{"database": {db}}, want: ""},
+		{name: "insert, rows in the body", method: "POST", query: "INSERT INTO t (a, b) FORMAT JSONEachRow",
+			body: `{"a":4,"b":"w"}`, values: url.Values{"database": {db}}, want: ""},
+		{name: "insert select", method: "POST", body: "INSERT INTO t SELECT a + 10, b FROM t",
+			values: url.Values{"database": {db}}, want: ""},
+		{name: "read it", method: "GET", query: "SELECT groupArray(b) FROM (SELECT * FROM t ORDER BY a)",
+			values: url.Values{"database": {db}}, want: "['x','y','z','w','x','y','z','w']\n"},
+		{name: "no rows", method: "POST", query: "INSERT INTO t FORMAT Native", values: url.Values{"database": {db}},
+			status: 500, want: "Code: 108. DB::Exception: No data to insert. (NO_DATA_TO_INSERT)\n"},
+		{name: "unknown setting", method: "GET", query: "SELECT 1", values: url.Values{"bad name": {"1"}}, status: 500,
+			want: "Code: 115. DB::Exception: Unknown setting \"bad name\". (UNKNOWN_SETTING)\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			values := url.Values{}
@@ -364,7 +393,8 @@ func TestBrokenInsertStoresNothing(t *testing.T) {
 		fmt.Fprintln(&rows, i)
 	}
 	target := "http://" + address + "/?" + url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}}.Encode()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target, brokenBody{strings.NewReader(rows.String())})
+	request, err := http.NewRequestWithContext(
+		t.Context(), http.MethodPost, target, brokenBody{strings.NewReader(rows.String())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +403,8 @@ func TestBrokenInsertStoresNothing(t *testing.T) {
 		t.Errorf("answered %d although the body broke off", errors.Join(response.Body.Close()))
 	}
 	// A second insert, whole but nonsense at its end.
-	status, text, _ := call(t, http.MethodPost, url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}}, strings.NewReader("1\n2\nx\n"))
+	status, text, _ := call(t, http.MethodPost, url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}},
+		strings.NewReader("1\n2\nx\n"))
 	if status != 500 || !strings.Contains(text, "Code: 27.") {
 		t.Errorf("%d %s", status, text)
 	}
@@ -397,7 +428,8 @@ func TestAbandonedQueryIsKilled(t *testing.T) {
 		}
 	})
 	running := func() uint64 {
-		return count(t, conn, "SELECT count() FROM system.processes WHERE query LIKE '%12345%' AND query NOT LIKE '%processes%'")
+		return count(t, conn, "SELECT count() FROM system.processes WHERE query LIKE '%12345%' AND query NOT LIKE "+
+			"'%processes%'")
 	}
 	eventually(t, "the query runs", func() bool { return running() == 1 })
 	cancel()

@@ -13,8 +13,8 @@ const grants = "SHOW, SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREA
 	"SYSTEM DROP CACHE, SYSTEM FLUSH LOGS"
 
 // fixed are settings that no statement and no request may change: each names a file, an address, a function or SQL as
-// text, or chooses an analyzer that does not check the others. The engine checks them at the outermost SETTINGS only, and
-// takes DEFAULT for any: so no statement contains their names either, see neverNamed.
+// text, or chooses an analyzer that does not check the others. The engine checks them at the outermost SETTINGS only,
+// and takes DEFAULT for any: so no statement contains their names either, see neverNamed.
 var fixed = []string{
 	"format_schema", "format_schema_source", "format_template_resultset", "format_template_row", "output_format_schema",
 	"format_avro_schema_registry_url", "url_base", "additional_result_filter", "additional_table_filters",
@@ -32,7 +32,8 @@ func userSettings(cfg Config) string {
 	b.WriteString("<clickhouse>\n  <profiles><default>\n")
 	// Otherwise the rows of an insert in the format Values are expressions, which nobody has checked.
 	b.WriteString("    <input_format_values_interpret_expressions>0</input_format_values_interpret_expressions>\n")
-	b.WriteString("    <input_format_values_deduce_templates_of_expressions>0</input_format_values_deduce_templates_of_expressions>\n")
+	b.WriteString("    <input_format_values_deduce_templates_of_expressions>0</" +
+		"input_format_values_deduce_templates_of_expressions>\n")
 	b.WriteString("    <constraints>\n")
 	for _, name := range fixed {
 		b.WriteString("      <" + name + "><const/></" + name + ">\n")

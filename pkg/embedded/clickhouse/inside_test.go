@@ -76,12 +76,15 @@ func attacks(db, file, address string) []attack {
 	sql := "'" + strings.ReplaceAll(condition, "'", `\'`) + "'"
 	var all []attack
 	for _, s := range []string{
-		"SELECT file(" + quoted + ")", "SELECT arrayMap(file, [" + quoted + "])", "SELECT * FROM file(" + quoted + ", 'LineAsString')",
+		"SELECT file(" + quoted + ")", "SELECT arrayMap(file, [" + quoted + "])", "SELECT * FROM file(" + quoted +
+			", 'LineAsString')",
 		"SELECT * FROM " + quoted, `SELECT * FROM "` + file + `"`, `SELECT * FROM default."` + file + `"`,
 		"SELECT 1 INTO OUTFILE " + out, "INSERT INTO FUNCTION file(" + out + ", 'TSV', 'a Int8') VALUES (1)",
-		"INSERT INTO " + db + ".t FROM INFILE " + quoted + " FORMAT TSV", "INSERT INTO " + db + ".t VALUES (2, file(" + quoted + "))",
+		"INSERT INTO " + db + ".t FROM INFILE " + quoted + " FORMAT TSV", "INSERT INTO " + db + ".t VALUES (2, file(" +
+			quoted + "))",
 		"INSERT INTO " + db + ".t FORMAT Values (2, file(" + quoted + "))",
-		"INSERT INTO " + db + ".t SETTINGS input_format_values_interpret_expressions = 1 FORMAT Values (2, file(" + quoted + "))",
+		"INSERT INTO " + db + ".t SETTINGS input_format_values_interpret_expressions = 1 FORMAT Values (2, file(" +
+			quoted + "))",
 		"SELECT 1 AS x SETTINGS format_template_resultset = " + quoted + " FORMAT Template",
 		"SELECT 1 AS x SETTINGS format_schema = '" + file + ":M' FORMAT Protobuf",
 		"SELECT 1 AS x SETTINGS output_format_schema = " + out + " FORMAT Protobuf",
@@ -92,16 +95,19 @@ func attacks(db, file, address string) []attack {
 		"CREATE TABLE " + db + ".f (a String) ENGINE = File(TSV, " + quoted + ")",
 		"CREATE TABLE " + db + ".f (a String) ENGINE = URL('" + address + "', 'TSV')",
 		"CREATE DATABASE " + db + "_f ENGINE = Filesystem('/etc')",
-		"CREATE TABLE " + db + ".f (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = web, endpoint = '" + address + "/')",
+		"CREATE TABLE " + db + ".f (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = web, endpoint = '" +
+			address + "/')",
 		"CREATE TABLE " + db + ".f (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = 'default'",
-		"CREATE DICTIONARY " + db + ".d (a UInt64) PRIMARY KEY a SOURCE(HTTP(url '" + address + "' format 'TSV')) LAYOUT(FLAT()) LIFETIME(0)",
+		"CREATE DICTIONARY " + db + ".d (a UInt64) PRIMARY KEY a SOURCE(HTTP(url '" + address +
+			"' format 'TSV')) LAYOUT(FLAT()) LIFETIME(0)",
 		"CREATE FUNCTION f AS x -> x", "CREATE NAMED COLLECTION c AS a = 'b'", "CREATE USER u", "GRANT ALL ON *.* TO default",
 		"BACKUP DATABASE " + db + " TO File(" + out + ")", "BACKUP DATABASE " + db + " TO S3('" + address + "')",
 		"SYSTEM SHUTDOWN", "SELECT 1; SELECT file(" + quoted + ")",
 		"SELECT /* /* */ ' */ file($$" + file + "$$) -- '", "SELECT /* /* */ ' */ 1 INTO OUTFILE $$" + file + ".out$$ -- '",
 		"DROP TABLE IF EXISTS x PARALLEL WITH CREATE TABLE " + db + ".q ENGINE = FileLog(" + quoted + ", 'LineAsString')",
 		"INSERT INTO " + db + ".t VALUES (41, file(assumeNotNull(" + quoted + ")))",
-		"INSERT INTO " + db + ".t SETTINGS input_format_values_deduce_templates_of_expressions = 1 FORMAT Values (2, upper('x'))",
+		"INSERT INTO " + db + ".t SETTINGS input_format_values_deduce_templates_of_expressions = 1 FORMAT Values (2, " +
+			"upper('x'))",
 		"INSERT INTO " + db + ".t SETTINGS input_format_allow_errors_num = 9, input_format_record_errors_file_path = " + out +
 			" FORMAT CSV\nx,y\n",
 	} {
@@ -167,7 +173,8 @@ func TestChildListensOnSocketOnly(t *testing.T) {
 	if n := count(t, connect(t, child.Socket()), "SELECT toUInt64(7)"); n != 7 {
 		t.Error(n)
 	}
-	for path, want := range map[string]os.FileMode{filepath.Dir(cfg.Socket): os.ModeDir | 0o700, cfg.Socket: os.ModeSocket | 0o600} {
+	for path, want := range map[string]os.FileMode{
+		filepath.Dir(cfg.Socket): os.ModeDir | 0o700, cfg.Socket: os.ModeSocket | 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, mode %v, want %v", path, err, info.Mode(), want)
 		}

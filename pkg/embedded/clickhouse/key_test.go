@@ -20,7 +20,8 @@ func TestKeyAndBackups(t *testing.T) {
 	const key = "0123456789abcdef-key"
 	dir := t.TempDir()
 	backups, socket := filepath.Join(dir, "backups & more"), filepath.Join(dir, "engine.sock")
-	engine := exec.Command(os.Args[0], "--listen", "unix:"+socket, "--data", filepath.Join(dir, "data"), "--library", kit.ChdbLibrary(t), "--fsync=false")
+	engine := exec.Command(os.Args[0], "--listen", "unix:"+socket, "--data", filepath.Join(dir, "data"), "--library",
+		kit.ChdbLibrary(t), "--fsync=false")
 	engine.Env = append(os.Environ(), role+"=engine", "ENGINE_TEST_KEY="+key, "ENGINE_TEST_BACKUPS="+backups)
 	var output bytes.Buffer
 	engine.Stdout, engine.Stderr = &output, &output
@@ -51,7 +52,8 @@ func TestKeyAndBackups(t *testing.T) {
 		t.Errorf("restored %d", n)
 	}
 	for _, target := range []string{
-		"File('" + filepath.Join(dir, "two") + "')", "File('../two')", "Disk('default', 'two')", "S3('http://127.0.0.1:9/bucket/two')",
+		"File('" + filepath.Join(dir, "two") + "')", "File('../two')", "Disk('default', 'two')",
+		"S3('http://127.0.0.1:9/bucket/two')",
 	} {
 		if err := conn.Exec(t.Context(), "BACKUP TABLE default.t TO "+target); err == nil {
 			t.Errorf("BACKUP to %s was taken", target)

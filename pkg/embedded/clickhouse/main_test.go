@@ -84,7 +84,8 @@ func runEngine() int {
 // runSupervisor runs a Child until it is killed, and prints the engine's
 // process id once it is ready.
 func runSupervisor() int {
-	child, err := clickhouse.NewChild(childConfig(os.Args[1], os.Args[2]), clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
+	child, err := clickhouse.NewChild(
+		childConfig(os.Args[1], os.Args[2]), clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -112,7 +113,8 @@ func childConfig(data, library string) clickhouse.ChildConfig {
 // connect opens clickhouse-go on an engine.
 func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.Conn {
 	t.Helper()
-	options := &driver.Options{Addr: []string{addr}, Protocol: driver.HTTP, MaxOpenConns: 16, DialTimeout: 30 * time.Second}
+	options := &driver.Options{
+		Addr: []string{addr}, Protocol: driver.HTTP, MaxOpenConns: 16, DialTimeout: 30 * time.Second}
 	if filepath.IsAbs(addr) { // of a unix socket
 		options.Addr = []string{"localhost"}
 		options.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return private.Dial(ctx, addr) }

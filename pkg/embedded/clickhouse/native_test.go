@@ -11,8 +11,11 @@ func TestTranslate(t *testing.T) {
 	info := "\x01\x00\x02\xff\xff\xff\xff\x00"
 	for _, c := range []struct{ name, blocks, want string }{
 		{"number", "\x01\x02\x01n\x05UInt8\x07\x08", info + "\x01\x02\x01n\x05UInt8\x00\x07\x08"},
-		{"two blocks", "\x01\x01\x01n\x05UInt8\x07\x01\x01\x01n\x05UInt8\x08", info + "\x01\x01\x01n\x05UInt8\x00\x07" + info + "\x01\x01\x01n\x05UInt8\x00\x08"},
-		{"no rows", "\x02\x00\x01n\x05UInt8\x01l\x16LowCardinality(String)", info + "\x02\x00\x01n\x05UInt8\x00\x01l\x16LowCardinality(String)\x00"},
+		{"two blocks", "\x01\x01\x01n\x05UInt8\x07\x01\x01\x01n\x05UInt8\x08",
+			info + "\x01\x01\x01n\x05UInt8\x00\x07" + info +
+				"\x01\x01\x01n\x05UInt8\x00\x08"},
+		{"no rows", "\x02\x00\x01n\x05UInt8\x01l\x16LowCardinality(String)",
+			info + "\x02\x00\x01n\x05UInt8\x00\x01l\x16LowCardinality(String)\x00"},
 		{"nothing", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,8 +24,8 @@ type token struct {
 	text string
 }
 
-// next returns the next token behind white space. A comment is refused: ClickHouse's nest, other dialects' do not, and the
-// relay sends none.
+// next returns the next token behind white space. A comment is refused: ClickHouse's nest, other dialects' do not, and
+// the relay sends none.
 func (s *scanner) next() (token, error) {
 	s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v")
 	if s.rest == "" {
@@ -33,7 +33,8 @@ func (s *scanner) next() (token, error) {
 	}
 	for _, mark := range []string{"--", "/*", "//", "#"} {
 		if strings.HasPrefix(s.rest, mark) {
-			return token{}, newException(codeSyntaxError, "SYNTAX_ERROR", "Comments are refused: send the statement without %s", mark)
+			return token{}, newException(
+				codeSyntaxError, "SYNTAX_ERROR", "Comments are refused: send the statement without %s", mark)
 		}
 	}
 	switch c := s.rest[0]; {

@@ -48,7 +48,8 @@ func (s *session) readOnly(query string) bool {
 	return state == 0 && analysis.statements == 1 && analysis.class == readOnlyClass
 }
 
-type starter func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values, valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+type starter func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+	valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
 
 // start passes a statement with its format and parameters to one of the three
 // library functions that take them all.
@@ -131,7 +132,8 @@ func (r *rows) close() {
 // insert copies body into the table that the statement names. The statement
 // has no FORMAT clause. Nothing is acknowledged before done has returned; when
 // reading the body fails the insert is cancelled.
-func (s *session) insert(query, format string, params []param, body io.Reader, buffer []byte) (written uint64, err error) {
+func (s *session) insert(query, format string, params []param, body io.Reader, buffer []byte) (
+	written uint64, err error) {
 	stream := s.start(s.lib.insert, query, format, params)
 	defer s.lib.insertDestroy(stream)
 	if message := s.lib.insertError(stream); message != "" {

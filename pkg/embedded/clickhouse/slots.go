@@ -9,8 +9,8 @@ import (
 // writerSlots is how many of the sessions no read may take: however many reads wait, the store writer goes on.
 const writerSlots = 2
 
-// slots bounds the statements that run at once. A ping has a slot of its own: it tells whether the engine answers, not how
-// many statements wait.
+// slots bounds the statements that run at once. A ping has a slot of its own: it tells whether the engine answers, not
+// how many statements wait.
 type slots struct {
 	all   chan struct{} // one token a running statement
 	reads chan struct{} // one token a running statement that only reads, which has one of all too
@@ -19,7 +19,8 @@ type slots struct {
 
 func newSlots(sessions int) *slots {
 	return &slots{
-		all: make(chan struct{}, sessions), reads: make(chan struct{}, max(1, sessions-writerSlots)), ping: make(chan struct{}, 1),
+		all: make(chan struct{}, sessions), reads: make(chan struct{}, max(1, sessions-writerSlots)),
+		ping: make(chan struct{}, 1),
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// However many statements read, the writer has its sessions and a ping its own; what waits for a read session, or gives up,
-// holds none of the others.
+// However many statements read, the writer has its sessions and a ping its own; what waits for a read session, or gives
+// up, holds none of the others.
 func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(8)

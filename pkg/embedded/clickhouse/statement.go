@@ -18,11 +18,13 @@ var verbs = []string{
 }
 
 // tableFunctions are those that read nothing but tables of this engine, or nothing at all, and take no SQL as text.
-var tableFunctions = []string{"generate_series", "generateseries", "merge", "numbers", "numbers_mt", "view", "zeros", "zeros_mt"}
+var tableFunctions = []string{
+	"generate_series", "generateseries", "merge", "numbers", "numbers_mt", "view", "zeros", "zeros_mt"}
 
 // tableEngines are those of tables; the grants name them too.
 var tableEngines = []string{
-	"AggregatingMergeTree", "CoalescingMergeTree", "CollapsingMergeTree", "Log", "MaterializedView", "Memory", "MergeTree", "Null",
+	"AggregatingMergeTree", "CoalescingMergeTree", "CollapsingMergeTree", "Log", "MaterializedView", "Memory",
+	"MergeTree", "Null",
 	"ReplacingMergeTree", "SummingMergeTree", "TinyLog", "VersionedCollapsingMergeTree", "View",
 }
 
@@ -31,25 +33,29 @@ func knownEngine(name string) bool {
 	return slices.ContainsFunc(tableEngines, same) || same("Atomic") // of databases
 }
 
-// neverNamed are words that no statement contains, quoted or not: a function can be called without a bracket after it, as
-// in arrayMap(file, …), PARALLEL WITH joins statements of which only the first word would be looked at, formatRow writes
-// in formats that take a file or an address from settings, and reading system.models starts another program.
+// neverNamed are words that no statement contains, quoted or not: a function can be called without a bracket after it,
+// as in arrayMap(file, …), PARALLEL WITH joins statements of which only the first word would be looked at, formatRow
+// writes in formats that take a file or an address from settings, and reading system.models starts another program.
 var neverNamed = slices.Concat(fixed, []string{
 	"file", "formatrow", "formatrownonewline", "hascolumnintable", "infile", "models", "outfile", "parallel",
 })
 
 // neverBegins are how names of functions begin that read a file, ask a server or read a dictionary.
 var neverBegins = []string{
-	"addressto", "aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "catboost", "dictget", "dicthas", "dictisin",
+	"addressto", "aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "catboost", "dictget", "dicthas",
+	"dictisin",
 	"joinget", "naivebayes",
 }
 
 // dataTypes are those of parameters, as in {x:Array(String)}. One of the type Identifier would be part of the statement
 // itself.
 var dataTypes = []string{
-	"array", "bool", "date", "date32", "datetime", "datetime64", "decimal", "decimal32", "decimal64", "decimal128", "decimal256",
-	"enum8", "enum16", "fixedstring", "float32", "float64", "int8", "int16", "int32", "int64", "int128", "int256", "ipv4", "ipv6",
-	"lowcardinality", "map", "nullable", "string", "tuple", "uint8", "uint16", "uint32", "uint64", "uint128", "uint256", "uuid",
+	"array", "bool", "date", "date32", "datetime", "datetime64", "decimal", "decimal32", "decimal64", "decimal128",
+	"decimal256",
+	"enum8", "enum16", "fixedstring", "float32", "float64", "int8", "int16", "int32", "int64", "int128", "int256",
+	"ipv4", "ipv6",
+	"lowcardinality", "map", "nullable", "string", "tuple", "uint8", "uint16", "uint32", "uint64", "uint128",
+	"uint256", "uuid",
 }
 
 // makesNothing are verbs that create no table, so that ENGINE in them is a column.
@@ -149,7 +155,8 @@ func (c *checker) look() error {
 	called := c.next.kind == symbol && c.next.text == "("
 	switch {
 	case c.namesBackup(lower, called):
-	case slices.Contains(neverNamed, lower), slices.ContainsFunc(neverBegins, func(s string) bool { return strings.HasPrefix(lower, s) }):
+	case slices.Contains(neverNamed, lower),
+		slices.ContainsFunc(neverBegins, func(s string) bool { return strings.HasPrefix(lower, s) }):
 		return denied("%s", t.text)
 	case t.kind == name && strings.Contains(t.text, "/"): // EXISTS TABLE "/path" says whether there is such a file
 		return denied("names with a slash")
@@ -201,7 +208,8 @@ func (c *checker) lookAtParameter() error {
 	}
 	for c.advance(); c.next.kind != end && (c.next.kind != symbol || c.next.text != "}"); c.advance() {
 		known := slices.Contains(dataTypes, strings.ToLower(c.next.text)) || number.MatchString(c.next.text)
-		if c.next.kind == name || c.next.kind == word && !known || c.next.kind == symbol && !strings.Contains("(),=-", c.next.text) {
+		if c.next.kind == name || c.next.kind == word && !known || c.next.kind == symbol &&
+			!strings.Contains("(),=-", c.next.text) {
 			return denied("a parameter of the type %s: a parameter holds data, write names into the statement", c.next.text)
 		}
 	}

@@ -7,8 +7,9 @@ import (
 )
 
 func testPolicy(backups bool) policy {
-	return newPolicy(strings.Fields("file url s3 remote mysql executable format input eval generateRandom values null merge "+
-		"numbers view"), backups)
+	return newPolicy(strings.Fields(
+		"file url s3 remote mysql executable format input eval generateRandom values null merge "+
+			"numbers view"), backups)
 }
 
 // verdictOf is the code of the exception, 0 for none.
@@ -61,21 +62,29 @@ func TestStatementsThatAreRefused(t *testing.T) {
 		"SELECT count(DISTINCT '/etc/hosts') SETTINGS count_distinct_implementation='f', enable_analyzer=0",
 		"SELECT 1 SETTINGS allow_experimental_analyzer=0", "SET compatibility = '20.1'",
 		"SELECT * FROM system.models", `EXISTS TABLE "/etc/hostname"`, "DESCRIBE `/etc/hostname`",
-		"SELECT file('/etc/hosts')", "SELECT FILE('/etc/hosts')", "SELECT file ('/etc/hosts')", "SELECT file/**/('/etc/hosts')",
+		"SELECT file('/etc/hosts')", "SELECT FILE('/etc/hosts')", "SELECT file ('/etc/hosts')",
+		"SELECT file/**/('/etc/hosts')",
 		"SELECT file--\n('/etc/hosts')", "SELECT `file`('/etc/hosts')", `SELECT "file"('/etc/hosts')`,
 		"SELECT `f\\x69le`('/etc/hosts')", "SELECT arrayMap(file, ['/etc/hosts'])", "SELECT * APPLY(file) FROM t",
 		"SELECT * APPLY file FROM t", "SELECT 1.file('/etc/hosts')", "SELECT 'a', file('/etc/hosts')",
 		`SELECT 'a\'', file('/etc/hosts') -- '`, "SELECT 'a''', file('/etc/hosts') -- '",
 		`SELECT x'\', file('/etc/hosts') -- '`, `SELECT b'\', file('/etc/hosts') -- '`,
-		"SELECT $$'$$, file('/etc/hosts') -- '", "SELECT 1 # '\n, file('/etc/hosts') -- '", "SELECT ‘'’, file('/etc/hosts') -- '",
-		"SELECT “file”('/etc/hosts')", "SELECT /* /* */ file('/etc/hosts') -- */", "SELECT 1 /* open", "SELECT 'open", "SELECT `open",
-		"SELECT `a``b`", "SELECT /* /* */ ' */ file($$x$$) -- '", "SELECT 1 /* a */", "SELECT 1 -- a", "SELECT 1 // a", "SELECT 1 #a",
-		"SELECT arrayMap({f:Identifier}, ['x'])", "SELECT arrayMap({f:identifier}, ['x'])", "SELECT arrayMap({`f`:Identifier}, ['x'])",
+		"SELECT $$'$$, file('/etc/hosts') -- '", "SELECT 1 # '\n, file('/etc/hosts') -- '",
+		"SELECT ‘'’, file('/etc/hosts') -- '",
+		"SELECT “file”('/etc/hosts')", "SELECT /* /* */ file('/etc/hosts') -- */", "SELECT 1 /* open", "SELECT 'open",
+		"SELECT `open",
+		"SELECT `a``b`", "SELECT /* /* */ ' */ file($$x$$) -- '", "SELECT 1 /* a */", "SELECT 1 -- a", "SELECT 1 // a",
+		"SELECT 1 #a",
+		"SELECT arrayMap({f:Identifier}, ['x'])", "SELECT arrayMap({f:identifier}, ['x'])",
+		"SELECT arrayMap({`f`:Identifier}, ['x'])",
 		"SELECT * FROM {t:Array(Identifier)}", "SELECT {f:`Identifier`}", "SELECT {f : Identifier}", "SELECT {f}",
-		"CREATE TABLE a (x Int8) ENGINE Null PARALLEL WITH CREATE TABLE b (x Int8) ENGINE = Null", "DROP TABLE a Parallel WITH DROP TABLE b",
+		"CREATE TABLE a (x Int8) ENGINE Null PARALLEL WITH CREATE TABLE b (x Int8) ENGINE = Null",
+		"DROP TABLE a Parallel WITH DROP TABLE b",
 		"ALTER TABLE a MODIFY ENGINE FileLog", "TRUNCATE TABLE a ENGINE = QueryRunner", "CREATE DATABASE d ENGINE Filesystem",
-		"SELECT hasColumnInTable('h', 'd', 't', 'c')", "SELECT aiGenerate('x')", "SELECT catboostEvaluate('x', 1)", "SELECT arrayMap(dictGet, [1])",
-		"CREATE VIEW v AS SELECT t.1PARALLEL WITH CREATE TABLE b", "SELECT 1file('x')", "SELECT 1.5e5from(x)", "SELECT 1\x00, file('/etc/hosts')", "EXPLAIN SELECT file('/etc/hosts')",
+		"SELECT hasColumnInTable('h', 'd', 't', 'c')", "SELECT aiGenerate('x')", "SELECT catboostEvaluate('x', 1)",
+		"SELECT arrayMap(dictGet, [1])",
+		"CREATE VIEW v AS SELECT t.1PARALLEL WITH CREATE TABLE b", "SELECT 1file('x')", "SELECT 1.5e5from(x)",
+		"SELECT 1\x00, file('/etc/hosts')", "EXPLAIN SELECT file('/etc/hosts')",
 		"SELECT * FROM file('/etc/hosts', 'LineAsString')", "SELECT * FROM url('http://127.0.0.1/')",
 		"SELECT * FROM `url` ('http://127.0.0.1/')", "SELECT (SELECT * FROM remote('127.0.0.1', system.one))",
 		"INSERT INTO FUNCTION url('http://127.0.0.1/') SELECT 1", "INSERT INTO TABLE FUNCTION mysql('a')",
@@ -83,13 +92,16 @@ func TestStatementsThatAreRefused(t *testing.T) {
 		"SELECT * FROM format(JSONEachRow, 'a String DEFAULT 1', '{}')", "SELECT * FROM input('a String')",
 		"SELECT a FROM generateRandom('a String ALIAS 1')", "SELECT a FROM values('a String ALIAS 1', 1)",
 		"INSERT INTO t SELECT a FROM values('a String ALIAS 1', 1)",
-		"INSERT INTO t VALUES ((SELECT a FROM values('a String ALIAS 1', 1)))", "INSERT INTO FUNCTION null('a String DEFAULT 1') VALUES (1)",
-		"SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT 1 INTO outfile '/tmp/x'", "INSERT INTO t FROM INFILE '/etc/hosts' FORMAT CSV",
+		"INSERT INTO t VALUES ((SELECT a FROM values('a String ALIAS 1', 1)))",
+		"INSERT INTO FUNCTION null('a String DEFAULT 1') VALUES (1)",
+		"SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT 1 INTO outfile '/tmp/x'",
+		"INSERT INTO t FROM INFILE '/etc/hosts' FORMAT CSV",
 		"CREATE TABLE t (a Int8) ENGINE = File(TSV)", "CREATE TABLE t (a Int8) ENGINE URL('http://x')",
 		"CREATE TABLE t (a Int8) engine=`Kafka`", "CREATE DATABASE d ENGINE = MySQL('a')",
 		"CREATE TABLE t (a Int8) ENGINE = EmbeddedRocksDB(0, '/tmp/x')",
 		"CREATE TABLE t (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
-		"ATTACH TABLE t FROM '/etc' (a Int8)", "GRANT ALL ON *.* TO default", "EXECUTE AS default SELECT 1", "COPY t TO '/tmp/x'",
+		"ATTACH TABLE t FROM '/etc' (a Int8)", "GRANT ALL ON *.* TO default", "EXECUTE AS default SELECT 1",
+		"COPY t TO '/tmp/x'",
 		"1", "'SELECT'", "SELECT 1; SELECT 2", "BACKUP TABLE t TO File('x')", "RESTORE TABLE t FROM File('x')",
 	} {
 		if verdictOf(t, testPolicy(false), statement) == 0 {

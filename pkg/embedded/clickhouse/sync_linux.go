@@ -11,9 +11,9 @@ import (
 // Syncs says that Sync does what it says on this system.
 const Syncs = true
 
-// Sync writes to the disk whatever the engine has written before: the whole file system of its data directory at once, which
-// costs less than one fsync for each of the fifteen files of a part, most of which are merged away within seconds. An error
-// means that some of it may never get there, and is told once.
+// Sync writes to the disk whatever the engine has written before: the whole file system of its data directory at once,
+// which costs less than one fsync for each of the fifteen files of a part, most of which are merged away within
+// seconds. An error means that some of it may never get there, and is told once.
 func (c *Child) Sync() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

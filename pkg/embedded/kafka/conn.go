@@ -303,8 +303,8 @@ func (c *conn) sendOne(f frame) bool {
 	return err == nil
 }
 
-// refuseLogin answers a login that the broker refuses by closing the connection, as kfake does, the way Kafka answers it:
-// to a client, an end of the connection could be anything.
+// refuseLogin answers a login that the broker refuses by closing the connection, as kfake does, the way Kafka answers
+// it: to a client, an end of the connection could be anything.
 func (c *conn) refuseLogin() {
 	c.mu.Lock()
 	var login header

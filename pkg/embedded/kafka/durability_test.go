@@ -30,7 +30,9 @@ func TestAckWaitsForSync(t *testing.T) {
 	hold.close()
 	defer hold.open()
 	acked := make(chan error, 1)
-	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("held")}, func(_ *kgo.Record, err error) { acked <- err })
+	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("held")}, func(_ *kgo.Record, err error) {
+		acked <- err
+	})
 	if got := consume(t, cl, 1); string(got[0].Value) != "held" {
 		t.Fatalf("consumed %q", got[0].Value)
 	}
@@ -131,7 +133,9 @@ func TestCommitWaitsForRecords(t *testing.T) {
 			hold.close()
 			defer hold.open()
 			acked := make(chan error, 1)
-			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
+			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}, func(_ *kgo.Record, err error) {
+				acked <- err
+			})
 			consume(t, cl, 1)
 			if !stream.DurableTopic(topic) { // until it is acknowledged a commit need not wait for it
 				if err := <-acked; err != nil {
@@ -163,7 +167,9 @@ func TestStopFinishesHeldAnswers(t *testing.T) {
 	hold.close()
 	defer hold.open()
 	acked := make(chan error, 1)
-	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}, func(_ *kgo.Record, err error) { acked <- err })
+	cl.Produce(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}, func(_ *kgo.Record, err error) {
+		acked <- err
+	})
 	<-hold.entered
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -242,13 +248,14 @@ func TestPowerLossByTopic(t *testing.T) {
 	reader := client(t, after.Addr())
 	for _, topic := range stream.Topics() {
 		if found := endOf(t, reader, "relay."+topic.Name, 0) == 1; found != topic.Durable {
-			t.Errorf("%s, durable %v: the acknowledged record is there after the power cut: %v", topic.Name, topic.Durable, found)
+			t.Errorf("%s, durable %v: the acknowledged record is there after the power cut: %v", topic.Name,
+				topic.Durable, found)
 		}
 	}
 }
 
-// The outbox of the configuration log deletes an entry, by a record of control, when audit has acknowledged it. Whenever the
-// power fails after that, the entry is in one of the two.
+// The outbox of the configuration log deletes an entry, by a record of control, when audit has acknowledged it.
+// Whenever the power fails after that, the entry is in one of the two.
 func TestAuditEntrySurvivesPowerLoss(t *testing.T) {
 	cfg := testConfig(t)
 	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}

@@ -19,7 +19,8 @@ func TestDialFromWithin(t *testing.T) {
 	inside := client(t, s.Addr(), kgo.Dialer(s.DialContext), kgo.ConsumeTopics("relay.events"))
 	outside := client(t, s.Addr(), kgo.ConsumeTopics("relay.events"))
 	for i, from := range []*kgo.Client{inside, outside} {
-		if err := from.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte{byte(i)}}).FirstErr(); err != nil {
+		if err := from.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte{byte(i)}}).
+			FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

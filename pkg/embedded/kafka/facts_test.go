@@ -123,7 +123,8 @@ func TestGroupMetadata(t *testing.T) {
 	s := serve(t, cfg)
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	metadata := randomText(3 << 10)
-	member := client(t, s.Addr(), kgo.ConsumerGroup("dispatch"), kgo.ConsumeTopics("relay.events"), kgo.DisableAutoCommit())
+	member := client(t, s.Addr(), kgo.ConsumerGroup("dispatch"), kgo.ConsumeTopics("relay.events"),
+		kgo.DisableAutoCommit())
 	produce(t, member, "relay.events", 0, []byte("a"))
 	r := consume(t, member, 1)[0]
 	ctx := kgo.PreCommitFnContext(t.Context(), func(req *kmsg.OffsetCommitRequest) error {
@@ -132,9 +133,10 @@ func TestGroupMetadata(t *testing.T) {
 	})
 	offsets := map[string]map[int32]kgo.EpochOffset{r.Topic: {r.Partition: {Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}}
 	var failed error
-	member.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
-		failed = err
-	})
+	member.CommitOffsetsSync(
+		ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
+			failed = err
+		})
 	if failed != nil {
 		t.Fatal(failed)
 	}
@@ -320,8 +322,8 @@ func TestStaticMember(t *testing.T) {
 	}
 }
 
-// TestNoFetchSessions: the broker serves partitions in the order in which a request names them, all of them in each. In a session
-// it would begin with those that had records last time.
+// TestNoFetchSessions: the broker serves partitions in the order in which a request names them, all of them in each. In
+// a session it would begin with those that had records last time.
 func TestNoFetchSessions(t *testing.T) {
 	s := serve(t, testConfig(t))
 	createTopics(t, s.Addr(), 1, nil, "relay.events", "relay.commands")
@@ -347,7 +349,8 @@ func TestNoFetchSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp.SessionID != 0 || resp.ErrorCode != 0 || len(resp.Topics) == 0 || resp.Topics[0].TopicID != topics["relay.commands"].ID || len(resp.Topics[0].Partitions[0].RecordBatches) == 0 {
+		if resp.SessionID != 0 || resp.ErrorCode != 0 || len(resp.Topics) == 0 ||
+			resp.Topics[0].TopicID != topics["relay.commands"].ID || len(resp.Topics[0].Partitions[0].RecordBatches) == 0 {
 			t.Fatalf("session %d, error %d, %d topics", resp.SessionID, resp.ErrorCode, len(resp.Topics))
 		}
 		slices.Reverse(req.Topics)

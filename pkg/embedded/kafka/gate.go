@@ -27,7 +27,8 @@ type gate struct {
 }
 
 func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
-	g := &gate{disk: d, isDurable: isDurable, on: on, count: m.counter(), transit: newTransit(), broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
+	g := &gate{disk: d, isDurable: isDurable, on: on, count: m.counter(), transit: newTransit(),
+		broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
 	g.durable = newBarrier(g.fail, m.observer("durable"))
 	g.lazy = newBarrier(g.fail, m.observer("other"))
 	return g

@@ -195,7 +195,8 @@ func (s *Server) prepare(ctx context.Context) (durability, error) {
 		return pageCache, nil
 	}
 	if err := s.probe(ctx, s.cfg.DataDir); err != nil {
-		s.log.Warn("embedded kafka keeps its files in another way than expected: every batch is synced alone, which is slow", "err", err)
+		s.log.Warn("embedded kafka keeps its files in another way than expected: every batch is synced alone, which is slow",
+			"err", err)
 		return syncWrites, nil
 	}
 	// What the process before left in the page cache may be read and committed from now on.

@@ -71,7 +71,8 @@ func TestSIGKILL(t *testing.T) {
 		return true
 	})
 	c.check(t, cl)
-	t.Logf("%d records acknowledged, %d stored twice, %d commits", produced.Load(), total-produced.Load(), c.commits.Load())
+	t.Logf("%d records acknowledged, %d stored twice, %d commits", produced.Load(), total-produced.Load(),
+		c.commits.Load())
 	broker.kill(t)
 }
 

@@ -27,7 +27,8 @@ func lockDir(dir string) (unlock func(), err error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(path)
 		f.Close()
-		return nil, fmt.Errorf("data directory %s is used by another process (pid %s)", dir, strings.TrimSpace(string(holder)))
+		return nil, fmt.Errorf("data directory %s is used by another process (pid %s)", dir,
+			strings.TrimSpace(string(holder)))
 	}
 	if err == nil {
 		err = f.Truncate(0)

@@ -47,7 +47,8 @@ func (m *metrics) observer(topics string) func(files int, took time.Duration) {
 
 // counter returns what counts the requests of a connection by their kind.
 func (m *metrics) counter() func(kmsg.Key) {
-	produce, fetch, other := m.asked.WithLabelValues("produce"), m.asked.WithLabelValues("fetch"), m.asked.WithLabelValues("other")
+	produce, fetch, other := m.asked.WithLabelValues("produce"), m.asked.WithLabelValues("fetch"),
+		m.asked.WithLabelValues("other")
 	return func(k kmsg.Key) {
 		switch k {
 		case kmsg.Produce:

@@ -63,7 +63,8 @@ func TestListenOnSocket(t *testing.T) {
 	})
 	createTopicsBy(t, client(t, s.Addr(), dial), 1, nil, "relay.events")
 	inside := client(t, s.Addr(), kgo.Dialer(s.DialContext))
-	if err := inside.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}).FirstErr(); err != nil {
+	if err := inside.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}).
+		FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	if got := consume(t, client(t, s.Addr(), dial, kgo.ConsumeTopics("relay.events")), 1); string(got[0].Value) != "x" {

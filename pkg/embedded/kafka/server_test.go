@@ -30,18 +30,22 @@ func TestValidate(t *testing.T) {
 	}{
 		{"default with a directory", Config{Listen: "127.0.0.1:0", DataDir: "x", MaxMessageBytes: 1 << 20}, nil},
 		{"zero", Config{}, []string{"listen address", "no data directory", "max message bytes"}},
-		{"unspecified host", Config{Listen: "0.0.0.0:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"names no host", "10.0.0.5:9092"}},
-		{"beyond loopback", Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"not loopback", "--key-file or RELAY_ENGINE_KEY"}},
+		{"unspecified host", Config{Listen: "0.0.0.0:9092", DataDir: "x", MaxMessageBytes: 1 << 20},
+			[]string{"names no host", "10.0.0.5:9092"}},
+		{"beyond loopback", Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20},
+			[]string{"not loopback", "--key-file or RELAY_ENGINE_KEY"}},
 		{
 			"beyond loopback, with a secret",
 			Config{Listen: "192.0.2.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20, Secret: "0123456789abcdef"}, nil,
 		},
 		{
 			"short secret",
-			Config{Listen: "127.0.0.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20, Secret: "0123456789abcde"}, []string{"at least 16"},
+			Config{Listen: "127.0.0.1:9092", DataDir: "x", MaxMessageBytes: 1 << 20, Secret: "0123456789abcde"},
+			[]string{"at least 16"},
 		},
 		{"socket", Config{Listen: "unix:/x/y.sock", DataDir: "x", MaxMessageBytes: 1 << 20}, nil},
-		{"host name", Config{Listen: "localhost:9092", DataDir: "x", MaxMessageBytes: 1 << 20}, []string{"parse listen address"}},
+		{"host name", Config{Listen: "localhost:9092", DataDir: "x", MaxMessageBytes: 1 << 20},
+			[]string{"parse listen address"}},
 		{"too big", Config{Listen: "[::1]:9092", DataDir: "x", MaxMessageBytes: 1 << 30}, []string{"max message bytes"}},
 	} {
 		_, err := New(c.cfg, Deps{})
@@ -140,7 +144,8 @@ func TestWhatIsSyncedWhen(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	syncs.check(t, "at the end", "partitions/relay.retry.2s-0/0.dat", "partitions/relay.retry.2s-0", "partitions", ".", "groups.log")
+	syncs.check(t, "at the end", "partitions/relay.retry.2s-0/0.dat", "partitions/relay.retry.2s-0", "partitions", ".",
+		"groups.log")
 }
 
 // syncLog records the paths that were synced since the last check.
@@ -228,7 +233,8 @@ func TestDirectoryRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := make(chan error, 1)
-	cl.Produce(context.Background(), &kgo.Record{Topic: "relay.events", Value: []byte("y")}, func(_ *kgo.Record, err error) { result <- err })
+	cl.Produce(context.Background(), &kgo.Record{Topic: "relay.events", Value: []byte("y")},
+		func(_ *kgo.Record, err error) { result <- err })
 	if err := s.wait(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Run returned %v", err)
 	}
@@ -274,7 +280,8 @@ func TestBadRequests(t *testing.T) {
 func TestWithoutAcks(t *testing.T) {
 	s := serve(t, testConfig(t))
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
-	cl := client(t, s.Addr(), kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite(), kgo.ConsumeTopics("relay.events"))
+	cl := client(t, s.Addr(), kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite(),
+		kgo.ConsumeTopics("relay.events"))
 	for range 20 {
 		produce(t, cl, "relay.events", 0, []byte("x"))
 	}

@@ -11,9 +11,10 @@ import (
 const fetchPeek = 256
 
 // declineSession makes a fetch one without a session (KIP-227), which is how brokers answer that have no room for
-// another one. Within one kfake serves first what the request names, which is what had records last time. The others wait
-// for as long as these have more, and so does a batch that is larger than what a fetch brings of a partition. Brokers of Apache Kafka
-// take turns. request begins behind the correlation id; a client id that is too long for it keeps its session.
+// another one. Within one kfake serves first what the request names, which is what had records last time. The others
+// wait for as long as these have more, and so does a batch that is larger than what a fetch brings of a partition.
+// Brokers of Apache Kafka take turns. request begins behind the correlation id; a client id that is too long for it
+// keeps its session.
 func declineSession(version int16, request []byte) {
 	const sessions, flexible, taggedReplica = 7, 12, 15 // the first versions that have them
 	if version < sessions {

@@ -26,7 +26,8 @@ func TestDeletedLeavesTheDisk(t *testing.T) {
 	if n := bytesIn(t, dir); n < records*int64(len(body)) {
 		t.Fatalf("%d bytes on disk before", n)
 	}
-	resp, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: records - 1}}})
+	resp, err := kadm.NewClient(cl).DeleteRecords(
+		t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: records - 1}}})
 	if err != nil || resp.Error() != nil {
 		t.Fatal(err, resp.Error())
 	}

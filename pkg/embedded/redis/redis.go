@@ -1,11 +1,11 @@
 // Package redis is an embedded Redis: miniredis with keys that expire as time passes.
 //
-// Any Redis client in: from this process by [Server.DialContext], from others by a unix socket or loopback TCP. Everything
-// is in memory and gone at the end of the process: it holds only what may be lost, which are rate leases and the memory of
-// deduplication. Commands run one at a time; a plain one costs some 25 µs, a script several times that.
+// Any Redis client in: from this process by [Server.DialContext], from others by a unix socket or loopback TCP.
+// Everything is in memory and gone at the end of the process: it holds only what may be lost, which are rate leases and
+// the memory of deduplication. Commands run one at a time; a plain one costs some 25 µs, a script several times that.
 //
-// It knows no passwords, and miniredis trusts the lengths that a client names: one packet ends the process. So it serves
-// its own machine only, and in `relay dev` its own process only.
+// It knows no passwords, and miniredis trusts the lengths that a client names: one packet ends the process. So it
+// serves its own machine only, and in `relay dev` its own process only.
 //
 // miniredis leaves time to its caller. Run moves it on in steps, so a key lives as long as it should, give
 // or take one step. A step visits every key while commands wait; with many keys steps become rarer
