@@ -287,6 +287,25 @@ func TestNoSecondListOfTopics(t *testing.T) {
 	}
 }
 
+// README.md's layout names each folder of pkg, and no other.
+func TestLayoutNamesThePackages(t *testing.T) {
+	found := regexp.MustCompile(`(?m)^    pkg/ +(.*(?:\n {20,}.*)*)$`).FindStringSubmatch(text(t, "README.md"))
+	if found == nil {
+		t.Fatal("README.md's layout has no line for pkg/")
+	}
+	entries, err := os.ReadDir("pkg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, e := range entries {
+		folders = append(folders, e.Name())
+	}
+	if said := regexp.MustCompile(`[a-z]+`).FindAllString(found[1], -1); !slices.Equal(said, folders) {
+		t.Errorf("README.md's layout says that pkg has %v, and it has %v", said, folders)
+	}
+}
+
 // Tests that the Makefile and deploy/test.sh call by name are there: of a name that nothing has any more, nobody would
 // hear.
 func TestTestsThatAreNamedExist(t *testing.T) {
@@ -426,6 +445,7 @@ func changes() map[string]change {
 		"A retry strategy":           {retry, []string{"pkg/config/retry.go"}, true},
 		"A filter of GET /v1/events": {filters, []string{"pkg/event/filter.go"}, false},
 		"A field of an attempt":      {attempts, []string{"store/internal/column/attempts.go"}, true},
+		"A table":                    {},
 	}
 }
 

@@ -26,7 +26,7 @@ Usage: relay <command> [flags]
   users     add, list, reset or remove people who sign in to the dashboard
   version   print the version
 
-relay <command> --help lists the flags of a 
+relay <command> --help lists the flags of a command
 `
 
 // Run is main without the process around it.
@@ -85,7 +85,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	return exitCode(err, stderr)
 }
 
-// usageError is an error of whoever typed the
+// usageError is an error of whoever typed the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

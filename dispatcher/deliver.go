@@ -144,6 +144,10 @@ func (d *Dispatcher) park(decision lane.Decision) {
 			slog.Any("error", decision.Err))
 	}
 	w := decision.Delivery.Work
+	if d.log.Enabled(context.Background(), slog.LevelDebug) {
+		d.log.LogAttrs(context.Background(), slog.LevelDebug, "delivery parked", slog.String("reason", string(decision.Reason)),
+			slog.String("event", w.Event.ID.Text(id.Event)), slog.String("destination", w.Dest), slog.Time("due", decision.Due))
+	}
 	again := *w
 	again.Parked, again.ParkedBy = decision.Reason, decision.Mark
 	again.Due, again.Told = decision.Due, decision.Told

@@ -8,8 +8,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Bounds of what waits for one partition, so that one without a leader fills neither the producer's buffer
-// (20,000 records, 256 MiB) nor the handlers, which all partitions share.
+// Bounds of what waits for one partition, so that one without a leader fills neither the buffers of the producer (three
+// clients with 20,000 records or 256 MiB each, of which events use two) nor the handlers, which all partitions share.
 const (
 	maxWaiting      = 5_000
 	maxWaitingBytes = 64 << 20 // of bodies

@@ -25,8 +25,8 @@ type server struct {
 }
 
 // maxConnections is how many connections clients may hold at once; a new one takes the place of one without a request, or
-// waits. Each costs about 20 KB, and one of
-// the files that the process may open, of which half are left for deliveries, engines and tables.
+// waits. Each costs about 20 KB, and one of the files that the process may open, of which half are left for deliveries,
+// engines and tables.
 func maxConnections() int {
 	const most = 16_384
 	var files syscall.Rlimit

@@ -17,7 +17,7 @@
 // redo comes to the same version.
 //
 // Fence. A read that must see what was acknowledged takes the end offsets of its topics, asks the
-// writer to flush once it has read that far, and waits at most Config.FenceWait. When it has not got
+// writer to flush once it has read that far, and waits at most read.ReaderConfig.FenceWait. When it has not got
 // there, what is there is served and marked with the time it stands for.
 //
 // Shards. With several servers all rows about an event are on one of them, see shards.go; reads ask those that may have

@@ -13,12 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrFull is given to the callback when the producer's buffer is full: answer 503, or wait and try again.
+// ErrFull is given to the callback when the buffer of the record's client is full: answer 503, or wait and try again.
 var ErrFull = errors.New("producer buffer is full")
 
-// Producer appends records. Its buffer is bounded in records and bytes; nothing waits for room but Room.
+// Producer appends records. It is three clients, and each of them has a buffer of its own that is bounded in records and
+// bytes; nothing waits for room but Room, which waits until all three have it.
 //
-// It is three clients. The prompt one sends what is there at once and batches by itself while requests are in
+// The prompt client sends what is there at once and batches by itself while requests are in
 // flight, so an idle service answers fast. The busy one lets records without an order gather for a moment while they come
 // fast: a request, a barrier and a fetch for three of them cost more than the moment is worth. The patient
 // one lets outcomes and retries gather for longer: nobody waits for an outcome, and a retry is not due for a second,
@@ -41,7 +42,7 @@ const busyLinger = time.Millisecond
 // outcomeLinger is how long outcomes and retries gather, and so by how much later a delivery that was made is seen.
 const outcomeLinger = 5 * time.Millisecond
 
-// Bounds of a client's buffer: what waits for brokers that do not answer.
+// Bounds of the buffer of each of the three clients: what waits for brokers that do not answer.
 const (
 	maxBufferedRecords = 20_000
 	maxBufferedBytes   = 256 << 20
@@ -113,7 +114,7 @@ func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
 // once, on a goroutine of the client, when the record is durable or cannot become so any more;
 // ErrFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
 // produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
-// record that is refused because the buffer is full would wait for the callback that it is called from.
+// record that is refused because its buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	client := p.prompt
 	if topicOf(topic).Linger > 0 {
@@ -148,8 +149,8 @@ func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r 
 	})
 }
 
-// Room waits until there is room for r in the buffer, or until ctx ends: then it returns its error. It
-// promises nothing: others may fill the buffer first.
+// Room waits until there is room for r in all buffers, or until ctx ends: then it returns its error. It
+// promises nothing: others may fill them first.
 func (p *Producer) Room(ctx context.Context, r *Record) error {
 	size := int64(len(r.Key) + len(r.Value))
 	for _, h := range r.Headers {

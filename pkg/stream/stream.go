@@ -41,7 +41,7 @@ type Config struct {
 	TLS     string   // "system", the path of a CA file, or empty = no TLS
 	// Session is how long a member of a group may be silent before its partitions go to others; 0 = 30 s.
 	Session time.Duration
-	// ProducerBytes bounds what a producer holds until it is acknowledged; 0 = 256 MiB.
+	// ProducerBytes bounds what each of a producer's three clients holds until it is acknowledged; 0 = 256 MiB.
 	ProducerBytes int
 	// DialFunc replaces the dialer, for an engine in the same process and for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)

@@ -173,8 +173,8 @@ func DurableTopic(name string) bool {
 	return true
 }
 
-// Tier is a retry topic: every record in it waits the same time, so its order of arrival is its
-// order of falling due.
+// Tier is a retry topic. A record stays in it until it is due, Delay at most: the order in which they arrive is not that in
+// which they are due.
 type Tier struct {
 	Topic string
 	Delay time.Duration

@@ -1,5 +1,19 @@
 // Package write copies the log into ClickHouse, counts usage, and takes out of ClickHouse what was erased or has
 // expired.
+//
+// Writer.Run has five goroutines; the first three end one after the other:
+//
+//	poll        fetches records and decodes them into the batch that is being filled
+//	flushLoop   takes that batch when it is due and inserts it: one insert per table and shard
+//	commitLoop  commits the offsets of what was inserted, behind Sync if there is one
+//	watchParts  looks how many parts the tables have; while ClickHouse is behind with merging, batches grow
+//	drain       after a stop gives flushLoop and commitLoop the time of Drain, then cuts them off
+//
+// Back-pressure: one batch is flushed while another is filled. Is that one full (FlushRows or FlushBytes), poll waits for
+// room, which comes when flushLoop takes it. So at most two batches are in memory however long ClickHouse is away; what
+// was not fetched stays in the log. A rebalance waits for a running flush for 5 s, then leaves its rows to the next owner.
+//
+// An Eraser and an Expirer run beside it; they read the store and the configuration, never the log.
 package write
 
 import (
