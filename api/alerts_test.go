@@ -71,7 +71,8 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	c := alertsClient(t)
 	made := c.do("PATCH", "/v1/alerts",
 		`{"channels":{"slack":{"webhook_url":"https://hooks.slack.com/services/T0/B0/planted-a1b2"},
-		"webhook":{"url":"https://ops.example.com/hooks/9f3c?token=planted","enabled":false},"email":{"to":["ops@example.com"]}}}`).want(200)
+		"webhook":{"url":"https://ops.example.com/hooks/9f3c?token=planted","enabled":false},
+		"email":{"to":["ops@example.com"]}}}`).want(200)
 	secret := made.text("channels.webhook.secret")
 	if _, err := sign.ParseSecret(secret); err != nil {
 		t.Fatal(err)

@@ -384,7 +384,8 @@ func TestIdempotencyKey(t *testing.T) {
 	for _, target := range []string{
 		"/v1/endpoints", send, "/v1/endpoints/" + ep + "/destinations", "/v1/events/" + c.send(ep) + "/replay",
 		"/v1/replays"} {
-		if got := c.do("POST", target, body, "Idempotency-Key", strings.Repeat("k", 255)).Header.Get("Idempotency-Status"); (got == "unavailable") != (target == send) {
+		a := c.do("POST", target, body, "Idempotency-Key", strings.Repeat("k", 255))
+		if got := a.Header.Get("Idempotency-Status"); (got == "unavailable") != (target == send) {
 			t.Errorf("%s: Idempotency-Status %q", target, got)
 		}
 		if got := c.do("POST", target, body).Header.Get("Idempotency-Status"); got != "" {

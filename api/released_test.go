@@ -52,7 +52,8 @@ func TestDocumentIsValid(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
-	if err := os.WriteFile(broken, []byte("openapi: 3.1.1\ninfo: {title: x}\npaths: {/a: {get: {responses: 7}}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte("openapi: 3.1.1\ninfo: {title: x}\npaths: {/a: {get: {responses: 7}}}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := oasdiff(t, "validate", "--fail-on", "WARN", broken); err == nil {

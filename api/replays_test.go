@@ -36,8 +36,10 @@ func (a *answer) counted(events, queued int) *answer {
 func TestReplaySelection(t *testing.T) {
 	c := newClient(t)
 	created := c.do("POST", "/v1/endpoints",
-		`{"provider":"stripe","verification":{"type":"stripe","secret":"whsec_planted"},"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
-		{"url":"https://c.example","filter":{"types":["order.*"]}},{"url":"https://d.example","filter":{"body":{"data.n":1}}}]}`).want(201)
+		`{"provider":"stripe","verification":{"type":"stripe","secret":"whsec_planted"},
+		"destinations":["https://a.example",{"url":"https://b.example","enabled":false},
+		{"url":"https://c.example","filter":{"types":["order.*"]}},
+		{"url":"https://d.example","filter":{"body":{"data.n":1}}}]}`).want(201)
 	ep := created.text("id")
 	first, disabled, typed, byBody := created.text("destinations.0.id"), created.text("destinations.1.id"),
 		created.text("destinations.2.id"), created.text("destinations.3.id")

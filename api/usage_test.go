@@ -37,9 +37,12 @@ func TestUsage(t *testing.T) {
 		"period_start":"2026-08-01T00:00:00.000Z","period_end":"2026-09-01T00:00:00.000Z","as_of":"2026-08-02T00:00:01.500Z",
 		"events":{"received":7,"sent":4,"findings":1,"total":12},"deliveries":9,"attempts":15,"bytes":900,
 		"allowance":null,"remaining":null,"overage":{"events":0},
-		"projection":{"events":300,"overage_events":0,"method":"last_7_days","confidence":"ok","overage_amount":null,"currency":null},
-		"by_endpoint":[{"endpoint_id":"ep_a","received":7,"sent":0,"total":7,"bytes":800},{"endpoint_id":"ep_b","received":0,"sent":4,"total":4,"bytes":100}],
-		"daily":[{"date":"2026-08-01","received":0,"sent":0,"findings":0,"total":0,"bytes":0},{"date":"2026-08-02","received":7,"sent":4,"findings":1,"total":12,"bytes":900}]}`
+		"projection":{"events":300,"overage_events":0,"method":"last_7_days","confidence":"ok",
+			"overage_amount":null,"currency":null},
+		"by_endpoint":[{"endpoint_id":"ep_a","received":7,"sent":0,"total":7,"bytes":800},
+			{"endpoint_id":"ep_b","received":0,"sent":4,"total":4,"bytes":100}],
+		"daily":[{"date":"2026-08-01","received":0,"sent":0,"findings":0,"total":0,"bytes":0},
+			{"date":"2026-08-02","received":7,"sent":4,"findings":1,"total":12,"bytes":900}]}`
 	var want map[string]any
 	if err := json.Unmarshal([]byte(plain), &want); err != nil {
 		t.Fatal(err)

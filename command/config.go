@@ -34,11 +34,11 @@ keys stand in it as hashes, other secrets sealed under the master keys that it n
 It has a MAC under the first of them, so changes are detected. One-time links are left out. Without --file it is
 written to standard output. A file is replaced in one step, and only you can read it.
 
-import makes it the configuration of the running process: for a new Kafka, with the same RELAY_MASTER_KEYS. Ids, API keys,
-signing secrets and ingest URLs stay what they were. Events, deliveries on their way and replay runs are not part
-of it. FILE is - for standard input. It is refused where there is a configuration already; --replace deletes what is not in
-the document. Interrupted, it goes on where it stopped when it is given again. --unsigned takes an export of an older version, which
-has no MAC: make sure where it comes from.
+import makes it the configuration of the running process: for a new Kafka, with the same RELAY_MASTER_KEYS. Ids,
+API keys, signing secrets and ingest URLs stay what they were. Events, deliveries on their way and replay runs are
+not part of it. FILE is - for standard input. It is refused where there is a configuration already; --replace deletes
+what is not in the document. Interrupted, it goes on where it stopped when it is given again. --unsigned takes an
+export of an older version, which has no MAC: make sure where it comes from.
 `, verbs: map[string]verb{"export": exportConfig, "import": importConfig}}
 }
 

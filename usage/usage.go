@@ -185,7 +185,8 @@ func (u *Usage) count(ctx context.Context, accountID string, now time.Time) (*ev
 	r.To = r.From.AddDate(0, 1, 0)
 	recent := now.Truncate(time.Hour).AddDate(0, 0, -recentDays)
 	var err error
-	if r.Figures, err = u.deps.Figures.Usage(ctx, accountID, event.UsageSpan{From: r.From, To: r.To, Recent: recent}); err != nil {
+	if r.Figures, err = u.deps.Figures.Usage(
+		ctx, accountID, event.UsageSpan{From: r.From, To: r.To, Recent: recent}); err != nil {
 		return nil, err
 	}
 	r.Use = r.Figures.Sum()

@@ -8,13 +8,14 @@
 // What is guaranteed:
 //   - A request is accepted only when one of the configured secrets made a signature in it over exactly these bytes. A
 //     configuration that [Config.Validate] would refuse (unknown type, no secret, a broken template) accepts nothing.
-//   - MACs are compared in constant time, in their written form: a second spelling of a good signature (upper-case hex, other
-//     base64 padding bits) is not that signature.
+//   - MACs are compared in constant time, in their written form: a second spelling of a good signature (upper-case hex,
+//     other base64 padding bits) is not that signature.
 //   - The age is judged after the signature, so [TimestampOutsideTolerance] always means that the provider did sign it.
-//   - A header that carries the signature, or that is signed with the body, must come once. Of two values a proxy, this package
-//     and the destination might each believe another one (RFC 9110 §5.3 allows repeats only for list-valued fields).
-//   - Work and memory are bounded by the body and by constants: header values over [maxHeader] bytes are refused unread, a
-//     request costs at most one pass over the body per secret (Twilio: one per secret and spelling of the URL, at most four).
+//   - A header that carries the signature, or that is signed with the body, must come once. Of two values a proxy, this
+//     package and the destination might each believe another one (RFC 9110 §5.3 allows repeats only for list-valued fields).
+//   - Work and memory are bounded by the body and by constants: header values over [maxHeader] bytes are refused unread,
+//     a request costs at most one pass over the body per secret (Twilio: one per secret and spelling of the URL, at most
+//     four).
 package verify
 
 import (

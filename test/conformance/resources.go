@@ -129,7 +129,8 @@ func resourceCases() []testCase {
 			for _, details := range []any{"done in two steps", object{"invoice": "in_1", "lines": []any{1, 2.5, nil, true}}} {
 				got := c.must(200, "POST", "/v1/events/"+id+"/processing",
 					object{"state": "processing", "reference": "job-7", "details": details})
-				for name, want := range (object{"event_id": id, "state": "processing", "reference": "job-7", "details": details, "applied": true}) {
+				wanted := object{"event_id": id, "state": "processing", "reference": "job-7", "details": details, "applied": true}
+				for name, want := range wanted {
 					c.equal(name, got[name], want)
 				}
 				c.has("receipt", got, "created_at", "updated_at")

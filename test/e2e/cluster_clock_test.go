@@ -27,7 +27,8 @@ func clockApart(t *testing.T, c *cluster, seed uint64, offset string) {
 	endpoint, in, _ := odd.in(t).endpoint(map[string]any{"destinations": []any{"https://example.com/h"}})
 	for path, body := range map[string]string{
 		in: `{}`, odd.url + "/v1/endpoints/" + endpoint + "/events": `{"type":"a","data":{}}`} {
-		if resp := odd.in(t).post(path, map[string]string{"Authorization": "Bearer " + testKey}, []byte(body)); resp.StatusCode != http.StatusServiceUnavailable {
+		if resp := odd.in(t).post(path, map[string]string{"Authorization": "Bearer " + testKey},
+			[]byte(body)); resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a node whose clock is off by %s answered %s to %s", offset, resp.Status, path)
 		}
 	}

@@ -72,7 +72,9 @@ func TestDoctor(t *testing.T) {
 		"RELAY_TAKEOVER_SECONDS=6")
 	c.migrate()
 	n := c.node("a")
-	if out, code := ran(t, newProcess(t, n.dir, nil).command("doctor", "--data-dir", n.dir)); code != command.ExitNoProcess || !strings.Contains(out, "no running process answers") {
+	if out, code := ran(t, newProcess(t, n.dir, nil).
+		command("doctor", "--data-dir", n.dir)); code != command.ExitNoProcess ||
+		!strings.Contains(out, "no running process answers") {
 		t.Errorf("without a process and without settings: %d\n%s", code, out)
 	}
 	n.findings(map[string]string{

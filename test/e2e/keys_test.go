@@ -64,7 +64,8 @@ func TestKeysCommands(t *testing.T) {
 	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
 		t.Fatalf("revoking an unknown key ended with %d", code)
 	}
-	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir", dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
+	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir",
+		dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
 		t.Fatalf("a name of two lines: %d %s", code, out)
 	}
 	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
@@ -137,7 +138,8 @@ func TestMasterKeyIsChanged(t *testing.T) {
 		if got.header.Get("X-Planted") != "planted-header" {
 			t.Errorf("delivery %d has lost its header", n)
 		}
-		if resp := p.post(in, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, []byte("{}")); resp.StatusCode != http.StatusUnauthorized {
+		if resp := p.post(in, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)},
+			[]byte("{}")); resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a wrong signature was answered %s", resp.Status)
 		}
 	}

@@ -86,10 +86,12 @@ func TestEngineStaysOnThisMachine(t *testing.T) {
 	refused("at least 16", "clickhouse", "--listen", "192.0.2.1:0", "--key-file", key)
 	refused("knows no keys", "redis", "--listen", "192.0.2.1:0", "--key-file", key)
 	write("0123456789abcdef\n", 0o600)
-	if code, said := try("kafka", "--listen", "192.0.2.1:0", "--data", data, "--key-file", key); code == command.ExitMisused {
+	if code, said := try("kafka", "--listen", "192.0.2.1:0", "--data", data, "--key-file",
+		key); code == command.ExitMisused {
 		t.Errorf("kafka with a key: %d %s", code, said)
 	}
-	if code, said := try("clickhouse", "--listen", "192.0.2.1:0", "--data", data, "--key-file", key); code == command.ExitMisused {
+	if code, said := try("clickhouse", "--listen", "192.0.2.1:0", "--data", data, "--key-file",
+		key); code == command.ExitMisused {
 		t.Errorf("clickhouse with a key: %d %s", code, said)
 	}
 }
@@ -110,7 +112,8 @@ func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("dev:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("dev:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		if said := try(dir); !strings.Contains(said, name) || !strings.Contains(said, "chmod 600") {

@@ -34,7 +34,8 @@ func rotatedSecrets(t *testing.T, write, read client) {
 		"destinations": []any{dest.URL},
 	})
 	path := "/v1/endpoints/" + ep
-	target := path + "/destinations/" + write.must(http.StatusOK, "GET", path, nil)["destinations"].([]any)[0].(map[string]any)["id"].(string)
+	destinations := write.must(http.StatusOK, "GET", path, nil)["destinations"].([]any)
+	target := path + "/destinations/" + destinations[0].(map[string]any)["id"].(string)
 	secretOf := func(answer map[string]any) string { return answer["signing"].(map[string]any)["secret"].(string) }
 	// signed sends events until one is signed by exactly the secrets that are meant to live: another node may
 	// hear of a change a moment later.

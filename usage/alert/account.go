@@ -119,7 +119,8 @@ func (a *Alerts) usage(ctx context.Context) error {
 		return x.Firing && x.Rule == usageShare.setting() && !slices.Contains(s.Rules.Usage.Percent, percent)
 	})
 	for _, x := range left {
-		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{}, place{}); err != nil {
+		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{},
+			place{}); err != nil {
 			return err
 		}
 	}

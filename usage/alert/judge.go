@@ -29,7 +29,8 @@ func (a *Alerts) judgeTrack(ctx context.Context, b *book, dest string, k *track,
 	}
 	s, own := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
 	for _, f := range k.judge(now, a.now(), b.whole, s.Rules, own) {
-		if err := a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, own, b.place(stream.Outcomes)); err != nil {
+		if err := a.consider(ctx, subject{endpoint: k.endpoint, destination: dest}, f, own,
+			b.place(stream.Outcomes)); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,8 @@ func eventBatch(ctx context.Context, conn driver.Conn, db string, from, n int, b
 func TestSchemaInsertAndRead(t *testing.T) {
 	conn := connect(t, address)
 	db := createSchema(t, conn)
-	if n := count(t, conn, "SELECT count() FROM system.tables WHERE database = {db:String}", driver.Named("db", db)); n != 18 {
+	if n := count(t, conn, "SELECT count() FROM system.tables WHERE database = {db:String}",
+		driver.Named("db", db)); n != 18 {
 		t.Errorf("%d tables and views, want 18", n)
 	}
 	const rows = 20_000
@@ -81,7 +82,8 @@ func TestSchemaInsertAndRead(t *testing.T) {
 		}
 		t.Logf("round %d: %d rows of 1 KiB in %v", round, rows, time.Since(began).Round(time.Millisecond))
 	}
-	if n := count(t, conn, "SELECT count() FROM "+db+".events FINAL WHERE account = {a:String}", driver.Named("a", "acc")); n != rows {
+	if n := count(t, conn, "SELECT count() FROM "+db+".events FINAL WHERE account = {a:String}",
+		driver.Named("a", "acc")); n != rows {
 		t.Errorf("%d events, want %d: equal ids collapse", n, rows)
 	}
 	if n := count(t, conn, "SELECT uniqExact(id) FROM "+db+".events_by_endpoint WHERE endpoint = 'ep'"); n != rows {

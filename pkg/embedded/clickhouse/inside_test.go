@@ -150,7 +150,8 @@ func TestGetReadsOnly(t *testing.T) {
 			t.Errorf("%s: %d %s", statement, status, text)
 		}
 	}
-	if status, text, _ := call(t, http.MethodGet, url.Values{"query": {"SELECT count() FROM " + db + ".t"}}, nil); text != "0\n" {
+	if status, text, _ := call(
+		t, http.MethodGet, url.Values{"query": {"SELECT count() FROM " + db + ".t"}}, nil); text != "0\n" {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodOptions} {

@@ -36,7 +36,8 @@
 //     its log: TestPowerLoss, TestPowerLossByTopic, TestCommitWaitsForRecords, TestWhatIsSyncedWhen
 //   - SIGKILL loses nothing that was acknowledged: TestSIGKILL, TestRepairedOffsets
 //   - a log never ends before an offset that was given out: TestRestart
-//   - what is deleted leaves the disk, and does not come back after a SIGKILL but for a segment: TestDeletedLeavesTheDisk
+//   - what is deleted leaves the disk, and does not come back after a SIGKILL but for a segment:
+//     TestDeletedLeavesTheDisk
 //   - one sync serves all that wait: TestGroupCommit
 //   - a client in the same process is a client like any other: TestDialFromWithin
 //   - with a secret, nobody gets an answer without it; beyond loopback there is one: TestSecret, TestValidate
