@@ -21,7 +21,7 @@ import (
 func BenchmarkTrackerAndLane(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	lanes := lane.New(lane.Config{MaxInFlight: 100_000, MaxInFlightBytes: 1 << 30, MaxSending: 100_000}, lane.Deps{
-		Now: time.Now, Wake: func() {}, Rules: &fixedRules{lane.Verdict{
+		Now: time.Now, Wake: func() {}, Rules: &fixedRules{lane.Standing{
 			Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true,
 		}},
 	})
@@ -36,7 +36,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 		lanes.Admit(&lane.Delivery{Slot: p.add(offset, 1), Work: work, Size: 1000})
 		offset++
 		slotOf(last.Delivery).done()
-		lanes.Finish(last.Delivery)
+		lanes.Release(last.Delivery)
 		last.Delivery = lanes.Next(b.Context(), l, last).Delivery
 	}
 	if p.tracker.mark != offset-1 {
@@ -45,12 +45,12 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 }
 
 // fixedRules say the same of every delivery.
-type fixedRules struct{ lane.Verdict }
+type fixedRules struct{ lane.Standing }
 
-func (*fixedRules) MaxInFlight(*event.Work) int            { return 64 }
-func (r *fixedRules) Check(*event.Work, bool) lane.Verdict { return r.Verdict }
-func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Verdict, error) {
-	return r.Verdict, nil
+func (*fixedRules) MaxInFlight(*event.Work) int             { return 64 }
+func (r *fixedRules) Check(*event.Work, bool) lane.Standing { return r.Standing }
+func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Standing, error) {
+	return r.Standing, nil
 }
 
 // Completions in reverse within a window of 4,096, as behind a destination that hangs.

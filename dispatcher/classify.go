@@ -17,8 +17,8 @@ const (
 	fail
 )
 
-// verdict is the judgement of one attempt. It is shared by the recorded row, the metric and the log.
-type verdict struct {
+// classification is the judgement of one attempt. It is shared by the recorded row, the metric and the log.
+type classification struct {
 	fate   fate
 	code   event.ErrorCode // empty when delivered
 	reason event.Reason    // of a failure for good
@@ -29,14 +29,14 @@ type verdict struct {
 // Errors of the network, of names, of TLS, of the egress guard and of our own side are retried: each
 // can pass by itself or be mended by the receiver. So are 408, 409, 425, 429 and every 5xx; 410 ends
 // the delivery; other 3xx and 4xx are retried when retryOn names their class or the code itself.
-func classify(status int, failure event.ErrorCode, retryOn []string) verdict {
+func classify(status int, failure event.ErrorCode, retryOn []string) classification {
 	if status == 0 {
-		return verdict{fate: retry, code: failure}
+		return classification{fate: retry, code: failure}
 	}
 	if status >= 200 && status < 300 {
-		return verdict{fate: delivered}
+		return classification{fate: delivered}
 	}
-	v := verdict{fate: retry, code: event.CodeHTTPStatus}
+	v := classification{fate: retry, code: event.CodeHTTPStatus}
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -44,7 +44,7 @@ func classify(status int, failure event.ErrorCode, retryOn []string) verdict {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return v
 	case http.StatusGone:
-		return verdict{fate: fail, code: event.CodeHTTPStatus, reason: event.Gone410}
+		return classification{fate: fail, code: event.CodeHTTPStatus, reason: event.Gone410}
 	}
 	class := status / 100
 	if (class == 3 || class == 4) &&

@@ -8,16 +8,16 @@ import (
 
 func TestClassify(t *testing.T) {
 	both := []string{"3xx", "4xx"}
-	f := func(status int, failure event.ErrorCode, retryOn []string, want verdict) {
+	f := func(status int, failure event.ErrorCode, retryOn []string, want classification) {
 		t.Helper()
 		if got := classify(status, failure, retryOn); got != want {
 			t.Errorf("%d %s with retry_on %v: %+v, want %+v", status, failure, retryOn, got, want)
 		}
 	}
-	again := func(code event.ErrorCode) verdict { return verdict{fate: retry, code: code} }
-	final := func(code event.ErrorCode, r event.Reason) verdict { return verdict{fail, code, r} }
+	again := func(code event.ErrorCode) classification { return classification{fate: retry, code: code} }
+	final := func(code event.ErrorCode, r event.Reason) classification { return classification{fail, code, r} }
 	for _, status := range []int{200, 201, 202, 204, 206, 299} {
-		f(status, "", nil, verdict{fate: delivered})
+		f(status, "", nil, classification{fate: delivered})
 	}
 	for _, status := range []int{408, 409, 425, 429, 500, 502, 503, 504, 599, 101, 600, 999} {
 		f(status, "", nil, again(event.CodeHTTPStatus))

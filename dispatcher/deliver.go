@@ -43,11 +43,11 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 	}
 	a := d.attempt(ctx, l, decision)
 	if ctx.Err() != nil && a.Code == 0 { // our own stop has cut it short: it is left to the next owner
-		d.lanes.Finish(delivery)
+		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	}
 	d.faults.at(crashSent)
-	policy := policyOf(w, decision.Rules.Endpoint)
+	policy := policyOf(w, decision.Standing.Endpoint)
 	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
 	a.OK, a.ErrorCode = v.fate == delivered, v.code
 	if !a.OK && a.Code != 0 {
@@ -56,7 +56,7 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 	now := d.now()
 	n := decide(w, v, policy, a.RetryAfter, now, d.rules.expiry(w), rand.Float64())
 	d.conclude(delivery, a, n, now)
-	return lane.Result{Delivery: delivery, Kind: resultOf(a), Code: a.Code, URL: decision.Rules.Destination.URL}
+	return lane.Result{Delivery: delivery, Kind: resultOf(a), Code: a.Code, URL: decision.Standing.Destination.URL}
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
@@ -64,14 +64,14 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 func (d *Dispatcher) attempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
 	w := decision.Delivery.Work
 	attemptID := d.ids.Next(decision.Delivery.Slot.Source().Partition.Index)
-	target, err := d.lanes.Target(l, decision.Rules)
+	target, err := d.lanes.Target(l, decision.Standing)
 	if err == nil {
 		return d.client.send(ctx, attemptID, target, w)
 	}
 	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", w.Dest),
 		slog.Any("error", err))
 	return &event.Attempt{
-		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Rules.Destination.URL, Method: w.Event.Method,
+		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Standing.Destination.URL, Method: w.Event.Method,
 		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
 	}
 }
@@ -101,7 +101,7 @@ func (d *Dispatcher) conclude(delivery *lane.Delivery, a *event.Attempt, n next,
 		d.rules.superseded.add(deliveryKey{w.Event.ID, w.Dest, w.Run})
 	}
 	if n.status != event.Retrying {
-		d.finish(delivery, step{}, o)
+		d.record(delivery, step{}, o)
 		return
 	}
 	again := *w
@@ -110,7 +110,7 @@ func (d *Dispatcher) conclude(delivery *lane.Delivery, a *event.Attempt, n next,
 	if w.Run == "" {
 		again.Trigger = event.TriggerRetry
 	}
-	d.finish(delivery, d.followUp(&again, now), o)
+	d.record(delivery, d.followUp(&again, now), o)
 }
 
 // carryOut does what a lane has decided about a delivery that is not sent now.
@@ -134,7 +134,7 @@ func (d *Dispatcher) end(decision lane.Decision) {
 	if o.Status == event.Skipped && w.Prior.Terminal() {
 		o.Status, o.Reason = w.Prior, w.PriorReason
 	}
-	d.finish(decision.Delivery, step{}, o)
+	d.record(decision.Delivery, step{}, o)
 }
 
 // park puts a delivery that cannot be sent now into a retry topic. It is no attempt.
@@ -156,13 +156,13 @@ func (d *Dispatcher) park(decision lane.Decision) {
 		o = outcome(w, decision.Status, decision.Reason, decision.At)
 		o.NextAt = decision.EarliestSend
 	}
-	d.finish(decision.Delivery, d.followUp(&again, decision.At), o)
+	d.record(decision.Delivery, d.followUp(&again, decision.At), o)
 }
 
 // hop sends a delivery that is not due into the next tier.
 func (d *Dispatcher) hop(delivery *lane.Delivery, now time.Time) {
 	if d.lanes.Begin(delivery) {
-		d.finish(delivery, d.followUp(delivery.Work, now), nil)
+		d.record(delivery, d.followUp(delivery.Work, now), nil)
 	}
 }
 
@@ -175,8 +175,8 @@ func (d *Dispatcher) followUp(again *event.Work, now time.Time) step {
 	return step{topic: lane.TierFor(d.tiers, again.Due.Sub(now)).Topic, record: r, crash: crashRetry}
 }
 
-// finish produces the record that continues a delivery, if any, then the outcome that speaks of it, if any.
-func (d *Dispatcher) finish(delivery *lane.Delivery, followUp step, o *event.Outcome) {
+// record produces the record that continues a delivery, if any, then the outcome that speaks of it, if any.
+func (d *Dispatcher) record(delivery *lane.Delivery, followUp step, o *event.Outcome) {
 	var steps [2]step
 	n := 0
 	if followUp.record != nil {
@@ -188,7 +188,7 @@ func (d *Dispatcher) finish(delivery *lane.Delivery, followUp step, o *event.Out
 		steps[n] = outcomeStep(o)
 		n++
 	}
-	d.finisher.finish(delivery, steps[:n]...)
+	d.finisher.complete(delivery, steps[:n]...)
 }
 
 func outcome(w *event.Work, status event.Status, reason event.Reason, at time.Time) *event.Outcome {

@@ -201,7 +201,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	d.filters.evaluated = d.metrics.filters
-	d.finisher = newFinisher(deps, d.faults, d.metrics, d.finished)
+	d.finisher = newFinisher(deps, d.faults, d.metrics, d.recorded)
 	return d, nil
 }
 

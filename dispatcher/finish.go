@@ -63,9 +63,9 @@ func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *f
 	}
 }
 
-// finish starts the completion of a delivery. done is called when the last record is acknowledged, at once
+// complete starts the completion of a delivery. done is called when the last record is acknowledged, at once
 // if there is none. It must not be called by the producer.
-func (f *finisher) finish(delivery *lane.Delivery, steps ...step) {
+func (f *finisher) complete(delivery *lane.Delivery, steps ...step) {
 	if len(steps) == 0 {
 		f.done(delivery)
 		return

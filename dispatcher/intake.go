@@ -144,15 +144,15 @@ func sizeOf(r *stream.Record) int {
 	return n
 }
 
-// finished is called when everything about a delivery is recorded.
-func (d *Dispatcher) finished(delivery *lane.Delivery) {
+// recorded is called when everything about a delivery is recorded.
+func (d *Dispatcher) recorded(delivery *lane.Delivery) {
 	if slotOf(delivery).done() && d.completed.Add(1)%commitAfter == 0 {
 		select {
 		case d.commitNow <- struct{}{}:
 		default:
 		}
 	}
-	d.lanes.Finish(delivery)
+	d.lanes.Release(delivery)
 }
 
 // deadLetter puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
@@ -173,7 +173,7 @@ func (d *Dispatcher) deadLetter(s *slot, r *stream.Record, cause error) {
 		d.metrics.outcome(o)
 		steps = append(steps, outcomeStep(o))
 	}
-	d.finisher.finish(delivery, steps...)
+	d.finisher.complete(delivery, steps...)
 }
 
 // undecodable are the outcomes of the deliveries that a record that cannot be decoded still names. One whose

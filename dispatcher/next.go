@@ -23,7 +23,7 @@ type next struct {
 // there is time for another attempt is checked when it is due, so that a delivery whose payload goes meanwhile is
 // skipped and does not stop its job.
 func decide(
-	w *event.Work, v verdict, p config.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64,
+	w *event.Work, v classification, p config.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64,
 ) next {
 	switch {
 	case v.fate == delivered:

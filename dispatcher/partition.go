@@ -84,7 +84,7 @@ func newPartition(
 	id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark,
 ) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
-	p.source = lane.Source{Partition: id, Stall: p.stall}
+	p.source = lane.Source{Partition: id, HoldBack: p.holdBack}
 	holes, err := mark.Holes()
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err
@@ -214,8 +214,8 @@ func (p *partition) ripe(now time.Time, limit int) (ripe []*lane.Delivery, next 
 	return ripe, next
 }
 
-// stall counts the lanes that cannot take more of this partition for a moment.
-func (p *partition) stall(by int) {
+// holdBack counts the lanes that cannot take more of this partition for a moment.
+func (p *partition) holdBack(by int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stalls += by

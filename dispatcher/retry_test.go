@@ -115,20 +115,20 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	f(policy(func(p *config.RetryPolicy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
 }
 
-var refused = verdict{fate: retry, code: event.CodeConnectionRefused}
+var refused = classification{fate: retry, code: event.CodeConnectionRefused}
 
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	expiry := now.AddDate(0, 0, 30)
-	f := func(name string, w event.Work, v verdict, p config.RetryPolicy, want next) {
+	f := func(name string, w event.Work, v classification, p config.RetryPolicy, want next) {
 		t.Helper()
 		if got := decide(&w, v, p, 0, now, expiry, 0.5); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 	first := event.Work{Attempt: 1}
-	f("delivered", first, verdict{}, policy(), next{status: event.Delivered})
-	f("gone", first, verdict{fate: fail, reason: event.Gone410}, policy(),
+	f("delivered", first, classification{}, policy(), next{status: event.Delivered})
+	f("gone", first, classification{fate: fail, reason: event.Gone410}, policy(),
 		next{status: event.Failed, reason: event.Gone410})
 	f("first retry", first, refused, policy(), next{event.Retrying, "", now.Add(5 * time.Second),
 		now.Add(scheduleLength(policy()))})

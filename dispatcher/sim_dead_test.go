@@ -63,7 +63,7 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 		MaxSending: DefaultConfig().MaxSending}
 	n.Lanes = lane.New(cfg, lane.Deps{
 		Now: func() time.Time { return n.now }, Wake: func() {},
-		Rules: &fixedRules{lane.Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
+		Rules: &fixedRules{lane.Standing{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
 	})
 	n.Start(func(l *lane.Lane) { n.started[l]++ })
 	for i := range n.dests {
@@ -122,7 +122,7 @@ func (n *deadNode) work(l *lane.Lane, dest uint16) {
 		last.Kind = lane.Failed
 		delay := retryDelay(n.policy, decision.Delivery.Work.Attempt, 0, n.random.Float64())
 		n.put(deadPiece{dest: dest, kind: deadRetried}, delay)
-		n.Finish(decision.Delivery)
+		n.Release(decision.Delivery)
 	}
 }
 
@@ -133,7 +133,7 @@ func (n *deadNode) carryOut(dest uint16, decision lane.Decision) {
 	d := &n.dests[dest]
 	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.Mark
 	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
-	n.Finish(decision.Delivery)
+	n.Release(decision.Delivery)
 }
 
 // step is that of so much parked work for each destination.

@@ -269,7 +269,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 			}
 			steps[i] = step{topic: topic, record: &stream.Record{Value: make([]byte, size)}}
 		}
-		f.finish(&lane.Delivery{Slot: &slot{part: &partition{}}}, steps...)
+		f.complete(&lane.Delivery{Slot: &slot{part: &partition{}}}, steps...)
 	}
 	// One batch of many, so that many callbacks follow each other.
 	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s",

@@ -57,10 +57,10 @@ func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.
 	if len(es) == 1 {
 		put = a.log.ProduceUnordered
 	}
-	answered := make(chan verdict, len(es)) // room for all: an answer that comes late must not wait for a reader
+	answered := make(chan logAnswer, len(es)) // room for all: an answer that comes late must not wait for a reader
 	waiting := 0
 	for i, e := range es {
-		if errs[i] = a.produce(put, e, ep, func(err error) { answered <- verdict{i, err} }); errs[i] == nil {
+		if errs[i] = a.produce(put, e, ep, func(err error) { answered <- logAnswer{i, err} }); errs[i] == nil {
 			errs[i] = errUnanswered
 			waiting++
 		}
@@ -80,8 +80,8 @@ func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.
 	return errs
 }
 
-// verdict is what the log says to one of several events.
-type verdict struct {
+// logAnswer is what the log says to one of several events.
+type logAnswer struct {
 	index int
 	err   error
 }

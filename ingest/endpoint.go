@@ -57,7 +57,7 @@ func (p *preparer) endpoint(ep *config.Endpoint) (*prepared, error) {
 func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations()}
 	if ep.TypeSource != nil {
-		// Judged when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
+		// Validated when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
 		made.types, _ = event.ParseTypeSource(*ep.TypeSource)
 	}
 	if ep.Dedup != nil {
@@ -88,7 +88,7 @@ func settings(v config.Verification) verify.Config {
 	}
 }
 
-// CheckVerification judges how a provider is said to sign, secrets in clear: the member at fault and
+// CheckVerification validates how a provider is said to sign, secrets in clear: the member at fault and
 // what is wrong with it, or nothing.
 func CheckVerification(v config.Verification, secrets []string) (param, message string) {
 	conf := settings(v)
@@ -100,7 +100,7 @@ func CheckVerification(v config.Verification, secrets []string) (param, message 
 	return "", ""
 }
 
-// Reverify judges the signature of a stored event again, by the endpoint's present secrets and without
+// Reverify verifies the signature of a stored event again, by the endpoint's present secrets and without
 // its age. An empty reason means that it is good. A signature over the URL may be over that before a rotation.
 func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, error) {
 	p, err := g.preparer.endpoint(ep)

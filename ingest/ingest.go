@@ -161,7 +161,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		RemoteIP: web.InfoOf(r).Client, Header: web.HeaderFields(r), Body: req.Body,
 	}
 	if p.verify != nil {
-		e.Verdict, e.Reason = judge(*p.verify, ep.Verification.Mode, req)
+		e.Verdict, e.Reason = verifyRequest(*p.verify, ep.Verification.Mode, req)
 	}
 	if e.Verdict == event.VerdictRejected {
 		return g.reject(ep, e)
@@ -182,8 +182,8 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	return nil
 }
 
-// judge is the verdict of the endpoint's verification and, when it failed, the reason.
-func judge(conf verify.Config, mode string, req verify.Request) (event.Verdict, event.Reason) {
+// verifyRequest returns the verdict of the endpoint's verification and, when it failed, the reason.
+func verifyRequest(conf verify.Config, mode string, req verify.Request) (event.Verdict, event.Reason) {
 	reason := event.Reason(verify.Check(conf, req))
 	switch {
 	case reason == "":

@@ -111,6 +111,10 @@ func (n *Node) starts() []start {
 		{name: "trimming of the log", role: "dispatch", new: n.newTrimmer},
 		{name: "eraser of payloads", role: "dispatch", new: n.newEraser},
 		{name: "retention of the store", role: "dispatch", new: n.newExpirer},
+		{
+			name: "clock", role: "dispatch", new: func() (func(context.Context) error, error) { return nil, nil },
+			ready: func() <-chan struct{} { return n.control.ClockKnown() },
+		},
 		{name: "dispatcher", role: "dispatch", new: n.newDispatcher},
 		{name: "notifier", new: n.newNotifier},
 		{name: "alerts", role: "dispatch", new: n.newAlerts},
@@ -118,7 +122,7 @@ func (n *Node) starts() []start {
 		{name: "ingest", new: n.newIngest},
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
-		{name: "replay watch", new: n.newAPI},
+		{name: "api", new: n.newAPI},
 		{name: "http server", new: n.newServer},
 		{name: "command socket", new: n.newSocket},
 		{name: "admin server", new: n.newAdmin},
@@ -333,7 +337,7 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Run, n.st.Ready(n.control.ClockKnown())
+	return d.Run, nil
 }
 
 // newNotifier makes the way to people, which alerts and POST /v1/alerts/test use.

@@ -28,7 +28,7 @@ type flight struct {
 
 func (f *laneFuzz) end(delivery *Delivery) {
 	f.ended[delivery]++
-	f.Finish(delivery)
+	f.Release(delivery)
 }
 
 // step does one thing at random.
@@ -63,14 +63,14 @@ func (f *laneFuzz) change() {
 	f.maxInFlight = []int{0, 1, 2, 64}[f.r.IntN(4)]
 	f.wait, f.err = 0, nil
 	dest := &config.Destination{Enabled: true}
-	v := Verdict{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
+	v := Standing{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
 	switch f.r.IntN(20) {
 	case 0:
 		v.Status, v.Reason = event.Skipped, event.DestinationDisabled
 	case 1:
 		v.Paused = true
 	case 2:
-		v, f.err = Verdict{}, errors.New("the configuration cannot be read")
+		v, f.err = Standing{}, errors.New("the configuration cannot be read")
 	case 3, 4, 5:
 		f.wait = time.Duration(f.r.IntN(int(12*time.Second)) + 1)
 		dest.RateLimit = &config.RateLimit{PerSecond: f.r.Float64() * 20}
@@ -91,7 +91,7 @@ func (f *laneFuzz) offer() {
 		f.t.Fatal("a breaker refused what somebody asked for")
 	}
 	f.check(decision)
-	f.Finish(delivery)
+	f.Release(delivery)
 }
 
 // check asserts what every decision keeps.
@@ -109,7 +109,7 @@ func (f *laneFuzz) check(decision Decision) {
 			f.t.Fatalf("ended: %+v", decision)
 		}
 	case Send:
-		if !decision.Rules.Known || decision.Rules.Paused || decision.Rules.Status != "" {
+		if !decision.Standing.Known || decision.Standing.Paused || decision.Standing.Status != "" {
 			f.t.Fatalf("sent against the configuration: %+v", decision)
 		}
 	default:

@@ -9,7 +9,7 @@
 //	Next    a worker is free:  Send, or Park, or End, or Stop
 //	Recheck memory is short:   Park or End for what is taken out of queues
 //
-// Every delivery that is begun (Park, End, Send) is ended by Finish.
+// Every delivery that is begun (Park, End, Send) is ended by Release.
 package lane
 
 import (
@@ -41,7 +41,7 @@ type Slot interface {
 // Source is a partition as lanes see it.
 type Source struct {
 	Partition stream.Partition
-	Stall     func(lanes int) // adds to the lanes that ask the partition to pause
+	HoldBack  func(lanes int) // adds to the lanes that ask the partition to pause
 
 	last   string // destination of the newest delivery; guarded by Lanes.mu
 	streak int    // how many deliveries in a row were for it; guarded by Lanes.mu
@@ -64,7 +64,7 @@ const (
 type Decision struct {
 	Action   Action
 	Delivery *Delivery
-	Rules    Verdict   // what the configuration says, for Send
+	Standing Standing  // what the configuration says, for Send
 	At       time.Time // when it was decided
 
 	Status event.Status // of the outcome, for Park and End; empty: none is recorded
@@ -77,8 +77,8 @@ type Decision struct {
 	Err          error     // the configuration could not be read
 }
 
-// Verdict is what the configuration says of a delivery at this moment.
-type Verdict struct {
+// Standing is what the configuration says of a delivery at this moment.
+type Standing struct {
 	Endpoint    *config.Endpoint
 	Destination *config.Destination
 	Status      event.Status // the delivery ends so; empty: it is still wanted
@@ -92,9 +92,9 @@ type Rules interface {
 	// MaxInFlight is that of the destination, 0 when this node does not know it.
 	MaxInFlight(w *event.Work) int
 	// Check never waits, and reads the body for a filter only if it may.
-	Check(w *event.Work, readBody bool) Verdict
+	Check(w *event.Work, readBody bool) Standing
 	// CheckLatest waits until this node has applied what was written before, if it does not know the endpoint.
-	CheckLatest(ctx context.Context, w *event.Work) (Verdict, error)
+	CheckLatest(ctx context.Context, w *event.Work) (Standing, error)
 }
 
 // Limiter holds the rates of destinations.
@@ -162,22 +162,24 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 		if reason != "" {
 			return ls.refuse(delivery, reason, ls.rules.Check(delivery.Work, true))
 		}
-		verdict, err := ls.rules.CheckLatest(ctx, delivery.Work)
+		standing, err := ls.rules.CheckLatest(ctx, delivery.Work)
 		switch {
 		case err != nil && ctx.Err() != nil: // this node stops
-			ls.Finish(delivery)
+			ls.Release(delivery)
 			continue
 		case err != nil:
 			return ls.undecided(delivery, err)
-		case verdict.Status != "" || verdict.Paused:
-			return ls.refuse(delivery, event.Manual, verdict)
+		case standing.Status != "":
+			return ls.end(delivery, standing)
+		case standing.Paused:
+			return ls.keep(delivery, event.Manual, standing)
 		}
-		if wait := ls.takeToken(l, verdict.Destination); wait > 0 {
+		if wait := ls.takeToken(l, standing.Destination); wait > 0 {
 			delivery.Slot.End()
-			last = Result{Delivery: delivery, Kind: putBack, wait: wait, rate: verdict.Destination.RateLimit.PerSecond}
+			last = Result{Delivery: delivery, Kind: putBack, wait: wait, rate: standing.Destination.RateLimit.PerSecond}
 			continue
 		}
-		return Decision{Action: Send, Delivery: delivery, Rules: verdict}
+		return Decision{Action: Send, Delivery: delivery, Standing: standing}
 	}
 }
 
@@ -197,21 +199,36 @@ func (ls *Lanes) Recheck() (refused []Decision, again time.Duration) {
 }
 
 // refuse ends a delivery that its lane does not send now, if the configuration says so, else parks it.
-func (ls *Lanes) refuse(delivery *Delivery, reason event.Reason, v Verdict) Decision {
+func (ls *Lanes) refuse(delivery *Delivery, reason event.Reason, s Standing) Decision {
+	switch {
+	case s.Status != "":
+		return ls.end(delivery, s)
+	case s.Paused:
+		reason = event.Manual
+	}
+	return ls.keep(delivery, reason, s)
+}
+
+// end says that no attempt is made any more, for the reason that the configuration gives.
+func (ls *Lanes) end(delivery *Delivery, s Standing) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
 	l := ls.lane(delivery, now)
-	switch {
-	case v.Status != "":
-		if v.Reason == event.DestinationDisabled { // enabled again it begins anew
-			ls.renew(l)
-		}
-		return Decision{Action: End, Delivery: delivery, At: now, Status: v.Status, Reason: v.Reason}
-	case v.Paused:
-		reason = event.Manual
-	case v.Known && reason == event.BreakerOpen:
-		ls.follow(l, v.Destination.URL) // mended by hand, perhaps: what comes by next is tried there
+	if s.Reason == event.DestinationDisabled { // enabled again it begins anew
+		ls.renew(l)
+	}
+	return Decision{Action: End, Delivery: delivery, At: now, Status: s.Status, Reason: s.Reason}
+}
+
+// keep parks a delivery that is still wanted.
+func (ls *Lanes) keep(delivery *Delivery, reason event.Reason, s Standing) Decision {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	l := ls.lane(delivery, now)
+	if s.Known && reason == event.BreakerOpen {
+		ls.follow(l, s.Destination.URL) // mended by hand, perhaps: what comes by next is tried there
 	}
 	return ls.park(l, delivery, reason, now)
 }

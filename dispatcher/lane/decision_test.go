@@ -22,8 +22,8 @@ func (lt *laneTest) full() {
 
 // A decision says everything: what is done, the outcome, and when the delivery comes by again.
 func TestDecisions(t *testing.T) {
-	ended := Verdict{Known: true, Status: event.Skipped, Reason: event.Purged}
-	paused := Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true, Paused: true}
+	ended := Standing{Known: true, Status: event.Skipped, Reason: event.Purged}
+	paused := Standing{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true, Paused: true}
 	admit := func(lt *laneTest, delivery *Delivery) Decision { return lt.Admit(delivery) }
 	next := func(lt *laneTest, delivery *Delivery) Decision {
 		lt.enqueue(delivery)
@@ -88,7 +88,7 @@ func TestDecisions(t *testing.T) {
 					t.Errorf("parked by %d, error %v", got.Mark, got.Err)
 				}
 			}
-			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Rules", "At", "Due", "EarliestSend", "Told",
+			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Standing", "At", "Due", "EarliestSend", "Told",
 				"Mark", "Err")
 			if d := cmp.Diff(c.want, got, ignore); d != "" {
 				t.Error(d)
@@ -128,7 +128,7 @@ func TestParkedIsToldOnce(t *testing.T) {
 		}
 		w := delivery.Work
 		w.Parked, w.ParkedBy, w.Told = decision.Reason, decision.Mark, decision.Told
-		lt.Finish(delivery)
+		lt.Release(delivery)
 		lt.now = decision.Due
 	}
 	open(20 * time.Second)

@@ -42,7 +42,7 @@ type Lane struct {
 	breaker    breaker
 	parking    parking
 	token      tokenWait
-	stall      stall
+	pace       pace
 	gone       gone
 	used       time.Time
 }
@@ -135,5 +135,5 @@ func (l *Lane) leaveHand(delivery *Delivery) {
 
 // stuck reports whether nothing was finished lately.
 func (l *Lane) stuck(now time.Time) bool {
-	return l.window.failing() || now.Sub(l.stall.moved) > stuckAfter
+	return l.window.failing() || now.Sub(l.pace.moved) > stuckAfter
 }

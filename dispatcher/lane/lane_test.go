@@ -22,7 +22,7 @@ type testPartition struct {
 
 func newTestPartition() *testPartition {
 	p := &testPartition{}
-	p.Stall = func(lanes int) { p.stalls += lanes }
+	p.HoldBack = func(lanes int) { p.stalls += lanes }
 	return p
 }
 
@@ -47,7 +47,7 @@ type laneTest struct {
 	part        *testPartition
 	reason      event.Reason // for which the delivery must be parked that next took last
 	maxInFlight int
-	verdict     Verdict
+	verdict     Standing
 	err         error         // of reading the configuration
 	wait        time.Duration // for a token
 }
@@ -56,7 +56,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 	t.Helper()
 	lt := &laneTest{
 		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition(), maxInFlight: 64,
-		verdict: Verdict{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
+		verdict: Standing{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
 	}
 	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
 		Now: func() time.Time { return lt.now }, Wake: func() {}, Rules: lt, Limiter: lt, Held: lt,
@@ -67,10 +67,10 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 }
 
 func (lt *laneTest) MaxInFlight(*event.Work) int             { return lt.maxInFlight }
-func (lt *laneTest) Check(*event.Work, bool) Verdict         { return lt.verdict }
+func (lt *laneTest) Check(*event.Work, bool) Standing        { return lt.verdict }
 func (lt *laneTest) Take(string, float64, int) time.Duration { return lt.wait }
 func (lt *laneTest) SetHeld(string, time.Time)               {}
-func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Verdict, error) {
+func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Standing, error) {
 	return lt.verdict, lt.err
 }
 

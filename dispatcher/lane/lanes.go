@@ -37,15 +37,15 @@ type Lanes struct {
 	rang              chan struct{} // Run must look again; capacity 1
 	freed             chan struct{} // there may be room again; capacity 1
 
-	mu      sync.Mutex // guards the rest and all lanes; taken before the locks of partitions
-	byDest  map[string]*Lane
-	stalled map[*Lane]struct{} // those that made a partition pause
-	waiting waitingLanes       // for a token
-	parking int                // lanes with parked deliveries
-	held    int                // deliveries in lanes and behind them, until everything about them is recorded
-	bytes   int
-	workers int  // of all lanes, each with one request at a time
-	short   bool // memory is short, and Recheck is called until it is not
+	mu          sync.Mutex // guards the rest and all lanes; taken before the locks of partitions
+	byDest      map[string]*Lane
+	stalled     map[*Lane]struct{} // those that made a partition pause
+	waiting     waitingLanes       // for a token
+	lanesParked int                // lanes with parked deliveries
+	held        int                // deliveries in lanes and behind them, until everything about them is recorded
+	bytes       int
+	workers     int  // of all lanes, each with one request at a time
+	short       bool // memory is short, and Recheck is called until it is not
 }
 
 // Config bounds what all lanes of a node hold and send together.
@@ -101,8 +101,8 @@ func (ls *Lanes) Begin(delivery *Delivery) bool {
 	return true
 }
 
-// Finish ends a delivery: everything about it is recorded, or it is left to the next owner of its partition.
-func (ls *Lanes) Finish(delivery *Delivery) {
+// Release ends a delivery: everything about it is recorded, or it is left to the next owner of its partition.
+func (ls *Lanes) Release(delivery *Delivery) {
 	delivery.Slot.End()
 	ls.free(delivery)
 }
@@ -144,7 +144,7 @@ func (ls *Lanes) lane(delivery *Delivery, now time.Time) *Lane {
 	if l == nil {
 		// Until it is known one request may run: a burst must not exceed max_in_flight.
 		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.rules.MaxInFlight(w)), parking: newParking(),
-			stall: newStall(now)}
+			pace: newPace(now)}
 		ls.byDest[w.Dest] = l
 	}
 	if l.held == 0 && l.parking.total == 0 {
@@ -162,7 +162,7 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	l, source := ls.lane(delivery, now), delivery.Slot.Source()
 	ls.comeBack(l, delivery.Work)
 	if l.held == 0 {
-		l.stall.begin(now)
+		l.pace.begin(now)
 	}
 	if source.streak++; source.last != l.dest {
 		source.last, source.streak = l.dest, 1
@@ -176,10 +176,10 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	case l.window.failing() && ls.held > ls.maxHeld/4*3:
 		return event.LaneFull // however many fail, the last quarter is for those that do not
 	case !ls.hasRoom(l, q.Len(), delivery, now):
-		if !l.stall.may(now, l.held, source) {
+		if !l.pace.may(now, l.held, source) {
 			return event.LaneFull
 		}
-		ls.stall(l, source, now)
+		ls.holdBack(l, source, now)
 	}
 	q.PushBack(delivery)
 	l.held++
@@ -235,7 +235,7 @@ func (ls *Lanes) pick(l *Lane, last Result) (delivery *Delivery, reason event.Re
 	default:
 		more = ls.learn(l, last, now)
 		l.leaveHand(last.Delivery)
-		l.stall.finished(now)
+		l.pace.finished(now)
 		l.used = now
 		l.held--
 		l.bytes -= last.Delivery.Size
@@ -248,8 +248,8 @@ func (ls *Lanes) pick(l *Lane, last Result) (delivery *Delivery, reason event.Re
 		ls.workers--
 	}
 	ls.staff(l, more)
-	if len(l.stall.parts) > 0 && l.queued() <= l.stall.at/2 {
-		ls.unstall(l, now)
+	if len(l.pace.parts) > 0 && l.queued() <= l.pace.at/2 {
+		ls.letGo(l, now)
 	}
 	return delivery, reason
 }
@@ -278,7 +278,7 @@ func (ls *Lanes) learn(l *Lane, last Result, now time.Time) (more int) {
 }
 
 // Target returns the opened destination, from the lane if the endpoint has not changed.
-func (ls *Lanes) Target(l *Lane, v Verdict) (*Target, error) {
+func (ls *Lanes) Target(l *Lane, v Standing) (*Target, error) {
 	if t := l.target.Load(); t != nil && t.Rev == v.Endpoint.Rev {
 		return t, nil
 	}

@@ -60,11 +60,11 @@ func StepOf(tiers []stream.Tier, parked, lanes int) time.Duration {
 func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time.Time) Decision {
 	w := delivery.Work
 	if l.parking.total == 0 {
-		ls.parking++
+		ls.lanesParked++
 	}
 	*l.parking.of(reason)++
 	l.parking.total++
-	step := StepOf(ls.tiers, l.parking.total, ls.parking)
+	step := StepOf(ls.tiers, l.parking.total, ls.lanesParked)
 	if w.Parked == "" {
 		step = step/5 + time.Duration(rand.Float64()*float64(step-step/5))
 	}
@@ -120,14 +120,14 @@ func (ls *Lanes) comeBack(l *Lane, w *event.Work) {
 	}
 	*n--
 	if l.parking.total--; l.parking.total == 0 {
-		ls.parking--
+		ls.lanesParked--
 	}
 }
 
 // forgetParked begins to count anew: another owner may have had the deliveries meanwhile.
 func (ls *Lanes) forgetParked(l *Lane) {
 	if l.parking.total > 0 {
-		ls.parking--
+		ls.lanesParked--
 	}
 	l.parking = newParking()
 }

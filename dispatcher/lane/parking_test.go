@@ -115,8 +115,8 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		for _, c := range lt.Census().Parked {
 			n += c
 		}
-		if lt.byDest["d"].parking.total != n || lt.parking != min(n, 1) {
-			t.Errorf("%d in all, %d in the lane, %d lanes", n, lt.byDest["d"].parking.total, lt.parking)
+		if lt.byDest["d"].parking.total != n || lt.lanesParked != min(n, 1) {
+			t.Errorf("%d in all, %d in the lane, %d lanes", n, lt.byDest["d"].parking.total, lt.lanesParked)
 		}
 		return n
 	}

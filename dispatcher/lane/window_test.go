@@ -63,7 +63,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 	lt.now = lt.now.Add(2 * stuckAfter)
 	shed, again := lt.Recheck()
 	for _, j := range shed {
-		lt.Finish(j.Delivery)
+		lt.Release(j.Delivery)
 	}
 	jobs, _ := lt.Held()
 	if again == 0 || jobs != before-len(shed) || jobs > 500*(FirstWindow+2*FirstWindow) {
@@ -75,7 +75,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 		}
 	}
 	for shed, _ = lt.Recheck(); len(shed) > 0; shed = shed[1:] {
-		lt.Finish(shed[0].Delivery)
+		lt.Release(shed[0].Delivery)
 	}
 	if n := lt.fill("hung7", 100); n > 2 {
 		t.Errorf("a stuck lane took %d more", n)

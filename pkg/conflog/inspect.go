@@ -67,7 +67,7 @@ func (l *Log) readAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the end of the configuration log: %w", err)
 	}
-	if err := l.readRange(ctx, recordLog, next, ends[recordLog], l.step); err != nil {
+	if err := l.readRange(ctx, recordLog, next, ends[recordLog], l.applyRecord); err != nil {
 		return err
 	}
 	if err := (guard{l}).readable(); err != nil {

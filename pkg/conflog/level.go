@@ -97,7 +97,7 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 		return s.level, fmt.Errorf("raise the level of the configuration log: %w", err)
 	}
 	// What was written meanwhile may have come first: the log tells what became of it.
-	if err := l.readRange(ctx, recordLog, s.next, rec.Offset+1, l.step); err != nil {
+	if err := l.readRange(ctx, recordLog, s.next, rec.Offset+1, l.applyRecord); err != nil {
 		return s.level, err
 	}
 	if now := l.view.Load().level; now < newest {

@@ -62,25 +62,25 @@ type Log struct {
 	timing  Timing
 	chunk   int // see chunkBytes
 
-	boot     string                    // names this process
-	auth     atomic.Pointer[authority] // of the log; nil until its first record was read
-	headless atomic.Bool               // a record was read before the first one
-	warned   map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
-	view     atomic.Pointer[View]
-	applied  atomic.Int64 // records that were applied since the start
-	changed  signal       // fired after each record
-	kindly   []signal     // by Kind: fired when an entity of it has changed
-	ready    chan struct{}
-	stopped  chan struct{} // closed when Run returns
-	ops      operations
-	turns    *turns
-	entries  entryCache
-	producer *stream.Producer // set by Run before ready is closed
-	reader   *stream.Reader
-	peers    peers
-	lease    lease
-	owner    atomic.Bool
-	kick     chan struct{} // asks for a heartbeat now; holds one
+	boot          string                    // names this process
+	auth          atomic.Pointer[authority] // of the log; nil until its first record was read
+	headless      atomic.Bool               // a record was read before the first one
+	warned        map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
+	view          atomic.Pointer[View]
+	applied       atomic.Int64 // records that were applied since the start
+	changed       signal       // fired after each record
+	changedByKind []signal     // by Kind: fired when an entity of it has changed
+	ready         chan struct{}
+	stopped       chan struct{} // closed when Run returns
+	ops           operations
+	turns         *turns
+	entries       entryCache
+	producer      *stream.Producer // set by Run before ready is closed
+	reader        *stream.Reader
+	peers         peers
+	lease         lease
+	owner         atomic.Bool
+	kick          chan struct{} // asks for a heartbeat now; holds one
 }
 
 // New validates and starts nothing.
@@ -96,7 +96,7 @@ func New(cfg Config, deps Deps) (*Log, error) {
 		parser: &parser{kinds: ks, entities: deps.Entities, dict: s2.MakeDict(cfg.Sample, nil)}, clock: newClock(deps.Now),
 		cfg: cfg, log: deps.Log, stream: deps.Stream, keys: deps.Keys, steps: deps.Begin, timing: cfg.Timing,
 		chunk: chunkBytes, boot: id.Random("boot_"), warned: make(map[string]*atomic.Int64),
-		kindly: make([]signal, len(ks.infos)), turns: newTurns(), ready: make(chan struct{}), stopped: make(chan struct{}),
+		changedByKind: make([]signal, len(ks.infos)), turns: newTurns(), ready: make(chan struct{}), stopped: make(chan struct{}),
 		kick: make(chan struct{}, 1),
 	}
 	for _, topic := range stream.AuthenticatedTopics() {
@@ -123,7 +123,7 @@ func (l *Log) Run(ctx context.Context) error {
 
 	s, next, from, err := l.load(ctx)
 	if err != nil {
-		return stopped(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	l.publish(s, next)
 
@@ -134,11 +134,11 @@ func (l *Log) Run(ctx context.Context) error {
 	group.Go(func() error { return snapshots{l}.run(running, from) })
 	group.Go(func() error { return l.begin(running) })
 	group.Go(func() error { return (outbox{l}).copyOutbox(running) })
-	return stopped(ctx, group.Wait())
+	return unlessStopped(ctx, group.Wait())
 }
 
-// stopped is nil for an end that was asked for.
-func stopped(ctx context.Context, err error) error {
+// unlessStopped is nil for an end that was asked for.
+func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}

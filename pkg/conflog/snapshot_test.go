@@ -399,11 +399,11 @@ func TestOffsetGapStopsTheNode(t *testing.T) {
 	c := alone(t)
 	c.publish(newState(testParser().kinds), 7)
 	for _, offset := range []int64{6, 8} {
-		if err := c.step(&stream.Record{Offset: offset}); !errors.Is(err, errGap) {
+		if err := c.applyRecord(&stream.Record{Offset: offset}); !errors.Is(err, errGap) {
 			t.Fatalf("offset %d after 6: %v", offset, err)
 		}
 	}
-	if err := c.step(&stream.Record{Offset: 7}); err != nil {
+	if err := c.applyRecord(&stream.Record{Offset: 7}); err != nil {
 		t.Fatal(err)
 	}
 }

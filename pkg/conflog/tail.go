@@ -16,7 +16,7 @@ var recordLog = stream.Partition{Topic: stream.Control}
 
 // tail applies what comes after the loaded state.
 func (l *Log) tail(ctx context.Context) error {
-	return l.follow(ctx, recordLog, func() int64 { return l.view.Load().next }, l.step)
+	return l.follow(ctx, recordLog, func() int64 { return l.view.Load().next }, l.applyRecord)
 }
 
 // follow reads a partition until ctx ends or each returns an error. What the brokers refuse for a while must
@@ -34,8 +34,8 @@ func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
 	}
 }
 
-// step applies one record and publishes the state after it.
-func (l *Log) step(rec *stream.Record) error {
+// applyRecord applies one record and publishes the state after it.
+func (l *Log) applyRecord(rec *stream.Record) error {
 	v := l.view.Load()
 	if rec.Offset != v.next {
 		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
@@ -76,7 +76,7 @@ func (l *Log) publish(s *state, next int64) {
 	before := l.view.Swap(&View{state: s, next: next})
 	for k, set := range s.sets {
 		if before.sets[k] != set {
-			l.kindly[k].fire()
+			l.changedByKind[k].fire()
 		}
 	}
 	l.lease.confirm(next)
@@ -84,7 +84,7 @@ func (l *Log) publish(s *state, next int64) {
 }
 
 // Changed returns a channel that is closed when an entity of the kind is made, changed or removed after the call.
-func (l *Log) Changed(k Kind) <-chan struct{} { return l.kindly[k].wait() }
+func (l *Log) Changed(k Kind) <-chan struct{} { return l.changedByKind[k].wait() }
 
 // Sync waits until everything that is in the log now is applied here.
 func (l *Log) Sync(ctx context.Context) error {

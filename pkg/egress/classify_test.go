@@ -264,7 +264,7 @@ func TestClassifyErrors(t *testing.T) {
 	f(&net.DNSError{Err: "i/o timeout", Name: "a.example", IsTimeout: true}, event.CodeDNS)
 	f(fmt.Errorf("read body: %w", context.DeadlineExceeded), event.CodeTimeout)
 	f(context.Canceled, event.CodeNetwork)
-	f(fmt.Errorf("send: %w", &AddressBlockedError{Verdict: Private}), event.CodeAddressBlocked)
+	f(fmt.Errorf("send: %w", &AddressBlockedError{Class: Private}), event.CodeAddressBlocked)
 	f(errors.New("tls: handshake failure"), event.CodeTLS)
 	f(errors.New("anything else"), event.CodeNetwork)
 

@@ -174,13 +174,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, &AddressBlockedError{Verdict: PlainHTTP}
+		return nil, &AddressBlockedError{Class: PlainHTTP}
 	}
 	if t.policy.Self.Leads(req.URL) { // saved when the relay had another base URL
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, &AddressBlockedError{Verdict: OwnURL}
+		return nil, &AddressBlockedError{Class: OwnURL}
 	}
 	if req.URL == nil || req.URL.Host == "" {
 		return t.inner.RoundTrip(req) // which says what is wrong

@@ -12,12 +12,12 @@ import (
 // AddressBlockedError is the refusal of a connection. Its text is shown to the customer, so it names
 // the verdict and not the address: a resolver of ours may know names that are nobody else's business.
 type AddressBlockedError struct {
-	Verdict Verdict
-	Addr    netip.Addr // the resolved address, for the operator's log; invalid when none was judged
+	Class TargetClass
+	Addr  netip.Addr // the resolved address, for the operator's log; invalid when none was judged
 }
 
 func (e *AddressBlockedError) Error() string {
-	switch e.Verdict {
+	switch e.Class {
 	case PlainHTTP:
 		return "destination blocked: http is not allowed, only https"
 	case OwnURL:
@@ -27,7 +27,7 @@ func (e *AddressBlockedError) Error() string {
 	case NotAName:
 		return "destination blocked: a public host must be given by its full name"
 	}
-	return "destination blocked: it leads to an address that is not public (" + string(e.Verdict) + ")"
+	return "destination blocked: it leads to an address that is not public (" + string(e.Class) + ")"
 }
 
 // guard makes connections, each to an address that the policy has judged.
@@ -59,10 +59,10 @@ func (g *guard) dialer(resolver *net.Resolver, name bool) net.Dialer {
 func (g *guard) judge(address string, name bool) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &AddressBlockedError{Verdict: Invalid}
+		return &AddressBlockedError{Class: Invalid}
 	}
 	if v := g.policy.judgeDial(target, name); v.Blocked() {
-		return &AddressBlockedError{Verdict: v, Addr: target.Addr()}
+		return &AddressBlockedError{Class: v, Addr: target.Addr()}
 	}
 	return nil
 }

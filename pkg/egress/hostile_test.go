@@ -178,7 +178,7 @@ func TestRebinding(t *testing.T) {
 	}
 	_, err = get(t, newTransport(t, Config{DNSServer: server}), url)
 	var blocked *AddressBlockedError
-	if !errors.As(err, &blocked) || blocked.Verdict != Loopback {
+	if !errors.As(err, &blocked) || blocked.Class != Loopback {
 		t.Fatalf("the second answer: %v", err)
 	}
 	if connections.Load() != 0 {
@@ -192,7 +192,7 @@ func TestEveryCandidateIsJudged(t *testing.T) {
 	port, connections := canary(t)
 	var hostile []string
 	for _, s := range special {
-		if s.verdict != Public {
+		if s.class != Public {
 			hostile = append(hostile, s.prefix.Addr().String())
 		}
 	}
@@ -224,10 +224,10 @@ func TestPublicNameIsReached(t *testing.T) {
 	}
 	f("https://example.com/", errRecorded, netip.MustParseAddrPort("93.184.215.14:443"))
 	f("https://example.com:8443/", errRecorded, netip.MustParseAddrPort("93.184.215.14:8443"))
-	f("https://example.com:22/", &AddressBlockedError{Verdict: Port})
-	f("https://intranet/", &AddressBlockedError{Verdict: NotAName})
-	f("https://93.184.215.14/", &AddressBlockedError{Verdict: NotAName})
-	f("https://[2606:4700:4700::1111]/", &AddressBlockedError{Verdict: NotAName})
+	f("https://example.com:22/", &AddressBlockedError{Class: Port})
+	f("https://intranet/", &AddressBlockedError{Class: NotAName})
+	f("https://93.184.215.14/", &AddressBlockedError{Class: NotAName})
+	f("https://[2606:4700:4700::1111]/", &AddressBlockedError{Class: NotAName})
 }
 
 // A blocked candidate does not spoil the ones that may be reached.
@@ -261,15 +261,15 @@ func TestAddressBlockedErrorText(t *testing.T) {
 	if !errors.As(err, &blocked) {
 		t.Fatal(err)
 	}
-	if blocked.Addr != netip.MustParseAddr("10.20.30.40") || blocked.Verdict != Private {
-		t.Errorf("the error has %s, %s", blocked.Addr, blocked.Verdict)
+	if blocked.Addr != netip.MustParseAddr("10.20.30.40") || blocked.Class != Private {
+		t.Errorf("the error has %s, %s", blocked.Addr, blocked.Class)
 	}
 	if text := Message(err); !strings.Contains(text, "private") || strings.Contains(text, "10.20") {
 		t.Errorf("the message is %q", text)
 	}
-	f := func(v Verdict, want string) {
+	f := func(v TargetClass, want string) {
 		t.Helper()
-		if text := (&AddressBlockedError{Verdict: v}).Error(); !strings.Contains(text, want) {
+		if text := (&AddressBlockedError{Class: v}).Error(); !strings.Contains(text, want) {
 			t.Errorf("%s: %q does not say %q", v, text, want)
 		}
 	}

@@ -23,7 +23,7 @@ type Policy struct {
 
 // Judge says what an address is to this installation. The address is taken as it is: a mapped one is
 // inside Allow only when Allow names mapped addresses.
-func (p Policy) Judge(addr netip.Addr) Verdict {
+func (p Policy) Judge(addr netip.Addr) TargetClass {
 	addr = addr.WithZone("")
 	if slices.ContainsFunc(p.Allow, func(allow netip.Prefix) bool { return allow.Contains(addr) }) {
 		return Allowed
@@ -37,7 +37,7 @@ func (p Policy) Judge(addr netip.Addr) Verdict {
 
 // judgeDial is the whole decision about one connection: target is the resolved address, name whether
 // the host was a dotted name. Names of one label and literals are for the inside only.
-func (p Policy) judgeDial(target netip.AddrPort, name bool) Verdict {
+func (p Policy) judgeDial(target netip.AddrPort, name bool) TargetClass {
 	v := p.Judge(target.Addr())
 	switch {
 	case v == Allowed || v.Blocked():

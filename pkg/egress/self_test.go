@@ -44,7 +44,7 @@ func TestOwnURLsAreNoDestinations(t *testing.T) {
 		}
 		_, err = transport.RoundTrip(req)
 		var blocked *AddressBlockedError
-		if !errors.As(err, &blocked) || blocked.Verdict != OwnURL {
+		if !errors.As(err, &blocked) || blocked.Class != OwnURL {
 			t.Errorf("%s of %s, sent: %v", target, base, err)
 		}
 	}

@@ -39,9 +39,9 @@ func selectEvents(from table) *ch.Query {
 	return new(ch.Query).Add(eventColumns + ", false FROM ").Add(from.name)
 }
 
-// candidates runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
+// run runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
 // written twice. It also returns how many rows there were before that.
-func (r rowReader) candidates(
+func (r rowReader) run(
 	ctx context.Context, account string, q *ch.Query, limit int,
 ) (cands []candidate, seen int, err error) {
 	key := func(c *candidate) id.ID { return c.ID }

@@ -132,9 +132,9 @@ func (p *predicate) columns(q *ch.Query, of filters) *ch.Query {
 	return q
 }
 
-// candidates appends the conditions of all other filters but a search. They are sets of ids, which cost a tenth of a
+// narrow appends the conditions of all other filters but a search. They are sets of ids, which cost a tenth of a
 // join.
-func (p *predicate) candidates(q *ch.Query, s span) {
+func (p *predicate) narrow(q *ch.Query, s span) {
 	for _, d := range p.definitions {
 		if d.candidates != nil {
 			d.candidates(p, q, s)

@@ -16,13 +16,13 @@ import (
 
 // plain takes the events of the window as they are.
 func (w *walk) plain(ctx context.Context, n int) ([]candidate, error) {
-	return w.scan(ctx, n, w.where(selectEvents(tableEvents), tableEvents, w.window()))
+	return w.readWindow(ctx, n, w.where(selectEvents(tableEvents), tableEvents, w.window()))
 }
 
 // rejected takes the rejected ones.
 func (w *walk) rejected(ctx context.Context, n int) ([]candidate, error) {
 	q := w.where(selectEvents(tableEvents), tableEvents, w.window())
-	return w.scan(ctx, n, q.Add(" AND verdict = ", string(event.VerdictRejected)))
+	return w.readWindow(ctx, n, q.Add(" AND verdict = ", string(event.VerdictRejected)))
 }
 
 // byEndpoints finds the events in the order of the endpoints, then the events.
@@ -31,13 +31,13 @@ func (w *walk) byEndpoints(ctx context.Context, n int) ([]candidate, error) {
 		q := new(ch.Query).Add("SELECT id FROM events_by_endpoint")
 		return w.fetch(ctx, w.where(q, tableEndpoints, w.window()), roomFor(n), n, w.leaveWindow)
 	}
-	return w.scan(ctx, n, w.where(selectEvents(tableEndpoints), tableEndpoints, w.window()))
+	return w.readWindow(ctx, n, w.where(selectEvents(tableEndpoints), tableEndpoints, w.window()))
 }
 
-// scan runs a statement of selectEvents that reads a window in the order of its table.
-func (w *walk) scan(ctx context.Context, n int, q *ch.Query) ([]candidate, error) {
+// readWindow runs a statement of selectEvents that reads a window in the order of its table.
+func (w *walk) readWindow(ctx context.Context, n int, q *ch.Query) ([]candidate, error) {
 	limit := roomFor(n)
-	cands, seen, err := rowReader{w.r}.candidates(ctx, w.Account, q, limit)
+	cands, seen, err := rowReader{w.r}.run(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 		q := selectEvents(w.events()).Add(" WHERE account = ", w.Account)
 		ch.BoundIDs(w.columns(q, byEndpoint), ids)
 		w.columns(q, fixedFilters&^byEndpoint)
-		if cands, _, err = (rowReader{w.r}).candidates(ctx, w.Account, q, 0); err != nil {
+		if cands, _, err = (rowReader{w.r}).run(ctx, w.Account, q, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -188,9 +188,9 @@ func (w *walk) filtered(ctx context.Context, n int) ([]candidate, error) {
 	if w.asks(byEndpoint) {
 		w.where(q.Add(" AND id IN (SELECT id FROM events_by_endpoint"), tableEndpoints, s).Add(")")
 	}
-	w.candidates(q, s)
+	w.narrow(q, s)
 	w.searched(q)
-	cands, seen, err := rowReader{w.r}.candidates(ctx, w.Account, q, limit)
+	cands, seen, err := rowReader{w.r}.run(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}

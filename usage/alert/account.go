@@ -105,9 +105,9 @@ func (a *Alerts) usage(ctx context.Context) error {
 		f := finding{rule: usageShare, value: share, threshold: percent}
 		switch {
 		case known && share >= percent:
-			f.verdict = bad
+			f.result = bad
 		case known:
-			f.verdict = good
+			f.result = good
 		}
 		if err := a.consider(ctx, subject{other: strconv.Itoa(percent)}, f, own, place{}); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (a *Alerts) processing(ctx context.Context) error {
 		}
 		whole = !page.More
 	}
-	judge := func(endpoint string, v verdict, n int) error {
+	judge := func(endpoint string, v ruleResult, n int) error {
 		ep, presence := a.deps.Config.Endpoint(endpoint)
 		own := config.EndpointAlerts{}
 		if presence == config.Present {

@@ -90,9 +90,9 @@ func (g *gate) judge(now time.Time, threshold int) finding {
 	f.value = n
 	switch {
 	case n >= threshold:
-		f.verdict = bad
+		f.result = bad
 	case n == 0 && now.Sub(g.since) >= rejectionWindow:
-		f.verdict = good
+		f.result = good
 	}
 	return f
 }

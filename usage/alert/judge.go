@@ -134,7 +134,7 @@ func (a *Alerts) reviewFiring(ctx context.Context) error {
 			case x.Destination != "" && d == nil:
 				own = config.EndpointAlerts{} // it is gone: the alert ends without a word
 			case r == destinationGone && d.Enabled:
-				f.verdict, f.value = good, "active"
+				f.result, f.value = good, "active"
 			case r == verificationFailed:
 				b.gate(x.Endpoint, a.now())
 			}
@@ -151,11 +151,11 @@ func (a *Alerts) reviewFiring(ctx context.Context) error {
 // are committed after it.
 func (a *Alerts) consider(ctx context.Context, about subject, f finding, own config.EndpointAlerts, at place) error {
 	name := idOf(f.rule, about)
-	if f.verdict == silent && own.Enabled && own.MutedUntil.IsZero() && f.rule.on(&a.deps.Config.AlertSettings().Rules) {
+	if f.result == silent && own.Enabled && own.MutedUntil.IsZero() && f.rule.on(&a.deps.Config.AlertSettings().Rules) {
 		return nil
 	}
 	before := a.deps.Config.Alert(name)
-	if f.verdict != bad && (before == nil || !before.Firing) {
+	if f.result != bad && (before == nil || !before.Firing) {
 		return nil
 	}
 	for {

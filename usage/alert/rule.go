@@ -118,9 +118,9 @@ func next(a *config.Alert, f finding, s *config.AlertSettings, own config.Endpoi
 	switch {
 	case firing && !heard:
 		return resolve, false
-	case firing && f.verdict == good:
+	case firing && f.result == good:
 		return resolve, true
-	case !firing && heard && f.verdict == bad:
+	case !firing && heard && f.result == bad:
 		if a != nil && now.Sub(a.FiredAt) < time.Duration(s.CooldownSeconds)*time.Second {
 			return stay, false
 		}

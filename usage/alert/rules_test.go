@@ -18,9 +18,9 @@ func TestNext(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	s := &config.AlertSettings{Rules: config.DefaultAlertRules(), CooldownSeconds: 60}
 	all, here := config.EndpointAlerts{Enabled: true}, place{1, 100}
-	f := func(name string, a *config.Alert, v verdict, own config.EndpointAlerts, at place, want step, wantTold bool) {
+	f := func(name string, a *config.Alert, v ruleResult, own config.EndpointAlerts, at place, want step, wantTold bool) {
 		t.Helper()
-		if got, told := next(a, finding{rule: deliveryFailed, verdict: v}, s, own, at, now); got != want || told != wantTold {
+		if got, told := next(a, finding{rule: deliveryFailed, result: v}, s, own, at, now); got != want || told != wantTold {
 			t.Errorf("%s: %v, told %v", name, got, told)
 		}
 	}

@@ -170,19 +170,19 @@ func (k *track) sum(now time.Time) (ok, bad int) {
 	return k.rate.sum(now)
 }
 
-// verdict is what a rule says at a moment.
-type verdict uint8
+// ruleResult is what a rule says at a moment.
+type ruleResult uint8
 
 const (
-	silent verdict = iota // nothing either way: an alert stays as it is
+	silent ruleResult = iota // nothing either way: an alert stays as it is
 	bad
 	good
 )
 
-// finding is a verdict of one rule with what it saw and what it was held against.
+// finding is the result of one rule with what it saw and what it was held against.
 type finding struct {
 	rule             rule
-	verdict          verdict
+	result           ruleResult
 	value, threshold any
 }
 
@@ -236,9 +236,9 @@ func (k *track) judgeRate(now, whole time.Time, r config.AlertRateRule, own conf
 	f.value = share
 	switch {
 	case share >= percent && all >= r.MinAttempts:
-		f.verdict = bad
+		f.result = bad
 	case share < percent:
-		f.verdict = good // a few attempts that go well are good news, a few that fail are none
+		f.result = good // a few attempts that go well are good news, a few that fail are none
 	}
 	return f
 }
@@ -248,9 +248,9 @@ func (k *track) judgeAge(now, present time.Time, r config.AlertAgeRule) finding 
 	f := finding{rule: backlogAge, value: age, threshold: r.Seconds}
 	switch {
 	case age >= r.Seconds:
-		f.verdict = bad
+		f.result = bad
 	case k.ended && int(k.age(present).Seconds()) < r.Seconds:
-		f.verdict = good
+		f.result = good
 	}
 	return f
 }

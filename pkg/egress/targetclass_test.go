@@ -6,7 +6,7 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	f := func(addr string, want Verdict) {
+	f := func(addr string, want TargetClass) {
 		t.Helper()
 		if got := Judge(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("Judge(%s) = %s, want %s", addr, got, want)
@@ -129,7 +129,7 @@ func TestJudge(t *testing.T) {
 	if got := Judge(netip.Addr{}); got != Invalid || !got.Blocked() {
 		t.Errorf("the zero address is %s", got)
 	}
-	if !Verdict("a word of tomorrow").Blocked() || !Verdict("").Blocked() {
+	if !TargetClass("a word of tomorrow").Blocked() || !TargetClass("").Blocked() {
 		t.Error("an unknown verdict is not blocked")
 	}
 }
@@ -139,7 +139,7 @@ func TestPolicyJudge(t *testing.T) {
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 		Own:   ownOf("8.8.4.4", "10.0.0.1", "127.0.0.1", "2606:4700::1"),
 	}
-	f := func(addr string, want Verdict) {
+	f := func(addr string, want TargetClass) {
 		t.Helper()
 		if got := p.Judge(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("Judge(%s) = %s, want %s", addr, got, want)
@@ -162,7 +162,7 @@ func TestJudgeDial(t *testing.T) {
 	strict := Policy{}
 	withHTTP := Policy{AllowHTTP: true}
 	inside := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-	f := func(p Policy, target string, name bool, want Verdict) {
+	f := func(p Policy, target string, name bool, want TargetClass) {
 		t.Helper()
 		if got := p.judgeDial(netip.MustParseAddrPort(target), name); got != want {
 			t.Errorf("judgeDial(%s, name %t) = %s, want %s", target, name, got, want)

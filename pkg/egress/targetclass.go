@@ -2,56 +2,56 @@ package egress
 
 import "net/netip"
 
-// Verdict names what an address is, or why a target may not be reached. It is the same word in an
+// TargetClass names what an address is, or why a target may not be reached. It is the same word in an
 // error, a log line, a metric and a test.
-type Verdict string
+type TargetClass string
 
 // What may be reached.
 const (
-	Public  Verdict = "public"  // global unicast that no registry sets apart
-	Allowed Verdict = "allowed" // inside Policy.Allow, whatever else it is
+	Public  TargetClass = "public"  // global unicast that no registry sets apart
+	Allowed TargetClass = "allowed" // inside Policy.Allow, whatever else it is
 )
 
 // Addresses that may not.
 const (
-	Invalid             Verdict = "invalid"
-	Unspecified         Verdict = "unspecified"
-	Loopback            Verdict = "loopback"
-	Private             Verdict = "private"
-	LinkLocal           Verdict = "link_local"
-	SiteLocal           Verdict = "site_local"
-	CGNAT               Verdict = "cgnat"
-	ProtocolAssignments Verdict = "protocol_assignments"
-	Benchmarking        Verdict = "benchmarking"
-	Documentation       Verdict = "documentation"
-	Multicast           Verdict = "multicast"
-	Reserved            Verdict = "reserved"
-	Broadcast           Verdict = "broadcast"
-	CloudMetadata       Verdict = "cloud_metadata"
-	IPv4Mapped          Verdict = "ipv4_mapped"
-	IPv4Compatible      Verdict = "ipv4_compatible"
-	IPv4Translated      Verdict = "ipv4_translated"
-	NAT64               Verdict = "nat64"
-	SixToFour           Verdict = "6to4"
-	Teredo              Verdict = "teredo"
-	ORCHID              Verdict = "orchid"
-	Discard             Verdict = "discard"
-	SegmentRouting      Verdict = "segment_routing"
-	UniqueLocal         Verdict = "unique_local"
-	OwnAddress          Verdict = "own_address"
+	Invalid             TargetClass = "invalid"
+	Unspecified         TargetClass = "unspecified"
+	Loopback            TargetClass = "loopback"
+	Private             TargetClass = "private"
+	LinkLocal           TargetClass = "link_local"
+	SiteLocal           TargetClass = "site_local"
+	CGNAT               TargetClass = "cgnat"
+	ProtocolAssignments TargetClass = "protocol_assignments"
+	Benchmarking        TargetClass = "benchmarking"
+	Documentation       TargetClass = "documentation"
+	Multicast           TargetClass = "multicast"
+	Reserved            TargetClass = "reserved"
+	Broadcast           TargetClass = "broadcast"
+	CloudMetadata       TargetClass = "cloud_metadata"
+	IPv4Mapped          TargetClass = "ipv4_mapped"
+	IPv4Compatible      TargetClass = "ipv4_compatible"
+	IPv4Translated      TargetClass = "ipv4_translated"
+	NAT64               TargetClass = "nat64"
+	SixToFour           TargetClass = "6to4"
+	Teredo              TargetClass = "teredo"
+	ORCHID              TargetClass = "orchid"
+	Discard             TargetClass = "discard"
+	SegmentRouting      TargetClass = "segment_routing"
+	UniqueLocal         TargetClass = "unique_local"
+	OwnAddress          TargetClass = "own_address"
 )
 
 // Targets that may not be reached although the address might.
 const (
-	Port      Verdict = "port"       // a port that is only open inside Policy.Allow
-	NotAName  Verdict = "not_a_name" // an address literal or a one-label name outside Policy.Allow
-	PlainHTTP Verdict = "plain_http" // http without Policy.AllowHTTP
-	OwnURL    Verdict = "own_url"    // a surface of the relay itself that takes events
+	Port      TargetClass = "port"       // a port that is only open inside Policy.Allow
+	NotAName  TargetClass = "not_a_name" // an address literal or a one-label name outside Policy.Allow
+	PlainHTTP TargetClass = "plain_http" // http without Policy.AllowHTTP
+	OwnURL    TargetClass = "own_url"    // a surface of the relay itself that takes events
 )
 
-// Blocked reports whether the guard refuses what has this verdict. Every word it does not know is
+// Blocked reports whether the guard refuses what has this class. Every word it does not know is
 // refused.
-func (v Verdict) Blocked() bool { return v != Public && v != Allowed }
+func (v TargetClass) Blocked() bool { return v != Public && v != Allowed }
 
 // special lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are
 // not globally reachable, and those whose addresses carry an IPv4 address inside. The first match
@@ -61,8 +61,8 @@ func (v Verdict) Blocked() bool { return v != Public && v != Allowed }
 // a translator or a tunnel would make of it is not ours to guess. A network that reaches IPv4 only
 // through NAT64 adds 64:ff9b::/96 to RELAY_EGRESS_ALLOW and filters at the translator.
 var special = []struct {
-	prefix  netip.Prefix
-	verdict Verdict
+	prefix netip.Prefix
+	class  TargetClass
 }{
 	// 0.0.0.0/8 is "this network" (RFC 791, 3.2); Linux takes 0.0.0.0 for the machine itself.
 	{netip.MustParsePrefix("0.0.0.0/8"), Unspecified},
@@ -112,14 +112,14 @@ var special = []struct {
 
 // Judge says what an address is, from the registries alone. It is pure; [Policy.Judge] adds what an
 // installation allows and which addresses are its own.
-func Judge(addr netip.Addr) Verdict {
+func Judge(addr netip.Addr) TargetClass {
 	if !addr.IsValid() {
 		return Invalid
 	}
 	addr = addr.WithZone("") // a prefix never contains an address with a zone
 	for _, s := range special {
 		if s.prefix.Contains(addr) {
-			return s.verdict
+			return s.class
 		}
 	}
 	return Public // IPv4 only: the last IPv6 line takes all

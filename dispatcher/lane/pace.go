@@ -20,8 +20,8 @@ const (
 	soleStreak = 2048
 )
 
-// stall is how fast a lane moves, and what it made pause. It is guarded by Lanes.mu.
-type stall struct {
+// pace is how fast a lane moves, and what it made pause. It is guarded by Lanes.mu.
+type pace struct {
 	busy   time.Time // since when the lane is not empty
 	moved  time.Time // when it finished something, or became busy
 	window time.Time // begin of the current counting window
@@ -34,15 +34,15 @@ type stall struct {
 	budget time.Duration // left for stalls
 }
 
-func newStall(now time.Time) stall {
-	return stall{window: now, since: now, budget: stallBudget}
+func newPace(now time.Time) pace {
+	return pace{window: now, since: now, budget: stallBudget}
 }
 
 // begin notes that the lane is no longer empty.
-func (s *stall) begin(now time.Time) { s.busy, s.moved = now, now }
+func (s *pace) begin(now time.Time) { s.busy, s.moved = now, now }
 
 // finished counts a completion.
-func (s *stall) finished(now time.Time) {
+func (s *pace) finished(now time.Time) {
 	s.roll(now)
 	s.now++
 	s.moved = now
@@ -50,7 +50,7 @@ func (s *stall) finished(now time.Time) {
 
 // may reports whether these partitions may wait for a lane that holds so much. One that was empty a
 // moment ago is not measured yet and may make them wait.
-func (s *stall) may(now time.Time, held int, parts ...*Source) bool {
+func (s *pace) may(now time.Time, held int, parts ...*Source) bool {
 	s.roll(now)
 	fresh, recent := now.Sub(s.busy) < movingWindow, s.now+s.before
 	sole := !slices.ContainsFunc(parts, func(p *Source) bool { return p.streak < soleStreak })
@@ -62,7 +62,7 @@ func (s *stall) may(now time.Time, held int, parts ...*Source) bool {
 }
 
 // budgetAt is how much longer the lane may make others wait.
-func (s *stall) budgetAt(now time.Time) time.Duration {
+func (s *pace) budgetAt(now time.Time) time.Duration {
 	passed := max(now.Sub(s.since), 0) // the clock may have been set back
 	if len(s.parts) > 0 {
 		return s.budget - passed
@@ -70,7 +70,7 @@ func (s *stall) budgetAt(now time.Time) time.Duration {
 	return min(s.budget+passed/stallRefill, stallBudget)
 }
 
-func (s *stall) roll(now time.Time) {
+func (s *pace) roll(now time.Time) {
 	switch passed := now.Sub(s.window); {
 	case passed >= 0 && passed < movingWindow:
 	case passed >= 0 && passed < 2*movingWindow:
@@ -80,9 +80,9 @@ func (s *stall) roll(now time.Time) {
 	}
 }
 
-// stall lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
-func (ls *Lanes) stall(l *Lane, p *Source, now time.Time) {
-	s := &l.stall
+// holdBack lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
+func (ls *Lanes) holdBack(l *Lane, p *Source, now time.Time) {
+	s := &l.pace
 	if slices.Contains(s.parts, p) {
 		return
 	}
@@ -93,14 +93,14 @@ func (ls *Lanes) stall(l *Lane, p *Source, now time.Time) {
 		ls.wake()
 	}
 	s.parts = append(s.parts, p)
-	p.Stall(1)
+	p.HoldBack(1)
 }
 
-func (ls *Lanes) unstall(l *Lane, now time.Time) {
-	s := &l.stall
+func (ls *Lanes) letGo(l *Lane, now time.Time) {
+	s := &l.pace
 	s.budget, s.since = s.budgetAt(now), now // less than nothing when it was noticed late
 	for _, p := range s.parts {
-		p.Stall(-1)
+		p.HoldBack(-1)
 	}
 	s.parts = nil
 	delete(ls.stalled, l)
@@ -112,8 +112,8 @@ func (ls *Lanes) recheck() (shed []*Delivery, again time.Duration) {
 	defer ls.mu.Unlock()
 	now := ls.now()
 	for l := range ls.stalled {
-		if !l.stall.may(now, l.held, l.stall.parts...) {
-			ls.unstall(l, now)
+		if !l.pace.may(now, l.held, l.pace.parts...) {
+			ls.letGo(l, now)
 		}
 	}
 	if ls.short = ls.takes(2); ls.short {
