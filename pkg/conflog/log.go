@@ -96,7 +96,8 @@ func New(cfg Config, deps Deps) (*Log, error) {
 		parser: &parser{kinds: ks, entities: deps.Entities, dict: s2.MakeDict(cfg.Sample, nil)}, clock: newClock(deps.Now),
 		cfg: cfg, log: deps.Log, stream: deps.Stream, keys: deps.Keys, steps: deps.Begin, timing: cfg.Timing,
 		chunk: chunkBytes, boot: id.Random("boot_"), warned: make(map[string]*atomic.Int64),
-		changedByKind: make([]signal, len(ks.infos)), turns: newTurns(), ready: make(chan struct{}), stopped: make(chan struct{}),
+		changedByKind: make([]signal, len(ks.infos)), turns: newTurns(),
+		ready: make(chan struct{}), stopped: make(chan struct{}),
 		kick: make(chan struct{}, 1),
 	}
 	for _, topic := range stream.AuthenticatedTopics() {
