@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
+	"strings"
 )
 
 // macForm is how a scheme computes a MAC and writes it down.
@@ -109,4 +110,20 @@ func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
 		return hex.AppendEncode(dst, sum)
 	}
 	return base64.StdEncoding.AppendEncode(dst, sum)
+}
+
+// sign makes the MAC with the first secret, as text.
+func (f macForm) sign(c Config, m message) string { return string(f.appendMAC(nil, c.Secrets[0], m)) }
+
+// bodySignature verifies the simplest kind of scheme: one header with one MAC, over the body alone.
+func bodySignature(c Config, r Request, header, prefix string, form macForm) Reason {
+	value, reason := single(r.Header, header)
+	if reason != "" {
+		return reason
+	}
+	signature, found := strings.CutPrefix(value, prefix)
+	if !found || !form.wellFormed(signature) {
+		return SignatureMalformed
+	}
+	return form.verify(c.Secrets, message{body: r.Body}, signature)
 }

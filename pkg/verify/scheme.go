@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -90,10 +91,16 @@ func (x Sampling) iso() string { return x.At.UTC().Format(time.RFC3339) }
 
 const jsonType = "application/json"
 
+// plainSample is the sample of providers that may send anything.
+var plainSample = Sample{
+	Type: "sample.created", UserAgent: "webhook-sample/1", ContentType: jsonType,
+	Body: func(x Sampling) string {
+		return fmt.Sprintf(`{"id":"sample_%s","type":%q,"created_at":%q,"data":{"sample":true,"amount":4200}}`,
+			x.ID, x.Type, x.iso())
+	},
+}
+
 // setHeader sets a header of a request that is signed.
 func setHeader(r Request, name, value string) {
 	r.Header[http.CanonicalHeaderKey(name)] = []string{value}
 }
-
-// sign makes the MAC with the first secret, as text.
-func (f macForm) sign(c Config, m message) string { return string(f.appendMAC(nil, c.Secrets[0], m)) }

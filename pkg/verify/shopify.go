@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -41,17 +40,4 @@ func shopifySample(x Sampling) string {
 		`"currency":"EUR","total_price":"42.00","financial_status":"paid","customer":null,`+
 		`"line_items":[{"id":1,"sku":"SAMPLE-1","title":"Sample","quantity":1,"price":"42.00"}]}`, x.At.UnixMilli(),
 		x.ID, x.iso())
-}
-
-// bodySignature judges the simplest kind of scheme: one header with one MAC, over the body alone.
-func bodySignature(c Config, r Request, header, prefix string, form macForm) Reason {
-	value, reason := single(r.Header, header)
-	if reason != "" {
-		return reason
-	}
-	signature, found := strings.CutPrefix(value, prefix)
-	if !found || !form.wellFormed(signature) {
-		return SignatureMalformed
-	}
-	return form.verify(c.Secrets, message{body: r.Body}, signature)
 }
