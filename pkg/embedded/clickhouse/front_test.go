@@ -25,7 +25,7 @@ import (
 func createSchema(t testing.TB, conn driver.Conn) string {
 	t.Helper()
 	db := newDatabase(t, conn)
-	text, err := os.ReadFile("testdata/schema.sql")
+	text, err := os.ReadFile("testdata/statements.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
