@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -150,7 +151,7 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 			text, _ = web.String(raw)
 		}
 		if !slices.Contains(all, text) || slices.Contains(next.Channels, text) {
-			o.fail(indexed(name, i), "must be one of email, slack, webhook, each once")
+			o.fail(indexed(name, i), "must be one of %s, each once", strings.Join(all, ", "))
 			return
 		}
 		next.Channels = append(next.Channels, text)
