@@ -22,8 +22,10 @@ func policy(change ...func(*config.RetryPolicy)) config.RetryPolicy {
 }
 
 func TestBaseDelay(t *testing.T) {
+	seen := map[string]bool{}
 	f := func(p config.RetryPolicy, want ...time.Duration) {
 		t.Helper()
+		seen[p.Strategy] = true
 		for i, w := range want {
 			if got := baseDelay(p, i+1); got != w {
 				t.Errorf("%s after %d failures: %v, want %v", p.Strategy, i+1, got, w)
@@ -40,22 +42,45 @@ func TestBaseDelay(t *testing.T) {
 	f(config.RetryPolicy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
 	f(config.RetryPolicy{Strategy: "none"}, 0)
 	f(config.RetryPolicy{Strategy: "schedule"}, 0)
+	// Of a newer version: as the default, not at once.
+	f(config.RetryPolicy{Strategy: "of_a_later_version"}, 5*s, 300*s, 1800*s, 2*h)
+	for _, name := range config.RetryStrategyNames() {
+		if !seen[name] {
+			t.Errorf("nothing says how long %s waits", name)
+		}
+	}
 }
 
 func TestDelaysNeverOverflow(t *testing.T) {
-	p := config.RetryPolicy{
-		Strategy: "exponential", InitialSeconds: math.MaxInt, Multiplier: math.MaxFloat64, MaxSeconds: math.MaxInt,
-		MaxAttempts: math.MaxInt, Jitter: 1, RespectRetryAfter: true, MaxRetryAfterSeconds: math.MaxInt,
-	}
-	for _, failed := range []int{1, 2, 50, math.MaxInt} {
-		for _, random := range []float64{0, 0.5, 0.999} {
-			if d := retryDelay(p, failed, maxDelay, random); d < 0 || d > maxDelay {
-				t.Fatalf("after %d failures: %v", failed, d)
+	for _, strategy := range append(config.RetryStrategyNames(), "of_a_later_version") {
+		p := config.RetryPolicy{
+			Strategy: strategy, MaxAttempts: math.MaxInt, Jitter: 1, RespectRetryAfter: true,
+			MaxRetryAfterSeconds: math.MaxInt,
+		}
+		for _, m := range p.Members() {
+			switch at := m.At(&p).(type) {
+			case *int:
+				*at = math.MaxInt
+			case *float64:
+				*at = math.MaxFloat64
+			case *[]int:
+				*at = []int{math.MaxInt}
 			}
 		}
-	}
-	if d := scheduleLength(p); d != maxDelay {
-		t.Fatalf("chain length %v", d)
+		for _, failed := range []int{1, 2, 50, math.MaxInt} {
+			for _, random := range []float64{0, 0.5, 0.999} {
+				if d := retryDelay(p, failed, maxDelay, random); d < 0 || d > maxDelay {
+					t.Fatalf("%s after %d failures: %v", strategy, failed, d)
+				}
+			}
+		}
+		want := maxDelay
+		if strategy == config.RetryNone {
+			want = deadlineGrace
+		}
+		if d := scheduleLength(p); d != want {
+			t.Fatalf("chain length of %s: %v", strategy, d)
+		}
 	}
 }
 

@@ -127,9 +127,14 @@ func (p *RetryPolicy) SetStrategy(name string) {
 }
 
 // DelaySeconds is the wait after the given number of failed attempts (from 1), without jitter. It may be as large as the
-// policy's numbers make it.
+// policy's numbers make it. By a strategy that only newer versions know it is the default's: without a wait all attempts
+// would be spent at once.
 func (p *RetryPolicy) DelaySeconds(failed int) float64 {
-	if s := p.strategy(); s != nil && s.delay != nil {
+	switch s := p.strategy(); {
+	case s == nil:
+		usual := DefaultRetryPolicy()
+		return usual.DelaySeconds(failed)
+	case s.delay != nil:
 		return s.delay(*p, failed)
 	}
 	return 0

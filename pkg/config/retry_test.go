@@ -46,7 +46,13 @@ func TestRetryStrategies(t *testing.T) {
 		}
 	}
 	later := RetryPolicy{Strategy: "a later one", MaxAttempts: 3}
-	if later.DelaySeconds(1) != 0 || later.Attempts() != 3 || later.validate() == nil {
+	usual := DefaultRetryPolicy()
+	for failed := range 12 {
+		if got, want := later.DelaySeconds(failed+1), usual.DelaySeconds(failed+1); got != want || want < 5 {
+			t.Errorf("a strategy that only newer versions know waits %v s after %d failures, want %v", got, failed+1, want)
+		}
+	}
+	if later.Attempts() != 3 || later.validate() == nil {
 		t.Error("a strategy that only newer versions know is taken for another")
 	}
 	p := DefaultRetryPolicy()
