@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -201,6 +202,22 @@ func TestAttemptSaysWhereAndHowLong(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("response headers %v", a.ResponseHeader)
+	}
+}
+
+// Each field of an attempt has a value when the destination answers, or when it does not: one that nothing sets is
+// stored and shown as empty, and nobody sees it. OK is the answer's class, which the caller knows.
+func TestAttemptsCanHaveEveryField(t *testing.T) {
+	answered := send(t, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "7")
+		rw.Write(make([]byte, maxRecordedBody+1))
+	}, testWork(t, []byte("x")))
+	failed := send(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, testWork(t, []byte("x")))
+	for f := range reflect.TypeFor[event.Attempt]().Fields() {
+		set := func(a *event.Attempt) bool { return !reflect.ValueOf(*a).FieldByIndex(f.Index).IsZero() }
+		if f.Name != "OK" && !set(answered) && !set(failed) {
+			t.Errorf("no attempt has its %s", f.Name)
+		}
 	}
 }
 
