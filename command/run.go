@@ -10,79 +10,97 @@ import (
 	"os"
 )
 
-const helpText = `relay receives webhooks and events, stores every one and delivers each to its destinations.
+// subcommand is what the first word of a command line chooses.
+type subcommand struct {
+	name, help string
+	run        func(ctx context.Context, c call) int
+}
 
-Usage: relay <command> [flags]
+// call is a command line behind its first word, and the process around it.
+type call struct {
+	Env
+	name, version string
+	args          []string
+}
 
-  dev       run everything in one process, on embedded engines; nothing to install
-  serve     run a node on Kafka, Redis and ClickHouse
-  migrate   create the topics and tables that serve needs, and check what is there
-  doctor    say how the running process and its engines are, and what to do next
-  config    export the whole configuration, or import it into an empty log
-  engine    run one embedded engine: kafka, redis or clickhouse
-  endpoints move one to another partition
-  dead      list what could not be read or stored, and do it again
-  keys      create, list or revoke API keys, seal secrets with a new master key
-  users     add, list, reset or remove people who sign in to the dashboard
-  version   print the version
+// subcommands are all of them, in the order in which the help lists them.
+func subcommands() []subcommand {
+	return []subcommand{
+		{"dev", "run everything in one process, on embedded engines; nothing to install", withSettings(
+			func(ctx context.Context, c call, s Settings, log *slog.Logger) error {
+				return runDev(ctx, s, log, c.Stdout)
+			})},
+		{"serve", "run a node on Kafka, Redis and ClickHouse", withSettings(
+			func(ctx context.Context, c call, s Settings, log *slog.Logger) error {
+				return runServe(ctx, s, log, c.Stdout)
+			})},
+		{"migrate", "create the topics and tables that serve needs, and check what is there", migrateCommand},
+		{"doctor", "say how the running process and its engines are, and what to do next", doctorCommand},
+		{"config", "export the whole configuration, or import it into an empty log", Config().run},
+		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
+			return exitCode(runEngine(ctx, c.args, c.Stdout, c.Stderr), c.Stderr)
+		}},
+		{"endpoints", "move one to another partition", Endpoints().run},
+		{"dead", "list what could not be read or stored, and do it again", Dead().run},
+		{"keys", "create, list or revoke API keys, seal secrets with a new master key", Keys().run},
+		{"users", "add, list, reset or remove people who sign in to the dashboard", Users().run},
+		{"version", "print the version", func(_ context.Context, c call) int {
+			fmt.Fprintln(c.Stdout, c.version)
+			return ExitDone
+		}},
+	}
+}
 
-relay <command> --help lists the flags of a command
-`
+func (g Group) run(ctx context.Context, c call) int { return g.Run(ctx, c.Env, c.args) }
+
+func writeHelp(w io.Writer) {
+	fmt.Fprint(w, "relay receives webhooks and events, stores every one and delivers each to its destinations.\n\n"+
+		"Usage: relay <command> [flags]\n\n")
+	for _, s := range subcommands() {
+		fmt.Fprintf(w, "  %-9s %s\n", s.name, s.help)
+	}
+	fmt.Fprint(w, "\nrelay <command> --help lists the flags of a command\n")
+}
 
 // Run is main without the process around it.
 func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprint(stderr, helpText)
+		writeHelp(stderr)
 		return ExitMisused
 	}
 	name, args := args[0], args[1:]
-	var err error
-	switch name {
-	case "dev":
-		err = withSettings(name, version, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
-			return runDev(ctx, s, log, stdout)
-		})
-	case "serve":
-		err = withSettings(name, version, args, getenv, stderr, func(s Settings, log *slog.Logger) error {
-			return runServe(ctx, s, log, stdout)
-		})
-	case "migrate":
-		var fix, finalize, asJSON, ddl bool
-		err = withSettings(name, version, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
-			if ddl {
-				return printTables(s, stdout)
-			}
-			return runMigrate(ctx, s, fix, finalize, asJSON, stdout)
-		}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix},
-			toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs",
-				&finalize},
-			toggle{"print", "print the statements that make the tables, with those of --cluster, and do nothing", &ddl},
-			jsonToggle(&asJSON))
-	case "doctor":
-		var asJSON bool
-		err = withSettings(name, version, args, getenv, stderr, func(s Settings, _ *slog.Logger) error {
-			return runDoctor(ctx, s, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, asJSON)
-		}, jsonToggle(&asJSON))
-	case "engine":
-		err = runEngine(ctx, args, stdout, stderr)
-	case "dead":
-		return Dead().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
-	case "config":
-		return Config().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
-	case "endpoints":
-		return Endpoints().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
-	case "keys":
-		return Keys().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
-	case "users":
-		return Users().Run(ctx, Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}, args)
-	case "version":
-		fmt.Fprintln(stdout, version)
-	case "help", "-h", "--help":
-		fmt.Fprint(stdout, helpText)
-	default:
-		err = usageError{fmt.Errorf("unknown command %q; relay help lists them", name)}
+	if name == "help" || name == "-h" || name == "--help" {
+		writeHelp(stdout)
+		return ExitDone
 	}
-	return exitCode(err, stderr)
+	for _, s := range subcommands() {
+		if s.name == name {
+			env := Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}
+			return s.run(ctx, call{Env: env, name: name, version: version, args: args})
+		}
+	}
+	return exitCode(usageError{fmt.Errorf("unknown command %q; relay help lists them", name)}, stderr)
+}
+
+func migrateCommand(ctx context.Context, c call) int {
+	var fix, finalize, asJSON, ddl bool
+	return withSettings(func(ctx context.Context, c call, s Settings, _ *slog.Logger) error {
+		if ddl {
+			return printTables(s, c.Stdout)
+		}
+		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
+	}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix},
+		toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs",
+			&finalize},
+		toggle{"print", "print the statements that make the tables, with those of --cluster, and do nothing", &ddl},
+		jsonToggle(&asJSON))(ctx, c)
+}
+
+func doctorCommand(ctx context.Context, c call) int {
+	var asJSON bool
+	return withSettings(func(ctx context.Context, c call, s Settings, _ *slog.Logger) error {
+		return runDoctor(ctx, s, c.Env, asJSON)
+	}, jsonToggle(&asJSON))(ctx, c)
 }
 
 // usageError is an error of whoever typed the command line.
@@ -107,26 +125,36 @@ func exitCode(err error, stderr io.Writer) int {
 	}
 }
 
-// withSettings reads and judges the settings of a command, all faults at once, and runs it.
-func withSettings(name, version string, args []string, getenv func(string) string, stderr io.Writer,
-	do func(Settings, *slog.Logger) error, more ...toggle) error {
-	s, err := loadSettings(name, args, getenv, stderr, more...)
-	if errors.Is(err, flag.ErrHelp) {
-		return err
+// withSettings is a subcommand that reads and checks its settings, all faults at once, before it does its work.
+func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, more ...toggle) func(context.Context,
+	call) int {
+	return func(ctx context.Context, c call) int {
+		s, log, err := readSettings(c, more...)
+		if err == nil {
+			err = do(ctx, c, s, log)
+		}
+		return exitCode(err, c.Stderr)
 	}
-	if name == "dev" {
+}
+
+func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
+	s, err := loadSettings(c.name, c.args, c.Getenv, c.Stderr, more...)
+	if errors.Is(err, flag.ErrHelp) {
+		return s, nil, err
+	}
+	if c.name == "dev" {
 		s.ignoreEngines()
 	}
-	if err = errors.Join(err, s.Validate(name)); err != nil {
-		return usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
+	if err = errors.Join(err, s.Validate(c.name)); err != nil {
+		return s, nil, usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
-	s.Version = version
+	s.Version = c.version
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}
+		return s, nil, usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}
 	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: level}))
 	s.warn(log)
 	warnUnknown(log, os.Environ())
-	return do(s, log)
+	return s, log, nil
 }

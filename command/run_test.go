@@ -1,0 +1,31 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The help names every subcommand once, each with its help, and whoever types another word is told where to look.
+func TestHelpNamesEverySubcommand(t *testing.T) {
+	run := func(word string) (code int, out, complaint string) {
+		var stdout, stderr bytes.Buffer
+		code = Run(t.Context(), "1.2.3", []string{word}, func(string) string { return "" }, &stdout, &stderr)
+		return code, stdout.String(), stderr.String()
+	}
+	code, help, _ := run("help")
+	if code != ExitDone || !strings.HasSuffix(help, "lists the flags of a command\n") {
+		t.Errorf("help ends with %d: %s", code, help)
+	}
+	for _, s := range subcommands() {
+		if s.help == "" || s.run == nil || len(s.name) > 9 || strings.Count(help, "\n  "+s.name+" ") != 1 {
+			t.Errorf("%q: %q, in the help:\n%s", s.name, s.help, help)
+		}
+	}
+	if code, _, complaint := run("deliver"); code != ExitMisused || !strings.Contains(complaint, "relay help lists them") {
+		t.Errorf("an unknown command is %d: %s", code, complaint)
+	}
+	if code, out, _ := run("version"); code != ExitDone || out != "1.2.3\n" {
+		t.Errorf("version is %d: %s", code, out)
+	}
+}
