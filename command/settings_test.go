@@ -5,9 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -206,6 +211,54 @@ func TestAdminSettings(t *testing.T) {
 	f("ops@example.com", "", "RELAY_ADMIN_EMAIL: and RELAY_ADMIN_PASSWORD go together")
 	f("", strings.Repeat("x", 12), "go together")
 	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
+}
+
+// Every number has bounds: -2 is none of any setting.
+func TestNumbersHaveBounds(t *testing.T) {
+	eachSetting(&node.Config{}, func(f setting) {
+		if f.value.Kind() != reflect.Int {
+			return
+		}
+		s, err := settingsOf(t, []string{"--" + f.flag, "-2"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate("dev"); err == nil || !strings.Contains(err.Error(), f.env+": must be") {
+			t.Errorf("%s takes -2: %v", f.env, err)
+		}
+	})
+}
+
+// A setting that is parsed and checked, and that nothing reads, does nothing: the node, or a command behind its
+// settings, reads each.
+func TestSettingsAreRead(t *testing.T) {
+	read := map[string]bool{}
+	for _, pattern := range []string{"*.go", "../node/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "settings") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if x, ok := n.(*ast.SelectorExpr); ok && strings.HasSuffix("."+types.ExprString(x.X), ".s") {
+					read[x.Sel.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	for f := range reflect.TypeFor[node.Config]().Fields() {
+		if f.Tag.Get("flag") != "" && !read[f.Name] {
+			t.Errorf("nothing reads the setting %s", f.Name)
+		}
+	}
 }
 
 func TestHostsSettings(t *testing.T) {
