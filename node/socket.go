@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -18,7 +19,7 @@ func (n *Node) newSocket() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open command socket: %w", err)
 	}
-	handler := admin.New(admin.Deps{
+	handler, err := admin.New(admin.Deps{
 		Log: n.log, Keys: n.control, Uses: n.reader, Users: n.control, Config: n.control, Producer: n.producer,
 		Endpoints: n.control, Doctor: n.doctor, BaseURL: n.url, Now: n.now,
 		CheckURL: func(text string) error {
@@ -31,6 +32,9 @@ func (n *Node) newSocket() (func(context.Context) error, error) {
 			return partitions{r}, err
 		},
 	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	return (&server{listener: listener, handler: handler, log: n.log}).Run, nil
 }
 

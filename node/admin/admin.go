@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -43,11 +44,29 @@ type Deps struct {
 	Now        func() time.Time
 }
 
+// validate reports every dependency that is missing.
+func (d Deps) validate() error {
+	var errs []error
+	for name, there := range map[string]bool{
+		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
+		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "Endpoints": d.Endpoints != nil,
+		"Partitions": d.Partitions != nil, "Doctor": d.Doctor != nil, "BaseURL": d.BaseURL != "", "Now": d.Now != nil,
+	} {
+		if !there {
+			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // server serves the commands.
 type server struct{ log *slog.Logger }
 
 // New makes the handler of the command socket.
-func New(d Deps) http.Handler {
+func New(d Deps) (http.Handler, error) {
+	if err := d.validate(); err != nil {
+		return nil, err
+	}
 	s := server{d.Log}
 	keys := &keys{log: d.Log, keys: d.Keys, uses: d.Uses, now: d.Now}
 	users := &users{users: d.Users, baseURL: d.BaseURL}
@@ -75,7 +94,7 @@ func New(d Deps) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: audit.Operator})))
-	})
+	}), nil
 }
 
 // answer makes a handler of a command that is answered with one value, or refused.

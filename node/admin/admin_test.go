@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
+	"github.com/eventrelay/relay/doctor"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -51,10 +53,31 @@ func (m *moving) Count(context.Context) (int, error) { return 2, nil }
 func (m *moving) Survey(string, []int32) Survey      { return m }
 func (m *moving) Close()                             {}
 
-func (m *moving) handler() http.Handler {
-	return New(Deps{
-		Log: slog.New(slog.DiscardHandler), Endpoints: m, Users: noUsers{}, Now: time.Now,
-		Partitions: func() (Partitions, error) { return m, nil },
+// serve makes a handler of some dependencies; the others are there and do nothing.
+func serve(t *testing.T, some func(*Deps)) http.Handler {
+	t.Helper()
+	var none *config.Control
+	d := Deps{
+		Log: slog.New(slog.DiscardHandler), Keys: none, Uses: struct{ Uses }{}, Users: noUsers{}, Config: none,
+		Producer:  &letters{},
+		Endpoints: none, BaseURL: "http://localhost:8080", Now: time.Now,
+		CheckURL:   func(string) error { return nil },
+		Dead:       func() (DeadLetters, error) { return nil, nil },
+		Partitions: func() (Partitions, error) { return nil, nil },
+		Doctor:     func(context.Context) (doctor.Report, error) { return doctor.Report{}, nil },
+	}
+	some(&d)
+	h, err := New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (m *moving) handler(t *testing.T) http.Handler {
+	t.Helper()
+	return serve(t, func(d *Deps) {
+		d.Endpoints, d.Partitions = m, func() (Partitions, error) { return m, nil }
 	})
 }
 
@@ -87,7 +110,7 @@ func TestMoveSteps(t *testing.T) {
 		t.Helper()
 		m := &moving{open: open}
 		body, _ := json.Marshal(ask)
-		_, answer := asked(m.handler(), "POST", "/move", string(body))
+		_, answer := asked(m.handler(t), "POST", "/move", string(body))
 		if got := strings.Join(m.steps, ", "); got != steps || !strings.Contains(answer, said) {
 			t.Errorf("%+v: %q, want %q\n%s", ask, got, steps, answer)
 		}
@@ -127,9 +150,8 @@ func (l *letters) ProduceSync(_ context.Context, topic string, _ int32, _ *strea
 // What cannot be read is refused and stays where it is.
 func TestDeadLettersAreRefused(t *testing.T) {
 	l := &letters{}
-	h := New(Deps{
-		Log: slog.New(slog.DiscardHandler), Users: noUsers{}, Producer: l,
-		Dead: func() (DeadLetters, error) { return l, nil },
+	h := serve(t, func(d *Deps) {
+		d.Producer, d.Dead = l, func() (DeadLetters, error) { return l, nil }
 	})
 	_, answer := asked(h, "POST", "/dead/retry", `{"all":true}`)
 	if len(l.produced) != 0 || strings.Count(answer, `"refused"`) != 2 || !strings.Contains(answer, "0 put back, 2 refused") {
@@ -137,5 +159,15 @@ func TestDeadLettersAreRefused(t *testing.T) {
 	}
 	if status, answer := asked(h, "POST", "/dead/retry", `{"id":"x"}`); status < 400 || !strings.Contains(answer, "partition:offset") {
 		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// What nobody has handed over is named when the process starts, not when somebody types the command.
+func TestEveryDependencyIsNeeded(t *testing.T) {
+	_, err := New(Deps{})
+	for f := range reflect.TypeFor[Deps]().Fields() {
+		if err == nil || !strings.Contains(err.Error(), "admin dependency "+f.Name+" is missing") {
+			t.Errorf("nothing says that %s is missing: %v", f.Name, err)
+		}
 	}
 }
