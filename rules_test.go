@@ -440,17 +440,19 @@ func changes() map[string]change {
 		"resp_truncated"}
 	return map[string]change{
 		// Deliveries are signed by one of the schemes.
-		"A verification scheme":      {verify.Providers(), []string{"pkg/verify/*.go", "pkg/sign/sign.go"}, true},
-		"A kind of alert channel":    {channels, []string{"pkg/notify/*.go"}, true},
-		"A retry strategy":           {retry, []string{"pkg/config/retry.go"}, true},
-		"A filter of GET /v1/events": {filters, []string{"pkg/event/filter.go"}, false},
-		"A field of an attempt":      {attempts, []string{"store/internal/column/attempts.go"}, true},
-		"A table":                    {},
+		"A verification scheme":                       {verify.Providers(), []string{"pkg/verify/*.go", "pkg/sign/sign.go"}, true},
+		"A kind of alert channel that posts to a URL": {channels, []string{"pkg/notify/*.go"}, true},
+		"A retry strategy":                            {retry, []string{"pkg/config/retry.go"}, true},
+		"A filter of GET /v1/events":                  {filters, []string{"pkg/event/filter.go"}, false},
+		"A field of an attempt":                       {attempts, []string{"store/internal/column/attempts.go"}, true},
+		"A setting":                                   {},
+		"A subcommand":                                {},
+		"A table":                                     {},
 	}
 }
 
-// The chapter says of each change at most four files, and each is there and declares what the chapter says that it
-// does.
+// The chapter says of each change at most four steps, its documents and its tests; each file is there and declares what
+// the chapter says that it does.
 func TestHowToChangeIt(t *testing.T) {
 	_, chapter, _ := strings.Cut(text(t, "DESIGN.md"), "\n## How to change it\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
@@ -474,6 +476,8 @@ func TestHowToChangeIt(t *testing.T) {
 	}
 	step := regexp.MustCompile("(?m)^\\d+\\. `([^`]+)`, `([^`]+)`: ")
 	file := regexp.MustCompile("`([\\w./-]+/[\\w.-]+|README\\.md)`")
+	// a place within a sentence: `name` in `file`
+	place := regexp.MustCompile("`(\\w+)`\\s+in\\s+`([\\w./-]+\\.go)`")
 	said := 0
 	for heading := range changes() {
 		_, part, ok := strings.Cut(chapter, "\n### "+heading+"\n")
@@ -486,6 +490,16 @@ func TestHowToChangeIt(t *testing.T) {
 		for _, m := range steps {
 			if !declared[m[1]][m[2]] {
 				t.Errorf("%s: %s declares no %s", heading, m[1], m[2])
+			}
+		}
+		for _, m := range place.FindAllStringSubmatch(part, -1) {
+			if !declared[m[2]][m[1]] {
+				t.Errorf("%s: %s declares no %s", heading, m[2], m[1])
+			}
+		}
+		for _, kind := range []string{"Documents", "Tests"} {
+			if !regexp.MustCompile("(?m)^" + kind + ": `").MatchString(part) {
+				t.Errorf("the chapter names no %s for %q", strings.ToLower(kind), heading)
 			}
 		}
 		for _, m := range file.FindAllStringSubmatch(part, -1) {
