@@ -36,7 +36,7 @@ func BenchmarkSend1KB(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r.RemoteAddr = "192.0.2.1:1234"
+		r.Host, r.RemoteAddr = "relay.example.com", "192.0.2.1:1234"
 		r.Header.Set("Authorization", "Bearer "+writeKey)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("User-Agent", "bench/1")
