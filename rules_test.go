@@ -243,6 +243,31 @@ func TestFileAndFunctionSizes(t *testing.T) {
 	}
 }
 
+// A type that does everything is split by what its methods work with.
+func TestReceiverSizes(t *testing.T) {
+	const maxMethods = 40
+	methods := map[string]int{} // by package and type
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && !s.test {
+				methods[s.dir+"."+receiver(f)]++
+			}
+		}
+	}
+	for name, n := range methods {
+		if n > maxMethods {
+			t.Errorf("%s has %d methods, at most %d", name, n, maxMethods)
+		}
+	}
+}
+
+// receiver is the name of the type that a method belongs to.
+func receiver(f *ast.FuncDecl) string {
+	name := strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*")
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
 // What is so of a topic stands in the table of pkg/stream alone: elsewhere no list names three topics or more.
 func TestNoSecondListOfTopics(t *testing.T) {
 	constants := map[string]bool{"Events": true, "Commands": true, "Outcomes": true, "Receipts": true, "Dead": true,

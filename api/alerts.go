@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -36,9 +37,20 @@ type alertsAnswer struct {
 	Warnings        []warning           `json:"warnings,omitempty"`
 }
 
+// alerts serves an account's alert settings.
+type alerts struct {
+	*core
+	config   AlertSettings
+	keyring  *config.Keyring
+	notifier Notifier
+	egress   egress.Policy
+	baseURL  string
+	domains  notify.Domains // that alert mails may go to
+}
+
 // alertsView shows the settings; revealed is the secret that this very answer may show, empty for none.
-func (a *API) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswer, error) {
-	saved, err := notify.Open(a.deps.Keyring, s)
+func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswer, error) {
+	saved, err := notify.Open(a.keyring, s)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +80,8 @@ func channelView(k notify.ChannelKind, c notify.Saved, revealed string) map[stri
 	return view
 }
 
-func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
-	view, err := a.alertsView(a.deps.Config.AlertSettings(), "")
+func (a *alerts) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
+	view, err := a.alertsView(a.config.AlertSettings(), "")
 	if err != nil {
 		return err
 	}
@@ -77,14 +89,14 @@ func (a *API) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Key) 
 	return nil
 }
 
-func (a *API) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
+func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
 		return err
 	}
 	var in *alertsInput
-	after, err := a.deps.Config.UpdateAlertSettings(r.Context(), func(s *config.AlertSettings) error {
-		in = &alertsInput{api: a}
+	after, err := a.config.UpdateAlertSettings(r.Context(), func(s *config.AlertSettings) error {
+		in = &alertsInput{alerts: a}
 		in.merge(body, s)
 		return in.err
 	})
@@ -120,7 +132,7 @@ type testResult struct {
 }
 
 // testAlerts sends a test message down every saved channel at once and reports each.
-func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
+func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
 		return err
@@ -131,7 +143,7 @@ func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) 
 	if in.err != nil {
 		return in.err
 	}
-	saved, err := notify.Open(a.deps.Keyring, a.deps.Config.AlertSettings())
+	saved, err := notify.Open(a.keyring, a.config.AlertSettings())
 	if err != nil {
 		return err
 	}
@@ -163,7 +175,7 @@ func (a *API) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) 
 }
 
 // testChannels waits for all of them: each has a bound of its own.
-func (a *API) testChannels(ctx context.Context, saved []notify.Saved) []testResult {
+func (a *alerts) testChannels(ctx context.Context, saved []notify.Saved) []testResult {
 	message := a.testMessage()
 	results := make([]testResult, len(saved))
 	var all sync.WaitGroup
@@ -174,7 +186,7 @@ func (a *API) testChannels(ctx context.Context, saved []notify.Saved) []testResu
 			continue
 		}
 		all.Go(func() {
-			r := a.deps.Notifier.Send(ctx, c.Channel, message)
+			r := a.notifier.Send(ctx, c.Channel, message)
 			t.OK, t.Status, t.DurationMS = r.OK, testSent, r.Duration.Milliseconds()
 			if r.Code != 0 {
 				t.HTTPStatus = &r.Code
@@ -189,8 +201,8 @@ func (a *API) testChannels(ctx context.Context, saved []notify.Saved) []testResu
 }
 
 // testMessage has the shape of an alert and speaks of nothing.
-func (a *API) testMessage() notify.Message {
-	link := a.cfg.BaseURL + "/app"
+func (a *alerts) testMessage() notify.Message {
+	link := a.baseURL + "/app"
 	return notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
 		Title: "Test alert from EventRelay",

@@ -31,7 +31,7 @@ var severities = []string{"low", "medium", "high", "critical"}
 // alertsInput merges a request into alert settings.
 type alertsInput struct {
 	input
-	api      *API
+	alerts   *alerts
 	revealed string // the webhook's secret, if this change made it
 }
 
@@ -136,7 +136,7 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 		o.fail(name, "must be a mail address such as ops@example.com, at most %d characters", maxMailAddress)
 		return ""
 	}
-	if domains := in.api.cfg.AlertDomains; !domains.Allow(text) {
+	if domains := in.alerts.domains; !domains.Allow(text) {
 		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s); use one of them, or have the "+
 			"operator "+
 			"change RELAY_ALERT_DOMAINS", domains)
@@ -159,7 +159,7 @@ func (in *alertsInput) channelSecret(o *object, entity string, next *config.Aler
 	o.text("secret", 1, maxHeaderValue, &text)
 	if next.Secret != "" {
 		var err error
-		if old, err = in.api.deps.Keyring.OpenString(entity, field, next.Secret); err != nil {
+		if old, err = in.alerts.keyring.OpenString(entity, field, next.Secret); err != nil {
 			in.err = err
 			return
 		}
@@ -173,7 +173,7 @@ func (in *alertsInput) channelSecret(o *object, entity string, next *config.Aler
 		secret = given
 	}
 	if !secret.IsZero() {
-		next.Secret = in.api.deps.Keyring.SealString(entity, field, secret.Reveal())
+		next.Secret = in.alerts.keyring.SealString(entity, field, secret.Reveal())
 		in.revealed = secret.Reveal()
 	}
 }
@@ -198,7 +198,7 @@ func (in *alertsInput) channelURL(o *object, name, entity, field string, now con
 		return now
 	}
 	if now != "" {
-		old, err := in.api.deps.Keyring.OpenString(entity, field, now)
+		old, err := in.alerts.keyring.OpenString(entity, field, now)
 		if err != nil {
 			in.err = err
 			return now
@@ -211,10 +211,10 @@ func (in *alertsInput) channelURL(o *object, name, entity, field string, now con
 		o.fail(name, "is the mask of another URL; send the whole one")
 		return now
 	}
-	u, err := in.api.deps.Egress.CheckURL(text)
+	u, err := in.alerts.egress.CheckURL(text)
 	if err != nil {
 		o.fail(name, "%v", err)
 		return now
 	}
-	return in.api.deps.Keyring.SealString(entity, field, u.String())
+	return in.alerts.keyring.SealString(entity, field, u.String())
 }

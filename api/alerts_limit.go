@@ -29,10 +29,10 @@ const (
 
 // startAlertTest takes the account's turn for a test that sends so many mails, or answers 429. It is taken by a
 // conditional record of the configuration log, so that all nodes share the limits and a restart does not end them.
-func (a *API) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
+func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
 	holder := id.Random("")
 	var refused error
-	_, err = a.deps.Config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
+	_, err = a.config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			now := a.now().UTC()
 			if refused = testRefusal(b, now, mails); refused != nil {
@@ -50,7 +50,7 @@ func (a *API) startAlertTest(ctx context.Context, mails int) (end func(), err er
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testEndTimeout)
 		defer cancel()
 		// Without this record the turn ends by itself.
-		_, _ = a.deps.Config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
+		_, _ = a.config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
 			return x.ChangeBudget(func(b *config.AlertBudget) error {
 				if b.Holder != holder {
 					return config.ErrAlertUnchanged

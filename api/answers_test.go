@@ -79,7 +79,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 
 // No answer is longer than what it is counted for.
 func TestAnswersAreCountedAtTheirMost(t *testing.T) {
-	a := &API{deps: Deps{Erasures: noErasures{}}}
+	a := &events{core: &core{}, erasures: noErasures{}}
 	for _, text := range []string{"\x01", "<", "ü", "\xff", "\u2028", "\"", ""} {
 		many := strings.Repeat(text, 50_000)
 		d := &event.Detail{Event: &event.Event{

@@ -16,13 +16,11 @@
 package api
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/notify"
@@ -65,21 +63,10 @@ func (c Config) Validate() error {
 
 // API serves /v1.
 type API struct {
-	cfg     Config
-	deps    Deps
-	secrets *secrets.Scanner
 	handler http.Handler
-	hosts   map[string]bool                  // see checkHost
-	pages   func() (map[string]*page, error) // public, by path; made when the first is asked for
-	// of *bytes.Buffer: request bodies, returned when nothing refers to them any more
-	bodies sync.Pool
-	// repeats that wait for the first call with their Idempotency-Key, and replays for their turn
-	waiting              atomic.Int64
-	streams              streams
-	replaying            scopes
-	lookups              lookups
-	answers              answers
-	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
+	repeats *repeats
+	streams *streams
+	watch   *watch
 }
 
 // New returns the stage. It dials nothing and starts nothing.
@@ -91,22 +78,112 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{
-		cfg: cfg, deps: deps, pages: sync.OnceValues(publicPages), secrets: scanner,
-		bodies:      sync.Pool{New: func() any { return new(bytes.Buffer) }},
-		streams:     streams{draining: make(chan struct{}), open: make(map[string]int)},
-		answers:     newAnswers(),
-		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
+	c := &core{
+		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, view: deps.Config,
 	}
-	a.hosts = hostsOf(cfg)
+	x := newResources(&cfg, &deps, c, scanner)
+	a := &API{
+		repeats: &repeats{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
+		streams: x.streams,
+		watch:   &watch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
+	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	a.handler = front.Wrap(a.router().serve)
+	a.handler = front.Wrap(newRouter(&cfg, &deps, x.routes(), a.repeats).serve)
 	return a, nil
 }
 
 // Drain ends the event streams: requests that would not end by themselves. For a stop.
-func (a *API) Drain() { a.streams.drain() }
+func (a *API) Drain() { a.streams.open.drain() }
 
 // Handler serves /v1, /healthz, /readyz and the documentation, and answers 404 to everything else.
 func (a *API) Handler() http.Handler { return a.handler }
+
+// Run ends the runs whose node has died while it queued them, until ctx ends.
+func (a *API) Run(ctx context.Context) error { return a.watch.run(ctx) }
+
+// resources serve the routes of /v1, each with what it works with and nothing more.
+type resources struct {
+	sender       *sender
+	events       *events
+	payloads     *payloads
+	receipts     *receipts
+	replays      *replays
+	runs         *runs
+	endpoints    *endpoints
+	destinations *destinations
+	alerts       *alerts
+	streams      *streams
+	recoveries   *recoveries
+	usage        *usage
+	keys         *keys
+	audit        *auditLog
+}
+
+func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *resources {
+	x := &resources{
+		sender:   newSender(c, deps),
+		events:   &events{core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswers()},
+		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
+		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanner},
+		runs:     &runs{runs: deps.Runs, selection: deps.Selection},
+		endpoints: &endpoints{
+			core: c, config: deps.Config, keyring: deps.Keyring, memory: deps.Memory, egress: deps.Egress,
+			resolver: deps.Resolver, verification: deps.Verification, baseURL: cfg.BaseURL,
+		},
+		alerts: &alerts{
+			core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,
+			baseURL: cfg.BaseURL, domains: cfg.AlertDomains,
+		},
+		streams: &streams{
+			core: c, feed: deps.Feed, keys: deps.Config, keepAlive: cfg.KeepAlive,
+			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
+		},
+		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
+		usage:      &usage{deps.Usage},
+		keys:       &keys{cfg.Version},
+		audit:      &auditLog{core: c, audit: deps.Audit},
+	}
+	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
+	x.replays = &replays{
+		core: c, planner: &planner{core: c, selection: deps.Selection, reverify: deps.Reverify}, events: x.events,
+		erasures: deps.Erasures, runs: deps.Runs, selection: deps.Selection, commands: deps.Commands, keys: deps.Config,
+		reverify: deps.Reverify,
+	}
+	return x
+}
+
+// routes is the table of /v1. Paths are tried in this order: the one that takes the load stands first.
+func (x *resources) routes() []route {
+	return []route{
+		{sendPath, methods{"POST": x.sender.sendEvent}},
+		{batchPath, methods{"POST": x.sender.sendBatch}},
+		{"/v1/events", methods{"GET": x.events.listEvents}},
+		{"/v1/events/{event}", methods{"GET": x.events.readEvent}},
+		{"/v1/events/{event}/attempts", methods{"GET": x.events.listAttempts}},
+		{"/v1/events/{event}/payload", methods{"DELETE": x.payloads.erasePayload}},
+		{"/v1/events/{event}/replay", methods{"POST": x.replays.replayEvent}},
+		{"/v1/events/{event}/processing", methods{"POST": x.receipts.receiveProcessing}},
+		{"/v1/replays", methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents}},
+		{"/v1/replays/{run}", methods{"GET": x.runs.readRun}},
+		{"/v1/endpoints", methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint}},
+		{"/v1/endpoints/{endpoint}", methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
+			"DELETE": x.endpoints.deleteEndpoint}},
+		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": x.endpoints.rotateToken}},
+		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": x.destinations.createDestination}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}",
+			methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": x.destinations.rotateSecret}},
+		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": x.destinations.purgeDestination}},
+		{"/v1/alerts", methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
+		{"/v1/alerts/test", methods{"POST": x.alerts.testAlerts}},
+		{"/v1/endpoints/{endpoint}/test", methods{"POST": x.sender.testEndpoint}},
+		{"/v1/endpoints/{endpoint}/stream", methods{"GET": x.streams.streamEvents}},
+		{"/v1/recoveries", methods{"GET": x.recoveries.listRecoveries, "POST": x.recoveries.createRecovery}},
+		{"/v1/recoveries/{recovery}", methods{"GET": x.recoveries.readRecovery, "POST": x.recoveries.actOnRecovery}},
+		{"/v1/recoveries/{recovery}/items", methods{"GET": x.recoveries.listRecoveryItems}},
+		{"/v1/usage", methods{"GET": x.usage.readUsage}},
+		{"/v1/me", methods{"GET": x.keys.me}},
+		{"/v1/audit", methods{"GET": x.audit.listAudit}},
+	}
+}

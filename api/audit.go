@@ -65,9 +65,15 @@ func auditOf(e *audit.Entry) auditView {
 // auditAction is an action or the beginning of actions: endpoint.updated, endpoint.*.
 var auditAction = regexp.MustCompile(`^[a-z_]{1,64}\.([a-z_]{1,64}|\*)$`)
 
+// auditLog serves who changed what.
+type auditLog struct {
+	*core
+	audit AuditLog
+}
+
 // listAudit shows who changed what. What the configuration log has and the store has not yet comes from memory: an
 // entry can be read as soon as its change was answered.
-func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	params := newQuery(r, "audit "+key.Account)
 	q := a.auditQuery(params, key.Account)
 	limit, last := params.page()
@@ -76,8 +82,8 @@ func (a *API) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key)
 	}
 	q.Limit, q.Before = limit, id.ID(last)
 	// First what is not told yet, then the store: what leaves the one between the two is in the other.
-	waiting := a.deps.Audit.Outbox(q)
-	page, err := a.deps.Audit.Audit(r.Context(), q)
+	waiting := a.audit.Outbox(q)
+	page, err := a.audit.Audit(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -102,7 +108,7 @@ func mergeAudit(waiting, rows []audit.Entry) []audit.Entry {
 }
 
 // auditQuery reads the filters of the audit log.
-func (a *API) auditQuery(q *query, account string) audit.Query {
+func (a *auditLog) auditQuery(q *query, account string) audit.Query {
 	out := audit.Query{Account: account, Actors: q.list("actor"), Actions: q.list("action"), Entities: q.list("entity_id")}
 	for _, action := range out.Actions {
 		if !auditAction.MatchString(action) {

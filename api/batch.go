@@ -49,7 +49,7 @@ type batchView struct {
 
 // batch is one request with several events.
 type batch struct {
-	api      *API
+	sender   *sender
 	r        *http.Request
 	ep       *config.Endpoint
 	common   sent
@@ -60,7 +60,7 @@ type batch struct {
 
 // sendBatch stores up to 1,000 events. Each is judged and stored for itself; only what is wrong with the request
 // as a whole refuses all of them.
-func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a *API) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key)
 		return err
 	}
 	defer func() { <-a.batches }()
-	b := &batch{api: a, r: r, ep: ep, common: sentEvent(r, ep)}
+	b := &batch{sender: a, r: r, ep: ep, common: sentEvent(r, ep)}
 	if lines { // of the request, not of an event
 		for i := range b.common.Header {
 			if f := &b.common.Header[i]; f.Name == "Content-Type" {
@@ -199,7 +199,7 @@ func batchLines(body []byte) (out [][]byte) {
 
 // parseItem judges {type, data, idempotency_key?}, which stands at path in the request.
 func (b *batch) parseItem(x *batchItem, path string) {
-	if maxBody := b.api.cfg.MaxBody; int64(len(x.raw)) > maxBody {
+	if maxBody := b.sender.maxBody; int64(len(x.raw)) > maxBody {
 		x.fault = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " +
 			strconv.FormatInt(maxBody, 10) + " bytes"}
 		return
@@ -257,11 +257,11 @@ func below(path string, err error) error {
 // once answers a batch under an Idempotency-Key. The key holds the request to its first body; each item without a key
 // of its own takes the request's and its index, so that a repeat stores what the first call did not, and nothing twice.
 func (b *batch) once(w http.ResponseWriter, key string, body []byte, fault error) error {
-	d, err := b.api.deps.IDs.New(b.ep.Partition)
+	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
 		return err
 	}
-	o := b.api.once(b.r, b.ep, key, body, d)
+	o := b.sender.once(b.r, b.ep, key, body, d)
 	o.key += "\x00" // apart from the keys of items, which have none of these
 	claim, err := o.claim(b.r.Context())
 	if err != nil {
@@ -295,7 +295,7 @@ func (b *batch) once(w http.ResponseWriter, key string, body []byte, fault error
 	case err == nil:
 		o.keep(w, o.hash)
 	default:
-		o.api.deps.Memory.Release(context.WithoutCancel(b.r.Context()), o.key, o.id)
+		b.sender.memory.Release(context.WithoutCancel(b.r.Context()), o.key, o.id)
 	}
 	return b.answer(w, err)
 }

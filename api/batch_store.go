@@ -46,7 +46,7 @@ func (b *batch) storePlain(ctx context.Context) {
 		if x.err != nil || x.key != "" {
 			continue
 		}
-		d, err := b.api.deps.IDs.New(b.ep.Partition)
+		d, err := b.sender.ids.New(b.ep.Partition)
 		if err != nil {
 			x.err = acceptFault(err)
 			continue
@@ -56,7 +56,7 @@ func (b *batch) storePlain(ctx context.Context) {
 	if len(events) == 0 {
 		return
 	}
-	for i, err := range b.api.deps.Accept.AcceptAll(ctx, events, b.ep) {
+	for i, err := range b.sender.accept.AcceptAll(ctx, events, b.ep) {
 		items[i].accepted(events[i], err)
 	}
 }
@@ -109,12 +109,12 @@ func (b *batch) storeKeyed(ctx context.Context) map[int]int {
 // storeOnce stores an item unless its key was used before, and reports whether that is remembered. All items of a
 // batch together wait for others' claims until limited ends.
 func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
-	d, err := b.api.deps.IDs.New(b.ep.Partition)
+	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
 		x.err = acceptFault(err)
 		return true
 	}
-	o := b.api.once(b.r, b.ep, x.key, x.raw, d)
+	o := b.sender.once(b.r, b.ep, x.key, x.raw, d)
 	claim, err := o.claim(limited)
 	switch {
 	case err != nil:
@@ -126,15 +126,15 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 	}
 	e := b.common.complete(d, &x.sending)
 	e.IdempotencyKey = x.key
-	err = b.api.deps.Accept.Accept(ctx, e, b.ep)
+	err = b.sender.accept.Accept(ctx, e, b.ep)
 	x.accepted(e, err)
 	switch {
 	case claim.State == limit.ClaimUnavailable:
 		return false
 	case err == nil:
-		return o.api.deps.Memory.Stored(ctx, o.key, o.id, o.hash, idempotencyWindow) == nil
+		return b.sender.memory.Stored(ctx, o.key, o.id, o.hash, idempotencyWindow) == nil
 	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
-		b.api.deps.Memory.Release(ctx, o.key, o.id)
+		b.sender.memory.Release(ctx, o.key, o.id)
 	}
 	return true // after any other error the event may yet arrive
 }
@@ -151,7 +151,7 @@ func (b *batch) readStatuses(ctx context.Context) {
 	if len(ids) == 0 {
 		return
 	}
-	rows, err := b.api.deps.Events.Summaries(ctx, b.ep.Account, ids)
+	rows, err := b.sender.events.Summaries(ctx, b.ep.Account, ids)
 	if err != nil {
 		return
 	}

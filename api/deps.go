@@ -89,7 +89,6 @@ type Configuration interface {
 
 // Keys says who may call.
 type Keys interface {
-	Account() *config.Account
 	Authenticate(key string) (*config.Key, error)
 }
 

@@ -12,26 +12,20 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// destinationOf is the endpoint and the destination that the path names.
-func (a *API) destinationOf(r *http.Request, key *config.Key) (*config.Endpoint, string, error) {
-	e, err := a.endpointOf(r, key)
-	if err != nil {
-		return nil, "", err
-	}
-	name := web.InfoOf(r).Vars["destination"]
-	if e.Destination(name) == nil {
-		return nil, "", errNoDestination()
-	}
-	return e, name, nil
-}
-
 func errNoDestination() error { return web.Missing("there is no such destination") }
 
+// destinations serves the destinations of endpoints: each change of one is a change of its endpoint.
+type destinations struct {
+	*core
+	endpoints *endpoints
+	keyring   *config.Keyring
+}
+
 // changeDestination applies merge to one destination and answers with it.
-func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, key *config.Key, e *config.Endpoint,
+func (a *destinations) changeDestination(w http.ResponseWriter, r *http.Request, key *config.Key, e *config.Endpoint,
 	name string, merge func(in *endpointInput, d config.Destination) config.Destination,
 ) error {
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	after, in, err := a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
 		if i < 0 { // deleted since the path was read
 			in.err = errNoDestination()
@@ -46,10 +40,11 @@ func (a *API) changeDestination(w http.ResponseWriter, r *http.Request, key *con
 	return a.answerDestination(w, r, key, http.StatusOK, after, name, in)
 }
 
-func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, key *config.Key, status int, e *config.Endpoint,
-	name string, in *endpointInput,
+func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
+	e *config.Endpoint, name string, in *endpointInput,
 ) error {
-	view, err := a.destinationView(viewerOf(key), e, e.Destination(name), in.revealed, a.held(r.Context(), e))
+	held := a.endpoints.held(r.Context(), e)
+	view, err := a.endpoints.destinationView(viewerOf(key), e, e.Destination(name), in.revealed, held)
 	if err != nil {
 		return err
 	}
@@ -64,7 +59,7 @@ func (a *API) answerDestination(w http.ResponseWriter, r *http.Request, key *con
 	return nil
 }
 
-func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -74,13 +69,13 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 		return err
 	}
 	created := newID(r, id.Destination)
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	after, in, err := a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		o := in.newObject("", body)
 		d := in.mergeDestination(o, in.newDestination(created))
 		switch {
 		case in.err != nil:
 		case e.Destination(created) != nil: // by the first call with the Idempotency-Key
-			in.err = a.reveal(in, e)
+			in.err = a.endpoints.reveal(in, e)
 		case d.URL == "":
 			in.fail("url", "is required")
 		case len(e.Destinations) >= maxDestinations:
@@ -95,7 +90,7 @@ func (a *API) createDestination(w http.ResponseWriter, r *http.Request, key *con
 	return a.answerDestination(w, r, key, http.StatusCreated, after, created, in)
 }
 
-func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
@@ -109,12 +104,12 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request, key *con
 	})
 }
 
-func (a *API) deleteDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
 	}
-	_, _, err = a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	_, _, err = a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
 		switch len(rest) {
 		case len(e.Destinations):
@@ -141,7 +136,7 @@ const (
 )
 
 // rotateSecret makes a new signing secret. The one before it signs beside it until the overlap ends.
-func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
@@ -173,7 +168,7 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.K
 
 // rotatedBefore reports whether an earlier call with the request's Idempotency-Key has made a secret, which the answer
 // then shows: a second rotation would end the one that receivers still know.
-func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destination) bool {
+func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destination) bool {
 	c := callOf(r)
 	if c == nil {
 		return false
@@ -182,7 +177,7 @@ func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destin
 	if i < 0 {
 		return false
 	}
-	secret, err := a.deps.Keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[i].Secret)
+	secret, err := a.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[i].Secret)
 	if in.err == nil {
 		in.err = err
 	}
@@ -191,7 +186,7 @@ func (a *API) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destin
 }
 
 // rotateToken gives the endpoint another ingest URL. The one before it goes on until the overlap ends.
-func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -225,15 +220,15 @@ func (a *API) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Ke
 }
 
 // newToken is an ingest token of 128 random bits.
-func (a *API) newToken(endpoint string) config.Sealed {
-	return a.deps.Keyring.SealString(endpoint, config.FieldToken, id.Random(""))
+func (a *endpoints) newToken(endpoint string) config.Sealed {
+	return a.keyring.SealString(endpoint, config.FieldToken, id.Random(""))
 }
 
 // purgeDestination ends what is still open for the destination: deliveries of events that were received, and
 // of runs that were begun, before now or before an earlier moment that the caller names. It is answered when
 // no node makes such a delivery any more; their outcomes skipped (purged) follow as they come up. Purging
 // again is harmless, and what was purged once stays so: a moment before the last one changes nothing.
-func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationOf(r, key)
 	if err != nil {
 		return err
@@ -242,7 +237,7 @@ func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	after, _, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	after, _, err := a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		before := a.purgeTime(in.newObject("", body), a.asOf(r))
 		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
 		switch {
@@ -266,7 +261,7 @@ func (a *API) purgeDestination(w http.ResponseWriter, r *http.Request, key *conf
 
 // purgeTime reads until when to purge. Ids have whole milliseconds, so that now is the end of the present
 // one: what was acknowledged before the call is purged by it.
-func (a *API) purgeTime(o *object, now time.Time) time.Time {
+func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
 	if raw, ok := o.take("before", kindString); ok {
 		text, err := web.String(raw)
@@ -274,7 +269,7 @@ func (a *API) purgeTime(o *object, now time.Time) time.Time {
 		switch {
 		case err != nil || !good:
 			o.fail("before", "must be a time such as 2026-08-21T22:24:36Z")
-		case t.After(a.deps.Now()):
+		case t.After(a.clock()):
 			o.fail("before", "must not be later than now")
 		}
 		before = t

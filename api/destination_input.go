@@ -141,7 +141,7 @@ func (in *endpointInput) newDestination(name string) config.Destination {
 // setSecret replaces all signing secrets and remembers the new one for the answer.
 func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	d.Secrets = []config.SigningSecret{{
-		Secret: in.api.deps.Keyring.SealString(d.ID, config.FieldSecret, s.Reveal()), Last4: s.Last4(),
+		Secret: in.endpoints.keyring.SealString(d.ID, config.FieldSecret, s.Reveal()), Last4: s.Last4(),
 	}}
 	in.revealed[d.ID] = s.Reveal()
 }
@@ -214,7 +214,7 @@ func (in *endpointInput) destinationURL(o *object, present ...config.Destination
 	if strings.Contains(text, mask) {
 		return in.maskedURL(o, text, present)
 	}
-	u, err := in.api.deps.Egress.CheckURL(text)
+	u, err := in.endpoints.egress.CheckURL(text)
 	if err != nil {
 		o.fail("url", "%v", err)
 		return ""
@@ -294,7 +294,7 @@ func (in *endpointInput) signing(o *object, d *config.Destination) {
 		s.fail("secret", "%v", err)
 		return
 	}
-	old, err := in.api.deps.Keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
+	old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
 	if err != nil {
 		in.err = err
 		return

@@ -1,42 +1,35 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// body reads the JSON body of a write, `{}` when there is none, and judges the headers that go with it.
-func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if _, err := idempotencyKey(r); err != nil {
-		return nil, err
-	}
-	if err := web.CheckContentType(r); err != nil {
-		return nil, err
-	}
-	var buf bytes.Buffer
-	if err := web.ReadBody(r, &buf, a.cfg.MaxBody); err != nil {
-		return nil, err
-	}
-	if buf.Len() == 0 {
-		return []byte("{}"), nil
-	}
-	return buf.Bytes(), nil
-}
-
-func (a *API) now() time.Time { return a.deps.Now().UTC().Truncate(time.Millisecond) }
-
 // nameTail is how much of its id an endpoint without a name is called by.
 const nameTail = 8
 
-func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+// endpoints serves endpoints, and judges and shows what is configured of them.
+type endpoints struct {
+	*core
+	config       Endpoints
+	keyring      *config.Keyring
+	memory       Memory // for the state of destinations
+	egress       egress.Policy
+	resolver     *net.Resolver
+	lookups      lookups
+	verification func(v config.Verification, secrets []string) (param, message string)
+	baseURL      string
+}
+
+func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
 		return err
@@ -51,9 +44,9 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *config
 	if in.merge(body, e); in.err != nil {
 		return in.err
 	}
-	created, err := a.deps.Config.CreateEndpoint(r.Context(), e)
+	created, err := a.config.CreateEndpoint(r.Context(), e)
 	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
-		if created, _ = a.deps.Config.Endpoint(e.ID); created != nil {
+		if created, _ = a.config.Endpoint(e.ID); created != nil {
 			err = a.reveal(in, created)
 		}
 	}
@@ -66,11 +59,11 @@ func (a *API) createEndpoint(w http.ResponseWriter, r *http.Request, key *config
 
 // reveal lets the answer show the signing secrets of destinations that an earlier call under the same key has made:
 // nobody has got its answer.
-func (a *API) reveal(in *endpointInput, e *config.Endpoint) error {
+func (a *endpoints) reveal(in *endpointInput, e *config.Endpoint) error {
 	clear(in.revealed) // of what this call has made in vain
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		secret, err := a.deps.Keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
+		secret, err := a.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
 		if err != nil {
 			return err
 		}
@@ -79,8 +72,8 @@ func (a *API) reveal(in *endpointInput, e *config.Endpoint) error {
 	return nil
 }
 
-func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key, status int, e *config.Endpoint,
-	in *endpointInput,
+func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
+	e *config.Endpoint, in *endpointInput,
 ) error {
 	view, err := a.endpointView(viewerOf(key), e, in.revealed, a.held(r.Context(), e))
 	if err != nil {
@@ -91,7 +84,7 @@ func (a *API) answerEndpoint(w http.ResponseWriter, r *http.Request, key *config
 	return nil
 }
 
-func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.upToDate(r.Context())
 	e, err := a.endpointOf(r, key)
 	if err != nil {
@@ -100,7 +93,7 @@ func (a *API) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.K
 	return a.answerEndpoint(w, r, key, http.StatusOK, e, &endpointInput{})
 }
 
-func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "endpoints "+key.Account)
 	limit, last := q.page()
 	if q.err != nil {
@@ -109,7 +102,7 @@ func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.
 	if last == (rowKey{}) {
 		a.upToDate(r.Context())
 	}
-	endpoints, more := a.deps.Config.Endpoints(key.Account, last.seq(), limit)
+	endpoints, more := a.config.Endpoints(key.Account, last.seq(), limit)
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
 	held := a.held(r.Context(), endpoints...)
 	for i, e := range endpoints {
@@ -126,10 +119,11 @@ func (a *API) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.
 }
 
 // change applies one change of an endpoint. merge is called anew after a conflict, with the value that won.
-func (a *API) change(ctx context.Context, before *config.Endpoint, merge func(in *endpointInput, e *config.Endpoint),
+func (a *endpoints) change(ctx context.Context, before *config.Endpoint,
+	merge func(in *endpointInput, e *config.Endpoint),
 ) (*config.Endpoint, *endpointInput, error) {
 	var in *endpointInput
-	after, err := a.deps.Config.UpdateEndpoint(ctx, before.ID, func(e *config.Endpoint) error {
+	after, err := a.config.UpdateEndpoint(ctx, before.ID, func(e *config.Endpoint) error {
 		in = a.newEndpointInput(false)
 		merge(in, e)
 		return in.err
@@ -141,7 +135,7 @@ func (a *API) change(ctx context.Context, before *config.Endpoint, merge func(in
 	return after, in, nil
 }
 
-func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -164,12 +158,12 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (a *API) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
 	}
-	if err := a.deps.Config.DeleteEndpoint(r.Context(), e.ID); err != nil {
+	if err := a.config.DeleteEndpoint(r.Context(), e.ID); err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})

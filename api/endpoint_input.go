@@ -28,15 +28,15 @@ const (
 // endpointInput merges a request into an endpoint: the one place where configuration is judged.
 type endpointInput struct {
 	input
-	api *API
+	endpoints *endpoints
 	// creating: ids in the request are echoes of another endpoint and mean nothing.
 	creating bool
 	// revealed are the signing secrets that this change made, by destination, for its answer and nowhere else.
 	revealed map[string]string
 }
 
-func (a *API) newEndpointInput(creating bool) *endpointInput {
-	return &endpointInput{api: a, creating: creating, revealed: map[string]string{}}
+func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
+	return &endpointInput{endpoints: a, creating: creating, revealed: map[string]string{}}
 }
 
 // merge reads body into e, which holds the defaults or the present values.

@@ -96,7 +96,7 @@ type heldUntil map[string]time.Time
 const maxHeld = 1000
 
 // held asks for all destinations that one answer shows. What cannot be told is not held.
-func (a *API) held(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
+func (a *endpoints) held(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
 	var dests []string
 	for _, e := range endpoints {
 		for i := range e.Destinations {
@@ -105,16 +105,16 @@ func (a *API) held(ctx context.Context, endpoints ...*config.Endpoint) heldUntil
 	}
 	all := heldUntil{}
 	for some := range slices.Chunk(dests, maxHeld) {
-		maps.Copy(all, a.deps.Memory.Held(ctx, some))
+		maps.Copy(all, a.memory.Held(ctx, some))
 	}
 	return all
 }
 
 // endpointView shows e; revealed are the signing secrets that this very answer may show.
-func (a *API) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
+func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*endpointView, error) {
-	token, err := a.deps.Keyring.OpenString(e.ID, config.FieldToken, e.Token)
+	token, err := a.keyring.OpenString(e.ID, config.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
@@ -123,7 +123,7 @@ func (a *API) endpointView(by viewer, e *config.Endpoint, revealed map[string]st
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		Metadata:  e.Metadata,
-		IngestURL: by.ingestURL(a.cfg.BaseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
+		IngestURL: by.ingestURL(a.baseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)),
 	}
 	if x := e.Verification; x != nil {
@@ -142,7 +142,7 @@ func (a *API) endpointView(by viewer, e *config.Endpoint, revealed map[string]st
 	return v, nil
 }
 
-func (a *API) destinationView(by viewer, e *config.Endpoint, d *config.Destination, revealed map[string]string,
+func (a *endpoints) destinationView(by viewer, e *config.Endpoint, d *config.Destination, revealed map[string]string,
 	held heldUntil,
 ) (destinationView, error) {
 	v := destinationView{
@@ -154,7 +154,7 @@ func (a *API) destinationView(by viewer, e *config.Endpoint, d *config.Destinati
 	}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
-		value, err := a.deps.Keyring.OpenString(d.ID, config.FieldHeader(name), sealed)
+		value, err := a.keyring.OpenString(d.ID, config.FieldHeader(name), sealed)
 		if err != nil {
 			return v, fmt.Errorf("open header of %s: %w", d.ID, err)
 		}

@@ -100,7 +100,7 @@ type receiptView struct {
 	UpdatedAt web.Time `json:"updated_at"`
 }
 
-func (a *API) detailOf(by viewer, d *event.Detail) eventDetail {
+func (a *events) detailOf(by viewer, d *event.Detail) eventDetail {
 	e := d.Event
 	v := eventDetail{
 		eventRow: rowOf(&d.Summary), Headers: joined(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
@@ -112,7 +112,7 @@ func (a *API) detailOf(by viewer, d *event.Detail) eventDetail {
 		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
 	}
 	v.Body, v.BodyEncoding = bodyText(e.Body)
-	v.PayloadErasedAt = web.Time(a.deps.Erasures.ErasedAt(e.ID))
+	v.PayloadErasedAt = web.Time(a.erasures.ErasedAt(e.ID))
 	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d)
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
@@ -122,9 +122,6 @@ func (a *API) detailOf(by viewer, d *event.Detail) eventDetail {
 	}
 	return v
 }
-
-// expiry is when an event can no longer be read.
-func (a *API) expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, a.cfg.RetentionDays) }
 
 func deliveriesOf(d *event.Detail) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))

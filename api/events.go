@@ -10,7 +10,15 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+// events serves what is stored of events and of the attempts to deliver them.
+type events struct {
+	*core
+	events   EventReader
+	erasures Erasures
+	answers  answers
+}
+
+func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	params := newQuery(r, "events "+key.Account)
 	q := a.eventQuery(params, key.Account)
 	if q.Search != nil {
@@ -21,7 +29,7 @@ func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key
 		return params.err
 	}
 	q.Limit, q.Before = limit, id.ID(last)
-	page, err := a.deps.Events.Events(r.Context(), q)
+	page, err := a.events.Events(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -35,17 +43,17 @@ func (a *API) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key
 }
 
 // listed are the rows of a list.
-func (a *API) listed(all []event.Summary) []eventRow {
+func (a *events) listed(all []event.Summary) []eventRow {
 	rows := make([]eventRow, len(all))
 	for i := range all {
 		rows[i] = rowOf(&all[i])
-		rows[i].PayloadErasedAt = web.Time(a.deps.Erasures.ErasedAt(all[i].ID))
+		rows[i].PayloadErasedAt = web.Time(a.erasures.ErasedAt(all[i].ID))
 	}
 	return rows
 }
 
 // eventQuery reads the filters of the list of events.
-func (a *API) eventQuery(q *query, account string) event.Query {
+func (a *events) eventQuery(q *query, account string) event.Query {
 	out := event.Query{Account: account}
 	readFilters(q, event.Filters, &out)
 	span := readWindow(q, sinceNames, untilNames)
@@ -57,14 +65,6 @@ func (a *API) eventQuery(q *query, account string) event.Query {
 	return out
 }
 
-// untilNow is the end of a window, zero where it is not in the past: nothing is newer than now.
-func (a *API) untilNow(until time.Time) time.Time {
-	if until.After(a.now()) {
-		return time.Time{}
-	}
-	return until
-}
-
 // setAsOf says up to when the answer is complete, when that is not now.
 func setAsOf(w http.ResponseWriter, t time.Time) {
 	if !t.IsZero() {
@@ -72,7 +72,7 @@ func setAsOf(w http.ResponseWriter, t time.Time) {
 	}
 }
 
-func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.detail(r, key)
 	if err != nil {
 		return err
@@ -82,15 +82,15 @@ func (a *API) readEvent(w http.ResponseWriter, r *http.Request, key *config.Key)
 }
 
 // detail reads the event that the path names.
-func (a *API) detail(r *http.Request, key *config.Key) (*event.Detail, error) {
+func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error) {
 	d, err := a.eventID(r)
 	if err != nil {
 		return nil, err
 	}
-	return a.deps.Events.Event(r.Context(), key.Account, d)
+	return a.events.Event(r.Context(), key.Account, d)
 }
 
-func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventID(r)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *API) listAttempts(w http.ResponseWriter, r *http.Request, key *config.K
 	if q.err != nil {
 		return q.err
 	}
-	page, err := a.deps.Events.Attempts(r.Context(), key.Account, d, id.ID(last), limit)
+	page, err := a.events.Attempts(r.Context(), key.Account, d, id.ID(last), limit)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ func OpenAPIDocument() ([]byte, error) {
 }
 
 // RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
-func RememberedAnswer(a *API, path string, answer func() []byte) func(key string) (int, error) {
-	handle := a.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
+func RememberedAnswer(a *API, account, path string, answer func() []byte) func(key string) (int, error) {
+	handle := a.repeats.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 		_, err := w.Write(answer())
 		return err
 	})
@@ -38,7 +38,7 @@ func RememberedAnswer(a *API, path string, answer func() []byte) func(key string
 		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader("{}"))
 		r.Header.Set(idempotencyHeader, key)
 		w := httptest.NewRecorder()
-		err := handle(w, r, &config.Key{Account: a.deps.Config.Account().ID})
+		err := handle(w, r, &config.Key{Account: account})
 		if err != nil {
 			return web.From(err).Status, err
 		}
@@ -47,7 +47,7 @@ func RememberedAnswer(a *API, path string, answer func() []byte) func(key string
 }
 
 // Remembered is RememberedAnswer for a call whose answer does not matter.
-func Remembered(a *API, path string, work func() error) func(key string) error {
-	handle := RememberedAnswer(a, path, func() []byte { _ = work(); return nil })
+func Remembered(a *API, account, path string, work func() error) func(key string) error {
+	handle := RememberedAnswer(a, account, path, func() []byte { _ = work(); return nil })
 	return func(key string) error { _, err := handle(key); return err }
 }

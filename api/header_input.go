@@ -96,7 +96,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 		return false
 	}
 	if sealed, ok := merged[canonical]; ok {
-		old, err := in.api.deps.Keyring.OpenString(d.ID, config.FieldHeader(canonical), sealed)
+		old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldHeader(canonical), sealed)
 		if err != nil {
 			in.err = err
 			return false
@@ -105,7 +105,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 			return value == old
 		}
 	}
-	merged[canonical] = in.api.deps.Keyring.SealString(d.ID, config.FieldHeader(canonical), value)
+	merged[canonical] = in.endpoints.keyring.SealString(d.ID, config.FieldHeader(canonical), value)
 	return true
 }
 

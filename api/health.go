@@ -8,8 +8,14 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// public serves what is not under /v1: the health of the process and the documentation.
+type public struct {
+	ready *Readiness
+	pages func() (map[string]*page, error) // by path; made when the first is asked for
+}
+
 // outside answers what is not under /v1.
-func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
+func (a *public) outside(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return web.Missing("there is no such route")
 	}
@@ -20,7 +26,7 @@ func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	case "/readyz":
 		web.InfoOf(r).Route = r.URL.Path
-		a.ready(w)
+		a.readiness(w)
 		return nil
 	case web.DocsPath:
 		web.InfoOf(r).Route = r.URL.Path
@@ -29,17 +35,20 @@ func (a *API) outside(w http.ResponseWriter, r *http.Request) error {
 	return a.servePage(w, r)
 }
 
-// ready answers with what the last round of checks found. What is wrong stands in the log: the answer is public.
-func (a *API) ready(w http.ResponseWriter) {
-	checks, status, word := a.deps.Ready.last(), http.StatusOK, "ready"
+// readiness answers with what the last round of checks found. What is wrong stands in the log: the answer is public.
+func (a *public) readiness(w http.ResponseWriter) {
+	checks, status, word := a.ready.last(), http.StatusOK, "ready"
 	if slices.ContainsFunc(checks, func(c checkView) bool { return !c.OK }) {
 		status, word = http.StatusServiceUnavailable, "not ready"
 	}
 	web.WriteJSON(w, status, map[string]any{"status": word, "checks": checks})
 }
 
+// keys tells a caller about its key.
+type keys struct{ version string }
+
 // me tells a caller what the key is.
-func (a *API) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
+func (a *keys) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
 	web.WriteJSON(w, http.StatusOK, struct {
 		Account string       `json:"account_id"`
 		KeyID   string       `json:"key_id"`
@@ -47,6 +56,6 @@ func (a *API) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error 
 		Scope   config.Scope `json:"scope"`
 		Agent   bool         `json:"agent"`
 		Version string       `json:"version"`
-	}{key.Account, key.ID, key.Name, key.Scope, key.Agent, a.cfg.Version})
+	}{key.Account, key.ID, key.Name, key.Scope, key.Agent, a.version})
 	return nil
 }

@@ -57,7 +57,7 @@ func notRemembered(w http.ResponseWriter) { w.Header().Set("Idempotency-Status",
 // well: the same body is judged again, and gets the same 400. All of this is in the limiter store. While that is
 // away a send is processed without, and what it forgets may be stored twice, never lost.
 type once struct {
-	api     *API
+	sender  *sender
 	account string
 	key     string // of the claim: account, path and key
 	hash    string // of the body
@@ -67,10 +67,10 @@ type once struct {
 // refused marks what is remembered of a request that was answered 400.
 const refused = "!"
 
-func (a *API) once(r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *once {
+func (a *sender) once(r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *once {
 	sum := sha256.Sum256(body)
 	return &once{
-		api: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
+		sender: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
 		hash: base64.RawURLEncoding.EncodeToString(sum[:]), id: d,
 	}
 }
@@ -102,7 +102,7 @@ func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accep
 	case err == nil:
 		o.keep(w, o.hash)
 	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
-		o.api.deps.Memory.Release(context.WithoutCancel(r.Context()), o.key, o.id)
+		o.sender.memory.Release(context.WithoutCancel(r.Context()), o.key, o.id)
 	}
 	// After any other error the event may yet arrive, so that its claim has to stand until it runs out.
 	return row, err
@@ -110,7 +110,7 @@ func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accep
 
 // keep says what the first call came to. What it has stored is stored, whether that is remembered or not.
 func (o *once) keep(w http.ResponseWriter, note string) {
-	if o.api.deps.Memory.Stored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
+	if o.sender.memory.Stored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
 		notRemembered(w)
 	}
 }
@@ -119,7 +119,7 @@ func (o *once) keep(w http.ResponseWriter, note string) {
 func (o *once) claim(ctx context.Context) (limit.Claim, error) {
 	// Not with the caller's context: one that has left must not be taken for a limiter store that is away.
 	look := func() (limit.Claim, bool, error) {
-		c := o.api.deps.Memory.Claim(context.WithoutCancel(ctx), o.key, o.id, o.hash)
+		c := o.sender.memory.Claim(context.WithoutCancel(ctx), o.key, o.id, o.hash)
 		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) && strings.TrimPrefix(c.Note, refused) != o.hash {
 			return c, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
 				Message: "was sent before with another body; a new request needs a new key"}
@@ -130,8 +130,8 @@ func (o *once) claim(ctx context.Context) (limit.Claim, error) {
 	if !pending {
 		return c, err
 	}
-	defer o.api.waiting.Add(-1)
-	if o.api.waiting.Add(1) > maxWaiting {
+	defer o.sender.waiting.Add(-1)
+	if o.sender.waiting.Add(1) > maxWaiting {
 		return c, errStillRunning()
 	}
 	patience, cancel := context.WithTimeout(ctx, idempotencyWait)
@@ -151,12 +151,12 @@ func (o *once) claim(ctx context.Context) (limit.Claim, error) {
 // late looks for the event of a claim that is still pending after all the wait. It is there when the first
 // call's node has died after storing it.
 func (o *once) late(ctx context.Context, c limit.Claim) (limit.Claim, error) {
-	if _, err := o.api.deps.Events.Event(ctx, o.account, c.Event); err != nil {
+	if _, err := o.sender.events.Event(ctx, o.account, c.Event); err != nil {
 		return c, errStillRunning()
 	}
 	c.State = limit.ClaimStored
 	// What is not remembered now is found again in the same way.
-	_ = o.api.deps.Memory.Stored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
+	_ = o.sender.memory.Stored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
 	return c, nil
 }
 
@@ -175,7 +175,7 @@ func (o *once) repeat(w http.ResponseWriter, r *http.Request, refusal error, fir
 		}
 		return eventRow{}, refusal
 	}
-	d, err := o.api.deps.Events.Event(r.Context(), o.account, first.Event)
+	d, err := o.sender.events.Event(r.Context(), o.account, first.Event)
 	if err != nil {
 		return eventRow{}, web.From(fault(err))
 	}

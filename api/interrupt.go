@@ -20,11 +20,11 @@ const (
 	commandedBefore = time.Minute
 )
 
-// Run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
+// run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
 // by its own clock alone: a run that has made no progress under its eyes for config.RunSilence is dead. What its
 // last page came to is counted in the log, and one conditional record ends it, whoever writes it.
-func (a *API) Run(ctx context.Context) error {
-	w := &watch{api: a, seen: map[string]sighting{}}
+func (w *watch) run(ctx context.Context) error {
+	w.since, w.seen = time.Time{}, map[string]sighting{}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -39,7 +39,11 @@ func (a *API) Run(ctx context.Context) error {
 
 // watch knows how long each queueing run has not changed.
 type watch struct {
-	api   *API
+	*core
+	runs      Runs
+	selection Selector
+	log       *slog.Logger
+
 	since time.Time // no run that was created before it is queueing
 	seen  map[string]sighting
 }
@@ -52,8 +56,8 @@ type sighting struct {
 func (w *watch) look(ctx context.Context) {
 	now := time.Now()
 	seen := map[string]sighting{}
-	oldest := w.api.now().Add(-config.LongestRun)
-	for _, run := range w.api.deps.Runs.QueueingRuns(w.since) {
+	oldest := w.now().Add(-config.LongestRun)
+	for _, run := range w.runs.QueueingRuns(w.since) {
 		s, known := w.seen[run.ID]
 		if !known || s.rev != run.Rev {
 			s = sighting{run.Rev, now}
@@ -65,8 +69,8 @@ func (w *watch) look(ctx context.Context) {
 		if now.Sub(s.at) < config.RunSilence {
 			continue
 		}
-		if err := w.api.interrupt(ctx, run); err != nil && ctx.Err() == nil {
-			w.api.deps.Log.LogAttrs(ctx, slog.LevelWarn, "end a replay run without progress", slog.String("run", run.ID),
+		if err := w.interrupt(ctx, run); err != nil && ctx.Err() == nil {
+			w.log.LogAttrs(ctx, slog.LevelWarn, "end a replay run without progress", slog.String("run", run.ID),
 				slog.Any("error", err))
 		}
 	}
@@ -78,18 +82,18 @@ var errMoved = errors.New("the run has changed")
 
 // interrupt ends a run with the true number of deliveries that it has queued: those that it noted, and those of its
 // last page that the log has.
-func (a *API) interrupt(ctx context.Context, run *config.Run) error {
+func (w *watch) interrupt(ctx context.Context, run *config.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	reached, err := id.Parse(id.Event, run.Reached)
 	if err != nil {
 		reached = id.ID{} // nothing was noted yet
 	}
-	more, err := a.deps.Selection.Commanded(ctx, run.ID, run.UpdatedAt.Add(-commandedBefore), reached)
+	more, err := w.selection.Commanded(ctx, run.ID, run.UpdatedAt.Add(-commandedBefore), reached)
 	if err != nil {
 		return err
 	}
-	_, err = a.deps.Runs.ChangeRun(ctx, run.ID, func(r *config.Run) error {
+	_, err = w.runs.ChangeRun(ctx, run.ID, func(r *config.Run) error {
 		if r.Rev != run.Rev {
 			return errMoved
 		}
@@ -100,7 +104,7 @@ func (a *API) interrupt(ctx context.Context, run *config.Run) error {
 		return nil
 	}
 	if err == nil {
-		a.deps.Log.LogAttrs(ctx, slog.LevelWarn, "replay run was interrupted", slog.String("run", run.ID),
+		w.log.LogAttrs(ctx, slog.LevelWarn, "replay run was interrupted", slog.String("run", run.ID),
 			slog.Int("queued", run.Queued+more))
 	}
 	return err

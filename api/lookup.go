@@ -38,8 +38,8 @@ func (l *lookups) take(account string, now time.Time) bool {
 }
 
 // warnAddresses resolves the hosts that a change added. It is advice: the dial decides.
-func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, after *config.Endpoint) {
-	if a.deps.Resolver == nil {
+func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before, after *config.Endpoint) {
+	if a.resolver == nil {
 		return
 	}
 	asked := map[string]bool{}
@@ -56,7 +56,7 @@ func (a *API) warnAddresses(ctx context.Context, in *endpointInput, before, afte
 		}
 		asked[host] = true
 		n++
-		if text := a.deps.Egress.LookupWarning(ctx, a.deps.Resolver, host); text != "" {
+		if text := a.egress.LookupWarning(ctx, a.resolver, host); text != "" {
 			in.warn(indexed("destinations", i)+".url", text)
 		}
 	}

@@ -130,7 +130,7 @@ func appendScalar(buf *bytes.Buffer, v any) error {
 }
 
 // servePage answers GET on a public page.
-func (a *API) servePage(w http.ResponseWriter, r *http.Request) error {
+func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 	pages, err := a.pages()
 	if err != nil {
 		return err

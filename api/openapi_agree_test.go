@@ -76,7 +76,7 @@ func (d described) calls(t *testing.T) map[string]operation {
 // Every route is in the document, and nothing else is.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	var served []string
-	for _, x := range (&API{}).routes() {
+	for _, x := range (&resources{}).routes() {
 		for method := range x.methods {
 			served = append(served, method+" "+inBraces.ReplaceAllString(x.path, "{}"))
 		}
@@ -141,7 +141,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 		aliases = append(aliases, p.Aliases...)
 	}
 	q := newQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
-	a := &API{deps: Deps{Now: time.Now}}
+	a := &events{core: &core{clock: time.Now}}
 	a.eventQuery(q, "")
 	others := slices.DeleteFunc(q.aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
 	for _, list := range [][2][]string{{q.names, names}, {others, aliases}} {

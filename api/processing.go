@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -56,14 +57,21 @@ func details(sent string) json.RawMessage {
 	return json.RawMessage(sent)
 }
 
+// receipts takes what receivers say about the processing of events.
+type receipts struct {
+	*core
+	receipts Receipts
+	secrets  *secrets.Scanner
+}
+
 // receiveProcessing records what the receiver of an event says about its processing. Any state may follow any
 // other, but nothing follows processed; a receipt that comes after it is recorded and changes nothing.
-func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventID(r)
 	if err != nil {
 		return err
 	}
-	endpoint, err := a.deps.Receipts.EventEndpoint(r.Context(), key.Account, d)
+	endpoint, err := a.receipts.EventEndpoint(r.Context(), key.Account, d)
 	if err != nil {
 		return err
 	}
@@ -79,7 +87,7 @@ func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *con
 	// The caller going away does not end it: what was put into the log takes effect.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reportTimeout)
 	defer cancel()
-	s, err := a.deps.Receipts.Report(ctx, receipt)
+	s, err := a.receipts.Report(ctx, receipt)
 	if errors.Is(err, event.ErrUnavailable) {
 		return web.Away(err, "the receipt is recorded, but what it came to cannot be told at the moment; read the event, "+
 			"or send the receipt again")
@@ -95,7 +103,7 @@ func (a *API) receiveProcessing(w http.ResponseWriter, r *http.Request, key *con
 }
 
 // receiptInput judges the body of a receipt.
-func (a *API) receiptInput(body []byte, to *event.Receipt) *input {
+func (a *receipts) receiptInput(body []byte, to *event.Receipt) *input {
 	in := &input{}
 	o := in.newObject("", body)
 	var state string
@@ -115,7 +123,7 @@ func (a *API) receiptInput(body []byte, to *event.Receipt) *input {
 	return in
 }
 
-func (a *API) referenceInput(o *object, to *event.Receipt) {
+func (a *receipts) referenceInput(o *object, to *event.Receipt) {
 	raw, ok := o.take("reference", kindString)
 	if !ok {
 		return
@@ -134,7 +142,7 @@ func (a *API) referenceInput(o *object, to *event.Receipt) {
 	}
 }
 
-func (a *API) detailsInput(o *object, to *event.Receipt) {
+func (a *receipts) detailsInput(o *object, to *event.Receipt) {
 	raw, ok := o.raw("details")
 	if !ok {
 		return
@@ -161,7 +169,7 @@ func (a *API) detailsInput(o *object, to *event.Receipt) {
 }
 
 // refuseSecret refuses text that holds a credential. The answer names its kind, never its text.
-func (a *API) refuseSecret(o *object, name, text string) {
+func (a *receipts) refuseSecret(o *object, name, text string) {
 	if rule := a.secrets.Find(text); rule != nil {
 		o.fail(name, "must not hold secrets, but there seems to be one: %s", rule.Name)
 	}

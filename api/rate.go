@@ -41,12 +41,12 @@ type Limits interface {
 
 // allow takes one token and writes the X-RateLimit headers, or returns the 429. Only keys that exist get
 // here, so there are no more buckets than keys.
-func (a *API) allow(h http.Header, key string, c class) error {
-	rate := [classes]int{a.cfg.RateRead, a.cfg.RateWrite, a.cfg.RateSend}[c]
+func (rt *router) allow(h http.Header, key string, c class) error {
+	rate := rt.rates[c]
 	if rate == 0 {
 		return nil
 	}
-	wait, left := a.deps.Limits.TakeShared(classNames[c], key, float64(rate))
+	wait, left := rt.limits.TakeShared(classNames[c], key, float64(rate))
 	h.Set("X-RateLimit-Limit", strconv.Itoa(rate))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(int(max(left, 0))))
 	// seconds until the bucket is full

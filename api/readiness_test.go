@@ -37,11 +37,11 @@ func TestReadiness(t *testing.T) {
 				return nil
 			}},
 		})
-		a := &API{deps: Deps{Ready: r}}
+		a := &public{ready: r}
 		is := func(when string, status int, store bool) {
 			t.Helper()
 			w := httptest.NewRecorder()
-			a.ready(w)
+			a.readiness(w)
 			var answer struct{ Checks []checkView }
 			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 				t.Fatal(err)

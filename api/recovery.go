@@ -40,8 +40,15 @@ type Recoveries interface {
 	RecoveriesChanged() <-chan struct{}
 }
 
+// recoveries serves recovery jobs.
+type recoveries struct {
+	*core
+	config   Recoveries
+	recovery RecoveryReader
+}
+
 // createRecovery makes a job. It is prepared by the node that owns the endpoint's partition.
-func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -57,9 +64,9 @@ func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *config
 		job.ID = c.subject.Text(id.Recovery)
 	}
 	name := job.ID
-	job, err = a.deps.Config.AddRecovery(r.Context(), job)
+	job, err = a.config.AddRecovery(r.Context(), job)
 	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has made it
-		if earlier, presence := a.deps.Config.Recovery(name); presence == config.Present {
+		if earlier, presence := a.config.Recovery(name); presence == config.Present {
 			job, err = earlier, nil
 		}
 	}
@@ -73,7 +80,7 @@ func (a *API) createRecovery(w http.ResponseWriter, r *http.Request, key *config
 }
 
 // recoveryOf judges the body of a new job.
-func (a *API) recoveryOf(body []byte, key *config.Key) (*config.Recovery, error) {
+func (a *recoveries) recoveryOf(body []byte, key *config.Key) (*config.Recovery, error) {
 	in := &input{}
 	o := in.newObject("", body)
 	now := a.now()
@@ -103,7 +110,7 @@ func (a *API) recoveryOf(body []byte, key *config.Key) (*config.Recovery, error)
 	if in.err != nil {
 		return nil, in.err
 	}
-	ep, presence := a.deps.Config.Endpoint(job.Endpoint)
+	ep, presence := a.view.Endpoint(job.Endpoint)
 	if presence != config.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
@@ -116,18 +123,18 @@ func (a *API) recoveryOf(body []byte, key *config.Key) (*config.Recovery, error)
 			return nil, web.Invalid("destination_id", "is disabled; enable it first")
 		}
 	}
-	d, err := a.deps.IDs.New(ep.Partition)
+	d, err := a.ids.New(ep.Partition)
 	job.ID, job.Partition = d.Text(id.Recovery), ep.Partition
 	return job, err
 }
 
 // prepared waits for a new job to be ready, and returns it as it is then.
-func (a *API) prepared(ctx context.Context, job *config.Recovery) *config.Recovery {
+func (a *recoveries) prepared(ctx context.Context, job *config.Recovery) *config.Recovery {
 	enough := time.NewTimer(preparationWait)
 	defer enough.Stop()
 	for {
-		changed := a.deps.Config.RecoveriesChanged()
-		if newer, presence := a.deps.Config.Recovery(job.ID); presence == config.Present {
+		changed := a.config.RecoveriesChanged()
+		if newer, presence := a.config.Recovery(job.ID); presence == config.Present {
 			job = newer
 		}
 		if job.State != config.RecoveryPreparing {
@@ -145,7 +152,7 @@ func (a *API) prepared(ctx context.Context, job *config.Recovery) *config.Recove
 
 // answerRecovery answers a write with the job. What it did is done, so a store that is away does not make it fail: then
 // what was submitted counts as queued.
-func (a *API) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *config.Recovery) error {
+func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *config.Recovery) error {
 	p, err := a.progressOf(r.Context(), job)
 	if err != nil {
 		p = progress{asOf: job.CreatedAt}
@@ -155,7 +162,7 @@ func (a *API) answerRecovery(w http.ResponseWriter, r *http.Request, status int,
 	return nil
 }
 
-func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	job, err := a.recoveryNamed(r, key)
 	if err != nil {
 		return err
@@ -169,25 +176,17 @@ func (a *API) readRecovery(w http.ResponseWriter, r *http.Request, key *config.K
 	return nil
 }
 
-// upToDate lets this node catch up with the others: a client may be sent to another node with each request, and what
-// one has shown the next must not take back. While the log is away what is known is shown.
-func (a *API) upToDate(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, preparationWait)
-	defer cancel()
-	_ = a.deps.Config.Sync(ctx)
-}
-
 // recoveryNamed is the job that the path names.
-func (a *API) recoveryNamed(r *http.Request, key *config.Key) (*config.Recovery, error) {
+func (a *recoveries) recoveryNamed(r *http.Request, key *config.Key) (*config.Recovery, error) {
 	a.upToDate(r.Context())
-	job, presence := a.deps.Config.Recovery(web.InfoOf(r).Vars["recovery"])
+	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
 	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryHistory {
 		return nil, web.Missing("there is no such recovery job, or its history has ended")
 	}
 	return job, nil
 }
 
-func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "recoveries "+key.Account)
 	states := words(q, "state", config.RecoveryStates()...)
 	endpoints := q.list("endpoint_id")
@@ -199,7 +198,7 @@ func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *config
 		a.upToDate(r.Context())
 	}
 	oldest := a.now().Add(-config.RecoveryHistory)
-	jobs, more := a.deps.Config.Recoveries(key.Account, last.seq(), limit, func(j *config.Recovery) bool {
+	jobs, more := a.config.Recoveries(key.Account, last.seq(), limit, func(j *config.Recovery) bool {
 		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
@@ -222,7 +221,7 @@ func (a *API) listRecoveries(w http.ResponseWriter, r *http.Request, key *config
 // itemStates are the states of an item.
 var itemStates = []event.Status{event.Pending, event.ItemQueued, event.Delivered, event.Failed, event.Skipped}
 
-func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	job, err := a.recoveryNamed(r, key)
 	if err != nil {
 		return err
@@ -235,7 +234,7 @@ func (a *API) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *con
 	}
 	out := list[itemView]{Data: []itemView{}}
 	if job.Total > 0 {
-		page, err := a.deps.Recovery.RecoveryItems(r.Context(), event.RecoveryJob{
+		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
 			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved,
 			Unsent: job.State.Unsent(),
 		}, int(min(last.seq(), int64(job.Total))), limit, states)
@@ -262,7 +261,7 @@ const (
 )
 
 // actOnRecovery moves a job by an action, if the state that it is in allows it.
-func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -286,11 +285,11 @@ func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.
 		return in.err
 	}
 	// Another node may have shown the caller a state that this one has not heard of yet.
-	if err := a.deps.Config.Sync(r.Context()); err != nil {
+	if err := a.view.Sync(r.Context()); err != nil {
 		return err
 	}
 	act := func(j *config.Recovery) error { return a.act(j, action) }
-	job, err = a.deps.Config.UpdateRecovery(r.Context(), job.ID, act)
+	job, err = a.config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
 	}
@@ -298,7 +297,7 @@ func (a *API) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.
 }
 
 // act changes a job. An action that is in effect already changes nothing.
-func (a *API) act(j *config.Recovery, action string) error {
+func (a *recoveries) act(j *config.Recovery, action string) error {
 	if inEffect(j, action) {
 		return nil
 	}
@@ -355,8 +354,8 @@ func actionsOf(s config.RecoveryState) []string {
 }
 
 // sending is another job that sends to a destination of this one, nil when there is none.
-func (a *API) sending(j *config.Recovery) *config.Recovery {
-	jobs, _ := a.deps.Config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
+func (a *recoveries) sending(j *config.Recovery) *config.Recovery {
+	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
 		return x.ID != j.ID && x.State.Sends() && x.Overlaps(j)
 	})
 	if len(jobs) == 0 {

@@ -55,7 +55,7 @@ type progress struct {
 }
 
 // progressOf asks the store about jobs of one account.
-func (a *API) progressOf(ctx context.Context, jobs ...*config.Recovery) (progress, error) {
+func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (progress, error) {
 	p := progress{failures: map[string]map[string]event.RecoveryFailures{}}
 	var ask []string
 	account := ""
@@ -68,14 +68,14 @@ func (a *API) progressOf(ctx context.Context, jobs ...*config.Recovery) (progres
 		return p, nil
 	}
 	var err error
-	if p.counts, p.asOf, err = a.deps.Recovery.RecoveryCounts(ctx, account, ask...); err != nil {
+	if p.counts, p.asOf, err = a.recovery.RecoveryCounts(ctx, account, ask...); err != nil {
 		return p, err
 	}
 	for job, c := range p.counts {
 		if c.Failed == 0 {
 			continue
 		}
-		if p.failures[job], err = a.deps.Recovery.RecoveryFailures(ctx, account, job); err != nil {
+		if p.failures[job], err = a.recovery.RecoveryFailures(ctx, account, job); err != nil {
 			return p, err
 		}
 	}

@@ -67,20 +67,12 @@ func newID(r *http.Request, prefix string) string {
 }
 
 // runID is newID for a run.
-func (a *API) runID(r *http.Request) (string, error) {
+func (a *replays) runID(r *http.Request) (string, error) {
 	if c := callOf(r); c != nil {
 		return c.subject.Text(id.Run), nil
 	}
-	d, err := a.deps.IDs.New(0)
+	d, err := a.ids.New(0)
 	return d.Text(id.Run), err
-}
-
-// asOf is the present moment of the request: that of the first call under its key.
-func (a *API) asOf(r *http.Request) time.Time {
-	if c := callOf(r); c != nil {
-		return c.claim.CreatedAt.UTC().Truncate(time.Millisecond)
-	}
-	return a.now()
 }
 
 // repeatable says of a route whether its work may be done again under one claim, and of one whose callers lose
@@ -107,8 +99,16 @@ func repeatable(path string) (again, spare bool) {
 
 const pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
 
+// repeats remembers what requests under an Idempotency-Key came to.
+type repeats struct {
+	*core
+	answers Answers
+	keyring *config.Keyring
+	log     *slog.Logger
+}
+
 // remembered makes the handler of a route answer repeats.
-func (a *API) remembered(path string, next handlerFunc) handlerFunc {
+func (a *repeats) remembered(path string, next handlerFunc) handlerFunc {
 	again, spare := repeatable(path)
 	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 		text, err := idempotencyKey(r)
@@ -119,7 +119,7 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 			return err
 		}
 		var body bytes.Buffer
-		if err := web.ReadBody(r, &body, a.cfg.MaxBody); err != nil {
+		if err := web.ReadBody(r, &body, a.maxBody); err != nil {
 			return err
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes())), int64(body.Len())
@@ -145,7 +145,7 @@ func (a *API) remembered(path string, next handlerFunc) handlerFunc {
 }
 
 // pathExists judges what stands in the path, as the handler will: before the body.
-func (a *API) pathExists(r *http.Request, key *config.Key) error {
+func (a *repeats) pathExists(r *http.Request, key *config.Key) error {
 	var err error
 	switch vars := web.InfoOf(r).Vars; {
 	case vars["destination"] != "":
@@ -159,8 +159,8 @@ func (a *API) pathExists(r *http.Request, key *config.Key) error {
 }
 
 // claim returns the call that does the work, or the answer of an earlier one. It waits while another is running.
-func (a *API) claim(r *http.Request, key *config.Key, text string, body []byte, again, spare bool) (*call, error) {
-	subject, err := a.deps.IDs.New(0)
+func (a *repeats) claim(r *http.Request, key *config.Key, text string, body []byte, again, spare bool) (*call, error) {
+	subject, err := a.ids.New(0)
 	if err != nil {
 		return nil, err
 	}
@@ -186,12 +186,12 @@ func (a *API) claim(r *http.Request, key *config.Key, text string, body []byte, 
 }
 
 // tryClaim looks once who has the key.
-func (a *API) tryClaim(ctx context.Context, mine *config.Answer, again, spare bool) (
+func (a *repeats) tryClaim(ctx context.Context, mine *config.Answer, again, spare bool) (
 	claim *config.Answer, over bool, err error) {
 	// Not with the caller's context: a claim of a caller that has left would only be in the way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
-	held, err := a.deps.Answers.ClaimAnswer(ctx, mine, spare)
+	held, err := a.answers.ClaimAnswer(ctx, mine, spare)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -207,7 +207,7 @@ func (a *API) tryClaim(ctx context.Context, mine *config.Answer, again, spare bo
 			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and " +
 				"send what is missing with a new key"}
 	}
-	held, err = a.deps.Answers.ChangeAnswer(ctx, mine.ID, func(x *config.Answer) error {
+	held, err = a.answers.ChangeAnswer(ctx, mine.ID, func(x *config.Answer) error {
 		if x.Call == held.Call && x.Status == 0 {
 			x.Call, x.Key, x.Until = mine.Call, mine.Key, mine.Until
 		}
@@ -257,7 +257,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 }
 
 // first does the work of a claim, remembers what it came to, and answers.
-func (a *API) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, again bool,
+func (a *repeats) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, again bool,
 	next handlerFunc) error {
 	rec := &recorder{header: http.Header{}}
 	err := fault(next(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
@@ -271,7 +271,7 @@ func (a *API) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *
 	}
 	if keepErr := a.keep(r, c, status, what, again); keepErr != nil {
 		// What was done is done. A repeat finds the claim.
-		a.deps.Log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route),
+		a.log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route),
 			slog.Any("error", keepErr))
 		notRemembered(w)
 	}
@@ -290,14 +290,14 @@ func (a *API) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *
 // keep remembers an answer, or gives the key free. Kept are successes, refusals, and whatever a run came to. After
 // another error of ours the work may have been done, and so it may when the call took over from another: then the
 // claim stays for the next repeat, which goes on with the same ids.
-func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) error {
+func (a *repeats) keep(r *http.Request, c *call, status int, what kept, again bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keepTimeout)
 	defer cancel()
 	e := what.Error
 	switch {
 	case e == nil, e.Run != "", status == http.StatusBadRequest && e.Type != web.Conflict:
 	case status >= http.StatusInternalServerError && again, c.again:
-		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
+		_, err := a.answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
 			if x.Call == c.claim.Call {
 				x.Until = time.Time{}
 			}
@@ -305,14 +305,14 @@ func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) 
 		})
 		return err
 	default:
-		return a.deps.Answers.ForgetAnswer(ctx, c.claim)
+		return a.answers.ForgetAnswer(ctx, c.claim)
 	}
 	sealed, err := a.seal(c.claim.ID, what)
 	if err != nil {
 		return err
 	}
 	finish := func(with config.Sealed) error {
-		_, err := a.deps.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
+		_, err := a.answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
 			if x.Status == 0 { // else a repeat that took over was quicker
 				x.Status, x.Answer = status, with
 			}
@@ -328,7 +328,7 @@ func (a *API) keep(r *http.Request, c *call, status int, what kept, again bool) 
 }
 
 // seal returns what is kept of an answer; nothing of one that is too large.
-func (a *API) seal(name string, what kept) (config.Sealed, error) {
+func (a *repeats) seal(name string, what kept) (config.Sealed, error) {
 	raw, err := json.Marshal(what)
 	if err != nil {
 		return "", fmt.Errorf("encode an answer: %w", err)
@@ -337,7 +337,7 @@ func (a *API) seal(name string, what kept) (config.Sealed, error) {
 	if len(packed) > maxKept {
 		return "", nil
 	}
-	return a.deps.Keyring.SealString(name, config.FieldAnswer, string(packed)), nil
+	return a.keyring.SealString(name, config.FieldAnswer, string(packed)), nil
 }
 
 // shownSecret finds the signing secrets in an answer, and the last four characters of each.
@@ -345,14 +345,14 @@ var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 
 // repeatAnswer is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can
 // ask for it: secrets in it are shown again to the API key of that call only.
-func (a *API) repeatAnswer(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
+func (a *repeats) repeatAnswer(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
 			Message: fmt.Sprintf("belongs to a request that took effect, answered %d; its answer was too large to be "+
 				"repeated, read what it made", first.Status)}
 	}
-	packed, err := a.deps.Keyring.OpenString(first.ID, config.FieldAnswer, first.Answer)
+	packed, err := a.keyring.OpenString(first.ID, config.FieldAnswer, first.Answer)
 	if err != nil {
 		return err
 	}

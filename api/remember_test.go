@@ -415,7 +415,7 @@ func TestDeadRunsAreEnded(t *testing.T) {
 func TestUnknownEnd(t *testing.T) {
 	c, dead, ahead := dying(t)
 	calls := 0
-	handle := api.Remembered(c.api, "/v1/some/{other}", func() error { calls++; return nil })
+	handle := api.Remembered(c.api, configuration.Account().ID, "/v1/some/{other}", func() error { calls++; return nil })
 	once := func() error {
 		t.Helper()
 		return handle("unknown")
@@ -475,7 +475,7 @@ func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
 // TestLargeAnswer: one that is too large to be kept is known to have been given.
 func TestLargeAnswer(t *testing.T) {
 	c := newClient(t)
-	handle := api.RememberedAnswer(c.api, "/v1/endpoints", func() []byte {
+	handle := api.RememberedAnswer(c.api, configuration.Account().ID, "/v1/endpoints", func() []byte {
 		var text []byte
 		for range 12_000 { // does not compress
 			text = append(text, id.Random("")...)

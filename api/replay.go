@@ -13,11 +13,11 @@ import (
 )
 
 // replayEvent queues the event again for each destination that is enabled now, or for the one that is named.
-func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
-	d, err := a.detail(r, key)
+	d, err := a.events.detail(r, key)
 	if err != nil {
 		return err
 	}
@@ -36,11 +36,11 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Ke
 	if answered, err := a.answerEarlierRun(w, r, false); answered || err != nil {
 		return err
 	}
-	ep, presence := a.deps.Config.Endpoint(d.Endpoint)
+	ep, presence := a.view.Endpoint(d.Endpoint)
 	if presence != config.Present {
 		return web.State("", "the event's endpoint was deleted; there is nothing to deliver to")
 	}
-	if !a.deps.Erasures.ErasedAt(d.ID).IsZero() {
+	if !a.erasures.ErasedAt(d.ID).IsZero() {
 		return web.State("", "the event's payload was erased; there is nothing to deliver")
 	}
 	if only != "" && ep.Destination(only) == nil {
@@ -67,7 +67,7 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Ke
 
 // replayable lets a rejected event through only when the present secrets accept it; of an endpoint that verifies
 // nothing any more with a warning, for it was asked for by its id.
-func (a *API) replayable(ep *config.Endpoint, e *event.Event, in *input) error {
+func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) error {
 	if e.Verdict != event.VerdictRejected {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (a *API) replayable(ep *config.Endpoint, e *event.Event, in *input) error {
 		in.warn("id", "the event was rejected and its endpoint verifies no signatures any more: it is delivered unchecked")
 		return nil
 	}
-	reason, err := a.deps.Reverify(ep, e)
+	reason, err := a.reverify(ep, e)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func accepted(ep *config.Endpoint, e *event.Event) *event.Event {
 }
 
 // queueEvent is a run of one event: its commands are one page.
-func (a *API) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*config.Run, error) {
+func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (a *API) queueEvent(r *http.Request, d *event.Detail, only string, targets 
 		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: config.RunQueueing, Events: 1,
 	}
 	q := a.newQueuer(run)
-	switch _, err = a.deps.Runs.AddRun(r.Context(), run); {
+	switch _, err = a.runs.AddRun(r.Context(), run); {
 	case errors.Is(err, config.ErrLevel): // an upgrade is not at its end; the event can be replayed all the same
 		q.unknown = true
 	case err != nil:

@@ -45,14 +45,21 @@ type selectionInput struct {
 	top, inner *object // inner is nil when there is none
 }
 
-func (a *API) newSelection(body []byte, account string) (*selection, *selectionInput) {
+// planner reads what a replay selects and counts what it sends.
+type planner struct {
+	*core
+	selection Selector
+	reverify  func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
+}
+
+func (a *planner) newSelection(body []byte, account string) (*selection, *selectionInput) {
 	in := &selectionInput{}
 	in.top = in.newObject("", body)
 	in.inner = in.top.object("filter")
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	readFilters(in, filters, &s.query)
-	in.times(a.now(), a.deps.IDs.Ahead(), &s.query)
+	in.times(a.now(), a.ids.Ahead(), &s.query)
 	in.top.whole("rate_per_second", 1, maxReplayRate, &s.rate)
 	in.top.flag("dry_run", &s.dry)
 	in.top.closed()
@@ -212,7 +219,7 @@ func filterText(v any) json.RawMessage {
 }
 
 // narrow finds the endpoints of the destinations that were named, and warns of endpoints that are not there.
-func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) error {
+func (a *planner) narrow(ctx context.Context, s *selection, in *selectionInput) error {
 	missing := slices.Clone(s.only)
 	belongs := func(e *config.Endpoint) bool {
 		before := len(missing)
@@ -247,7 +254,7 @@ func (a *API) narrow(ctx context.Context, s *selection, in *selectionInput) erro
 const ownersPage = 500
 
 // owners walks over the endpoints of an account until told to stop.
-func (a *API) owners(
+func (a *planner) owners(
 	ctx context.Context, account string, is func(*config.Endpoint) (yes, enough bool),
 ) (names []string, err error) {
 	for before, more := int64(0), true; more; {
@@ -255,7 +262,7 @@ func (a *API) owners(
 			return nil, ctx.Err()
 		}
 		var page []*config.Endpoint
-		page, more = a.deps.Config.Endpoints(account, before, ownersPage)
+		page, more = a.view.Endpoints(account, before, ownersPage)
 		for _, e := range page {
 			yes, enough := is(e)
 			if yes {
@@ -268,13 +275,4 @@ func (a *API) owners(
 		}
 	}
 	return names, nil
-}
-
-// livingEndpoint is the endpoint with that id, nil when the account has none.
-func (a *API) livingEndpoint(name, account string) *config.Endpoint {
-	e, presence := a.deps.Config.Endpoint(name)
-	if presence != config.Present || e.Account != account {
-		return nil
-	}
-	return e
 }

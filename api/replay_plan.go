@@ -99,9 +99,9 @@ func idsOf(picks []pick) []id.ID {
 // plan counts what a selection sends. Bodies are read only where they decide: of rejected events, which are selected
 // when the present secrets accept them, and for filters on bodies. Duplicates are not selected: the event that they
 // repeat is, and each of them can be replayed by its id.
-func (a *API) plan(ctx context.Context, s *selection) (*plan, error) {
+func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 	p := &plan{}
-	err := a.deps.Selection.Select(ctx, s.query, func(page []event.Match) error {
+	err := a.selection.Select(ctx, s.query, func(page []event.Match) error {
 		var unsure []pick
 		for i := range page {
 			if err := p.see(); err != nil {
@@ -131,7 +131,7 @@ func (a *API) plan(ctx context.Context, s *selection) (*plan, error) {
 }
 
 // pick adds an event to the plan if it is selected; copies are the destinations of those that the body decides about.
-func (a *API) pick(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
+func (a *planner) pick(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
 	n, selected := 0, true
 	switch a.selects(s, e) {
 	case no:
@@ -161,7 +161,7 @@ const (
 
 // selects is that choice. Of an endpoint that verifies nothing any more, rejected events are selected only where they
 // are asked for by their status: they are what somebody once refused, and there is nothing to judge them by.
-func (a *API) selects(s *selection, e *event.Match) choice {
+func (a *planner) selects(s *selection, e *event.Match) choice {
 	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
 	rejected := e.Verdict == event.VerdictRejected
 	switch {
@@ -185,13 +185,13 @@ func (a *API) selects(s *selection, e *event.Match) choice {
 }
 
 // unverified reports whether an endpoint asks for no signatures.
-func (a *API) unverified(endpoint string) bool {
-	ep, presence := a.deps.Config.Endpoint(endpoint)
+func (a *planner) unverified(endpoint string) bool {
+	ep, presence := a.view.Endpoint(endpoint)
 	return presence == config.Present && ep.Verification == nil
 }
 
 // copies is to how many destinations an event goes whose body need not be read.
-func (a *API) copies(s *selection, e *event.Match) (n int) {
+func (a *planner) copies(s *selection, e *event.Match) (n int) {
 	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
 	if ep == nil {
 		return 0
@@ -210,12 +210,12 @@ func (s *selection) may(d *config.Destination) bool {
 }
 
 // copiesByBody is copies with the bodies. What is not selected, because it is still rejected, is not among them.
-func (a *API) copiesByBody(ctx context.Context, s *selection, unsure []pick) (map[id.ID]int, error) {
+func (a *planner) copiesByBody(ctx context.Context, s *selection, unsure []pick) (map[id.ID]int, error) {
 	copies := make(map[id.ID]int, len(unsure))
 	for len(unsure) > 0 {
 		var page []pick
 		page, unsure = nextPage(unsure)
-		stored, err := a.deps.Selection.Stored(ctx, s.query.Account, idsOf(page))
+		stored, err := a.selection.Stored(ctx, s.query.Account, idsOf(page))
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (a *API) copiesByBody(ctx context.Context, s *selection, unsure []pick) (ma
 				continue
 			}
 			if e.Verdict == event.VerdictRejected && ep.Verification != nil {
-				reason, err := a.deps.Reverify(ep, e.Event)
+				reason, err := a.reverify(ep, e.Event)
 				if err != nil {
 					return nil, err
 				}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -70,7 +69,7 @@ func (s *scopes) endPlan(account string) {
 }
 
 // planInTurn counts a selection when fewer than maxPlans of the account are being counted.
-func (a *API) planInTurn(ctx context.Context, s *selection) (*plan, error) {
+func (a *replays) planInTurn(ctx context.Context, s *selection) (*plan, error) {
 	account := s.query.Account
 	err := a.wait(ctx, func() (bool, error) {
 		if a.replaying.startPlan(account) {
@@ -83,11 +82,11 @@ func (a *API) planInTurn(ctx context.Context, s *selection) (*plan, error) {
 		return nil, err
 	}
 	defer a.replaying.endPlan(account)
-	return a.plan(ctx, s)
+	return a.planner.plan(ctx, s)
 }
 
 // turn waits until no other selection of this node shares an endpoint.
-func (a *API) turn(ctx context.Context, scope []string) (release func(), err error) {
+func (a *replays) turn(ctx context.Context, scope []string) (release func(), err error) {
 	err = a.wait(ctx, func() (bool, error) {
 		if a.replaying.take(scope) {
 			return true, nil
@@ -100,24 +99,4 @@ func (a *API) turn(ctx context.Context, scope []string) (release func(), err err
 func errBusy() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
 		Message: "another replay is queueing deliveries of the same endpoint; nothing was queued, send it again"}
-}
-
-// wait tries until it is done, with growing pauses, at most for idempotencyWait. It returns the error of the last try.
-func (a *API) wait(ctx context.Context, try func() (done bool, err error)) error {
-	done, err := try()
-	if done {
-		return err
-	}
-	defer a.waiting.Add(-1)
-	if a.waiting.Add(1) > maxWaiting {
-		return err
-	}
-	patience, cancel := context.WithTimeout(ctx, idempotencyWait)
-	defer cancel()
-	for n := 0; wait.For(patience, looks.After(n)) == nil; n++ {
-		if done, err = try(); done {
-			return err
-		}
-	}
-	return err
 }

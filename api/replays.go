@@ -29,9 +29,23 @@ type replayResult struct {
 	Warnings  []warning `json:"warnings,omitempty"`
 }
 
+// replays delivers stored events again.
+type replays struct {
+	*core
+	planner   *planner
+	events    *events
+	erasures  Erasures
+	runs      Runs
+	selection Selector
+	commands  Commander
+	keys      Keys
+	reverify  func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
+	replaying scopes
+}
+
 // replayEvents queues a selection: first it is counted, behind a fence and without anything being queued; then its
 // run is written to the configuration log; then its deliveries are, page by page.
-func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
@@ -39,11 +53,11 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	s, in := a.newSelection(body, key.Account)
+	s, in := a.planner.newSelection(body, key.Account)
 	if in.err != nil {
 		return in.err
 	}
-	if err := a.narrow(r.Context(), s, in); err != nil {
+	if err := a.planner.narrow(r.Context(), s, in); err != nil {
 		return err
 	}
 	if answered, err := a.answerEarlierRun(w, r, s.dry); answered || err != nil {
@@ -87,7 +101,7 @@ func (a *API) replayEvents(w http.ResponseWriter, r *http.Request, key *config.K
 }
 
 // beginRun writes the run of a plan. While a run of another node is queueing for one of its endpoints it waits.
-func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
+func (a *replays) beginRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
@@ -98,7 +112,7 @@ func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *pl
 	}
 	var added *config.Run
 	err = a.wait(ctx, func() (bool, error) {
-		added, err = a.deps.Runs.AddRun(ctx, run)
+		added, err = a.runs.AddRun(ctx, run)
 		return !errors.Is(err, config.ErrBusy), err
 	})
 	return added, err
@@ -106,23 +120,23 @@ func (a *API) beginRun(ctx context.Context, r *http.Request, s *selection, p *pl
 
 // queuer puts the deliveries of one run into the log.
 type queuer struct {
-	api   *API
-	s     *selection
-	run   *config.Run // its own copy, with what was acknowledged so far
-	began time.Time
-	sent  int // deliveries, for pacing
+	replays *replays
+	s       *selection
+	run     *config.Run // its own copy, with what was acknowledged so far
+	began   time.Time
+	sent    int // deliveries, for pacing
 	// unknown: the configuration log has no such run.
 	unknown bool
 }
 
-func (a *API) newQueuer(run *config.Run) *queuer {
+func (a *replays) newQueuer(run *config.Run) *queuer {
 	own := *run
-	return &queuer{api: a, run: &own, began: a.now()}
+	return &queuer{replays: a, run: &own, began: a.now()}
 }
 
 // queuePlan queues all pages. After an error the run and the answer say how far it came. It may take an hour: before
 // each page the key of the request must still be a key that may do this.
-func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
+func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
 	*config.Run, error) {
 	q := a.newQueuer(run)
 	q.s = s
@@ -141,10 +155,10 @@ func (a *API) queuePlan(ctx context.Context, r *http.Request, s *selection, p *p
 
 // authenticateAgain judges the key of a request that takes long once more. A node that cannot confirm keys for a
 // moment is waited for.
-func (a *API) authenticateAgain(ctx context.Context, r *http.Request) error {
+func (a *replays) authenticateAgain(ctx context.Context, r *http.Request) error {
 	return a.wait(ctx, func() (bool, error) {
 		text, _ := bearer(r)
-		key, err := a.deps.Config.Authenticate(text)
+		key, err := a.keys.Authenticate(text)
 		switch {
 		case errors.Is(err, config.ErrLease):
 			return false, err
@@ -182,7 +196,7 @@ func (q *queuer) only(ctx context.Context, works []*event.Work) (*config.Run, er
 func (q *queuer) produce(ctx context.Context, works []*event.Work) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
-	n, err := q.api.deps.Commands.Commands(ctx, works)
+	n, err := q.replays.commands.Commands(ctx, works)
 	q.run.Queued += n
 	switch {
 	case err == nil:
@@ -199,14 +213,14 @@ func (q *queuer) produce(ctx context.Context, works []*event.Work) error {
 func (q *queuer) works(ctx context.Context, page []pick) ([]*event.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	stored, err := q.api.deps.Selection.Stored(ctx, q.s.query.Account, idsOf(page))
+	stored, err := q.replays.selection.Stored(ctx, q.s.query.Account, idsOf(page))
 	if err != nil {
 		return nil, err
 	}
 	var works []*event.Work
 	for i := range stored {
 		e := &stored[i]
-		ep := q.api.livingEndpoint(e.Endpoint, q.s.query.Account)
+		ep := q.replays.livingEndpoint(e.Endpoint, q.s.query.Account)
 		if ep == nil { // deleted since it was counted
 			continue
 		}
@@ -232,7 +246,7 @@ func (q *queuer) note(ctx context.Context, alter func(*config.Run)) (*config.Run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
 	taken := false
-	run, err := q.api.deps.Runs.ChangeRun(ctx, q.run.ID, func(r *config.Run) error {
+	run, err := q.replays.runs.ChangeRun(ctx, q.run.ID, func(r *config.Run) error {
 		r.Queued = q.run.Queued // who took it for dead has counted without what came since
 		if taken = r.State != config.RunQueueing; !taken {
 			alter(r)
@@ -287,13 +301,13 @@ func prior(deliveries []event.Delivery, dest string) (event.Status, event.Reason
 
 // answerEarlierRun answers a repeat whose first call has begun a run, in whatever state that is: nothing is queued
 // twice. A dry run has none.
-func (a *API) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool) (answered bool, err error) {
+func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool) (answered bool, err error) {
 	c := callOf(r)
 	if c == nil || !c.again || dry {
 		return false, nil
 	}
 	err = a.wait(r.Context(), func() (bool, error) {
-		run, _ := a.deps.Runs.ReplayRun(c.subject.Text(id.Run))
+		run, _ := a.runs.ReplayRun(c.subject.Text(id.Run))
 		switch {
 		case run == nil:
 			return true, nil // to begin it is conditional: of two calls that do now one goes on
@@ -320,12 +334,12 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 
 // afterConflict is the answer when the run could not be begun: another call under the key has, or another run
 // is queueing.
-func (a *API) afterConflict(w http.ResponseWriter, r *http.Request, err error) error {
+func (a *replays) afterConflict(w http.ResponseWriter, r *http.Request, err error) error {
 	c := callOf(r)
 	if c == nil || !errors.Is(err, config.ErrConflict) {
 		return err
 	}
-	if run, _ := a.deps.Runs.ReplayRun(c.subject.Text(id.Run)); run != nil {
+	if run, _ := a.runs.ReplayRun(c.subject.Text(id.Run)); run != nil {
 		return answerRun(w, run)
 	}
 	return err

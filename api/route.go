@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -37,56 +38,32 @@ type route struct {
 	methods
 }
 
-// routes is the table of /v1. Paths are tried in this order: the one that takes the load stands first.
-func (a *API) routes() []route {
-	return []route{
-		{sendPath, methods{"POST": a.sendEvent}},
-		{batchPath, methods{"POST": a.sendBatch}},
-		{"/v1/events", methods{"GET": a.listEvents}},
-		{"/v1/events/{event}", methods{"GET": a.readEvent}},
-		{"/v1/events/{event}/attempts", methods{"GET": a.listAttempts}},
-		{"/v1/events/{event}/payload", methods{"DELETE": a.erasePayload}},
-		{"/v1/events/{event}/replay", methods{"POST": a.replayEvent}},
-		{"/v1/events/{event}/processing", methods{"POST": a.receiveProcessing}},
-		{"/v1/replays", methods{"GET": a.listRuns, "POST": a.replayEvents}},
-		{"/v1/replays/{run}", methods{"GET": a.readRun}},
-		{"/v1/endpoints", methods{"GET": a.listEndpoints, "POST": a.createEndpoint}},
-		{"/v1/endpoints/{endpoint}", methods{"GET": a.readEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint}},
-		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": a.rotateToken}},
-		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": a.createDestination}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}",
-			methods{"PATCH": a.updateDestination, "DELETE": a.deleteDestination}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": a.rotateSecret}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": a.purgeDestination}},
-		{"/v1/alerts", methods{"GET": a.readAlerts, "PATCH": a.updateAlerts}},
-		{"/v1/alerts/test", methods{"POST": a.testAlerts}},
-		{"/v1/endpoints/{endpoint}/test", methods{"POST": a.testEndpoint}},
-		{"/v1/endpoints/{endpoint}/stream", methods{"GET": a.streamEvents}},
-		{"/v1/recoveries", methods{"GET": a.listRecoveries, "POST": a.createRecovery}},
-		{"/v1/recoveries/{recovery}", methods{"GET": a.readRecovery, "POST": a.actOnRecovery}},
-		{"/v1/recoveries/{recovery}/items", methods{"GET": a.listRecoveryItems}},
-		{"/v1/usage", methods{"GET": a.readUsage}},
-		{"/v1/me", methods{"GET": a.me}},
-		{"/v1/audit", methods{"GET": a.listAudit}},
-	}
-}
-
-// router finds the route of a request. It asks mux for the match only: handlers here return errors.
+// router finds the route of a request, and who may use it. It asks mux for the match only: handlers here return errors.
 type router struct {
-	api    *API
+	keys   Keys
+	uses   Uses
+	limits Limits
+	rates  [classes]int
+	hosts  map[string]bool // see checkHost
+	public *public
 	mux    *mux.Router
 	routes map[string]route // by path, which is the name of mux's route
 
 	beforeEndpoint, afterEndpoint string // of sendPath
 }
 
-// router builds the tree. Paths are matched as they were sent: an escaped slash is no separator, and no
+// newRouter builds the tree. Paths are matched as they were sent: an escaped slash is no separator, and no
 // redirect cleans a path.
-func (a *API) router() *router {
-	rt := &router{api: a, mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{}}
-	for _, x := range a.routes() {
+func newRouter(cfg *Config, deps *Deps, routes []route, repeats *repeats) *router {
+	rt := &router{
+		keys: deps.Config, uses: deps.Uses, limits: deps.Limits,
+		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
+		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(publicPages)},
+		mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
+	}
+	for _, x := range routes {
 		if post := x.methods["POST"]; post != nil && x.path != sendPath && x.path != batchPath {
-			x.methods["POST"] = a.remembered(x.path, post)
+			x.methods["POST"] = repeats.remembered(x.path, post)
 		}
 		rt.mux.Path(x.path).Name(x.path)
 		rt.routes[x.path] = x
@@ -113,20 +90,20 @@ func (rt *router) find(r *http.Request) (route, map[string]string) {
 // serve answers a request in the order of the contract: 401, 429, 403, 404, 400.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
-		return rt.api.outside(w, r)
+		return rt.public.outside(w, r)
 	}
-	key, err := rt.api.authenticate(r)
+	key, err := rt.authenticate(r)
 	if err != nil {
 		return err
 	}
 	info := web.InfoOf(r)
-	rt.api.deps.Uses.Note(key.Account, key.ID, key.Name, info.Client)
+	rt.uses.Note(key.Account, key.ID, key.Name, info.Client)
 	found, vars := rt.find(r)
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body
 		method = http.MethodGet
 	}
-	if err := rt.api.allow(w.Header(), key.ID, classOf(method, found.path)); err != nil {
+	if err := rt.allow(w.Header(), key.ID, classOf(method, found.path)); err != nil {
 		return err
 	}
 	handle, ok := found.methods[method]
@@ -144,7 +121,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
 	}
-	if err := rt.api.checkHost(r.Host); err != nil {
+	if err := rt.checkHost(r.Host); err != nil {
 		return err
 	}
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
@@ -162,13 +139,13 @@ func (m methods) allow() string {
 }
 
 // authenticate finds the key of a request.
-func (a *API) authenticate(r *http.Request) (*config.Key, error) {
+func (rt *router) authenticate(r *http.Request) (*config.Key, error) {
 	if values := r.Header["Authorization"]; len(values) == 0 || values[0] == "" {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 			Message: "send an API key: Authorization: Bearer <API_KEY>"}
 	}
 	if text, ok := bearer(r); ok {
-		key, err := a.deps.Config.Authenticate(text)
+		key, err := rt.keys.Authenticate(text)
 		if !errors.Is(err, config.ErrInvalidKey) {
 			return key, fault(err)
 		}
@@ -262,27 +239,4 @@ func fault(err error) error {
 		return web.Away(err, "the log did not answer in time: it may or may not have taken this; check before you repeat it")
 	}
 	return err
-}
-
-// endpointOf is the endpoint that the path names.
-func (a *API) endpointOf(r *http.Request, key *config.Key) (*config.Endpoint, error) {
-	name := web.InfoOf(r).Vars["endpoint"]
-	e, presence := a.deps.Config.Endpoint(name)
-	if presence == config.Unknown { // another node may have made it a moment ago
-		a.upToDate(r.Context())
-		e, presence = a.deps.Config.Endpoint(name)
-	}
-	if presence != config.Present || e.Account != key.Account {
-		return nil, web.Missing("there is no such endpoint")
-	}
-	return e, nil
-}
-
-// eventID is the event that the path names, as long as it can be read.
-func (a *API) eventID(r *http.Request) (id.ID, error) {
-	d, err := id.Parse(id.Event, web.InfoOf(r).Vars["event"])
-	if err != nil || !a.now().Before(a.expiry(d)) {
-		return d, fault(event.ErrNotFound)
-	}
-	return d, nil
 }

@@ -25,7 +25,13 @@ type runView struct {
 	CreatedAt web.Time        `json:"created_at"`
 }
 
-func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+// runs serves what replays came to.
+type runs struct {
+	runs      Runs
+	selection Selector
+}
+
+func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "replays "+key.Account)
 	endpoints := q.list("endpoint_id", "endpoint")
 	states := words(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted)
@@ -34,7 +40,7 @@ func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) 
 	if q.err != nil {
 		return q.err
 	}
-	runs, more := a.deps.Runs.ReplayRuns(key.Account, last.seq(), limit, func(run *config.Run) bool {
+	runs, more := a.runs.ReplayRuns(key.Account, last.seq(), limit, func(run *config.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
 		return (len(states) == 0 || slices.Contains(states, run.State)) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
@@ -51,9 +57,9 @@ func (a *API) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) 
 	return nil
 }
 
-func (a *API) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *runs) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	name := web.InfoOf(r).Vars["run"]
-	run, presence := a.deps.Runs.ReplayRun(name)
+	run, presence := a.runs.ReplayRun(name)
 	if presence != config.Present || run.Account != key.Account {
 		return web.Missing("there is no such run, or it is older than 30 days")
 	}
@@ -66,7 +72,7 @@ func (a *API) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) e
 }
 
 // runViews shows runs with what became of their deliveries.
-func (a *API) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*runView, error) {
+func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*runView, error) {
 	views := make([]*runView, len(runs))
 	if len(runs) == 0 {
 		return views, nil
@@ -75,7 +81,7 @@ func (a *API) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Ru
 	for i, run := range runs {
 		names[i] = run.ID
 	}
-	counts, asOf, err := a.deps.Selection.RecoveryCounts(r.Context(), runs[0].Account, names...)
+	counts, asOf, err := a.selection.RecoveryCounts(r.Context(), runs[0].Account, names...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // testEndpoint stores an event as a provider would send it, and it goes the way of all others. Nobody pays for it.
-func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	var body bytes.Buffer
-	if err := web.ReadBody(r, &body, a.cfg.MaxBody); err != nil {
+	if err := web.ReadBody(r, &body, a.maxBody); err != nil {
 		return err
 	}
 	in := &input{}
@@ -64,15 +64,15 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	return provider, kind
 }
 
-func (a *API) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
-	e, err := a.deps.Sample(ep, provider, kind, d)
+func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
+	e, err := a.sample(ep, provider, kind, d)
 	if err != nil {
 		return eventRow{}, web.From(err)
 	}
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
 	e.Header = append(e.Header, loopHeaders(r.Header)...)
 	e.EndLoop(ep.ID)
-	if err := a.deps.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
+	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return eventRow{}, err
 	}
 	return acceptedRow(e), nil

@@ -110,7 +110,7 @@ func (q *query) searchValues(name string) []string {
 }
 
 // searchTime bounds the time that a search looks at; sinceName is how its beginning was sent, if it was.
-func (a *API) searchTime(q *query, out *event.Query, sinceName string) {
+func (a *events) searchTime(q *query, out *event.Query, sinceName string) {
 	until := out.Until
 	if until.IsZero() {
 		until = a.now()
@@ -127,7 +127,7 @@ func (a *API) searchTime(q *query, out *event.Query, sinceName string) {
 
 // clampSince bounds the beginning that a cursor holds: cursors are not signed, and one made up must not look at more
 // time than any other search.
-func (a *API) clampSince(since, until time.Time) time.Time {
+func (a *events) clampSince(since, until time.Time) time.Time {
 	if until.IsZero() {
 		until = a.now()
 	}
@@ -146,7 +146,7 @@ type searchPage struct {
 
 // searchEvents answers a list with a search in it. Its cursors hold the beginning of the time that is looked at:
 // without one it would move on while the pages are read.
-func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
+func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
 	q.Limit = params.limit()
 	if place := readCursor(params, params.hash.searchPlace); place != (searchPlace{}) {
 		q.Before, q.Since = place.before, a.clampSince(place.since, q.Until)
@@ -154,7 +154,7 @@ func (a *API) searchEvents(w http.ResponseWriter, r *http.Request, params *query
 	if params.err != nil {
 		return params.err
 	}
-	page, err := a.deps.Events.Events(r.Context(), q)
+	page, err := a.events.Events(r.Context(), q)
 	if errors.Is(err, event.ErrBusy) {
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,

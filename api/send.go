@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -29,9 +30,29 @@ type sending struct {
 	fault    error // a 400
 }
 
+// sender accepts the events of callers, one by one, in batches and as a provider would send them.
+type sender struct {
+	*core
+	accept Accepter
+	memory Memory
+	events EventReader // for repeats
+	sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+	// of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	bodies               sync.Pool
+	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
+}
+
+func newSender(c *core, deps *Deps) *sender {
+	return &sender{
+		core: c, accept: deps.Accept, memory: deps.Memory, events: deps.Events, sample: deps.Sample,
+		bodies:      sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
+	}
+}
+
 // sendEvent stores an event of the caller's own. The answer to a first call needs no read: nothing but this call
 // knows the event yet, so its state is known.
-func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -50,7 +71,7 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key)
 			a.bodies.Put(buf)
 		}
 	}()
-	if err := web.ReadBody(r, buf, a.cfg.MaxBody); err != nil {
+	if err := web.ReadBody(r, buf, a.maxBody); err != nil {
 		return err
 	}
 	s := parseSend(buf.Bytes())
@@ -66,9 +87,9 @@ func (a *API) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key)
 }
 
 // answerSend stores what accept makes under a new id, once for an Idempotency-Key, and answers with its row.
-func (a *API) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
+func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
 	s *sending, accept func(id.ID) (eventRow, error)) error {
-	d, err := a.deps.IDs.New(ep.Partition)
+	d, err := a.ids.New(ep.Partition)
 	if err != nil {
 		return acceptFault(err)
 	}
@@ -93,10 +114,10 @@ func errDisabled() error {
 }
 
 // acceptSent stores the event and returns its row. Errors are those of Accepter.
-func (a *API) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *sending) (eventRow, error) {
+func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *sending) (eventRow, error) {
 	e := newSentEvent(r, ep, d, s)
 	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
-	if err := a.deps.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
+	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return eventRow{}, err
 	}
 	return acceptedRow(e), nil

@@ -42,40 +42,49 @@ const (
 	endShutdown        = "shutdown"
 )
 
-// streams are those that are open.
-type streams struct {
+// openStreams are counted by key.
+type openStreams struct {
 	draining chan struct{} // closed when they have to end
 	once     sync.Once
 
-	mu   sync.Mutex     // guards open
-	open map[string]int // by key
+	mu    sync.Mutex     // guards count
+	count map[string]int // by key
 }
 
-func (s *streams) drain() { s.once.Do(func() { close(s.draining) }) }
+func (s *openStreams) drain() { s.once.Do(func() { close(s.draining) }) }
 
 // enter counts a stream of a key.
-func (s *streams) enter(key string) error {
+func (s *openStreams) enter(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[key] >= maxStreams {
+	if s.count[key] >= maxStreams {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: 5 * time.Second,
 			Message: "the key has " + strconv.Itoa(maxStreams) + " streams already; close one of them"}
 	}
-	s.open[key]++
+	s.count[key]++
 	return nil
 }
 
-func (s *streams) leave(key string) {
+func (s *openStreams) leave(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[key]--; s.open[key] == 0 {
-		delete(s.open, key)
+	if s.count[key]--; s.count[key] == 0 {
+		delete(s.count, key)
 	}
+}
+
+// streams serves events as they are accepted.
+type streams struct {
+	*core
+	feed      *feed.Feed
+	keys      Keys
+	keepAlive time.Duration // the longest silence; 0 = 15 s
+	open      openStreams
 }
 
 // streamEvents sends the events of an endpoint as they are accepted (server-sent events), until the client leaves or
 // must not see them any more. Each has a cursor, from which the next stream goes on.
-func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointOf(r, key)
 	if err != nil {
 		return err
@@ -87,17 +96,17 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	if err := a.streams.enter(key.ID); err != nil {
+	if err := a.open.enter(key.ID); err != nil {
 		return err
 	}
-	defer a.streams.leave(key.ID)
-	watcher, err := a.deps.Feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
+	defer a.open.leave(key.ID)
+	watcher, err := a.feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
 	if err != nil {
 		return web.Away(err, "events cannot be followed at the moment; try again")
 	}
 	defer watcher.Close()
 	text, _ := bearer(r)
-	s := &sse{api: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text}
+	s := &sse{streams: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text}
 	s.begin()
 	if r.Method == http.MethodHead {
 		return nil
@@ -142,7 +151,7 @@ func lastEvent(r *http.Request, endpoint string) (*feed.Cursor, error) {
 
 // sse is one stream.
 type sse struct {
-	api      *API
+	streams  *streams
 	w        http.ResponseWriter
 	out      *http.ResponseController
 	watcher  *feed.Watcher
@@ -192,7 +201,7 @@ func (s *sse) run(ctx context.Context) error {
 				return nil
 			}
 		}
-		if len(items) == 0 && time.Since(s.wrote) >= cmp.Or(s.api.cfg.KeepAlive, defaultKeepAlive) {
+		if len(items) == 0 && time.Since(s.wrote) >= cmp.Or(s.streams.keepAlive, defaultKeepAlive) {
 			s.buf.WriteString(": keep-alive\n\n")
 		}
 		if s.flush() != nil {
@@ -212,11 +221,11 @@ const maxFrames = 256 << 10
 func (s *sse) over(ctx context.Context) string {
 	for waited := time.Now(); ; {
 		select {
-		case <-s.api.streams.draining:
+		case <-s.streams.open.draining:
 			return endShutdown
 		default:
 		}
-		_, err := s.api.deps.Config.Authenticate(s.key)
+		_, err := s.streams.keys.Authenticate(s.key)
 		switch {
 		case err == nil:
 			return s.gone(ctx)
@@ -230,7 +239,7 @@ func (s *sse) over(ctx context.Context) string {
 
 // gone is why there is nothing more to watch; it follows the endpoint to another partition.
 func (s *sse) gone(ctx context.Context) string {
-	ep, presence := s.api.deps.Config.Endpoint(s.endpoint)
+	ep, presence := s.streams.view.Endpoint(s.endpoint)
 	if presence != config.Present {
 		return endEndpointDeleted
 	}

@@ -65,8 +65,11 @@ type dayUsage struct {
 // rest of the period.
 const projectionMethod = "last_7_days"
 
-func (a *API) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	u, err := a.deps.Usage.Usage(r.Context(), key.Account)
+// usage serves what an account has used.
+type usage struct{ usage Usage }
+
+func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	u, err := a.usage.Usage(r.Context(), key.Account)
 	if err != nil {
 		return err
 	}

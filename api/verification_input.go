@@ -53,7 +53,7 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	if in.err != nil {
 		return
 	}
-	if param, message := in.api.deps.Verification(next, secrets); message != "" {
+	if param, message := in.endpoints.verification(next, secrets); message != "" {
 		v.fail(param, "%s", message)
 		return
 	}
@@ -71,7 +71,7 @@ const (
 func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next *config.Verification) []string {
 	var old []string
 	for _, sealed := range next.Secrets {
-		text, err := in.api.deps.Keyring.OpenString(e.ID, config.FieldVerification, sealed)
+		text, err := in.endpoints.keyring.OpenString(e.ID, config.FieldVerification, sealed)
 		if err != nil {
 			in.err = err
 			return nil
@@ -91,7 +91,7 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 		if !slices.Contains(old, s) {
 			in.warnWeak(v, i, s)
 		}
-		next.Secrets = append(next.Secrets, in.api.deps.Keyring.SealString(e.ID, config.FieldVerification, s))
+		next.Secrets = append(next.Secrets, in.endpoints.keyring.SealString(e.ID, config.FieldVerification, s))
 	}
 	next.SecretLast4 = strings.TrimPrefix(maskText(secrets[0]), mask)
 	return secrets
