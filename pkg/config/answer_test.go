@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -88,15 +89,35 @@ func TestOneCallHasTheClaim(t *testing.T) {
 	}
 }
 
-// inject makes a node believe in another size of a kind, or another number of its entities, as no log did.
+// inject makes a node believe in another size of a kind, or another number of its entities, as no log did: in a copy of
+// its view, for others read the view meanwhile. A record that is applied meanwhile stays applied.
 func (n *testNode) inject(k kind, what string, to int64) {
-	set := reflect.ValueOf(n.View()).Elem().FieldByName("state").Elem().FieldByName("sets").Index(int(k)).Elem()
-	field := set.FieldByName("bytes")
-	if what == "len" {
-		field = set.FieldByName("bySeq").FieldByName("len")
+	opened := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() }
+	copied := func(p reflect.Value) reflect.Value {
+		c := reflect.New(p.Type().Elem())
+		c.Elem().Set(p.Elem())
+		p.Set(c)
+		return c.Elem()
 	}
-	at := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
-	at.SetInt(to)
+	at := (*atomic.Pointer[conflog.View])(reflect.ValueOf(n.Log).Elem().FieldByName("view").Addr().UnsafePointer())
+	for {
+		old := at.Load()
+		view := *old
+		state := copied(opened(reflect.ValueOf(&view).Elem().FieldByName("state")))
+		sets := opened(state.FieldByName("sets"))
+		clone := reflect.MakeSlice(sets.Type(), sets.Len(), sets.Len())
+		reflect.Copy(clone, sets)
+		sets.Set(clone)
+		set := copied(clone.Index(int(k)))
+		field := set.FieldByName("bytes")
+		if what == "len" {
+			field = set.FieldByName("bySeq").FieldByName("len")
+		}
+		opened(field).SetInt(to)
+		if at.CompareAndSwap(old, &view) {
+			return
+		}
+	}
 }
 
 // TestAnswersAreBounded fills the state as a log would have.
