@@ -215,7 +215,7 @@ func (l membership) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
 	case own == nil:
 		return h, false
 	case !own.verify(macHeartbeat, r):
-		(guard{l.Log}).unauthentic(stream.Nodes, r.Offset)
+		guard(l).unauthentic(stream.Nodes, r.Offset)
 		return h, false
 	}
 	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""

@@ -70,7 +70,7 @@ func (l levels) ensureLevel(ctx context.Context) error {
 	if !l.cfg.Alone || s.seq == 0 || s.level >= l.kinds.newest {
 		return nil
 	}
-	_, err := (writer{l.Log}).write(ctx, l.newRaise(s))
+	_, err := writer(l).write(ctx, l.newRaise(s))
 	return err
 }
 

@@ -174,7 +174,7 @@ func (l guard) ensureSecret(ctx context.Context) error {
 	value, own := l.newSecret()
 	r := l.newRecord(l.view.Load().state, KindLog, LogID, preAbsent, opPut)
 	r.Value = value
-	_, err := (writer{l.Log}).writeSigned(ctx, r, own)
+	_, err := writer(l).writeSigned(ctx, r, own)
 	if err == nil && l.auth.Load() == nil {
 		err = fmt.Errorf("%w: its first record was not applied", ErrUnavailable)
 	}

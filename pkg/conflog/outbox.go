@@ -260,7 +260,7 @@ func (l outbox) copyBatches(ctx context.Context, after int64) (int64, error) {
 func (l outbox) removeCopied(ctx context.Context, upTo int64) error {
 	r := l.newRecord(l.view.Load().state, KindOutbox, l.kinds.name(KindOutbox), preNone, opCopied)
 	r.Rev = upTo
-	_, err := (writer{l.Log}).write(ctx, r)
+	_, err := writer(l).write(ctx, r)
 	return err
 }
 

@@ -65,7 +65,7 @@ func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res 
 	if err := l.refused(&r); err != nil {
 		return res, err
 	}
-	(outbox{l.Log}).tellOrigin(ctx, &r)
+	outbox(l).tellOrigin(ctx, &r)
 	rec, err := l.encode(r, own)
 	if err != nil {
 		return res, err
