@@ -18,13 +18,15 @@ import (
 // A sample passes the verification of its endpoint, as the provider's own requests do, and an endpoint without a secret
 // gets one that claims nothing.
 func TestSamplesVerify(t *testing.T) {
-	for _, custom := range []config.Verification{
-		{Type: verify.Stripe}, {Type: verify.GitHub}, {Type: verify.Shopify}, {Type: verify.Slack}, {Type: verify.Twilio},
-		{Type: verify.StandardWebhooks},
-		{Type: verify.HMAC}, {Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=",
+	settings := []config.Verification{
+		{Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=",
 			SignedContent: "{timestamp}.{body}"},
 		{Type: verify.HMAC, Algorithm: "sha1", Prefix: "sha1=", SignedContent: "{timestamp:X-Sent-At}:{body}!"},
-	} {
+	}
+	for _, scheme := range verify.Types() {
+		settings = append(settings, config.Verification{Type: scheme})
+	}
+	for _, custom := range settings {
 		provider := custom.Type
 		secret := "whsec_" + strings.Repeat("MDEyMzQ1Njc4OWFi", 2)
 		w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
@@ -79,8 +81,7 @@ func (w *world) sample(ep *config.Endpoint, provider, kind string) *event.Event 
 func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
 	w := newWorld(t, options{})
 	ep := w.EndpointByToken(token)
-	for _, provider := range []string{
-		"generic", "stripe", "github", "shopify", "slack", "twilio", "standard_webhooks", "hmac"} {
+	for _, provider := range verify.Providers() {
 		e := w.sample(ep, provider, "")
 		if e.Verdict != event.VerdictUnverified || e.ReceivedAt().Before(time.Now().Add(-time.Minute)) {
 			t.Errorf("%s: %+v", provider, e)

@@ -35,8 +35,8 @@ func TestValidate(t *testing.T) {
 	f(func(*Config) {})
 	f(func(c *Config) { *c = Config{} }, "type", "secret", "tolerance_seconds")
 
-	for _, scheme := range []string{Stripe, GitHub, Shopify, Slack, Twilio, HMAC} {
-		f(func(c *Config) { c.Type = scheme })
+	for _, scheme := range Types() {
+		f(func(c *Config) { c.Type, c.Secrets = scheme, []string{otherSecret} })
 	}
 	f(func(c *Config) { c.Type = "generic" }, "type")
 	f(func(c *Config) { c.Type = "Stripe" }, "type")

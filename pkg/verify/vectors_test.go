@@ -121,9 +121,19 @@ func TestVendorSignaturesAreAccepted(t *testing.T) {
 		})
 		seen[v.Type]++
 	}
-	for scheme := range signatureHeaders {
-		if seen[scheme] == 0 {
-			t.Errorf("no vector of %s", scheme)
+	for _, scheme := range Types() {
+		if scheme != HMAC && (seen[scheme] == 0 || len(signatureHeaders[scheme]) == 0) { // HMAC is nobody's
+			t.Errorf("%s has %d vectors and %d signature headers", scheme, seen[scheme], len(signatureHeaders[scheme]))
+		}
+	}
+}
+
+// Whatever has a line in the table signs what it checks, and has a sample.
+func TestEverySchemeIsComplete(t *testing.T) {
+	for _, name := range Providers() {
+		s := ByName(name)
+		if s.Name != name || s.Sample.Body == nil || s.Signs() != (s.sign != nil) {
+			t.Errorf("%s: a sample %t, a check %t, a signature %t", name, s.Sample.Body != nil, s.Signs(), s.sign != nil)
 		}
 	}
 }
