@@ -1,6 +1,7 @@
 package read_test
 
 import (
+	"fmt"
 	"math/bits"
 	"reflect"
 	"slices"
@@ -49,6 +50,21 @@ func samples(h *history) map[string][]any {
 		},
 		"Search": {&event.Search{Body: []event.BodyMatch{{Members: []string{"n"}, Values: []string{"2"}}}}},
 	}
+}
+
+// unfit says why samples of a filter show nothing: each must leave some event of the history out, one take some in.
+func unfit(h *history, base event.Query, member string, values []any) string {
+	events, most := len(h.want(base)), 0
+	for _, value := range values {
+		n := len(h.want(with(base, member, value)))
+		if most = max(most, n); n == events {
+			return fmt.Sprintf("the sample %v leaves out none of %d events", value, events)
+		}
+	}
+	if most == 0 {
+		return "no event has one of the samples"
+	}
+	return ""
 }
 
 // Every filter that a query may have is one that statements know, with a sample here.
@@ -105,6 +121,11 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 		}
 	}
 	base := event.Query{Account: storetest.Account, Limit: 1000, Since: time.Now().Add(-4 * time.Hour)}
+	for _, member := range members {
+		if fault := unfit(h, base, member, all[member]); fault != "" {
+			t.Fatalf("%s: %s", member, fault)
+		}
+	}
 	check(base)
 	for i, lead := range members {
 		for _, value := range all[lead] {
