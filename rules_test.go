@@ -441,12 +441,14 @@ func isName(e ast.Expr, name string) bool {
 type change struct {
 	words []string
 	own   []string // patterns of the files that may hold the words
-	// distinct words mean nothing else, so that no other file may hold one. Of the others none may hold four.
+	// distinct words mean nothing else, so that no other file may hold one. Of the others no list and no switch of another
+	// file may hold four.
 	distinct bool
 }
 
 // changes are all of them, by heading.
-func changes() map[string]change {
+func changes(t *testing.T) map[string]change {
+	t.Helper()
 	retry := config.RetryStrategyNames()
 	for _, s := range config.RetryStrategies() {
 		for _, m := range s.Members {
@@ -461,19 +463,32 @@ func changes() map[string]change {
 	for _, f := range event.Filters {
 		filters = append(filters, f.Name)
 	}
-	attempts := []string{"ttfb_ms", "retry_after_s", "error_message", "req_headers", "resp_headers", "resp_body",
-		"resp_truncated"}
+	own := func(words []string, files ...string) change { return change{words, files, true} }
 	return map[string]change{
 		// Deliveries are signed by one of the schemes.
-		"A verification scheme":                       {verify.Providers(), []string{"pkg/verify/*.go", "pkg/sign/sign.go"}, true},
-		"A kind of alert channel that posts to a URL": {channels, []string{"pkg/notify/*.go"}, true},
-		"A retry strategy":                            {retry, []string{"pkg/config/retry.go"}, true},
+		"A verification scheme":                       own(verify.Providers(), "pkg/verify/*.go", "pkg/sign/sign.go"),
+		"A kind of alert channel that posts to a URL": own(channels, "pkg/notify/*.go"),
+		"A retry strategy":                            own(retry, "pkg/config/retry.go"),
 		"A filter of GET /v1/events":                  {filters, []string{"pkg/event/filter.go"}, false},
-		"A field of an attempt":                       {attempts, []string{"store/internal/column/attempts.go"}, true},
+		"A field of an attempt":                       own(attemptColumns(t), "store/internal/column/attempts.go"),
 		"A setting":                                   {},
 		"A subcommand":                                {},
 		"A table":                                     {},
 	}
+}
+
+// attemptColumns are the columns of attempts whose names have two words or more: the others mean something
+// elsewhere too.
+func attemptColumns(t *testing.T) (names []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)", `).FindAllStringSubmatch(
+		text(t, "store/internal/column/attempts.go"), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 8 {
+		t.Fatalf("found the columns %v of attempts: this test looks for the wrong text", names)
+	}
+	return names
 }
 
 // The chapter says of each change at most four steps, its documents and its tests; each file is there and declares what
@@ -504,7 +519,7 @@ func TestHowToChangeIt(t *testing.T) {
 	// a place within a sentence: `name` in `file`
 	place := regexp.MustCompile("`(\\w+)`\\s+in\\s+`([\\w./-]+\\.go)`")
 	said := 0
-	for heading := range changes() {
+	for heading := range changes(t) {
 		_, part, ok := strings.Cut(chapter, "\n### "+heading+"\n")
 		part, _, _ = strings.Cut(part, "\n### ")
 		steps := step.FindAllStringSubmatch(part, -1)
@@ -542,21 +557,14 @@ func TestHowToChangeIt(t *testing.T) {
 // a new entry is not forgotten anywhere.
 func TestWordsStandInTheirTable(t *testing.T) {
 	const several = 4
-	ambiguous := []string{config.RetryNone, config.RetrySchedule, string(notify.Email), string(notify.Webhook)}
-	all := changes()
+	ambiguous := []string{config.RetryNone, config.RetrySchedule, string(notify.Email), string(notify.Webhook),
+		"remote_ip", "next_at"} // columns of other tables too
+	all := changes(t)
 	for _, s := range sources(t) {
 		if s.test || within(s.dir, "test") || within(s.dir, "bench") {
 			continue
 		}
-		literals := map[string]token.Pos{}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				if word, err := strconv.Unquote(lit.Value); err == nil {
-					literals[word] = lit.Pos()
-				}
-			}
-			return true
-		})
+		literals := wordsIn(s.file)
 		mine := map[string]bool{} // words of tables that this file belongs to
 		for _, c := range all {
 			for _, word := range c.words {
@@ -564,21 +572,52 @@ func TestWordsStandInTheirTable(t *testing.T) {
 			}
 		}
 		for heading, c := range all {
-			held := 0
 			for _, word := range c.words {
-				at, ok := literals[word]
-				if !ok || mine[word] {
-					continue
-				}
-				if held++; c.distinct && !slices.Contains(ambiguous, word) {
+				if at, ok := literals[word]; ok && c.distinct && !mine[word] && !slices.Contains(ambiguous, word) {
 					t.Errorf("%s: %q is a word of the table %q; take it from there", s.fset.Position(at), word, heading)
 				}
 			}
-			if held >= several {
-				t.Errorf("%s holds %d words of the table %q", s.path, held, heading)
+			for at, list := range listsIn(s.file) {
+				held := 0
+				for _, word := range c.words {
+					if _, ok := list[word]; ok && !mine[word] {
+						held++
+					}
+				}
+				if held >= several {
+					t.Errorf("%s: %d words of the table %q", s.fset.Position(at), held, heading)
+				}
 			}
 		}
 	}
+}
+
+// wordsIn are the texts that a piece of source holds.
+func wordsIn(piece ast.Node) map[string]token.Pos {
+	words := map[string]token.Pos{}
+	ast.Inspect(piece, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if word, err := strconv.Unquote(lit.Value); err == nil {
+				words[word] = lit.Pos()
+			}
+		}
+		return true
+	})
+	return words
+}
+
+// listsIn are the words of each outermost composite literal and switch of a file: what could be a second table.
+func listsIn(file *ast.File) map[token.Pos]map[string]token.Pos {
+	lists := map[token.Pos]map[string]token.Pos{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n.(type) {
+		case *ast.CompositeLit, *ast.SwitchStmt:
+			lists[n.Pos()] = wordsIn(n)
+			return false
+		}
+		return true
+	})
+	return lists
 }
 
 func owned(path string, patterns []string) bool {
@@ -621,6 +660,26 @@ func TestDocumentsHaveTheTables(t *testing.T) {
 	for mark, table := range tables {
 		if table.in != 0 {
 			t.Errorf("the OpenAPI document has %d enums with %s fewer than this test expects", table.in, mark)
+		}
+	}
+	kinds := notify.KindNames()
+	required := regexp.MustCompile(`required: (\[[^\]]*\bwebhook\b[^\]]*\])`).FindAllStringSubmatch(doc.String(), -1)
+	if len(required) == 0 {
+		t.Error("the OpenAPI document requires no channels: this test looks for the wrong text")
+	}
+	for _, m := range required {
+		if want := "[" + strings.Join(kinds, ", ") + "]"; m[1] != want {
+			t.Errorf("the OpenAPI document requires the channels %s, the table has %s", m[1], want)
+		}
+	}
+	results, channels := `results: \{type: array, `, `channels:\n +type: \[array, "null"\]\n +`
+	bounds := regexp.MustCompile(`(?:`+results+`|`+channels+`)maxItems: (\d+)`).FindAllStringSubmatch(doc.String(), -1)
+	if len(bounds) != 2 {
+		t.Errorf("the OpenAPI document bounds %d lists of channels, want 2", len(bounds))
+	}
+	for _, m := range bounds {
+		if m[1] != strconv.Itoa(len(kinds)) {
+			t.Errorf("the OpenAPI document has a list of at most %s channels, the table %d", m[1], len(kinds))
 		}
 	}
 	var members []string
