@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -238,6 +239,29 @@ func TestFileAndFunctionSizes(t *testing.T) {
 			if lines > maxFunc && (f.Doc == nil || !strings.Contains(f.Doc.Text(), "One function because")) {
 				t.Errorf("%s: %s has %d lines, at most %d; a longer one says in its doc why (\"One function because …\")",
 					s.fset.Position(f.Pos()), f.Name.Name, lines, maxFunc)
+			}
+		}
+	}
+}
+
+// A line is read on half a screen. A struct tag cannot be broken; it is the only exception.
+func TestLineLength(t *testing.T) {
+	const longest = 120
+	for _, s := range sources(t) {
+		tags := map[int]bool{}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && f.Tag != nil {
+				tags[s.fset.Position(f.Tag.Pos()).Line] = true
+			}
+			return true
+		})
+		text, err := os.ReadFile(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if n := utf8.RuneCountInString(line); n > longest && !tags[i+1] {
+				t.Errorf("%s:%d: %d characters, at most %d", s.path, i+1, n, longest)
 			}
 		}
 	}

@@ -18,8 +18,8 @@ func Users() Group {
   relay users reset EMAIL
   relay users remove EMAIL
 
-add and reset print a link that lets the user into the dashboard once, within 10 minutes, to choose a password. reset takes
-the password away and ends all sessions of the user.
+add and reset print a link that lets the user into the dashboard once, within 10 minutes, to choose a password. reset
+takes the password away and ends all sessions of the user.
 `, verbs: map[string]verb{
 		"add": linkUser("/users"), "list": listUsers, "reset": linkUser("/users/reset"), "remove": removeUser}}
 }

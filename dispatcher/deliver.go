@@ -145,7 +145,8 @@ func (d *Dispatcher) park(decision lane.Decision) {
 	}
 	w := decision.Delivery.Work
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
-		d.log.LogAttrs(context.Background(), slog.LevelDebug, "delivery parked", slog.String("reason", string(decision.Reason)),
+		d.log.LogAttrs(context.Background(), slog.LevelDebug, "delivery parked",
+			slog.String("reason", string(decision.Reason)),
 			slog.String("event", w.Event.ID.Text(id.Event)), slog.String("destination", w.Dest), slog.Time("due", decision.Due))
 	}
 	again := *w

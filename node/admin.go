@@ -47,7 +47,8 @@ func (n *Node) newAdmin() (func(context.Context) error, error) {
 		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
-		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a password: "+
+		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a "+
+			"password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()))
 	}
 	srv := &server{
@@ -64,8 +65,9 @@ func beyondLoopback(at net.Addr) bool {
 	return !ok || !tcp.IP.IsLoopback()
 }
 
-// adminHandler serves metrics and pprof under addresses, localhost and these names, and to no page of a browser but its own:
-// a page can send requests to this machine, and a foreign name can be made to lead here, so that the page reads the answers.
+// adminHandler serves metrics and pprof under addresses, localhost and these names, and to no page of a browser but its
+// own: a page can send requests to this machine, and a foreign name can be made to lead here, so that the page reads
+// the answers.
 func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -78,10 +80,12 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 		name := web.HostName(r.Host)
 		address, err := netip.ParseAddr(name)
 		// 0.0.0.0 and :: lead to this machine too, past what browsers do against pages that ask local addresses.
-		known := err == nil && !address.IsUnspecified() && !address.Is4In6() || name == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
+		known := err == nil && !address.IsUnspecified() && !address.Is4In6() || name == "localhost" ||
+			slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
 		switch {
 		case !known:
-			http.Error(w, "unknown host name: use an address, the node's name, or add it to RELAY_ADMIN_HOSTS", http.StatusForbidden)
+			http.Error(w, "unknown host name: use an address, the node's name, or add it to RELAY_ADMIN_HOSTS",
+				http.StatusForbidden)
 		case len(r.Header.Values("Origin")) > 0, slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), foreign):
 			http.Error(w, "pages of other sites may not ask for this", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != symbolPath:
@@ -97,7 +101,8 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 // foreign reports whether a Sec-Fetch-Site is that of a page from elsewhere.
 func foreign(site string) bool { return site != "none" && site != "same-origin" }
 
-// tooLong reports whether the seconds of a profile are more than maxProfile. What is no number pprof takes for its default.
+// tooLong reports whether the seconds of a profile are more than maxProfile. What is no number pprof takes for its
+// default.
 func tooLong(seconds string) bool {
 	n, err := strconv.ParseFloat(seconds, 64)
 	return err == nil && !(n <= maxProfile.Seconds())

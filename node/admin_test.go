@@ -32,7 +32,8 @@ func TestAdminHandler(t *testing.T) {
 			t.Errorf("%s %s to %q %v: %d %v, want %d", method, target, host, header, w.Code, w.Header(), want)
 		}
 	}
-	for _, host := range []string{"127.0.0.1:9090", "10.1.2.3", "[::1]:9090", "localhost:9090", "LOCALHOST", "node-1:9090", "metrics.internal.", "metrics.internal:80"} {
+	for _, host := range []string{"127.0.0.1:9090", "10.1.2.3", "[::1]:9090", "localhost:9090", "LOCALHOST", "node-1:9090",
+		"metrics.internal.", "metrics.internal:80"} {
 		f(http.StatusOK, "GET", "/metrics", host)
 	}
 	for _, host := range []string{"evil.example:9090", "127.0.0.1.evil.example", "localhost.evil.example", "", "node-2",
@@ -40,14 +41,16 @@ func TestAdminHandler(t *testing.T) {
 		f(http.StatusForbidden, "GET", "/metrics", host)
 		f(http.StatusForbidden, "GET", "/debug/pprof/heap?gc=1", host)
 	}
-	for site, want := range map[string]int{"none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403, "?": 403} {
+	for site, want := range map[string]int{
+		"none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403, "?": 403} {
 		f(want, "GET", "/metrics", "127.0.0.1:9090", "Sec-Fetch-Site", site)
 	}
 	f(http.StatusForbidden, "GET", "/metrics", "127.0.0.1:9090", "Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site")
 	for _, origin := range []string{"https://evil.example", "null", "", "http://127.0.0.1:9090"} {
 		f(http.StatusForbidden, "GET", "/metrics", "127.0.0.1:9090", "Origin", origin)
 	}
-	for seconds, want := range map[string]int{"0.01": 200, "60.5": 400, "99999": 400, "NaN": 400, "Inf": 400, "1e99": 400} {
+	for seconds, want := range map[string]int{
+		"0.01": 200, "60.5": 400, "99999": 400, "NaN": 400, "Inf": 400, "1e99": 400} {
 		f(want, "GET", "/debug/pprof/trace?seconds="+seconds, "localhost")
 	}
 	f(http.StatusBadRequest, "GET", "/debug/pprof/heap?seconds=61", "localhost")
@@ -60,7 +63,9 @@ func TestAdminHandler(t *testing.T) {
 
 // An address that other machines reach is warned of.
 func TestAdminBeyondLoopback(t *testing.T) {
-	for address, want := range map[string]bool{"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true, "10.0.0.7:9090": true} {
+	for address, want := range map[string]bool{
+		"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true,
+		"10.0.0.7:9090": true} {
 		at, err := net.ResolveTCPAddr("tcp", address)
 		if err != nil || beyondLoopback(at) != want {
 			t.Errorf("%s: %v, %v, want %v", address, beyondLoopback(at), err, want)

@@ -76,7 +76,8 @@ func (c *certificate) look() {
 		c.refused, c.told = held+err.Error(), false
 	case !c.told:
 		c.told = true
-		c.log.Warn("new TLS certificate cannot be used, serving the one before", "file", c.certFile, "key", c.keyFile, "error", err)
+		c.log.Warn("new TLS certificate cannot be used, serving the one before", "file", c.certFile, "key", c.keyFile,
+			"error", err)
 	}
 }
 

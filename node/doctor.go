@@ -29,7 +29,8 @@ const (
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Patient{
 		Stream: n.stream, Copies: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir, BaseURL: n.url,
+		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
+		BaseURL:  n.url,
 		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(),
 	})
 }
@@ -38,11 +39,14 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := clock()
 	p := doctor.Patient{
-		Stream: s.Stream(), Copies: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now), DataDir: s.DataDir, BaseURL: s.BaseURL,
+		Stream: s.Stream(), Copies: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
+		DataDir:  s.DataDir,
+		BaseURL:  s.BaseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(),
 	}
 	if s.ClickHouseURL != "" {
-		reader, err := read.NewReader(read.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, read.ReaderDeps{Stream: p.Stream})
+		reader, err := read.NewReader(
+			read.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, read.ReaderDeps{Stream: p.Stream})
 		if err != nil {
 			return doctor.Report{}, err
 		}
@@ -82,7 +86,8 @@ func Inspection(s Config) (config.Config, config.Deps, error) {
 	if err != nil {
 		return config.Config{}, config.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	return config.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""}, config.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
+	return config.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""},
+		config.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
 }
 
 func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
@@ -102,7 +107,9 @@ func auditLedger(conf stream.Config, now func() time.Time) func(context.Context)
 		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-auditedBack), PerSecond: auditedRate})
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrTooMany):
-			return doctor.Check{State: doctor.StateOK, Text: fmt.Sprintf("the events of the last %v are too many to count in passing; relay_ledger_* in the metrics count all the time", auditedBack)}
+			return doctor.Check{State: doctor.StateOK,
+				Text: fmt.Sprintf("the events of the last %v are too many to count in passing; relay_ledger_* in the metrics "+
+					"count all the time", auditedBack)}
 		case err != nil:
 			return doctor.Check{State: doctor.StateWarn, Text: err.Error(), Advice: "ask again"}
 		}

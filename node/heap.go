@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// heapGrowth is the most that the heap may grow by between two collections, in bytes, and leastGrowth and mostGrowth are bounds of that in
-	// percent of what lives. Mostly some tens of megabytes do, so memory is cheaper than the time of the collector, which
-	// with its own 100 percent takes about a tenth of the CPU of an event. The embedded log keeps an index in memory that grows for a
-	// quarter of an hour, and five times that would be most of what a relay takes.
+	// heapGrowth is the most that the heap may grow by between two collections, in bytes, and leastGrowth and mostGrowth
+	// are bounds of that in percent of what lives. Mostly some tens of megabytes do, so memory is cheaper than the time of
+	// the collector, which with its own 100 percent takes about a tenth of the CPU of an event. The embedded log keeps an
+	// index in memory that grows for a quarter of an hour, and five times that would be most of what a relay takes.
 	heapGrowth = 192 << 20
 	// A relay that has little to do needs no more than what it allocates in heapPause, in seconds: collections that are so
 	// seldom cost nothing that shows.
@@ -46,8 +46,8 @@ func newHeap(getenv func(string) string) *heap {
 	return h
 }
 
-// Run follows what lives and what is allocated until ctx ends. Setting it stops everything for some microseconds, so that is done when it
-// would change by a tenth.
+// Run follows what lives and what is allocated until ctx ends. Setting it stops everything for some microseconds, so
+// that is done when it would change by a tenth.
 func (h *heap) Run(ctx context.Context) error {
 	h.limit(heapLimit)
 	tick := time.NewTicker(time.Second)

@@ -38,7 +38,8 @@ func TestHeapGrowsByWhatLives(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		// Nothing was allocated at first; 100 MB are not far from 96. When there is little to do it is made less step by step.
+		// Nothing was allocated at first; 100 MB are not far from 96. When there is little to do it is made less step by
+		// step.
 		if want := []int{100, 400, 200, 150, 100, 400}; len(set) < len(want) || !slices.Equal(set[:len(want)], want) {
 			t.Errorf("set to %v, want %v first", set, want)
 		}

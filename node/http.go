@@ -24,9 +24,9 @@ type server struct {
 	connections         int // at once; 0 = maxConnections
 }
 
-// maxConnections is how many connections clients may hold at once; a new one takes the place of one without a request, or
-// waits. Each costs about 20 KB, and one of the files that the process may open, of which half are left for deliveries,
-// engines and tables.
+// maxConnections is how many connections clients may hold at once; a new one takes the place of one without a request,
+// or waits. Each costs about 20 KB, and one of the files that the process may open, of which half are left for
+// deliveries, engines and tables.
 func maxConnections() int {
 	const most = 16_384
 	var files syscall.Rlimit

@@ -21,11 +21,13 @@ func newIDs(now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *
 			log.Info("events get ids again")
 			return
 		}
-		log.Error("the clock was set back by more than 30 s: no event is taken until it has caught up with the ids that were given out",
+		log.Error("the clock was set back by more than 30 s: no event is taken until it has caught up with the ids that "+
+			"were given out",
 			"ahead", wait+id.MaxAhead, "until", now().Add(wait))
 	})
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "relay_id_ahead_seconds", Help: "How far the ids given out are ahead of the clock; beyond 30 no event is taken.",
+		Name: "relay_id_ahead_seconds", Help: "How far the ids given out are ahead of the clock; beyond 30 no event " +
+			"is taken.",
 	}, func() float64 { return ids.Ahead().Seconds() }))
 	return ids
 }
@@ -33,7 +35,8 @@ func newIDs(now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *
 func idCheck(ids *id.Generator) api.Check {
 	return api.Check{Name: "ids", Func: func(context.Context) error {
 		if ahead := ids.Ahead(); ahead > id.MaxAhead {
-			return fmt.Errorf("id generator ahead of the clock by %v: no event is taken for another %v", ahead, ahead-id.MaxAhead)
+			return fmt.Errorf("id generator ahead of the clock by %v: no event is taken for another %v", ahead,
+				ahead-id.MaxAhead)
 		}
 		return nil
 	}}

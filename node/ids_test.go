@@ -34,7 +34,8 @@ func TestClockThatWasAhead(t *testing.T) {
 		if _, err := ids.New(0); errors.Is(err, id.ErrClock) != refused {
 			t.Errorf("%s: New: %v", moment, err)
 		}
-		if err := check.Func(t.Context()); (err != nil) != refused || refused && !strings.Contains(err.Error(), "id generator ahead") {
+		if err := check.Func(t.Context()); (err != nil) != refused || refused &&
+			!strings.Contains(err.Error(), "id generator ahead") {
 			t.Errorf("%s: check: %v", moment, err)
 		}
 		if n := strings.Count(log.String(), "\n"); n != lines {

@@ -1,5 +1,5 @@
-// Package node is the wiring of a running process: what it is told, its parts in the order in which they start, and what
-// serves them: HTTP with TLS, readiness, metrics, the command socket.
+// Package node is the wiring of a running process: what it is told, its parts in the order in which they start, and
+// what serves them: HTTP with TLS, readiness, metrics, the command socket.
 package node
 
 import (
@@ -189,8 +189,9 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 		return nil, err
 	}
 	n.control, err = config.New(config.Config{
-		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey, BootstrapReadKey: n.s.BootstrapReadKey,
-		Alone: n.s.Embedded, RetentionDays: n.s.RetentionDays,
+		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey,
+		BootstrapReadKey: n.s.BootstrapReadKey,
+		Alone:            n.s.Embedded, RetentionDays: n.s.RetentionDays,
 		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
 	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
@@ -249,7 +250,8 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 // newUses gathers which API keys are used here.
 func (n *Node) newUses() (func(context.Context) error, error) {
 	var err error
-	if n.uses, err = audit.NewUses(n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
+	if n.uses, err = audit.NewUses(
+		n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
 		return nil, err
 	}
 	return n.uses.Run, nil
@@ -317,7 +319,8 @@ func (n *Node) newLedger() (func(context.Context) error, error) {
 	cfg.Every = time.Duration(n.s.LedgerSeconds) * time.Second
 	cfg.Window = max(cfg.Window, cfg.Every)
 	var err error
-	if n.ledger, err = ledger.New(cfg, ledger.Deps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.now}); err != nil {
+	if n.ledger, err = ledger.New(
+		cfg, ledger.Deps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.now}); err != nil {
 		return nil, err
 	}
 	return n.ledger.Run, nil
@@ -332,7 +335,8 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Limiter: n.limiter, Held: n.limiter, Erased: n.control.Erased,
+		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Limiter: n.limiter,
+		Held: n.limiter, Erased: n.control.Erased,
 	})
 	if err != nil {
 		return nil, err
@@ -342,7 +346,8 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 
 // newNotifier makes the way to people, which alerts and POST /v1/alerts/test use.
 func (n *Node) newNotifier() (func(context.Context) error, error) {
-	transport, err := egress.NewTransport(egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+	transport, err := egress.NewTransport(
+		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +367,8 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 // newAlerts evaluates alert rules for what this node dispatches.
 func (n *Node) newAlerts() (func(context.Context) error, error) {
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
-		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier, Now: n.control.Now, Metrics: n.registry,
+		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier,
+		Now: n.control.Now, Metrics: n.registry,
 		Usage: allowance{n.usage, n.control}, Events: n.reader,
 	})
 	if err != nil {

@@ -14,7 +14,8 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 	sending, idle := outbound(files, cfg.MaxSending)
 	cfg.MaxSending = sending
 	if files < fewFiles {
-		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "few open files are allowed, which bounds requests to destinations: raise ulimit -n",
+		n.log.LogAttrs(n.st.Context(), slog.LevelWarn,
+			"few open files are allowed, which bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
 	return egress.NewTransport(egress.Config{

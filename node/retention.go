@@ -22,7 +22,8 @@ func (n *Node) newTrimmer() (func(context.Context) error, error) {
 		cfg.MaxBytes = embeddedKept
 	}
 	var err error
-	if n.trimmer, err = stream.NewTrimmer(cfg, stream.TrimDeps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now}); err != nil {
+	if n.trimmer, err = stream.NewTrimmer(
+		cfg, stream.TrimDeps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now}); err != nil {
 		return nil, err
 	}
 	return n.trimmer.Run, nil

@@ -34,7 +34,8 @@ func (m *moving) Endpoint(id string) (*config.Endpoint, config.Presence) {
 
 func (m *moving) step(name string, partition int32) (*config.Endpoint, error) {
 	m.steps = append(m.steps, name)
-	return &config.Endpoint{ID: "ep_1", Partition: partition, Moving: &config.Moving{Until: time.Now().Add(moveLease)}}, nil
+	return &config.Endpoint{ID: "ep_1", Partition: partition, Moving: &config.Moving{Until: time.Now().Add(moveLease)}},
+		nil
 }
 
 func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time) (*config.Endpoint, error) {
@@ -154,10 +155,12 @@ func TestDeadLettersAreRefused(t *testing.T) {
 		d.Producer, d.Dead = l, func() (DeadLetters, error) { return l, nil }
 	})
 	_, answer := asked(h, "POST", "/dead/retry", `{"all":true}`)
-	if len(l.produced) != 0 || strings.Count(answer, `"refused"`) != 2 || !strings.Contains(answer, "0 put back, 2 refused") {
+	if len(l.produced) != 0 || strings.Count(answer, `"refused"`) != 2 ||
+		!strings.Contains(answer, "0 put back, 2 refused") {
 		t.Errorf("produced %v: %s", l.produced, answer)
 	}
-	if status, answer := asked(h, "POST", "/dead/retry", `{"id":"x"}`); status < 400 || !strings.Contains(answer, "partition:offset") {
+	if status, answer := asked(h, "POST", "/dead/retry", `{"id":"x"}`); status < 400 ||
+		!strings.Contains(answer, "partition:offset") {
 		t.Errorf("%d %s", status, answer)
 	}
 }

@@ -90,6 +90,7 @@ func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
 
 func commandImport(im config.Imported) Import {
 	return Import{
-		Entities: im.Entities, Done: im.Done, Changed: im.Changed, Removed: im.Removed, Warnings: slices.Concat([]string{}, im.Warnings),
+		Entities: im.Entities, Done: im.Done, Changed: im.Changed, Removed: im.Removed,
+		Warnings: slices.Concat([]string{}, im.Warnings),
 	}
 }

@@ -56,7 +56,8 @@ func onlyTakesAway(before, after *Endpoint) bool {
 	want := *before
 	want.UpdatedAt = after.UpdatedAt
 	want.Enabled, want.Paused = before.Enabled && after.Enabled, before.Paused || after.Paused
-	want.Token, want.TokenHash, want.FormerToken, want.TokenBy = after.Token, after.TokenHash, after.FormerToken, after.TokenBy
+	want.Token, want.TokenHash, want.FormerToken, want.TokenBy = after.Token, after.TokenHash, after.FormerToken,
+		after.TokenBy
 	want.Destinations = nil
 	for _, d := range before.Destinations {
 		now := after.Destination(d.ID)
@@ -113,7 +114,8 @@ func (c *core) register(reg prometheus.Registerer) {
 	gauge("relay_control_endpoints_limit", "Endpoints that may exist.", bound(MaxEndpoints))
 	gauge("relay_control_remembered_bytes", "Size of what is remembered under Idempotency-Keys.",
 		func(v *conflog.View) float64 { return float64(v.Bytes(kindAnswer)) })
-	gauge("relay_control_remembered_limit_bytes", "Size that may be remembered under Idempotency-Keys.", bound(MaxRemembered))
+	gauge("relay_control_remembered_limit_bytes", "Size that may be remembered under Idempotency-Keys.",
+		bound(MaxRemembered))
 	gauge("relay_control_recoveries", "Recovery jobs of the last 30 days.",
 		func(v *conflog.View) float64 { return float64(v.Len(kindRecovery)) })
 	gauge("relay_control_recoveries_limit", "Recovery jobs that may be made in 30 days.", bound(MaxRecoveries))

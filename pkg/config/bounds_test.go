@@ -77,7 +77,8 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	n.inject(kindRecovery, "len", MaxRecoveries-1)
 	job := func(name string) error {
-		_, err := n.AddRecovery(context.Background(), &Recovery{Meta: Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
+		_, err := n.AddRecovery(context.Background(),
+			&Recovery{Meta: Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
 		return err
 	}
 	if err := job("rec_last"); err != nil {

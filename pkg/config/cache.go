@@ -27,7 +27,8 @@ func sample() []byte {
 		Key{Scope: ReadWrite}, Account{},
 		Endpoint{
 			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
-			Verification: &Verification{Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
+			Verification: &Verification{
+				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
 			Destinations: []Destination{{
 				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 				Secrets: []SigningSecret{{Secret: "key:"}},

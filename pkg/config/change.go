@@ -48,7 +48,8 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 // identifies the endpoint (id, account, partition, creation) stays. When nothing is altered nothing is
 // written. An update that takes something away (disables or pauses the endpoint or a destination, purges or
 // removes one) is answered when no node acts on it any more.
-func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
+func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
+	*Endpoint, error) {
 	before, res, err := c.change(ctx, kindEndpoint, endpoint, exempt, func(old value) (value, error) {
 		return alteredCopy(c.core, kindEndpoint, old.(*Endpoint), func(e *Endpoint) error {
 			return c.alter(e, *old.(*Endpoint), change)
@@ -87,7 +88,8 @@ func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error
 
 // takesAway reports whether something that was delivered to, or accepted from, no longer is.
 func takesAway(before, after *Endpoint) bool {
-	if before.Enabled && !after.Enabled || !before.Paused && after.Paused || !bytes.Equal(before.TokenHash, after.TokenHash) {
+	if before.Enabled && !after.Enabled || !before.Paused && after.Paused ||
+		!bytes.Equal(before.TokenHash, after.TokenHash) {
 		return true
 	}
 	for _, d := range before.Destinations {
@@ -110,7 +112,8 @@ func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string) error {
 }
 
 // CreateKey makes an API key and returns its text, which is kept nowhere. A zero expires means never.
-func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (text string, k *Key, err error) {
+func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (
+	text string, k *Key, err error) {
 	if scope != Read && scope != ReadWrite {
 		return "", nil, fmt.Errorf("create key: unknown scope %q", scope)
 	}

@@ -205,7 +205,8 @@ func endpoint(k *Keyring) *Endpoint {
 		ID: ep, Name: ep[len(ep)-6:], Provider: "generic", Enabled: true, Metadata: map[string]string{},
 		Token: k.SealString(ep, FieldToken, "tok_"+ep),
 		Destinations: []Destination{{
-			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64, Headers: map[string]Sealed{},
+			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+			Headers: map[string]Sealed{},
 			Secrets: []SigningSecret{{Secret: k.SealString(dst, FieldSecret, "whsec_"+dst), Last4: "abcd"}},
 		}},
 		RetryPolicy: DefaultRetryPolicy(),
@@ -226,7 +227,8 @@ func TestEndpointLife(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
-	if e.Account != n.Account().ID || e.Partition != partitionOf(e.ID, 4) || e.Rev == 0 || e.Seq != e.Rev || e.CreatedAt.IsZero() {
+	if e.Account != n.Account().ID || e.Partition != partitionOf(e.ID, 4) || e.Rev == 0 || e.Seq != e.Rev ||
+		e.CreatedAt.IsZero() {
 		t.Fatalf("created: %+v", e)
 	}
 	if got := n.EndpointByToken("tok_" + e.ID); got == nil || got.Rev != e.Rev {
@@ -239,11 +241,13 @@ func TestEndpointLife(t *testing.T) {
 		e.Name, e.Destinations[0].MaxInFlight, e.ID = "renamed", 8, "ep_other"
 		return nil
 	})
-	if err != nil || after.Name != "renamed" || after.ID != e.ID || after.Rev <= e.Rev || after.Seq != e.Seq || e.Destinations[0].MaxInFlight != 64 {
+	if err != nil || after.Name != "renamed" || after.ID != e.ID || after.Rev <= e.Rev || after.Seq != e.Seq ||
+		e.Destinations[0].MaxInFlight != 64 {
 		t.Fatalf("updated: %+v, %v", after, err)
 	}
 	sequence := n.View().Sequence()
-	if same, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); err != nil || same.Rev != after.Rev || n.View().Sequence() != sequence {
+	if same, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); err != nil ||
+		same.Rev != after.Rev || n.View().Sequence() != sequence {
 		t.Fatalf("an update of nothing: %v, sequence %d → %d", err, sequence, n.View().Sequence())
 	}
 	refused := errors.New("refused")
@@ -329,7 +333,8 @@ func TestKeys(t *testing.T) {
 	if err != nil || !apikey.Is(text) {
 		t.Fatalf("key %q: %v", text, err)
 	}
-	if got, err := n.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent || got.Scope != Read || got.Last4 != text[len(text)-4:] {
+	if got, err := n.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent || got.Scope != Read ||
+		got.Last4 != text[len(text)-4:] {
 		t.Fatalf("authenticate: %+v, %v", got, err)
 	}
 	if _, err := n.Authenticate(text + "x"); !errors.Is(err, ErrInvalidKey) {
@@ -415,7 +420,8 @@ func TestNodesStartTogether(t *testing.T) {
 				default:
 					t.Fatalf("not ready:\n%s", n.log.Bytes())
 				}
-				if _, err := n.Authenticate(cfg.BootstrapKey); err != nil || n.Account().ID != nodes[0].Account().ID || len(n.Keys(n.Account().ID)) != 1 {
+				if _, err := n.Authenticate(cfg.BootstrapKey); err != nil || n.Account().ID != nodes[0].Account().ID ||
+					len(n.Keys(n.Account().ID)) != 1 {
 					t.Fatalf("account %v, keys %v, %v", n.Account(), n.Keys(n.Account().ID), err)
 				}
 			}

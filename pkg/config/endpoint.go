@@ -12,15 +12,17 @@ import (
 // Endpoint is the configuration of one endpoint as it stands in the log. Values read from a Control
 // are shared: treat them as read-only. Secrets are sealed; see Keyring.
 type Endpoint struct {
-	ID           string            `json:"id"`
-	Account      string            `json:"account"`
-	Partition    int32             `json:"partition"`        // of the events accepted from now on; every record of an event goes where its id says
-	Former       []int32           `json:"former,omitempty"` // partitions of its earlier events, ascending
-	Moving       *Moving           `json:"moving,omitempty"` // while it is moved to another partition
-	TokenHash    []byte            `json:"token_hash"`
-	Token        Sealed            `json:"token"` // of the ingest URL
-	FormerToken  *FormerToken      `json:"former_token,omitempty"`
-	TokenBy      string            `json:"token_by,omitempty"` // Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	// of the events accepted from now on; every record of an event goes where its id says
+	Partition   int32        `json:"partition"`
+	Former      []int32      `json:"former,omitempty"` // partitions of its earlier events, ascending
+	Moving      *Moving      `json:"moving,omitempty"` // while it is moved to another partition
+	TokenHash   []byte       `json:"token_hash"`
+	Token       Sealed       `json:"token"` // of the ingest URL
+	FormerToken *FormerToken `json:"former_token,omitempty"`
+	// Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
+	TokenBy      string            `json:"token_by,omitempty"`
 	Name         string            `json:"name"`
 	Description  *string           `json:"description"`
 	Provider     string            `json:"provider"`

@@ -54,7 +54,8 @@ func find[P interface {
 // list returns at most limit entities of an account that keep agrees to (nil = all) and that were created before
 // the one with beforeSeq (0 = from the newest), the newest first, and whether there are more. It walks over all
 // of the kind.
-func list[P described[T], T any](c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (page []P, more bool) {
+func list[P described[T], T any](c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (
+	page []P, more bool) {
 	for e := range c.View().Below(k, beforeSeq) {
 		v := c.value(e).(P)
 		if v.meta().Account != account || keep != nil && !keep(v) {
@@ -128,8 +129,11 @@ func update[P described[T], T any](ctx context.Context, c *core, k kind, id stri
 }
 
 // quietly is update without waiting a moment for the other nodes; wait does that.
-func quietly[P described[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (v P, wait func(), err error) {
-	before, res, err := c.change(ctx, k, id, exempt, func(old value) (value, error) { return altered(c, k, old.(P), alter) })
+func quietly[P described[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (
+	v P, wait func(), err error) {
+	before, res, err := c.change(ctx, k, id, exempt, func(old value) (value, error) {
+		return altered(c, k, old.(P), alter)
+	})
 	if err != nil {
 		return nil, nil, err
 	}

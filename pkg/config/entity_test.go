@@ -42,7 +42,8 @@ func TestDescribedEntities(t *testing.T) {
 		t.Fatalf("after 20 changes: %+v", r)
 	}
 	before := n.View().Sequence()
-	if _, err := update(ctx, n.core, kindRun, "run_1", func(*Run) error { return nil }); err != nil || n.View().Sequence() != before {
+	if _, err := update(ctx, n.core, kindRun, "run_1", func(*Run) error { return nil }); err != nil ||
+		n.View().Sequence() != before {
 		t.Fatalf("a change of nothing was written: %v", err)
 	}
 	mine := errors.New("not allowed")

@@ -22,8 +22,8 @@ import (
 )
 
 // An export is one JSON document: a head, one entity a line in the order of their creation, and the SHA-256 of
-// everything before the last line, with a MAC under a master key. Secrets stand in it as sealed as they are in the log, keys
-// and tokens as hashes; one-time links do not stand in it.
+// everything before the last line, with a MAC under a master key. Secrets stand in it as sealed as they are in the log,
+// keys and tokens as hashes; one-time links do not stand in it.
 
 // Format and version of the document.
 const (
@@ -103,7 +103,8 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 		return err
 	}
 	head := ExportHead{
-		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version, Account: c.Account().ID,
+		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version,
+		Account:  c.Account().ID,
 		Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
 	}
 	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
@@ -131,8 +132,8 @@ func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
 	return c.Value(e)
 }
 
-// WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the first
-// of the keys: what [ReadExport] reads.
+// WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the
+// first of the keys: what [ReadExport] reads.
 func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
@@ -217,7 +218,8 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	}
 	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
 	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
-		return head, fmt.Errorf("%w: its first line is not one that relay config export writes; was the file reformatted?", ErrExport)
+		return head, fmt.Errorf("%w: its first line is not one that relay config export writes; was the file reformatted?",
+			ErrExport)
 	}
 	if head.Version != exportVersion && head.Version != unsignedVersion {
 		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)

@@ -72,7 +72,8 @@ func anyURL(string) error { return nil }
 
 func imported(t *testing.T, n *testNode, doc []byte, replace bool) (Imported, error) {
 	t.Helper()
-	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc), Importing{Replace: replace, CheckURL: anyURL}, func(Imported) {})
+	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc),
+		Importing{Replace: replace, CheckURL: anyURL}, func(Imported) {})
 }
 
 // An export, imported into an empty log, is the same configuration: every kind that there is, in its order.
@@ -90,12 +91,16 @@ func TestImportIsTheExport(t *testing.T) {
 	if err := a.RevokeKey(t.Context(), g.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error { e.Name = "</script>\u2028é"; return nil }); err != nil {
+	if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error {
+		e.Name = "</script>\u2028é"
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	oneOfEach(t, a)
 	doc := exportOf(t, a)
-	if strings.Contains(string(doc), text) || strings.Contains(string(doc), "bootstrap-key-of-before") || strings.Contains(string(doc), "answer_1") {
+	if strings.Contains(string(doc), text) || strings.Contains(string(doc), "bootstrap-key-of-before") ||
+		strings.Contains(string(doc), "answer_1") {
 		t.Errorf("%s", doc)
 	}
 	want := configured(a)
@@ -108,7 +113,8 @@ func TestImportIsTheExport(t *testing.T) {
 		t.Fatalf("%+v, %v", im, err)
 	}
 	kept := slices.DeleteFunc(configured(b), func(e string) bool {
-		return strings.HasPrefix(e, "key ") && !slices.Contains(want, e) && strings.Contains(e, `"account":"`+a.Account().ID+`"`) && strings.Contains(e, `"bootstrap":true`)
+		return strings.HasPrefix(e, "key ") && !slices.Contains(want, e) &&
+			strings.Contains(e, `"account":"`+a.Account().ID+`"`) && strings.Contains(e, `"bootstrap":true`)
 	})
 	if !slices.Equal(kept, want) {
 		t.Errorf("%s\nwant %s", strings.Join(kept, "\n"), strings.Join(want, "\n"))
@@ -128,7 +134,8 @@ func TestImportIsTheExport(t *testing.T) {
 	if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
 		t.Errorf("its ingest token: %v, %v", e, err)
 	}
-	if page, _ := b.Endpoints(a.Account().ID, 0, 10); len(page) != 3 || page[0].ID != endpoints[2].ID || page[2].ID != endpoints[0].ID {
+	if page, _ := b.Endpoints(a.Account().ID, 0, 10); len(page) != 3 || page[0].ID != endpoints[2].ID ||
+		page[2].ID != endpoints[0].ID {
 		t.Error("endpoints are listed in another order")
 	}
 	// Once more changes nothing, so that what was interrupted goes on.
@@ -137,7 +144,8 @@ func TestImportIsTheExport(t *testing.T) {
 		t.Errorf("once more: %+v, %v", im, err)
 	}
 	waitFor(t, "the audit log is told", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
-	if words := said(t, conf); !slices.Contains(words, "operator  account.adopted []") || !slices.Contains(words, "operator  endpoint.created []") {
+	if words := said(t, conf); !slices.Contains(words, "operator  account.adopted []") ||
+		!slices.Contains(words, "operator  endpoint.created []") {
 		t.Errorf("%q", words)
 	}
 }
@@ -266,7 +274,8 @@ func TestImportOfMany(t *testing.T) {
 	b.SetOwner(true)
 	var told []int
 	im, err := b.Import(t.Context(), &doc, Importing{CheckURL: anyURL}, func(im Imported) { told = append(told, im.Done) })
-	if err != nil || im.Done != len(ids)+1 || !slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
+	if err != nil || im.Done != len(ids)+1 ||
+		!slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
 		t.Fatalf("%+v, %v, told %v", im, err, told)
 	}
 	i := len(ids)
@@ -295,7 +304,8 @@ func TestImportJudgesTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := exportOf(t, a)
-	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) || bytes.Contains(doc, []byte(`"link"`)) {
+	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
+		bytes.Contains(doc, []byte(`"link"`)) {
 		t.Errorf("a one-time link is exported: %s", doc)
 	}
 	b := node(t, broker(t), Config{Node: "b"})
@@ -310,7 +320,8 @@ func TestImportJudgesTheDocument(t *testing.T) {
 		}
 	}
 	signed := Importing{CheckURL: anyURL}
-	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport, "its MAC does not match")
+	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport,
+		"its MAC does not match")
 	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrKeys,
 		"the document needs the master key else, fingerprint ")
 	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
@@ -318,12 +329,16 @@ func TestImportJudgesTheDocument(t *testing.T) {
 	f("of an older version", old, signed, ErrUnsigned, "no MAC")
 
 	unsigned := Importing{CheckURL: anyURL, Unsigned: true}
-	private := Importing{Unsigned: true, CheckURL: func(string) error { return errors.New("URL names an address that is not public") }}
+	private := Importing{Unsigned: true, CheckURL: func(string) error {
+		return errors.New("URL names an address that is not public")
+	}}
 	f("a URL inside", old, private, ErrExport, "not public")
 	for from, to := range map[string]string{
-		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`, `"content_type":"application/json"`: `"content_type":"text/html"`,
-		`"max_attempts":10`: `"max_attempts":1000000`, `"provider":"generic"`: `"provider":"x"`, `"max_in_flight":64`: `"max_in_flight":0`,
-		`"ops@example.com"`: `"other@example.com"`,
+		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`,
+		`"content_type":"application/json"`: `"content_type":"text/html"`,
+		`"max_attempts":10`:                 `"max_attempts":1000000`, `"provider":"generic"`: `"provider":"x"`,
+		`"max_in_flight":64`: `"max_in_flight":0`,
+		`"ops@example.com"`:  `"other@example.com"`,
 	} {
 		f(to, resummed(t, old, from, to), unsigned, ErrExport, "")
 	}

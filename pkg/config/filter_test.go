@@ -82,7 +82,8 @@ func TestFilterLongNumbers(t *testing.T) {
 	f([]any{}, []any{}, false)
 }
 
-// decodedMatch is what a condition on a body means, by the standard library: the document as a tree, one path at a time.
+// decodedMatch is what a condition on a body means, by the standard library: the document as a tree, one path at a
+// time.
 func decodedMatch(conditions map[string]any, body string) bool {
 	dec := json.NewDecoder(strings.NewReader(body))
 	dec.UseNumber()

@@ -84,7 +84,8 @@ func (c documents) Import(ctx context.Context, from io.Reader, how Importing, te
 	}
 	left := im.left()
 	if len(left) > 0 && !how.Replace {
-		return im.done, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left), c.Name(left[0].Kind), left[0].ID)
+		return im.done, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left),
+			c.Name(left[0].Kind), left[0].ID)
 	}
 	if err := im.write(ctx, left); err != nil {
 		return im.done, err
@@ -150,8 +151,8 @@ func (im *importing) add(k kind, id string, raw []byte) error {
 	return nil
 }
 
-// resettle gives an endpoint a partition that exists here. A move that was under way is over: the records that it waited
-// for are not here.
+// resettle gives an endpoint a partition that exists here. A move that was under way is over: the records that it
+// waited for are not here.
 func (im *importing) resettle(e *Endpoint) {
 	here := func(p int32) bool { return p >= 0 && p < im.cfg.Partitions }
 	former := slices.DeleteFunc(slices.Clone(e.Former), func(p int32) bool { return !here(p) })
@@ -200,11 +201,13 @@ func lacksKey(here []string, id string) error {
 	for _, h := range here {
 		if strings.HasPrefix(h, name+":") {
 			return fmt.Errorf("%w: the document needs another master key of the name %.100s than is here%.100s; start on a new "+
-				"data directory that has the old master.keys, or with the old RELAY_MASTER_KEYS, then import", ErrKeys, name, fingerprint)
+				"data directory that has the old master.keys, or with the old RELAY_MASTER_KEYS, then import", ErrKeys, name,
+				fingerprint)
 		}
 	}
 	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; add it to RELAY_MASTER_KEYS as it stands in "+
-		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrKeys, name, fingerprint)
+		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrKeys, name,
+		fingerprint)
 }
 
 // at is the key of an entity in place.

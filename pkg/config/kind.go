@@ -46,24 +46,35 @@ type kindInfo struct {
 // kindTable has every kind. Those that only a later version makes, from settings on, are here already, so that nodes of
 // this version keep them: they are bytes with an id to it, see Unread.
 var kindTable = [kinds]kindInfo{
-	kindLog:     {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true}, // the log registers it itself
-	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Sole: true}), func() value { return &Account{} }, true, false},
+	// the log registers it itself
+	kindLog: {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true},
+	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Sole: true}), func() value {
+		return &Account{}
+	}, true, false},
 	kindEndpoint: {info("endpoint", conflog.AuditAll, conflog.Bounds{Most: MaxEndpoints, ErrMost: ErrEndpoints}),
 		func() value { return &Endpoint{} }, true, true},
 	kindKey: {info("key", conflog.AuditAll, conflog.Bounds{}), func() value { return &Key{} }, true, false},
 	kindRun: {info("run", conflog.AuditMade, conflog.Bounds{GoesOn: true}), func() value { return &Run{} }, false, false},
 	kindAnswer: {info("answer", conflog.AuditNone,
-		conflog.Bounds{Room: MaxRemembered, Reserve: rememberedReserve, ErrRoom: ErrFull}), func() value { return &Answer{} }, false, true},
+		conflog.Bounds{Room: MaxRemembered, Reserve: rememberedReserve, ErrRoom: ErrFull}), func() value {
+		return &Answer{}
+	}, false, true},
 	kindRecovery: {info("recovery", conflog.AuditAsked,
-		conflog.Bounds{Most: MaxRecoveries, ErrMost: ErrRecoveryHistory, GoesOn: true}), func() value { return &Recovery{} }, true, false},
-	kindAlertSettings: {info("alert_settings", conflog.AuditAll, conflog.Bounds{}), func() value { return &AlertSettings{} }, true, true},
+		conflog.Bounds{Most: MaxRecoveries, ErrMost: ErrRecoveryHistory, GoesOn: true}), func() value {
+		return &Recovery{}
+	}, true, false},
+	kindAlertSettings: {info("alert_settings", conflog.AuditAll, conflog.Bounds{}), func() value {
+		return &AlertSettings{}
+	}, true, true},
 	// Small, and a full configuration is no reason to be silent.
 	kindAlert: {info("alert", conflog.AuditNone, conflog.Bounds{Most: maxAlerts, ErrMost: ErrStateFull, Apart: true}),
 		func() value { return &Alert{} }, true, false},
 	kindUser: {info("user", conflog.AuditAll, conflog.Bounds{}), func() value { return &User{} }, true, false},
 	// Small, and nobody shall wait for room to erase something.
 	kindErasure: {info("erasure", conflog.AuditMade,
-		conflog.Bounds{Most: MaxErasures, ErrMost: ErrErasures, Apart: true, Always: true}), func() value { return &Erasure{} }, true, false},
+		conflog.Bounds{Most: MaxErasures, ErrMost: ErrErasures, Apart: true, Always: true}), func() value {
+		return &Erasure{}
+	}, true, false},
 
 	kindSettings:      unread("settings", conflog.AuditAll),
 	kindServiceSecret: unread("service_secret", conflog.AuditAll),

@@ -125,9 +125,11 @@ func TestUnknownMembersOfLists(t *testing.T) {
 	f(`{"a":1,"x":2}`, `{"a":1}`, `{}`, `{"x":2}`)
 	f(`{"a":{"x":1}}`, `{"a":{}}`, `{"a":null}`, `{"a":null}`)
 	f(`{"a":null}`, `{"a":null}`, `{"a":{"b":1}}`, `{"a":{"b":1}}`)
-	f(`[{"id":"1","x":1},{"id":"2","x":2}]`, `[{"id":"1"},{"id":"2"}]`, `[{"id":"2","a":1},{"id":"3"}]`, `[{"a":1,"id":"2","x":2},{"id":"3"}]`)
+	f(`[{"id":"1","x":1},{"id":"2","x":2}]`, `[{"id":"1"},{"id":"2"}]`, `[{"id":"2","a":1},{"id":"3"}]`,
+		`[{"a":1,"id":"2","x":2},{"id":"3"}]`)
 	f(`[{"kind":"a","x":1}]`, `[{"kind":"a"}]`, `[{"kind":"b"}]`, `[{"kind":"b"}]`)
-	f(`[{"secret":"1","x":1},{"secret":"2","x":2}]`, `[{"secret":"1"},{"secret":"2"}]`, `[{"secret":"new"},{"secret":"1"}]`,
+	f(`[{"secret":"1","x":1},{"secret":"2","x":2}]`, `[{"secret":"1"},{"secret":"2"}]`,
+		`[{"secret":"new"},{"secret":"1"}]`,
 		`[{"secret":"new"},{"secret":"1","x":1}]`) // rotated
 	f(`[{"secret":"1","x":1},{"secret":"2","x":2}]`, `[{"secret":"1"},{"secret":"2"}]`, `[{"secret":"3"},{"secret":"2"}]`,
 		`[{"secret":"3","x":1},{"secret":"2","x":2}]`) // the first is sealed anew

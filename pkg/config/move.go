@@ -60,7 +60,8 @@ func (c endpoints) EndMove(ctx context.Context, moved *Endpoint, back bool) (*En
 
 // movesAs reports whether it is still the same move.
 func (e *Endpoint) movesAs(moved *Endpoint) bool {
-	return e.Moving != nil && moved.Moving != nil && e.Moving.From == moved.Moving.From && e.Moving.Until.Equal(moved.Moving.Until)
+	return e.Moving != nil && moved.Moving != nil && e.Moving.From == moved.Moving.From &&
+		e.Moving.Until.Equal(moved.Moving.Until)
 }
 
 // settle changes the partition and remembers the one before.

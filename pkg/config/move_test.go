@@ -24,7 +24,8 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		if moved.Partition != to || !slices.Equal(moved.Former, []int32{from}) || !moved.Moving.Until.Equal(until) || !moved.UpdatedAt.Equal(made.UpdatedAt) {
+		if moved.Partition != to || !slices.Equal(moved.Former, []int32{from}) || !moved.Moving.Until.Equal(until) ||
+			!moved.UpdatedAt.Equal(made.UpdatedAt) {
 			t.Fatalf("%+v, %+v", moved, moved.Moving)
 		}
 		if !moved.Holds(to, now) || moved.Holds(from, now) || moved.Holds(to, until) || made.Holds(from, now) {
@@ -70,7 +71,8 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		end, err := b.EndMove(ctx, moved, false)
-		if want := []int32{from, to}; err != nil || end.Partition != third || end.Moving != nil || !slices.Equal(end.Former, sorted(want)) {
+		if want := []int32{from, to}; err != nil || end.Partition != third || end.Moving != nil ||
+			!slices.Equal(end.Former, sorted(want)) {
 			t.Fatalf("%+v, %v", end, err)
 		}
 		if _, err := a.MoveEndpoint(ctx, "ep_nope", to, until); !errors.Is(err, ErrNotFound) {

@@ -89,8 +89,9 @@ var ErrTooManyRecoveries = errors.New("too many recovery jobs have not ended")
 // Recovery is the header of a recovery job: its items are in the store. Its id is a time-ordered rec_….
 type Recovery struct {
 	Meta
-	Endpoint      string        `json:"endpoint"`
-	Partition     int32         `json:"partition"`             // of the endpoint when the job was made; that of a deleted one stays
+	Endpoint string `json:"endpoint"`
+	// of the endpoint when the job was made; that of a deleted one stays
+	Partition     int32         `json:"partition"`
 	Destination   string        `json:"destination,omitempty"` // empty = all of the endpoint
 	Since         time.Time     `json:"since"`
 	Until         time.Time     `json:"until"` // fixed when the job is made
@@ -159,7 +160,8 @@ func (j *Recovery) BeginCanary(at time.Time) {
 
 // Overlaps reports whether two jobs may send to the same destination.
 func (j *Recovery) Overlaps(other *Recovery) bool {
-	return j.Endpoint == other.Endpoint && (j.Destination == "" || other.Destination == "" || j.Destination == other.Destination)
+	return j.Endpoint == other.Endpoint &&
+		(j.Destination == "" || other.Destination == "" || j.Destination == other.Destination)
 }
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
@@ -169,7 +171,8 @@ func (c recoveries) Recovery(id string) (*Recovery, Presence) {
 
 // Recoveries returns at most limit recovery jobs of an account that keep agrees to and that were created before the
 // one with beforeSeq (0 = from the newest), the newest first, and whether there are more.
-func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
+func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
+	[]*Recovery, bool) {
 	return list(c.core, kindRecovery, account, beforeSeq, limit, keep)
 }
 
@@ -197,8 +200,8 @@ func (c recoveries) ForgetRecovery(ctx context.Context, id string) error {
 	return c.Forget(ctx, kindRecovery, id)
 }
 
-// UnsettledRecoveries returns the recovery jobs that something is still to be done for, and those that are to be forgotten
-// because they were made before.
+// UnsettledRecoveries returns the recovery jobs that something is still to be done for, and those that are to be
+// forgotten because they were made before.
 func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
 	for e := range v.Open(kindRecovery) {

@@ -36,7 +36,9 @@ func TestRecoveriesChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told("a new job", true, func() { must(second(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing}))) })
+	told("a new job", true, func() {
+		must(second(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing})))
+	})
 	told("a run", false, func() { must(second(add(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
 	told("a change", true, func() {
 		must(second(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
@@ -53,7 +55,8 @@ func TestUnsettledRecoveries(t *testing.T) {
 	ctx := t.Context()
 	now := time.Now()
 	for i, j := range []Recovery{
-		{State: RecoveryRunning, Meta: Meta{CreatedAt: now.Add(-time.Hour)}}, {State: RecoveryCompleted, Settled: true, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryRunning, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryCompleted, Settled: true, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
 		{State: RecoveryStopped, Settled: true}, {State: RecoveryStopped}, {State: RecoveryReady},
 	} {
 		j.ID = fmt.Sprint("rec_", i)
@@ -79,7 +82,8 @@ func TestUnsettledRecoveries(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range maxOpenRecoveries - 2 {
 		all.Go(func() {
-			if _, err := add(ctx, n.core, kindRecovery, &Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
+			if _, err := add(ctx, n.core, kindRecovery,
+				&Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -89,7 +93,10 @@ func TestUnsettledRecoveries(t *testing.T) {
 	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyRecoveries) {
 		t.Errorf("with %d open jobs one more is made: %v", maxOpenRecoveries, err)
 	}
-	if _, err := n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error { j.End(RecoveryCancelled, StopCancelled, now); return nil }); err != nil {
+	if _, err := n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error {
+		j.End(RecoveryCancelled, StopCancelled, now)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.AddRecovery(ctx, one); err != nil {
@@ -102,7 +109,8 @@ func TestRecoveryMoves(t *testing.T) {
 	f := func(sendable, total int, state RecoveryState) {
 		t.Helper()
 		j := &Recovery{State: RecoveryReady, Sendable: sendable}
-		if j.BeginCanary(at); j.State != state || j.Canary.Total != total || !j.StartedAt.Equal(at) || j.Settled != state.Ended() {
+		if j.BeginCanary(at); j.State != state || j.Canary.Total != total || !j.StartedAt.Equal(at) ||
+			j.Settled != state.Ended() {
 			t.Errorf("the canary of %d is %+v", sendable, j)
 		}
 	}
@@ -118,7 +126,8 @@ func TestRecoveryMoves(t *testing.T) {
 		t.Errorf("it ended as %+v", j)
 	}
 	unsent := map[RecoveryState]event.Reason{
-		RecoveryStopped: event.JobStopped, RecoveryFailed: event.JobStopped, RecoveryCancelled: event.JobCancelled, RecoveryExpired: event.Deadline,
+		RecoveryStopped: event.JobStopped, RecoveryFailed: event.JobStopped, RecoveryCancelled: event.JobCancelled,
+		RecoveryExpired: event.Deadline,
 	}
 	ended := 0
 	for _, s := range RecoveryStates() {
@@ -129,7 +138,8 @@ func TestRecoveryMoves(t *testing.T) {
 			ended++
 		}
 	}
-	if ended != 5 || len(RecoveryStates()) != 10 || !RecoveryRunning.Sends() || !RecoveryCanaryRunning.Sends() || RecoveryAwaitingApproval.Sends() {
+	if ended != 5 || len(RecoveryStates()) != 10 || !RecoveryRunning.Sends() || !RecoveryCanaryRunning.Sends() ||
+		RecoveryAwaitingApproval.Sends() {
 		t.Errorf("%d of %d states are ends", ended, len(RecoveryStates()))
 	}
 	overlap := func(a, b Recovery, want bool) {

@@ -28,7 +28,8 @@ const (
 )
 
 // retryStrategies are all strategies. A new one is an entry here, with its
-// members in RetryPolicy; the API, imports and the dispatcher take it from here, and a test holds the OpenAPI document to it.
+// members in RetryPolicy; the API, imports and the dispatcher take it from here, and a test holds the OpenAPI document
+// to it.
 var retryStrategies = []RetryStrategy{
 	{
 		Name: RetrySchedule,
@@ -126,9 +127,9 @@ func (p *RetryPolicy) SetStrategy(name string) {
 	*p = next
 }
 
-// DelaySeconds is the wait after the given number of failed attempts (from 1), without jitter. It may be as large as the
-// policy's numbers make it. By a strategy that only newer versions know it is the default's: without a wait all attempts
-// would be spent at once.
+// DelaySeconds is the wait after the given number of failed attempts (from 1), without jitter. It may be as large as
+// the policy's numbers make it. By a strategy that only newer versions know it is the default's: without a wait all
+// attempts would be spent at once.
 func (p *RetryPolicy) DelaySeconds(failed int) float64 {
 	switch s := p.strategy(); {
 	case s == nil:

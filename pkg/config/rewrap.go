@@ -79,7 +79,8 @@ func (c documents) peersHave(keyID string) error {
 	if len(lack) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrKeys, strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
+	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrKeys,
+		strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 
 // sealedElse are the entities with a secret that another key seals than the first.
@@ -124,7 +125,8 @@ func (c documents) Seals() (map[string]int, error) {
 func always(_, _ value) bool { return true }
 
 // rewrapAll seals the entities anew and returns those whose secrets do not open.
-func (c documents) rewrapAll(ctx context.Context, found []*conflog.Entity, total *Rewrap, progress func(Rewrap)) (refused []string, err error) {
+func (c documents) rewrapAll(ctx context.Context, found []*conflog.Entity, total *Rewrap, progress func(Rewrap)) (
+	refused []string, err error) {
 	var mu sync.Mutex // guards total and refused
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(rewrapWriters)

@@ -106,7 +106,8 @@ func secretive(k *Keyring) *Endpoint {
 	e := endpoint(k)
 	d := &e.Destinations[0]
 	d.Headers = map[string]Sealed{"Authorization": k.SealString(d.ID, FieldHeader("Authorization"), "header of "+d.ID)}
-	e.Verification = &Verification{Type: "stripe", Mode: "enforce", Secrets: []Sealed{k.SealString(e.ID, FieldVerification, "provider of "+e.ID)}}
+	e.Verification = &Verification{
+		Type: "stripe", Mode: "enforce", Secrets: []Sealed{k.SealString(e.ID, FieldVerification, "provider of "+e.ID)}}
 	return e
 }
 
@@ -148,7 +149,8 @@ func TestRewrap(t *testing.T) {
 		}
 		made = append(made, e)
 	}
-	if seals, err := before.Seals(); err != nil || !maps.Equal(seals, map[string]int{"old": endpoints*secretiveSecrets + 1}) {
+	if seals, err := before.Seals(); err != nil ||
+		!maps.Equal(seals, map[string]int{"old": endpoints*secretiveSecrets + 1}) {
 		t.Fatalf("%v, %v", seals, err)
 	}
 	before.stop()
@@ -201,7 +203,8 @@ func TestRewrap(t *testing.T) {
 			t.Fatalf("lost: %+v", now)
 		}
 	}
-	if bytesOf := dump(t, conf, stream.Nodes); strings.Contains(string(bytesOf), young[len("young:"):]) || !strings.Contains(string(bytesOf), after.keyring.IDs()[0]) {
+	if bytesOf := dump(t, conf, stream.Nodes); strings.Contains(string(bytesOf), young[len("young:"):]) ||
+		!strings.Contains(string(bytesOf), after.keyring.IDs()[0]) {
 		t.Error("heartbeats tell the key, or do not name it")
 	}
 }
@@ -229,7 +232,8 @@ func TestRewrapRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := func(Rewrap) { t.Error("something was sealed") }
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), "b: put young into its RELAY_MASTER_KEYS") {
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrKeys) ||
+		!strings.Contains(err.Error(), "b: put young into its RELAY_MASTER_KEYS") {
 		t.Errorf("a node without the key: %v", err)
 	}
 	// The same name for another key is not the same key.
@@ -257,7 +261,8 @@ func TestRewrapRefuses(t *testing.T) {
 	if _, err := c.CreateEndpoint(ctx, secretive(ring(t, young))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Rewrap(ctx, func(Rewrap) {}); !errors.Is(err, ErrNotRewrapped) || !strings.Contains(err.Error(), "1 do not open, such as those of "+e.ID) {
+	if _, err := c.Rewrap(ctx, func(Rewrap) {}); !errors.Is(err, ErrNotRewrapped) ||
+		!strings.Contains(err.Error(), "1 do not open, such as those of "+e.ID) {
 		t.Errorf("a key that is gone: %v", err)
 	}
 	if now, _ := c.Endpoint(e.ID); now.Token != e.Token {
@@ -305,7 +310,8 @@ func TestInspect(t *testing.T) {
 			t.Fatalf("it takes changes: %v", err)
 		}
 		nodes := c.Nodes()
-		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Behind == 0 && nodes[0].Keys[0] == n.keyring.IDs()[0]
+		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Behind == 0 &&
+			nodes[0].Keys[0] == n.keyring.IDs()[0]
 	})
 	if lag, err := n.Lag(ctx); err != nil || lag != 0 {
 		t.Errorf("lag %d, %v", lag, err)
@@ -331,7 +337,8 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 			GenerateMasterKey("test"):  `this node's master key "test" differs`,
 		} {
 			err := stoppedWith(t, start(t, conf, Config{Node: "b"}, withKeys(ring(t, spec))))
-			if !errors.Is(err, ErrLogSecret) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "RELAY_MASTER_KEYS") {
+			if !errors.Is(err, ErrLogSecret) || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "RELAY_MASTER_KEYS") {
 				t.Errorf("stopped with %v", err)
 			}
 		}
@@ -352,13 +359,15 @@ func TestForeignFirstRecord(t *testing.T) {
 	node(t, conf, Config{Node: "foreign"}, withKeys(ring(t, GenerateMasterKey("foreign")))).stop()
 	err := stoppedWith(t, start(t, conf, Config{Node: "a"}))
 	const want = "add that key to RELAY_MASTER_KEYS. If this service never had another master key, somebody else " +
-		"wrote the first record of the topic relay.control: let only the relay's principal write to it, delete the topic, and run relay migrate"
+		"wrote the first record of the topic relay.control: let only the relay's principal write to it, delete the topic, " +
+		"and run relay migrate"
 	if !errors.Is(err, ErrLogSecret) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("stopped with %v", err)
 	}
 }
 
-// TestRewrapSealsTheLogSecret: afterwards a node with the new key alone starts, and one with the old key alone does not.
+// TestRewrapSealsTheLogSecret: afterwards a node with the new key alone starts, and one with the old key alone does
+// not.
 func TestRewrapSealsTheLogSecret(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")

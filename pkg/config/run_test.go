@@ -41,7 +41,10 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	try(a, queueing("3", "ep_2"), ErrBusy)
 	end := func(name string) {
 		t.Helper()
-		if _, err := b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error { r.State = RunQueued; return nil }); err != nil {
+		if _, err := b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error {
+			r.State = RunQueued
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,7 +61,8 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	try(b, queueing("5", "ep_3"), ErrBusy)
 	ahead.Store(int64(2 * RunSilence))
 	try(b, queueing("5", "ep_3"), nil)
-	if got := a.QueueingRuns(time.Time{}); len(got) != 3 || got[0].ID != "run_5" || got[1].ID != "run_4" || got[2].ID != "run_single" {
+	if got := a.QueueingRuns(time.Time{}); len(got) != 3 || got[0].ID != "run_5" || got[1].ID != "run_4" ||
+		got[2].ID != "run_single" {
 		t.Fatalf("queueing: %+v", got)
 	}
 

@@ -171,6 +171,7 @@ func (k logKeys) Open(sealed string) ([]byte, error) {
 				"set RELAY_MASTER_KEYS to the keys that this configuration was made with", ErrLogSecret, name)
 		}
 	}
-	return nil, fmt.Errorf("%w: it is sealed with the master key %.64q, and this node has %s; add that key to RELAY_MASTER_KEYS",
+	return nil, fmt.Errorf("%w: it is sealed with the master key %.64q, and this node has %s; add that key to "+
+		"RELAY_MASTER_KEYS",
 		ErrLogSecret, name, strings.Join(k.IDs(), ", "))
 }

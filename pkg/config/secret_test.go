@@ -101,11 +101,13 @@ func TestMurmur2(t *testing.T) {
 }
 
 func TestConfigFaults(t *testing.T) {
-	_, err := New(Config{Partitions: 5000, SnapshotEvery: -1, BootstrapKey: "short", BootstrapReadKey: "with a space in it"}, Deps{})
+	_, err := New(Config{Partitions: 5000, SnapshotEvery: -1, BootstrapKey: "short",
+		BootstrapReadKey: "with a space in it"}, Deps{})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"node name", "partitions: 5000", "snapshot every", "bootstrap key", "bootstrap read key", "brokers", "master keys"} {
+	for _, want := range []string{
+		"node name", "partitions: 5000", "snapshot every", "bootstrap key", "bootstrap read key", "brokers", "master keys"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
@@ -114,7 +116,8 @@ func TestConfigFaults(t *testing.T) {
 		t.Error("the error repeats a key")
 	}
 	same := strings.Repeat("x", 20)
-	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same}, Deps{Keyring: keyring(t), Stream: anywhere()}); err == nil {
+	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same},
+		Deps{Keyring: keyring(t), Stream: anywhere()}); err == nil {
 		t.Error("one text for two scopes was accepted")
 	}
 }
@@ -125,17 +128,24 @@ func TestNoSecretInClear(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
 		const bootstrap = "planted-bootstrap-key-1"
-		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(o *options) { o.log.Timing.Look = 10 * time.Millisecond })
+		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(o *options) {
+			o.log.Timing.Look = 10 * time.Millisecond
+		})
 		e := endpoint(n.keyring)
 		d := &e.Destinations[0]
 		e.Token = n.keyring.SealString(e.ID, FieldToken, "planted-token")
-		e.Verification = &Verification{Type: "stripe", Secrets: []Sealed{n.keyring.SealString(e.ID, FieldVerification, "planted-verification")}}
+		e.Verification = &Verification{
+			Type: "stripe", Secrets: []Sealed{n.keyring.SealString(e.ID, FieldVerification, "planted-verification")}}
 		d.Secrets[0].Secret = n.keyring.SealString(d.ID, FieldSecret, "planted-signing")
-		d.Headers = map[string]Sealed{"Authorization": n.keyring.SealString(d.ID, FieldHeader("Authorization"), "planted-header")}
+		d.Headers = map[string]Sealed{
+			"Authorization": n.keyring.SealString(d.ID, FieldHeader("Authorization"), "planted-header")}
 		if _, err := n.CreateEndpoint(ctx, e); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error { e.Name = "planted-name"; return nil }); err != nil {
+		if _, err := n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
+			e.Name = "planted-name"
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		text, k, err := n.CreateKey(ctx, "ci", ReadWrite, false, time.Time{})

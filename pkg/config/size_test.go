@@ -169,7 +169,10 @@ func BenchmarkUpdate(b *testing.B) {
 			}
 			e := n.create(b)
 			for b.Loop() {
-				_, err := n.UpdateEndpoint(context.Background(), e.ID, func(e *Endpoint) error { e.Destinations[0].TimeoutSeconds++; return nil })
+				_, err := n.UpdateEndpoint(context.Background(), e.ID, func(e *Endpoint) error {
+					e.Destinations[0].TimeoutSeconds++
+					return nil
+				})
 				if err != nil {
 					b.Fatal(err)
 				}

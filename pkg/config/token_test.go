@@ -39,7 +39,10 @@ func TestTokenRotation(t *testing.T) {
 	f(n, true, "tok_3")
 	f(n, true, "tok_2")
 	f(n, false, first)
-	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error { e.Name = "renamed"; return nil }); err != nil {
+	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+		e.Name = "renamed"
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	f(n, true, "tok_2")

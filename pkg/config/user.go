@@ -64,7 +64,8 @@ func hashPassword(password string) string {
 	rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
 	sum := argon2.IDKey([]byte(password), salt[:], argonPasses, argonMemory, argonThreads, argonHash)
 	text := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonThreads, text(salt[:]), text(sum))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonThreads,
+		text(salt[:]), text(sum))
 }
 
 // NormalizeEmail returns the one spelling of an address, or what is wrong with it. Upper and lower case mean the
@@ -103,11 +104,12 @@ func (c users) Users() []*User {
 	return all
 }
 
-// AddUser enters somebody and returns the token of a link that lets them in. ErrConflict means that the address, which is
-// a normalised one, is there already.
+// AddUser enters somebody and returns the token of a link that lets them in. ErrConflict means that the address, which
+// is a normalised one, is there already.
 func (c users) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = add(ctx, c.core, kindUser, &User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
+	u, err = add(ctx, c.core, kindUser,
+		&User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
 	return token, u, err
 }
 

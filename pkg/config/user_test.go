@@ -47,7 +47,8 @@ func hashes(t *testing.T, text, password string) bool {
 	if len(parts) != 6 || parts[1] != "argon2id" {
 		t.Fatalf("%q", text)
 	}
-	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &passes, &threads); err != nil || version != argon2.Version || memory < 19456 || passes < 2 {
+	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &passes,
+		&threads); err != nil || version != argon2.Version || memory < 19456 || passes < 2 {
 		t.Fatalf("%q: %v", text, err)
 	}
 	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
@@ -64,10 +65,12 @@ func TestUsers(t *testing.T) {
 		a := node(t, conf, Config{Node: "a"})
 		b := node(t, conf, Config{Node: "b"})
 		token, u, err := a.AddUser(ctx, "ops@example.com")
-		if err != nil || !strings.HasPrefix(u.ID, "usr_") || u.Account != a.Account().ID || len(token) != 43 || u.Password != "" {
+		if err != nil || !strings.HasPrefix(u.ID, "usr_") || u.Account != a.Account().ID || len(token) != 43 ||
+			u.Password != "" {
 			t.Fatalf("%+v, %v", u, err)
 		}
-		if hash := hashOf(token); string(u.Link.Hash) != string(hash[:]) || u.Link.Expires.Sub(u.CreatedAt) != 10*time.Minute {
+		if hash := hashOf(token); string(u.Link.Hash) != string(hash[:]) ||
+			u.Link.Expires.Sub(u.CreatedAt) != 10*time.Minute {
 			t.Errorf("%+v", u.Link)
 		}
 		if err := b.Sync(ctx); err != nil {
@@ -100,7 +103,8 @@ func TestUsers(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		// Entered again, it is the same user, whose sessions of before stay ended.
-		if _, n, err := a.AddUser(ctx, "ops@example.com"); err != nil || n.ID != u.ID || !n.SessionsSince.After(r.SessionsSince) {
+		if _, n, err := a.AddUser(ctx, "ops@example.com"); err != nil || n.ID != u.ID ||
+			!n.SessionsSince.After(r.SessionsSince) {
 			t.Errorf("%+v, %v", n, err)
 		}
 	})
@@ -112,7 +116,8 @@ func TestFirstUser(t *testing.T) {
 	admin := Config{Node: "a", AdminEmail: " Ops@Example.com", AdminPassword: "planted-password"}
 	a := node(t, conf, admin)
 	users := a.Users()
-	if len(users) != 1 || users[0].Email != "ops@example.com" || !users[0].FromEnvironment || !hashes(t, users[0].Password, "planted-password") || hashes(t, users[0].Password, "planted-passwore") {
+	if len(users) != 1 || users[0].Email != "ops@example.com" || !users[0].FromEnvironment ||
+		!hashes(t, users[0].Password, "planted-password") || hashes(t, users[0].Password, "planted-passwore") {
 		t.Fatalf("%+v", users)
 	}
 	if raw := string(exportOf(t, a)); strings.Contains(raw, "planted") {

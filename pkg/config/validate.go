@@ -34,7 +34,8 @@ func validate(v value, checkURL func(string) error) error {
 		if !slices.Contains(RecoveryStates(), v.State) {
 			return fmt.Errorf("state %.100q is unknown", v.State)
 		}
-		return errors.Join(within("rate_per_second", v.RatePerSecond, 1, 100), within("destinations", len(v.Destinations), 0, maxDestinations))
+		return errors.Join(within("rate_per_second", v.RatePerSecond, 1, 100),
+			within("destinations", len(v.Destinations), 0, maxDestinations))
 	case *Alert:
 		return within("notices", len(v.Notices), 0, maxAlertNotices)
 	case *AlertSettings:
@@ -101,8 +102,10 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 		errs = append(errs, err, within("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
 	}
 	if v := e.Verification; v != nil {
-		errs = append(errs, either("verification.type", v.Type, verify.Types()...), either("verification.mode", v.Mode, "enforce", "observe"),
-			within("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets), within("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
+		errs = append(errs, either("verification.type", v.Type, verify.Types()...),
+			either("verification.mode", v.Mode, "enforce", "observe"),
+			within("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets),
+			within("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
@@ -133,7 +136,8 @@ func (d *Destination) validate(checkURL func(string) error) error {
 		}
 	}
 	if r := d.RateLimit; r != nil {
-		errs = append(errs, within("rate_limit.per_second", r.PerSecond, 0.1, 10_000), within("rate_limit.burst", r.Burst, 1, 10_000))
+		errs = append(errs, within("rate_limit.per_second", r.PerSecond, 0.1, 10_000),
+			within("rate_limit.burst", r.Burst, 1, 10_000))
 	}
 	if f := d.Filter; f != nil {
 		errs = append(errs, within("filter.types", len(f.Types), 0, 50), within("filter.body", len(f.Body), 0, 20))

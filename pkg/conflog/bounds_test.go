@@ -80,7 +80,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 	c := testParser()
 	var tombstones set
 	for i := range maxTombstones {
-		tombstones.addTombstone(&Entity{ID: fmt.Sprint("ep_dead", i), Kind: kindEndpoint, Rev: int64(i + 1), deleted: time.Now().UnixMilli()})
+		tombstones.addTombstone(&Entity{
+			ID: fmt.Sprint("ep_dead", i), Kind: kindEndpoint, Rev: int64(i + 1), deleted: time.Now().UnixMilli()})
 	}
 	s := newState(c.kinds)
 	s.seq, s.level, s.sets[kindEndpoint] = maxTombstones, newestLevel, &tombstones
@@ -91,7 +92,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 		SeqSeen: s.seq, Kind: "endpoint", ID: "ep_1", Pre: preExists, Op: opDelete, At: time.Now(),
 	}))
 	set := s.sets[kindEndpoint]
-	if got != applied || err != nil || set.tombstones.len > maxTombstones || set.find("ep_1") == nil || set.find("ep_dead0") != nil {
+	if got != applied || err != nil || set.tombstones.len > maxTombstones || set.find("ep_1") == nil ||
+		set.find("ep_dead0") != nil {
 		t.Errorf("%s, %v: %d tombstones", got, err, set.tombstones.len)
 	}
 }

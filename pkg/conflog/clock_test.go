@@ -25,13 +25,16 @@ func TestClockSkew(t *testing.T) {
 func TestClockCorrection(t *testing.T) {
 	base := time.Unix(1_800_000_000, 0)
 	const way = 300 * time.Millisecond // of a heartbeat there, and back
-	for _, off := range []time.Duration{-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
+	for _, off := range []time.Duration{
+		-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
 		sent, heard := base.Add(off), base.Add(off+2*way)
 		appended := base.Add(way)
 		b := newClock(time.Now)
 		slow := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
 		c := b.correct(clockSkew(sent, appended, heard), appended, heard)
-		if later := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c || off.Abs() > trusted && slow != c-way {
+		if later := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c ||
+			off.Abs() > trusted &&
+				slow != c-way {
 			t.Errorf("off by %v: a slow heartbeat says %v, a fast one %v, a slow one after it %v", off, slow, c, later)
 		}
 		switch behind := -(off + c); {

@@ -24,7 +24,8 @@ func TestFollowsAgainOnceItMay(t *testing.T) {
 	n := node(t, conf, Config{Node: "a"})
 	first := n.create(t)
 	for _, topic := range []string{stream.Control, stream.Nodes} {
-		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
+		cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
 	}
 	deadline := time.Now().Add(2 * time.Minute)
 	for topic := range map[string]bool{stream.Control: true, stream.Nodes: true} {

@@ -108,7 +108,8 @@ func testParser() *parser {
 	if err != nil {
 		panic(err)
 	}
-	return &parser{kinds: ks, entities: testEntities{}, dict: s2.MakeDict([]byte(`{"id":"ep_","name":"text"} and so on`), nil)}
+	return &parser{kinds: ks, entities: testEntities{},
+		dict: s2.MakeDict([]byte(`{"id":"ep_","name":"text"} and so on`), nil)}
 }
 
 func thing(p *parser, e *Entity) *Thing {
@@ -286,7 +287,8 @@ func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
 }
 
 // change alters a thing.
-func (n *testNode) change(ctx context.Context, k Kind, name string, alter func(*Thing)) (before, after *Entity, w Written, err error) {
+func (n *testNode) change(ctx context.Context, k Kind, name string, alter func(*Thing)) (
+	before, after *Entity, w Written, err error) {
 	before, w, err = n.Change(ctx, k, name, func(old *Entity) (Next, error) {
 		v := thing(n.parser, old)
 		alter(v)

@@ -153,7 +153,8 @@ func (l membership) announce(ctx context.Context, h heartbeat) error {
 	if own == nil {
 		return nil
 	}
-	return l.producer.ProduceSync(ctx, stream.Nodes, 0, own.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
+	return l.producer.ProduceSync(
+		ctx, stream.Nodes, 0, own.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
 }
 
 // peers is what is known of all nodes, this one included.
@@ -221,8 +222,8 @@ func (l membership) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
 	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""
 }
 
-// note takes a heartbeat. Somebody may append an old one once more: of a process that has ended it says nothing about the
-// one that runs under the node's name now, and of a position only the highest counts.
+// note takes a heartbeat. Somebody may append an old one once more: of a process that has ended it says nothing about
+// the one that runs under the node's name now, and of a position only the highest counts.
 func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {
 	p.mu.Lock()
 	if p.nodes == nil {

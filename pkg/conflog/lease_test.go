@@ -223,8 +223,8 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsSleep: a machine that was suspended has a monotonic clock that stood still meanwhile. Its keys may have
-// been revoked: it takes none until it has heard of the log again. A wall clock that is set back changes nothing.
+// TestLeaseCountsSleep: a machine that was suspended has a monotonic clock that stood still meanwhile. Its keys may
+// have been revoked: it takes none until it has heard of the log again. A wall clock that is set back changes nothing.
 func TestLeaseCountsSleep(t *testing.T) {
 	c := alone(t)
 	from := time.Now()

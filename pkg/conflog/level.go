@@ -42,7 +42,8 @@ func (s *state) allows(k Kind) error {
 }
 
 func (s *state) errEarly(k Kind) error {
-	return fmt.Errorf("%w: %s needs level %d, it is at %d; when every node runs this version, run relay migrate --finalize",
+	return fmt.Errorf("%w: %s needs level %d, it is at %d; when every node runs this version, run relay migrate "+
+		"--finalize",
 		ErrLevel, s.kinds.name(k), s.kinds.infos[k].Level, s.level)
 }
 
@@ -82,7 +83,8 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 		return s.level, nil
 	}
 	if old := (levels{l}).olderNodes(); len(old) > 0 {
-		return s.level, fmt.Errorf("%w: level %d is not known to %s; upgrade or stop them first", ErrLevel, newest, strings.Join(old, ", "))
+		return s.level, fmt.Errorf(
+			"%w: level %d is not known to %s; upgrade or stop them first", ErrLevel, newest, strings.Join(old, ", "))
 	}
 	rec, err := (writer{l}).encode((levels{l}).newRaise(s.state), l.auth.Load())
 	if err != nil {

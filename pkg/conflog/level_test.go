@@ -27,7 +27,8 @@ func TestLevelDecides(t *testing.T) {
 	}
 	for name, steps := range map[string][]step{
 		"a log of old": {
-			{account, applied, 1}, {run, early, 1}, {raise(1), conflict, 1}, {raise(2), applied, 2}, {run, applied, 2}, {raise(2), conflict, 2},
+			{account, applied, 1}, {run, early, 1}, {raise(1), conflict, 1}, {raise(2), applied, 2}, {run, applied, 2},
+			{raise(2), conflict, 2},
 		},
 		"a new log":                      {{at(account, 2), applied, 2}, {run, applied, 2}},
 		"only the first record may tell": {{account, applied, 1}, {at(run, 2), early, 1}, {at(run, 99), early, 1}},
@@ -37,7 +38,8 @@ func TestLevelDecides(t *testing.T) {
 		for i, step := range steps {
 			next, got, err := apply(s, parsed(t, c, step.record))
 			if err != nil || got != step.want || next.level != step.level || next.seq != int64(i+1) {
-				t.Errorf("%s, record %d: %v at level %d, sequence %d, %v; want %v at %d", name, i, got, next.level, next.seq, err, step.want, step.level)
+				t.Errorf("%s, record %d: %v at level %d, sequence %d, %v; want %v at %d", name, i, got, next.level, next.seq, err,
+					step.want, step.level)
 			}
 			if kept := next.sets[kindRun].bySeq.len; got == early && kept != 0 {
 				t.Errorf("%s, record %d: what is too early was kept", name, i)
@@ -46,7 +48,8 @@ func TestLevelDecides(t *testing.T) {
 		}
 	}
 	old, _, _ := apply(newState(testParser().kinds), parsed(t, c, account))
-	for name, r := range map[string]record{"raised beyond": raise(newestLevel + 1), "begun beyond": at(account, newestLevel+1)} {
+	for name, r := range map[string]record{
+		"raised beyond": raise(newestLevel + 1), "begun beyond": at(account, newestLevel+1)} {
 		s := old
 		if r.Op != opLevel {
 			s = newState(testParser().kinds)
@@ -75,9 +78,11 @@ func oldLog(t *testing.T) (stream.Config, authority) {
 	t.Helper()
 	conf := broker(t)
 	secret, own := (guard{alone(t)}).newSecret()
-	begin := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put","level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
+	begin := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put",`+
+		`"level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
 	putSigned(t, conf, *own, macRecord, begin)
-	putSigned(t, conf, *own, macRecord, `{"v":1,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
+	putSigned(t, conf, *own, macRecord, `{"v":1,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1",`+
+		`"pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
 	return conf, *own
 }
 
@@ -111,7 +116,8 @@ func TestLevelIsRaised(t *testing.T) {
 		return err
 	}
 	seq := n.view.Load().seq
-	if err := addRun(); !errors.Is(err, ErrLevel) || !strings.Contains(err.Error(), "run needs level 2, it is at 1") || !strings.Contains(err.Error(), "relay migrate --finalize") {
+	if err := addRun(); !errors.Is(err, ErrLevel) || !strings.Contains(err.Error(), "run needs level 2, it is at 1") ||
+		!strings.Contains(err.Error(), "relay migrate --finalize") {
 		t.Fatalf("a run on a log of level 1: %v", err)
 	}
 	if got := n.view.Load().seq; got != seq {
@@ -121,11 +127,14 @@ func TestLevelIsRaised(t *testing.T) {
 		t.Fatalf("level %d of %d", now, newest)
 	}
 
-	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
-	if before, err := finalize(t, conf); !errors.Is(err, ErrLevel) || before != 1 || !strings.Contains(err.Error(), "node old (version 0.9)") || strings.Contains(err.Error(), "node a") {
+	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"at":"`+
+		time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
+	if before, err := finalize(t, conf); !errors.Is(err, ErrLevel) || before != 1 ||
+		!strings.Contains(err.Error(), "node old (version 0.9)") || strings.Contains(err.Error(), "node a") {
 		t.Fatalf("finalized beside an old node: from %d, %v", before, err)
 	}
-	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
+	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+
+		time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
 	if before, err := finalize(t, conf); err != nil || before != 1 {
 		t.Fatalf("finalized from %d: %v", before, err)
 	}
@@ -177,12 +186,15 @@ func TestLevelOfNewLogs(t *testing.T) {
 func TestLevelBeyondTheProgram(t *testing.T) {
 	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
-	putSigned(t, conf, own, macRecord, fmt.Sprintf(`{"v":1,"op_id":"op_2","seq_seen":2,"node":"new","kind":"account","id":"level","pre":"none","op":"level","level":%d,"at":"2026-01-01T00:00:00Z"}`, newestLevel+1))
+	putSigned(t, conf, own, macRecord,
+		fmt.Sprintf(`{"v":1,"op_id":"op_2","seq_seen":2,"node":"new","kind":"account","id":"level","pre":"none",`+
+			`"op":"level","level":%d,"at":"2026-01-01T00:00:00Z"}`, newestLevel+1))
 	<-n.stopped
 	again := start(t, conf, Config{Node: "a"})
 	<-again.stopped
 	for _, err := range []error{n.stop(), again.stop()} {
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("level %d, this program knows %d", newestLevel+1, newestLevel)) {
+		if err == nil || !strings.Contains(
+			err.Error(), fmt.Sprintf("level %d, this program knows %d", newestLevel+1, newestLevel)) {
 			t.Errorf("stopped with %v", err)
 		}
 	}

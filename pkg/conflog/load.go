@@ -76,7 +76,8 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from placedFoot, 
 	case find.closed != nil:
 		return nil, 0, from, find.closed
 	default:
-		return nil, 0, from, fmt.Errorf("%w: the log begins at %d, and there is no snapshot of what was before", errGap, find.logStart)
+		return nil, 0, from, fmt.Errorf(
+			"%w: the log begins at %d, and there is no snapshot of what was before", errGap, find.logStart)
 	}
 	return newState(l.kinds), find.logStart, from, nil
 }
@@ -91,7 +92,8 @@ func (find *snapshotSearch) findLog(ctx context.Context) (b logBounds, err error
 		if err != nil {
 			return err
 		}
-		b.logStart, b.logEnd, b.snapStart, b.snapEnd = starts[recordLog], ends[recordLog], starts[snapshotLog], ends[snapshotLog]
+		b.logStart, b.logEnd, b.snapStart, b.snapEnd = starts[recordLog], ends[recordLog], starts[snapshotLog],
+			ends[snapshotLog]
 		b.cluster, b.topic, err = find.reader.TopicID(ctx, stream.Control)
 		return err
 	})

@@ -175,7 +175,8 @@ func (l *Log) begin(ctx context.Context) error {
 	for _, set := range v.sets {
 		entities += set.bySeq.len
 	}
-	l.log.LogAttrs(ctx, slog.LevelInfo, "configuration ready", slog.Int64("sequence", v.seq), slog.Int("entities", entities))
+	l.log.LogAttrs(ctx, slog.LevelInfo, "configuration ready", slog.Int64("sequence", v.seq),
+		slog.Int("entities", entities))
 	close(l.ready)
 	return nil
 }

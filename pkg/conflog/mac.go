@@ -16,15 +16,16 @@ import (
 
 // Whoever can write to the topics of the configuration could otherwise create an API key or send deliveries
 // elsewhere. So every configuration log has a secret of its own, 256 random bits, sealed under the master keys in the
-// log's first record and in the foot of every snapshot. It is never exported: an import begins a new log with a new one.
-// From it come the keys of an HMAC-SHA256, one for each purpose, in a header of records, feet of snapshots and
+// log's first record and in the foot of every snapshot. It is never exported: an import begins a new log with a new
+// one. From it come the keys of an HMAC-SHA256, one for each purpose, in a header of records, feet of snapshots and
 // heartbeats. It covers the whole value, which is all that a node reads of them.
 //
 // What has no right MAC is counted, logged and passed over, as if it were not there: it cannot stop a node. As the
 // secret belongs to one log, a record of another log has no right MAC either. A record of the same log that is appended
 // once more has one: its op_id is refused as long as its writer can have seen the present, and older ones are refused
-// for their age; see state.repeated. The foot of a snapshot says which log it is of, and where and what each of its parts
-// is: one that is appended once more leads to the same parts, and after it the log is read, with all that came later.
+// for their age; see state.repeated. The foot of a snapshot says which log it is of, and where and what each of its
+// parts is: one that is appended once more leads to the same parts, and after it the log is read, with all that came
+// later.
 
 // purpose is what a MAC is for; each has a key of its own.
 type purpose string
@@ -135,8 +136,9 @@ func (l guard) authentic(rec *stream.Record) (bool, error) {
 	// It begins a log. Of several nodes that do the first counts, and the others learn its secret.
 	own, err := l.openSecret(r.index.begins)
 	if err != nil && known == nil {
-		return false, fmt.Errorf("%w. If this service never had another master key, somebody else wrote the first record of the "+
-			"topic %s: let only the relay's principal write to it, delete the topic, and run relay migrate",
+		return false, fmt.Errorf(
+			"%w. If this service never had another master key, somebody else wrote the first record of the "+
+				"topic %s: let only the relay's principal write to it, delete the topic, and run relay migrate",
 			err, l.stream.Prefix+stream.Control)
 	}
 	if err != nil || !own.verify(macRecord, rec) {
@@ -162,7 +164,8 @@ func (l guard) unauthentic(topic string, offset int64) {
 		return
 	}
 	l.log.LogAttrs(context.Background(), slog.LevelError,
-		"record without a valid MAC was ignored: somebody else writes to this topic; only the relay's principal should be allowed to",
+		"record without a valid MAC was ignored: somebody else writes to this topic; only the relay's principal should be "+
+			"allowed to",
 		slog.String("topic", l.stream.Prefix+topic), slog.Int64("offset", offset))
 }
 

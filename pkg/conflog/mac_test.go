@@ -32,7 +32,8 @@ func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) 
 			return nil
 		}
 		count++
-		return n.producer.ProduceSync(t.Context(), stream.Control, 0, &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
+		return n.producer.ProduceSync(
+			t.Context(), stream.Control, 0, &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,10 @@ func TestForgedRecords(t *testing.T) {
 		{Value: []byte(strings.Replace(strangeKey(text), `"v":1`, `"v":1`, 1))},
 		{Value: []byte(strangeKey(text)), Headers: []stream.Header{{Key: macHeader, Value: []byte("x")}}},
 		{Value: []byte(`{"v":1,"op_id":"op_gap","seq_seen":99,"kind":"key","id":"key_x","pre":"exists","op":"delete"}`)},
-		{Value: []byte(fmt.Sprintf(`{"v":1,"op_id":"op_level","kind":"log","id":"level","pre":"none","op":"level","level":%d}`, newestLevel+1))},
+		{
+			Value: []byte(fmt.Sprintf(
+				`{"v":1,"op_id":"op_level","kind":"log","id":"level","pre":"none","op":"level","level":%d}`,
+				newestLevel+1))},
 		other.sign(macRecord, &stream.Record{Value: []byte(strangeKey(text))}),  // of another log
 		other.sign(macRecord, &stream.Record{Value: begin}),                     // begins another log
 		own.sign(macHeartbeat, &stream.Record{Value: []byte(strangeKey(text))}), // for another purpose
@@ -110,7 +114,8 @@ func mustJSON(t *testing.T, v any) []byte {
 // transaction writes a record in a transaction, the marker at whose end takes an offset.
 func transaction(t *testing.T, conf stream.Config, topic string, end kgo.TransactionEndTry) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +123,8 @@ func transaction(t *testing.T, conf stream.Config, topic string, end kgo.Transac
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: conf.Prefix + topic, Value: []byte(`{}`)}).FirstErr(); err != nil {
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: conf.Prefix + topic, Value: []byte(`{}`)}).
+		FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cl.EndTransaction(t.Context(), end); err != nil {
@@ -268,7 +274,8 @@ func TestForgedHeartbeats(t *testing.T) {
 		}
 		putRecord(t, conf, stream.Nodes, &stream.Record{Value: leaving(b)})
 		putRecord(t, conf, stream.Nodes, stranger.sign(macHeartbeat, &stream.Record{Value: leaving(b)}))
-		putRecord(t, conf, stream.Nodes, &stream.Record{Value: mustJSON(t, heartbeat{Node: "c", Boot: "boot_c", At: time.Now()})})
+		putRecord(t, conf, stream.Nodes,
+			&stream.Record{Value: mustJSON(t, heartbeat{Node: "c", Boot: "boot_c", At: time.Now()})})
 		// The goodbye of the process that ran before under the name, once more.
 		old := heartbeat{Node: "b", Boot: "boot_before", Next: 99, At: time.Now().Add(-time.Minute)}
 		putRecord(t, conf, stream.Nodes, other.sign(macHeartbeat, &stream.Record{Value: mustJSON(t, old)}))

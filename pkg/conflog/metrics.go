@@ -44,11 +44,13 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 			func() float64 { return float64(l.view.Load().seq) }),
 		gauge("relay_control_lease_age_seconds", "Time since this node was last sure to know the whole configuration log.",
 			func() float64 { age, _ := l.Lease(); return age.Seconds() }),
-		gauge("relay_clock_skew_seconds", "How far the broker's clock is ahead of this node's, as far as a heartbeat proves it.",
+		gauge("relay_clock_skew_seconds", "How far the broker's clock is ahead of this node's, as far as a heartbeat "+
+			"proves it.",
 			func() float64 { return l.ClockSkew().Seconds() }),
 		gauge("relay_control_nodes", "Nodes heard of in the last 5 s, this one included.",
 			func() float64 { return float64(len(l.peers.alive(l.now(), l.timing.Lease))) }),
-		gauge("relay_audit_trail", "Changes that are applied and wait to be written to the audit log; at 100,000 nothing is changed any more.",
+		gauge("relay_audit_trail", "Changes that are applied and wait to be written to the audit log; at 100,000 nothing "+
+			"is changed any more.",
 			func() float64 { return float64(l.view.Load().Len(KindOutbox)) }),
 		gauge("relay_control_state_bytes", "Size of the configuration as JSON.",
 			func() float64 { return float64(l.view.Load().bytes()) }),

@@ -125,7 +125,8 @@ func TestWriteWithoutBroker(t *testing.T) {
 		cold.Freeze(t)
 		began := time.Now()
 		e := id.Random(id.Endpoint)
-		if _, err := a.make(t.Context(), kindEndpoint, e); !errors.Is(err, ErrUnavailable) || time.Since(began) > 11*time.Second {
+		if _, err := a.make(t.Context(), kindEndpoint, e); !errors.Is(err, ErrUnavailable) ||
+			time.Since(began) > 11*time.Second {
 			t.Fatalf("after %s: %v", time.Since(began), err)
 		}
 		if err := a.authenticate("any"); !errors.Is(err, ErrLease) {

@@ -11,7 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// DefaultSnapshotEvery bounds the applied records that a start reads after the snapshot; 20,000 take about half a second.
+// DefaultSnapshotEvery bounds the applied records that a start reads after the snapshot; 20,000 take about half a
+// second.
 const DefaultSnapshotEvery = 20_000
 
 // Config is what the user of the log sets.

@@ -20,10 +20,10 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// The outbox holds the changes whose audit rows are not in Kafka yet: part of the state, so that it is on every node and
-// in every snapshot. Applying a record adds to it. One node copies it to the topic audit and then writes a record that
-// takes away what was copied: whichever node dies between the two, another one copies the same entries again, under the
-// same ids.
+// The outbox holds the changes whose audit rows are not in Kafka yet: part of the state, so that it is on every node
+// and in every snapshot. Applying a record adds to it. One node copies it to the topic audit and then writes a record
+// that takes away what was copied: whichever node dies between the two, another one copies the same entries again,
+// under the same ids.
 
 const (
 	// maxOutbox bounds the outbox; while it is full nothing is changed, for nobody would ever hear of it. What takes
@@ -143,8 +143,8 @@ type entryCache struct {
 	bySeq map[int64]*audit.Entry
 }
 
-// Outbox returns the newest entries that match the query, one more than its limit at most, of those that are applied here
-// and that the audit log may not have yet.
+// Outbox returns the newest entries that match the query, one more than its limit at most, of those that are applied
+// here and that the audit log may not have yet.
 func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	var found []*audit.Entry
 	v := l.view.Load()
@@ -177,8 +177,8 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	return newest
 }
 
-// copyOutbox copies the outbox to the topic audit until ctx ends. It is the task of the node that writes snapshots; another
-// one does it when nobody has for a while, for entries that are copied twice are the same.
+// copyOutbox copies the outbox to the topic audit until ctx ends. It is the task of the node that writes snapshots;
+// another one does it when nobody has for a while, for entries that are copied twice are the same.
 func (l outbox) copyOutbox(ctx context.Context) error {
 	var copied, removed int64 // sequences up to which this node has copied, and has taken away
 	var least int64           // of the outbox, when it was looked at last

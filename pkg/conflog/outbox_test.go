@@ -100,7 +100,8 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 		inAMinute(t, "the outbox is empty", func() bool { return a.outboxLen() == 0 })
 		entries, records := copied(t, a)
 		want := []string{
-			"system  account.created []", "system  key.created []", "key ci endpoint.created []", "key ci endpoint.updated [name]",
+			"system  account.created []", "system  key.created []", "key ci endpoint.created []",
+			"key ci endpoint.updated [name]",
 			"operator  key.revoked [revoked_at]", "key ci run.created []",
 		}
 		if !slices.Equal(said(entries), want) || records != len(want) {
@@ -115,7 +116,8 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 				t.Errorf("a value is told: %s", raw)
 			}
 		}
-		if e := entries[3]; e.RequestID != "req_1" || e.RemoteIP.String() != "192.0.2.1" || e.Entity != ep.ID || e.EntityType != "endpoint" || e.Actor.ID != k.ID {
+		if e := entries[3]; e.RequestID != "req_1" || e.RemoteIP.String() != "192.0.2.1" || e.Entity != ep.ID ||
+			e.EntityType != "endpoint" || e.Actor.ID != k.ID {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -126,7 +128,8 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a := node(t, conf, Config{Node: "a"})
 		ep := a.create(t)
-		if _, err := (outbox{a.Log}).copyBatches(t.Context(), 0); err != nil { // and dies before the record that takes them away
+		// and dies before the record that takes them away
+		if _, err := (outbox{a.Log}).copyBatches(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.update(t.Context(), ep.ID, func(e *Thing) { e.Name = "x" }); err != nil {
@@ -143,7 +146,8 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 		b := node(t, conf, Config{Node: "b"}) // nobody has the task: it is done after a while all the same
 		inAMinute(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
 		entries, records := copied(t, b)
-		if want := []string{"system  account.created []", "system  endpoint.created []", "system  endpoint.updated [name]"}; !slices.Equal(said(entries), want) || records != 5 {
+		if want := []string{"system  account.created []", "system  endpoint.created []",
+			"system  endpoint.updated [name]"}; !slices.Equal(said(entries), want) || records != 5 {
 			t.Errorf("%q in %d records\nwant %q", said(entries), records, want)
 		}
 	})

@@ -21,17 +21,18 @@ var errTorn = errors.New("snapshot is torn")
 // readParts reads the parts that a foot names, and nothing that is between them.
 func (sn snapshots) readParts(ctx context.Context, f snapshotFoot, each func(i int, value []byte) error) error {
 	read := 0
-	err := sn.readRange(ctx, snapshotLog, f.Parts[0].Offset, f.Parts[len(f.Parts)-1].Offset+1, func(r *stream.Record) error {
-		p := f.Parts[read]
-		if r.Offset < p.Offset {
-			return nil // somebody else's, written at the same time
-		}
-		if got := sha256.Sum256(r.Value); r.Offset > p.Offset || !bytes.Equal(got[:], p.SHA256) {
-			return fmt.Errorf("%w: part %d of %d is not at offset %d", errTorn, read, len(f.Parts), p.Offset)
-		}
-		read++
-		return each(read-1, r.Value)
-	})
+	err := sn.readRange(ctx, snapshotLog, f.Parts[0].Offset, f.Parts[len(f.Parts)-1].Offset+1,
+		func(r *stream.Record) error {
+			p := f.Parts[read]
+			if r.Offset < p.Offset {
+				return nil // somebody else's, written at the same time
+			}
+			if got := sha256.Sum256(r.Value); r.Offset > p.Offset || !bytes.Equal(got[:], p.SHA256) {
+				return fmt.Errorf("%w: part %d of %d is not at offset %d", errTorn, read, len(f.Parts), p.Offset)
+			}
+			read++
+			return each(read-1, r.Value)
+		})
 	if err == nil && read < len(f.Parts) {
 		err = fmt.Errorf("%w: %d of %d parts are there", errTorn, read, len(f.Parts))
 	}

@@ -21,8 +21,8 @@ import (
 
 // A snapshot is a head, chunks and a foot: records of control.snapshots that share a key. The head holds the hashes of
 // op_ids; a chunk is zstd over pairs of lines, the place of an entity and its value. The foot is written when the
-// others are acknowledged. It says which state they hold, at which offset each of them is and its SHA-256, and has a MAC.
-// What else is among them is not read, whatever its key; a foot that is appended once more names the same parts.
+// others are acknowledged. It says which state they hold, at which offset each of them is and its SHA-256, and has a
+// MAC. What else is among them is not read, whatever its key; a foot that is appended once more names the same parts.
 const (
 	snapshotVersion = 1
 	// chunkBytes is where a chunk is cut, before compression, so that it is within 512 KiB after it.
@@ -106,7 +106,8 @@ func (sn snapshots) run(ctx context.Context, last placedFoot) error {
 		applied := sn.applied.Load() // before the view, so that none is missed
 		v := sn.view.Load()
 		// What was refused, or is not the service's, makes a start longer too, but somebody may append it at will: it
-		// counts by the clock only. That is not before the audit log was told: the record that says so would ask for one more.
+		// counts by the clock only. That is not before the audit log was told: the record that says so would ask for one
+		// more.
 		old := v.next > last.Next && sn.now().Sub(last.At) >= sn.timing.Snapshot && v.Len(KindOutbox) == 0
 		due := applied-counted >= int64(sn.cfg.SnapshotEvery) || old
 		if !due || !sn.owner.Load() {

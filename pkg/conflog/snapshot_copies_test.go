@@ -50,8 +50,8 @@ func written(t *testing.T, n *testNode) placedFoot {
 	return f
 }
 
-// TestRepeatedFeet: feet that somebody appends thousands of times, with anything else under their key, name the same parts
-// and are judged once. One that is not usable is not even loaded.
+// TestRepeatedFeet: feet that somebody appends thousands of times, with anything else under their key, name the same
+// parts and are judged once. One that is not usable is not even loaded.
 func TestRepeatedFeet(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -174,7 +174,8 @@ func TestTrimLeavesSomethingReadable(t *testing.T) {
 	}
 }
 
-// TestOnlyAppliedRecordsAreCounted: records that somebody appends once more call for no snapshot before the hour is over.
+// TestOnlyAppliedRecordsAreCounted: records that somebody appends once more call for no snapshot before the hour is
+// over.
 func TestOnlyAppliedRecordsAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a", SnapshotEvery: 20}, quick)

@@ -70,7 +70,8 @@ func TestRestartFromSnapshot(t *testing.T) {
 		if !bytes.Equal(stateText(t, n.Log), want) {
 			t.Fatal("the state differs after the restart")
 		}
-		if got := thing(n.parser, n.View().Hashed(kindEndpoint, hashOf("tok_"+first.ID))); got == nil || got.Rev != first.Rev || got.Seq != first.Seq {
+		if got := thing(n.parser, n.View().Hashed(kindEndpoint, hashOf("tok_"+first.ID))); got == nil ||
+			got.Rev != first.Rev || got.Seq != first.Seq {
 			t.Fatalf("endpoint of the snapshot: %+v", got)
 		}
 		if got := n.get(last.ID); got == nil || got.Rev != last.Rev {
@@ -155,7 +156,8 @@ func TestTornSnapshots(t *testing.T) {
 		}
 	}
 	// Whole again, with records in between that somebody else wrote under its key.
-	rewrite(t, n, slices.Insert(slices.Clone(records), 1, strange(records[0]), strange(records[1]), records[0], records[2]))
+	rewrite(t, n, slices.Insert(
+		slices.Clone(records), 1, strange(records[0]), strange(records[1]), records[0], records[2]))
 	if got := loaded(); got != newer.seq {
 		t.Fatalf("whole again: loaded %d, want %d", got, newer.seq)
 	}
@@ -186,8 +188,8 @@ func recordsFrom(t *testing.T, n *testNode, from int64) (records []*stream.Recor
 	return records
 }
 
-// rewrite appends a snapshot's records once more, with a foot that points to where they are now. Of a part that is there
-// several times it names the last place. A strange record is a part if one is missing at its end.
+// rewrite appends a snapshot's records once more, with a foot that points to where they are now. Of a part that is
+// there several times it names the last place. A strange record is a part if one is missing at its end.
 func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	t.Helper()
 	var at []int64 // of what may be parts
@@ -356,8 +358,8 @@ func TestSnapshotsByTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Five snapshots after 3, 5, 7, 9, 11 records: the first one, each change and the one that says that the audit log has it: the
-		// third is the oldest kept.
+		// Five snapshots after 3, 5, 7, 9, 11 records: the first one, each change and the one that says that the audit log
+		// has it: the third is the oldest kept.
 		if starts[recordLog] != 7 || starts[snapshotLog] != 6 {
 			t.Fatalf("log begins at %v", starts)
 		}
@@ -375,16 +377,19 @@ func TestLookFindsTheRecord(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	failed := errors.New("connection lost")
 	found := n.ops.expect("op_elsewhere")
-	if _, err := (writer{n.Log}).look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) || !errors.Is(err, failed) {
+	if _, err := (writer{n.Log}).look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) ||
+		!errors.Is(err, failed) {
 		t.Fatalf("record that is nowhere: %v", err)
 	}
 	rec := n.auth.Load().sign(macRecord, &stream.Record{
-		Value: []byte(`{"v":1,"op_id":"op_elsewhere","seq_seen":1,"kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`),
+		Value: []byte(
+			`{"v":1,"op_id":"op_elsewhere","seq_seen":1,"kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`),
 	})
 	if err := n.producer.ProduceSync(t.Context(), stream.Control, 0, rec); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := (writer{n.Log}).look(t.Context(), found, failed); err != nil || res.result != conflict || res.next != rec.Offset+1 {
+	if res, err := (writer{n.Log}).look(t.Context(), found, failed); err != nil || res.result != conflict ||
+		res.next != rec.Offset+1 {
 		t.Fatalf("record that is in the log: %+v, %v", res, err)
 	}
 	full, cancel := context.WithCancel(t.Context())

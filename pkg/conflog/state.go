@@ -17,8 +17,9 @@ var errGap = errors.New("records of the configuration log are missing")
 // state is the whole configuration after some record. It is immutable; a change is a new state that
 // shares what did not change.
 type state struct {
-	seq   int64 // how many records led here, applied or refused; kept in snapshots, unlike offsets it survives a re-created topic
-	level int   // see level.go; 0 before the first record
+	// how many records led here, applied or refused; kept in snapshots, unlike offsets it survives a re-created topic
+	seq   int64
+	level int // see level.go; 0 before the first record
 	kinds *kinds
 	sets  []*set // by Kind; a set that a record changes is replaced by a copy
 	// ops are the op_ids of the last records, as hashes: those since the last multiple of opWindow, and those of the
@@ -149,7 +150,8 @@ func apply(s *state, r record) (*state, result, error) {
 	res := next.change(r, old)
 	if res == applied && r.note != nil {
 		next.edit(KindOutbox).insert(&Entity{
-			ID: strconv.FormatInt(next.seq, 10), Kind: KindOutbox, Seq: next.seq, Rev: next.seq, packed: r.note, size: r.noteSize,
+			ID: strconv.FormatInt(next.seq, 10), Kind: KindOutbox, Seq: next.seq, Rev: next.seq, packed: r.note,
+			size: r.noteSize,
 		})
 	}
 	return &next, res, nil

@@ -212,7 +212,8 @@ func TestHashCollisions(t *testing.T) {
 // TestValueIsOneLine: whoever wrote the record, a value does not break the lines of a snapshot.
 func TestValueIsOneLine(t *testing.T) {
 	c := testParser()
-	s, res, err := apply(newState(testParser().kinds), c.parse([]byte(`{"v":1,"op_id":"op_1","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{
+	s, res, err := apply(newState(testParser().kinds),
+		c.parse([]byte(`{"v":1,"op_id":"op_1","kind":"account","id":"acc_1","pre":"absent","op":"put","value":{
 		"id": "acc_1"
 	}}`)))
 	if err != nil || res != applied {
@@ -250,7 +251,8 @@ func checkIndexes(t testing.TB, c *parser, s *state) {
 			}
 		}
 		if set.byHash.len != hashed || set.byID.len != set.bySeq.len+set.tombstones.len {
-			t.Fatalf("%s: %d by hash, want %d; %d by id, %d living, %d dead", c.kinds.name(Kind(k)), set.byHash.len, hashed, set.byID.len, set.bySeq.len, set.tombstones.len)
+			t.Fatalf("%s: %d by hash, want %d; %d by id, %d living, %d dead", c.kinds.name(Kind(k)), set.byHash.len, hashed,
+				set.byID.len, set.bySeq.len, set.tombstones.len)
 		}
 	}
 }
@@ -343,7 +345,8 @@ func TestApplyIsDeterministic(t *testing.T) {
 // FuzzApply feeds random records and raw bytes: no panic, the same state twice, whole indexes.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte("a few bytes"), []byte(`{"v":1}`))
-	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 23, 46}, []byte(`{"v":1,"kind":"endpoint","id":"ep_1","pre":"absent","op":"put","value":{"id":"ep_1"}}`))
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 23, 46},
+		[]byte(`{"v":1,"kind":"endpoint","id":"ep_1","pre":"absent","op":"put","value":{"id":"ep_1"}}`))
 	f.Add([]byte{}, []byte(`[]`))
 	f.Fuzz(func(t *testing.T, data, raw []byte) {
 		records := append(randomRecords(t, data[:min(len(data), 60)]), raw)

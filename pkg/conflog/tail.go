@@ -21,13 +21,15 @@ func (l *Log) tail(ctx context.Context) error {
 
 // follow reads a partition until ctx ends or each returns an error. What the brokers refuse for a while must
 // not end a node that goes on with what it knows: it is logged, and the reading goes on at next.
-func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64, each func(*stream.Record) error) error {
+func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
+	each func(*stream.Record) error) error {
 	for {
 		err := l.reader.ReadAll(ctx, p, next(), each)
 		if !errors.Is(err, stream.ErrRead) {
 			return err
 		}
-		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot follow the log, trying again", slog.String("topic", p.Topic), slog.Any("error", err))
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot follow the log, trying again", slog.String("topic", p.Topic),
+			slog.Any("error", err))
 		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}

@@ -350,7 +350,8 @@ func (w Written) replaced(kind, id string) error {
 	case full:
 		return fmt.Errorf("%w: %s %s goes beyond a bound of the configuration", ErrStateFull, kind, id)
 	}
-	return fmt.Errorf("write %s %s: %w: record was %s; was the configuration changed meanwhile?", kind, id, ErrConflict, w.result)
+	return fmt.Errorf("write %s %s: %w: record was %s; was the configuration changed meanwhile?", kind, id,
+		ErrConflict, w.result)
 }
 
 // Courtesy waits a moment for the other nodes, so that a client that is sent to another one next finds

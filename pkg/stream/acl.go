@@ -73,7 +73,8 @@ func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err err
 
 // writes reports whether who may do this can change what a topic says.
 func writes(op kadm.ACLOperation) bool {
-	return slices.Contains([]kadm.ACLOperation{kadm.OpAll, kadm.OpWrite, kadm.OpDelete, kadm.OpAlter, kadm.OpAlterConfigs}, op)
+	return slices.Contains([]kadm.ACLOperation{kadm.OpAll, kadm.OpWrite, kadm.OpDelete, kadm.OpAlter, kadm.OpAlterConfigs},
+		op)
 }
 
 // covers reports whether a rule is about a topic.

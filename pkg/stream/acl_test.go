@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Who may write is read from every form of rule; brokers that have none, and such that do not show them, are told apart.
+// Who may write is read from every form of rule; brokers that have none, and such that do not show them, are told
+// apart.
 func TestWriters(t *testing.T) {
 	rule := func(name string, pattern kmsg.ACLResourcePatternType, op kmsg.ACLOperation) kfake.ACL {
 		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: pattern, Operation: op, Allow: true}
@@ -29,7 +30,8 @@ func TestWriters(t *testing.T) {
 	}
 	defer cluster.Close()
 	as := func(user string) *Reader {
-		r, err := NewReader(Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", SASL: "plain:" + user + ":password"}, "test")
+		r, err := NewReader(Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", SASL: "plain:" + user + ":password"},
+			"test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +39,8 @@ func TestWriters(t *testing.T) {
 		return r
 	}
 	all, own, err := as("relay").Writers(t.Context())
-	if err != nil || own != "User:relay" || len(all) != 2 || all[0].Principal != "User:other" || all[1].Principal != "User:wide" {
+	if err != nil || own != "User:relay" || len(all) != 2 || all[0].Principal != "User:other" ||
+		all[1].Principal != "User:wide" {
 		t.Fatalf("%+v, %s, %v", all, own, err)
 	}
 	if !slices.Equal(all[0].Topics, []string{"relay.control"}) || len(all[1].Topics) != len(Tiers()) {

@@ -97,7 +97,8 @@ func (a Audit) Err() error {
 	}
 	advice := "`relay migrate --fix` sets them"
 	if i := slices.IndexFunc(wrong, func(s Setting) bool { return s.Fix == "" }); i >= 0 {
-		advice = wrong[i].Name + " takes Kafka's own tools (kafka-reassign-partitions, or topics made anew); `relay migrate --fix` sets the rest"
+		advice = wrong[i].Name + " takes Kafka's own tools (kafka-reassign-partitions, or topics made anew); `relay " +
+			"migrate --fix` sets the rest"
 	}
 	return fmt.Errorf("%w; %s:\n%s", ErrTopics, advice, strings.Join(lines, "\n"))
 }
@@ -121,7 +122,8 @@ func AwaitTopics(ctx context.Context, c Config, copies int, holds func(Audit) bo
 	return c.auditUntil(ctx, copies, settleWait, func(a Audit) bool { return !errors.Is(a.Err(), errMissing) && holds(a) })
 }
 
-func (c Config) auditUntil(ctx context.Context, copies int, patience time.Duration, holds func(Audit) bool) (Audit, error) {
+func (c Config) auditUntil(ctx context.Context, copies int, patience time.Duration, holds func(Audit) bool) (
+	Audit, error) {
 	cl, err := c.newClient("audit")
 	if err != nil {
 		return Audit{}, err
@@ -193,7 +195,8 @@ func describe(ctx context.Context, adm *kadm.Client, topics []string) (map[strin
 
 // judge compares what was found with what must be. A setting that the broker does not know is not judged:
 // the embedded engine has only some.
-func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails, settings map[string]map[string]string) Audit {
+func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
+	settings map[string]map[string]string) Audit {
 	keyed := 0
 	for _, s := range all {
 		if s.keyed {
@@ -217,7 +220,8 @@ func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails, 
 		}
 		switch {
 		case s.keyed && t.Partitions != keyed:
-			wrong(SettingPartitions, strconv.Itoa(t.Partitions), strconv.Itoa(keyed)+", as many as the others", strconv.Itoa(keyed))
+			wrong(SettingPartitions, strconv.Itoa(t.Partitions), strconv.Itoa(keyed)+", as many as the others",
+				strconv.Itoa(keyed))
 		case !s.keyed && t.Partitions != 1:
 			wrong(SettingPartitions, strconv.Itoa(t.Partitions), "1", "")
 		}

@@ -72,23 +72,35 @@ func TestJudgeTopics(t *testing.T) {
 	}
 	f(3, set("r.events", "retention.ms", "604800000"), "topic r.events: retention.ms is 604800000, want -1 → -1")
 	f(3, set("r.control", "cleanup.policy", "compact"), "topic r.control: cleanup.policy is compact, want delete → delete")
-	f(3, set("r.control", "cleanup.policy", "delete,compact"), "topic r.control: cleanup.policy is delete,compact, want delete → delete")
+	f(3, set("r.control", "cleanup.policy", "delete,compact"),
+		"topic r.control: cleanup.policy is delete,compact, want delete → delete")
 	f(3, set("r.outcomes", "retention.bytes", "1000"), "topic r.outcomes: retention.bytes is 1000, want -1 → -1")
-	f(3, set("r.retry.1h", "max.message.bytes", "1048588"), "topic r.retry.1h: max.message.bytes is 1048588, want at least 12582912 → 12582912")
+	f(3, set("r.retry.1h", "max.message.bytes", "1048588"), "topic r.retry.1h: max.message.bytes is 1048588, want at "+
+		"least 12582912 → 12582912")
 	f(3, set("r.retry.1h", "max.message.bytes", "20000000"))
-	f(3, set("r.events", "message.timestamp.type", "LogAppendTime"), "topic r.events: message.timestamp.type is LogAppendTime, want CreateTime → CreateTime")
-	f(3, set("r.retry.5s", "message.timestamp.type", "CreateTime"), "topic r.retry.5s: message.timestamp.type is CreateTime, want LogAppendTime → LogAppendTime")
-	f(3, set("r.commands", "unclean.leader.election.enable", "true"), "topic r.commands: unclean.leader.election.enable is true, want false → false")
+	f(3, set("r.events", "message.timestamp.type", "LogAppendTime"),
+		"topic r.events: message.timestamp.type is LogAppendTime, want CreateTime → CreateTime")
+	f(3, set("r.retry.5s", "message.timestamp.type", "CreateTime"),
+		"topic r.retry.5s: message.timestamp.type is CreateTime, want LogAppendTime → LogAppendTime")
+	f(3, set("r.commands", "unclean.leader.election.enable", "true"),
+		"topic r.commands: unclean.leader.election.enable is true, want false → false")
 	f(3, set("r.events", "min.insync.replicas", "1"), "topic r.events: min.insync.replicas is 1, want at least 2 → 2")
 	f(3, set("r.events", "min.insync.replicas", "3"))
-	f(3, set("r.events", "min.insync.replicas", "4"), "topic r.events: min.insync.replicas is 4, want at most the 3 copies → 2")
-	f(1, set("r.events", "min.insync.replicas", "2"), "topic r.events: min.insync.replicas is 2, want at most the 1 copies → 1")
-	f(3, set("r.dead", "retention.ms", "86400000"), "topic r.dead: retention.ms is 86400000, want at least 2592000000 → 2592000000")
+	f(3, set("r.events", "min.insync.replicas", "4"), "topic r.events: min.insync.replicas is 4, want at most the 3 "+
+		"copies → 2")
+	f(1, set("r.events", "min.insync.replicas", "2"), "topic r.events: min.insync.replicas is 2, want at most the 1 "+
+		"copies → 1")
+	f(3, set("r.dead", "retention.ms", "86400000"), "topic r.dead: retention.ms is 86400000, want at least 2592000000 "+
+		"→ 2592000000")
 	f(3, set("r.dead", "retention.ms", "-1"))
-	f(3, set("r.events", "max.message.bytes", "much"), "topic r.events: max.message.bytes is much, want at least 12582912 → 12582912")
-	f(3, func(is found) { delete(is.settings["r.events"], "unclean.leader.election.enable") }) // the broker does not know it
-	f(3, func(is found) { delete(is.topics["r.outcomes"].Partitions, 2) }, "topic r.outcomes: partitions is 2, want 3, as many as the others → 3")
-	f(3, func(is found) { is.topics["r.nodes"].Partitions[1] = is.topics["r.nodes"].Partitions[0] }, "topic r.nodes: partitions is 2, want 1")
+	f(3, set("r.events", "max.message.bytes", "much"), "topic r.events: max.message.bytes is much, want at least "+
+		"12582912 → 12582912")
+	// the broker does not know it
+	f(3, func(is found) { delete(is.settings["r.events"], "unclean.leader.election.enable") })
+	f(3, func(is found) { delete(is.topics["r.outcomes"].Partitions, 2) },
+		"topic r.outcomes: partitions is 2, want 3, as many as the others → 3")
+	f(3, func(is found) { is.topics["r.nodes"].Partitions[1] = is.topics["r.nodes"].Partitions[0] },
+		"topic r.nodes: partitions is 2, want 1")
 	f(3, func(is found) { is.topics["r.events"].Partitions[1] = kadm.PartitionDetail{Replicas: make([]int32, 2)} },
 		"topic r.events: replication.factor is 2, want at least 3 (RELAY_REPLICATION_FACTOR)")
 }
@@ -125,7 +137,8 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	for topic, settings := range alter {
 		for name, value := range settings {
 			n++
-			resp, err := adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.Prefix+topic)
+			resp, err := adm.AlterTopicConfigs(
+				ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.Prefix+topic)
 			for _, r := range resp {
 				err = errors.Join(err, r.Err)
 			}
@@ -157,7 +170,8 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = AwaitTopics(ctx, c, 1, func(a Audit) bool { return a.Partitions() == 3 }); err != nil || a.Level() || a.Err() == nil {
+	if a, err = AwaitTopics(ctx, c, 1, func(a Audit) bool { return a.Partitions() == 3 }); err != nil || a.Level() ||
+		a.Err() == nil {
 		t.Fatal(err, a)
 	}
 	grown, err := Grow(ctx, c, a, 3)
@@ -170,7 +184,8 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	if grown, err = Grow(ctx, c, a, 3); err != nil || len(grown) != 0 {
 		t.Fatalf("%v, grown again are %v", err, grown)
 	}
-	if _, err = Grow(ctx, c, a, 2); !errors.Is(err, ErrFewer) || !strings.Contains(err.Error(), "topic "+c.Prefix+"events: partitions is 3, want 2") {
+	if _, err = Grow(ctx, c, a, 2); !errors.Is(err, ErrFewer) ||
+		!strings.Contains(err.Error(), "topic "+c.Prefix+"events: partitions is 3, want 2") {
 		t.Fatal(err)
 	}
 }
@@ -202,12 +217,14 @@ func TestTopicsThatCannotBeLookedAt(t *testing.T) {
 		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
 		for _, r := range req.(*kmsg.DescribeConfigsRequest).Resources {
 			denied := kmsg.NewDescribeConfigsResponseResource()
-			denied.ResourceType, denied.ResourceName, denied.ErrorCode = r.ResourceType, r.ResourceName, kerr.TopicAuthorizationFailed.Code
+			denied.ResourceType, denied.ResourceName, denied.ErrorCode = r.ResourceType, r.ResourceName,
+				kerr.TopicAuthorizationFailed.Code
 			resp.Resources = append(resp.Resources, denied)
 		}
 		return resp, nil, true
 	})
-	if _, err := AuditTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) || !strings.Contains(err.Error(), "right DescribeConfigs") {
+	if _, err := AuditTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
+		!strings.Contains(err.Error(), "right DescribeConfigs") {
 		t.Error(err)
 	}
 	cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -217,7 +234,8 @@ func TestTopicsThatCannotBeLookedAt(t *testing.T) {
 		resp.Topics = append(resp.Topics, denied)
 		return resp, nil, true
 	})
-	if _, err := AuditTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) || !strings.Contains(err.Error(), "right Describe on") {
+	if _, err := AuditTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
+		!strings.Contains(err.Error(), "right Describe on") {
 		t.Error(err)
 	}
 }
@@ -228,7 +246,8 @@ func TestMoreCopiesThanBrokers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	if _, err := Migrate(t.Context(), Config{Brokers: cluster.ListenAddrs()}, 1, 3); err == nil || !strings.Contains(err.Error(), "fewer brokers than the 3 copies of RELAY_REPLICATION_FACTOR") {
+	if _, err := Migrate(t.Context(), Config{Brokers: cluster.ListenAddrs()}, 1, 3); err == nil ||
+		!strings.Contains(err.Error(), "fewer brokers than the 3 copies of RELAY_REPLICATION_FACTOR") {
 		t.Error(err)
 	}
 }

@@ -44,7 +44,8 @@ func TestBacklogs(t *testing.T) {
 	}
 	commit := func(mark int64, holes ...Hole) {
 		t.Helper()
-		if err := m.Commit(t.Context(), map[Partition]Mark{{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: metadata(t, mark, holes...)}}); err != nil {
+		if err := m.Commit(t.Context(), map[Partition]Mark{
+			{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: metadata(t, mark, holes...)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,16 +116,22 @@ func TestGraves(t *testing.T) {
 	count(0)
 	source := &Record{
 		Topic: "graves.events", Partition: 1, Offset: 77, Key: []byte("ep"), Value: []byte("body"),
-		Headers: []Header{{Key: "relay-v", Value: []byte("9")}, {Key: OnlyGroup, Value: []byte("old")}, {Key: DeadError, Value: []byte("forged")}},
+		Headers: []Header{{Key: "relay-v", Value: []byte("9")}, {Key: OnlyGroup, Value: []byte("old")},
+			{Key: DeadError, Value: []byte("forged")}},
 	}
 	first := produce(1, c.DeadRecord(source, "store", errors.New("why")))
 	g, err := r.Grave(ctx, 1, first)
-	if err != nil || g.Source != (Partition{Events, 1}) || g.SourceAt != 77 || g.Group != "store" || g.Error != "why" || g.Size != 4 || time.Since(g.At) > time.Minute {
+	if err != nil || g.Source != (Partition{Events, 1}) || g.SourceAt != 77 || g.Group != "store" || g.Error != "why" ||
+		g.Size != 4 || time.Since(g.At) > time.Minute {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	again := g.Again()
-	want := []Header{{Key: "relay-v", Value: []byte("9")}, {Key: DeadError, Value: []byte("forged")}, {Key: OnlyGroup, Value: []byte("store")}}
-	if string(again.Key) != "ep" || string(again.Value) != "body" || !slices.EqualFunc(again.Headers, want, func(a, b Header) bool { return a.Key == b.Key && string(a.Value) == string(b.Value) }) {
+	want := []Header{{Key: "relay-v", Value: []byte("9")}, {Key: DeadError, Value: []byte("forged")},
+		{Key: OnlyGroup, Value: []byte("store")}}
+	if string(again.Key) != "ep" || string(again.Value) != "body" ||
+		!slices.EqualFunc(again.Headers, want, func(a, b Header) bool {
+			return a.Key == b.Key && string(a.Value) == string(b.Value)
+		}) {
 		t.Errorf("again: %+v", again)
 	}
 	produce(0, &Record{Value: []byte("nobody of ours wrote it")})

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TopicID names the cluster and the topic, so that offsets kept elsewhere can be told from others': of a topic that was deleted and made anew it is another. Brokers that know no
-// such ids (before Kafka 3.1) give none.
+// TopicID names the cluster and the topic, so that offsets kept elsewhere can be told from others': of a topic that was
+// deleted and made anew it is another. Brokers that know no such ids (before Kafka 3.1) give none.
 func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string, err error) {
 	m, err := r.adm.Metadata(ctx, r.cfg.Prefix+topic)
 	if err != nil {
@@ -46,7 +46,8 @@ func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
 	var errs []error
 	resp.Each(func(d kadm.DeleteRecordsResponse) {
 		if d.Err != nil && !errors.Is(d.Err, kerr.OffsetOutOfRange) {
-			errs = append(errs, fmt.Errorf("delete records of %s[%d], which takes the right Delete on it: %w", d.Topic, d.Partition, d.Err))
+			errs = append(errs, fmt.Errorf(
+				"delete records of %s[%d], which takes the right Delete on it: %w", d.Topic, d.Partition, d.Err))
 		}
 	})
 	return errors.Join(errs...)

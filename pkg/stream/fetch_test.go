@@ -34,7 +34,8 @@ func TestFetchIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g, err := NewGroup(c, GroupConfig{Name: "g", Topics: []string{Events, Tiers()[0].Topic, Tiers()[1].Topic, Tiers()[2].Topic}, MaxBytes: limit})
+	g, err := NewGroup(c, GroupConfig{
+		Name: "g", Topics: []string{Events, Tiers()[0].Topic, Tiers()[1].Topic, Tiers()[2].Topic}, MaxBytes: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +56,8 @@ func TestFetchIsBounded(t *testing.T) {
 	}
 }
 
-// Where one partition has more than a fetch takes, time after time, the record of another comes among the next of it and not
-// after all of it, also when it is larger than what a fetch takes of a partition.
+// Where one partition has more than a fetch takes, time after time, the record of another comes among the next of it
+// and not after all of it, also when it is larger than what a fetch takes of a partition.
 func TestFetchIsFair(t *testing.T) {
 	t.Parallel()
 	const many, limit = 200, 64 << 10

@@ -99,7 +99,8 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if c.Session == 0 {
 		c.Session = 30 * time.Second
 	}
-	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, turns: newTurns(), next: make(map[Partition]int64), end: make(map[Partition]int64)}
+	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, turns: newTurns(), next: make(map[Partition]int64),
+		end: make(map[Partition]int64)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -210,7 +211,8 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 		switch {
 		case polling.Err() != nil:
 		case errors.Is(err, kerr.FencedInstanceID):
-			fatal = append(fatal, fmt.Errorf("join group %s as %s: another process has this node's name: %w", m.cfg.Name, m.cfg.InstanceID, err))
+			fatal = append(fatal, fmt.Errorf(
+				"join group %s as %s: another process has this node's name: %w", m.cfg.Name, m.cfg.InstanceID, err))
 		case errors.Is(err, kerr.UnknownTopicID):
 			fatal = append(fatal, fmt.Errorf("read %s[%d]: the topic was deleted and made again: %w", topic, p, err))
 		default:
@@ -262,7 +264,8 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 	if first.Offset >= next {
 		return
 	}
-	m.log.LogAttrs(ctx, slog.LevelError, "log was cut off, reading it again", slog.String("group", m.cfg.Name), slog.String("topic", p.Topic),
+	m.log.LogAttrs(ctx, slog.LevelError, "log was cut off, reading it again", slog.String("group", m.cfg.Name),
+		slog.String("topic", p.Topic),
 		slog.Int("partition", int(p.Index)), slog.Int64("read", next), slog.Int64("from", first.Offset))
 	if m.cfg.Lost != nil {
 		m.cfg.Lost([]Partition{p})
@@ -283,16 +286,16 @@ func (m *Group) left(p Partition, f kgo.FetchPartition) bool {
 	return f.HighWatermark > max(m.next[p], f.LogStartOffset) // next is -1 where nothing was ever committed
 }
 
-// Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that any partition of its
-// broker had records in: while the partition is paused more may have come.
+// Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that any partition
+// of its broker had records in: while the partition is paused more may have come.
 func (m *Group) Behind(p Partition) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(m.end[p]-m.next[p], 0)
 }
 
-// Commit stores the marks. Brokers take them from whoever is a member of the group, of partitions that are not its own too: leave
-// out those that were revoked or lost, and let Revoked wait for a commit under way.
+// Commit stores the marks. Brokers take them from whoever is a member of the group, of partitions that are not its own
+// too: leave out those that were revoked or lost, and let Revoked wait for a commit under way.
 // Metadata that the brokers find too large is left out, and Stripped is told.
 func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
 	if len(marks) == 0 {
@@ -339,24 +342,25 @@ func (m *Group) commit(ctx context.Context, marks map[Partition]Mark) (tooLarge 
 		return nil
 	})
 	var errs []error
-	m.cl.CommitOffsetsSync(withMetadata, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		if err != nil {
-			errs = append(errs, err)
-			return
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				at, err := named(t.Topic, p.Partition), kerr.ErrorForCode(p.ErrorCode)
-				switch {
-				case err == nil:
-				case metadataRefused(err) && marks[at].Metadata != "":
-					tooLarge = append(tooLarge, at)
-				default:
-					errs = append(errs, fmt.Errorf("%s[%d]: %w", t.Topic, p.Partition, err))
+	m.cl.CommitOffsetsSync(withMetadata, offsets,
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			for _, t := range resp.Topics {
+				for _, p := range t.Partitions {
+					at, err := named(t.Topic, p.Partition), kerr.ErrorForCode(p.ErrorCode)
+					switch {
+					case err == nil:
+					case metadataRefused(err) && marks[at].Metadata != "":
+						tooLarge = append(tooLarge, at)
+					default:
+						errs = append(errs, fmt.Errorf("%s[%d]: %w", t.Topic, p.Partition, err))
+					}
 				}
 			}
-		}
-	})
+		})
 	return tooLarge, errors.Join(errs...)
 }
 

@@ -85,7 +85,8 @@ func TestLogThatWasCutOff(t *testing.T) {
 		Cut:      func(Partition) { calls = append(calls, "cut") },
 	})
 	poll(t, m, func(rs []*Record) bool { calls = append(calls, "records"); return rs[len(rs)-1].Offset == 1 })
-	if got := strings.Join(calls, " "); got != "assigned lost cut assigned records" || marks[0].Offset != 50 || marks[1].Offset != 0 {
+	if got := strings.Join(calls, " "); got != "assigned lost cut assigned records" || marks[0].Offset != 50 ||
+		marks[1].Offset != 0 {
 		t.Errorf("%s %+v, want assigned lost cut assigned records, at 50 and at 0", got, marks)
 	}
 	produce()

@@ -31,13 +31,15 @@ type Unread struct {
 func (u Unread) Refused() bool { return u.Share >= unreadRefuse && topicOf(u.Topic).Guard }
 
 func (u Unread) String() string {
-	return fmt.Sprintf("group %s has not done records of %s[%d] for more than %.0f %% of the %v after which they are lost", u.Group, u.Topic, u.Index, u.Share*100, u.Limit)
+	return fmt.Sprintf("group %s has not done records of %s[%d] for more than %.0f %% of the %v after which they are lost",
+		u.Group, u.Topic, u.Index, u.Share*100, u.Limit)
 }
 
 // Unread looks at all groups. retention is how long events are kept: what a group has not done by then is too old to
-// be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter. records is how
-// many there are of each group from the oldest on that it has not done, however old, of all partitions together.
-func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) (all []Unread, records map[string]int64, err error) {
+// be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter. records
+// is how many there are of each group from the oldest on that it has not done, however old, of all partitions together.
+func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) (
+	all []Unread, records map[string]int64, err error) {
 	topics := ReadTopics()
 	ends, err := r.Ends(ctx, topics...)
 	if err != nil {
@@ -88,7 +90,8 @@ type place struct {
 }
 
 // olderThan returns the offsets below which the records of a topic are older than a time; it is asked for once.
-func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]int64, topic string, at time.Time) (map[Partition]int64, error) {
+func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]int64, topic string, at time.Time) (
+	map[Partition]int64, error) {
 	where := place{topic, at}
 	if known[where] == nil {
 		offsets, err := r.At(ctx, topic, at)
@@ -101,7 +104,8 @@ func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]in
 }
 
 // limits is after how long records of the topics are lost: at most retention.
-func (r *Reader) limits(ctx context.Context, retention time.Duration, topics ...string) (map[string]time.Duration, error) {
+func (r *Reader) limits(ctx context.Context, retention time.Duration, topics ...string) (
+	map[string]time.Duration, error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = r.cfg.Prefix + t
@@ -114,7 +118,8 @@ func (r *Reader) limits(ctx context.Context, retention time.Duration, topics ...
 	for _, name := range names {
 		topic := strings.TrimPrefix(name, r.cfg.Prefix)
 		out[topic] = retention
-		if ms, err := strconv.ParseInt(settings[name][retentionMS], 10, 64); err == nil && ms >= 0 && time.Duration(ms) < retention/time.Millisecond {
+		if ms, err := strconv.ParseInt(settings[name][retentionMS], 10, 64); err == nil && ms >= 0 &&
+			time.Duration(ms) < retention/time.Millisecond {
 			out[topic] = time.Duration(ms) * time.Millisecond
 		}
 	}
@@ -156,7 +161,8 @@ func NewGuard(deps GuardDeps) (*Guard, error) {
 		deps: deps,
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "relay_log_unread_limit_share",
-			Help: "Age of a group's oldest unread record as a share of retention: 0, 0.5 or 0.9 (steps). At 0.9 events are refused.",
+			Help: "Age of a group's oldest unread record as a share of retention: 0, 0.5 or 0.9 (steps). At 0.9 events are " +
+				"refused.",
 		}, []string{"group"}),
 		records: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "relay_log_unread_records",
@@ -229,7 +235,8 @@ func (g *Guard) look(ctx context.Context, r *Reader) error {
 		if u.Share >= unreadRefuse {
 			level = slog.LevelError
 		}
-		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group), slog.String("topic", u.Topic),
+		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group),
+			slog.String("topic", u.Topic),
 			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.Limit), slog.Float64("share", u.Share))
 	}
 	g.refused.Store(refuse)

@@ -38,7 +38,8 @@ func TestGuard(t *testing.T) {
 		if err := g.look(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if refused := g.Refuse(); (refused != nil) != (share == unreadRefuse) || refused != nil && !errors.Is(refused, ErrFull) {
+		if refused := g.Refuse(); (refused != nil) != (share == unreadRefuse) || refused != nil &&
+			!errors.Is(refused, ErrFull) {
 			t.Errorf("%s: refused with %v", name, refused)
 		}
 		for _, x := range Groups() {

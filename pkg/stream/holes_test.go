@@ -55,24 +55,25 @@ func TestHolesRoom(t *testing.T) {
 		size    int
 		leftOut int64
 	}{
-		"nothing":                                 {nil, 0, 0},
-		"one record":                              {one(1, 2), 2, 0},
-		"a byte of them":                          {one(8, 16), 2, 0},
-		"behind a hung one":                       {one(1, 20_000), 5, 0},
-		"a day behind a hung one":                 {one(1, 1<<30), 7, 0},
-		"a day from now":                          {one(1<<30, 1<<30+8), 6, 0},
-		"14 equal bytes need no number":           {one(0, 14*8), 1, 0},
-		"15 do":                                   {one(0, 15*8), 2, 0},
-		"6 bytes as they are need no number":      {regular(6, 7, 1), 7, 0},
-		"7 do":                                    {regular(7, 7, 1), 9, 0},
-		"every other record":                      {regular(12_000, 1, 1), 3003, 0},
-		"two of three":                            {regular(8000, 1, 2), 3003, 0},
-		"one of a hundred open, 50,000 done":      {regular(505, 1, 99), 1012, 0},
-		"one of a thousand open, a million done":  {regular(1000, 1, 999), 3001, 0},
-		"half open as long as there is room":      {regular(12_264, 1, 1), maxHolesBytes, 0},
-		"half open, more than there is room":      {regular(12_264+1000, 1, 1), maxHolesBytes, 1000},
-		"far apart, more than there is room":      {regular(2000, 1<<20, 1<<20), maxHolesBytes - 1, 1 << 20 * (2000 - 383)},
-		"no room for the number of the last ones": {append(regular(12_264, 1, 1), Hole{1 << 20, 1 << 30}), maxHolesBytes, 1<<30 - 1<<20},
+		"nothing":                                {nil, 0, 0},
+		"one record":                             {one(1, 2), 2, 0},
+		"a byte of them":                         {one(8, 16), 2, 0},
+		"behind a hung one":                      {one(1, 20_000), 5, 0},
+		"a day behind a hung one":                {one(1, 1<<30), 7, 0},
+		"a day from now":                         {one(1<<30, 1<<30+8), 6, 0},
+		"14 equal bytes need no number":          {one(0, 14*8), 1, 0},
+		"15 do":                                  {one(0, 15*8), 2, 0},
+		"6 bytes as they are need no number":     {regular(6, 7, 1), 7, 0},
+		"7 do":                                   {regular(7, 7, 1), 9, 0},
+		"every other record":                     {regular(12_000, 1, 1), 3003, 0},
+		"two of three":                           {regular(8000, 1, 2), 3003, 0},
+		"one of a hundred open, 50,000 done":     {regular(505, 1, 99), 1012, 0},
+		"one of a thousand open, a million done": {regular(1000, 1, 999), 3001, 0},
+		"half open as long as there is room":     {regular(12_264, 1, 1), maxHolesBytes, 0},
+		"half open, more than there is room":     {regular(12_264+1000, 1, 1), maxHolesBytes, 1000},
+		"far apart, more than there is room":     {regular(2000, 1<<20, 1<<20), maxHolesBytes - 1, 1 << 20 * (2000 - 383)},
+		"no room for the number of the last ones": {
+			append(regular(12_264, 1, 1), Hole{1 << 20, 1 << 30}), maxHolesBytes, 1<<30 - 1<<20},
 	} {
 		text, leftOut := EncodeHoles(0, c.holes)
 		if len(text) > maxHolesEncoded {

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Outcomes and retries wait for more of their kind, and so do records without an order while they come fast; whatever else
-// somebody waits for is sent at once.
+// Outcomes and retries wait for more of their kind, and so do records without an order while they come fast; whatever
+// else somebody waits for is sent at once.
 func TestWhatGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
@@ -36,7 +36,8 @@ func TestWhatGathers(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		for topic, want := range map[string]time.Duration{Events: 0, Commands: 0, Control: 0, Tiers()[0].Topic: outcomeLinger, Outcomes: outcomeLinger} {
+		for topic, want := range map[string]time.Duration{
+			Events: 0, Commands: 0, Control: 0, Tiers()[0].Topic: outcomeLinger, Outcomes: outcomeLinger} {
 			took(topic) // its client connects
 			if got := took(topic); got != want {
 				t.Errorf("a record of %s took %v, want %v", topic, got, want)

@@ -35,7 +35,9 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 		switch {
 		case errors.Is(err, kerr.TopicAlreadyExists):
 		case errors.Is(err, kerr.InvalidReplicationFactor):
-			return created, fmt.Errorf("create topic %s: there are fewer brokers than the %d copies of RELAY_REPLICATION_FACTOR: %w", c.Prefix+s.name, replicationFactor, err)
+			return created, fmt.Errorf(
+				"create topic %s: there are fewer brokers than the %d copies of RELAY_REPLICATION_FACTOR: %w", c.Prefix+s.name,
+				replicationFactor, err)
 		case err != nil:
 			return created, fmt.Errorf("create topic %s: %w", c.Prefix+s.name, err)
 		default:
@@ -62,7 +64,8 @@ func Grow(ctx context.Context, c Config, a Audit, partitions int32) ([]string, e
 		switch {
 		case !t.keyed || t.Missing || t.Partitions == int(partitions):
 		case t.Partitions > int(partitions):
-			return nil, fmt.Errorf("topic %s: partitions is %d, want %d: %w; leave RELAY_PARTITIONS at %d or more", t.Topic, t.Partitions, partitions, ErrFewer, t.Partitions)
+			return nil, fmt.Errorf("topic %s: partitions is %d, want %d: %w; leave RELAY_PARTITIONS at %d or more", t.Topic,
+				t.Partitions, partitions, ErrFewer, t.Partitions)
 		default:
 			fewer = append(fewer, t.Topic)
 		}

@@ -16,12 +16,12 @@ import (
 // ErrFull is given to the callback when the buffer of the record's client is full: answer 503, or wait and try again.
 var ErrFull = errors.New("producer buffer is full")
 
-// Producer appends records. It is three clients, and each of them has a buffer of its own that is bounded in records and
-// bytes; nothing waits for room but Room, which waits until all three have it.
+// Producer appends records. It is three clients, and each of them has a buffer of its own that is bounded in records
+// and bytes; nothing waits for room but Room, which waits until all three have it.
 //
 // The prompt client sends what is there at once and batches by itself while requests are in
-// flight, so an idle service answers fast. The busy one lets records without an order gather for a moment while they come
-// fast: a request, a barrier and a fetch for three of them cost more than the moment is worth. The patient
+// flight, so an idle service answers fast. The busy one lets records without an order gather for a moment while they
+// come fast: a request, a barrier and a fetch for three of them cost more than the moment is worth. The patient
 // one lets outcomes and retries gather for longer: nobody waits for an outcome, and a retry is not due for a second,
 // so each need not cost a request of its own, nor stand before an event.
 type Producer struct {
@@ -181,7 +181,8 @@ func (p *Producer) full(client *kgo.Client, size int64) bool {
 // tried: it is too large, or invalid. They judge whole batches, so the record at fault may be another
 // one, unless err is of ProduceAlone.
 func Refused(err error) bool {
-	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidRecord)
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) ||
+		errors.Is(err, kerr.InvalidRecord)
 }
 
 // ProduceAlone appends one record in a batch of its own and waits for it, or for the end of ctx: then the

@@ -20,7 +20,8 @@ func TestProduceAlone(t *testing.T) {
 	for _, f := range []struct {
 		err     *kerr.Error
 		refused bool
-	}{{kerr.MessageTooLarge, true}, {kerr.RecordListTooLarge, true}, {kerr.InvalidRecord, true}, {kerr.InvalidTimestamp, false}, {kerr.TopicAuthorizationFailed, false}} {
+	}{{kerr.MessageTooLarge, true}, {kerr.RecordListTooLarge, true}, {kerr.InvalidRecord, true},
+		{kerr.InvalidTimestamp, false}, {kerr.TopicAuthorizationFailed, false}} {
 		refuse(f.err)
 		r := &Record{Value: []byte("x")}
 		err := p.ProduceAlone(t.Context(), Events, 0, r)
@@ -31,10 +32,12 @@ func TestProduceAlone(t *testing.T) {
 			t.Errorf("after %v: %v", f.err, err)
 		}
 	}
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1})
+	cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := p.ProduceAlone(ctx, Events, 0, &Record{Value: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) || Refused(err) {
+	if err := p.ProduceAlone(ctx, Events, 0, &Record{Value: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) ||
+		Refused(err) {
 		t.Errorf("without an answer: %v", err)
 	}
 }
@@ -59,7 +62,8 @@ func TestRoom(t *testing.T) {
 	if none(sized(5000)) {
 		t.Error("no room for a record beyond the limit, which only Produce can judge")
 	}
-	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1}).Remove
+	accept := cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1}).Remove
 	taken := make(chan error, 1)
 	p.Produce(Events, 0, sized(600), func(_ *Record, err error) { taken <- err })
 	if none(sized(200)) || !none(sized(201)) {
@@ -76,9 +80,11 @@ func TestRoom(t *testing.T) {
 
 // The first headers of a grave are its own, DeadHeaders of them.
 func TestDeadRecord(t *testing.T) {
-	r := &Record{Topic: "t.events", Partition: 3, Offset: 7, Key: []byte("k"), Value: []byte("v"), Headers: []Header{{Key: "h"}}}
+	r := &Record{Topic: "t.events", Partition: 3, Offset: 7, Key: []byte("k"), Value: []byte("v"),
+		Headers: []Header{{Key: "h"}}}
 	grave := Config{Prefix: "t."}.DeadRecord(r, "dispatch", errors.New("why"))
-	if string(grave.Headers[DeadHeaders].Key) != "h" || grave.Headers[DeadHeaders-1].Key != DeadError || string(grave.Headers[0].Value) != "events" {
+	if string(grave.Headers[DeadHeaders].Key) != "h" || grave.Headers[DeadHeaders-1].Key != DeadError ||
+		string(grave.Headers[0].Value) != "events" {
 		t.Errorf("%v", grave.Headers)
 	}
 }

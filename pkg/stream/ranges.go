@@ -35,7 +35,8 @@ func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Parti
 }
 
 // readRanges is ReadRanges with so many bytes of a partition in one fetch.
-func (r *Reader) readRanges(ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
+func (r *Reader) readRanges(
+	ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
 	from := make(map[string]map[int32]kgo.Offset)
 	ends := make(map[Partition]int64)
 	for _, g := range ranges {

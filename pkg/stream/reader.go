@@ -52,7 +52,8 @@ func (r *Reader) At(ctx context.Context, topic string, t time.Time) (map[Partiti
 	})
 }
 
-func (r *Reader) offsets(topics []string, list func([]string) (kadm.ListedOffsets, error)) (map[Partition]int64, error) {
+func (r *Reader) offsets(topics []string, list func([]string) (kadm.ListedOffsets, error)) (
+	map[Partition]int64, error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = r.cfg.Prefix + t
@@ -86,8 +87,8 @@ func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*R
 	return r.read(ctx, p, from, each)
 }
 
-// ReadAll is Read for those who count offsets: each gets the markers of transactions too, which the service never writes
-// but anybody may who can write to the topic.
+// ReadAll is Read for those who count offsets: each gets the markers of transactions too, which the service never
+// writes but anybody may who can write to the topic.
 func (r *Reader) ReadAll(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	return r.read(ctx, p, from, each, kgo.KeepControlRecords())
 }

@@ -16,7 +16,8 @@ func TestReadReturnsWhatBrokersRefuse(t *testing.T) {
 	for _, f := range []struct {
 		err  *kerr.Error
 		ends bool
-	}{{kerr.TopicAuthorizationFailed, true}, {kerr.UnknownServerError, true}, {kerr.NotLeaderForPartition, false}, {kerr.KafkaStorageError, false}} {
+	}{{kerr.TopicAuthorizationFailed, true}, {kerr.UnknownServerError, true}, {kerr.NotLeaderForPartition, false},
+		{kerr.KafkaStorageError, false}} {
 		t.Run(f.err.Message, func(t *testing.T) {
 			cluster, c, p := broker(t)
 			if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {

@@ -47,7 +47,8 @@ type pauser interface {
 }
 
 func newRest(prefix string, topics []string, limit int) *rest {
-	r := &rest{isIn: make(map[string]bool), limit: limit, length: longRest, fetches: make(map[int32]int), held: make(map[Partition]bool)}
+	r := &rest{isIn: make(map[string]bool), limit: limit, length: longRest, fetches: make(map[int32]int),
+		held: make(map[Partition]bool)}
 	for _, t := range topics {
 		r.topics = append(r.topics, prefix+t)
 		r.isIn[t] = true

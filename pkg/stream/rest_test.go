@@ -44,7 +44,8 @@ func (a *asks) count() (all, tiers int) {
 // the same, soon, whichever broker has it.
 func TestPatientTopicsRest(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.BrokerConfigs(map[string]string{"max.incremental.fetch.session.cache.slots": "0"}))
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(3), kfake.BrokerConfigs(map[string]string{"max.incremental.fetch.session.cache.slots": "0"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,8 @@ func TestPatientTopicsRest(t *testing.T) {
 
 func patientGroup(t *testing.T, c Config) *Group {
 	t.Helper()
-	m, err := NewGroup(c, GroupConfig{Name: "group", Topics: []string{Events, "retry.1s"}, Patient: []string{"retry.1s"}, MaxWait: 50 * time.Millisecond})
+	m, err := NewGroup(c, GroupConfig{
+		Name: "group", Topics: []string{Events, "retry.1s"}, Patient: []string{"retry.1s"}, MaxWait: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,11 @@ func TestWhenToRest(t *testing.T) {
 		{name: "both had nothing", all: 1, resting: true},
 		{name: "for longer now", all: 1, after: 2*shortRest - 1, resting: true},
 		{name: "wakes once more", all: 1, after: 1},
-		{name: "a partition is held", before: func() { fetched(1, 2); fetched(2, 2); r.hold([]Partition{{"slow", 1}, {"fast", 1}}, true) }, all: 1},
+		{name: "a partition is held", before: func() {
+			fetched(1, 2)
+			fetched(2, 2)
+			r.hold([]Partition{{"slow", 1}, {"fast", 1}}, true)
+		}, all: 1},
 		{name: "still held", all: 1},
 		{name: "no more", before: func() { r.hold([]Partition{{"slow", 1}}, false) }, all: 1},
 		{name: "rests again", all: 1, resting: true},

@@ -51,8 +51,9 @@ type Topic struct {
 	Linger time.Duration
 	// Times says who sets the time of a record: createTime, appendTime, or "" where it does not matter.
 	Times string
-	// Retention is how long a topic without readers keeps a record at least; 0: until whoever writes it deletes it. A topic
-	// that has readers is trimmed by what all of them have committed, and never by time: a store that is away loses nothing.
+	// Retention is how long a topic without readers keeps a record at least; 0: until whoever writes it deletes it. A
+	// topic that has readers is trimmed by what all of them have committed, and never by time: a store that is away loses
+	// nothing.
 	Retention time.Duration
 	// Readers are the groups that read it.
 	Readers []string
@@ -60,8 +61,8 @@ type Topic struct {
 	// most, whatever is set for the other topics; 0: no such bound.
 	KeepRecords int64
 	KeepAge     time.Duration
-	// Fence is the one that waits for it, Guard whether new events are answered 503 while a reader leaves its records for so
-	// long that they will be lost by their age.
+	// Fence is the one that waits for it, Guard whether new events are answered 503 while a reader leaves its records for
+	// so long that they will be lost by their age.
 	Fence Fence
 	Guard bool
 	// Delay is how long every record of a retry topic waits; 0: it is none.
@@ -74,9 +75,9 @@ const (
 	appendTime = "LogAppendTime"
 )
 
-// topics is the one list of topics and of what is so of each. From it come the subscriptions of groups, what relay migrate
-// creates and what migrate, serve and doctor check, durability in the embedded broker, the fences of the store, the guard of
-// ingest, trimming, and which dead letters can be retried.
+// topics is the one list of topics and of what is so of each. From it come the subscriptions of groups, what relay
+// migrate creates and what migrate, serve and doctor check, durability in the embedded broker, the fences of the store,
+// the guard of ingest, trimming, and which dead letters can be retried.
 var topics = append([]Topic{
 	{Name: Events, Keyed: true, Durable: true, Times: createTime,
 		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guard: true},
@@ -153,7 +154,8 @@ func ReadBy(group string) []string {
 	return names
 }
 
-// ReadTopics returns the topics that any group reads: those that are trimmed, and whose records can become dead letters.
+// ReadTopics returns the topics that any group reads: those that are trimmed, and whose records can become dead
+// letters.
 func ReadTopics() []string { return named(func(t Topic) bool { return len(t.Readers) > 0 }) }
 
 // AuthenticatedTopics returns the topics whose records carry a MAC.
@@ -162,8 +164,8 @@ func AuthenticatedTopics() []string { return named(func(t Topic) bool { return t
 // Has reports whether the fence waits for a topic.
 func (f Fence) Has(topic string) bool { return topicOf(topic).Fence == f }
 
-// DurableTopic reports whether a topic, with any prefix, is one whose records the embedded broker acknowledges when they
-// are on disk. So is every one that the service does not know.
+// DurableTopic reports whether a topic, with any prefix, is one whose records the embedded broker acknowledges when
+// they are on disk. So is every one that the service does not know.
 func DurableTopic(name string) bool {
 	for _, t := range topics {
 		if prefix, ok := strings.CutSuffix(name, t.Name); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
@@ -173,8 +175,8 @@ func DurableTopic(name string) bool {
 	return true
 }
 
-// Tier is a retry topic. A record stays in it until it is due, Delay at most: the order in which they arrive is not that in
-// which they are due.
+// Tier is a retry topic. A record stays in it until it is due, Delay at most: the order in which they arrive is not
+// that in which they are due.
 type Tier struct {
 	Topic string
 	Delay time.Duration

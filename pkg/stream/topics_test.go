@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// withTopic has one more topic in the table until the test ends. Tests that run in parallel run after those that do not.
+// withTopic has one more topic in the table until the test ends. Tests that run in parallel run after those that do
+// not.
 func withTopic(t *testing.T, more Topic) {
 	t.Helper()
 	before := topics
@@ -47,16 +48,20 @@ func TestTopicTable(t *testing.T) {
 			t.Errorf("%q, which the service does not know, is not durable", name)
 		}
 	}
-	if tiers := Tiers(); !slices.IsSortedFunc(tiers, func(a, b Tier) int { return int(a.Delay - b.Delay) }) || len(tiers) == 0 {
+	if tiers := Tiers(); !slices.IsSortedFunc(tiers, func(a, b Tier) int { return int(a.Delay - b.Delay) }) ||
+		len(tiers) == 0 {
 		t.Errorf("tiers are %v, want the shortest first", tiers)
 	}
 }
 
-// A topic that is added to the table is created and checked, read, trimmed, watched and waited for without another line.
+// A topic that is added to the table is created and checked, read, trimmed, watched and waited for without another
+// line.
 func TestTopicIsAddedInOnePlace(t *testing.T) {
 	const name, group = "findings", "findings"
-	withTopic(t, Topic{Name: name, Keyed: true, Linger: time.Millisecond, Readers: []string{group, StoreGroup}, Fence: name})
-	if !slices.Contains(Groups(), group) || !slices.Equal(ReadBy(group), []string{name}) || !slices.Contains(ReadBy(StoreGroup), name) {
+	withTopic(t, Topic{Name: name, Keyed: true, Linger: time.Millisecond, Readers: []string{group, StoreGroup},
+		Fence: name})
+	if !slices.Contains(Groups(), group) || !slices.Equal(ReadBy(group), []string{name}) ||
+		!slices.Contains(ReadBy(StoreGroup), name) {
 		t.Errorf("groups %v; %s reads %v, the store %v", Groups(), group, ReadBy(group), ReadBy(StoreGroup))
 	}
 	if DurableTopic("relay." + name) {
@@ -70,7 +75,8 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	if err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
-	if i := slices.IndexFunc(a.Topics, func(x TopicAudit) bool { return x.Topic == c.Prefix+name }); i < 0 || a.Topics[i].Missing {
+	if i := slices.IndexFunc(a.Topics, func(x TopicAudit) bool { return x.Topic == c.Prefix+name }); i < 0 ||
+		a.Topics[i].Missing {
 		t.Fatalf("it was not created, or is not checked: %+v", a.Topics)
 	}
 	for range 3 {

@@ -68,11 +68,13 @@ func NewTrimmer(cfg TrimConfig, deps TrimDeps) (*Trimmer, error) {
 	t := &Trimmer{
 		cfg: cfg, deps: deps, wake: make(chan struct{}, 1),
 		trimmed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_log_trimmed_records_total", Help: "Records deleted from the log because every consumer group had committed them, by topic."}, []string{"topic"}),
+			Name: "relay_log_trimmed_records_total", Help: "Records deleted from the log because every consumer group had " +
+				"committed them, by topic."}, []string{"topic"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_log_trim_failures_total", Help: "Attempts to trim the log that failed."}),
 		last: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_log_trim_last_timestamp_seconds", Help: "When this node last trimmed the log; 0 on the nodes that do not trim it."}),
+			Name: "relay_log_trim_last_timestamp_seconds", Help: "When this node last trimmed the log; 0 on the nodes that " +
+				"do not trim it."}),
 	}
 	for _, c := range []prometheus.Collector{t.trimmed, t.failures, t.last} {
 		if err := deps.Metrics.Register(c); err != nil {

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// turns is the order of the partitions in a fetch: those first that have waited longest. A fetch is bounded, so that what
-// stands last in it may get nothing, and a batch that is larger than what a fetch brings of a partition comes only where it
-// stands first. The client's own order begins one partition further each time, resting ones included: a quiet partition
-// behind a busy one would wait for as many fetches as there are partitions between the two.
+// turns is the order of the partitions in a fetch: those first that have waited longest. A fetch is bounded, so that
+// what stands last in it may get nothing, and a batch that is larger than what a fetch brings of a partition comes only
+// where it stands first. The client's own order begins one partition further each time, resting ones included: a quiet
+// partition behind a busy one would wait for as many fetches as there are partitions between the two.
 type turns struct {
 	mu    sync.Mutex // guards the rest: Poll writes, the client's goroutine that fetches reads
 	round uint64
@@ -35,9 +35,10 @@ func (t *turns) had(topic string, partition int32) {
 	t.last[topic][partition] = t.round
 }
 
-// order is a kgo.PreferLagFn. A request names topic by topic, so that topics stand by the partition of theirs that has waited
-// longest. Those that have waited equally long stay as they are.
-func (t *turns) order(_ map[string]map[int32]int64, topics []string, partitions map[string][]int32) ([]string, map[string][]int32) {
+// order is a kgo.PreferLagFn. A request names topic by topic, so that topics stand by the partition of theirs that has
+// waited longest. Those that have waited equally long stay as they are.
+func (t *turns) order(_ map[string]map[int32]int64, topics []string, partitions map[string][]int32) (
+	[]string, map[string][]int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.equal(topics, partitions) {
@@ -49,7 +50,9 @@ func (t *turns) order(_ map[string]map[int32]int64, topics []string, partitions 
 		slices.SortStableFunc(ps, func(a, b int32) int { return cmp.Compare(last[a], last[b]) })
 		oldest[topic], sorted[topic] = last[ps[0]], ps
 	}
-	return slices.SortedStableFunc(slices.Values(topics), func(a, b string) int { return cmp.Compare(oldest[a], oldest[b]) }), sorted
+	return slices.SortedStableFunc(slices.Values(topics), func(a, b string) int {
+		return cmp.Compare(oldest[a], oldest[b])
+	}), sorted
 }
 
 // equal reports whether all have waited equally long.

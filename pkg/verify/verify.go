@@ -12,10 +12,11 @@
 //     other base64 padding bits) is not that signature.
 //   - The age is judged after the signature, so [TimestampOutsideTolerance] always means that the provider did sign it.
 //   - A header that carries the signature, or that is signed with the body, must come once. Of two values a proxy, this
-//     package and the destination might each believe another one (RFC 9110 §5.3 allows repeats only for list-valued fields).
-//   - Work and memory are bounded by the body and by constants: header values over [maxHeader] bytes are refused unread,
-//     a request costs at most one pass over the body per secret (Twilio: one per secret and spelling of the URL, at most
-//     four).
+//     package and the destination might each believe another one (RFC 9110 §5.3 allows repeats only for list-valued
+//     fields).
+//   - Work and memory are bounded by the body and by constants: header values over [maxHeader] bytes are refused
+//     unread, a request costs at most one pass over the body per secret (Twilio: one per secret and spelling of the
+//     URL, at most four).
 package verify
 
 import (

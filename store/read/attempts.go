@@ -51,8 +51,8 @@ func (r eventReader) exists(ctx context.Context, account string, d id.ID) error 
 	return err
 }
 
-// attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are equal,
-// so that FINAL is not needed: it would read the bodies of all that lies around them.
+// attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are
+// equal, so that FINAL is not needed: it would read the bodies of all that lies around them.
 func (r eventReader) attempts(
 	ctx context.Context, account string, d, before id.ID, limit, body int,
 ) (list []event.AttemptRow, more bool, err error) {
@@ -83,7 +83,8 @@ func (r eventReader) attempts(
 
 // number gives the attempts of a page, newest first, their positions among those of the event and their destination.
 // When there are older ones these are counted.
-func (r eventReader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (err error) {
+func (r eventReader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (
+	err error) {
 	counts := make(map[string]attemptCount)
 	if older {
 		if counts, err = r.attemptCounts(ctx, account, d, page[len(page)-1].ID); err != nil {

@@ -32,7 +32,8 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 		return page, err
 	}
 	defer leave()
-	s := new(ch.Query).Add(`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
+	s := new(ch.Query).Add(
+		`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
 		node, count, last_at FROM audit WHERE account = `, q.Account)
 	auditFilters(s, &q)
 	// Without FINAL, which would read all of it: rows of one id are neighbours, and the newest of them comes first.
@@ -83,12 +84,14 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 		ip        [16]byte
 		at, last  time.Time
 	)
-	err := rows.Scan(&e.Account, (*[16]byte)(&e.ID), &at, &actorType, &e.Actor.ID, &e.Actor.Name, &e.Action, &e.EntityType, &e.Entity, &e.Changes,
+	err := rows.Scan(&e.Account, (*[16]byte)(&e.ID), &at, &actorType, &e.Actor.ID, &e.Actor.Name, &e.Action, &e.EntityType,
+		&e.Entity, &e.Changes,
 		&e.RequestID, &ip, &e.Node, &e.Count, &last)
 	if err != nil {
 		return e, fmt.Errorf("scan audit entry: %w", err)
 	}
-	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), column.Instant(at), column.Instant(last), column.Address(ip)
+	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), column.Instant(at), column.Instant(last),
+		column.Address(ip)
 	return e, nil
 }
 

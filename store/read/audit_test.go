@@ -31,9 +31,12 @@ func TestAudit(t *testing.T) {
 		at := now.Add(-time.Duration(rnd.IntN(90*24)) * time.Hour) // beyond the retention of events
 		e := audit.Entry{
 			ID: audit.NewID(at, uint32(i), fmt.Sprint(i)), Account: storetest.Account, At: at,
-			Actor: audit.ActorOf([]string{"key_1", "key_2", "usr_1", "operator", "", "dispatcher"}[i%6], "name"), EntityType: "endpoint",
-			Action: []string{"endpoint.created", "endpoint.updated", "key.revoked", "user.created"}[i%4], Entity: fmt.Sprintf("ep_%d", i%5),
-			Changes: []string{"name", "destinations.dst_1.enabled"}[:i%3%2], RequestID: fmt.Sprint("req_", i), RemoteIP: netip.MustParseAddr("192.0.2.1"),
+			Actor:      audit.ActorOf([]string{"key_1", "key_2", "usr_1", "operator", "", "dispatcher"}[i%6], "name"),
+			EntityType: "endpoint",
+			Action:     []string{"endpoint.created", "endpoint.updated", "key.revoked", "user.created"}[i%4],
+			Entity:     fmt.Sprintf("ep_%d", i%5),
+			Changes:    []string{"name", "destinations.dst_1.enabled"}[:i%3%2], RequestID: fmt.Sprint("req_", i),
+			RemoteIP: netip.MustParseAddr("192.0.2.1"),
 		}
 		if i%7 == 0 {
 			e.Changes, e.RemoteIP = nil, netip.Addr{}
@@ -99,13 +102,16 @@ func TestKeyUses(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	line := func(node string, begun, last time.Duration, n uint64) audit.Entry {
 		return audit.Entry{
-			ID: audit.NewID(now.Add(begun), 0, node), Account: storetest.Account, At: now.Add(begun), Actor: audit.ActorOf("key_1", ""), Action: audit.KeyUsed, EntityType: "key",
+			ID: audit.NewID(now.Add(begun), 0, node), Account: storetest.Account, At: now.Add(begun),
+			Actor: audit.ActorOf("key_1", ""), Action: audit.KeyUsed, EntityType: "key",
 			Entity: "key_1", RemoteIP: netip.MustParseAddr("192.0.2.1"), Node: node, Count: n, LastAt: now.Add(last),
 		}
 	}
-	b.Tell(line("a", -time.Hour, -30*time.Minute, 2), line("b", -time.Minute, 0, 9), line("b", -time.Minute, -time.Second, 5), line("a", -time.Hour, -40*time.Minute, 1))
+	b.Tell(line("a", -time.Hour, -30*time.Minute, 2), line("b", -time.Minute, 0, 9),
+		line("b", -time.Minute, -time.Second, 5), line("a", -time.Hour, -40*time.Minute, 1))
 	uses, err := r.KeyUses(t.Context(), storetest.Account)
-	if want := (audit.Use{At: now, Node: "b", RemoteIP: netip.MustParseAddr("192.0.2.1")}); err != nil || len(uses) != 1 || uses["key_1"] != want {
+	if want := (audit.Use{At: now, Node: "b", RemoteIP: netip.MustParseAddr("192.0.2.1")}); err != nil || len(uses) != 1 ||
+		uses["key_1"] != want {
 		t.Errorf("%+v, %v", uses, err)
 	}
 	page, err := r.Audit(t.Context(), audit.Query{Account: storetest.Account, Limit: 10})

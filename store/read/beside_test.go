@@ -16,14 +16,16 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// catchUp lets a writer store n events of 1 KB that wait in the log. It says how many a second it has stored and how long
-// each of its inserts took.
+// catchUp lets a writer store n events of 1 KB that wait in the log. It says how many a second it has stored and how
+// long each of its inserts took.
 func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 	b.Helper()
 	stored := b.Query("SELECT count() FROM events")
 	records := make([]*stream.Record, n)
 	for i := range records {
-		records[i] = b.Event(1, func(e *event.Event) { e.Body = []byte(`{"text":"` + strings.Repeat("some words ", 90) + `"}`) }).Record()
+		records[i] = b.Event(1, func(e *event.Event) {
+			e.Body = []byte(`{"text":"` + strings.Repeat("some words ", 90) + `"}`)
+		}).Record()
 	}
 	for some := range slices.Chunk(records, 1_000) {
 		b.Put(stream.Events, storetest.PartitionOf(1), some...)
@@ -46,13 +48,16 @@ func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 		inserts = append(inserts, took)
 	}
 	_, stop := b.Writer(g.Through(write.WriterConfig{FlushRows: 2_000}))
-	storetest.EventuallyWithin(b.TB.(*testing.T), 5*time.Minute, func() bool { return b.Query("SELECT count() FROM events") >= stored+uint64(n) })
+	storetest.EventuallyWithin(b.TB.(*testing.T), 5*time.Minute, func() bool {
+		return b.Query("SELECT count() FROM events") >= stored+uint64(n)
+	})
 	took := time.Since(began)
 	stop()
 	return float64(n) / took.Seconds(), inserts
 }
 
-// search runs so many searches, one page after the other, until the returned function is called; it says how many pages.
+// search runs so many searches, one page after the other, until the returned function is called; it says how many
+// pages.
 func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func() (pages int)) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
@@ -69,7 +74,8 @@ func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func()
 	}
 	if searches > 0 {
 		b.until("a search runs, that waits for inserts", func() bool {
-			return b.Query("SELECT count() FROM system.processes WHERE query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE '%system.processes%' AND Settings['priority'] = '2'") > 0
+			return b.Query("SELECT count() FROM system.processes WHERE query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE "+
+				"'%system.processes%' AND Settings['priority'] = '2'") > 0
 		})
 	}
 	return func() (pages int) {
@@ -82,8 +88,8 @@ func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func()
 	}
 }
 
-// Two searches through a large window leave the writer a fifth of its speed at least; in turns, so that a busy machine is
-// so for each.
+// Two searches through a large window leave the writer a fifth of its speed at least; in turns, so that a busy machine
+// is so for each.
 func TestSearchesBesideTheWriter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which says nothing of a short run")
@@ -111,7 +117,8 @@ func TestSearchesBesideTheWriter(t *testing.T) {
 		at := func(part float64) time.Duration {
 			return inserts[i][int(part*float64(len(inserts[i])-1))].Round(time.Millisecond)
 		}
-		t.Logf("beside %d searches (%d pages): %.0f rows a second (%.0f to %.0f); an insert of 2,000 takes %v, %v at p90, %v at most",
+		t.Logf("beside %d searches (%d pages): %.0f rows a second (%.0f to %.0f); an insert of 2,000 takes %v, %v at p90, "+
+			"%v at most",
 			i, pages[i], rates[i][len(rates[i])/2], rates[i][0], rates[i][len(rates[i])-1], at(0.5), at(0.9), at(1))
 	}
 	// The best of the rounds: a machine that is busy with other things is sometimes busy with fewer.

@@ -26,13 +26,15 @@ type ReaderConfig struct {
 	SearchRows int
 	// SearchBytes bounds the bodies and headers that a search looks at first; 0 = 32 MiB.
 	SearchBytes int
-	// SearchSoon is after how long a search answers that has found something, SearchBudget one that has not; 0 = 300 ms and 2 s.
+	// SearchSoon is after how long a search answers that has found something, SearchBudget one that has not; 0 = 300 ms
+	// and 2 s.
 	SearchSoon, SearchBudget time.Duration
 	// SearchThreads is how many processors of a ClickHouse server one search may take; 0 = half of this machine's.
 	SearchThreads int
 	// SearchIndex is whether searches ask the text index. It need not be there.
 	SearchIndex bool
-	// SearchURL is URL for searches: another user of the same databases, whose quotas keep them from the writer. Empty = URL.
+	// SearchURL is URL for searches: another user of the same databases, whose quotas keep them from the writer. Empty =
+	// URL.
 	SearchURL string
 	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.
 	SelectPage int

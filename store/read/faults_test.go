@@ -24,14 +24,17 @@ func TestEveryReadUnderFaults(t *testing.T) {
 	h.happen(120)
 	g := storetest.NewGate(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.ReaderOf(read.ReaderConfig{URL: g.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 2 * time.Second, SelectPage: 20}, w)
+	r := b.ReaderOf(read.ReaderConfig{
+		URL: g.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 2 * time.Second, SelectPage: 20}, w)
 	ctx := t.Context()
 	old, now := time.Now().AddDate(0, 0, -20), time.Now().Add(time.Minute)
 	some := make([]id.ID, 20)
 	for i := range some {
 		some[i] = h.events[i].ID
 	}
-	failed := event.Selection{Account: storetest.Account, Endpoint: "ep_1", Since: old, Until: now, Groups: []event.SelectionGroup{{Dests: []string{"dst_a", "dst_b"}}}}
+	failed := event.Selection{
+		Account: storetest.Account, Endpoint: "ep_1", Since: old, Until: now,
+		Groups: []event.SelectionGroup{{Dests: []string{"dst_a", "dst_b"}}}}
 	job := event.RecoveryJob{Account: storetest.Account, ID: h.runs[0], Selection: "sel"}
 	if sel, err := r.SelectRecovery(ctx, failed, job.Selection); err != nil {
 		t.Fatal(err)
@@ -67,22 +70,29 @@ func TestEveryReadUnderFaults(t *testing.T) {
 			return r.SelectRecovery(ctx, failed, fmt.Sprint("sel", n))
 		},
 		"placed": func() (any, error) {
-			return r.Placed(ctx, event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: 1, To: 1000, Limit: 30, Bytes: 1 << 20, MaxBody: 1 << 10, Since: old})
+			return r.Placed(ctx, event.PlacedQuery{
+				Account: storetest.Account, Endpoint: "ep_1", Partition: 1, To: 1000, Limit: 30, Bytes: 1 << 20, MaxBody: 1 << 10,
+				Since: old})
 		},
 		"stored": func() (any, error) { return r.Stored(ctx, storetest.Account, some) },
 		"usage": func() (any, error) {
-			f, err := r.Usage(ctx, storetest.Account, event.UsageSpan{From: old.Truncate(time.Hour), To: now, Recent: old.Truncate(time.Hour)})
+			f, err := r.Usage(ctx, storetest.Account,
+				event.UsageSpan{From: old.Truncate(time.Hour), To: now, Recent: old.Truncate(time.Hour)})
 			f.AsOf, f.Took = time.Time{}, 0
 			return f, err
 		},
 		"recovery work": func() (any, error) {
 			var all []event.RecoveryWork
-			err := r.RecoveryWork(ctx, job, 0, job.Total, func(w *event.RecoveryWork) error { all = append(all, *w); return nil })
+			err := r.RecoveryWork(ctx, job, 0, job.Total, func(w *event.RecoveryWork) error {
+				all = append(all, *w)
+				return nil
+			})
 			return all, err
 		},
 		"selection": func() (any, error) {
 			var all []event.Match
-			err := r.Select(ctx, event.Query{Account: storetest.Account, Limit: 50, Since: old, Until: now}, func(m []event.Match) error { all = append(all, m...); return nil })
+			err := r.Select(ctx, event.Query{Account: storetest.Account, Limit: 50, Since: old, Until: now},
+				func(m []event.Match) error { all = append(all, m...); return nil })
 			return all, err
 		},
 	}

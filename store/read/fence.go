@@ -30,9 +30,10 @@ type fence struct {
 }
 
 func newFence(topic *stream.Reader, writer store.Kicker, wait time.Duration) *fence {
-	return &fence{topic: topic, writer: writer, wait: wait, ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
-		return topic.Ends(ctx, store.Topics()...)
-	})}
+	return &fence{topic: topic, writer: writer, wait: wait,
+		ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
+			return topic.Ends(ctx, store.Topics()...)
+		})}
 }
 
 // all waits for every partition of events. The zero time means that the store is up to date, another one that

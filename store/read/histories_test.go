@@ -23,8 +23,10 @@ import (
 
 // written are the kinds of statements that a writer makes.
 var written = []string{
-	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ", "INSERT INTO audit ",
-	"INSERT INTO failure_candidates_by_endpoint ", "INSERT INTO failure_candidates ", "INSERT INTO run_deliveries ", "INSERT INTO event_keys ", "INSERT INTO usage_hour ",
+	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ",
+	"INSERT INTO audit ",
+	"INSERT INTO failure_candidates_by_endpoint ", "INSERT INTO failure_candidates ", "INSERT INTO run_deliveries ",
+	"INSERT INTO event_keys ", "INSERT INTO usage_hour ",
 }
 
 // kindOf is the place of a statement in written, -1 for others.
@@ -62,7 +64,8 @@ func (h *told) goOn(n int) {
 		case 2:
 			at := time.Now().UTC().Truncate(time.Millisecond)
 			h.Tell(audit.Entry{
-				ID: audit.NewID(at, uint32(h.audited), "h"), Account: storetest.Account, At: at, Actor: audit.ActorOf("key_1", "name"),
+				ID: audit.NewID(at, uint32(h.audited), "h"), Account: storetest.Account, At: at,
+				Actor:      audit.ActorOf("key_1", "name"),
 				EntityType: "endpoint", Action: "endpoint.updated", Entity: "ep_1",
 			})
 			h.audited++
@@ -95,8 +98,10 @@ func (h *told) agree(w *write.Writer, lists int) {
 		if err != nil {
 			h.Fatal(err)
 		}
-		if diff := gocmp.Diff(e.Event, d.Event, storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" || d.Processing != e.processing() || len(d.Attempts) != e.attempts {
-			h.Fatalf("event %s: %s, %d attempts, want %s, %d\n%s", e.ID.Text(id.Event), d.Processing, len(d.Attempts), e.processing(), e.attempts, diff)
+		if diff := gocmp.Diff(e.Event, d.Event, storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" ||
+			d.Processing != e.processing() || len(d.Attempts) != e.attempts {
+			h.Fatalf("event %s: %s, %d attempts, want %s, %d\n%s", e.ID.Text(id.Event), d.Processing, len(d.Attempts),
+				e.processing(), e.attempts, diff)
 		}
 	}
 	counts, asOf, err := r.RecoveryCounts(h.Context(), storetest.Account, h.runs...)
@@ -162,13 +167,14 @@ func (h *told) buried() {
 	}
 }
 
-// TestEveryWriteUnderFaults spoils the first statements of every kind that a writer makes, in every way (the ordinary run: in three). All of it is
-// written in the end, once, and nothing else goes to dead.
+// TestEveryWriteUnderFaults spoils the first statements of every kind that a writer makes, in every way (the ordinary
+// run: in three). All of it is written in the end, once, and nothing else goes to dead.
 func TestEveryWriteUnderFaults(t *testing.T) {
 	b := newBench(t)
 	h, g := newTold(b, 21), storetest.NewGate(b.Bench)
 	w, _ := b.Writer(g.Through(write.WriterConfig{InsertTimeout: time.Second}))
-	for _, f := range []storetest.Fault{storetest.Lost, storetest.Refused, storetest.Stuck, storetest.Cut, storetest.Torn, storetest.Half}[:storetest.Rounds(1, 3, 6)] {
+	for _, f := range []storetest.Fault{storetest.Lost, storetest.Refused, storetest.Stuck, storetest.Cut, storetest.Torn,
+		storetest.Half}[:storetest.Rounds(1, 3, 6)] {
 		most := 2
 		if f == storetest.Stuck {
 			most = 1 // it takes a second, then the writer tries again
@@ -184,7 +190,8 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 		})
 		h.goOn(30)
 		h.resend(h.events[len(h.events)-1].Event)
-		h.Tell(audit.Entry{ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(), Action: "endpoint.updated"})
+		h.Tell(audit.Entry{ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(),
+			Action: "endpoint.updated"})
 		h.audited++
 		storetest.Eventually(t, func() bool { return h.Reader(w).CaughtUp(t.Context()) == nil })
 		for try := 0; w.CountUsage(t.Context()) != nil; try++ {
@@ -202,9 +209,9 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 	}
 }
 
-// TestHistoriesUnderFaults plays random histories of events, outcomes, replays and receipts to writers that live through
-// random faults of ClickHouse, die between any insert and the commit, and begin again before where they had come to.
-// Lists, statuses, counters and usage agree with a model that knows nothing of all that.
+// TestHistoriesUnderFaults plays random histories of events, outcomes, replays and receipts to writers that live
+// through random faults of ClickHouse, die between any insert and the commit, and begin again before where they had
+// come to. Lists, statuses, counters and usage agree with a model that knows nothing of all that.
 func TestHistoriesUnderFaults(t *testing.T) {
 	seed := storetest.Seed(t)
 	for i := range storetest.Rounds(1, 1, 60) {
@@ -216,7 +223,9 @@ func playHistory(t *testing.T, seed uint64) {
 	t.Logf("RELAY_SEED=%d", seed)
 	b := newBench(t)
 	h, g := newTold(b, seed), storetest.NewGate(b.Bench)
-	tables := []string{"events", "events_by_endpoint", "deliveries", "failure_candidates_by_endpoint", "failure_candidates", "attempts", "receipts", "run_deliveries", "usage_hour"}
+	tables := []string{"events", "events_by_endpoint", "deliveries", "failure_candidates_by_endpoint",
+		"failure_candidates",
+		"attempts", "receipts", "run_deliveries", "usage_hour"}
 	if merges := h.rnd.IntN(2) == 0; !merges { // then whatever was written twice stands there twice
 		for _, table := range tables {
 			b.Exec("SYSTEM STOP MERGES " + table)
@@ -227,7 +236,8 @@ func playHistory(t *testing.T, seed uint64) {
 		h.goOn(10 + h.rnd.IntN(40))
 		dies := h.rnd.IntN(2) == 0
 		g.Set(h.chance(g, dies))
-		w, stop := b.Writer(g.Through(write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond}))
+		w, stop := b.Writer(g.Through(
+			write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond}))
 		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
 		storetest.Eventually(t, func() bool {
 			if h.rnd.IntN(3) == 0 {
@@ -276,7 +286,8 @@ func (h *told) chance(g *storetest.Gate, dies bool) func(int, string) storetest.
 		case last >= 0 && nth >= last:
 			return storetest.Stuck
 		case rnd.IntN(100) < percent:
-			return []storetest.Fault{storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}[rnd.IntN(5)]
+			return []storetest.Fault{
+				storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}[rnd.IntN(5)]
 		}
 		return storetest.Sound
 	}

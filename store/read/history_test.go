@@ -41,7 +41,8 @@ type state struct {
 }
 
 func newHistory(b *bench, seed uint64) *history {
-	h := &history{bench: b, rnd: rand.New(rand.NewPCG(seed, 1)), clock: time.Now().Add(-100 * time.Hour), began: map[string]time.Time{}}
+	h := &history{bench: b, rnd: rand.New(rand.NewPCG(seed, 1)), clock: time.Now().Add(-100 * time.Hour),
+		began: map[string]time.Time{}}
 	b.IDs = id.NewGenerator(func() time.Time { return h.clock })
 	for range 3 {
 		r, err := b.IDs.New(0)
@@ -124,7 +125,8 @@ func (h *history) delivered(e *past) {
 		e.states[dest] = append(e.states[dest], state{event.Pending, event.Queued, name, [3]int64{began, 0, 0}})
 		return
 	}
-	o := h.Outcome(e.Event, dest, pick(h, event.Delivered, event.Delivered, event.Failed, event.Retrying, event.Held, event.Pending, event.Skipped))
+	o := h.Outcome(e.Event, dest,
+		pick(h, event.Delivered, event.Delivered, event.Failed, event.Retrying, event.Held, event.Pending, event.Skipped))
 	o.Run = name
 	// Somewhere about the runs, so that what was delivered is older than some and newer than others.
 	o.At = h.began[h.runs[0]].Add(time.Duration(h.rnd.Int64N(int64(4 * time.Second)))).Truncate(time.Millisecond)
@@ -208,8 +210,10 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 		isStatus := func(x event.Status) bool { return x == s.Status || x == event.Held && held }
 		at := e.ID.Time()
 		if overlaps(q.Endpoints, []string{e.Endpoint}) && overlaps(q.Destinations, dests) && overlaps(q.Runs, runs) &&
-			(len(q.Types) == 0 || slices.ContainsFunc(q.Types, isType)) && (len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, isStatus)) &&
-			(len(q.Processing) == 0 || slices.ContainsFunc(q.Processing, isProcessing)) && (len(q.Sources) == 0 || slices.Contains(q.Sources, e.Source)) &&
+			(len(q.Types) == 0 || slices.ContainsFunc(q.Types, isType)) &&
+			(len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, isStatus)) &&
+			(len(q.Processing) == 0 || slices.ContainsFunc(q.Processing, isProcessing)) &&
+			(len(q.Sources) == 0 || slices.Contains(q.Sources, e.Source)) &&
 			(q.Search == nil || found(e.Event, q.Search)) &&
 			!at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until)) {
 			want = append(want, s)
@@ -228,7 +232,8 @@ func (h *history) some() event.Query {
 	}
 	maybe(func() { q.Since = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
 	maybe(func() { q.Until = h.clock.Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) })
-	words := []event.Processing{event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing}
+	words := []event.Processing{
+		event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing}
 	h.rnd.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
 	words = words[:1+h.rnd.IntN(2)]
 	if h.rnd.IntN(8) == 0 { // alone, which has a way of its own
@@ -245,7 +250,8 @@ func (h *history) some() event.Query {
 		q.Sources = pick(h, []event.Source{event.SourceAPI}, []event.Source{event.SourceTest, event.SourceProvider})
 	})
 	maybe(func() { q.Processing = words })
-	all := []event.Status{event.Pending, event.Retrying, event.Held, event.Delivered, event.Failed, event.Skipped, event.Rejected}
+	all := []event.Status{event.Pending, event.Retrying, event.Held, event.Delivered, event.Failed, event.Skipped,
+		event.Rejected}
 	if h.rnd.IntN(3) > 0 {
 		h.rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		q.Statuses = all[:1+h.rnd.IntN(2)]

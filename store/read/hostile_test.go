@@ -20,16 +20,20 @@ import (
 func (b *bench) fill(n string) {
 	b.Helper()
 	b.Exec(`INSERT INTO events (account, id, ts, endpoint, type, source, verdict, method, headers, body, size)
-SELECT 'acc_1', unhex(concat(leftPad(hex(toUnixTimestamp64Milli(ts)), 12, '0'), '000000', leftPad(hex(number), 14, '0'))), ts, 'ep_1', 'order.created', 'provider', 'verified', 'POST',
+SELECT 'acc_1', unhex(concat(leftPad(hex(toUnixTimestamp64Milli(ts)), 12, '0'), '000000',
+leftPad(hex(number), 14, '0'))), ts, 'ep_1', 'order.created', 'provider', 'verified', 'POST',
 concat('Content-Type: application/json\nX-Number: ', toString(number), '\n'),
-concat('{"n":', toString(number), ',"note":"', repeat('nothing in here is looked for ', 100), '","list":[[[1,2,3]]]}') AS body, length(body)
-FROM (SELECT number, now64(3) - toIntervalMillisecond(1000 + intDiv(number * 3600000, ` + n + `)) AS ts FROM numbers(` + n + `))`)
+concat('{"n":', toString(number), ',"note":"', repeat('nothing in here is looked for ', 100),
+'","list":[[[1,2,3]]]}') AS body, length(body)
+FROM (SELECT number, now64(3) - toIntervalMillisecond(1000 + intDiv(number * 3600000, ` + n +
+		`)) AS ts FROM numbers(` + n + `))`)
 }
 
 // running counts the statements of searches that ClickHouse is at.
 func (b *bench) running() int {
 	name := b.URL[strings.LastIndexByte(b.URL, '/')+1:]
-	return int(b.Query("SELECT count() FROM system.processes WHERE current_database = '" + name + "' AND query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE '%system.processes%'"))
+	return int(b.Query("SELECT count() FROM system.processes WHERE current_database = '" + name +
+		"' AND query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE '%system.processes%'"))
 }
 
 func (b *bench) until(what string, ok func() bool) {
@@ -49,7 +53,9 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 	b := newBench(t)
 	b.fill("60000")
 	p := storetest.NewProxy(t)
-	r := b.ReaderOf(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 1 << 20, SearchBytes: 1 << 30, SearchThreads: 1}, nil)
+	r := b.ReaderOf(read.ReaderConfig{
+		URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 1 << 20,
+		SearchBytes: 1 << 30, SearchThreads: 1}, nil)
 	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
 	for _, end := range []struct {
 		how  string
@@ -80,12 +86,18 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 func TestSearchStretchesAreBoundedByBytes(t *testing.T) {
 	b := newBench(t)
 	b.fill("500")
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchBytes: 100_000, SearchBudget: time.Nanosecond}, nil)
-	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Search: &event.Search{Text: "no such text"}, Limit: 10, Since: time.Now().Add(-24 * time.Hour)})
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+		SearchBytes: 100_000, SearchBudget: time.Nanosecond}, nil)
+	page, err := r.Events(t.Context(),
+		event.Query{Account: storetest.Account, Search: &event.Search{Text: "no such text"}, Limit: 10,
+			Since: time.Now().Add(-24 * time.Hour)})
 	if err != nil || !page.Partial || page.Scanned == 0 || page.Scanned > 100_000/3000 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	q := event.Query{Account: storetest.Account, Search: &event.Search{Header: []event.HeaderMatch{{Name: "x-number", Values: []string{"0", "250", "499"}}}}, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
+	q := event.Query{Account: storetest.Account,
+		Search: &event.Search{Header: []event.HeaderMatch{{Name: "x-number", Values: []string{"0", "250", "499"}}}},
+		Limit:  10,
+		Since:  time.Now().Add(-24 * time.Hour)}
 	ids, partial, scanned := follow(t, r, q)
 	if len(ids) != 3 || partial < 2 || scanned != 500 {
 		t.Errorf("found %d in %d partial pages, %d rows", len(ids), partial, scanned)
@@ -100,7 +112,10 @@ func TestSearchTakesWhatAURLHolds(t *testing.T) {
 
 func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
-	b.Accept(b.Event(1, func(e *event.Event) { e.Body = []byte(`{"0":{"0":{"0":"` + strings.Repeat(`\u0001`, 200) + `"}}}`) }))
+	b.Accept(b.Event(1, func(e *event.Event) {
+		e.Body = []byte(
+			`{"0":{"0":{"0":"` + strings.Repeat(`\u0001`, 200) + `"}}}`)
+	}))
 	r := b.Reader(w)
 	b.Indexes(r)
 	hit := strings.Repeat("\x01", 200)
@@ -112,16 +127,23 @@ func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 		}
 		s.Body = append(s.Body, m)
 	}
-	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Search: &s, Limit: 10, Since: time.Now().Add(-time.Hour)})
+	page, err := r.Events(t.Context(),
+		event.Query{Account: storetest.Account, Search: &s, Limit: 10, Since: time.Now().Add(-time.Hour)})
 	if err != nil || len(page.Rows) != 1 {
 		t.Errorf("%d rows, %v", len(page.Rows), err)
 	}
 	deep := event.Search{Body: []event.BodyMatch{{Members: slices.Repeat([]string{"0"}, 16), Values: []string{"1"}}}}
-	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Search: &deep, Limit: 10, Since: time.Now().Add(-time.Hour)}); err != nil {
+	if _, err := r.Events(t.Context(),
+		event.Query{Account: storetest.Account, Search: &deep, Limit: 10, Since: time.Now().Add(-time.Hour)}); err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{"\x00", "\x00\x01\x7f", "%_%", `\\\'";--`, "') OR 1=1 --", "(a+)+$", strings.Repeat("é", 200), "{p1:String}", "\xff"} {
-		if page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Search: &event.Search{Text: text}, Limit: 10, Since: time.Now().Add(-time.Hour)}); err != nil || len(page.Rows) != 0 {
+	for _, text := range []string{
+		"\x00", "\x00\x01\x7f", "%_%", `\\\'";--`, "') OR 1=1 --", "(a+)+$", strings.Repeat("é", 200),
+		"{p1:String}", "\xff"} {
+		if page, err := r.Events(
+			t.Context(), event.Query{
+				Account: storetest.Account, Search: &event.Search{Text: text}, Limit: 10,
+				Since: time.Now().Add(-time.Hour)}); err != nil || len(page.Rows) != 0 {
 			t.Errorf("%q: %d rows, %v", text, len(page.Rows), err)
 		}
 	}
@@ -142,7 +164,8 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 		b.Accept(e)
 	}
 	slices.SortFunc(want, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 7, SearchBudget: time.Nanosecond}, w)
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+		SearchRows: 7, SearchBudget: time.Nanosecond}, w)
 	s := event.Search{Body: []event.BodyMatch{{Members: []string{"tag"}, Values: []string{"searched"}}}}
 	q := event.Query{Account: storetest.Account, Search: &s, Limit: 5, Since: time.Now().Add(-time.Hour)}
 	if _, err := r.Events(t.Context(), q); err != nil { // behind the fence: all are there

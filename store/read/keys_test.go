@@ -28,7 +28,8 @@ func TestSkippedThatWereStoredAgain(t *testing.T) {
 	for range 3 {
 		b.Exec("INSERT INTO event_keys SELECT * FROM event_keys WHERE key = 'dest:'")
 		var got []id.ID
-		for _, row := range storetest.Pages(t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
+		for _, row := range storetest.Pages(
+			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
 			got = append(got, row.ID)
 		}
 		if diff := gocmp.Diff(want, got); diff != "" {

@@ -38,8 +38,8 @@ func newScanner(topic *stream.Reader) *scanner {
 // maxAbsent bounds the ids that are remembered as absent, in each of two halves.
 const maxAbsent = 2048
 
-// absent remembers up to which offset the log does not hold an event, so that who asks for an id that does not exist, again
-// and again, has only what is new read. It forgets the older half when the newer one is full.
+// absent remembers up to which offset the log does not hold an event, so that who asks for an id that does not exist,
+// again and again, has only what is new read. It forgets the older half when the newer one is full.
 type absent struct {
 	mu         sync.Mutex // guards both
 	newer, old map[id.ID]int64
@@ -145,15 +145,16 @@ func (s *scanner) read(ctx context.Context, d id.ID, from, end int64) (*stream.R
 	var found *stream.Record
 	last := d.Time().Add(scanSpan)
 	want := d.Text(id.Event)
-	err := s.topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: d.Partition()}, from, func(r *stream.Record) error {
-		if event.RecordID(r) == want {
-			found = r
-			return stream.ErrStop
-		}
-		if r.Offset >= end-1 || r.Timestamp.After(last) {
-			return stream.ErrStop
-		}
-		return nil
-	})
+	err := s.topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: d.Partition()}, from,
+		func(r *stream.Record) error {
+			if event.RecordID(r) == want {
+				found = r
+				return stream.ErrStop
+			}
+			if r.Offset >= end-1 || r.Timestamp.After(last) {
+				return stream.ErrStop
+			}
+			return nil
+		})
 	return found, err
 }

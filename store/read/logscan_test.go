@@ -42,7 +42,8 @@ func TestAbsentEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if below, end := r.AbsentBelow(late.ID), ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
+	if below, end := r.AbsentBelow(late.ID),
+		ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
 		t.Errorf("the log is known not to hold it below %d, want %d", below, end)
 	}
 	b.Accept(late)
@@ -82,7 +83,11 @@ func TestReadsTakeTurns(t *testing.T) {
 			_, err := r.RecoveryItems(ctx, event.RecoveryJob{Account: storetest.Account}, 0, 1, nil)
 			return err
 		},
-		"EventEndpoint": func(ctx context.Context) error { _, err := r.EventEndpoint(ctx, storetest.Account, e.ID); return err },
+		"EventEndpoint": func(ctx context.Context) error {
+			_, err := r.EventEndpoint(
+				ctx, storetest.Account, e.ID)
+			return err
+		},
 	}
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestPagingWhileRowsArrive pages through 3,000 events, 20,000 as torture, while more arrive and parts are merged. Whatever
-// was acknowledged before the first page comes exactly once.
+// TestPagingWhileRowsArrive pages through 3,000 events, 20,000 as torture, while more arrive and parts are merged.
+// Whatever was acknowledged before the first page comes exactly once.
 func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 
 // TestPagingWithoutMerges does so while no part is merged.

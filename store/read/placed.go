@@ -59,12 +59,14 @@ func (r *Reader) Placed(ctx context.Context, q event.PlacedQuery) (event.PlacedP
 func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until time.Time) ([]placed, error) {
 	edge := until.Add(placedSlack)
 	bound := func(s *ch.Query) *ch.Query {
-		return s.Add(" WHERE account = ", q.Account).Add(" AND endpoint = ", q.Endpoint).Add(" AND ts >= ", since).Add(" AND ts < ", edge).
+		return s.Add(" WHERE account = ", q.Account).Add(" AND endpoint = ", q.Endpoint).Add(" AND ts >= ", since).
+			Add(" AND ts < ", edge).
 			Add(" AND id >= ", id.Lowest(since)).Add(" AND id < ", id.Lowest(edge))
 	}
 	s := bound(new(ch.Query).Within(q.Partition).Add("SELECT id, kafka_offset, size FROM events"))
 	bound(s.Add(" AND id IN (SELECT id FROM events_by_endpoint")).Add(")")
-	s.Add(" AND kafka_partition = ", int(q.Partition)).Add(" AND kafka_offset >= ", int(q.From)).Add(" AND kafka_offset < ", int(q.To))
+	s.Add(" AND kafka_partition = ", int(q.Partition)).Add(" AND kafka_offset >= ", int(q.From)).
+		Add(" AND kafka_offset < ", int(q.To))
 	s.Add(" AND verdict != 'rejected' AND reason != 'duplicate' AND duplicate_of = ", id.ID{})
 	var found []placed
 	size, last := 0, 0 // last counts what is up to the last event before until
@@ -104,13 +106,15 @@ func (r *Reader) placedEvents(ctx context.Context, q event.PlacedQuery, found []
 		ids[i] = x.id
 	}
 	slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	s := new(ch.Query).Add("SELECT id, type, source, verdict, reason, method, query, headers, if(size > ", q.MaxBody).Add(", '', body) FROM events WHERE account = ", q.Account)
+	s := new(ch.Query).Add("SELECT id, type, source, verdict, reason, method, query, headers, if(size > ", q.MaxBody).
+		Add(", '', body) FROM events WHERE account = ", q.Account)
 	ch.BoundIDs(s, ids)
 	events := make(map[id.ID]*event.Event, len(found))
 	err := r.each(ctx, s, func(rows driver.Rows) error {
 		e := &event.Event{Account: q.Account, Endpoint: q.Endpoint}
 		var headers string
-		err := rows.Scan(&e.ID, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason), &e.Method, &e.Query,
+		err := rows.Scan(&e.ID, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
+			&e.Method, &e.Query,
 			&headers, &e.Body)
 		e.Header = event.Lines(headers).Fields()
 		events[e.ID] = e

@@ -61,8 +61,11 @@ func TestPlacedIsWholeAndInOrder(t *testing.T) {
 	for range 5 {
 		from, to, limit := rnd.IntN(300), 300+rnd.IntN(301), 1+rnd.IntN(60)
 		maxBody := 20 + rnd.IntN(40)
-		q := event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_0", From: int64(from), To: int64(to), Limit: limit, Bytes: 1 + rnd.IntN(2000), MaxBody: maxBody}
-		q.Since = slices.MinFunc(events[from:], func(a, b *event.Event) int { return cmp.Compare(a.ID.UnixMilli(), b.ID.UnixMilli()) }).ReceivedAt()
+		q := event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_0", From: int64(from), To: int64(to), Limit: limit,
+			Bytes: 1 + rnd.IntN(2000), MaxBody: maxBody}
+		q.Since = slices.MinFunc(events[from:], func(a, b *event.Event) int {
+			return cmp.Compare(a.ID.UnixMilli(), b.ID.UnixMilli())
+		}).ReceivedAt()
 		var got, want []row
 		for i, e := range events[from:to] {
 			if e.Endpoint != "ep_0" || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" {

@@ -16,7 +16,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// filterMembers are the members of a query that are filters: all but those that say whose list it is and which part of it.
+// filterMembers are the members of a query that are filters: all but those that say whose list it is and which part of
+// it.
 func filterMembers() (names []string) {
 	for f := range reflect.TypeFor[event.Query]().Fields() {
 		if !slices.Contains([]string{"Account", "Since", "Until", "Before", "Limit"}, f.Name) {
@@ -41,7 +42,8 @@ func samples(h *history) map[string][]any {
 		"Destinations": {[]string{"dst_c"}, []string{"dst_a", "dst_b"}},
 		"Runs":         {h.runs[:1], h.runs[1:]},
 		"Statuses": {
-			[]event.Status{event.Failed, event.Held}, []event.Status{event.Rejected}, []event.Status{event.Pending, event.Skipped},
+			[]event.Status{event.Failed, event.Held}, []event.Status{event.Rejected},
+			[]event.Status{event.Pending, event.Skipped},
 			[]event.Status{event.Delivered, event.Retrying},
 		},
 		"Processing": {

@@ -23,8 +23,10 @@ type cost struct{ statements, rows, marks, bytes, micros uint64 }
 func (b *bench) spent() (c cost) {
 	b.Helper()
 	b.SQL(func(conn driver.Conn) error {
-		return conn.QueryRow(b.Context(), "SELECT sumIf(value, event = 'SelectQuery'), sumIf(value, event = 'SelectedRows'), sumIf(value, event = 'SelectedMarks'), "+
-			"sumIf(value, event = 'SelectedBytes'), sumIf(value, event = 'OSCPUVirtualTimeMicroseconds') FROM system.events").Scan(&c.statements, &c.rows, &c.marks, &c.bytes, &c.micros)
+		return conn.QueryRow(b.Context(), "SELECT sumIf(value, event = 'SelectQuery'), sumIf(value, event = "+
+			"'SelectedRows'), sumIf(value, event = 'SelectedMarks'), "+
+			"sumIf(value, event = 'SelectedBytes'), sumIf(value, event = 'OSCPUVirtualTimeMicroseconds') FROM system.events").
+			Scan(&c.statements, &c.rows, &c.marks, &c.bytes, &c.micros)
 	})
 	return c
 }
@@ -67,19 +69,28 @@ func looks(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) [
 	}
 	return []look{
 		list("newest", 6_000, all), list("busy", 9_000, at(busy, all)), list("rare", 65_000, at(rare, all)),
-		list("delivered", 22_000, only(event.Delivered)), list("failed", 45_000, only(event.Failed)), list("retrying", 150_000, only(event.Retrying)),
-		list("pending", 22_000, only(event.Pending)), list("skipped", 60_000, only(event.Skipped)), list("rejected", 60_000, only(event.Rejected)), list("held", 4_000, only(event.Held)),
-		list("type common", 9_000, kind("order.paid")), list("type prefix", 9_000, kind("invoice.*")), list("type rare", 21_000, kind("account.closed")), list("type none", 13_000, kind("no.such")),
+		list("delivered", 22_000, only(event.Delivered)), list("failed", 45_000, only(event.Failed)),
+		list("retrying", 150_000, only(event.Retrying)),
+		list("pending", 22_000, only(event.Pending)), list("skipped", 60_000, only(event.Skipped)),
+		list("rejected", 60_000, only(event.Rejected)), list("held", 4_000, only(event.Held)),
+		list("type common", 9_000, kind("order.paid")), list("type prefix", 9_000, kind("invoice.*")),
+		list("type rare", 21_000, kind("account.closed")), list("type none", 13_000, kind("no.such")),
 		list("source", 290_000, func(q *event.Query) { q.Sources = []event.Source{event.SourceTest} }),
 		list("processing failed", 65_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingFailed} }),
-		list("processing missing", 40_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingMissing} }),
+		list("processing missing", 40_000, func(q *event.Query) {
+			q.Processing = []event.Processing{
+				event.ProcessingMissing}
+		}),
 		list("destination busy", 14_000, func(q *event.Query) { q.Destinations = []string{busy.Dests[0].ID} }),
 		list("destination rare", 92_000, func(q *event.Query) { q.Destinations = []string{rare.Dests[0].ID} }),
 		list("run none", 8_000, func(q *event.Query) { q.Runs = []string{id.NewGenerator(nil).Next(0).Text(id.Run)} }),
-		list("far", 12_000, past(all)), list("far rare", 64_000, past(at(rare, all))), list("far failed", 55_000, past(only(event.Failed))), list("far pending", 4_000, past(only(event.Pending))),
+		list("far", 12_000, past(all)), list("far rare", 64_000, past(at(rare, all))),
+		list("far failed", 55_000, past(only(event.Failed))), list("far pending", 4_000, past(only(event.Pending))),
 		list("busy failed", 160_000, at(busy, only(event.Failed))), list("rare failed", 45_000, at(rare, only(event.Failed))),
-		list("rare pending", 30_000, at(rare, only(event.Pending))), list("busy delivered", 42_000, at(busy, only(event.Delivered))),
-		list("busy type rare", 8_000, at(busy, kind("account.closed"))), list("failed type rare", 4_000, func(q *event.Query) {
+		list("rare pending", 30_000, at(rare, only(event.Pending))),
+		list("busy delivered", 42_000, at(busy, only(event.Delivered))),
+		list("busy type rare", 8_000, at(busy, kind("account.closed"))),
+		list("failed type rare", 4_000, func(q *event.Query) {
 			q.Statuses, q.Types = []event.Status{event.Failed}, []string{"account.closed"}
 		}),
 		{"one event", 9_000, func(ctx context.Context, r *read.Reader) (int, error) {
@@ -93,10 +104,13 @@ func looks(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) [
 			page, err := r.Attempts(ctx, account, one, id.ID{}, 100)
 			return len(page.Rows), err
 		}},
-		traffic("traffic of a day", 80_000, account, 24*time.Hour), traffic("traffic of a month", 40_000, account, 30*24*time.Hour),
+		traffic("traffic of a day", 80_000, account, 24*time.Hour),
+		traffic("traffic of a month", 40_000, account, 30*24*time.Hour),
 		{"usage", 90_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			now := time.Now()
-			f, err := r.Usage(ctx, account, event.UsageSpan{From: now.AddDate(0, 0, -20).Truncate(time.Hour), To: now.Add(time.Hour).Truncate(time.Hour), Recent: now.AddDate(0, 0, -7).Truncate(time.Hour)})
+			f, err := r.Usage(ctx, account,
+				event.UsageSpan{From: now.AddDate(0, 0, -20).Truncate(time.Hour), To: now.Add(time.Hour).Truncate(time.Hour),
+					Recent: now.AddDate(0, 0, -7).Truncate(time.Hour)})
 			return len(f.Daily), err
 		}},
 	}
@@ -122,7 +136,8 @@ func planned() fill.Config {
 }
 
 // TestPlans holds every kind of list to a number of rows that ClickHouse may read for it: it must not grow with the
-// store. The bounds leave room for a few granules more: how many it takes depends on the hour at which a day begins. RELAY_PLAN_URL, of a store that relay-bench fill has filled, shows the figures of that one instead.
+// store. The bounds leave room for a few granules more: how many it takes depends on the hour at which a day begins.
+// RELAY_PLAN_URL, of a store that relay-bench fill has filled, shows the figures of that one instead.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which says nothing of a short run")
@@ -150,7 +165,8 @@ func TestPlans(t *testing.T) {
 		}
 		took, c := time.Since(began), b.spent()
 		rows := c.rows - before.rows
-		t.Logf("%-20s %3d rows of %8d read, %4d granules, %3d statements, %8.1f ms CPU, %8.1f ms", l.name, n, rows, c.marks-before.marks,
+		t.Logf("%-20s %3d rows of %8d read, %4d granules, %3d statements, %8.1f ms CPU, %8.1f ms", l.name, n, rows,
+			c.marks-before.marks,
 			c.statements-before.statements-1, float64(c.micros-before.micros)/1000, float64(took.Microseconds())/1000)
 		if foreign == "" && rows > l.most {
 			t.Errorf("%s: %d rows were read, at most %d", l.name, rows, l.most)
@@ -162,7 +178,8 @@ func TestPlans(t *testing.T) {
 func (b *bench) delivered() (d id.ID) {
 	b.Helper()
 	b.SQL(func(conn driver.Conn) error {
-		return conn.QueryRow(b.Context(), "SELECT id FROM attempts WHERE ts < now() - INTERVAL 2 DAY GROUP BY id HAVING count() = 1 ORDER BY id DESC LIMIT 1").Scan((*[16]byte)(&d))
+		return conn.QueryRow(b.Context(), "SELECT id FROM attempts WHERE ts < now() - INTERVAL 2 DAY GROUP BY id HAVING "+
+			"count() = 1 ORDER BY id DESC LIMIT 1").Scan((*[16]byte)(&d))
 	})
 	return d
 }
@@ -173,7 +190,8 @@ func (b *bench) extremes() (of string, busy, rare fill.Endpoint) {
 	busy.Dests, rare.Dests = make([]fill.Destination, 1), make([]fill.Destination, 1)
 	b.SQL(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT any(account), argMax(e, c), argMax(d, c), argMin(e, c), argMin(d, c) FROM "+
-			"(SELECT any(account) AS account, endpoint AS e, any(dests)[1] AS d, count() AS c FROM events WHERE notEmpty(dests) GROUP BY endpoint)").
+			"(SELECT any(account) AS account, endpoint AS e, any(dests)[1] AS d, count() AS c FROM events WHERE "+
+			"notEmpty(dests) GROUP BY endpoint)").
 			Scan(&of, &busy.ID, &busy.Dests[0].ID, &rare.ID, &rare.Dests[0].ID)
 	})
 	return of, busy, rare

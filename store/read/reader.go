@@ -77,7 +77,8 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 		deps.Erased = func(id.ID) bool { return false }
 	}
 	return &Reader{
-		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: ch.NewPool(conns, searchConns), topic: topic, fence: newFence(topic, deps.Writer, cfg.FenceWait),
+		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: ch.NewPool(conns, searchConns), topic: topic,
+		fence:     newFence(topic, deps.Writer, cfg.FenceWait),
 		pingConns: pingConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
 		searches: newTurns(maxSearches, searchWait, "searches"), reads: newTurns(maxReads, readWait, "reads"),
 	}, nil
@@ -107,8 +108,8 @@ func (r *Reader) Ping(ctx context.Context) error {
 	})
 }
 
-// Check is Ping, and sees that the tables of every shard are at least those of this version, and keep rows for as long as
-// they can be read. Newer ones are right: they have what this version knows.
+// Check is Ping, and sees that the tables of every shard are at least those of this version, and keep rows for as long
+// as they can be read. Newer ones are right: they have what this version knows.
 func (r *Reader) Check(ctx context.Context) error {
 	if err := r.Ping(ctx); err != nil {
 		return err
@@ -129,12 +130,14 @@ func (r *Reader) Check(ctx context.Context) error {
 			return fmt.Errorf("the tables are at migration %04d, this version needs %04d: run relay migrate", has, needed)
 		}
 		var engine string
-		q = new(ch.Query).Add("SELECT any(engine_full) FROM system.tables WHERE database = currentDatabase() AND name = 'events'")
+		q = new(ch.Query).Add("SELECT any(engine_full) FROM system.tables WHERE database = currentDatabase() AND name = " +
+			"'events'")
 		if err := r.pool.Each(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
 			return err
 		}
 		if days := schema.KeptDays(engine); days < r.cfg.RetentionDays {
-			return fmt.Errorf("the tables drop events after %d days, RELAY_RETENTION_DAYS is %d: run relay migrate", days, r.cfg.RetentionDays)
+			return fmt.Errorf("the tables drop events after %d days, RELAY_RETENTION_DAYS is %d: run relay migrate", days,
+				r.cfg.RetentionDays)
 		}
 		return nil
 	})

@@ -21,7 +21,9 @@ func TestValuesAreNeverText(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	weird := []string{
-		"'", "''", `\`, `\'`, `\\'`, "' OR 1=1 --", "'); DROP TABLE events; --", "{p1:String}", "?", "$1", "@p1", "%s", "\x00", "a\tb\nc\r", "\xff\xfe",
+		"'", "''", `\`, `\'`, `\\'`, "' OR 1=1 --", "'); DROP TABLE events; --", "{p1:String}", "?", "$1", "@p1",
+		"%s", "\x00",
+		"a\tb\nc\r", "\xff\xfe",
 		"NULL", `\N`, "]", "','", "['a']", "/*", "--", "`", `"`, "order.*'", "ünï 🎉",
 	}
 	var events []*event.Event
@@ -54,7 +56,9 @@ func TestValuesAreNeverText(t *testing.T) {
 				t.Errorf("%s %q: %+v", name, weird[i], rows)
 			}
 		}
-		for _, q := range []event.Query{{Account: weird[i]}, {Account: storetest.Account, Runs: []string{weird[i]}}, {Account: storetest.Account, Statuses: []event.Status{event.Status(weird[i])}}} {
+		for _, q := range []event.Query{
+			{Account: weird[i]}, {Account: storetest.Account, Runs: []string{weird[i]}},
+			{Account: storetest.Account, Statuses: []event.Status{event.Status(weird[i])}}} {
 			q.Limit = 10
 			if rows := storetest.Pages(t, r, q, 1); len(rows) != 0 {
 				t.Errorf("%q as account, run or status finds %d rows", weird[i], len(rows))
@@ -78,7 +82,9 @@ func TestAttemptsArePaged(t *testing.T) {
 	const n = 230
 	var want []id.ID
 	for i := range n {
-		o := b.Outcome(e, []string{"dst_a", "dst_b"}[i%2], event.Retrying, func(o *event.Outcome) { o.Attempt.ResponseBody = make([]byte, 16<<10) })
+		o := b.Outcome(e, []string{"dst_a", "dst_b"}[i%2], event.Retrying, func(o *event.Outcome) {
+			o.Attempt.ResponseBody = make([]byte, 16<<10)
+		})
 		want = append(want, o.Attempt.ID)
 		b.Record(o)
 	}
@@ -111,15 +117,19 @@ func TestAttemptsArePaged(t *testing.T) {
 	if len(d.Attempts) != 200 || !d.AttemptsTruncated || d.Summary.Attempts != n || d.Deliveries[0].Attempts != n/2 {
 		t.Fatalf("%d attempts in the single read of %d", len(d.Attempts), d.Summary.Attempts)
 	}
-	if first := d.Attempts[0]; first.ID != want[n-200] || first.Number != (n-200)/2+1 || len(first.ResponseBody) != 1<<10 || !first.Truncated {
+	if first := d.Attempts[0]; first.ID != want[n-200] || first.Number != (n-200)/2+1 ||
+		len(first.ResponseBody) != 1<<10 ||
+		!first.Truncated {
 		t.Fatalf("first of the newest 200: number %d, %d bytes", first.Number, len(first.ResponseBody))
 	}
-	if _, err := r.Attempts(t.Context(), storetest.Account, b.Event(1).ID, id.ID{}, 10); !errors.Is(err, event.ErrNotFound) {
+	if _, err := r.Attempts(t.Context(), storetest.Account, b.Event(1).ID, id.ID{}, 10); !errors.Is(
+		err, event.ErrNotFound) {
 		t.Fatalf("attempts of no event: %v", err)
 	}
 	none := b.Event(2)
 	b.Accept(none)
-	if page, err := r.Attempts(t.Context(), storetest.Account, none.ID, id.ID{}, 10); err != nil || len(page.Rows) != 0 || page.More {
+	if page, err := r.Attempts(t.Context(), storetest.Account, none.ID, id.ID{}, 10); err != nil || len(page.Rows) != 0 ||
+		page.More {
 		t.Fatalf("attempts of an event without any: %+v, %v", page, err)
 	}
 }
@@ -147,20 +157,23 @@ func TestDuplicates(t *testing.T) {
 			t.Fatalf("%d duplicates among those that are %v", len(rows), statuses)
 		}
 		for _, s := range rows {
-			if s.Status != event.Skipped || s.Reason != event.Duplicate || s.DuplicateOf != first.ID.Text(id.Event) || s.Counts.Total != 0 {
+			if s.Status != event.Skipped || s.Reason != event.Duplicate || s.DuplicateOf != first.ID.Text(id.Event) ||
+				s.Counts.Total != 0 {
 				t.Errorf("%+v", s)
 			}
 		}
 	}
 	d, err := r.Event(t.Context(), storetest.Account, second.ID)
-	if err != nil || d.Event.DuplicateOf != first.ID.Text(id.Event) || d.DuplicateOf != d.Event.DuplicateOf || d.Status != event.Skipped {
+	if err != nil || d.Event.DuplicateOf != first.ID.Text(id.Event) || d.DuplicateOf != d.Event.DuplicateOf ||
+		d.Status != event.Skipped {
 		t.Errorf("%+v %v", d, err)
 	}
 	if n := b.Query("SELECT sum(billed) FROM events FINAL"); n != 1 {
 		t.Errorf("%d events are billed", n)
 	}
 	b.Record(b.Outcome(second, "dst_a", event.Delivered))
-	if d, err = r.Event(t.Context(), storetest.Account, second.ID); err != nil || d.Status != event.Delivered || d.Reason != "" {
+	if d, err = r.Event(t.Context(), storetest.Account, second.ID); err != nil || d.Status != event.Delivered ||
+		d.Reason != "" {
 		t.Errorf("after a replay %+v %v", d, err)
 	}
 	absent := b.Event(0)

@@ -128,7 +128,8 @@ func TestEventEndpoint(t *testing.T) {
 	f(storetest.Account, b.Event(2), "", event.ErrNotFound)
 	x, offset := b.Report(logged, event.ProcessingDone, time.Now())
 	x.Event = b.Event(2).ID // the log does not have it, so that it cannot say what it once had
-	away := b.ReaderOf(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond}, nil)
+	away := b.ReaderOf(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
+		nil)
 	if _, err := away.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("receipt of an event that is nowhere to be found: %v", err)
 	}

@@ -136,8 +136,8 @@ func (g *groupSelect) erasedUpTo(ctx context.Context, after, edge id.ID) (gone [
 const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(substring(id, 1, 6)))), 'UTC')"
 
 // page writes those candidates of a page that have failed for good and were not erased. What failed is a candidate as
-// failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells. Failures
-// that lie apart cost a granule of each.
+// failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells.
+// Failures that lie apart cost a granule of each.
 func (g *groupSelect) page(ctx context.Context, next int, after, edge id.ID, gone []id.ID) error {
 	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) ")
 	q.Add("SELECT account, ", g.name).Add(", ", next)

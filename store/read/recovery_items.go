@@ -127,7 +127,8 @@ func (r itemReader) saidOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[pair]said, error) {
 	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL")
-	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).About(eventsOf(items)...).Add(" AND id IN ", eventsOf(items))
+	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).About(eventsOf(items)...).
+		Add(" AND id IN ", eventsOf(items))
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, x *said) error {
 		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
 		x.at = column.Instant(x.at)

@@ -63,7 +63,8 @@ func TestSelectRecovery(t *testing.T) {
 	items := b.ItemsOf(r, job, 25, 7)
 	slices.Reverse(items)
 	for i, x := range items {
-		want := event.RecoveryItem{Seq: i, Event: x.Event, Destination: "dst_gone", State: event.Skipped, Skipped: event.DestinationDeleted}
+		want := event.RecoveryItem{
+			Seq: i, Event: x.Event, Destination: "dst_gone", State: event.Skipped, Skipped: event.DestinationDeleted}
 		switch {
 		case i < 8:
 			want.Event, want.Destination, want.State, want.Skipped = failed[i].ID, "dst_a", event.Pending, ""
@@ -135,10 +136,12 @@ func TestRecoveryStates(t *testing.T) {
 		b.Outcome(es[1], "dst_a", event.Delivered, in(b.IDs.Next(0).Text(id.Run), "")), // a replay afterwards
 	)
 	counts, _, err := r.RecoveryCounts(t.Context(), storetest.Account, job.ID, "rec_other")
-	if want := (event.RecoveryCounts{Delivered: 1, Failed: 1, Skipped: 3, Unavailable: 1}); err != nil || len(counts) != 1 || counts[job.ID] != want {
+	if want := (event.RecoveryCounts{Delivered: 1, Failed: 1, Skipped: 3, Unavailable: 1}); err != nil ||
+		len(counts) != 1 || counts[job.ID] != want {
 		t.Errorf("counts %+v, %v", counts, err)
 	}
-	if failures, err := r.RecoveryFailures(t.Context(), storetest.Account, job.ID); err != nil || fmt.Sprint(failures) != "map[dst_a:{1 timeout}]" {
+	if failures, err := r.RecoveryFailures(t.Context(), storetest.Account, job.ID); err != nil ||
+		fmt.Sprint(failures) != "map[dst_a:{1 timeout}]" {
 		t.Errorf("failures %v, %v", failures, err)
 	}
 	show := func(job event.RecoveryJob, limit int, states ...event.Status) (out string) {
@@ -148,7 +151,8 @@ func TestRecoveryStates(t *testing.T) {
 		return out
 	}
 	job.Reserved = 7
-	said := "6 queued  0 0 ;5 skipped destination_disabled 0 0 ;4 skipped already_delivered 0 0 ;3 skipped job_stopped 0 0 ;2 queued  1 0 timeout;1 failed  2 0 timeout;0 delivered  2 200 ;"
+	said := "6 queued  0 0 ;5 skipped destination_disabled 0 0 ;4 skipped already_delivered 0 0 ;3 skipped job_stopped " +
+		"0 0 ;2 queued  1 0 timeout;1 failed  2 0 timeout;0 delivered  2 200 ;"
 	if got, want := show(job, 100), "8 pending  0 0 ;7 pending  0 0 ;"+said; got != want {
 		t.Errorf("items %s\nwant  %s", got, want)
 	}
@@ -156,7 +160,8 @@ func TestRecoveryStates(t *testing.T) {
 	if got, want := show(job, 2), "8 skipped job_cancelled 0 0 ;7 skipped job_cancelled 0 0 ;"+said; got != want {
 		t.Errorf("items %s\nwant  %s", got, want)
 	}
-	if got, want := show(job, 1, event.ItemQueued, event.Failed), "6 queued  0 0 ;2 queued  1 0 timeout;1 failed  2 0 timeout;"; got != want {
+	if got, want := show(job, 1, event.ItemQueued, event.Failed),
+		"6 queued  0 0 ;2 queued  1 0 timeout;1 failed  2 0 timeout;"; got != want {
 		t.Errorf("by state %s\nwant %s", got, want)
 	}
 	d, err := r.Event(t.Context(), storetest.Account, es[3].ID)
@@ -179,7 +184,8 @@ func TestRecoveryWork(t *testing.T) {
 	}
 	job, _ := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	job.Reserved = 6
-	b.Record(b.Outcome(es[2], "dst_a", event.Retrying, func(o *event.Outcome) { o.Run = job.ID }), b.Outcome(es[4], "dst_a", event.Delivered))
+	b.Record(b.Outcome(es[2], "dst_a", event.Retrying, func(o *event.Outcome) { o.Run = job.ID }),
+		b.Outcome(es[4], "dst_a", event.Delivered))
 	work := func(from, to int) (out string) {
 		t.Helper()
 		if err := r.CaughtUp(t.Context()); err != nil {
@@ -202,14 +208,16 @@ func TestRecoveryWork(t *testing.T) {
 		return out
 	}
 	b.Exec("ALTER TABLE events DELETE WHERE size = 0 SETTINGS mutations_sync = 1") // its payload is no longer kept
-	if got, want := work(0, 6), "0 10 failed gone_410;1 5242880 failed gone_410;3 9437184 failed gone_410;4 1 delivered ;5 -1 failed gone_410;"; got != want {
+	if got, want := work(0, 6), "0 10 failed gone_410;1 5242880 failed gone_410;3 9437184 failed gone_410;4 1 "+
+		"delivered ;5 -1 failed gone_410;"; got != want {
 		t.Errorf("work %s\nwant %s", got, want)
 	}
 	if got, want := work(3, 5), "3 9437184 failed gone_410;4 1 delivered ;"; got != want {
 		t.Errorf("work %s\nwant %s", got, want)
 	}
 	stop := errors.New("enough")
-	if err := r.RecoveryWork(t.Context(), job, 0, 6, func(*event.RecoveryWork) error { return stop }); !errors.Is(err, stop) {
+	if err := r.RecoveryWork(t.Context(), job, 0, 6, func(*event.RecoveryWork) error { return stop }); !errors.Is(
+		err, stop) {
 		t.Errorf("an error of the caller became %v", err)
 	}
 }
@@ -233,8 +241,11 @@ func TestSelectManyForRecovery(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	// An event every 10 ms of the last 50 minutes; a third of the deliveries has failed.
-	b.Exec(`INSERT INTO deliveries SELECT 'acc_1', concat(reinterpretAsFixedString(byteSwap(bitShiftLeft(toUInt64(ms), 16))), reinterpretAsFixedString(byteSwap(toUInt64(number)))) AS id,
-		fromUnixTimestamp64Milli(ms, 'UTC'), 'dst_a', 'ep_1', '', if(number % 3 = 0, 'failed', if(number % 3 = 1, 'delivered', 'retrying')), '', '', 500, 0, now(), '', 1
+	b.Exec(`INSERT INTO deliveries SELECT 'acc_1', concat(
+		reinterpretAsFixedString(byteSwap(bitShiftLeft(toUInt64(ms), 16))),
+		reinterpretAsFixedString(byteSwap(toUInt64(number)))) AS id,
+		fromUnixTimestamp64Milli(ms, 'UTC'), 'dst_a', 'ep_1', '', 
+		if(number % 3 = 0, 'failed', if(number % 3 = 1, 'delivered', 'retrying')), '', '', 500, 0, now(), '', 1
 		FROM (SELECT number, toUnixTimestamp64Milli(now64(3)) - 3000000 + number * 10 AS ms FROM numbers(300000))`)
 	began := time.Now()
 	job, sel := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
@@ -248,7 +259,8 @@ func TestSelectManyForRecovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := time.Since(began)
-	b.Exec("INSERT INTO deliveries (account, id, ts, dest, endpoint, status, run, ver) SELECT 'acc_1', id, ts, dest, 'ep_1', 'delivered', '" + job.ID + "', 2 FROM recovery_items")
+	b.Exec("INSERT INTO deliveries (account, id, ts, dest, endpoint, status, run, ver) SELECT 'acc_1', id, ts, dest, " +
+		"'ep_1', 'delivered', '" + job.ID + "', 2 FROM recovery_items")
 	began = time.Now()
 	counts, _, err := r.RecoveryCounts(t.Context(), storetest.Account, job.ID)
 	if err != nil || counts[job.ID].Delivered != 100_000 {

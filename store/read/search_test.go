@@ -45,7 +45,8 @@ func found(e *event.Event, s *event.Search) bool {
 		}
 		at := stand(gjson.ParseBytes(e.Body), m.Members)
 		if !at.Exists() || at.IsObject() || at.IsArray() || !slices.ContainsFunc(m.Values, func(v string) bool {
-			return at.Type == gjson.String && at.Str == v || at.Type != gjson.String && at.Raw == v || at.Type == gjson.Number && sameNumber(at.Raw, v)
+			return at.Type == gjson.String && at.Str == v || at.Type != gjson.String && at.Raw == v || at.Type == gjson.Number &&
+				sameNumber(at.Raw, v)
 		}) {
 			return false
 		}
@@ -53,7 +54,8 @@ func found(e *event.Event, s *event.Search) bool {
 	return true
 }
 
-// sameNumber compares whole numbers exactly and others as double precision has them, which leaves no digits to those beyond 2^53.
+// sameNumber compares whole numbers exactly and others as double precision has them, which leaves no digits to those
+// beyond 2^53.
 func sameNumber(a, b string) bool {
 	m, whole := new(big.Int).SetString(a, 10)
 	n, too := new(big.Int).SetString(b, 10)
@@ -99,12 +101,14 @@ func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 	b.Helper()
 	clock := time.Now().Add(-20 * time.Hour)
 	b.IDs = id.NewGenerator(func() time.Time { return clock })
-	texts := []string{"Order 42", "50% off", `C:\new\table`, "a_b", "it's \"quoted\"", "Größe", "tab\there", "line\nbreak", "null", "true", ""}
+	texts := []string{"Order 42", "50% off", `C:\new\table`, "a_b", "it's \"quoted\"", "Größe", "tab\there", "line\nbreak",
+		"null", "true", ""}
 	scalars := []any{42, -1, 4.5, 19.90, "42", "4.5", true, false, nil, "true", 1 << 60, []int{1}, map[string]int{"x": 1}}
 	for range n {
 		clock = clock.Add(time.Duration(rnd.Int64N(int64(40 * time.Hour / time.Duration(2*n)))))
 		e := b.Event(rnd.IntN(3), func(e *event.Event) {
-			e.Header = append(e.Header, event.Field{Name: "X-Tag", Value: texts[rnd.IntN(5)]}, event.Field{Name: "X-Tag", Value: "b"})
+			e.Header = append(e.Header, event.Field{Name: "X-Tag", Value: texts[rnd.IntN(5)]},
+				event.Field{Name: "X-Tag", Value: "b"})
 			if e.Type = "order.created"; rnd.IntN(3) == 0 {
 				e.Type, e.Source = "user.created", event.SourceAPI
 			}
@@ -114,7 +118,8 @@ func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 			}
 			body := map[string]any{
 				"note": texts[rnd.IntN(len(texts))], "n": scalars[rnd.IntN(len(scalars))],
-				"list": []any{scalars[rnd.IntN(len(scalars))], map[string]any{"7": scalars[rnd.IntN(len(scalars))], "k'k": texts[rnd.IntN(len(texts))]}},
+				"list": []any{scalars[rnd.IntN(len(scalars))],
+					map[string]any{"7": scalars[rnd.IntN(len(scalars))], "k'k": texts[rnd.IntN(len(texts))]}},
 			}
 			var err error
 			if e.Body, err = json.Marshal(body); err != nil {
@@ -136,7 +141,8 @@ func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 	return events
 }
 
-// follow pages through a search to its end and says how many pages were partial. Every page goes on where the last ended.
+// follow pages through a search to its end and says how many pages were partial. Every page goes on where the last
+// ended.
 func follow(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, scanned int) {
 	t.Helper()
 	for {
@@ -182,26 +188,39 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 			b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
 		}
 	}
-	whole := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchSoon: time.Minute, SearchBudget: time.Minute}, w)
+	whole := b.ReaderOf(read.ReaderConfig{
+		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchSoon: time.Minute,
+		SearchBudget: time.Minute}, w)
 	b.Indexes(whole)
 	// A budget that is spent at once: every page is one stretch.
-	hasty := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchBudget: time.Nanosecond}, w)
+	hasty := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+		SearchRows: 50, SearchBudget: time.Nanosecond}, w)
 	some := events[n/2].ID.Text(id.Event)
-	searches := []event.Search{{Text: "order 42"}, {Text: "ORDER"}, {Text: "%"}, {Text: "_"}, {Text: `\`}, {Text: `c:\\new`}, {Text: "'"}, {Text: "größe"}, {Text: "GRÖSSE"},
-		{Text: "x-tag: a_b"}, {Text: some}, {Text: strings.ToUpper(some)}, {Text: some[10:25]}, {Text: "nothing has this"}, {Text: "evt_"}, {Text: "null"},
-		{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"50% off"}}}}, {Header: []event.HeaderMatch{{Name: "X-TAG", Values: []string{"b"}}}},
-		{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"B", "Order 42"}}}}, {Header: []event.HeaderMatch{{Name: "tag", Values: []string{"b"}}}},
+	searches := []event.Search{
+		{Text: "order 42"}, {Text: "ORDER"}, {Text: "%"}, {Text: "_"}, {Text: `\`}, {Text: `c:\\new`}, {Text: "'"},
+		{Text: "größe"}, {Text: "GRÖSSE"},
+		{Text: "x-tag: a_b"}, {Text: some}, {Text: strings.ToUpper(some)}, {Text: some[10:25]}, {Text: "nothing has this"},
+		{Text: "evt_"}, {Text: "null"},
+		{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"50% off"}}}},
+		{Header: []event.HeaderMatch{{Name: "X-TAG", Values: []string{"b"}}}},
+		{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"B", "Order 42"}}}},
+		{Header: []event.HeaderMatch{{Name: "tag", Values: []string{"b"}}}},
 	}
 	for _, path := range []string{"n", "note", "list.0", "list.1.7", "list.1.k'k", "list", "list.2", "n.x", "none"} {
-		values := [][]string{{"42"}, {"42.0"}, {"4.5", "-1"}, {"19.90"}, {"true"}, {"null"}, {"1152921504606846976"}, {"line\nbreak"}, {`C:\new\table`}, {`it's "quoted"`, "tab\there"}, {"Größe"}}
+		values := [][]string{{"42"}, {"42.0"}, {"4.5", "-1"}, {"19.90"}, {"true"}, {"null"}, {"1152921504606846976"},
+			{"line\nbreak"}, {`C:\new\table`}, {`it's "quoted"`, "tab\there"}, {"Größe"}}
 		for range storetest.Rounds(1, 1, 3) {
-			searches = append(searches, event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: values[rnd.IntN(len(values))]}}})
+			searches = append(searches,
+				event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: values[rnd.IntN(len(values))]}}})
 		}
 	}
-	searches = append(searches, event.Search{Text: "order", Body: []event.BodyMatch{{Members: []string{"n"}, Values: []string{"42", "true"}}}, Header: []event.HeaderMatch{{Name: "X-Tag", Values: []string{"b"}}}})
+	searches = append(searches,
+		event.Search{Text: "order", Body: []event.BodyMatch{{Members: []string{"n"}, Values: []string{"42", "true"}}},
+			Header: []event.HeaderMatch{{Name: "X-Tag", Values: []string{"b"}}}})
 	hits := 0
 	for i, s := range searches {
-		q := event.Query{Account: storetest.Account, Search: &s, Limit: 20 + rnd.IntN(80), Since: time.Now().Add(-24 * time.Hour)}
+		q := event.Query{Account: storetest.Account, Search: &s, Limit: 20 + rnd.IntN(80),
+			Since: time.Now().Add(-24 * time.Hour)}
 		if i%5 == 1 {
 			q.Endpoints, q.Types = []string{"ep_1"}, []string{"order.*"}
 		}
@@ -210,7 +229,8 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		}
 		var want []id.ID
 		for j, e := range events {
-			if found(e, &s) && (len(q.Endpoints) == 0 || e.Endpoint == "ep_1" && e.Type == "order.created") && (len(q.Statuses) == 0 || j%4 == 0) {
+			if found(e, &s) && (len(q.Endpoints) == 0 || e.Endpoint == "ep_1" && e.Type == "order.created") &&
+				(len(q.Statuses) == 0 || j%4 == 0) {
 				want = append(want, e.ID)
 			}
 		}
@@ -249,9 +269,12 @@ func TestSearchAnswersWhatItHas(t *testing.T) {
 		}
 		b.Accept(e)
 	}
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 50, SearchSoon: time.Nanosecond, SearchBudget: time.Minute}, w)
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+		SearchRows: 50, SearchSoon: time.Nanosecond, SearchBudget: time.Minute}, w)
 	b.CaughtUp(r)
-	got, partial, scanned := follow(t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10, Since: time.Now().Add(-time.Hour)})
+	got, partial, scanned := follow(
+		t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10,
+			Since: time.Now().Add(-time.Hour)})
 	// The newer one lies in the first stretch.
 	if !slices.Equal(got, odd) || partial != 1 || scanned != n {
 		t.Errorf("%d events by %d partial pages, %d rows were looked at", len(got), partial, scanned)

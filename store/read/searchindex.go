@@ -43,8 +43,8 @@ func hint(q *ch.Query, s *event.Search) {
 	}
 }
 
-// hintAny says that one of the texts is there, unless the index says nothing about one of them. Letters of folded may be
-// written as others.
+// hintAny says that one of the texts is there, unless the index says nothing about one of them. Letters of folded may
+// be written as others.
 func hintAny(q *ch.Query, texts []string, folded string) {
 	grams := make([]string, len(texts))
 	for i, t := range texts {
@@ -67,7 +67,9 @@ var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
 // longestASCII is the longest stretch of a text that the index has letter by letter.
 func longestASCII(text, without string) (longest string) {
-	for stretch := range strings.FieldsFuncSeq(text, func(r rune) bool { return r > 127 || strings.ContainsRune(without, r) }) {
+	for stretch := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return r > 127 || strings.ContainsRune(without, r)
+	}) {
 		if len(stretch) > len(longest) {
 			longest = stretch
 		}

@@ -29,16 +29,20 @@ func TestTextIndex(t *testing.T) {
 	var records []*stream.Record
 	var events []*event.Event
 	bodies := []string{
-		"", "needle", "NEEDLE", "xneedlex", "needl", "eedle", "nee\x00dle", "\xf0needle", "\xf0\x9f\x98needle", "\xffneedle\xff", "é needle", "\xc3needle", "needle\xf0", "needle\xe2\x82",
-		"nee dle", "need\u212ale", "cut\xe2\x82", "Größe 42", "GRÖSSE 42", "100%_sure", `a\_b%`, `{"a":"needle"}`, `{"a":"\u006eeedle"}`, `{"a":"need\u006ce"}`, `{"\u0061bcd":{"b":"needle"}}`, `{"abcd":{"b":17}}`,
-		`{"abcd":{"x":17},"b":17}`, `{"b":{"abcd":17}}`, `["needle"]`, strings.Repeat("x", 70_000) + "needle", "\ud7ffneedle", "\xed\xa0\x80needle",
+		"", "needle", "NEEDLE", "xneedlex", "needl", "eedle", "nee\x00dle", "\xf0needle", "\xf0\x9f\x98needle",
+		"\xffneedle\xff", "é needle", "\xc3needle", "needle\xf0", "needle\xe2\x82",
+		"nee dle", "need\u212ale", "cut\xe2\x82", "Größe 42", "GRÖSSE 42", "100%_sure", `a\_b%`, `{"a":"needle"}`,
+		`{"a":"\u006eeedle"}`, `{"a":"need\u006ce"}`, `{"\u0061bcd":{"b":"needle"}}`, `{"abcd":{"b":17}}`,
+		`{"abcd":{"x":17},"b":17}`, `{"b":{"abcd":17}}`, `["needle"]`, strings.Repeat("x", 70_000) + "needle", "\ud7ffneedle",
+		"\xed\xa0\x80needle",
 		"a\u212awal\u212a", "a\u212awalk",
 	}
 	for i, body := range bodies {
 		for range 4 { // as many granules
 			e := b.Event(1, func(e *event.Event) {
 				e.Body = []byte(body)
-				e.Header = append(e.Header, event.Field{Name: "X-Tag", Value: []string{"plain", "needle", "\xf0", "ab", "Größe", "a%b_c"}[i%6]})
+				e.Header = append(e.Header,
+					event.Field{Name: "X-Tag", Value: []string{"plain", "needle", "\xf0", "ab", "Größe", "a%b_c"}[i%6]})
 			})
 			events, records = append(events, e), append(records, e.Record())
 		}
@@ -52,17 +56,24 @@ func TestTextIndex(t *testing.T) {
 	some := events[9].ID.Text(id.Event)
 	var searches []event.Search
 	for _, text := range []string{
-		"needle", "Needle", "eedl", "needlex", "\x00dle", "nothing of it", "größe 42", "GRÖSSE 42", "é needle", "%_s", `\_b%`, "_b", "Tag: needle", "x-tag: ab\n", "need\u212ale", "a\u212awalk", some, some[4:], some[2:20], some[12:], "evt_", "😀", "\n", "xxxx",
+		"needle", "Needle", "eedl", "needlex", "\x00dle", "nothing of it", "größe 42", "GRÖSSE 42", "é needle", "%_s", `\_b%`,
+		"_b", "Tag: needle", "x-tag: ab\n", "need\u212ale", "a\u212awalk", some, some[4:], some[2:20], some[12:], "evt_", "😀",
+		"\n", "xxxx",
 		"\ud7ffneedle", "e\n", "json\nx-tag",
 	} {
 		searches = append(searches, event.Search{Text: text})
 	}
-	searches = append(searches, event.Search{Header: []event.HeaderMatch{{Name: "content-type", Values: []string{"application/json"}}}}) // the first line
+	// the first line
+	searches = append(searches,
+		event.Search{Header: []event.HeaderMatch{{Name: "content-type", Values: []string{"application/json"}}}})
 	for _, v := range []string{"needle", "plain", "Größe", "a%b_c", "nothing", "ab", "\xf0"} {
-		searches = append(searches, event.Search{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{v}}}}, event.Search{Body: []event.BodyMatch{{Members: []string{"a"}, Values: []string{v, "else"}}}})
+		searches = append(searches, event.Search{Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{v}}}},
+			event.Search{Body: []event.BodyMatch{{Members: []string{"a"}, Values: []string{v, "else"}}}})
 	}
 	for _, path := range []string{"abcd.b", "b", "0", "b.abcd", "abcd.x"} {
-		searches = append(searches, event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle", "17"}}}}, event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle"}}}})
+		searches = append(searches,
+			event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle", "17"}}}},
+			event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle"}}}})
 	}
 	for _, s := range searches {
 		var want []id.ID
@@ -78,7 +89,8 @@ func TestTextIndex(t *testing.T) {
 			}
 		}
 	}
-	rare := event.Query{Account: storetest.Account, Search: &event.Search{Text: "nothing of it"}, Limit: 10, Since: time.Now().Add(-time.Hour)}
+	rare := event.Query{Account: storetest.Account, Search: &event.Search{Text: "nothing of it"}, Limit: 10,
+		Since: time.Now().Add(-time.Hour)}
 	read := func(r *read.Reader) uint64 {
 		before := b.marks()
 		follow(t, r, rare)
@@ -101,7 +113,8 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 		return err
 	}
 	built := func() uint64 {
-		return b.Query("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices WHERE name = 'by_text' AND database = currentDatabase()")
+		return b.Query("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices WHERE name = 'by_text' AND " +
+			"database = currentDatabase()")
 	}
 	b.Exec("SYSTEM STOP MERGES events")
 	if err := migrate(b.URL, true); err != nil { // it does not wait
@@ -111,7 +124,8 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 	storetest.Eventually(t, func() bool { return built() > 0 })
 	indexed := b.Tables()
 	mutations := func() uint64 {
-		return b.Query("SELECT count() FROM system.mutations WHERE command LIKE '%MATERIALIZE%' AND database = currentDatabase()")
+		return b.Query("SELECT count() FROM system.mutations WHERE command LIKE '%MATERIALIZE%' AND database = " +
+			"currentDatabase()")
 	}
 	before := mutations()
 	if err := migrate(b.URL, true); err != nil || mutations() != before {

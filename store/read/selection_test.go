@@ -92,13 +92,18 @@ func TestSelectionIsWholeOrRefused(t *testing.T) {
 		t.Fatalf("%v", got)
 	}
 	mine := errors.New("enough")
-	if err := b.Reader(w).Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error { return mine }); !errors.Is(err, mine) {
+	if err := b.Reader(w).Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error {
+		return mine
+	}); !errors.Is(err, mine) {
 		t.Fatalf("the callback's error: %v", err)
 	}
 	stop()
 	b.Accept(b.Event(1))
 	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, nil)
-	if err := r.Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error { t.Error("a page"); return nil }); !errors.Is(err, event.ErrUnavailable) {
+	if err := r.Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error {
+		t.Error("a page")
+		return nil
+	}); !errors.Is(err, event.ErrUnavailable) {
 		t.Fatalf("a store that is behind: %v", err)
 	}
 }
@@ -140,7 +145,8 @@ func TestCommandsAreCounted(t *testing.T) {
 	f("later", mine, time.Now().Add(time.Hour), id.ID{}, 0)
 
 	w, _ := b.Writer(write.WriterConfig{})
-	if _, err := b.Reader(w).Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // they are stored then
+	// they are stored then
+	if _, err := b.Reader(w).Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
 	log, err := stream.NewReader(b.Stream, "test")

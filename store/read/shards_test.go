@@ -43,8 +43,8 @@ func TestOrderIsThatOfAllShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// shards.go is what does it, and is what audit.go calls; the edges in find.go and search.go take the highest of all shards. The
-	// other one in find.go is of a part of a statement whose rows are put in order behind it.
+	// shards.go is what does it, and is what audit.go calls; the edges in find.go and search.go take the highest of all
+	// shards. The other one in find.go is of a part of a statement whose rows are put in order behind it.
 	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 2, "search.go": 1}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -77,7 +77,9 @@ func movedEndpoint(t *testing.T) {
 		events = append(events, e)
 		b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
 	}
-	replayed := b.Outcome(events[2], "dst_a", event.Delivered, func(o *event.Outcome) { o.Run = b.IDs.Next(1).Text(id.Run) })
+	replayed := b.Outcome(events[2], "dst_a", event.Delivered, func(o *event.Outcome) {
+		o.Run = b.IDs.Next(1).Text(id.Run)
+	})
 	b.Put(stream.Outcomes, 1, replayed.Record())
 
 	rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Endpoints: []string{"ep_1"}, Limit: 5}, n)
@@ -91,7 +93,8 @@ func movedEndpoint(t *testing.T) {
 			want, attempts = event.Delivered, 2
 		}
 		if row.ID != e.ID || row.Status != want || row.Attempts != attempts {
-			t.Errorf("row %d is %s, %s after %d attempts; want %s, %s after %d", i, row.ID, row.Status, row.Attempts, e.ID, want, attempts)
+			t.Errorf("row %d is %s, %s after %d attempts; want %s, %s after %d", i, row.ID, row.Status, row.Attempts, e.ID,
+				want, attempts)
 		}
 	}
 	d, err := r.Event(t.Context(), storetest.Account, events[2].ID)
@@ -120,7 +123,8 @@ func movedEndpoint(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d events are selected, want %d", len(seen)-1, n-1)
 	}
-	span := event.UsageSpan{From: time.Now().Add(-48 * time.Hour).Truncate(time.Hour), To: time.Now().Add(time.Hour), Recent: time.Now().Add(-time.Hour).Truncate(time.Hour)}
+	span := event.UsageSpan{From: time.Now().Add(-48 * time.Hour).Truncate(time.Hour), To: time.Now().Add(time.Hour),
+		Recent: time.Now().Add(-time.Hour).Truncate(time.Hour)}
 	f, err := r.Usage(t.Context(), storetest.Account, span)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +154,8 @@ func TestShardAway(t *testing.T) {
 	}
 	p.Down()
 	all.Before = b.IDs.Next(0) // without a wait for the writer
-	if page, err := r.Events(t.Context(), all); !errors.Is(err, event.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "shard 2") {
+	if page, err := r.Events(t.Context(), all); !errors.Is(err, event.ErrUnavailable) ||
+		!strings.Contains(fmt.Sprint(err), "shard 2") {
 		t.Errorf("a list without a shard is %+v, %v", page, err)
 	}
 	if _, err := r.EventEndpoint(t.Context(), storetest.Account, near.ID); err != nil {

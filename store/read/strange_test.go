@@ -24,13 +24,16 @@ type author struct{ *rand.Rand }
 func oneOf[T any](a author, all ...T) T { return all[a.IntN(len(all))] }
 
 var strangeTexts = []string{
-	"ord_42", "paid", "Größe", "straße 7", "日本語", "a/b", `say "hi"`, `C:\new`, "tab\tnew\nline", "\x00nul", "true", "null", "42", "4.50", "",
+	"ord_42", "paid", "Größe", "straße 7", "日本語", "a/b", `say "hi"`, `C:\new`, "tab\tnew\nline", "\x00nul", "true", "null",
+	"42", "4.50", "",
 	"😀 smile", "<b>&'", "\u2028x", "\x7f", "0", "x", "ab", "KELVIN \u212a", "e\u0301", "1e2", "\ufffd",
 }
 
 var strangeNumbers = []string{
-	"0", "-0", "-0.0", "42", "42.0", "4.2e1", "420e-1", "42.00000000000000000001", "4.5", "45E-1", "0.1", "1e2", "100", "-7", "9007199254740993", "9007199254740993.0",
-	"18446744073709551615", "18446744073709551616", "-9223372036854775808", "-9223372036854775809", "123456789012345678901234567890", "1e300", "5e-324", "1e20", "100000000000000000000", "1e21",
+	"0", "-0", "-0.0", "42", "42.0", "4.2e1", "420e-1", "42.00000000000000000001", "4.5", "45E-1", "0.1", "1e2", "100",
+	"-7", "9007199254740993", "9007199254740993.0",
+	"18446744073709551615", "18446744073709551616", "-9223372036854775808", "-9223372036854775809",
+	"123456789012345678901234567890", "1e300", "5e-324", "1e20", "100000000000000000000", "1e21",
 }
 
 var strangeNames = []string{"a", "data", "0", "1", "order id", "größe", `q"k`, "a/b", "*", "#", "@this", "", "name"}
@@ -145,7 +148,8 @@ func (a author) search() (s event.Search) {
 	return s
 }
 
-// However a body is written, and whatever is in it, it is found by what a plain reading of it says, and by nothing else.
+// However a body is written, and whatever is in it, it is found by what a plain reading of it says, and by nothing
+// else.
 func TestSearchReadsStrangeBodies(t *testing.T) {
 	t.Run("without an index", func(t *testing.T) { searchReadsStrangeBodies(newBench(t), t) })
 	t.Run("with one", func(t *testing.T) { searchReadsStrangeBodies(newIndexed(t), t) })
@@ -178,7 +182,8 @@ func searchReadsStrangeBodies(b *bench, t *testing.T) {
 			}
 		}
 		hits += len(want)
-		got, _, _ := follow(t, r, event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
+		got, _, _ := follow(t, r,
+			event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
 		if slices.Equal(got, want) {
 			continue
 		}
@@ -204,7 +209,8 @@ func TestSearchBesideHalfLetters(t *testing.T) {
 		records = append(records, b.Event(1, func(e *event.Event) { e.Body = []byte(body) }).Record())
 	}
 	b.Put(stream.Events, storetest.PartitionOf(1), records...)
-	ids, _, _ := follow(t, b.Reader(w), event.Query{Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
+	ids, _, _ := follow(t, b.Reader(w), event.Query{
+		Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
 	if len(ids) != 5 {
 		t.Errorf("found %d of 5", len(ids))
 	}

@@ -18,13 +18,14 @@ import (
 
 // What a search means, and how it is said so that a body is looked at as rarely as can be:
 //
-// A text is looked for in the bytes of the body, of the header lines, and in the id, in any case. A header has to have one of
-// the values, exactly. What stands at a path of a JSON body has to be a string that is one of the values, or true, false or
-// null by that word, or a number of the same value: whole numbers are compared to the last digit, others as double precision
-// says. Strings are compared decoded. Of members with the same name the first counts.
+// A text is looked for in the bytes of the body, of the header lines, and in the id, in any case. A header has to have
+// one of the values, exactly. What stands at a path of a JSON body has to be a string that is one of the values, or
+// true, false or null by that word, or a number of the same value: whole numbers are compared to the last digit, others
+// as double precision says. Strings are compared decoded. Of members with the same name the first counts.
 //
 // ClickHouse reads JSON at 2 GB/s and looks for bytes at 5, so bodies that cannot match are passed by the bytes before
-// they are read (see needles). Its parser refuses some bodies that are JSON (refusedJSON); those are judged by this program.
+// they are read (see needles). Its parser refuses some bodies that are JSON (refusedJSON); those are judged by this
+// program.
 
 const (
 	// maxIndexes bounds the numbers in a path that may be a name as well as a place in an array: each doubles what has to
@@ -91,8 +92,8 @@ func searchText(q *ch.Query, text string) {
 	q.Add(")")
 }
 
-// idText spells an id in another alphabet of 32 letters than id.ID.String: with 4 bytes of nothing before it, its letters
-// begin where those of an id do, behind 6 more.
+// idText spells an id in another alphabet of 32 letters than id.ID.String: with 4 bytes of nothing before it, its
+// letters begin where those of an id do, behind 6 more.
 const idText ch.SQL = "substring(base32Encode(concat(unhex('00000000'), id)), 7)"
 
 // searchID adds the events whose id, as it is printed, holds a text.
@@ -142,8 +143,8 @@ func idLetters(low string) (letters string, ok bool) {
 }
 
 // searchBody compares what stands at a path of the body. Read as JSON it is compared in the form in which ClickHouse
-// writes it, and the values are written by ClickHouse too. The conditions are joined so that each is asked only where those
-// before it are true: a body is read twice only when its first reading came to a hit or to nothing.
+// writes it, and the values are written by ClickHouse too. The conditions are joined so that each is asked only where
+// those before it are true: a body is read twice only when its first reading came to a hit or to nothing.
 func searchBody(q *ch.Query, m event.BodyMatch) {
 	for _, texts := range needles(m) {
 		q.Add(" AND multiSearchAny(body, [").Literals(texts).Add("])")
@@ -316,8 +317,8 @@ func fits64(whole string) bool {
 	return signed == nil || unsigned == nil
 }
 
-// needles are sets of texts: every body that matches holds at least one of each. First come those of the values, then those
-// of the names in the path, the longest first.
+// needles are sets of texts: every body that matches holds at least one of each. First come those of the values, then
+// those of the names in the path, the longest first.
 func needles(m event.BodyMatch) (sets [][]string) {
 	if texts := valueNeedles(m.Values); texts != nil {
 		sets = append(sets, texts)
@@ -351,8 +352,8 @@ func valueNeedles(values []string) (texts []string) {
 	return slices.AppendSeq(texts, maps.Keys(escaped))
 }
 
-// needle is what the JSON text of a string must hold: its longest stretch of letters that stand for themselves, unless they
-// are written by their number, \u0041. How those begin is entered into escaped.
+// needle is what the JSON text of a string must hold: its longest stretch of letters that stand for themselves, unless
+// they are written by their number, \u0041. How those begin is entered into escaped.
 func needle(s string, quoted bool, escaped map[string]bool) string {
 	plain := func(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '/' }
 	best := ""

@@ -33,8 +33,10 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 	if step == time.Hour {
 		at = "toStartOfHour(t)"
 	}
-	byTime := usageReader{r}.requests(new(ch.Query).Add("SELECT "+at+" AS at"+sums), account, from, to, step).Add(" GROUP BY at")
-	byEndpoint := usageReader{r}.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, long).Add(" GROUP BY endpoint")
+	byTime := usageReader{r}.requests(new(ch.Query).Add("SELECT "+at+" AS at"+sums), account, from, to, step).
+		Add(" GROUP BY at")
+	byEndpoint := usageReader{r}.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, long).
+		Add(" GROUP BY endpoint")
 	traffic := event.Traffic{Step: step}
 	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
 	g, gctx := errgroup.WithContext(ctx)
@@ -63,7 +65,8 @@ type countTable struct {
 }
 
 // countTables are the finest first. The longer steps are there for what has ended for a while; see hours.go.
-var countTables = []countTable{{time.Minute, "usage_minute"}, {time.Hour, "attempts_hour FINAL"}, {24 * time.Hour, "attempts_day FINAL"}}
+var countTables = []countTable{
+	{time.Minute, "usage_minute"}, {time.Hour, "attempts_hour FINAL"}, {24 * time.Hour, "attempts_day FINAL"}}
 
 // piece is what one table is asked for of a span.
 type piece struct {
@@ -71,7 +74,8 @@ type piece struct {
 	from, to time.Time
 }
 
-// pieces asks the last of the tables for its whole steps in [from, to) that were counted, and those before it for the rest.
+// pieces asks the last of the tables for its whole steps in [from, to) that were counted, and those before it for the
+// rest.
 func pieces(tables []countTable, from, to, counted time.Time) []piece {
 	coarsest, finer := tables[len(tables)-1], tables[:len(tables)-1]
 	switch {
@@ -87,11 +91,12 @@ func pieces(tables []countTable, from, to, counted time.Time) []piece {
 	if !begin.Before(end) {
 		return pieces(finer, from, to, counted)
 	}
-	return slices.Concat(pieces(finer, from, begin, counted), []piece{{coarsest, begin, end}}, pieces(finer, end, to, counted))
+	return slices.Concat(pieces(finer, from, begin, counted), []piece{{coarsest, begin, end}},
+		pieces(finer, end, to, counted))
 }
 
-// requests appends, in parentheses, what selects the requests of [from, to) by time and endpoint, in steps of at most longest.
-// The span begins and ends with a minute.
+// requests appends, in parentheses, what selects the requests of [from, to) by time and endpoint, in steps of at most
+// longest. The span begins and ends with a minute.
 func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, longest time.Duration) *ch.Query {
 	var tables []countTable
 	for _, t := range countTables {
@@ -105,7 +110,8 @@ func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, l
 	}
 	for i, p := range all {
 		q.Add([]ch.SQL{"(", " UNION ALL "}[min(i, 1)])
-		q.Add("SELECT t, endpoint, attempts, delivered, failed FROM "+p.of.name+" WHERE account = ", account).Add(" AND t >= ", p.from).Add(" AND t < ", p.to)
+		q.Add("SELECT t, endpoint, attempts, delivered, failed FROM "+p.of.name+" WHERE account = ", account).
+			Add(" AND t >= ", p.from).Add(" AND t < ", p.to)
 	}
 	return q.Add(")")
 }
@@ -117,7 +123,8 @@ func eachRequests[K comparable](ctx context.Context, r *Reader, q *ch.Query, int
 		var n event.Requests
 		err := rows.Scan(&of, &n.Attempts, &n.Delivered, &n.Failed)
 		sum := into[of]
-		into[of] = event.Requests{Attempts: sum.Attempts + n.Attempts, Delivered: sum.Delivered + n.Delivered, Failed: sum.Failed + n.Failed}
+		into[of] = event.Requests{
+			Attempts: sum.Attempts + n.Attempts, Delivered: sum.Delivered + n.Delivered, Failed: sum.Failed + n.Failed}
 		return err
 	})
 }

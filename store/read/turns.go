@@ -29,8 +29,8 @@ func newTurns(most int, wait time.Duration, what string) *turns {
 	return &turns{most: most, wait: wait, what: what, held: make(map[string]*turn)}
 }
 
-// enter waits for a turn of the one who asks. What it returns gives it back. The error is event.ErrBusy when there is none
-// soon.
+// enter waits for a turn of the one who asks. What it returns gives it back. The error is event.ErrBusy when there is
+// none soon.
 func (t *turns) enter(ctx context.Context, who string) (leave func(), err error) {
 	mine := t.join(who)
 	select {
@@ -72,12 +72,12 @@ func (t *turns) part(who string, mine *turn) {
 	}
 }
 
-// maxReads is how many reads run at once for an API key; another waits for readWait. Reads of the service itself have no bound
-// but that of the connections.
+// maxReads is how many reads run at once for an API key; another waits for readWait. Reads of the service itself have
+// no bound but that of the connections.
 const maxReads, readWait = 8, time.Second
 
-// enter waits for a turn of the API key that the read is for. It is taken after the fence: waiting for the writer costs the
-// store nothing.
+// enter waits for a turn of the API key that the read is for. It is taken after the fence: waiting for the writer costs
+// the store nothing.
 func (r *Reader) enter(ctx context.Context) (leave func(), err error) {
 	caller := event.Caller(ctx)
 	if caller == "" {

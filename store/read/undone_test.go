@@ -38,7 +38,8 @@ func (b *bench) commit(index int32, offset int64) {
 		}
 	})
 	<-assigned
-	if err := g.Commit(b.Context(), map[stream.Partition]stream.Mark{{Topic: stream.Events, Index: index}: {Offset: offset}}); err != nil {
+	if err := g.Commit(b.Context(),
+		map[stream.Partition]stream.Mark{{Topic: stream.Events, Index: index}: {Offset: offset}}); err != nil {
 		b.Error(err)
 	}
 	cancel()
@@ -54,7 +55,8 @@ func (b *bench) happened(events ...*event.Event) {
 	defer cl.Close()
 	for _, e := range events {
 		r := e.Record()
-		out := &kgo.Record{Topic: b.Stream.Prefix + stream.Events, Partition: e.ID.Partition(), Key: r.Key, Value: r.Value, Timestamp: e.ID.Time()}
+		out := &kgo.Record{Topic: b.Stream.Prefix + stream.Events, Partition: e.ID.Partition(), Key: r.Key, Value: r.Value,
+			Timestamp: e.ID.Time()}
 		for _, h := range r.Headers {
 			out.Headers = append(out.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
@@ -76,12 +78,17 @@ func TestPendingLooksBeyondTheCommits(t *testing.T) {
 		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
 		return b.Event(0)
 	}
-	impossible, waiting, done, first, second := at(80*time.Hour), at(79*time.Hour), at(78*time.Hour), at(3*time.Hour), at(10*time.Minute)
+	impossible, waiting, done, first, second := at(80*time.Hour), at(79*time.Hour), at(78*time.Hour), at(3*time.Hour),
+		at(10*time.Minute)
 	b.happened(impossible, waiting, done, first, second)
-	b.Record(b.Outcome(waiting, "dst_a", event.Pending, func(o *event.Outcome) { o.Attempt, o.Reason = nil, event.LaneFull }))
+	b.Record(b.Outcome(waiting, "dst_a", event.Pending, func(o *event.Outcome) {
+		o.Attempt, o.Reason = nil,
+			event.LaneFull
+	}))
 	b.Record(b.Outcome(done, "dst_a", event.Delivered))
 	listed := func() (ids []id.ID) {
-		for _, s := range storetest.Pages(t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}, 10) {
+		for _, s := range storetest.Pages(
+			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}, 10) {
 			ids = append(ids, s.ID)
 		}
 		return ids
@@ -114,7 +121,8 @@ func TestPendingComesToAnEnd(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond)
 	r.Stop(now.Add(300 * time.Microsecond))
 	var all []*event.Event
-	for ago := 15*time.Second + 3*time.Millisecond; ago >= 15*time.Second-3*time.Millisecond; ago -= time.Millisecond { // 15 s are how late an event may be appended
+	// 15 s are how late an event may be appended
+	for ago := 15*time.Second + 3*time.Millisecond; ago >= 15*time.Second-3*time.Millisecond; ago -= time.Millisecond {
 		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
 		all = append(all, b.Event(0))
 	}
@@ -125,25 +133,30 @@ func TestPendingComesToAnEnd(t *testing.T) {
 	b.commit(0, int64(len(all)))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	page, err := r.Events(ctx, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending, event.Rejected}, Limit: 5})
+	page, err := r.Events(ctx,
+		event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending, event.Rejected}, Limit: 5})
 	if err != nil || len(page.Rows) > 0 || page.More {
 		t.Errorf("%d rows, more %v, %v", len(page.Rows), page.More, err)
 	}
 }
 
-// TestTroubledEnds: what was parked, or tried before, and is delivered now is no trouble any more; what was delivered at
-// once never was.
+// TestTroubledEnds: what was parked, or tried before, and is delivered now is no trouble any more; what was delivered
+// at once never was.
 func TestTroubledEnds(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	parked, retried, once := b.Event(0), b.Event(0), b.Event(0)
 	b.Accept(parked, retried, once)
-	b.Record(b.Outcome(parked, "dst_a", event.Pending, func(o *event.Outcome) { o.Attempt, o.Reason = nil, event.LaneFull }))
+	b.Record(b.Outcome(parked, "dst_a", event.Pending, func(o *event.Outcome) {
+		o.Attempt, o.Reason = nil,
+			event.LaneFull
+	}))
 	b.Record(b.Outcome(retried, "dst_a", event.Retrying))
 	troubled := func() uint64 {
 		t.Helper()
-		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // what was produced is stored then
+		// what was produced is stored then
+		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		return b.Query("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
@@ -152,7 +165,9 @@ func TestTroubledEnds(t *testing.T) {
 		t.Errorf("%d troubled, want 2", n)
 	}
 	b.Record(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.Waited = true }))
-	b.Record(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) { o.Attempt.Trigger = event.TriggerRetry }))
+	b.Record(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) {
+		o.Attempt.Trigger = event.TriggerRetry
+	}))
 	b.Record(b.Outcome(once, "dst_a", event.Delivered))
 	if n := troubled(); n != 0 {
 		t.Errorf("%d troubled, want none", n)

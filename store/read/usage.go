@@ -53,37 +53,49 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	return f, nil
 }
 
-// countUse fills in what counts, by day and by endpoint.
-func (r usageReader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+// useQuery reads what counts, in groups by day and by endpoint: from days and hours, and from the events of the hours
+// that are not counted yet.
+func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 	since := span.Recent
 	if span.From.Before(since) {
 		since = span.From
 	}
 	live := schema.HourOf(r.now()).Add(-schema.LiveHours)
 	// One pass over the hours gives both groups; within makes the days before the period count as recent alone.
-	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS day, endpoint")
+	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS " +
+		"day, endpoint")
 	for _, column := range []ch.SQL{"received", "sent", "findings", "bytes"} {
 		q.Add(", toInt64(sumIf("+column+", hour >= ", span.From).Add("))")
 	}
 	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
-	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, findings FROM usage_day FINAL WHERE account = ", account)
+	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, findings FROM usage_day FINAL WHERE account = ",
+		account)
 	edges := edgeDays(span, live)
 	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", schema.DayOf(live))
 	for _, day := range edges {
 		q.Add(" AND (t < ", day).Add(" OR t > ", day).Add(")")
 	}
-	q.Add(" UNION ALL SELECT t AS hour, endpoint, received, sent, bytes, toUInt64(0) FROM usage_hour FINAL WHERE account = ", account)
+	q.Add(" UNION ALL SELECT t AS hour, endpoint, received, sent, bytes, toUInt64(0) FROM usage_hour FINAL WHERE "+
+		"account = ", account)
 	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", live).Add(" AND (t >= ", schema.DayOf(live))
 	for _, day := range edges {
 		q.Add(" OR t >= ", day).Add(" AND t < ", day.AddDate(0, 0, 1))
 	}
-	q.Add(") UNION ALL SELECT "+schema.HourColumns+", toUInt64(0) FROM events FINAL WHERE account = ", account).Add(" AND billed = 1")
+	q.Add(") UNION ALL SELECT "+schema.HourColumns+", toUInt64(0) FROM events FINAL WHERE account = ", account).
+		Add(" AND billed = 1")
 	for _, from := range []time.Time{since, live} {
 		q.Add(" AND ts >= ", from).Add(" AND id >= ", id.Lowest(from))
 	}
 	q.Add(" AND ts < ", span.To).Add(" AND id < ", id.Lowest(span.To))
 	q.Add(" GROUP BY hour, endpoint) GROUP BY GROUPING SETS ((day), (endpoint))")
-	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
+	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).
+		Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
+	return q
+}
+
+// countUse fills in what counts, by day and by endpoint.
+func (r usageReader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+	q := r.useQuery(account, span)
 	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var byDay uint8
@@ -91,7 +103,8 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 		var endpoint string
 		var use event.Use
 		var recent int64
-		if err := rows.Scan(&byDay, &day, &endpoint, &use.Received, &use.Sent, &use.Findings, &use.Bytes, &recent); err != nil {
+		if err := rows.Scan(&byDay, &day, &endpoint, &use.Received, &use.Sent, &use.Findings, &use.Bytes,
+			&recent); err != nil {
 			return err
 		}
 		if byDay == 1 {
@@ -120,8 +133,8 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 	return err
 }
 
-// edgeDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are those of the
-// day from which on events are counted, and what follows.
+// edgeDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are
+// those of the day from which on events are counted, and what follows.
 func edgeDays(span event.UsageSpan, live time.Time) (days []time.Time) {
 	for _, t := range []time.Time{span.From, span.Recent, span.To} {
 		if day := schema.DayOf(t); !day.Equal(t) && day.Before(schema.DayOf(live)) {
@@ -132,7 +145,8 @@ func edgeDays(span event.UsageSpan, live time.Time) (days []time.Time) {
 }
 
 func plus(a, b event.Use) event.Use {
-	return event.Use{Received: a.Received + b.Received, Sent: a.Sent + b.Sent, Findings: a.Findings + b.Findings, Bytes: a.Bytes + b.Bytes}
+	return event.Use{Received: a.Received + b.Received, Sent: a.Sent + b.Sent, Findings: a.Findings + b.Findings,
+		Bytes: a.Bytes + b.Bytes}
 }
 
 // usageGroups bounds the days, and the endpoints, that one shard counts. An endpoint that was moved counts on two, so

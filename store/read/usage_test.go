@@ -81,7 +81,8 @@ func (b *bills) want(span event.UsageSpan) (f event.Figures) {
 	days, endpoints := map[time.Time]event.Use{}, map[string]event.Use{}
 	for _, e := range b.events {
 		t := e.ID.Time()
-		if e.Source == event.SourceTest || e.Verdict == event.VerdictRejected || e.Reason == event.Duplicate || !t.Before(span.To) {
+		if e.Source == event.SourceTest || e.Verdict == event.VerdictRejected || e.Reason == event.Duplicate ||
+			!t.Before(span.To) {
 			continue
 		}
 		if !t.Before(span.Recent) {
@@ -227,7 +228,8 @@ func TestUsageOfLostWriters(t *testing.T) {
 	stop()
 	// One that has counted all but the last 26 hours, but for the hours that reads count themselves.
 	newest := b.Query("SELECT toUInt64(toUnixTimestamp(max(t))) FROM usage_hour")
-	b.Exec(fmt.Sprintf("ALTER TABLE usage_hour DELETE WHERE t > toDateTime(%d) - INTERVAL 26 HOUR AND t < toDateTime(%d) SETTINGS mutations_sync = 1", newest, newest))
+	b.Exec(fmt.Sprintf("ALTER TABLE usage_hour DELETE WHERE t > toDateTime(%d) - INTERVAL 26 HOUR AND t < "+
+		"toDateTime(%d) SETTINGS mutations_sync = 1", newest, newest))
 	w, stop = b.Writer(write.WriterConfig{})
 	b.countUsage(w)
 	b.agree(b.Reader(w), 3)
@@ -237,13 +239,14 @@ func TestUsageOfLostWriters(t *testing.T) {
 	b.Exec("ALTER TABLE events DROP PARTITION " + day.Format("20060102"))
 	b.resend(b.events[100])
 	w, _ = b.Writer(write.WriterConfig{})
-	b.Exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 30 HOUR SETTINGS mutations_sync = 1") // count from far back
+	// count from far back
+	b.Exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 30 HOUR SETTINGS mutations_sync = 1")
 	b.countUsage(w)
 	b.agree(b.Reader(w), 3)
 }
 
-// TestUsageOfTheLastOwnerComesFirst: a writer that comes back after days has newer hours to count at once. From the last hour that was
-// counted it tells how far its predecessor came, so it must not have moved that before it looks.
+// TestUsageOfTheLastOwnerComesFirst: a writer that comes back after days has newer hours to count at once. From the
+// last hour that was counted it tells how far its predecessor came, so it must not have moved that before it looks.
 func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
 	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
 	now := time.Now().UTC()
@@ -272,11 +275,13 @@ func TestUsageCountsRequests(t *testing.T) {
 	b := newBench(t)
 	e := b.Event(1)
 	b.Accept(e)
-	b.Record(b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_b", event.Delivered))
+	b.Record(b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered),
+		b.Outcome(e, "dst_b", event.Delivered))
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	now := time.Now().UTC().Truncate(time.Hour)
-	got, err := r.Usage(t.Context(), storetest.Account, event.UsageSpan{From: now.Add(-time.Hour), To: now.Add(2 * time.Hour), Recent: now.Add(-time.Hour)})
+	got, err := r.Usage(t.Context(), storetest.Account,
+		event.UsageSpan{From: now.Add(-time.Hour), To: now.Add(2 * time.Hour), Recent: now.Add(-time.Hour)})
 	if err != nil || got.Attempts != 3 || got.Deliveries != 2 || got.Recent != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -284,7 +289,8 @@ func TestUsageCountsRequests(t *testing.T) {
 		account string
 		from    time.Time
 	}{{"acc_2", now.Add(-time.Hour)}, {storetest.Account, now.Add(time.Hour)}} {
-		got, err = r.Usage(t.Context(), other.account, event.UsageSpan{From: other.from, To: now.Add(2 * time.Hour), Recent: other.from})
+		got, err = r.Usage(t.Context(), other.account,
+			event.UsageSpan{From: other.from, To: now.Add(2 * time.Hour), Recent: other.from})
 		if err != nil || got.Attempts+got.Deliveries+got.Recent != 0 || len(got.Daily)+len(got.ByEndpoint) != 0 {
 			t.Fatalf("%+v, %v", got, err)
 		}

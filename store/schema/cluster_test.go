@@ -60,14 +60,17 @@ func TestChecksumIsOfStatements(t *testing.T) {
 		return steps[0].checksum
 	}
 	const table = "CREATE TABLE IF NOT EXISTS {db}.a (a String) ENGINE = MergeTree ORDER BY a;\n"
-	if sum("-- One.\n"+table) != sum("-- Another;\n-- one.\n"+table) || sum(table) == sum(strings.ReplaceAll(table, "String", "UInt8")) {
+	if sum("-- One.\n"+table) != sum("-- Another;\n-- one.\n"+table) ||
+		sum(table) == sum(strings.ReplaceAll(table, "String", "UInt8")) {
 		t.Error("the checksum is not that of the statements")
 	}
 }
 
 // A statement that a cluster could not be given is an error, not left out.
 func TestRenderRefuses(t *testing.T) {
-	for _, s := range []string{"OPTIMIZE TABLE {db}.events", "INSERT INTO {db}.a SELECT 1", "CREATE TABLE {db}.x (a String) ENGINE = MergeTree", "CREATE TABLE IF NOT EXISTS {db}.x (a String) ENGINE = Memory"} {
+	for _, s := range []string{
+		"OPTIMIZE TABLE {db}.events", "INSERT INTO {db}.a SELECT 1", "CREATE TABLE {db}.x (a String) ENGINE = MergeTree",
+		"CREATE TABLE IF NOT EXISTS {db}.x (a String) ENGINE = Memory"} {
 		if out, err := (dialect{"d", 30, "c"}).render(s); err == nil {
 			t.Errorf("%s: %q", s, out)
 		}

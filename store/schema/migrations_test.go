@@ -19,8 +19,11 @@ import (
 // madeUp are migrations of releases that there are not: the first two expand, the third takes away what only the
 // version before them needs, and the last does not wait for it.
 var madeUp = map[string]string{
-	"0002_colours":         "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
-	"0003_by_colour":       "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = ReplacingMergeTree ORDER BY (account, colour);\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_old TO {db}.by_colour AS SELECT account, 'old' AS colour FROM {db}.events;\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_by_colour TO {db}.by_colour AS SELECT account, colour FROM {db}.events;\n",
+	"0002_colours": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
+	"0003_by_colour": "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = " +
+		"ReplacingMergeTree ORDER BY (account, colour);\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_old TO " +
+		"{db}.by_colour AS SELECT account, 'old' AS colour FROM {db}.events;\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS " +
+		"{db}.mv_by_colour TO {db}.by_colour AS SELECT account, colour FROM {db}.events;\n",
 	"0004_old_ends.final":  "DROP VIEW IF EXISTS {db}.mv_old;\n",
 	"0005_weight_of_event": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS weight UInt64;\n",
 }
@@ -76,13 +79,16 @@ func TestExpandThenFinalize(t *testing.T) {
 	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'mv_old'"); n != 0 {
 		t.Error("a view is there that nobody needs")
 	}
-	if _, err := migrate(t, b.URL, with(t, 2), false); err == nil || !strings.Contains(err.Error(), "this version knows 0003 at most, use the newer one") {
+	if _, err := migrate(t, b.URL, with(t, 2), false); err == nil ||
+		!strings.Contains(err.Error(), "this version knows 0003 at most, use the newer one") {
 		t.Errorf("the version before: %v", err)
 	}
 	changed := with(t, 1).(fstest.MapFS)
-	changed["migrations/0002_colours.sql"] = &fstest.MapFile{Data: []byte("ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour UInt8;\n")}
+	changed["migrations/0002_colours.sql"] = &fstest.MapFile{
+		Data: []byte("ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour UInt8;\n")}
 	b.Exec("ALTER TABLE schema_version DELETE WHERE version > 2 SETTINGS mutations_sync = 1")
-	if _, err := migrate(t, b.URL, changed, false); err == nil || !strings.Contains(err.Error(), "is not the one of this version") {
+	if _, err := migrate(t, b.URL, changed, false); err == nil ||
+		!strings.Contains(err.Error(), "is not the one of this version") {
 		t.Errorf("a migration that has changed: %v", err)
 	}
 }

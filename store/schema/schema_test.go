@@ -70,12 +70,14 @@ func TestClusterDDLRules(t *testing.T) {
 		// The embedded engine refuses replicated and distributed tables. Its parser takes the text.
 		b.SQL(func(conn driver.Conn) error {
 			var formatted string
-			if err := conn.QueryRow(t.Context(), "SELECT formatQuery({ddl:String})", clickhouse.Named("ddl", s)).Scan(&formatted); err != nil {
+			if err := conn.QueryRow(t.Context(), "SELECT formatQuery({ddl:String})", clickhouse.Named("ddl", s)).
+				Scan(&formatted); err != nil {
 				t.Errorf("%s: %v", first, err)
 			}
 			return nil
 		})
-		name := strings.TrimPrefix(strings.TrimPrefix(first, "CREATE TABLE IF NOT EXISTS "+b.Database()+"."), "ALTER TABLE "+b.Database()+".")
+		name := strings.TrimPrefix(
+			strings.TrimPrefix(first, "CREATE TABLE IF NOT EXISTS "+b.Database()+"."), "ALTER TABLE "+b.Database()+".")
 		name, _, _ = strings.Cut(name, " ")
 		switch {
 		case strings.HasPrefix(first, "CREATE TABLE") && strings.HasSuffix(name, schema.TwinSuffix):
@@ -85,7 +87,8 @@ func TestClusterDDLRules(t *testing.T) {
 			if local[base] == "" || !strings.Contains(s, want) {
 				t.Errorf("a twin of nothing, or before it: %s", first)
 			}
-			if keyed := strings.Contains(s, "substring(id, 7, 2)"); keyed != strings.Contains(local[base], "id FixedString(16)") {
+			if keyed := strings.Contains(s, "substring(id, 7, 2)"); keyed != strings.Contains(
+				local[base], "id FixedString(16)") {
 				t.Errorf("%s has a sharding key: %v", name, keyed)
 			}
 		case strings.HasPrefix(first, "CREATE TABLE"):
@@ -100,7 +103,8 @@ func TestClusterDDLRules(t *testing.T) {
 		}
 	}
 	b.SQL(func(conn driver.Conn) error {
-		rows, err := conn.Query(t.Context(), "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'")
+		rows, err := conn.Query(t.Context(), "SELECT name, engine, engine_full FROM system.tables WHERE database = "+
+			"currentDatabase() AND engine LIKE '%MergeTree'")
 		if err != nil {
 			return err
 		}
@@ -183,7 +187,8 @@ func TestMigrateKnowsWhatRan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(first.Ran) == 0 || uint64(first.Schema) != b.Query("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
+	if len(first.Ran) == 0 ||
+		uint64(first.Schema) != b.Query("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
 		t.Errorf("a first run did %+v", first)
 	}
 	if again, err := schema.Migrate(t.Context(), cfg); err != nil || len(again.Ran) != 0 || again.Schema != first.Schema {
@@ -199,7 +204,8 @@ func TestMigrateKnowsWhatRan(t *testing.T) {
 		b.Exec("ALTER TABLE schema_version DELETE WHERE program = 'v10' SETTINGS mutations_sync = 1")
 	}
 	refused("77, '0077_more', now() + 5, 'v10', 'x'", "migration 0077_more was run by version v10: this version knows")
-	refused("1, '0001_events', now() + 5, 'v10', 'another'", "made by version v10, from before the first release, and this version cannot change them into its own: start with an empty data directory")
+	refused("1, '0001_events', now() + 5, 'v10', 'another'", "made by version v10, from before the first release, and "+
+		"this version cannot change them into its own: start with an empty data directory")
 }
 
 // Addresses in another order than the rows were spread by are refused, by the migration, by readers and by writers.
@@ -226,7 +232,8 @@ func TestShardsKeepTheirOrder(t *testing.T) {
 		_, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		check("reader", err)
 		check("ping", r.Ping(t.Context()))
-		w, err := write.NewWriter(write.WriterConfig{URL: url}, write.WriterDeps{Log: b.Logger, Stream: b.Stream, Producer: b.Producer})
+		w, err := write.NewWriter(
+			write.WriterConfig{URL: url}, write.WriterDeps{Log: b.Logger, Stream: b.Stream, Producer: b.Producer})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +260,8 @@ func TestMigrateConfig(t *testing.T) {
 	}
 	b := newBench(t)
 	cfg := schema.Config{URL: b.URL, RetentionDays: 30, Cluster: "nowhere"}
-	if _, err := schema.Migrate(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "knows no cluster nowhere") {
+	if _, err := schema.Migrate(t.Context(), cfg); err == nil ||
+		!strings.Contains(err.Error(), "knows no cluster nowhere") {
 		t.Errorf("a cluster that is not there: %v", err)
 	}
 }

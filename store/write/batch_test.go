@@ -12,7 +12,8 @@ import (
 // written nor filled again, and the writer would stand still for ever.
 func TestPartitionsThatLeaveMakeRoom(t *testing.T) {
 	w := &Writer{cfg: WriterConfig{FlushRows: 100, FlushBytes: 1000}, filling: newBatch()}
-	leaves, stays := &place{Partition: stream.Partition{Topic: stream.Events}}, &place{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
+	leaves, stays := &place{Partition: stream.Partition{Topic: stream.Events}},
+		&place{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
 	records := func(size int) []*stream.Record { return []*stream.Record{{Value: bytes.Repeat([]byte("x"), size)}} }
 	w.filling.add(leaves, records(600), time.Now())
 	w.filling.add(stays, records(300), time.Now())

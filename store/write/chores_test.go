@@ -51,13 +51,17 @@ func TestChoresUnderFaults(t *testing.T) {
 	g := storetest.NewGate(b.Bench)
 	r := b.ReaderOf(read.ReaderConfig{URL: g.URL, RetentionDays: 7, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
 	kinds := []string{
-		"SELECT DISTINCT id FROM events ", "ALTER TABLE events UPDATE ", "SELECT DISTINCT id FROM attempts ", "ALTER TABLE attempts UPDATE ",
-		"SELECT groupUniqArray(partition_id) FROM system.parts ", "ALTER TABLE events DROP PARTITION ", "ALTER TABLE deliveries DROP PARTITION ", "FROM system.mutations ",
+		"SELECT DISTINCT id FROM events ", "ALTER TABLE events UPDATE ", "SELECT DISTINCT id FROM attempts ",
+		"ALTER TABLE attempts UPDATE ",
+		"SELECT groupUniqArray(partition_id) FROM system.parts ", "ALTER TABLE events DROP PARTITION ",
+		"ALTER TABLE deliveries DROP PARTITION ", "FROM system.mutations ",
 	}
 	payloads := func() uint64 {
-		return b.Query("SELECT count() FROM events WHERE body != ''") + b.Query("SELECT count() FROM attempts WHERE req_headers != ''")
+		return b.Query("SELECT count() FROM events WHERE body != ''") +
+			b.Query("SELECT count() FROM attempts WHERE req_headers != ''")
 	}
-	for _, f := range []storetest.Fault{storetest.Lost, storetest.Refused, storetest.Half, storetest.Cut, storetest.Torn, storetest.Stuck} {
+	for _, f := range []storetest.Fault{
+		storetest.Lost, storetest.Refused, storetest.Half, storetest.Cut, storetest.Torn, storetest.Stuck} {
 		old := b.failedAt(time.Now().AddDate(0, 0, -20), 1)
 		e := b.failedAt(time.Now().Add(-time.Hour), 1)
 		b.Record(b.Outcome(e, "dst_b", event.Failed, func(o *event.Outcome) { o.Attempt.RequestHeader = "A: b\n" }))
@@ -98,7 +102,8 @@ func TestChoresUnderFaults(t *testing.T) {
 				t.Errorf("%v: no statement was spoilt that has %q", f, kind)
 			}
 		}
-		if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 50}, 1); len(rows) == 0 || rows[0].ID == old.ID {
+		if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 50}, 1); len(rows) == 0 ||
+			rows[0].ID == old.ID {
 			t.Errorf("%v: %v are listed", f, rows)
 		}
 	}
@@ -120,10 +125,12 @@ func TestErasureWithoutMerges(t *testing.T) {
 	}
 	b.Exec("SYSTEM STOP MERGES events")
 	b.Exec("SYSTEM STOP MERGES attempts")
-	b.Exec("ALTER TABLE events MATERIALIZE INDEX by_verdict SETTINGS mutations_sync = 0") // other work that waits keeps nobody from asking
+	// other work that waits keeps nobody from asking
+	b.Exec("ALTER TABLE events MATERIALIZE INDEX by_verdict SETTINGS mutations_sync = 0")
 	gone.erase(e.ID)
 	waiting := func() uint64 {
-		return b.Query("SELECT count() FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND command LIKE '%body%'")
+		return b.Query("SELECT count() FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND " +
+			"command LIKE '%body%'")
 	}
 	for range 5 { // processes that are killed while they wait
 		stop := b.chores(r, gone)

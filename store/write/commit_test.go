@@ -57,7 +57,8 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	r := b.Reader(w)
 	read := func(want int) {
 		t.Helper()
-		if page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}); err != nil || len(page.Rows) != want || !page.AsOf.IsZero() {
+		if page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}); err != nil ||
+			len(page.Rows) != want || !page.AsOf.IsZero() {
 			t.Fatalf("%d events are read, as of %v, %v; want %d", len(page.Rows), page.AsOf, err, want)
 		}
 	}
@@ -148,7 +149,8 @@ func TestCommitIsMadeAgain(t *testing.T) {
 			reg := prometheus.NewRegistry()
 			w, _ := b.WriterWith(write.WriterConfig{}, write.WriterDeps{Metrics: reg, Sync: disk})
 			r := b.Reader(w)
-			mend := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
+			mend := cluster.Fault(kfake.Fault{
+				Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
 			refused := func() float64 { return storetest.Metric(t, reg, "relay_store_commit_failures_total") }
 			for range 2 {
 				b.Accept(b.Event(0))

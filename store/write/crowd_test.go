@@ -44,7 +44,8 @@ func TestTooManyParts(t *testing.T) {
 	b.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	g, reg := storetest.NewGate(b.Bench), prometheus.NewRegistry()
 	b.Exec("SYSTEM STOP MERGES events")
-	w, _ := b.WriterOf(g.Through(write.WriterConfig{FlushEvery: time.Millisecond, CrowdedParts: 8, LookEvery: 20 * time.Millisecond}), reg)
+	w, _ := b.WriterOf(g.Through(
+		write.WriterConfig{FlushEvery: time.Millisecond, CrowdedParts: 8, LookEvery: 20 * time.Millisecond}), reg)
 	n := 0
 	send := func() {
 		b.Accept(b.Event(1))
@@ -94,7 +95,8 @@ func TestTooManyParts(t *testing.T) {
 	}
 	b.Exec("OPTIMIZE TABLE events_by_endpoint FINAL")
 	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_crowded") == 0 })
-	for message, want := range map[string]int{"clickhouse has many parts": 1, "takes no rows": 1, "takes rows again": 1, "has merged its parts": 1} {
+	for message, want := range map[string]int{
+		"clickhouse has many parts": 1, "takes no rows": 1, "takes rows again": 1, "has merged its parts": 1} {
 		if got := said.count(message); got != want {
 			t.Errorf("%q is logged %d times, want %d", message, got, want)
 		}

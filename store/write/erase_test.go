@@ -68,8 +68,10 @@ func (e *erasures) Finish(_ context.Context, d id.ID) error {
 func (e *erasures) untilFinished(t *testing.T, r *read.Reader) {
 	t.Helper()
 	x := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		ChoreDeps: write.ChoreDeps{Log: slog.New(slog.DiscardHandler), Store: r, Owner: func() bool { return true }, Metrics: prometheus.NewRegistry()},
-		Erasures:  e, Now: time.Now,
+		ChoreDeps: write.ChoreDeps{Log: slog.New(slog.DiscardHandler), Store: r, Owner: func() bool {
+			return true
+		}, Metrics: prometheus.NewRegistry()},
+		Erasures: e, Now: time.Now,
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -109,7 +111,8 @@ func (b *bench) secretive() (*event.Event, *event.Outcome) {
 
 // rowsWithPlanted counts the rows of ClickHouse that hold the planted text.
 func (b *bench) rowsWithPlanted() (n uint64) {
-	for table, columns := range map[string]string{"events": "body, headers, query", "attempts": "req_headers, resp_headers, resp_body"} {
+	for table, columns := range map[string]string{
+		"events": "body, headers, query", "attempts": "req_headers, resp_headers, resp_body"} {
 		n += b.Query("SELECT count() FROM " + table + " WHERE position(concat(" + columns + "), '" + planted + "') > 0")
 	}
 	return n
@@ -138,7 +141,8 @@ func erasedPayload(t *testing.T, b *bench) {
 	b.Record(o)
 	search := func(text string) (ids []id.ID) {
 		t.Helper()
-		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10, Search: &event.Search{Text: text}})
+		page, err := r.Events(t.Context(),
+			event.Query{Account: storetest.Account, Limit: 10, Search: &event.Search{Text: text}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,10 +207,12 @@ func erasedPayload(t *testing.T, b *bench) {
 	if n := b.Query("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "')"); n < 2 {
 		t.Fatalf("the event has %d rows: nothing was written again", n)
 	}
-	if n := b.Query("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "') AND size != " + strconv.Itoa(len(e.Body))); n != 0 {
+	if n := b.Query("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "') AND size != " +
+		strconv.Itoa(len(e.Body))); n != 0 {
 		t.Error("the size was not kept")
 	}
-	if n := b.Query("SELECT count() FROM events WHERE (body != '' OR headers != '' OR query != '') AND id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "')"); n != 0 {
+	if n := b.Query("SELECT count() FROM events WHERE (body != '' OR headers != '' OR query != '') AND id = unhex('" +
+		fmt.Sprintf("%x", e.ID[:]) + "')"); n != 0 {
 		t.Errorf("%d rows have the payload again", n)
 	}
 }

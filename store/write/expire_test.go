@@ -44,12 +44,15 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if err := storetest.Migrate(t.Context(), b.URL, 7); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL toStartOfDay(toDateTime(ts)) + toIntervalDay(8) %'"); n != 9*uint64(shards) {
+	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL " +
+		"toStartOfDay(toDateTime(ts)) + toIntervalDay(8) %'"); n != 9*uint64(shards) {
 		t.Errorf("%d tables follow the retention, want 9 on each shard", n)
 	}
 	usage := b.Query("SELECT sum(received) FROM usage_hour FINAL")
 	x := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Store: r, Owner: func() bool { return true }, Metrics: prometheus.NewRegistry(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Store: r, Owner: func() bool {
+			return true
+		}, Metrics: prometheus.NewRegistry(),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -45,7 +45,8 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	cfg := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Second}
 	f := func(name string, cfg WriterConfig, fill func(*Writer, *place), after time.Duration, want bool) {
 		t.Helper()
-		w := &Writer{cfg: cfg, log: slog.New(slog.DiscardHandler), pos: newPositions(), filling: newBatch(), room: make(chan struct{}, 1)}
+		w := &Writer{cfg: cfg, log: slog.New(slog.DiscardHandler), pos: newPositions(), filling: newBatch(),
+			room: make(chan struct{}, 1)}
 		fill(w, &place{Partition: stream.Partition{Topic: stream.Events}})
 		b, wait := w.due(now.Add(after), newKickBudget(now))
 		if (b != nil) != want {
@@ -108,7 +109,8 @@ func TestWhenAFlushIsDue(t *testing.T) {
 func TestOneFlushForWhatIsWanted(t *testing.T) {
 	p := stream.Partition{Topic: stream.Events}
 	w := &Writer{
-		cfg: WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour}, log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions(),
+		cfg: WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour}, log: slog.New(slog.DiscardHandler),
+		metrics: newWriterMetrics(nil), pos: newPositions(),
 		filling: newBatch(), room: make(chan struct{}, 1), wake: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 	w.pos.assign(map[stream.Partition]stream.Mark{p: {}})

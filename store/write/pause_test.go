@@ -61,15 +61,18 @@ func TestReturnIsNoticed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full)), code: c.code}
-				w := &Writer{cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil), pos: newPositions()}
-				if err := insertPatiently(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(err, errRefused) {
+				w := &Writer{cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil),
+					pos: newPositions()}
+				if err := insertPatiently(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(
+					err, errRefused) {
 					t.Fatal(err)
 				}
 				if late := conn.taken.Sub(conn.takes); late > c.late {
 					t.Errorf("rows go in %v after it takes them, want %v at most", late, c.late)
 				}
 				if conn.inserts > c.inserts || conn.pings < c.askLeast {
-					t.Errorf("%d inserts were tried, at most %d are right; %d questions, at least %d", conn.inserts, c.inserts, conn.pings, c.askLeast)
+					t.Errorf("%d inserts were tried, at most %d are right; %d questions, at least %d", conn.inserts, c.inserts,
+						conn.pings, c.askLeast)
 				}
 			})
 		})

@@ -26,7 +26,9 @@ type poisoned struct {
 }
 
 func newPoisoned(b *bench) *poisoned {
-	for table, column := range map[string]string{"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name", "failure_candidates": "type"} {
+	for table, column := range map[string]string{
+		"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name",
+		"failure_candidates": "type"} {
 		b.Exec("ALTER TABLE " + table + " ADD CONSTRAINT clean CHECK " + column + " != 'poison'")
 	}
 	return &poisoned{b, map[string]int{}, map[string]bool{}}
@@ -53,7 +55,8 @@ func (p *poisoned) add(refusing string) {
 	note("events", stream.Events, r.Offset)
 
 	o := p.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
-		o.Reason, o.Attempt.ErrorMessage, o.Type = event.Reason(word("deliveries")), word("attempts"), word("failure_candidates")
+		o.Reason, o.Attempt.ErrorMessage, o.Type = event.Reason(word("deliveries")), word("attempts"),
+			word("failure_candidates")
 	})
 	r = o.Record()
 	p.Put(stream.Outcomes, 1, r)
@@ -61,13 +64,15 @@ func (p *poisoned) add(refusing string) {
 	note("attempts", stream.Outcomes, r.Offset)
 	note("failure_candidates", stream.Outcomes, r.Offset)
 
-	x := event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: word("receipts"), At: time.Now()}
+	x := event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone,
+		Reference: word("receipts"), At: time.Now()}
 	r = x.Record()
 	p.Put(stream.Receipts, 1, r)
 	note("receipts", stream.Receipts, r.Offset)
 
 	at := time.Now().UTC()
-	a := audit.Entry{ID: audit.NewID(at, uint32(len(p.dead)+p.rows["events"]), "p"), Account: storetest.Account, At: at, Actor: audit.ActorOf("key_1", word("audit")), Action: "endpoint.updated"}
+	a := audit.Entry{ID: audit.NewID(at, uint32(len(p.dead)+p.rows["events"]), "p"), Account: storetest.Account, At: at,
+		Actor: audit.ActorOf("key_1", word("audit")), Action: "endpoint.updated"}
 	r, err := a.Record()
 	if err != nil {
 		p.Fatal(err)
@@ -230,7 +235,8 @@ func TestServerFaultIsNotTheRows(t *testing.T) {
 		})
 		w, _ := b.Writer(g.Through(write.WriterConfig{FlushEvery: time.Second}))
 		b.CaughtUp(b.Reader(w))
-		if got := b.Query("SELECT uniqExact(id) FROM events WHERE account = '" + storetest.Account + "'"); got != n-1 || inserts < until {
+		if got := b.Query("SELECT uniqExact(id) FROM events WHERE account = '" + storetest.Account + "'"); got != n-1 ||
+			inserts < until {
 			t.Errorf("%d of %d events are stored after %d inserts", got, n-1, inserts)
 		}
 		if dead := append(b.Dead(0), b.Dead(1)...); len(dead) != 1 {

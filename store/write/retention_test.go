@@ -49,7 +49,8 @@ func TestRetention(t *testing.T) {
 	edge := time.Now().Add(-7 * day)
 	expired, readable := b.failedAt(edge.Add(-time.Minute), 1), b.failedAt(edge.Add(time.Minute), 2)
 	reading := func(days int) *read.Reader {
-		return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+		return b.ReaderOf(read.ReaderConfig{
+			URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
 	}
 	before, r := reading(30), reading(7)
 	ctx, since := t.Context(), time.Now().Add(-29*day)
@@ -80,10 +81,14 @@ func TestRetention(t *testing.T) {
 		"list":                func(r *read.Reader) []id.ID { return ids(r, event.Query{}) },
 		"list since":          func(r *read.Reader) []id.ID { return ids(r, event.Query{Since: since}) },
 		"list of an endpoint": func(r *read.Reader) []id.ID { return ids(r, event.Query{Endpoints: []string{"ep_1"}}) },
-		"failed list":         func(r *read.Reader) []id.ID { return ids(r, event.Query{Statuses: []event.Status{event.Failed}}) },
+		"failed list": func(r *read.Reader) []id.ID {
+			return ids(r, event.Query{Statuses: []event.Status{event.Failed}})
+		},
 		"list by destination": func(r *read.Reader) []id.ID { return ids(r, event.Query{Destinations: []string{"dst_a"}}) },
 		"list by type":        func(r *read.Reader) []id.ID { return ids(r, event.Query{Types: []string{"order.*"}}) },
-		"text search":         func(r *read.Reader) []id.ID { return ids(r, event.Query{Search: &event.Search{Text: "needle"}}) },
+		"text search": func(r *read.Reader) []id.ID {
+			return ids(r, event.Query{Search: &event.Search{Text: "needle"}})
+		},
 		"second page": func(r *read.Reader) []id.ID {
 			first := ids(r, event.Query{Before: id.Lowest(time.Now())})
 			return append(first[:min(1, len(first)):1], ids(r, event.Query{Before: readable.ID})...)
@@ -110,7 +115,8 @@ func TestRetention(t *testing.T) {
 			return all
 		},
 		"replay": func(r *read.Reader) (all []id.ID) {
-			for _, m := range storetest.Selected(t, r, event.Query{Account: storetest.Account, Since: since, Until: time.Now()}) {
+			for _, m := range storetest.Selected(
+				t, r, event.Query{Account: storetest.Account, Since: since, Until: time.Now()}) {
 				all = append(all, m.ID)
 			}
 			return all
@@ -145,7 +151,9 @@ func TestRetention(t *testing.T) {
 		},
 		"stream": func(r *read.Reader) (all []id.ID) {
 			for _, p := range []int32{2, 1} {
-				page, err := r.Placed(ctx, event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: p, To: 1000, Limit: 10, Bytes: 1 << 20, MaxBody: 1 << 20, Since: since})
+				page, err := r.Placed(ctx,
+					event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: p, To: 1000, Limit: 10, Bytes: 1 << 20,
+						MaxBody: 1 << 20, Since: since})
 				if err != nil {
 					t.Error(err)
 				}
@@ -208,17 +216,21 @@ func TestNoHalfDays(t *testing.T) {
 	edge := time.Now().UTC().Add(-7 * day).Truncate(day)
 	now := time.Now()
 	listed := func(days int) (n int) {
-		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute},
+			w)
 		return len(storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
 	}
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
 		b.Exec("SYSTEM STOP MERGES " + table)
 	}
-	for _, at := range []time.Time{edge.Add(-day + time.Second), edge.Add(-time.Second), edge.Add(time.Second), edge.Add(day - time.Second), now.Add(-time.Hour)} {
+	for _, at := range []time.Time{
+		edge.Add(-day + time.Second), edge.Add(-time.Second), edge.Add(time.Second), edge.Add(day - time.Second),
+		now.Add(-time.Hour)} {
 		b.failedAt(at, 1)
 		listed(30)
 	}
-	if n := b.Query("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'"); n != 5 {
+	if n := b.Query("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = " +
+		"'events'"); n != 5 {
 		t.Fatalf("%d parts of events, want 5", n)
 	}
 	b.Exec("SYSTEM START MERGES events")
@@ -256,12 +268,14 @@ func TestTablesKeepTooLittle(t *testing.T) {
 		return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).Check(t.Context())
 	}
 	for days, right := range map[int]bool{7: true, 30: true, 31: false} {
-		if err := check(days); (err == nil) != right || err != nil && !strings.Contains(err.Error(), "drop events after 30 days, RELAY_RETENTION_DAYS is 31: run relay migrate") {
+		if err := check(days); (err == nil) != right || err != nil &&
+			!strings.Contains(err.Error(), "drop events after 30 days, RELAY_RETENTION_DAYS is 31: run relay migrate") {
 			t.Errorf("tables that keep 30 days, to be read for %d: %v", days, err)
 		}
 	}
 	// As the files create them, and as they were before.
-	b.Exec("ALTER TABLE events MODIFY TTL toDateTime(ts) + INTERVAL 9 DAY DELETE SETTINGS materialize_ttl_after_modify = 0")
+	b.Exec("ALTER TABLE events MODIFY TTL toDateTime(ts) + INTERVAL 9 DAY DELETE SETTINGS " +
+		"materialize_ttl_after_modify = 0")
 	if err := check(9); err != nil {
 		t.Error(err)
 	}
@@ -282,7 +296,8 @@ func TestChoresWithoutAShard(t *testing.T) {
 	gone := newErasures()
 	b.Erased = gone.erased
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
+	r := b.ReaderOf(read.ReaderConfig{
+		URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
 	const day = 24 * time.Hour
 	long, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
 	old, oldAway := b.failedAt(long, 0), b.failedAt(long, 1)
@@ -317,7 +332,8 @@ func TestChoresWithoutAShard(t *testing.T) {
 	left := func(shard string) (rows, bodies uint64) {
 		b.URL = shard
 		defer func() { b.URL = engine }()
-		return max(b.Query("SELECT uniqExact(id) FROM events"), b.Query("SELECT uniqExact(id) FROM attempts")), b.Query("SELECT uniqExact(id) FROM events WHERE body != ''")
+		return max(b.Query("SELECT uniqExact(id) FROM events"), b.Query("SELECT uniqExact(id) FROM attempts")),
+			b.Query("SELECT uniqExact(id) FROM events WHERE body != ''")
 	}
 	first, second, _ := strings.Cut(engine, ",")
 	second = strings.Replace(second, p.Address, storetest.Engines.ClickHouse, 1)
@@ -337,7 +353,8 @@ func TestChoresWithoutAShard(t *testing.T) {
 		return rows == 2 && bodies == 1 && len(unfinished) == 0
 	})
 	for e, want := range map[*event.Event]error{old: event.ErrNotFound, oldAway: event.ErrNotFound, near: nil, away: nil} {
-		if d, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, want) || err == nil && len(d.Event.Body) > 0 {
+		if d, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, want) || err == nil &&
+			len(d.Event.Body) > 0 {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}
@@ -355,7 +372,8 @@ func TestBatchOfManyDays(t *testing.T) {
 		b.failedAt(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
 	}
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Second})
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute},
+		w)
 	b.CaughtUp(r)
 	for _, table := range []string{"events", "deliveries", "attempts"} {
 		if n := b.Query("SELECT uniqExact(id) FROM " + table); n != days {

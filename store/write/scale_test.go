@@ -43,7 +43,8 @@ func (a *aged) produce(n int) {
 		if err != nil {
 			a.Fatal(err)
 		}
-		o := a.Outcome(&event.Event{ID: d, Account: storetest.Account, Endpoint: "ep_1", Type: "order.created"}, "dst_a", event.Delivered)
+		o := a.Outcome(&event.Event{ID: d, Account: storetest.Account, Endpoint: "ep_1", Type: "order.created"}, "dst_a",
+			event.Delivered)
 		a.Producer.Produce(stream.Outcomes, d.Partition(), o.Record(), func(_ *stream.Record, err error) {
 			if err != nil {
 				a.Error(err)
@@ -58,7 +59,8 @@ func (a *aged) produce(n int) {
 // parts are those of the partition that has most of them.
 func (b *bench) parts() uint64 {
 	b.Helper()
-	return b.Query("SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND active GROUP BY table, partition_id)")
+	return b.Query("SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND " +
+		"active GROUP BY table, partition_id)")
 }
 
 // flushes is how many there were.
@@ -104,7 +106,8 @@ func TestPartsStayFlat(t *testing.T) {
 				look()
 			}
 			if sent%300_000 == 0 {
-				t.Logf("%v: %d outcomes, %d flushes, %d parts in a partition now, %d at most", time.Since(began).Round(time.Second), sent, flushes(t, reg), b.parts(), most)
+				t.Logf("%v: %d outcomes, %d flushes, %d parts in a partition now, %d at most", time.Since(began).Round(time.Second),
+					sent, flushes(t, reg), b.parts(), most)
 			}
 			if half == 0 && time.Since(began) > time.Hour/2 {
 				half, most = most, 0
@@ -132,7 +135,8 @@ func TestPartsStayFlat(t *testing.T) {
 		t.Errorf("%d flushes; %d parts in a partition in the second half, %d in the first", n, most, half)
 	}
 	storetest.Eventually(t, func() bool { return b.parts() <= 8 }) // merging goes on for a while when nothing comes
-	t.Logf("%d outcomes of %d days out of %d partitions, %d flushes: %d parts in a partition at most (%d in the first half), %d at the end", sent, days, wide, n, most, half, b.parts())
+	t.Logf("%d outcomes of %d days out of %d partitions, %d flushes: %d parts in a partition at most (%d in the first "+
+		"half), %d at the end", sent, days, wide, n, most, half, b.parts())
 }
 
 // busy is what this process, in which the engines run too, has computed.
@@ -160,7 +164,8 @@ func TestCatchUp(t *testing.T) {
 	send := func(n int) (last *event.Event) {
 		for i := range n {
 			last = b.Event(i, func(e *event.Event) { e.Body = make([]byte, 1000) })
-			for topic, record := range map[string]*stream.Record{stream.Events: last.Record(), stream.Outcomes: b.Outcome(last, "dst_a", event.Delivered).Record()} {
+			for topic, record := range map[string]*stream.Record{
+				stream.Events: last.Record(), stream.Outcomes: b.Outcome(last, "dst_a", event.Delivered).Record()} {
 				b.Producer.Produce(topic, last.ID.Partition(), record, func(_ *stream.Record, err error) {
 					if err != nil {
 						b.Error(err)
@@ -183,7 +188,9 @@ func TestCatchUp(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer done()
-		storetest.EventuallyWithin(t, 10*time.Minute, func() bool { return b.Query("SELECT uniqExact(id) FROM deliveries") >= uint64(n) })
+		storetest.EventuallyWithin(t, 10*time.Minute, func() bool {
+			return b.Query("SELECT uniqExact(id) FROM deliveries") >= uint64(n)
+		})
 		caught, spent = time.Since(began), busy(t)-spent
 	})
 	reads, more := 0, 0
@@ -210,7 +217,8 @@ func TestCatchUp(t *testing.T) {
 	}
 	perEvent := spent / time.Duration(n)
 	factor := float64(time.Second) / float64(perEvent) / live
-	t.Logf("%d events and outcomes in %v, %.1f times %d a second; %v of CPU each, which is %.1f times as fast as one core must be; %d lists meanwhile, the longest read %v",
+	t.Logf("%d events and outcomes in %v, %.1f times %d a second; %v of CPU each, which is %.1f times as fast as one "+
+		"core must be; %d lists meanwhile, the longest read %v",
 		n, caught, float64(n)/caught.Seconds()/live, live, perEvent, factor, reads, worst)
 	if factor < 2 {
 		t.Errorf("one core catches up %.1f times as fast as %d events a second come, want 2 at least", factor, live)

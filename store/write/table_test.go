@@ -23,9 +23,12 @@ func eventRows(tb testing.TB, n int) []*eventRow {
 		}
 		rows[i] = &eventRow{
 			Event: &event.Event{
-				ID: d, Account: "acc_01jd0000000000000000000000", Endpoint: "ep_01jd0000000000000000000000", Source: event.SourceAPI,
-				Verdict: event.VerdictUnverified, Type: "order.paid", Method: "POST", Dests: []string{"dst_01jd0000000000000000000000"},
-				Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}, Body: bytes.Repeat([]byte{byte(i)}, 1000+i%10),
+				ID: d, Account: "acc_01jd0000000000000000000000", Endpoint: "ep_01jd0000000000000000000000",
+				Source:  event.SourceAPI,
+				Verdict: event.VerdictUnverified, Type: "order.paid", Method: "POST",
+				Dests:  []string{"dst_01jd0000000000000000000000"},
+				Header: []event.Field{{Name: "Content-Type", Value: "application/json"}},
+				Body:   bytes.Repeat([]byte{byte(i)}, 1000+i%10),
 			},
 			source: source{record: &stream.Record{}},
 		}
@@ -56,7 +59,8 @@ func TestColumnsHoldTheRows(t *testing.T) {
 				t.Fatalf("%s has %d of %d rows", c.Name(), c.Rows(), n)
 			}
 			for i, r := range rows[:n] {
-				if c.Name() == "body" && c.Row(i, false) != string(r.Body) || c.Name() == "endpoint" && c.Row(i, false) != r.Endpoint {
+				if c.Name() == "body" && c.Row(i, false) != string(r.Body) || c.Name() == "endpoint" &&
+					c.Row(i, false) != r.Endpoint {
 					t.Fatalf("%s of row %d is %q", c.Name(), i, c.Row(i, false))
 				}
 			}

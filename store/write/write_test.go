@@ -24,7 +24,8 @@ func TestWriteAndRead(t *testing.T) {
 		e.RemoteIP = netip.MustParseAddr("192.0.2.7")
 		e.Query, e.IdempotencyKey = "a=1&b=%20", "key'1"
 		e.Dests = []string{"dst_a", "dst_b"}
-		e.Header = []event.Field{{Name: "X-A", Value: "1"}, {Name: "X-A", Value: ""}, {Name: "Content-Type", Value: "text/plain; charset=x"}}
+		e.Header = []event.Field{
+			{Name: "X-A", Value: "1"}, {Name: "X-A", Value: ""}, {Name: "Content-Type", Value: "text/plain; charset=x"}}
 		e.Body = []byte("\x00\xff\r\nbody")
 	})
 	b.Accept(e)
@@ -77,11 +78,13 @@ func TestWriteAndRead(t *testing.T) {
 		t.Fatalf("%+v", page)
 	}
 	row := page.Rows[0]
-	if row.ID != e.ID || row.Status != event.Delivered || row.Attempts != 3 || row.Counts != (event.Counts{Total: 2, Delivered: 2}) || row.Size != len(e.Body) {
+	if row.ID != e.ID || row.Status != event.Delivered || row.Attempts != 3 ||
+		row.Counts != (event.Counts{Total: 2, Delivered: 2}) || row.Size != len(e.Body) {
 		t.Fatalf("%+v", row)
 	}
 
-	receipt := &event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone, Reference: "r", At: time.UnixMilli(1_800_000_000_000).UTC()}
+	receipt := &event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone,
+		Reference: "r", At: time.UnixMilli(1_800_000_000_000).UTC()}
 	late := *receipt
 	late.State = event.ProcessingFailed
 	receipt.FirstAt = receipt.At

@@ -9,9 +9,10 @@
 //	watchParts  looks how many parts the tables have; while ClickHouse is behind with merging, batches grow
 //	drain       after a stop gives flushLoop and commitLoop the time of Drain, then cuts them off
 //
-// Back-pressure: one batch is flushed while another is filled. Is that one full (FlushRows or FlushBytes), poll waits for
-// room, which comes when flushLoop takes it. So at most two batches are in memory however long ClickHouse is away; what
-// was not fetched stays in the log. A rebalance waits for a running flush for 5 s, then leaves its rows to the next owner.
+// Back-pressure: one batch is flushed while another is filled. Is that one full (FlushRows or FlushBytes), poll waits
+// for room, which comes when flushLoop takes it. So at most two batches are in memory however long ClickHouse is away;
+// what was not fetched stays in the log. A rebalance waits for a running flush for 5 s, then leaves its rows to the
+// next owner.
 //
 // An Eraser and an Expirer run beside it; they read the store and the configuration, never the log.
 package write

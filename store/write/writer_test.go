@@ -58,7 +58,8 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	f(event.Delivered, "", func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Failed))
+		b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Retrying),
+			b.Outcome(e, "dst_a", event.Failed))
 	})
 	f(event.Failed, "", func(e *event.Event) {
 		b.Record(b.Outcome(e, "dst_a", event.Failed), b.Outcome(e, "dst_a", event.Retrying))
@@ -67,7 +68,9 @@ func TestVersions(t *testing.T) {
 		b.Record(b.Outcome(e, "dst_a", event.Held), b.Outcome(e, "dst_a", event.Retrying))
 	})
 	f(event.Retrying, newer, func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Retrying, in(newer)), b.Outcome(e, "dst_a", event.Delivered, in(older), before(newer)), b.Outcome(e, "dst_a", event.Delivered, before(newer)))
+		b.Record(b.Outcome(e, "dst_a", event.Retrying, in(newer)),
+			b.Outcome(e, "dst_a", event.Delivered, in(older), before(newer)),
+			b.Outcome(e, "dst_a", event.Delivered, before(newer)))
 	})
 	// The chain delivers after a replay had failed: what was delivered is never called failed.
 	f(event.Delivered, "", func(e *event.Event) {
@@ -116,7 +119,8 @@ func TestPoison(t *testing.T) {
 		for _, h := range d.Headers {
 			head[h.Key] = string(h.Value)
 		}
-		if head[stream.DeadGroup] != store.Group || head[stream.DeadPartition] != "1" || head[stream.DeadError] == "" || head[stream.DeadOffset] == "" {
+		if head[stream.DeadGroup] != store.Group || head[stream.DeadPartition] != "1" || head[stream.DeadError] == "" ||
+			head[stream.DeadOffset] == "" {
 			t.Errorf("headers %v", head)
 		}
 		if head[stream.DeadTopic] == stream.Outcomes {
@@ -164,10 +168,12 @@ func TestClickHouseAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff(last, d.Event, storetest.CompareIPs); diff != "" || d.AsOf.IsZero() || d.Status != event.Pending || d.Counts.Pending != 1 {
+	if diff := gocmp.Diff(last, d.Event, storetest.CompareIPs); diff != "" || d.AsOf.IsZero() ||
+		d.Status != event.Pending || d.Counts.Pending != 1 {
 		t.Fatalf("event from the log: %+v %s", d, diff)
 	}
-	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); !errors.Is(err, event.ErrUnavailable) {
+	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); !errors.Is(
+		err, event.ErrUnavailable) {
 		t.Fatalf("list without ClickHouse: %v", err)
 	}
 	if err := r.Ping(t.Context()); !errors.Is(err, event.ErrUnavailable) {
@@ -327,7 +333,8 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 		}
 		b.Exec("RENAME TABLE elsewhere TO " + table)
 		storetest.Eventually(t, func() bool { return count("deliveries") == i+1 })
-		for _, of := range []string{"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys", "run_deliveries"} {
+		for _, of := range []string{
+			"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys", "run_deliveries"} {
 			if n := count(of); n != i+1 {
 				t.Errorf("%d rows in %s, want %d", n, of, i+1)
 			}

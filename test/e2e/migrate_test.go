@@ -153,7 +153,8 @@ func TestMigratePrints(t *testing.T) {
 	two := "http://ch1:8123/x,http://ch2:8123/x"
 	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster",
 		"blue", "--retention-days", "7")
-	f(command.ExitDone, "TTL toDateTime(ts) + INTERVAL 7 DAY", "--clickhouse-url", two, "--clickhouse-cluster", "blue",
+	f(command.ExitDone, "TTL toStartOfDay(toDateTime(ts)) + INTERVAL 8 DAY", "--clickhouse-url", two,
+		"--clickhouse-cluster", "blue",
 		"--retention-days", "7")
 	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
 	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two,

@@ -105,5 +105,6 @@ func (q *Query) Literals(all []string) *Query {
 
 // BoundIDs limits a statement to ids, given newest first, and to their time.
 func BoundIDs(q *Query, ids []id.ID) *Query {
-	return q.About(ids...).Add(" AND ts >= ", ids[len(ids)-1].Time()).Add(" AND ts <= ", ids[0].Time()).Add(" AND id IN ", ids)
+	return q.About(ids...).Add(" AND ts >= ", ids[len(ids)-1].Time()).Add(" AND ts <= ", ids[0].Time()).
+		Add(" AND id IN ", ids)
 }

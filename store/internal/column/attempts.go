@@ -19,8 +19,8 @@ type Attempt[R any] struct {
 	expr func(q *ch.Query, body int)
 }
 
-// Attempts are the columns of the table attempts, whose rows are outcomes with an attempt. A new one is a line here and a
-// column of store/schema, to which a test holds them.
+// Attempts are the columns of the table attempts, whose rows are outcomes with an attempt. A new one is a line here and
+// a column of store/schema, to which a test holds them.
 func Attempts[R any](of func(R) *event.Outcome) []Attempt[R] {
 	type row = *event.AttemptRow
 	att := func(value func(*event.Attempt) string) func(R) string {

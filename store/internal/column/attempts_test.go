@@ -17,7 +17,8 @@ func TestAttemptsAreTheColumnsOfTheSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := regexp.MustCompile(`(?s)CREATE TABLE IF NOT EXISTS relay\.attempts ON CLUSTER 'relay' \((.*?)\) ENGINE`).FindSubmatch(schema)
+	table := regexp.MustCompile(`(?s)CREATE TABLE IF NOT EXISTS relay\.attempts ON CLUSTER 'relay' \((.*?)\) ENGINE`).
+		FindSubmatch(schema)
 	if table == nil {
 		t.Fatal("the schema has no table attempts")
 	}

@@ -1,5 +1,5 @@
-// Package column says how rows become columns of ClickHouse: a column for each value, filled at once for all rows of a batch.
-// The columns of attempts are here too, for they are written and read by one table.
+// Package column says how rows become columns of ClickHouse: a column for each value, filled at once for all rows of a
+// batch. The columns of attempts are here too, for they are written and read by one table.
 package column
 
 import (

@@ -54,7 +54,8 @@ type Gate struct {
 
 // NewGate is a gate before the database of a bench.
 func NewGate(b *Bench) *Gate {
-	g := &Gate{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}}, freed: make(chan struct{}), Caught: make(chan struct{}, 1), Code: 243}
+	g := &Gate{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}},
+		freed: make(chan struct{}), Caught: make(chan struct{}, 1), Code: 243}
 	g.free = sync.OnceFunc(func() { close(g.freed) })
 	server := httptest.NewServer(g)
 	g.URL = strings.Replace(b.URL, Engines.ClickHouse, server.Listener.Addr().String(), 1)

@@ -31,7 +31,8 @@ func (b *Bench) Anew() string {
 func (b *Bench) Tables() (out []string) {
 	b.Helper()
 	b.SQL(func(conn driver.Conn) error {
-		rows, err := conn.Query(b.Context(), "SELECT create_table_query FROM system.tables WHERE database = '"+b.Database()+"' ORDER BY name")
+		rows, err := conn.Query(b.Context(), "SELECT create_table_query FROM system.tables WHERE database = '"+b.Database()+
+			"' ORDER BY name")
 		if err != nil {
 			return err
 		}
@@ -55,7 +56,8 @@ func (b *Bench) CaughtUp(r *read.Reader) {
 		err := r.CaughtUp(b.Context())
 		if err == nil {
 			var page audit.Page
-			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() { // its fence is another
+			// its fence is another
+			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() {
 				return
 			}
 		}
@@ -145,7 +147,8 @@ func NewIndexed(t testing.TB) *Bench {
 }
 
 // ItemsOf are the items of a recovery job, page by page.
-func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (all []event.RecoveryItem) {
+func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (
+	all []event.RecoveryItem) {
 	b.Helper()
 	job.Total = total
 	for before := 0; ; {
@@ -177,18 +180,21 @@ func (b *Bench) Selected(r *read.Reader, s event.Selection) (event.RecoveryJob, 
 
 // Selection is one of endpoint 1, in pages of three candidates.
 func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
-	return event.Selection{Account: Account, Endpoint: "ep_1", Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Second), Groups: groups}
+	return event.Selection{Account: Account, Endpoint: "ep_1", Since: time.Now().Add(-time.Hour),
+		Until: time.Now().Add(time.Second), Groups: groups}
 }
 
 // SmallPages is a reader that prepares recovery jobs by three candidates.
 func (b *Bench) SmallPages(w store.Kicker) *read.Reader {
-	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
+	return b.ReaderOf(read.ReaderConfig{
+		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
 }
 
 // Report puts a receipt into the log and returns where it stands there.
 func (b *Bench) Report(e *event.Event, state event.Processing, at time.Time) (*event.Receipt, int64) {
 	b.Helper()
-	x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state, Reference: fmt.Sprint(at.UnixMilli()), At: at.UTC()}
+	x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state,
+		Reference: fmt.Sprint(at.UnixMilli()), At: at.UTC()}
 	r := x.Record()
 	b.Put(stream.Receipts, e.ID.Partition(), r)
 	return x, r.Offset

@@ -198,7 +198,8 @@ func (b *Bench) WriterWith(cfg write.WriterConfig, deps write.WriterDeps) (*writ
 func (b *Bench) Reader(w store.Kicker) *read.Reader {
 	b.Helper()
 	// The wait is long because the machine may be busy; what a short one does is tested by itself.
-	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute},
+		w)
 }
 
 // ReaderOf is Reader with a configuration.
@@ -225,8 +226,9 @@ func (b *Bench) Event(endpoint int, change ...func(*event.Event)) *event.Event {
 		b.Fatal(err)
 	}
 	e := &event.Event{
-		ID: d, Account: Account, Endpoint: fmt.Sprintf("ep_%d", endpoint), Source: event.SourceProvider, Verdict: event.VerdictVerified,
-		Type: "order.created", Method: "POST", Dests: []string{"dst_a"},
+		ID: d, Account: Account, Endpoint: fmt.Sprintf("ep_%d", endpoint), Source: event.SourceProvider,
+		Verdict: event.VerdictVerified,
+		Type:    "order.created", Method: "POST", Dests: []string{"dst_a"},
 		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}, Body: []byte(`{"n":1}`),
 	}
 	for _, f := range change {
@@ -239,7 +241,8 @@ func (b *Bench) Event(endpoint int, change ...func(*event.Event)) *event.Event {
 func PartitionOf(endpoint int) int32 { return int32(endpoint % Partitions) }
 
 // Outcome is the end of an attempt at an event.
-func (b *Bench) Outcome(e *event.Event, dest string, status event.Status, change ...func(*event.Outcome)) *event.Outcome {
+func (b *Bench) Outcome(e *event.Event, dest string, status event.Status,
+	change ...func(*event.Outcome)) *event.Outcome {
 	b.Helper()
 	att, err := b.IDs.New(e.ID.Partition())
 	if err != nil {
@@ -249,7 +252,8 @@ func (b *Bench) Outcome(e *event.Event, dest string, status event.Status, change
 	ok := status == event.Delivered
 	o := &event.Outcome{
 		Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: dest, Type: e.Type, Status: status, Code: 500, At: now,
-		Attempt: &event.Attempt{ID: att, StartedAt: now, Trigger: event.TriggerInitial, OK: ok, Code: 500, URL: "https://example.com/h", Method: "POST"},
+		Attempt: &event.Attempt{ID: att, StartedAt: now, Trigger: event.TriggerInitial, OK: ok, Code: 500,
+			URL: "https://example.com/h", Method: "POST"},
 	}
 	if ok {
 		o.Code, o.Attempt.Code = 200, 200
