@@ -126,8 +126,9 @@ func (c Config) securityOpts() ([]kgo.Opt, error) {
 }
 
 // ErrLogin means that the brokers do not know the user, or that the password is another.
-var ErrLogin = errors.New(
-	"Kafka refused the user or password of RELAY_KAFKA_SASL") //nolint:staticcheck // a name begins it
+//
+//nolint:staticcheck // a name begins it
+var ErrLogin = errors.New("Kafka refused the user or password of RELAY_KAFKA_SASL")
 
 // explainLogin names the setting that a refused login comes from.
 func explainLogin(err error) error {

@@ -78,7 +78,7 @@ func (r eventReader) addReported(ctx context.Context, detail *event.Detail, from
 	}
 	e := detail.Event
 	end := ends[stream.Partition{Topic: stream.Receipts, Index: e.ID.Partition()}]
-	known, err := receiptReader{r.Reader}.receiptsBehind(ctx, e.Account, e.ID, end, fromLog)
+	known, err := receiptReader(r).receiptsBehind(ctx, e.Account, e.ID, end, fromLog)
 	if err == nil && known.newest != nil {
 		detail.Receipt, detail.Processing = known.newest, known.newest.State
 		detail.Receipt.FirstAt, detail.Receipt.Endpoint = known.first, e.Endpoint
@@ -154,7 +154,7 @@ func (r eventReader) stored(ctx context.Context, account string, d id.ID) (*even
 		return err
 	})
 	g.Go(func() (err error) {
-		detail.Receipt, err = receiptReader{r.Reader}.receipt(gctx, account, d)
+		detail.Receipt, err = receiptReader(r).receipt(gctx, account, d)
 		return err
 	})
 	if err := g.Wait(); err != nil {
