@@ -66,7 +66,7 @@ type API struct {
 	handler http.Handler
 	repeats *repeats
 	streams *streams
-	watch   *watch
+	watch   watch
 }
 
 // New returns the stage. It dials nothing and starts nothing.
@@ -85,7 +85,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		repeats: &repeats{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
 		streams: x.streams,
-		watch:   &watch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
+		watch:   watch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}

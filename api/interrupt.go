@@ -23,8 +23,8 @@ const (
 // run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
 // by its own clock alone: a run that has made no progress under its eyes for config.RunSilence is dead. What its
 // last page came to is counted in the log, and one conditional record ends it, whoever writes it.
-func (w *watch) run(ctx context.Context) error {
-	w.since, w.seen = time.Time{}, map[string]sighting{}
+func (w watch) run(ctx context.Context) error {
+	w.seen = map[string]sighting{}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ type slowLog struct {
 	room     int // records
 	fails    int // the number of the record that fails, from 1
 	produced int
-	answered int
+	answered int32
 }
 
 func (l *slowLog) Room(context.Context, *stream.Record) error {
@@ -31,7 +32,7 @@ func (l *slowLog) Produce(_ string, _ int32, r *stream.Record, done func(*stream
 	if l.produced == l.fails {
 		err = errors.New("no leader")
 	}
-	time.AfterFunc(time.Second, func() { l.answered++; done(r, err) })
+	time.AfterFunc(time.Second, func() { atomic.AddInt32(&l.answered, 1); done(r, err) })
 }
 
 // After an error nothing is on its way any more: whoever repeats the call must not race with the records of the first.
@@ -60,7 +61,7 @@ func TestNothingIsOnItsWayAfterAnError(t *testing.T) {
 				if (err == nil) != (c.want == nil) || c.log.fails == 0 && !errors.Is(err, c.want) {
 					t.Errorf("error %v, want %v", err, c.want)
 				}
-				if n != c.acknowledged || c.log.produced != c.produced || c.log.answered != c.produced {
+				if n != c.acknowledged || c.log.produced != c.produced || int(c.log.answered) != c.produced {
 					t.Errorf("%d of %d are durable, %d answered, want %d of %d",
 						n, c.log.produced, c.log.answered, c.acknowledged, c.produced)
 				}

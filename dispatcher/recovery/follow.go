@@ -22,8 +22,8 @@ const (
 	settling = 30 * time.Second
 )
 
-// pauses follow a failure. None is longer than 9 s, chance included: so late may a job be ended after its deadline.
-var pauses = wait.Backoff{First: 500 * time.Millisecond, Longest: 6 * time.Second}
+// pauses follow a failure. So late as the longest may a job be ended after its deadline.
+var pauses = wait.Backoff{First: time.Second, Longest: 9 * time.Second}
 
 // errMoved means that somebody else changed the job first.
 var errMoved = errors.New("the job has changed")

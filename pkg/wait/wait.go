@@ -19,16 +19,18 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Backoff is how long to pause between tries: First, and twice as long each time until it is Longest.
+// Backoff is how long to pause between tries: at most First, and twice as long each time until it is Longest.
 type Backoff struct{ First, Longest time.Duration }
 
-// After is the pause after a failed try; the first try is number 0.
+// After is the pause after a failed try; the first try is number 0. By chance it is half as long at least and never
+// longer, for others rely on Longest.
 func (b Backoff) After(try int) time.Duration {
 	d := b.First
 	for ; try > 0 && d < b.Longest; try-- {
 		d *= 2
 	}
-	return Jitter(min(d, b.Longest))
+	d = min(d, b.Longest)
+	return d/2 + rand.N(d/2+1)
 }
 
 // Jitter makes a pause half to one and a half times as long, by chance: those who failed at the same moment do not all

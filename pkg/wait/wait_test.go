@@ -33,8 +33,8 @@ func TestBackoff(t *testing.T) {
 		want *= 100 * time.Millisecond
 		for range 100 {
 			got := b.After(try)
-			if got < want/2 || got >= want+want/2 {
-				t.Fatalf("try %d: %s, want %s give or take half", try, got, want)
+			if got < want/2 || got > want {
+				t.Fatalf("try %d: %s, want half of %s to all of it", try, got, want)
 			}
 			lengths[got] = true
 		}
@@ -42,7 +42,7 @@ func TestBackoff(t *testing.T) {
 	if len(lengths) < 100 {
 		t.Errorf("only %d lengths", len(lengths))
 	}
-	if got := b.After(1 << 40); got >= 1500*time.Millisecond || got < 500*time.Millisecond {
+	if got := b.After(1 << 40); got > time.Second || got < 500*time.Millisecond {
 		t.Errorf("after countless tries %s", got)
 	}
 }
