@@ -126,6 +126,7 @@ func (b *bills) want(span event.UsageSpan) (f event.Figures) {
 // agree compares what the store says with the events themselves, for a span around them and for random ones.
 func (b *bills) agree(r *read.Reader, spans int) {
 	b.Helper()
+	b.CaughtUp(r) // on a slow machine a read gives up waiting for the writer sooner than this does
 	hour := func() time.Time {
 		return time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(b.rnd.Int64N(11*24)) * time.Hour)
 	}
