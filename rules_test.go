@@ -461,7 +461,7 @@ func isName(e ast.Expr, name string) bool {
 	return ok && x.Name == name
 }
 
-// change is a table of DESIGN.md's chapter "How to change it".
+// change is a table of docs/design/changing.md.
 type change struct {
 	words []string
 	own   []string // patterns of the files that may hold the words
@@ -515,11 +515,10 @@ func attemptColumns(t *testing.T) (names []string) {
 	return names
 }
 
-// The chapter says of each change at most four steps, its documents and its tests; each file is there and declares what
-// the chapter says that it does.
+// docs/design/changing.md has at most four steps for each change, its documents and its tests; each file exists and
+// declares what the document says.
 func TestHowToChangeIt(t *testing.T) {
-	_, chapter, _ := strings.Cut(text(t, "DESIGN.md"), "\n## How to change it\n")
-	chapter, _, _ = strings.Cut(chapter, "\n## ")
+	chapter := text(t, "docs/design/changing.md")
 	declared := map[string]map[string]bool{}
 	for _, s := range sources(t) {
 		names := map[string]bool{}
@@ -544,8 +543,8 @@ func TestHowToChangeIt(t *testing.T) {
 	place := regexp.MustCompile("`(\\w+)`\\s+in\\s+`([\\w./-]+\\.go)`")
 	said := 0
 	for heading := range changes(t) {
-		_, part, ok := strings.Cut(chapter, "\n### "+heading+"\n")
-		part, _, _ = strings.Cut(part, "\n### ")
+		_, part, ok := strings.Cut(chapter, "\n## "+heading+"\n")
+		part, _, _ = strings.Cut(part, "\n## ")
 		steps := step.FindAllStringSubmatch(part, -1)
 		if !ok || len(steps) == 0 || len(steps) > 4 {
 			t.Errorf("the chapter names %d files for %q, want 1 to 4", len(steps), heading)
