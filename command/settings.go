@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
@@ -98,11 +98,11 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		fs.BoolVar(t.value, t.flag, *t.value, t.help)
 	}
 	fs.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\n", name)
+		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n", name)
 		for _, t := range more {
-			fmt.Fprintf(stderr, "  --%s  %s\n", t.flag, t.help)
+			fmt.Fprintf(stderr, "\n  --%s\n        %s\n", t.flag, t.help)
 		}
-		fmt.Fprint(stderr, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n\n")
+		fmt.Fprint(stderr, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
 		writeSettings(stderr)
 	}
 	if err := fs.Parse(args); err != nil {
@@ -114,12 +114,16 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	return s, errors.Join(errs...)
 }
 
-// setting is one field of Settings.
+// setting is one field of Settings. One that has no default value says in unset what holds without it. The first setting
+// of a section names it.
 type setting struct {
-	flag, env, help, defaultValue string
-	secret                        bool
-	value                         reflect.Value
+	flag, env, help, defaultValue, unset, section string
+	secret                                        bool
+	value                                         reflect.Value
 }
+
+// defaultText is what holds when the setting is not given.
+func (f setting) defaultText() string { return cmp.Or(f.defaultValue, f.unset) }
 
 func (f setting) set(text string) error {
 	switch f.value.Kind() {
@@ -153,26 +157,24 @@ func eachSetting(s *node.Config, f func(setting)) {
 		}
 		f(setting{
 			flag: name, env: "RELAY_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), help: tag.Get("help"),
-			defaultValue: tag.Get("default"), secret: tag.Get("secret") != "", value: v.Field(i),
+			defaultValue: tag.Get("default"), unset: tag.Get("unset"), section: tag.Get("section"),
+			secret: tag.Get("secret") != "", value: v.Field(i),
 		})
 	}
 }
 
-// writeSettings prints the help text of all settings.
+// writeSettings prints the help text of all settings, by section.
 func writeSettings(w io.Writer) {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	eachSetting(&node.Config{}, func(f setting) {
-		def := ""
-		if f.defaultValue != "" {
-			def = " (default " + f.defaultValue + ")"
+		if f.section != "" {
+			fmt.Fprintf(w, "\n%s\n", f.section)
 		}
 		name := f.flag
 		if f.secret {
 			name += ", --" + f.flag + "-file"
 		}
-		fmt.Fprintf(tw, "  --%s\t%s%s\n", name, f.help, def)
+		fmt.Fprintf(w, "  --%s\n        %s\n        Default: %s.\n", name, f.help, f.defaultText())
 	})
-	tw.Flush()
 }
 
 // Validate reports every fault at once, as the command of that name sees them.

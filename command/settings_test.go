@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
@@ -103,7 +104,7 @@ func TestDevIgnoresEngines(t *testing.T) {
 	}
 	var out bytes.Buffer
 	s.warn(slog.New(slog.NewTextHandler(&out, nil)))
-	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_REDIS_URL, RELAY_CLICKHOUSE_URL"
+	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_CLICKHOUSE_URL, RELAY_REDIS_URL"
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) {
 		t.Error(out.String())
 	}
@@ -302,16 +303,37 @@ func TestReadmeSettingsTable(t *testing.T) {
 	}
 }
 
-// settingsTable is the README's table.
+// settingsTable is the README's tables, one for each section.
 func settingsTable() string {
 	var b strings.Builder
-	b.WriteString("| variable | meaning | default |\n|---|---|---|\n")
 	eachSetting(&node.Config{}, func(f setting) {
-		variable := f.env
-		if f.secret {
-			variable += " or " + f.env + "_FILE"
+		if f.section != "" {
+			fmt.Fprintf(&b, "\n### %s\n\n| variable | meaning | default |\n|---|---|---|\n", f.section)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", variable, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultValue)
+		variable := "`" + f.env + "`"
+		if f.secret {
+			variable += " or `" + f.env + "_FILE`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", variable, strings.ReplaceAll(f.help, "|", "\\|"), f.defaultText())
 	})
-	return b.String()
+	return b.String() + "\n"
+}
+
+// Every setting explains itself in whole sentences and says what holds when it is not given.
+func TestSettingsExplainThemselves(t *testing.T) {
+	sections := 0
+	eachSetting(&node.Config{}, func(f setting) {
+		if f.section != "" {
+			sections++
+		}
+		if sections == 0 {
+			t.Errorf("%s is in no section", f.flag)
+		}
+		if f.help == "" || !unicode.IsUpper(rune(f.help[0])) || !strings.HasSuffix(f.help, ".") {
+			t.Errorf("the help of %s is no sentence: %q", f.flag, f.help)
+		}
+		if f.defaultText() == "" {
+			t.Errorf("nothing says what holds without %s", f.flag)
+		}
+	})
 }

@@ -16,56 +16,56 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Config is everything that an operator can say. Each has a flag (`--kafka-brokers`) and an environment variable
-// (RELAY_KAFKA_BROKERS); the flag wins. Package command reads and checks them, and makes the README's table from the
-// tags.
+// Config is everything that an operator can set. Each setting has a flag (`--kafka-brokers`) and an environment variable
+// (RELAY_KAFKA_BROKERS); the flag wins. Package command reads and validates them, and makes README.md's tables and the
+// help texts from the tags: section opens a group, default is a value, unset says what holds without one.
 type Config struct {
-	Listen            string   `flag:"listen" default:"127.0.0.1:8080" help:"address of the HTTP server"`
-	AdminListen       string   `flag:"admin-listen" help:"address of metrics and pprof; dev: 127.0.0.1:9090 if it is free; serve: off"`
-	AdminHosts        []string `flag:"admin-hosts" help:"host names under which metrics and pprof answer, besides addresses, localhost and the node's name"`
-	BaseURL           string   `flag:"base-url" help:"public address, used in ingest URLs and links; default from the listen address"`
-	DataDir           string   `flag:"data-dir" default:"./.relay" help:"command socket, and in dev the data of the embedded engines"`
-	NodeName          string   `flag:"node-name" help:"a node's own name; required by serve, never shared by two"`
-	TakeoverSeconds   int      `flag:"takeover-seconds" default:"30" help:"how long a node may be silent before others take its partitions over, 6 to 1800; a restart within it moves nothing"`
-	Roles             []string `flag:"roles" default:"ingest,dispatch,write,api" help:"what this node does"`
-	Partitions        int      `flag:"partitions" help:"partitions of the topics that migrate creates, or adds to (1 to 4096); default 32, dev 4"`
-	Replication       int      `flag:"replication-factor" help:"copies of each topic that migrate creates; serve refuses topics that have fewer; default 3, dev 1"`
-	TopicPrefix       string   `flag:"topic-prefix" default:"relay." help:"before every topic and group name"`
-	KafkaBrokers      []string `flag:"kafka-brokers" help:"host:port of Kafka brokers; required by serve"`
-	KafkaSASL         string   `flag:"kafka-sasl" secret:"yes" help:"mechanism:user:password (plain, scram-sha-256, scram-sha-512)"`
-	KafkaTLS          string   `flag:"kafka-tls" help:"system, or the path of a CA file; empty = no TLS"`
-	RedisURL          string   `flag:"redis-url" secret:"yes" help:"redis://, rediss:// or unix:// of the limiter store; empty = each node limits for itself, and nothing is deduplicated"`
-	ClickHouseURL     string   `flag:"clickhouse-url" secret:"yes" help:"http://, https:// or clickhouse://…/database, or unix:///path?database=…; one for each shard by commas; required by serve"`
-	ClickHouseCluster string   `flag:"clickhouse-cluster" help:"name of the ClickHouse cluster that the shards are: relay migrate makes replicated tables on all its servers"`
-	SearchURL         string   `flag:"search-url" secret:"yes" help:"ClickHouse for searches, as many addresses as clickhouse-url: the same databases as another user, whose quotas keep searches from the writer; default clickhouse-url"`
-	SearchThreads     int      `flag:"search-threads" default:"0" help:"processors of a ClickHouse server that one search may take, two searches running for an account; 0 = half of this machine's"`
-	SearchIndex       bool     `flag:"search-index" default:"false" help:"keep a text index, so that a search for what is rare reads less; it makes storing events dearer. Added and removed by relay migrate, and by dev when it starts; serve uses what is there"`
-	MasterKeys        string   `flag:"master-keys" secret:"yes" help:"name:base64(32 bytes)[,…]: the first seals secrets, all open; required by serve, dev makes one"`
-	BootstrapKey      string   `flag:"bootstrap-key" secret:"yes" help:"read-write API key that exists from the first start; dev makes one"`
-	BootstrapReadKey  string   `flag:"bootstrap-read-key" secret:"yes" help:"read-only API key that exists from the first start"`
-	AdminEmail        string   `flag:"admin-email" help:"first user of the dashboard, entered when there is none"`
-	AdminPassword     string   `flag:"admin-password" secret:"yes" help:"the first user's password, 12 to 1000 bytes"`
-	TLSCertFile       string   `flag:"tls-cert-file" help:"serve HTTPS with this certificate; reloaded when the file changes"`
-	TLSKeyFile        string   `flag:"tls-key-file" help:"key of the certificate"`
-	AllowedHosts      []string `flag:"allowed-hosts" help:"host names under which /v1 answers besides the base URL's, localhost and addresses"`
-	TrustedProxies    []string `flag:"trusted-proxies" help:"networks whose X-Forwarded-For counts"`
-	DNSServer         string   `flag:"dns-server" help:"resolver for outbound names; default the system's"`
-	EgressAllow       []string `flag:"egress-allow" help:"networks that deliveries may reach although they are not public"`
-	EgressCAFile      string   `flag:"egress-ca-file" help:"extra root certificates for deliveries"`
-	EgressAllowHTTP   bool     `flag:"egress-allow-http" help:"accept http:// destinations; for benchmarks on loopback only"`
-	Fsync             bool     `flag:"fsync" default:"true" help:"embedded engines: acknowledge only what is on disk"`
-	MaxBody           int      `flag:"max-body" default:"1048576" help:"largest event body in bytes, at most 10 MiB"`
-	RetentionDays     int      `flag:"retention-days" default:"30" help:"how long events can be read, 1 to 3650"`
-	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"how long the log keeps what every group has done, for other consumers of its topics, 15 to 43200; the embedded log keeps a gigabyte at most"`
-	AllowanceEvents   int      `flag:"allowance-events" default:"0" help:"events a month that are agreed on, for GET /v1/usage; more are not refused; 0 = none"`
-	APIRateRead       int      `flag:"api-rate-read" help:"GET requests a second that each API key may make, 0 = no limit; serve 500, dev no limit"`
-	APIRateWrite      int      `flag:"api-rate-write" help:"the same for changes; serve 200, dev no limit"`
-	APIRateSend       int      `flag:"api-rate-send" help:"the same for sending events, a batch being one request; serve 5000, dev no limit"`
-	ChdbLib           string   `flag:"chdb-lib" help:"path of libchdb.so; default lib/ beside the executable"`
-	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"how often a node that dispatches looks in the log for lost deliveries, 0 to 3600; 0 = never"`
-	SMTPURL           string   `flag:"smtp-url" secret:"yes" help:"mail server for alerts: smtp:// or smtps://user:password@host:port?from=address; TLS is required except on loopback or with &tls=opportunistic; empty = no mail"`
-	AlertDomains      []string `flag:"alert-domains" help:"domains that alert mails may go to, their subdomains not included; none = any"`
-	LogLevel          string   `flag:"log-level" default:"info" help:"debug, info, warn or error"`
+	Listen            string   `section:"HTTP server" flag:"listen" default:"127.0.0.1:8080" help:"Address and port of the HTTP server: ingest, the API, /healthz and /readyz."`
+	BaseURL           string   `flag:"base-url" unset:"http:// or https:// and the listen address" help:"Public address of the service. Ingest URLs and links begin with it."`
+	AllowedHosts      []string `flag:"allowed-hosts" unset:"none" help:"Further host names under which /v1 answers. It always answers under the name in the base URL, under localhost and under IP addresses; ingest answers under every name."`
+	TrustedProxies    []string `flag:"trusted-proxies" unset:"none" help:"Networks (CIDR) of your proxies. X-Forwarded-For counts only in requests that come from them."`
+	TLSCertFile       string   `flag:"tls-cert-file" unset:"plain HTTP" help:"PEM file with the certificate chain. The server then speaks HTTPS. A changed file is loaded without a restart."`
+	TLSKeyFile        string   `flag:"tls-key-file" unset:"none" help:"PEM file with the certificate's private key. Give both files or neither."`
+	MaxBody           int      `flag:"max-body" default:"1048576" help:"Largest event body in bytes, at most 10485760."`
+	NodeName          string   `section:"Node" flag:"node-name" unset:"required by serve; dev: dev" help:"Name of this node. No two nodes may share one, and a node keeps its name across restarts."`
+	Roles             []string `flag:"roles" default:"ingest,dispatch,write,api" help:"What this node does: ingest accepts webhooks, dispatch delivers, write copies the log into ClickHouse, api answers /v1."`
+	DataDir           string   `flag:"data-dir" default:"./.relay" help:"Directory of the command socket and, in dev, of all data of the embedded engines."`
+	TakeoverSeconds   int      `flag:"takeover-seconds" default:"30" help:"How many seconds a node may be silent before other nodes take over its partitions, 6 to 1800. A restart within this time moves no partition."`
+	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
+	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
+	AdminHosts        []string `flag:"admin-hosts" unset:"none" help:"Further host names under which metrics and pprof answer. They always answer under IP addresses, localhost and the node's name."`
+	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve" help:"Addresses of the Kafka brokers, as host:port."`
+	KafkaSASL         string   `flag:"kafka-sasl" unset:"no authentication" secret:"yes" help:"Credentials as mechanism:user:password. The mechanism is plain, scram-sha-256 or scram-sha-512."`
+	KafkaTLS          string   `flag:"kafka-tls" unset:"no TLS" help:"Use TLS to the brokers: system trusts the system's root certificates, a path trusts those in this PEM file."`
+	TopicPrefix       string   `flag:"topic-prefix" default:"relay." help:"Prefix of all topic and consumer group names."`
+	Partitions        int      `flag:"partitions" unset:"32; dev: 4" help:"Partitions of each topic, 1 to 4096. relay migrate creates topics with this many and adds partitions where there are fewer."`
+	Replication       int      `flag:"replication-factor" unset:"3; dev: 1" help:"Replicas of each topic that relay migrate creates. serve refuses topics with fewer."`
+	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"How many minutes a record stays in the log after every consumer group has committed it, 15 to 43200. Raise it for consumers of your own. The embedded log keeps at most 1 GB."`
+	ClickHouseURL     string   `section:"ClickHouse" flag:"clickhouse-url" unset:"required by serve" secret:"yes" help:"Address of the store: http://, https:// or clickhouse:// with a database as path, or unix:///path?database=name. Give one address for each shard, separated by commas."`
+	ClickHouseCluster string   `flag:"clickhouse-cluster" unset:"no cluster" help:"Name of the ClickHouse cluster that the shards belong to. relay migrate then creates replicated tables on all its servers."`
+	RetentionDays     int      `flag:"retention-days" default:"30" help:"How many days events stay readable, 1 to 3650."`
+	SearchURL         string   `flag:"search-url" unset:"the same as RELAY_CLICKHOUSE_URL" secret:"yes" help:"Addresses that searches use, as many as in RELAY_CLICKHOUSE_URL and with the same databases. Give them another user whose quotas keep searches from slowing the writer down."`
+	SearchThreads     int      `flag:"search-threads" default:"0" help:"Cores of a ClickHouse server that one search may use; an account has at most two searches running. 0 means half of this machine's cores."`
+	SearchIndex       bool     `flag:"search-index" default:"false" help:"Keep a text index, which makes searches for rare text faster and storing events more expensive. relay migrate adds and removes it, dev does so when it starts, serve uses what is there."`
+	RedisURL          string   `section:"Redis" flag:"redis-url" unset:"each node limits by itself and nothing is deduplicated" secret:"yes" help:"Address of the Redis that nodes share for rates, deduplication and circuit breakers: redis://, rediss:// or unix://."`
+	Fsync             bool     `section:"Embedded engines" flag:"fsync" default:"true" help:"Acknowledge only what the disk has. With false a power cut loses the last seconds."`
+	ChdbLib           string   `flag:"chdb-lib" unset:"lib/libchdb.so beside the executable" help:"Path of libchdb.so, the embedded ClickHouse."`
+	MasterKeys        string   `section:"Secrets and first users" flag:"master-keys" unset:"required by serve; dev creates one in the data directory" secret:"yes" help:"Keys that seal the secrets of the configuration, as name:base64 of 32 bytes, separated by commas. The first seals, all of them open."`
+	BootstrapKey      string   `flag:"bootstrap-key" unset:"none; dev creates one" secret:"yes" help:"Read-write API key that exists from the first start."`
+	BootstrapReadKey  string   `flag:"bootstrap-read-key" unset:"none" secret:"yes" help:"Read-only API key that exists from the first start."`
+	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user."`
+	AdminPassword     string   `flag:"admin-password" unset:"none" secret:"yes" help:"Password of the first dashboard user, 12 to 1000 bytes."`
+	EgressAllow       []string `section:"Deliveries" flag:"egress-allow" unset:"public addresses only" help:"Networks (CIDR) that deliveries may reach although they are not public."`
+	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`
+	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations. For benchmarks on loopback only."`
+	DNSServer         string   `flag:"dns-server" unset:"the system's resolver" help:"Address and port of the DNS server that resolves the names of destinations."`
+	APIRateRead       int      `section:"Limits and usage" flag:"api-rate-read" unset:"500; dev: no limit" help:"GET requests per second of one API key. 0 means no limit."`
+	APIRateWrite      int      `flag:"api-rate-write" unset:"200; dev: no limit" help:"Changes (POST, PATCH, DELETE) per second of one API key. 0 means no limit."`
+	APIRateSend       int      `flag:"api-rate-send" unset:"5000; dev: no limit" help:"Requests that send events, per second of one API key; a batch is one request. 0 means no limit."`
+	AllowanceEvents   int      `flag:"allowance-events" default:"0" help:"Agreed number of events per month, shown by GET /v1/usage. Events above it are accepted. 0 means no allowance."`
+	SMTPURL           string   `section:"Alerts and checks" flag:"smtp-url" unset:"no mail" secret:"yes" help:"Mail server for alerts: smtp:// or smtps://user:password@host:port?from=address. TLS is required except on loopback or with &tls=opportunistic."`
+	AlertDomains      []string `flag:"alert-domains" unset:"any domain" help:"Domains that alert mail may go to. Subdomains are not included."`
+	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"How often, in seconds, a node that dispatches compares what was accepted with what was completed and waits, to find lost deliveries. 0 to 3600; 0 means never."`
 
 	// Decided by the command, not by a setting.
 	Version  string
