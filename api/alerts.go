@@ -139,7 +139,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	}
 	var in input
 	o := in.newObject("", body)
-	o.done()
+	o.warnUnknown()
 	if in.err != nil {
 		return in.err
 	}
@@ -150,7 +150,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	if len(saved) == 0 {
 		in.warn("channels", "no channel is saved, so nothing was sent; PATCH /v1/alerts adds one")
 	} else {
-		end, err := a.startAlertTest(r.Context(), mailsOf(saved))
+		end, err := a.startAlertTest(r.Context(), countMails(saved))
 		if err != nil {
 			return err
 		}

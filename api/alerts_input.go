@@ -40,14 +40,14 @@ func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 	o := in.newObject("", body)
 	o.readOnly("object", "updated_at", "warnings")
 	in.channels(o, s)
-	in.flat(o, s)
+	in.flatChannels(o, s)
 	in.rules(o, &s.Rules)
 	if o.isNull("cooldown_seconds") {
 		s.CooldownSeconds = config.DefaultAlertCooldown
 	} else {
-		o.whole("cooldown_seconds", 0, maxDaySeconds, &s.CooldownSeconds)
+		o.integer("cooldown_seconds", 0, maxDaySeconds, &s.CooldownSeconds)
 	}
-	o.done()
+	o.warnUnknown()
 }
 
 // channels reads the nested form.
@@ -67,11 +67,11 @@ func (in *alertsInput) channels(o *object, s *config.AlertSettings) {
 			in.channel(x, k, s)
 		}
 	}
-	c.done()
+	c.warnUnknown()
 }
 
 // flat reads the members that stand for a whole channel, such as slack_webhook_url.
-func (in *alertsInput) flat(o *object, s *config.AlertSettings) {
+func (in *alertsInput) flatChannels(o *object, s *config.AlertSettings) {
 	for _, k := range notify.Kinds() {
 		raw, ok := o.raw(k.Flat)
 		switch {
@@ -79,7 +79,7 @@ func (in *alertsInput) flat(o *object, s *config.AlertSettings) {
 		case kindOf(raw) == kindNull:
 			s.RemoveChannel(string(k.Kind))
 		default:
-			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, bare: true}, k,
+			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, unnamed: true}, k,
 				s)
 		}
 	}
@@ -91,7 +91,7 @@ func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertS
 	if c := s.Channel(next.Kind); c != nil {
 		next = *c
 	}
-	o.flag("enabled", &next.Enabled)
+	o.boolean("enabled", &next.Enabled)
 	if k.Mails {
 		in.addresses(o, k.Member, &next.To)
 	} else {
@@ -101,7 +101,7 @@ func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertS
 		o.readOnly("secret_set")
 		in.channelSecret(o, s.ID, &next)
 	}
-	o.done()
+	o.warnUnknown()
 	s.SaveChannel(next)
 }
 
@@ -150,7 +150,7 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 func (in *alertsInput) channelSecret(o *object, entity string, next *config.AlertChannel) {
 	field := config.FieldAlertSecret(next.Kind)
 	rotate := next.Secret == ""
-	o.flag("rotate_secret", &rotate)
+	o.boolean("rotate_secret", &rotate)
 	var secret sign.Secret
 	if rotate || next.Secret == "" {
 		secret = sign.NewSecret()

@@ -21,8 +21,8 @@ const (
 	maxTests       = 6 // in a window
 	testMailWindow = time.Hour
 	maxTestMails   = 20 // in a window; every recipient is one
-	// testHeld is how long a test may run before another may begin although nobody said that it ended.
-	testHeld = notify.Timeout + 5*time.Second
+	// testLease is how long a test may run before another may begin although nobody said that it ended.
+	testLease = notify.Timeout + 5*time.Second
 	// testEndTimeout bounds the wait for the log to take that a test has ended.
 	testEndTimeout = 2 * time.Second
 )
@@ -39,7 +39,7 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 				return config.ErrAlertUnchanged
 			}
 			b.Spend(config.AlertSent{At: now, Mails: mails})
-			b.Holder, b.HeldUntil = holder, now.Add(testHeld)
+			b.Holder, b.HeldUntil = holder, now.Add(testLease)
 			return nil
 		})
 	})
@@ -97,8 +97,8 @@ func tooManyTests(wait time.Duration, why string) error {
 		Message: fmt.Sprintf("%s; nothing was sent; try again in %d s", why, max(seconds, 1))}
 }
 
-// mailsOf is how many mails a message down these channels is.
-func mailsOf(saved []notify.Saved) (n int) {
+// countMails is how many mails a message down these channels is.
+func countMails(saved []notify.Saved) (n int) {
 	for _, c := range saved {
 		if c.Enabled {
 			n += len(c.To)

@@ -26,54 +26,54 @@ func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 		read  func(*object)
 	}{
 		{"delivery_failed", func() { r.DeliveryFailed = defaults.DeliveryFailed }, func(o *object) {
-			o.flag("enabled", &r.DeliveryFailed.Enabled)
+			o.boolean("enabled", &r.DeliveryFailed.Enabled)
 		}},
 		{"consecutive_failures", func() { r.ConsecutiveFailures = defaults.ConsecutiveFailures }, func(o *object) {
 			threshold(o, &r.ConsecutiveFailures)
 		}},
 		{"failure_rate", func() { r.FailureRate = defaults.FailureRate }, func(o *object) {
-			o.flag("enabled", &r.FailureRate.Enabled)
-			o.whole("percent", 1, 100, &r.FailureRate.Percent)
-			o.whole("window_seconds", minAlertWindow, maxAlertWindow, &r.FailureRate.WindowSeconds)
-			o.whole("min_attempts", 1, maxAlertAttempts, &r.FailureRate.MinAttempts)
+			o.boolean("enabled", &r.FailureRate.Enabled)
+			o.integer("percent", 1, 100, &r.FailureRate.Percent)
+			o.integer("window_seconds", minAlertWindow, maxAlertWindow, &r.FailureRate.WindowSeconds)
+			o.integer("min_attempts", 1, maxAlertAttempts, &r.FailureRate.MinAttempts)
 		}},
 		{"backlog_age", func() { r.BacklogAge = defaults.BacklogAge }, func(o *object) {
-			o.flag("enabled", &r.BacklogAge.Enabled)
-			o.whole("seconds", minAlertAge, maxAlertAge, &r.BacklogAge.Seconds)
+			o.boolean("enabled", &r.BacklogAge.Enabled)
+			o.integer("seconds", minAlertAge, maxAlertAge, &r.BacklogAge.Seconds)
 		}},
 		{"destination_state", func() { r.DestinationState = defaults.DestinationState }, func(o *object) {
-			o.flag("enabled", &r.DestinationState.Enabled)
+			o.boolean("enabled", &r.DestinationState.Enabled)
 		}},
 		{"verification_failed", func() { r.VerificationFailed = defaults.VerificationFailed }, func(o *object) {
 			threshold(o, &r.VerificationFailed)
 		}},
 		{"usage", func() { r.Usage = defaults.Usage }, func(o *object) {
-			o.flag("enabled", &r.Usage.Enabled)
+			o.boolean("enabled", &r.Usage.Enabled)
 			usagePercents(o, &r.Usage.Percent)
 		}},
 		{"finding", func() { r.Finding = defaults.Finding }, func(o *object) {
-			o.flag("enabled", &r.Finding.Enabled)
-			o.word("min_severity", &r.Finding.MinSeverity, severities...)
+			o.boolean("enabled", &r.Finding.Enabled)
+			o.enum("min_severity", &r.Finding.MinSeverity, severities...)
 		}},
-		{"recovery", func() { r.Recovery = defaults.Recovery }, func(o *object) { o.flag("enabled", &r.Recovery.Enabled) }},
+		{"recovery", func() { r.Recovery = defaults.Recovery }, func(o *object) { o.boolean("enabled", &r.Recovery.Enabled) }},
 		{"processing_missing", func() { r.ProcessingMissing = defaults.ProcessingMissing }, func(o *object) {
-			o.flag("enabled", &r.ProcessingMissing.Enabled)
-			o.whole("minutes", 1, maxAlertMinutes, &r.ProcessingMissing.Minutes)
+			o.boolean("enabled", &r.ProcessingMissing.Enabled)
+			o.integer("minutes", 1, maxAlertMinutes, &r.ProcessingMissing.Minutes)
 		}},
 	} {
 		if rules.isNull(x.name) {
 			x.reset()
 		} else if rule := rules.object(x.name); rule != nil {
 			x.read(rule)
-			rule.done()
+			rule.warnUnknown()
 		}
 	}
-	rules.done()
+	rules.warnUnknown()
 }
 
 func threshold(o *object, r *config.AlertThresholdRule) {
-	o.flag("enabled", &r.Enabled)
-	o.whole("threshold", 1, maxAlertThreshold, &r.Threshold)
+	o.boolean("enabled", &r.Enabled)
+	o.integer("threshold", 1, maxAlertThreshold, &r.Threshold)
 }
 
 // usagePercents reads shares of the allowance, in any order, each once.
@@ -89,7 +89,7 @@ func usagePercents(o *object, dst *[]int) {
 	}
 	percents := make([]int, len(elements))
 	for i, raw := range elements {
-		n, ok := wholeOf(raw, 1, maxUsagePercent)
+		n, ok := integerOf(raw, 1, maxUsagePercent)
 		if !ok || slices.Contains(percents[:i], n) {
 			o.fail(indexed(name, i), "must be an integer from 1 to %d, each once", maxUsagePercent)
 			return
@@ -111,13 +111,13 @@ func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 		return
 	}
 	next := e.AlertsOrDefault()
-	x.flag("enabled", &next.Enabled)
+	x.boolean("enabled", &next.Enabled)
 	in.alertChannels(x, &next)
-	wholeOrNull(x, "consecutive_failures", 1, maxAlertThreshold, &next.ConsecutiveFailures)
-	wholeOrNull(x, "failure_rate_percent", 1, 100, &next.FailureRatePercent)
+	integerOrNull(x, "consecutive_failures", 1, maxAlertThreshold, &next.ConsecutiveFailures)
+	integerOrNull(x, "failure_rate_percent", 1, 100, &next.FailureRatePercent)
 	if x.isNull("muted_until") {
 		next.MutedUntil = time.Time{}
-	} else if raw, ok := x.take("muted_until", kindString); ok {
+	} else if raw, ok := x.rawOfKind("muted_until", kindString); ok {
 		text, err := web.String(raw)
 		t, good := parseTime(text)
 		if err != nil || !good {
@@ -125,7 +125,7 @@ func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 		}
 		next.MutedUntil = t
 	}
-	x.done()
+	x.warnUnknown()
 	if e.Alerts = &next; next.Enabled && next.Channels == nil && next.ConsecutiveFailures == nil &&
 		next.FailureRatePercent == nil && next.MutedUntil.IsZero() {
 		e.Alerts = nil
@@ -158,8 +158,8 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	}
 }
 
-// wholeOrNull is whole for a member that may be null.
-func wholeOrNull(o *object, name string, lo, hi int, dst **int) {
+// integerOrNull is whole for a member that may be null.
+func integerOrNull(o *object, name string, lo, hi int, dst **int) {
 	if o.isNull(name) {
 		*dst = nil
 		return
@@ -168,7 +168,7 @@ func wholeOrNull(o *object, name string, lo, hi int, dst **int) {
 	if !ok {
 		return
 	}
-	n, good := wholeOf(raw, lo, hi)
+	n, good := integerOf(raw, lo, hi)
 	if !good {
 		o.fail(name, "must be an integer from %d to %d, or null", lo, hi)
 		return

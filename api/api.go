@@ -63,10 +63,10 @@ func (c Config) Validate() error {
 
 // API serves /v1.
 type API struct {
-	handler http.Handler
-	repeats *repeats
-	streams *streams
-	watch   watch
+	handler    http.Handler
+	idempotent *idempotentCalls
+	streams    *streams
+	watch      runWatch
 }
 
 // New returns the stage. It dials nothing and starts nothing.
@@ -79,17 +79,17 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	c := &core{
-		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, view: deps.Config,
+		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, scanner)
 	a := &API{
-		repeats: &repeats{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
-		streams: x.streams,
-		watch:   watch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
+		idempotent: &idempotentCalls{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
+		streams:    x.streams,
+		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	a.handler = front.Wrap(newRouter(&cfg, &deps, x.routes(), a.repeats).serve)
+	a.handler = front.Wrap(newRouter(&cfg, &deps, x.routes(), a.idempotent).serve)
 	return a, nil
 }
 
@@ -116,20 +116,20 @@ type resources struct {
 	streams      *streams
 	recoveries   *recoveries
 	usage        *usage
-	keys         *keys
+	keys         *keyInfo
 	audit        *auditLog
 }
 
 func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *resources {
 	x := &resources{
 		sender:   newSender(c, deps),
-		events:   &events{core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswers()},
+		events:   &events{core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter()},
 		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
 		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanner},
 		runs:     &runs{runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
-			core: c, config: deps.Config, keyring: deps.Keyring, memory: deps.Memory, egress: deps.Egress,
-			resolver: deps.Resolver, verification: deps.Verification, baseURL: cfg.BaseURL,
+			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
+			resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
 		},
 		alerts: &alerts{
 			core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,
@@ -141,7 +141,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
 		usage:      &usage{deps.Usage},
-		keys:       &keys{cfg.Version},
+		keys:       &keyInfo{cfg.Version},
 		audit:      &auditLog{core: c, audit: deps.Audit},
 	}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}

@@ -44,7 +44,7 @@ type keyUseView struct {
 	Node   string `json:"node"`
 }
 
-func auditOf(e *audit.Entry) auditView {
+func auditViewOf(e *audit.Entry) auditView {
 	v := auditView{
 		ID: e.ID.Text(audit.Prefix), Object: "audit_entry", At: e.At.UTC().Format(web.TimeFormat),
 		Actor: actorView{e.Actor.Type, orNull(e.Actor.ID), orNull(e.Actor.Name)}, Action: e.Action,
@@ -82,15 +82,15 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 	}
 	q.Limit, q.Before = limit, id.ID(last)
 	// First what is not told yet, then the store: what leaves the one between the two is in the other.
-	waiting := a.audit.Outbox(q)
+	outbox := a.audit.Outbox(q)
 	page, err := a.audit.Audit(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	rows := mergeAudit(waiting, page.Rows)
+	rows := mergeAudit(outbox, page.Rows)
 	out := list[auditView]{Data: make([]auditView, min(len(rows), limit))}
 	for i := range out.Data {
-		out.Data[i] = auditOf(&rows[i])
+		out.Data[i] = auditViewOf(&rows[i])
 	}
 	if page.More || len(rows) > limit {
 		out.NextCursor = params.hash.cursor(rowKey(rows[len(out.Data)-1].ID))
@@ -101,8 +101,8 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 }
 
 // mergeAudit adds to the rows of the store those that wait, each once, the newest first.
-func mergeAudit(waiting, rows []audit.Entry) []audit.Entry {
-	rows = append(rows, waiting...)
+func mergeAudit(outbox, rows []audit.Entry) []audit.Entry {
+	rows = append(rows, outbox...)
 	slices.SortStableFunc(rows, func(a, b audit.Entry) int { return cmp.Compare(string(b.ID[:]), string(a.ID[:])) })
 	return slices.CompactFunc(rows, func(a, b audit.Entry) bool { return a.ID == b.ID })
 }
@@ -118,6 +118,6 @@ func (a *auditLog) auditQuery(q *query, account string) audit.Query {
 	}
 	span := readWindow(q, sinceNames[:1], untilNames[:1])
 	out.Since, out.Until = span.since, a.untilNow(span.until)
-	q.closed()
+	q.refuseUnknown()
 	return out
 }

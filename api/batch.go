@@ -30,13 +30,13 @@ const (
 
 // batchItem is one event of a batch: what was sent, and what became of it.
 type batchItem struct {
-	sending
-	raw    []byte // as it was sent
-	key    string // for repeats; empty = none
-	id     id.ID  // zero while it is not stored
-	status event.Status
-	err    error
-	again  bool // its key was used before: its status is to be read
+	parsedEvent
+	raw      []byte // as it was sent
+	key      string // for repeats; empty = none
+	id       id.ID  // zero while it is not stored
+	status   event.Status
+	err      error
+	repeated bool // its key was used before: its status is to be read
 }
 
 // batchView is the line about one item: its id and status, or its error.
@@ -49,19 +49,19 @@ type batchView struct {
 
 // batch is one request with several events.
 type batch struct {
-	sender   *sender
-	r        *http.Request
-	ep       *config.Endpoint
-	common   sent
-	items    []batchItem
-	warnings []warning
-	forgot   bool // the limiter store was away: repeats may not be recognised
+	sender                 *sender
+	r                      *http.Request
+	ep                     *config.Endpoint
+	template               eventTemplate
+	items                  []batchItem
+	warnings               []warning
+	idempotencyUnavailable bool // the limiter store was away: repeats may not be recognised
 }
 
 // sendBatch stores up to 1,000 events. Each is judged and stored for itself; only what is wrong with the request
 // as a whole refuses all of them.
 func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointOf(r, key)
+	ep, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	if err := batchTurn(r.Context(), a.batchBodies); err != nil {
+	if err := acquireBatchSlot(r.Context(), a.batchBodies); err != nil {
 		return err
 	}
 	defer func() { <-a.batchBodies }()
@@ -81,14 +81,14 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 	if err := web.ReadBody(r, &body, maxBatchBody); err != nil {
 		return err
 	}
-	if err := batchTurn(r.Context(), a.batches); err != nil {
+	if err := acquireBatchSlot(r.Context(), a.batches); err != nil {
 		return err
 	}
 	defer func() { <-a.batches }()
-	b := &batch{sender: a, r: r, ep: ep, common: sentEvent(r, ep)}
+	b := &batch{sender: a, r: r, ep: ep, template: newEventTemplate(r, ep)}
 	if lines { // of the request, not of an event
-		for i := range b.common.Header {
-			if f := &b.common.Header[i]; f.Name == "Content-Type" {
+		for i := range b.template.Header {
+			if f := &b.template.Header[i]; f.Name == "Content-Type" {
 				f.Value = "application/json"
 			}
 		}
@@ -103,17 +103,17 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 		}
 		return b.answer(w, b.store())
 	}
-	return b.once(w, repeatable, body.Bytes(), fault)
+	return b.storeIdempotent(w, repeatable, body.Bytes(), fault)
 }
 
-// batchTurn waits until there is room for another batch.
-func batchTurn(ctx context.Context, room chan struct{}) error {
-	enough := time.NewTimer(batchWait)
-	defer enough.Stop()
+// acquireBatchSlot waits until there is room for another batch.
+func acquireBatchSlot(ctx context.Context, room chan struct{}) error {
+	timeout := time.NewTimer(batchWait)
+	defer timeout.Stop()
 	select {
 	case room <- struct{}{}:
 		return nil
-	case <-enough.C:
+	case <-timeout.C:
 	case <-ctx.Done(): // to nobody
 	}
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
@@ -122,9 +122,9 @@ func batchTurn(ctx context.Context, room chan struct{}) error {
 
 // parse splits the request into its items and judges each of them. It returns what is wrong with the request.
 func (b *batch) parse(body []byte, lines bool) error {
-	raw, err := batchLines(body), error(nil)
+	raw, err := splitLines(body), error(nil)
 	if !lines {
-		raw, err = b.envelope(body)
+		raw, err = b.readEnvelope(body)
 	}
 	if err != nil {
 		return err
@@ -136,21 +136,21 @@ func (b *batch) parse(body []byte, lines bool) error {
 	for i := range raw {
 		x := &b.items[i]
 		x.raw = raw[i]
-		if b.parseItem(x, indexed("events", i)); x.fault != nil {
-			x.err = below(indexed("events", i), x.fault)
+		if b.parseItem(x, indexed("events", i)); x.refusal != nil {
+			x.err = withParamPrefix(indexed("events", i), x.refusal)
 		}
 	}
 	return nil
 }
 
 func (b *batch) warnUnknown(param, name string, known ...string) {
-	if len(b.warnings) < maxUnknown {
+	if len(b.warnings) < maxUnknownMembers {
 		b.warnings = append(b.warnings, unknownMember(param, name, known))
 	}
 }
 
 // envelope returns the events of {events: […]}.
-func (b *batch) envelope(body []byte) ([][]byte, error) {
+func (b *batch) readEnvelope(body []byte) ([][]byte, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
@@ -184,8 +184,8 @@ func (b *batch) envelope(body []byte) ([][]byte, error) {
 
 func errBatchSize() error { return web.Invalid("events", "must be 1 to %d events", maxBatch) }
 
-// batchLines are the lines of NDJSON; empty ones are no events, and are not counted.
-func batchLines(body []byte) (out [][]byte) {
+// splitLines are the lines of NDJSON; empty ones are no events, and are not counted.
+func splitLines(body []byte) (out [][]byte) {
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			out = append(out, line)
@@ -200,30 +200,30 @@ func batchLines(body []byte) (out [][]byte) {
 // parseItem judges {type, data, idempotency_key?}, which stands at path in the request.
 func (b *batch) parseItem(x *batchItem, path string) {
 	if maxBody := b.sender.maxBody; int64(len(x.raw)) > maxBody {
-		x.fault = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " +
+		x.refusal = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " +
 			strconv.FormatInt(maxBody, 10) + " bytes"}
 		return
 	}
 	members, err := web.ParseObject(make([]web.Member, 0, 4), x.raw)
 	if err != nil {
-		x.fault = web.SyntaxFault("", err)
+		x.refusal = web.SyntaxFault("", err)
 		return
 	}
 	for _, m := range members {
 		switch m.Name {
 		case "type", "data":
 		case "idempotency_key":
-			if x.fault = x.setKey(m.Value); x.fault != nil {
+			if x.refusal = x.setKey(m.Value); x.refusal != nil {
 				return
 			}
 		case "id":
-			x.fault = web.Invalid("id", "is given by the service; to recognise repeats send an idempotency_key")
+			x.refusal = web.Invalid("id", "is given by the service; to recognise repeats send an idempotency_key")
 			return
 		default:
 			b.warnUnknown(web.Join(path, m.Name), m.Name, "type", "data", "idempotency_key")
 		}
 	}
-	x.judge(members)
+	x.validate(members)
 }
 
 // setKey reads the key of an item; null is none.
@@ -241,7 +241,7 @@ func (x *batchItem) setKey(raw []byte) error {
 }
 
 // below says of a part of the request what was said of it alone.
-func below(path string, err error) error {
+func withParamPrefix(path string, err error) error {
 	e, ok := errors.AsType[*web.Error](err)
 	if !ok {
 		return err
@@ -256,12 +256,12 @@ func below(path string, err error) error {
 
 // once answers a batch under an Idempotency-Key. The key holds the request to its first body; each item without a key
 // of its own takes the request's and its index, so that a repeat stores what the first call did not, and nothing twice.
-func (b *batch) once(w http.ResponseWriter, key string, body []byte, fault error) error {
+func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, fault error) error {
 	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
 		return err
 	}
-	o := b.sender.once(b.r, b.ep, key, body, d)
+	o := b.sender.newIdempotentSend(b.r, b.ep, key, body, d)
 	o.key += "\x00" // apart from the keys of items, which have none of these
 	claim, err := o.claim(b.r.Context())
 	if err != nil {
@@ -270,17 +270,17 @@ func (b *batch) once(w http.ResponseWriter, key string, body []byte, fault error
 	switch {
 	case claim.State == limit.ClaimStored:
 		w.Header().Set("Idempotent-Replayed", "true")
-		if refused := strings.HasPrefix(claim.Note, refused); refused && fault == nil { // disabled then
+		if wasRefused := strings.HasPrefix(claim.Note, refusedMark); wasRefused && fault == nil { // disabled then
 			return errDisabled()
 		}
 	case claim.State == limit.ClaimUnavailable:
-		b.forgot = true
+		b.idempotencyUnavailable = true
 	case fault != nil:
-		o.keep(w, refused+o.hash)
+		o.remember(w, refusedMark+o.bodyHash)
 	}
 	if fault != nil {
-		if b.forgot {
-			notRemembered(w)
+		if b.idempotencyUnavailable {
+			setIdempotencyUnavailable(w)
 		}
 		return fault
 	}
@@ -293,17 +293,17 @@ func (b *batch) once(w http.ResponseWriter, key string, body []byte, fault error
 	switch {
 	case claim.State != limit.ClaimNew:
 	case err == nil:
-		o.keep(w, o.hash)
+		o.remember(w, o.bodyHash)
 	default:
-		b.sender.memory.Release(context.WithoutCancel(b.r.Context()), o.key, o.id)
+		b.sender.limiterStore.Release(context.WithoutCancel(b.r.Context()), o.key, o.id)
 	}
 	return b.answer(w, err)
 }
 
 // answer writes one line for each item, in their order.
 func (b *batch) answer(w http.ResponseWriter, err error) error {
-	if b.forgot {
-		notRemembered(w)
+	if b.idempotencyUnavailable {
+		setIdempotencyUnavailable(w)
 	}
 	if err != nil {
 		return err
@@ -319,17 +319,17 @@ func (b *batch) answer(w http.ResponseWriter, err error) error {
 			v.ID, v.Status = x.id.Text(id.Event), x.status
 			continue
 		}
-		view := web.ViewOf(b.r, itemFault(i, x.err))
+		view := web.ViewOf(b.r, itemError(i, x.err))
 		v.Error = &view
 	}
 	web.WriteJSON(w, http.StatusAccepted, out)
 	return nil
 }
 
-// itemFault is the error of an item with its place in the request.
-func itemFault(i int, err error) *web.Error {
+// itemError is the error of an item with its place in the request.
+func itemError(i int, err error) *web.Error {
 	path := indexed("events", i)
-	e := *web.From(fault(err))
+	e := *web.From(toWebError(err))
 	switch {
 	case e.Param == idempotencyHeader:
 		e.Param = web.Join(path, "idempotency_key")

@@ -19,27 +19,27 @@ import (
 func (b *batch) store() error {
 	// The caller going away does not end it: the events are complete.
 	ctx := context.WithoutCancel(b.r.Context())
-	b.storePlain(ctx)
-	same := b.storeKeyed(ctx)
+	b.storeWithoutKeys(ctx)
+	repeats := b.storeWithKeys(ctx)
 	b.readStatuses(ctx)
-	for i, first := range same {
-		b.copyFirst(&b.items[i], &b.items[first])
+	for i, first := range repeats {
+		b.copyResult(&b.items[i], &b.items[first])
 	}
-	var away error
+	var unavailable error
 	for i := range b.items {
 		x := &b.items[i]
 		if !x.id.IsZero() {
 			return nil
 		}
 		if e, ok := errors.AsType[*web.Error](x.err); ok && e.Status == http.StatusServiceUnavailable {
-			away = x.err
+			unavailable = x.err
 		}
 	}
-	return away
+	return unavailable
 }
 
-// storePlain stores the items without a key, all at the same time.
-func (b *batch) storePlain(ctx context.Context) {
+// storeWithoutKeys stores the items without a key, all at the same time.
+func (b *batch) storeWithoutKeys(ctx context.Context) {
 	items, events := make([]*batchItem, 0, len(b.items)), make([]*event.Event, 0, len(b.items))
 	for i := range b.items {
 		x := &b.items[i]
@@ -48,22 +48,22 @@ func (b *batch) storePlain(ctx context.Context) {
 		}
 		d, err := b.sender.ids.New(b.ep.Partition)
 		if err != nil {
-			x.err = acceptFault(err)
+			x.err = acceptError(err)
 			continue
 		}
-		items, events = append(items, x), append(events, b.common.complete(d, &x.sending))
+		items, events = append(items, x), append(events, b.template.newEvent(d, &x.parsedEvent))
 	}
 	if len(events) == 0 {
 		return
 	}
 	for i, err := range b.sender.accept.AcceptAll(ctx, events, b.ep) {
-		items[i].accepted(events[i], err)
+		items[i].setResult(events[i], err)
 	}
 }
 
-func (x *batchItem) accepted(e *event.Event, err error) {
+func (x *batchItem) setResult(e *event.Event, err error) {
 	if err != nil {
-		x.err = acceptFault(err)
+		x.err = acceptError(err)
 		return
 	}
 	x.id, x.status = e.ID, event.Pending
@@ -72,29 +72,29 @@ func (x *batchItem) accepted(e *event.Event, err error) {
 	}
 }
 
-// storeKeyed stores the items with a key, each by its two steps. It returns the items whose key an earlier item has,
+// storeWithKeys stores the items with a key, each by its two steps. It returns the items whose key an earlier item has,
 // with that one.
-func (b *batch) storeKeyed(ctx context.Context) map[int]int {
-	same, firsts := map[int]int{}, map[string]int{}
+func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
+	repeats, firsts := map[int]int{}, map[string]int{}
 	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(maxBatchClaims)
-	forgot := make(chan struct{}, 1)
+	unavailable := make(chan struct{}, 1)
 	for i := range b.items {
 		x := &b.items[i]
 		if x.err != nil || x.key == "" {
 			continue
 		}
 		if first, ok := firsts[x.key]; ok {
-			same[i] = first
+			repeats[i] = first
 			continue
 		}
 		firsts[x.key] = i
 		g.Go(func() error {
 			if !b.storeOnce(ctx, limited, x) {
 				select {
-				case forgot <- struct{}{}:
+				case unavailable <- struct{}{}:
 				default:
 				}
 			}
@@ -102,8 +102,8 @@ func (b *batch) storeKeyed(ctx context.Context) map[int]int {
 		})
 	}
 	_ = g.Wait() // what went wrong stands in the items
-	b.forgot = b.forgot || len(forgot) > 0
-	return same
+	b.idempotencyUnavailable = b.idempotencyUnavailable || len(unavailable) > 0
+	return repeats
 }
 
 // storeOnce stores an item unless its key was used before, and reports whether that is remembered. All items of a
@@ -111,30 +111,30 @@ func (b *batch) storeKeyed(ctx context.Context) map[int]int {
 func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
 	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
-		x.err = acceptFault(err)
+		x.err = acceptError(err)
 		return true
 	}
-	o := b.sender.once(b.r, b.ep, x.key, x.raw, d)
+	o := b.sender.newIdempotentSend(b.r, b.ep, x.key, x.raw, d)
 	claim, err := o.claim(limited)
 	switch {
 	case err != nil:
 		x.err = err
 		return true
 	case claim.State == limit.ClaimStored:
-		x.id, x.status, x.again = claim.Event, event.Pending, true
+		x.id, x.status, x.repeated = claim.Event, event.Pending, true
 		return true
 	}
-	e := b.common.complete(d, &x.sending)
+	e := b.template.newEvent(d, &x.parsedEvent)
 	e.IdempotencyKey = x.key
 	err = b.sender.accept.Accept(ctx, e, b.ep)
-	x.accepted(e, err)
+	x.setResult(e, err)
 	switch {
 	case claim.State == limit.ClaimUnavailable:
 		return false
 	case err == nil:
-		return b.sender.memory.Stored(ctx, o.key, o.id, o.hash, idempotencyWindow) == nil
+		return b.sender.limiterStore.Stored(ctx, o.key, o.id, o.bodyHash, idempotencyWindow) == nil
 	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
-		b.sender.memory.Release(ctx, o.key, o.id)
+		b.sender.limiterStore.Release(ctx, o.key, o.id)
 	}
 	return true // after any other error the event may yet arrive
 }
@@ -144,7 +144,7 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 func (b *batch) readStatuses(ctx context.Context) {
 	var ids []id.ID
 	for i := range b.items {
-		if b.items[i].again {
+		if b.items[i].repeated {
 			ids = append(ids, b.items[i].id)
 		}
 	}
@@ -156,14 +156,14 @@ func (b *batch) readStatuses(ctx context.Context) {
 		return
 	}
 	for i := range b.items {
-		if row, ok := rows[b.items[i].id]; ok && b.items[i].again {
+		if row, ok := rows[b.items[i].id]; ok && b.items[i].repeated {
 			b.items[i].status = row.Status
 		}
 	}
 }
 
-// copyFirst answers an item whose key an earlier one of the same batch has.
-func (b *batch) copyFirst(x, first *batchItem) {
+// copyResult answers an item whose key an earlier one of the same batch has.
+func (b *batch) copyResult(x, first *batchItem) {
 	if sha256.Sum256(x.raw) != sha256.Sum256(first.raw) {
 		x.err = &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: "idempotency_key",
 			Message: "stands at another event of this batch, with other content; a new event needs a new key"}

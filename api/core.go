@@ -20,13 +20,13 @@ type core struct {
 	retentionDays int
 	clock         func() time.Time
 	ids           *id.Generator
-	view          view
+	config        configReader
 	// repeats that wait for the first call with their Idempotency-Key, and replays for their turn
-	waiting atomic.Int64
+	waitingRequests atomic.Int64
 }
 
 // view is what every resource may read of the configuration.
-type view interface {
+type configReader interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
 	Sync(ctx context.Context) error
@@ -34,8 +34,8 @@ type view interface {
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }
 
-// asOf is the present moment of the request: that of the first call under its key.
-func (c *core) asOf(r *http.Request) time.Time {
+// requestTime is the present moment of the request: that of the first call under its key.
+func (c *core) requestTime(r *http.Request) time.Time {
 	if x := callOf(r); x != nil {
 		return x.claim.CreatedAt.UTC().Truncate(time.Millisecond)
 	}
@@ -60,13 +60,13 @@ func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// endpointOf is the endpoint that the path names.
-func (c *core) endpointOf(r *http.Request, key *config.Key) (*config.Endpoint, error) {
+// endpointInPath is the endpoint that the path names.
+func (c *core) endpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	name := web.InfoOf(r).Vars["endpoint"]
-	e, presence := c.view.Endpoint(name)
+	e, presence := c.config.Endpoint(name)
 	if presence == config.Unknown { // another node may have made it a moment ago
-		c.upToDate(r.Context())
-		e, presence = c.view.Endpoint(name)
+		c.catchUp(r.Context())
+		e, presence = c.config.Endpoint(name)
 	}
 	if presence != config.Present || e.Account != key.Account {
 		return nil, web.Missing("there is no such endpoint")
@@ -74,9 +74,9 @@ func (c *core) endpointOf(r *http.Request, key *config.Key) (*config.Endpoint, e
 	return e, nil
 }
 
-// destinationOf is the endpoint and the destination that the path names.
-func (c *core) destinationOf(r *http.Request, key *config.Key) (*config.Endpoint, string, error) {
-	e, err := c.endpointOf(r, key)
+// destinationInPath is the endpoint and the destination that the path names.
+func (c *core) destinationInPath(r *http.Request, key *config.Key) (*config.Endpoint, string, error) {
+	e, err := c.endpointInPath(r, key)
 	if err != nil {
 		return nil, "", err
 	}
@@ -87,28 +87,28 @@ func (c *core) destinationOf(r *http.Request, key *config.Key) (*config.Endpoint
 	return e, name, nil
 }
 
-// livingEndpoint is the endpoint with that id, nil when the account has none.
-func (c *core) livingEndpoint(name, account string) *config.Endpoint {
-	e, presence := c.view.Endpoint(name)
+// presentEndpoint is the endpoint with that id, nil when the account has none.
+func (c *core) presentEndpoint(name, account string) *config.Endpoint {
+	e, presence := c.config.Endpoint(name)
 	if presence != config.Present || e.Account != account {
 		return nil
 	}
 	return e
 }
 
-// upToDate lets this node catch up with the others: a client may be sent to another node with each request, and what
+// catchUp lets this node catch up with the others: a client may be sent to another node with each request, and what
 // one has shown the next must not take back. While the log is away what is known is shown.
-func (c *core) upToDate(ctx context.Context) {
+func (c *core) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, preparationWait)
 	defer cancel()
-	_ = c.view.Sync(ctx)
+	_ = c.config.Sync(ctx)
 }
 
-// eventID is the event that the path names, as long as it can be read.
-func (c *core) eventID(r *http.Request) (id.ID, error) {
+// eventInPath is the event that the path names, as long as it can be read.
+func (c *core) eventInPath(r *http.Request) (id.ID, error) {
 	d, err := id.Parse(id.Event, web.InfoOf(r).Vars["event"])
 	if err != nil || !c.now().Before(c.expiry(d)) {
-		return d, fault(event.ErrNotFound)
+		return d, toWebError(event.ErrNotFound)
 	}
 	return d, nil
 }
@@ -125,18 +125,18 @@ func (c *core) untilNow(until time.Time) time.Time {
 }
 
 // wait tries until it is done, with growing pauses, at most for idempotencyWait. It returns the error of the last try.
-func (c *core) wait(ctx context.Context, try func() (done bool, err error)) error {
+func (c *core) retryUntilDone(ctx context.Context, try func() (done bool, err error)) error {
 	done, err := try()
 	if done {
 		return err
 	}
-	defer c.waiting.Add(-1)
-	if c.waiting.Add(1) > maxWaiting {
+	defer c.waitingRequests.Add(-1)
+	if c.waitingRequests.Add(1) > maxWaitingRequests {
 		return err
 	}
-	patience, cancel := context.WithTimeout(ctx, idempotencyWait)
+	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
 	defer cancel()
-	for n := 0; wait.For(patience, looks.After(n)) == nil; n++ {
+	for n := 0; wait.For(limited, claimBackoff.After(n)) == nil; n++ {
 		if done, err = try(); done {
 			return err
 		}

@@ -23,23 +23,23 @@ import (
 // Deps are what the stage works with. All but Resolver, Metrics and Ready are needed.
 type Deps struct {
 	Replays
-	Log      *slog.Logger
-	Config   Configuration
-	Keyring  *config.Keyring
-	Events   EventReader
-	Recovery RecoveryReader
-	Accept   Accepter
-	Feed     *feed.Feed // for the event stream
-	Commands Commander
-	Receipts Receipts
-	Erasures Erasures
-	Usage    Usage
-	Limits   Limits
-	Memory   Memory
-	Notifier Notifier
-	Audit    AuditLog
-	Uses     Uses
-	Egress   egress.Policy
+	Log          *slog.Logger
+	Config       Configuration
+	Keyring      *config.Keyring
+	Events       EventReader
+	Recovery     RecoveryReader
+	Accept       Accepter
+	Feed         *feed.Feed // for the event stream
+	Commands     Commander
+	Receipts     Receipts
+	Erasures     Erasures
+	Usage        Usage
+	Limits       Limits
+	LimiterStore LimiterStore
+	Notifier     Notifier
+	Audit        AuditLog
+	KeyUses      KeyUses
+	Egress       egress.Policy
 	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
 	Resolver *net.Resolver
 	IDs      *id.Generator
@@ -49,7 +49,7 @@ type Deps struct {
 	Ready *Readiness
 	// Verification judges how a provider signs, secrets in clear: the member at fault and what is wrong
 	// with it, or nothing.
-	Verification func(v config.Verification, secrets []string) (param, message string)
+	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
 	// Reverify judges the signature of a rejected event again, by the present secrets and without its
 	// age; an empty reason means that it is good now.
 	Reverify func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
@@ -66,9 +66,9 @@ func (d Deps) validate() error {
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.Memory != nil, "Notifier": d.Notifier != nil,
-		"IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.Verification != nil, "Reverify": d.Reverify != nil,
-		"Audit": d.Audit != nil, "Uses": d.Uses != nil, "Sample": d.Sample != nil,
+		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
+		"IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.ValidateVerification != nil, "Reverify": d.Reverify != nil,
+		"Audit": d.Audit != nil, "Uses": d.KeyUses != nil, "Sample": d.Sample != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -146,7 +146,7 @@ type Usage interface {
 }
 
 // Memory is what all nodes remember together for a while. It may forget: nothing fails for that.
-type Memory interface {
+type LimiterStore interface {
 	// Held returns which of the destinations, 1,000 at most, an open breaker holds, and until when.
 	Held(ctx context.Context, dests []string) map[string]time.Time
 	// Claim, Stored and Release are the two steps of an Idempotency-Key; see limit.Limiter.
@@ -164,6 +164,6 @@ type AuditLog interface {
 }
 
 // Uses is told of every request with a key that is valid.
-type Uses interface {
+type KeyUses interface {
 	Note(account, key, name string, from netip.Addr)
 }

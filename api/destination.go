@@ -25,7 +25,7 @@ type destinations struct {
 func (a *destinations) changeDestination(w http.ResponseWriter, r *http.Request, key *config.Key, e *config.Endpoint,
 	name string, merge func(in *endpointInput, d config.Destination) config.Destination,
 ) error {
-	after, in, err := a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	after, in, err := a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
 		if i < 0 { // deleted since the path was read
 			in.err = errNoDestination()
@@ -43,7 +43,7 @@ func (a *destinations) changeDestination(w http.ResponseWriter, r *http.Request,
 func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
 	e *config.Endpoint, name string, in *endpointInput,
 ) error {
-	held := a.endpoints.held(r.Context(), e)
+	held := a.endpoints.openBreakers(r.Context(), e)
 	view, err := a.endpoints.destinationView(viewerOf(key), e, e.Destination(name), in.revealed, held)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointOf(r, key)
+	e, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,13 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	created := newID(r, id.Destination)
-	after, in, err := a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	after, in, err := a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		o := in.newObject("", body)
 		d := in.mergeDestination(o, in.newDestination(created))
 		switch {
 		case in.err != nil:
 		case e.Destination(created) != nil: // by the first call with the Idempotency-Key
-			in.err = a.endpoints.reveal(in, e)
+			in.err = a.endpoints.revealSecrets(in, e)
 		case d.URL == "":
 			in.fail("url", "is required")
 		case len(e.Destinations) >= maxDestinations:
@@ -91,7 +91,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationOf(r, key)
+	e, name, err := a.destinationInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationOf(r, key)
+	e, name, err := a.destinationInPath(r, key)
 	if err != nil {
 		return err
 	}
-	_, _, err = a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	_, _, err = a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
 		switch len(rest) {
 		case len(e.Destinations):
@@ -137,7 +137,7 @@ const (
 
 // rotateSecret makes a new signing secret. The one before it signs beside it until the overlap ends.
 func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationOf(r, key)
+	e, name, err := a.destinationInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
 		overlap := defaultOverlap
 		o := in.newObject("", body)
-		o.whole("overlap_seconds", 0, maxOverlap, &overlap)
-		o.done()
+		o.integer("overlap_seconds", 0, maxOverlap, &overlap)
+		o.warnUnknown()
 		if a.rotatedBefore(r, in, &d) {
 			return d
 		}
@@ -187,7 +187,7 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 
 // rotateToken gives the endpoint another ingest URL. The one before it goes on until the overlap ends.
 func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointOf(r, key)
+	e, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -195,11 +195,11 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
 		overlap := defaultOverlap
 		o := in.newObject("", body)
-		o.whole("overlap_seconds", 0, maxTokenOverlap, &overlap)
-		o.done()
+		o.integer("overlap_seconds", 0, maxTokenOverlap, &overlap)
+		o.warnUnknown()
 		by := ""
 		if c := callOf(r); c != nil {
 			by = c.claim.Subject
@@ -229,7 +229,7 @@ func (a *endpoints) newToken(endpoint string) config.Sealed {
 // no node makes such a delivery any more; their outcomes skipped (purged) follow as they come up. Purging
 // again is harmless, and what was purged once stays so: a moment before the last one changes nothing.
 func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationOf(r, key)
+	e, name, err := a.destinationInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -237,8 +237,8 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	after, _, err := a.endpoints.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		before := a.purgeTime(in.newObject("", body), a.asOf(r))
+	after, _, err := a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+		before := a.purgeTime(in.newObject("", body), a.requestTime(r))
 		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
 		switch {
 		case in.err != nil:
@@ -263,7 +263,7 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 // one: what was acknowledged before the call is purged by it.
 func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
-	if raw, ok := o.take("before", kindString); ok {
+	if raw, ok := o.rawOfKind("before", kindString); ok {
 		text, err := web.String(raw)
 		t, good := parseTime(text)
 		switch {
@@ -274,6 +274,6 @@ func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
 		}
 		before = t
 	}
-	o.closed() // a moment that is ignored would purge too much
+	o.refuseUnknown() // a moment that is ignored would purge too much
 	return before
 }

@@ -51,7 +51,7 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 		}
 	}
 	in.filterBody(f, &next)
-	f.done()
+	f.warnUnknown()
 	d.Filter = &next
 	if len(next.Types) == 0 && len(next.Body) == 0 {
 		d.Filter = nil

@@ -66,7 +66,7 @@ func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 // when there is neither.
 func (in *endpointInput) destinationEntries(o *object) []*object {
 	if in.creating {
-		if raw, ok := o.take("url", kindString); ok {
+		if raw, ok := o.rawOfKind("url", kindString); ok {
 			if _, both := o.raw("destinations"); both {
 				o.fail("url", "cannot stand beside destinations")
 			}
@@ -155,17 +155,17 @@ func (in *endpointInput) mergeDestination(o *object, d config.Destination) confi
 		d.URL = u
 	}
 	if _, ok := o.raw("enabled"); ok {
-		o.flag("enabled", &d.Enabled)
+		o.boolean("enabled", &d.Enabled)
 		d.StateReason = "" // whoever sets it knows better than the service did
 	}
-	o.whole("timeout_seconds", 1, 60, &d.TimeoutSeconds)
-	o.whole("max_in_flight", 1, 1000, &d.MaxInFlight)
-	in.movedCredentials(o, &before, &d, in.headers(o, &d))
+	o.integer("timeout_seconds", 1, 60, &d.TimeoutSeconds)
+	o.integer("max_in_flight", 1, 1000, &d.MaxInFlight)
+	in.refuseMovedCredentials(o, &before, &d, in.headers(o, &d))
 	in.filter(o, &d)
 	in.signing(o, &d)
-	o.flag("paused", &d.Paused)
+	o.boolean("paused", &d.Paused)
 	in.rateLimit(o, &d)
-	o.done()
+	o.warnUnknown()
 	return d
 }
 
@@ -192,8 +192,8 @@ func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
 	if !chosen {
 		next.Burst = defaultBurst(next.PerSecond)
 	}
-	r.whole("burst", 1, maxBurst, &next.Burst)
-	r.done()
+	r.integer("burst", 1, maxBurst, &next.Burst)
+	r.warnUnknown()
 	d.RateLimit = &next
 }
 
@@ -202,7 +202,7 @@ func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 // destinationURL is the URL as it will be stored, empty when it is absent or bad. The mask of one of the present
 // destinations stands for its URL.
 func (in *endpointInput) destinationURL(o *object, present ...config.Destination) string {
-	raw, ok := o.take("url", kindString)
+	raw, ok := o.rawOfKind("url", kindString)
 	if !ok {
 		return ""
 	}
@@ -241,9 +241,9 @@ func (in *endpointInput) maskedURL(o *object, text string, present []config.Dest
 	return found
 }
 
-// movedCredentials refuses to take headers that hold credentials along to another server: whoever may change the URL
+// refuseMovedCredentials refuses to take headers that hold credentials along to another server: whoever may change the URL
 // does not know them, and would have them sent to a place of his choice. given are those that the request brings.
-func (in *endpointInput) movedCredentials(o *object, before, after *config.Destination, given map[string]bool) {
+func (in *endpointInput) refuseMovedCredentials(o *object, before, after *config.Destination, given map[string]bool) {
 	was, is := originOf(before.URL), originOf(after.URL)
 	if in.err != nil || before.URL == "" || was == is {
 		return
@@ -281,11 +281,11 @@ func (in *endpointInput) signing(o *object, d *config.Destination) {
 	if s == nil {
 		return
 	}
-	s.fixed("scheme", strconv.Quote(sign.Scheme))
+	s.fixedValue("scheme", strconv.Quote(sign.Scheme))
 	s.readOnly("secret_last4", "secret_set")
 	var text string
 	s.text("secret", 1, maxHeaderValue, &text)
-	s.done()
+	s.warnUnknown()
 	if text == "" || in.err != nil || text == sign.Prefix+mask+d.Secrets[0].Last4 {
 		return
 	}

@@ -13,20 +13,20 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// nameTail is how much of its id an endpoint without a name is called by.
-const nameTail = 8
+// defaultNameLength is how much of its id an endpoint without a name is called by.
+const defaultNameLength = 8
 
 // endpoints serves endpoints, and judges and shows what is configured of them.
 type endpoints struct {
 	*core
-	config       Endpoints
-	keyring      *config.Keyring
-	memory       Memory // for the state of destinations
-	egress       egress.Policy
-	resolver     *net.Resolver
-	lookups      lookups
-	verification func(v config.Verification, secrets []string) (param, message string)
-	baseURL      string
+	config               Endpoints
+	keyring              *config.Keyring
+	limiterStore         LimiterStore // for the state of destinations
+	egress               egress.Policy
+	resolver             *net.Resolver
+	lookups              lookups
+	validateVerification func(v config.Verification, secrets []string) (param, message string)
+	baseURL              string
 }
 
 func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -38,7 +38,7 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
 		Response: defaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
-	e.Name = e.ID[len(e.ID)-nameTail:]
+	e.Name = e.ID[len(e.ID)-defaultNameLength:]
 	e.Token = a.newToken(e.ID)
 	in := a.newEndpointInput(true)
 	if in.merge(body, e); in.err != nil {
@@ -47,7 +47,7 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	created, err := a.config.CreateEndpoint(r.Context(), e)
 	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
 		if created, _ = a.config.Endpoint(e.ID); created != nil {
-			err = a.reveal(in, created)
+			err = a.revealSecrets(in, created)
 		}
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 
 // reveal lets the answer show the signing secrets of destinations that an earlier call under the same key has made:
 // nobody has got its answer.
-func (a *endpoints) reveal(in *endpointInput, e *config.Endpoint) error {
+func (a *endpoints) revealSecrets(in *endpointInput, e *config.Endpoint) error {
 	clear(in.revealed) // of what this call has made in vain
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
@@ -75,7 +75,7 @@ func (a *endpoints) reveal(in *endpointInput, e *config.Endpoint) error {
 func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
 	e *config.Endpoint, in *endpointInput,
 ) error {
-	view, err := a.endpointView(viewerOf(key), e, in.revealed, a.held(r.Context(), e))
+	view, err := a.endpointView(viewerOf(key), e, in.revealed, a.openBreakers(r.Context(), e))
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 }
 
 func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.upToDate(r.Context())
-	e, err := a.endpointOf(r, key)
+	a.catchUp(r.Context())
+	e, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -100,11 +100,11 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 		return q.err
 	}
 	if last == (rowKey{}) {
-		a.upToDate(r.Context())
+		a.catchUp(r.Context())
 	}
 	endpoints, more := a.config.Endpoints(key.Account, last.seq(), limit)
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
-	held := a.held(r.Context(), endpoints...)
+	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
 		var err error
 		if out.Data[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
@@ -119,7 +119,7 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 }
 
 // change applies one change of an endpoint. merge is called anew after a conflict, with the value that won.
-func (a *endpoints) change(ctx context.Context, before *config.Endpoint,
+func (a *endpoints) changeEndpoint(ctx context.Context, before *config.Endpoint,
 	merge func(in *endpointInput, e *config.Endpoint),
 ) (*config.Endpoint, *endpointInput, error) {
 	var in *endpointInput
@@ -136,7 +136,7 @@ func (a *endpoints) change(ctx context.Context, before *config.Endpoint,
 }
 
 func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointOf(r, key)
+	e, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	after, in, err := a.change(r.Context(), e, func(in *endpointInput, e *config.Endpoint) { in.merge(body, e) })
+	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) { in.merge(body, e) })
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ type deleted struct {
 }
 
 func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointOf(r, key)
+	e, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}

@@ -54,15 +54,15 @@ func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
 	in.response(o, e.Provider, &e.Response)
-	o.flag("enabled", &e.Enabled)
+	o.boolean("enabled", &e.Enabled)
 	in.metadata(o, e)
 	in.alerts(o, e)
 	in.dedup(o, e)
 	in.ingestLimit(o, e)
-	o.fixed("transformation", "null", "[]", `{"ops":[]}`)
-	o.flag("paused", &e.Paused)
-	o.fixed("scan_payloads", "false")
-	o.done()
+	o.fixedValue("transformation", "null", "[]", `{"ops":[]}`)
+	o.boolean("paused", &e.Paused)
+	o.fixedValue("scan_payloads", "false")
+	o.warnUnknown()
 }
 
 // commaBetween finds a comma where a second alternative begins. Other commas may be part of a name in the body.
@@ -71,7 +71,7 @@ var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
 // provider reads provider and what depends on it: verification, type_source and the default answer.
 func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 	before := e.Provider
-	o.word("provider", &e.Provider, verify.Providers()...)
+	o.enum("provider", &e.Provider, verify.Providers()...)
 	in.verification(o, e)
 	if e.Provider != before && e.Response == defaultResponse(before) {
 		e.Response = defaultResponse(e.Provider)
@@ -117,8 +117,8 @@ func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
 	} else if _, err := event.ParseDedupKey(next.Key); err != nil {
 		x.fail("key", "cannot be read: %v", err)
 	}
-	x.whole("window_seconds", 1, maxDaySeconds, &next.WindowSeconds)
-	x.done()
+	x.integer("window_seconds", 1, maxDaySeconds, &next.WindowSeconds)
+	x.warnUnknown()
 	e.Dedup = &next
 }
 
@@ -140,7 +140,7 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 		return
 	}
 	strategy := p.Strategy
-	if r.word("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
+	if r.enum("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
 		p.SetStrategy(strategy)
 	}
 	for _, m := range p.Members() {
@@ -151,12 +151,12 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 			r.readOnly(m.Name)
 		}
 	}
-	r.whole("max_attempts", 1, 50, &p.MaxAttempts)
+	r.integer("max_attempts", 1, 50, &p.MaxAttempts)
 	r.number("jitter", 0, 1, &p.Jitter)
-	r.flag("respect_retry_after", &p.RespectRetryAfter)
-	r.whole("max_retry_after_seconds", 0, maxDaySeconds, &p.MaxRetryAfterSeconds)
+	r.boolean("respect_retry_after", &p.RespectRetryAfter)
+	r.integer("max_retry_after_seconds", 0, maxDaySeconds, &p.MaxRetryAfterSeconds)
 	in.retryOn(r, p)
-	r.done()
+	r.warnUnknown()
 }
 
 // retryMember reads a member of the policy's strategy.
@@ -164,12 +164,12 @@ func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
 	missing := false
 	switch at := m.At(p).(type) {
 	case *int:
-		o.whole(m.Name, m.Lo, m.Hi, at)
+		o.integer(m.Name, m.Lo, m.Hi, at)
 		missing = *at == 0
 	case *float64:
 		o.number(m.Name, float64(m.Lo), float64(m.Hi), at)
 	case *[]int:
-		o.wholes(m.Name, m.Lo, m.Hi, config.MaxRetryDelays, at)
+		o.integers(m.Name, m.Lo, m.Hi, config.MaxRetryDelays, at)
 	}
 	if missing {
 		o.fail(m.Name, "is required for the strategy %s", p.Strategy)
@@ -177,7 +177,7 @@ func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
 }
 
 // wholes reads an array of 1 to limit integers.
-func (o *object) wholes(name string, lo, hi, limit int, dst *[]int) {
+func (o *object) integers(name string, lo, hi, limit int, dst *[]int) {
 	if _, ok := o.raw(name); !ok {
 		return
 	}
@@ -188,7 +188,7 @@ func (o *object) wholes(name string, lo, hi, limit int, dst *[]int) {
 	}
 	*dst = make([]int, len(elements))
 	for i, raw := range elements {
-		n, ok := wholeOf(raw, lo, hi)
+		n, ok := integerOf(raw, lo, hi)
 		if !ok {
 			o.fail(indexed(name, i), "must be an integer from %d to %d", lo, hi)
 			return
@@ -230,10 +230,10 @@ func (in *endpointInput) response(o *object, provider string, res *config.Respon
 	if r == nil {
 		return
 	}
-	r.whole("status", 200, 299, &res.Status)
-	r.word("content_type", &res.ContentType, "application/json", "text/plain", "text/xml", "application/xml")
+	r.integer("status", 200, 299, &res.Status)
+	r.enum("content_type", &res.ContentType, "application/json", "text/plain", "text/xml", "application/xml")
 	r.text("body", 0, maxResponseBody, &res.Body)
-	r.done()
+	r.warnUnknown()
 }
 
 // defaultResponse is what a provider gets unless the endpoint says otherwise.

@@ -211,7 +211,7 @@ func TestProviderAndWhatDependsOnIt(t *testing.T) {
 		t.Errorf("%s", none.raw)
 	}
 	refusing := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Verification = func(v config.Verification, secrets []string) (string, string) {
+		d.ValidateVerification = func(v config.Verification, secrets []string) (string, string) {
 			if v.Type == "hmac" && len(secrets) == 1 && secrets[0] == "opened" {
 				return "signed_content", "must contain {body}"
 			}

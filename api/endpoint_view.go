@@ -96,7 +96,7 @@ type heldUntil map[string]time.Time
 const maxHeld = 1000
 
 // held asks for all destinations that one answer shows. What cannot be told is not held.
-func (a *endpoints) held(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
+func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
 	var dests []string
 	for _, e := range endpoints {
 		for i := range e.Destinations {
@@ -105,7 +105,7 @@ func (a *endpoints) held(ctx context.Context, endpoints ...*config.Endpoint) hel
 	}
 	all := heldUntil{}
 	for some := range slices.Chunk(dests, maxHeld) {
-		maps.Copy(all, a.memory.Held(ctx, some))
+		maps.Copy(all, a.limiterStore.Held(ctx, some))
 	}
 	return all
 }

@@ -26,7 +26,7 @@ type payloads struct {
 // headers and bodies of its attempts. The event stays, with all that was decided of it. From the answer on no node
 // shows the payload or begins to send it; the rows and the records of the log follow by themselves.
 func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.eventID(r)
+	d, err := a.eventInPath(r)
 	if err != nil {
 		return err
 	}

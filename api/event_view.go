@@ -103,7 +103,7 @@ type receiptView struct {
 func (a *events) detailOf(by viewer, d *event.Detail) eventDetail {
 	e := d.Event
 	v := eventDetail{
-		eventRow: rowOf(&d.Summary), Headers: joined(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
+		eventRow: rowOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
 		ContentType: orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
 		Deliveries: deliveriesOf(d), AttemptsTruncated: d.AttemptsTruncated,
@@ -186,7 +186,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
 			NextAttemptAt: web.Time(r.NextAt),
-			Request:       requestView{by.requestURL(r.URL), r.Method, joined(r.RequestHeader.Fields())},
+			Request:       requestView{by.requestURL(r.URL), r.Method, joinHeaders(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"
@@ -202,7 +202,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 		}
 		if r.Code != 0 {
 			v.ResponseStatus = &r.Code
-			v.Response = &responseView{Headers: joined(r.ResponseHeader.Fields()), Truncated: r.Truncated}
+			v.Response = &responseView{Headers: joinHeaders(r.ResponseHeader.Fields()), Truncated: r.Truncated}
 			for _, name := range []string{"Location", "Content-Location"} { // a receiver answers with its own URL
 				if to, ok := v.Response.Headers[name]; ok {
 					v.Response.Headers[name] = by.requestURL(to)
@@ -216,7 +216,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 }
 
 // joined maps header names to their values, repeats joined as RFC 9110, 5.3 reads them.
-func joined(fields []event.Field) map[string]string {
+func joinHeaders(fields []event.Field) map[string]string {
 	out := make(map[string]string, len(fields))
 	for _, f := range fields {
 		if old, ok := out[f.Name]; ok {

@@ -15,7 +15,7 @@ type events struct {
 	*core
 	events   EventReader
 	erasures Erasures
-	answers  answers
+	answers  answerLimiter
 }
 
 func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -33,7 +33,7 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 	if err != nil {
 		return err
 	}
-	out := list[eventRow]{Data: a.listed(page.Rows)}
+	out := list[eventRow]{Data: a.rowsOf(page.Rows)}
 	if page.More && len(page.Rows) > 0 {
 		out.NextCursor = params.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
 	}
@@ -43,7 +43,7 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 }
 
 // listed are the rows of a list.
-func (a *events) listed(all []event.Summary) []eventRow {
+func (a *events) rowsOf(all []event.Summary) []eventRow {
 	rows := make([]eventRow, len(all))
 	for i := range all {
 		rows[i] = rowOf(&all[i])
@@ -61,7 +61,7 @@ func (a *events) eventQuery(q *query, account string) event.Query {
 	if out.Search = q.search(); out.Search != nil {
 		a.searchTime(q, &out, span.sinceName)
 	}
-	q.closed()
+	q.refuseUnknown()
 	return out
 }
 
@@ -83,7 +83,7 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 
 // detail reads the event that the path names.
 func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error) {
-	d, err := a.eventID(r)
+	d, err := a.eventInPath(r)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error)
 }
 
 func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.eventID(r)
+	d, err := a.eventInPath(r)
 	if err != nil {
 		return err
 	}

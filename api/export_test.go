@@ -28,7 +28,7 @@ func OpenAPIDocument() ([]byte, error) {
 
 // RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
 func RememberedAnswer(a *API, account, path string, answer func() []byte) func(key string) (int, error) {
-	handle := a.repeats.remembered(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
+	handle := a.idempotent.withIdempotency(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 		_, err := w.Write(answer())
 		return err
 	})

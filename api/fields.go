@@ -19,9 +19,9 @@ type warning struct {
 	Message string `json:"message"`
 }
 
-// maxUnknown bounds the warnings about unknown members in one answer, and so the search for the names that were meant:
+// maxUnknownMembers bounds the warnings about unknown members in one answer, and so the search for the names that were meant:
 // a request may hold a hundred thousand of them.
-const maxUnknown = 20
+const maxUnknownMembers = 20
 
 // unknownMember is the warning about a member that nobody asked for. Its name is the client's choice, so a long one is
 // cut.
@@ -32,9 +32,9 @@ func unknownMember(param, name string, known []string) warning {
 // input collects what is wrong with one request body (the first fault decides the answer) and what is odd
 // about it.
 type input struct {
-	err      error
-	warnings []warning
-	unknown  int // how many of the warnings are about unknown members
+	err            error
+	warnings       []warning
+	unknownMembers int // how many of the warnings are about unknown members
 }
 
 func (in *input) fail(param, format string, args ...any) {
@@ -55,7 +55,7 @@ type object struct {
 	path    string
 	members []web.Member
 	known   []string
-	bare    bool // its only member stands in the request without a name, as path
+	unnamed bool // its only member stands in the request without a name, as path
 }
 
 // newObject reads raw, which stands at path in the request.
@@ -104,7 +104,7 @@ func kindOf(raw []byte) string {
 }
 
 func (o *object) param(name string) string {
-	if o.bare {
+	if o.unnamed {
 		return o.path + strings.TrimPrefix(name, o.members[0].Name)
 	}
 	return web.Join(o.path, name)
@@ -124,7 +124,7 @@ func (o *object) raw(name string) ([]byte, bool) {
 }
 
 // take returns the bytes of a member that must be of one kind.
-func (o *object) take(name, kind string) ([]byte, bool) {
+func (o *object) rawOfKind(name, kind string) ([]byte, bool) {
 	raw, ok := o.raw(name)
 	if !ok {
 		return nil, false
@@ -144,7 +144,7 @@ func (o *object) isNull(name string) bool {
 
 // text reads a string of lo to hi characters.
 func (o *object) text(name string, lo, hi int, dst *string) {
-	raw, ok := o.take(name, kindString)
+	raw, ok := o.rawOfKind(name, kindString)
 	if !ok {
 		return
 	}
@@ -187,8 +187,8 @@ func textOf(raw []byte, lo, hi int) (string, string) {
 }
 
 // word reads a string that must be one of words.
-func (o *object) word(name string, dst *string, words ...string) {
-	raw, ok := o.take(name, kindString)
+func (o *object) enum(name string, dst *string, words ...string) {
+	raw, ok := o.rawOfKind(name, kindString)
 	if !ok {
 		return
 	}
@@ -200,19 +200,19 @@ func (o *object) word(name string, dst *string, words ...string) {
 	*dst = s
 }
 
-func (o *object) flag(name string, dst *bool) {
-	if raw, ok := o.take(name, kindBool); ok {
+func (o *object) boolean(name string, dst *bool) {
+	if raw, ok := o.rawOfKind(name, kindBool); ok {
 		*dst = raw[0] == 't'
 	}
 }
 
 // whole reads an integer written as one: 5.0 and 5e0 are not.
-func (o *object) whole(name string, lo, hi int, dst *int) {
+func (o *object) integer(name string, lo, hi int, dst *int) {
 	raw, ok := o.raw(name)
 	if !ok {
 		return
 	}
-	n, good := wholeOf(raw, lo, hi)
+	n, good := integerOf(raw, lo, hi)
 	if !good {
 		o.fail(name, "must be an integer from %d to %d", lo, hi)
 		return
@@ -220,7 +220,7 @@ func (o *object) whole(name string, lo, hi int, dst *int) {
 	*dst = n
 }
 
-func wholeOf(raw []byte, lo, hi int) (int, bool) {
+func integerOf(raw []byte, lo, hi int) (int, bool) {
 	n, err := strconv.Atoi(string(raw))
 	return n, err == nil && kindOf(raw) == kindNumber && n >= lo && n <= hi
 }
@@ -243,7 +243,7 @@ func (o *object) object(name string) *object {
 	if o.isNull(name) {
 		return nil
 	}
-	raw, ok := o.take(name, kindObject)
+	raw, ok := o.rawOfKind(name, kindObject)
 	if !ok {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (o *object) array(name string, limit int) [][]byte {
 	if o.isNull(name) {
 		return nil
 	}
-	raw, ok := o.take(name, kindArray)
+	raw, ok := o.rawOfKind(name, kindArray)
 	if !ok {
 		return nil
 	}
@@ -272,7 +272,7 @@ func (o *object) array(name string, limit int) [][]byte {
 
 // fixed is a member that this version knows with one value only. What is accepted must work, so anything
 // else is refused.
-func (o *object) fixed(name string, values ...string) {
+func (o *object) fixedValue(name string, values ...string) {
 	raw, ok := o.raw(name)
 	if !ok {
 		return
@@ -290,17 +290,17 @@ func (o *object) fixed(name string, values ...string) {
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
 // done turns members that nobody asked for into warnings.
-func (o *object) done() {
+func (o *object) warnUnknown() {
 	for _, m := range o.members {
-		if o.in.unknown < maxUnknown && !slices.Contains(o.known, m.Name) {
-			o.in.unknown++
+		if o.in.unknownMembers < maxUnknownMembers && !slices.Contains(o.known, m.Name) {
+			o.in.unknownMembers++
 			o.in.warnings = append(o.in.warnings, unknownMember(o.param(m.Name), m.Name, o.known))
 		}
 	}
 }
 
 // closed refuses members that nobody asked for: where they choose what is sent, an ignored one sends too much.
-func (o *object) closed() {
+func (o *object) refuseUnknown() {
 	for _, m := range o.members {
 		if o.in.err == nil && !slices.Contains(o.known, m.Name) {
 			o.fail(m.Name, "is no member of this request%s; the members are %s", didYouMean(m.Name, o.known),

@@ -383,11 +383,11 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
 		Keyring: keyring(), Recovery: f,
-		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, Memory: f,
+		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
 		Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
-		Audit: f, Uses: f,
-		Replays:      api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
-		Verification: func(config.Verification, []string) (string, string) { return "", "" },
+		Audit: f, KeyUses: f,
+		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
+		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },
 		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 			return &event.Event{
 				ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,

@@ -15,7 +15,7 @@ type public struct {
 }
 
 // outside answers what is not under /v1.
-func (a *public) outside(w http.ResponseWriter, r *http.Request) error {
+func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return web.Missing("there is no such route")
 	}
@@ -26,7 +26,7 @@ func (a *public) outside(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	case "/readyz":
 		web.InfoOf(r).Route = r.URL.Path
-		a.readiness(w)
+		a.serveReadiness(w)
 		return nil
 	case web.DocsPath:
 		web.InfoOf(r).Route = r.URL.Path
@@ -36,7 +36,7 @@ func (a *public) outside(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readiness answers with what the last round of checks found. What is wrong stands in the log: the answer is public.
-func (a *public) readiness(w http.ResponseWriter) {
+func (a *public) serveReadiness(w http.ResponseWriter) {
 	checks, status, word := a.ready.last(), http.StatusOK, "ready"
 	if slices.ContainsFunc(checks, func(c checkView) bool { return !c.OK }) {
 		status, word = http.StatusServiceUnavailable, "not ready"
@@ -45,10 +45,10 @@ func (a *public) readiness(w http.ResponseWriter) {
 }
 
 // keys tells a caller about its key.
-type keys struct{ version string }
+type keyInfo struct{ version string }
 
 // me tells a caller what the key is.
-func (a *keys) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
+func (a *keyInfo) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
 	web.WriteJSON(w, http.StatusOK, struct {
 		Account string       `json:"account_id"`
 		KeyID   string       `json:"key_id"`

@@ -22,17 +22,17 @@ func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	if e.IngestLimit != nil {
 		next = *e.IngestLimit
 	}
-	next.EventsPerSecond = x.wholeOrNull("events_per_second", 1, maxIngestEvents, next.EventsPerSecond)
-	next.BytesPerSecond = x.wholeOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, next.BytesPerSecond)
-	x.done()
+	next.EventsPerSecond = x.integerOrNull("events_per_second", 1, maxIngestEvents, next.EventsPerSecond)
+	next.BytesPerSecond = x.integerOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, next.BytesPerSecond)
+	x.warnUnknown()
 	if next == (config.IngestLimit{}) {
 		o.fail(name, "must give events_per_second or bytes_per_second; null is no limit")
 	}
 	e.IngestLimit = &next
 }
 
-// wholeOrNull returns the integer of a member, nil for null, and what it was before when the member is absent.
-func (o *object) wholeOrNull(name string, lo, hi int, before *int) *int {
+// integerOrNull returns the integer of a member, nil for null, and what it was before when the member is absent.
+func (o *object) integerOrNull(name string, lo, hi int, before *int) *int {
 	if o.isNull(name) {
 		return nil
 	}
@@ -40,6 +40,6 @@ func (o *object) wholeOrNull(name string, lo, hi int, before *int) *int {
 		return before
 	}
 	var n int
-	o.whole(name, lo, hi, &n)
+	o.integer(name, lo, hi, &n)
 	return &n
 }

@@ -24,7 +24,7 @@ type lookups struct {
 }
 
 // take reports whether the account may have one more name resolved.
-func (l *lookups) take(account string, now time.Time) bool {
+func (l *lookups) allow(account string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if minute := now.Truncate(time.Minute); !minute.Equal(l.minute) {
@@ -51,7 +51,7 @@ func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before
 	n := 0
 	for i, d := range after.Destinations {
 		host := hostOf(d.URL)
-		if asked[host] || n == maxLookups || !a.lookups.take(after.Account, a.now()) {
+		if asked[host] || n == maxLookups || !a.lookups.allow(after.Account, a.now()) {
 			continue
 		}
 		asked[host] = true

@@ -11,15 +11,15 @@ import (
 // mask stands for what is not shown.
 const mask = "****"
 
-// shownEnd is how much of the end of a secret its mask shows.
-const shownEnd = 4
+// visibleTail is how much of the end of a secret its mask shows.
+const visibleTail = 4
 
 // maskText shows the last four characters of a secret that is long enough to spare them.
 func maskText(secret string) string {
 	if len(secret) < 12 {
 		return mask
 	}
-	return mask + secret[len(secret)-shownEnd:]
+	return mask + secret[len(secret)-visibleTail:]
 }
 
 // viewer is who reads an answer. An ingest URL and the URLs of destinations are capabilities: whoever knows one can
@@ -68,9 +68,9 @@ func maskCredentials(text string) string {
 
 // maskURL masks the user information and the fragment of a URL, the segments of its path by segment and the values of
 // its query that hides says. It takes the text apart instead of parsing it: every text has a mask.
-func maskURL(text string, segment func(string) string, hides func(name string) bool) string {
+func maskURL(text string, segment func(string) string, isSecret func(name string) bool) string {
 	text, _, fragment := strings.Cut(text, "#")
-	text, query, asks := strings.Cut(text, "?")
+	text, query, hasQuery := strings.Cut(text, "?")
 	authority, path := "", text
 	if i := strings.Index(text, "//"); i == 0 || i > 0 && text[i-1] == ':' {
 		end := len(text)
@@ -87,8 +87,8 @@ func maskURL(text string, segment func(string) string, hides func(name string) b
 		segments[i] = segment(segments[i])
 	}
 	masked := authority + strings.Join(segments, "/")
-	if asks {
-		masked += "?" + maskQuery(query, hides)
+	if hasQuery {
+		masked += "?" + maskQuery(query, isSecret)
 	}
 	if fragment {
 		masked += "#" + mask
@@ -96,8 +96,8 @@ func maskURL(text string, segment func(string) string, hides func(name string) b
 	return masked
 }
 
-// longSegment is from how many characters on a segment of a path may be a token.
-const longSegment = 16
+// minTokenLength is from how many characters on a segment of a path may be a token.
+const minTokenLength = 16
 
 // maskParameters masks a segment of a path as a whole, or the values of ;name=value in it as those of a query.
 func maskParameters(segment string) string {
@@ -116,7 +116,7 @@ func maskSegment(segment string) string {
 	if err != nil {
 		plain = segment
 	}
-	if utf8.RuneCountInString(plain) < longSegment || plainWords(plain) {
+	if utf8.RuneCountInString(plain) < minTokenLength || plainWords(plain) {
 		return segment
 	}
 	return mask + url.PathEscape(strings.TrimPrefix(maskText(plain), mask))
@@ -138,7 +138,7 @@ func plainWords(text string) bool {
 }
 
 // maskQuery masks values. A name without one may be the secret itself, and is masked as a value.
-func maskQuery(query string, hides func(name string) bool) string {
+func maskQuery(query string, isSecret func(name string) bool) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
@@ -147,7 +147,7 @@ func maskQuery(query string, hides func(name string) bool) string {
 			plainName = name
 		}
 		switch {
-		case pair == "" || !hides(plainName):
+		case pair == "" || !isSecret(plainName):
 		case value == "":
 			pairs[i] = maskValue(name)
 		default:

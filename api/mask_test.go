@@ -173,7 +173,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 }
 
 // listened is the beginning of a stream with one event.
-func (s *streamed) listened(endpoint, key string) string {
+func (s *streamViewOf) listened(endpoint, key string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()

@@ -38,7 +38,7 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	if p.policy != "" { // on a 304 too: browsers take its headers for those of what they keep
 		h.Set("Content-Security-Policy", p.policy)
 	}
-	if knows(r.Header.Values("If-None-Match"), p.etag) {
+	if matchesETag(r.Header.Values("If-None-Match"), p.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -49,7 +49,7 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // knows compares as RFC 9110, 13.1.2 says: weakly, and a star is any.
-func knows(ifNoneMatch []string, etag string) bool {
+func matchesETag(ifNoneMatch []string, etag string) bool {
 	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
 		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
 			return true

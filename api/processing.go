@@ -67,7 +67,7 @@ type receipts struct {
 // receiveProcessing records what the receiver of an event says about its processing. Any state may follow any
 // other, but nothing follows processed; a receipt that comes after it is recorded and changes nothing.
 func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.eventID(r)
+	d, err := a.eventInPath(r)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 		return err
 	}
 	receipt := &event.Receipt{Event: d, Account: key.Account, Endpoint: endpoint, At: a.now()}
-	in := a.receiptInput(body, receipt)
+	in := a.readReceipt(body, receipt)
 	if in.err != nil {
 		return in.err
 	}
@@ -102,29 +102,29 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	return nil
 }
 
-// receiptInput judges the body of a receipt.
-func (a *receipts) receiptInput(body []byte, to *event.Receipt) *input {
+// readReceipt judges the body of a receipt.
+func (a *receipts) readReceipt(body []byte, to *event.Receipt) *input {
 	in := &input{}
 	o := in.newObject("", body)
 	var state string
 	if _, there := o.raw("state"); !there {
 		o.fail("state", "is required: one of processing, processed, failed")
 	}
-	o.word("state", &state, string(event.ProcessingRunning), string(event.ProcessingDone), string(event.ProcessingFailed))
+	o.enum("state", &state, string(event.ProcessingRunning), string(event.ProcessingDone), string(event.ProcessingFailed))
 	to.State = event.Processing(state)
 	if !o.isNull("reference") {
-		a.referenceInput(o, to)
+		a.readReference(o, to)
 	}
 	if !o.isNull("details") {
-		a.detailsInput(o, to)
+		a.readDetails(o, to)
 	}
 	o.readOnly("event_id", "applied", "created_at", "updated_at")
-	o.done()
+	o.warnUnknown()
 	return in
 }
 
-func (a *receipts) referenceInput(o *object, to *event.Receipt) {
-	raw, ok := o.take("reference", kindString)
+func (a *receipts) readReference(o *object, to *event.Receipt) {
+	raw, ok := o.rawOfKind("reference", kindString)
 	if !ok {
 		return
 	}
@@ -142,7 +142,7 @@ func (a *receipts) referenceInput(o *object, to *event.Receipt) {
 	}
 }
 
-func (a *receipts) detailsInput(o *object, to *event.Receipt) {
+func (a *receipts) readDetails(o *object, to *event.Receipt) {
 	raw, ok := o.raw("details")
 	if !ok {
 		return

@@ -267,12 +267,12 @@ func FuzzParseSend(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := parseSend(body)
-		if s.fault != nil {
+		if s.refusal != nil {
 			return
 		}
 		var object map[string]json.RawMessage
-		if !validType(s.kind) || json.Unmarshal(s.data, &object) != nil || !bytes.Contains(body, s.data) {
-			t.Fatalf("%q gave type %q and data %q", body, s.kind, s.data)
+		if !validType(s.eventType) || json.Unmarshal(s.data, &object) != nil || !bytes.Contains(body, s.data) {
+			t.Fatalf("%q gave type %q and data %q", body, s.eventType, s.data)
 		}
 	})
 }
@@ -300,12 +300,12 @@ func TestNearWordsAreSuggested(t *testing.T) {
 	in := &input{}
 	o := in.newObject("", []byte(`{"action":"cancle"}`))
 	var action string
-	if o.word("action", &action, "canary", "continue", "cancel"); in.err == nil ||
+	if o.enum("action", &action, "canary", "continue", "cancel"); in.err == nil ||
 		!strings.Contains(in.err.Error(), "did you mean cancel?") {
 		t.Errorf("%v", in.err)
 	}
 	q := newQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?status=deliverd", nil), "")
-	if words(q, "status", event.Delivered, event.Failed); q.err == nil ||
+	if enumFilter(q, "status", event.Delivered, event.Failed); q.err == nil ||
 		!strings.Contains(q.err.Error(), "did you mean delivered?") {
 		t.Errorf("%v", q.err)
 	}

@@ -100,7 +100,7 @@ func (q *query) fail(param, format string, args ...any) {
 }
 
 // closed refuses parameters that nobody has read: a list that ignores a filter shows the wrong rows.
-func (q *query) closed() {
+func (q *query) refuseUnknown() {
 	q.names = append(q.names, "limit", "cursor")
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.names, name) && !slices.Contains(q.aliases, name) {
@@ -128,7 +128,7 @@ func readFilters(from filterSource, filters []event.Filter, to *event.Query) {
 		names := append([]string{f.Name}, f.Aliases...)
 		values := from.list(names...)
 		if f.Words != nil {
-			checkWords(from, from.param(names...), values, f.Words)
+			checkEnum(from, from.param(names...), values, f.Words)
 		}
 		for _, v := range values {
 			if f.Prefix && strings.Contains(strings.TrimSuffix(v, ".*"), "*") {
@@ -141,8 +141,8 @@ func readFilters(from filterSource, filters []event.Filter, to *event.Query) {
 	}
 }
 
-// checkWords refuses values that are none of a closed set.
-func checkWords(from filterSource, param string, values, words []string) {
+// checkEnum refuses values that are none of a closed set.
+func checkEnum(from filterSource, param string, values, words []string) {
 	for _, v := range values {
 		if !slices.Contains(words, v) {
 			from.fail(param, "has %q, which is none of %s%s", v, strings.Join(words, ", "), didYouMean(v, words))
@@ -151,9 +151,9 @@ func checkWords(from filterSource, param string, values, words []string) {
 }
 
 // words reads a filter whose values are a closed set.
-func words[T ~string](q *query, name string, known ...T) []T {
+func enumFilter[T ~string](q *query, name string, known ...T) []T {
 	values := q.list(name)
-	checkWords(q, name, values, event.As[string](known...))
+	checkEnum(q, name, values, event.As[string](known...))
 	return event.As[T](values...)
 }
 

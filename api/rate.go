@@ -41,7 +41,7 @@ type Limits interface {
 
 // allow takes one token and writes the X-RateLimit headers, or returns the 429. Only keys that exist get
 // here, so there are no more buckets than keys.
-func (rt *router) allow(h http.Header, key string, c class) error {
+func (rt *router) limitRate(h http.Header, key string, c class) error {
 	rate := rt.rates[c]
 	if rate == 0 {
 		return nil

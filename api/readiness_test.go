@@ -41,7 +41,7 @@ func TestReadiness(t *testing.T) {
 		is := func(when string, status int, store bool) {
 			t.Helper()
 			w := httptest.NewRecorder()
-			a.readiness(w)
+			a.serveReadiness(w)
 			var answer struct{ Checks []checkView }
 			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 				t.Fatal(err)

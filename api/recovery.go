@@ -56,7 +56,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	if err != nil {
 		return err
 	}
-	job, err := a.recoveryOf(body, key)
+	job, err := a.readRecoveryInput(body, key)
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,11 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	case err != nil:
 		return err
 	}
-	return a.answerRecovery(w, r, http.StatusCreated, a.prepared(r.Context(), job))
+	return a.answerRecovery(w, r, http.StatusCreated, a.awaitPrepared(r.Context(), job))
 }
 
-// recoveryOf judges the body of a new job.
-func (a *recoveries) recoveryOf(body []byte, key *config.Key) (*config.Recovery, error) {
+// readRecoveryInput judges the body of a new job.
+func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Recovery, error) {
 	in := &input{}
 	o := in.newObject("", body)
 	now := a.now()
@@ -91,11 +91,11 @@ func (a *recoveries) recoveryOf(body []byte, key *config.Key) (*config.Recovery,
 	var since string
 	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
 	o.text("since", 1, maxIDText, &since)
-	o.whole("rate_per_second", 1, maxRecoveryRate, &job.RatePerSecond)
+	o.integer("rate_per_second", 1, maxRecoveryRate, &job.RatePerSecond)
 	if !o.isNull("destination_id") {
 		o.text("destination_id", 1, maxIDText, &job.Destination)
 	}
-	o.closed()
+	o.refuseUnknown()
 	for _, name := range []string{"endpoint_id", "since", "rate_per_second"} {
 		if _, ok := o.raw(name); !ok {
 			o.fail(name, "is required")
@@ -110,7 +110,7 @@ func (a *recoveries) recoveryOf(body []byte, key *config.Key) (*config.Recovery,
 	if in.err != nil {
 		return nil, in.err
 	}
-	ep, presence := a.view.Endpoint(job.Endpoint)
+	ep, presence := a.core.config.Endpoint(job.Endpoint)
 	if presence != config.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
@@ -129,9 +129,9 @@ func (a *recoveries) recoveryOf(body []byte, key *config.Key) (*config.Recovery,
 }
 
 // prepared waits for a new job to be ready, and returns it as it is then.
-func (a *recoveries) prepared(ctx context.Context, job *config.Recovery) *config.Recovery {
-	enough := time.NewTimer(preparationWait)
-	defer enough.Stop()
+func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *config.Recovery {
+	timeout := time.NewTimer(preparationWait)
+	defer timeout.Stop()
 	for {
 		changed := a.config.RecoveriesChanged()
 		if newer, presence := a.config.Recovery(job.ID); presence == config.Present {
@@ -142,7 +142,7 @@ func (a *recoveries) prepared(ctx context.Context, job *config.Recovery) *config
 		}
 		select {
 		case <-changed:
-		case <-enough.C:
+		case <-timeout.C:
 			return job
 		case <-ctx.Done():
 			return job
@@ -163,7 +163,7 @@ func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, stat
 }
 
 func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	job, err := a.recoveryNamed(r, key)
+	job, err := a.recoveryInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -176,9 +176,9 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 	return nil
 }
 
-// recoveryNamed is the job that the path names.
-func (a *recoveries) recoveryNamed(r *http.Request, key *config.Key) (*config.Recovery, error) {
-	a.upToDate(r.Context())
+// recoveryInPath is the job that the path names.
+func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.Recovery, error) {
+	a.catchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
 	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryHistory {
 		return nil, web.Missing("there is no such recovery job, or its history has ended")
@@ -188,14 +188,14 @@ func (a *recoveries) recoveryNamed(r *http.Request, key *config.Key) (*config.Re
 
 func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "recoveries "+key.Account)
-	states := words(q, "state", config.RecoveryStates()...)
+	states := enumFilter(q, "state", config.RecoveryStates()...)
 	endpoints := q.list("endpoint_id")
 	limit, last := q.page()
 	if q.err != nil {
 		return q.err
 	}
 	if last == (rowKey{}) {
-		a.upToDate(r.Context())
+		a.catchUp(r.Context())
 	}
 	oldest := a.now().Add(-config.RecoveryHistory)
 	jobs, more := a.config.Recoveries(key.Account, last.seq(), limit, func(j *config.Recovery) bool {
@@ -222,12 +222,12 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 var itemStates = []event.Status{event.Pending, event.ItemQueued, event.Delivered, event.Failed, event.Skipped}
 
 func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	job, err := a.recoveryNamed(r, key)
+	job, err := a.recoveryInPath(r, key)
 	if err != nil {
 		return err
 	}
 	q := newQuery(r, "recovery items "+job.ID)
-	states := words(q, "state", itemStates...)
+	states := enumFilter(q, "state", itemStates...)
 	limit, last := q.page()
 	if q.err != nil {
 		return q.err
@@ -265,7 +265,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
-	job, err := a.recoveryNamed(r, key)
+	job, err := a.recoveryInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -276,8 +276,8 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	in := &input{}
 	o := in.newObject("", body)
 	var action string
-	o.word("action", &action, actionCanary, actionContinue, actionCancel)
-	o.closed()
+	o.enum("action", &action, actionCanary, actionContinue, actionCancel)
+	o.refuseUnknown()
 	if action == "" {
 		o.fail("action", "is required: one of canary, continue, cancel")
 	}
@@ -285,10 +285,10 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 		return in.err
 	}
 	// Another node may have shown the caller a state that this one has not heard of yet.
-	if err := a.view.Sync(r.Context()); err != nil {
+	if err := a.core.config.Sync(r.Context()); err != nil {
 		return err
 	}
-	act := func(j *config.Recovery) error { return a.act(j, action) }
+	act := func(j *config.Recovery) error { return a.applyAction(j, action) }
 	job, err = a.config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 }
 
 // act changes a job. An action that is in effect already changes nothing.
-func (a *recoveries) act(j *config.Recovery, action string) error {
+func (a *recoveries) applyAction(j *config.Recovery, action string) error {
 	if inEffect(j, action) {
 		return nil
 	}
@@ -314,13 +314,13 @@ func (a *recoveries) act(j *config.Recovery, action string) error {
 		j.End(config.RecoveryCancelled, config.StopCancelled, now)
 		return nil
 	case actionCanary:
-		if other := a.sending(j); other != nil && j.Sendable > 0 {
-			return errOtherRuns(other)
+		if other := a.otherSendingJob(j); other != nil && j.Sendable > 0 {
+			return errOtherJobSends(other)
 		}
 		j.BeginCanary(now)
 	case actionContinue:
-		if other := a.sending(j); other != nil {
-			return errOtherRuns(other)
+		if other := a.otherSendingJob(j); other != nil {
+			return errOtherJobSends(other)
 		}
 		j.State = config.RecoveryRunning
 	}
@@ -354,7 +354,7 @@ func actionsOf(s config.RecoveryState) []string {
 }
 
 // sending is another job that sends to a destination of this one, nil when there is none.
-func (a *recoveries) sending(j *config.Recovery) *config.Recovery {
+func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
 	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
 		return x.ID != j.ID && x.State.Sends() && x.Overlaps(j)
 	})
@@ -364,7 +364,7 @@ func (a *recoveries) sending(j *config.Recovery) *config.Recovery {
 	return jobs[0]
 }
 
-func errOtherRuns(other *config.Recovery) error {
+func errOtherJobSends(other *config.Recovery) error {
 	const text = "has to wait: recovery job %s sends to the same destination and is %s"
 	return web.State("action", text, other.ID, other.State)
 }

@@ -83,7 +83,7 @@ func breaks(t *testing.T, before, after string) string {
 }
 
 // joined is the document, as it is served.
-func joined(t *testing.T) string {
+func joinHeaders(t *testing.T) string {
 	t.Helper()
 	text, err := api.OpenAPIDocument()
 	if err != nil {
@@ -96,7 +96,7 @@ func joined(t *testing.T) string {
 func documentFile(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "openapi.yaml")
-	if err := os.WriteFile(path, []byte(joined(t)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(joinHeaders(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -105,7 +105,7 @@ func documentFile(t *testing.T) (path string) {
 // changed is the document with one change, in a file of its own.
 func changed(t *testing.T, name, old, replacement string) (path string) {
 	t.Helper()
-	text := joined(t)
+	text := joinHeaders(t)
 	after := strings.Replace(text, old, replacement, 1)
 	if after == text {
 		t.Fatalf("%s: the document has no %q", name, old)

@@ -29,14 +29,14 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	o := in.newObject("", body)
 	var only string
 	o.text("destination_id", 1, maxHeaderName, &only)
-	o.closed()
+	o.refuseUnknown()
 	if in.err != nil {
 		return in.err
 	}
 	if answered, err := a.answerEarlierRun(w, r, false); answered || err != nil {
 		return err
 	}
-	ep, presence := a.view.Endpoint(d.Endpoint)
+	ep, presence := a.config.Endpoint(d.Endpoint)
 	if presence != config.Present {
 		return web.State("", "the event's endpoint was deleted; there is nothing to deliver to")
 	}
@@ -49,7 +49,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err := a.replayable(ep, d.Event, in); err != nil {
 		return err
 	}
-	d.Event = accepted(ep, d.Event)
+	d.Event = withCurrentVerdict(ep, d.Event)
 	targets := ep.EnabledDestinations()
 	if only != "" {
 		targets = slices.DeleteFunc(targets, func(dest string) bool { return dest != only })
@@ -59,7 +59,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	run, err := a.queueEvent(r, d, only, targets)
 	if err != nil {
-		return a.afterConflict(w, r, err)
+		return a.answerAfterConflict(w, r, err)
 	}
 	web.WriteJSON(w, http.StatusOK, replayResult{Events: 1, Queued: run.Queued, RunID: &run.ID, Warnings: in.warnings})
 	return nil
@@ -86,16 +86,16 @@ func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) err
 }
 
 // accepted is an event as it is sent again: a rejected one gets the verdict of now, which destinations are told.
-func accepted(ep *config.Endpoint, e *event.Event) *event.Event {
+func withCurrentVerdict(ep *config.Endpoint, e *event.Event) *event.Event {
 	if e.Verdict != event.VerdictRejected {
 		return e
 	}
-	again := *e
-	again.Verdict = event.VerdictVerified
+	current := *e
+	current.Verdict = event.VerdictVerified
 	if ep.Verification == nil {
-		again.Verdict = event.VerdictUnverified
+		current.Verdict = event.VerdictUnverified
 	}
-	return &again
+	return &current
 }
 
 // queueEvent is a run of one event: its commands are one page.
@@ -116,13 +116,13 @@ func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targ
 	q := a.newQueuer(run)
 	switch _, err = a.runs.AddRun(r.Context(), run); {
 	case errors.Is(err, config.ErrLevel): // an upgrade is not at its end; the event can be replayed all the same
-		q.unknown = true
+		q.unrecorded = true
 	case err != nil:
 		return nil, err
 	}
 	var works []*event.Work
 	for _, dest := range targets {
-		works = append(works, commandOf(d.Event, d.Deliveries, dest, run.ID, q.began))
+		works = append(works, commandOf(d.Event, d.Deliveries, dest, run.ID, q.startedAt))
 	}
-	return q.only(r.Context(), works)
+	return q.queueOnlyPage(r.Context(), works)
 }

@@ -47,7 +47,7 @@ type Runs interface {
 
 // Answers are what requests under an Idempotency-Key came to.
 type Answers interface {
-	ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error)
+	ClaimAnswer(ctx context.Context, claim *config.Answer, optional bool) (*config.Answer, error)
 	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)
 	ForgetAnswer(ctx context.Context, claim *config.Answer) error
 }

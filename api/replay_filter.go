@@ -32,11 +32,11 @@ const (
 
 // selection is what one replay was asked for.
 type selection struct {
-	query event.Query // Destinations is empty: they narrow where events go, not which events
-	only  []string    // destinations; empty = all that are enabled
-	rate  int
-	dry   bool
-	asked json.RawMessage // the filter, for people
+	query        event.Query // Destinations is empty: they narrow where events go, not which events
+	destinations []string    // destinations; empty = all that are enabled
+	rate         int
+	dryRun       bool
+	filter       json.RawMessage // the filter, for people
 }
 
 // selectionInput reads the body of a replay: filters stand at its top or inside filter.
@@ -59,21 +59,21 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	readFilters(in, filters, &s.query)
-	in.times(a.now(), a.ids.Ahead(), &s.query)
-	in.top.whole("rate_per_second", 1, maxReplayRate, &s.rate)
-	in.top.flag("dry_run", &s.dry)
-	in.top.closed()
+	in.readTimes(a.now(), a.ids.Ahead(), &s.query)
+	in.top.integer("rate_per_second", 1, maxReplayRate, &s.rate)
+	in.top.boolean("dry_run", &s.dryRun)
+	in.top.refuseUnknown()
 	if in.inner != nil {
-		in.inner.closed()
+		in.inner.refuseUnknown()
 	}
 	var names []string
 	for _, f := range filters {
 		names = append(names, f.Name)
 	}
-	if s.asked = asked(filters, &s.query); len(s.asked) == len("{}") {
+	if s.filter = filterJSON(filters, &s.query); len(s.filter) == len("{}") {
 		in.fail("", "name at least one of %s: without one this would send everything again", strings.Join(names, ", "))
 	}
-	s.only, s.query.Destinations = s.query.Destinations, nil
+	s.destinations, s.query.Destinations = s.query.Destinations, nil
 	return s, in
 }
 
@@ -163,7 +163,7 @@ func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
 
 // times reads the window. Its upper edge is fixed here: the end of the present millisecond, or of the one of the
 // highest id that this node has made, for what was acknowledged before the call belongs to it.
-func (in *selectionInput) times(now time.Time, ahead time.Duration, q *event.Query) {
+func (in *selectionInput) readTimes(now time.Time, ahead time.Duration, q *event.Query) {
 	edge := now.Add(max(ahead, 0)).Truncate(time.Millisecond).Add(time.Millisecond)
 	span := readWindow(in, sinceNames, untilNames)
 	q.Since, q.Until = span.since, span.until
@@ -178,18 +178,18 @@ func (in *selectionInput) times(now time.Time, ahead time.Duration, q *event.Que
 		longest += windowGrace
 	}
 	if in.err == nil && q.Until.Sub(q.Since) > longest {
-		in.err = tooLarge(span.sinceName, "the window is longer than 31 days")
+		in.err = errSelectionTooLarge(span.sinceName, "the window is longer than 31 days")
 	}
 }
 
-// tooLarge is the 400 of a selection that one call does not queue.
-func tooLarge(param, what string) error {
+// errSelectionTooLarge is the 400 of a selection that one call does not queue.
+func errSelectionTooLarge(param, what string) error {
 	return &web.Error{Status: http.StatusBadRequest, Type: web.SelectionTooLarge, Param: param,
 		Message: what + ": narrow the selection, or recover failed deliveries with POST /v1/recoveries; nothing was queued"}
 }
 
 // asked is the filter of a run as it is shown.
-func asked(filters []event.Filter, q *event.Query) json.RawMessage {
+func filterJSON(filters []event.Filter, q *event.Query) json.RawMessage {
 	text := []byte("{")
 	for i := range filters {
 		var value any
@@ -219,23 +219,23 @@ func filterText(v any) json.RawMessage {
 }
 
 // narrow finds the endpoints of the destinations that were named, and warns of endpoints that are not there.
-func (a *planner) narrow(ctx context.Context, s *selection, in *selectionInput) error {
-	missing := slices.Clone(s.only)
+func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *selectionInput) error {
+	missing := slices.Clone(s.destinations)
 	belongs := func(e *config.Endpoint) bool {
 		before := len(missing)
 		missing = slices.DeleteFunc(missing, func(d string) bool { return e.Destination(d) != nil })
 		return len(missing) < before
 	}
 	for _, name := range s.query.Endpoints {
-		e := a.livingEndpoint(name, s.query.Account)
+		e := a.presentEndpoint(name, s.query.Account)
 		if e == nil {
 			in.warn(in.param("endpoint_id", "endpoint"), "there is no endpoint "+name+"; its events are delivered nowhere")
 			continue
 		}
 		belongs(e)
 	}
-	if len(s.query.Endpoints) == 0 && len(s.only) > 0 {
-		owners, err := a.owners(ctx, s.query.Account, func(e *config.Endpoint) (bool, bool) {
+	if len(s.query.Endpoints) == 0 && len(s.destinations) > 0 {
+		owners, err := a.endpointsWhere(ctx, s.query.Account, func(e *config.Endpoint) (bool, bool) {
 			return belongs(e), len(missing) == 0
 		})
 		if err != nil {
@@ -250,11 +250,11 @@ func (a *planner) narrow(ctx context.Context, s *selection, in *selectionInput) 
 	return nil
 }
 
-// ownersPage is how many endpoints are asked for at once.
-const ownersPage = 500
+// endpointsPage is how many endpoints are asked for at once.
+const endpointsPage = 500
 
 // owners walks over the endpoints of an account until told to stop.
-func (a *planner) owners(
+func (a *planner) endpointsWhere(
 	ctx context.Context, account string, is func(*config.Endpoint) (yes, enough bool),
 ) (names []string, err error) {
 	for before, more := int64(0), true; more; {
@@ -262,7 +262,7 @@ func (a *planner) owners(
 			return nil, ctx.Err()
 		}
 		var page []*config.Endpoint
-		page, more = a.view.Endpoints(account, before, ownersPage)
+		page, more = a.config.Endpoints(account, before, endpointsPage)
 		for _, e := range page {
 			yes, enough := is(e)
 			if yes {

@@ -19,56 +19,56 @@ const (
 // plan is a selection counted: which events go anywhere, and to how many destinations. It holds some 24 bytes for
 // each of them and no bodies.
 type plan struct {
-	picks      []pick // the oldest first
+	selected   []selectedEvent // the oldest first
 	events     int
 	deliveries int
 	bytes      int64
 	unverified int // of events: rejected ones whose endpoint verifies nothing any more
 
 	// What counting them takes: matches, selected or not, and bodies that were read to decide.
-	seen, read int
-	readBytes  int64
+	matches, bodiesRead int
+	bodyBytesRead       int64
 }
 
 // pick is an event that is delivered.
-type pick struct {
-	id     id.ID
-	size   uint32
-	copies uint16
+type selectedEvent struct {
+	id           id.ID
+	size         uint32
+	destinations uint16
 }
 
 // add counts an event that goes to n destinations.
-func (p *plan) add(e *event.Match, n int) error {
+func (p *plan) addEvent(e *event.Match, n int) error {
 	p.events++
 	p.deliveries += n
 	p.bytes += int64(n) * int64(e.Size)
 	switch {
 	case p.deliveries > maxReplayDeliveries:
-		return tooLarge("", fmt.Sprintf("the selection has more than %d deliveries", maxReplayDeliveries))
+		return errSelectionTooLarge("", fmt.Sprintf("the selection has more than %d deliveries", maxReplayDeliveries))
 	case p.bytes > maxReplayBytes:
-		return tooLarge("", "the bodies of the selection are more than 1 GiB, each counted for every delivery")
+		return errSelectionTooLarge("", "the bodies of the selection are more than 1 GiB, each counted for every delivery")
 	}
 	if n > 0 {
-		p.picks = append(p.picks, pick{id: e.ID, size: uint32(e.Size), copies: uint16(n)})
+		p.selected = append(p.selected, selectedEvent{id: e.ID, size: uint32(e.Size), destinations: uint16(n)})
 	}
 	return nil
 }
 
 // see counts a match.
-func (p *plan) see() error {
-	if p.seen++; p.seen > maxReplayEvents {
-		return tooLarge("", fmt.Sprintf("more than %d events match", maxReplayEvents))
+func (p *plan) countMatch() error {
+	if p.matches++; p.matches > maxReplayEvents {
+		return errSelectionTooLarge("", fmt.Sprintf("more than %d events match", maxReplayEvents))
 	}
 	return nil
 }
 
 // reads counts an event whose body must be read before it is known whether it is selected. Those that are not selected
 // after all count too: a flood of refused requests must not make this node read for an hour.
-func (p *plan) reads(e *event.Match) error {
-	p.read++
-	p.readBytes += int64(e.Size)
-	if p.read > maxReplayRead || p.readBytes > maxReplayReadBytes {
-		return tooLarge("", fmt.Sprintf(
+func (p *plan) countBodyRead(e *event.Match) error {
+	p.bodiesRead++
+	p.bodyBytesRead += int64(e.Size)
+	if p.bodiesRead > maxReplayRead || p.bodyBytesRead > maxReplayReadBytes {
+		return errSelectionTooLarge("", fmt.Sprintf(
 			"more than %d rejected events, or events for filters on bodies, would have to be read, or more than 1 GiB; "+
 				"a status other than rejected leaves rejected ones out", maxReplayRead))
 	}
@@ -76,11 +76,11 @@ func (p *plan) reads(e *event.Match) error {
 }
 
 // nextPage cuts the first page off the picks.
-func nextPage(picks []pick) (page, rest []pick) {
+func nextPage(picks []selectedEvent) (page, rest []selectedEvent) {
 	deliveries, bytes := 0, 0
 	for i, p := range picks {
-		deliveries += int(p.copies)
-		bytes += int(p.copies) * int(p.size)
+		deliveries += int(p.destinations)
+		bytes += int(p.destinations) * int(p.size)
 		if i > 0 && (deliveries > pageDeliveries || bytes > pageBytes) {
 			return picks[:i], picks[i:]
 		}
@@ -88,7 +88,7 @@ func nextPage(picks []pick) (page, rest []pick) {
 	return picks, nil
 }
 
-func idsOf(picks []pick) []id.ID {
+func idsOf(picks []selectedEvent) []id.ID {
 	ids := make([]id.ID, len(picks))
 	for i, p := range picks {
 		ids[i] = p.id
@@ -102,43 +102,43 @@ func idsOf(picks []pick) []id.ID {
 func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 	p := &plan{}
 	err := a.selection.Select(ctx, s.query, func(page []event.Match) error {
-		var unsure []pick
+		var undecided []selectedEvent
 		for i := range page {
-			if err := p.see(); err != nil {
+			if err := p.countMatch(); err != nil {
 				return err
 			}
-			if a.selects(s, &page[i]) != byBody {
+			if a.classify(s, &page[i]) != decidedByBody {
 				continue
 			}
-			if err := p.reads(&page[i]); err != nil {
+			if err := p.countBodyRead(&page[i]); err != nil {
 				return err
 			}
-			unsure = append(unsure, pick{page[i].ID, uint32(page[i].Size), 1})
+			undecided = append(undecided, selectedEvent{page[i].ID, uint32(page[i].Size), 1})
 		}
-		copies, err := a.copiesByBody(ctx, s, unsure)
+		copies, err := a.destinationCountByBody(ctx, s, undecided)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if err := a.pick(p, s, &page[i], copies); err != nil {
+			if err := a.addIfSelected(p, s, &page[i], copies); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	slices.Reverse(p.picks)
+	slices.Reverse(p.selected)
 	return p, err
 }
 
 // pick adds an event to the plan if it is selected; copies are the destinations of those that the body decides about.
-func (a *planner) pick(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
+func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
 	n, selected := 0, true
-	switch a.selects(s, e) {
-	case no:
+	switch a.classify(s, e) {
+	case notSelected:
 		return nil
-	case yes:
-		n = a.copies(s, e)
-	case byBody:
+	case selectedNow:
+		n = a.destinationCount(s, e)
+	case decidedByBody:
 		n, selected = copies[e.ID]
 	}
 	if !selected {
@@ -147,57 +147,57 @@ func (a *planner) pick(p *plan, s *selection, e *event.Match, copies map[id.ID]i
 	if e.Verdict == event.VerdictRejected && a.unverified(e.Endpoint) {
 		p.unverified++
 	}
-	return p.add(e, n)
+	return p.addEvent(e, n)
 }
 
 // choice is whether a selection has an event.
-type choice uint8
+type selectionChoice uint8
 
 const (
-	no choice = iota
-	yes
-	byBody // the body must be read to know, or to know where it goes
+	notSelected selectionChoice = iota
+	selectedNow
+	decidedByBody // the body must be read to know, or to know where it goes
 )
 
 // selects is that choice. Of an endpoint that verifies nothing any more, rejected events are selected only where they
 // are asked for by their status: they are what somebody once refused, and there is nothing to judge them by.
-func (a *planner) selects(s *selection, e *event.Match) choice {
-	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
+	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 	rejected := e.Verdict == event.VerdictRejected
 	switch {
 	case e.Reason == event.Duplicate:
-		return no
+		return notSelected
 	case ep == nil && rejected:
-		return no
+		return notSelected
 	case ep == nil:
-		return yes // it goes nowhere, and says so
+		return selectedNow // it goes nowhere, and says so
 	case rejected && ep.Verification != nil:
-		return byBody
+		return decidedByBody
 	case rejected && !slices.Contains(s.query.Statuses, event.Rejected):
-		return no
+		return notSelected
 	}
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) && d.Filter.OnBody() {
-			return byBody
+		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && d.Filter.OnBody() {
+			return decidedByBody
 		}
 	}
-	return yes
+	return selectedNow
 }
 
 // unverified reports whether an endpoint asks for no signatures.
 func (a *planner) unverified(endpoint string) bool {
-	ep, presence := a.view.Endpoint(endpoint)
+	ep, presence := a.config.Endpoint(endpoint)
 	return presence == config.Present && ep.Verification == nil
 }
 
 // copies is to how many destinations an event goes whose body need not be read.
-func (a *planner) copies(s *selection, e *event.Match) (n int) {
-	ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+func (a *planner) destinationCount(s *selection, e *event.Match) (n int) {
+	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 	if ep == nil {
 		return 0
 	}
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) {
+		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) {
 			n++
 		}
 	}
@@ -205,22 +205,22 @@ func (a *planner) copies(s *selection, e *event.Match) (n int) {
 }
 
 // may reports whether a destination gets events of the selection at all.
-func (s *selection) may(d *config.Destination) bool {
-	return d.Enabled && (len(s.only) == 0 || slices.Contains(s.only, d.ID))
+func (s *selection) includes(d *config.Destination) bool {
+	return d.Enabled && (len(s.destinations) == 0 || slices.Contains(s.destinations, d.ID))
 }
 
-// copiesByBody is copies with the bodies. What is not selected, because it is still rejected, is not among them.
-func (a *planner) copiesByBody(ctx context.Context, s *selection, unsure []pick) (map[id.ID]int, error) {
-	copies := make(map[id.ID]int, len(unsure))
-	for len(unsure) > 0 {
-		var page []pick
-		page, unsure = nextPage(unsure)
+// destinationCountByBody is copies with the bodies. What is not selected, because it is still rejected, is not among them.
+func (a *planner) destinationCountByBody(ctx context.Context, s *selection, undecided []selectedEvent) (map[id.ID]int, error) {
+	copies := make(map[id.ID]int, len(undecided))
+	for len(undecided) > 0 {
+		var page []selectedEvent
+		page, undecided = nextPage(undecided)
 		stored, err := a.selection.Stored(ctx, s.query.Account, idsOf(page))
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range stored {
-			ep := a.livingEndpoint(e.Endpoint, s.query.Account)
+			ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 			if ep == nil {
 				continue
 			}
@@ -246,7 +246,7 @@ func (s *selection) targets(ep *config.Endpoint, e *event.Event) (dests []string
 		wanted = filters.Match(e.Body)
 	}
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.may(d) && d.Filter.MatchesType(e.Type) && (wanted == nil || wanted[i]) {
+		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && (wanted == nil || wanted[i]) {
 			dests = append(dests, d.ID)
 		}
 	}

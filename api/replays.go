@@ -40,7 +40,7 @@ type replays struct {
 	commands  Commander
 	keys      Keys
 	reverify  func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
-	replaying scopes
+	scopes    activeScopes
 }
 
 // replayEvents queues a selection: first it is counted, behind a fence and without anything being queued; then its
@@ -57,20 +57,20 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if in.err != nil {
 		return in.err
 	}
-	if err := a.planner.narrow(r.Context(), s, in); err != nil {
+	if err := a.planner.resolveDestinations(r.Context(), s, in); err != nil {
 		return err
 	}
-	if answered, err := a.answerEarlierRun(w, r, s.dry); answered || err != nil {
+	if answered, err := a.answerEarlierRun(w, r, s.dryRun); answered || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), config.LongestRun)
 	defer cancel()
-	release, err := a.turn(ctx, s.query.Endpoints)
+	release, err := a.acquireScope(ctx, s.query.Endpoints)
 	if err != nil {
 		return err
 	}
 	defer release()
-	p, err := a.planInTurn(ctx, s)
+	p, err := a.planWithinLimit(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -84,13 +84,13 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 			"delivered unchecked"
 		result.Warnings = append(result.Warnings, warning{in.param("status"), fmt.Sprintf(text, p.unverified)})
 	}
-	if s.dry {
+	if s.dryRun {
 		web.WriteJSON(w, http.StatusOK, result)
 		return nil
 	}
-	run, err := a.beginRun(ctx, r, s, p)
+	run, err := a.createRun(ctx, r, s, p)
 	if err != nil {
-		return a.afterConflict(w, r, err)
+		return a.answerAfterConflict(w, r, err)
 	}
 	if run, err = a.queuePlan(ctx, r, s, p, run); err != nil {
 		return err
@@ -100,18 +100,18 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	return nil
 }
 
-// beginRun writes the run of a plan. While a run of another node is queueing for one of its endpoints it waits.
-func (a *replays) beginRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
+// createRun writes the run of a plan. While a run of another node is queueing for one of its endpoints it waits.
+func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
 	}
 	run := &config.Run{
-		Meta: config.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.asked,
+		Meta: config.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.filter,
 		Since: s.query.Since, Until: s.query.Until, State: config.RunQueueing, Events: p.events,
 	}
 	var added *config.Run
-	err = a.wait(ctx, func() (bool, error) {
+	err = a.retryUntilDone(ctx, func() (bool, error) {
 		added, err = a.runs.AddRun(ctx, run)
 		return !errors.Is(err, config.ErrBusy), err
 	})
@@ -119,19 +119,19 @@ func (a *replays) beginRun(ctx context.Context, r *http.Request, s *selection, p
 }
 
 // queuer puts the deliveries of one run into the log.
-type queuer struct {
-	replays *replays
-	s       *selection
-	run     *config.Run // its own copy, with what was acknowledged so far
-	began   time.Time
-	sent    int // deliveries, for pacing
+type runQueuer struct {
+	replays      *replays
+	selection    *selection
+	run          *config.Run // its own copy, with what was acknowledged so far
+	startedAt    time.Time
+	commandCount int // deliveries, for pacing
 	// unknown: the configuration log has no such run.
-	unknown bool
+	unrecorded bool
 }
 
-func (a *replays) newQueuer(run *config.Run) *queuer {
+func (a *replays) newQueuer(run *config.Run) *runQueuer {
 	own := *run
-	return &queuer{replays: a, run: &own, began: a.now()}
+	return &runQueuer{replays: a, run: &own, startedAt: a.now()}
 }
 
 // queuePlan queues all pages. After an error the run and the answer say how far it came. It may take an hour: before
@@ -139,24 +139,24 @@ func (a *replays) newQueuer(run *config.Run) *queuer {
 func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
 	*config.Run, error) {
 	q := a.newQueuer(run)
-	q.s = s
-	for rest := p.picks; len(rest) > 0; {
-		var page []pick
+	q.selection = s
+	for rest := p.selected; len(rest) > 0; {
+		var page []selectedEvent
 		page, rest = nextPage(rest)
-		if err := a.authenticateAgain(ctx, r); err != nil {
-			return nil, q.interrupted(ctx, err)
+		if err := a.reauthenticate(ctx, r); err != nil {
+			return nil, q.interrupt(ctx, err)
 		}
-		if err := q.page(ctx, page); err != nil {
+		if err := q.queuePage(ctx, page); err != nil {
 			return nil, err
 		}
 	}
-	return q.note(ctx, func(r *config.Run) { r.State = config.RunQueued })
+	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
-// authenticateAgain judges the key of a request that takes long once more. A node that cannot confirm keys for a
+// reauthenticate judges the key of a request that takes long once more. A node that cannot confirm keys for a
 // moment is waited for.
-func (a *replays) authenticateAgain(ctx context.Context, r *http.Request) error {
-	return a.wait(ctx, func() (bool, error) {
+func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
+	return a.retryUntilDone(ctx, func() (bool, error) {
 		text, _ := bearer(r)
 		key, err := a.keys.Authenticate(text)
 		switch {
@@ -171,29 +171,29 @@ func (a *replays) authenticateAgain(ctx context.Context, r *http.Request) error 
 
 // page sends one page and notes it. The caller's going away ends the run between two pages: what was produced is
 // durable, whether somebody waits or not.
-func (q *queuer) page(ctx context.Context, page []pick) error {
-	works, err := q.works(ctx, page)
+func (q *runQueuer) queuePage(ctx context.Context, page []selectedEvent) error {
+	works, err := q.commandsOf(ctx, page)
 	if err != nil {
-		return q.interrupted(ctx, err)
+		return q.interrupt(ctx, err)
 	}
 	if err := q.produce(ctx, works); err != nil {
 		return err
 	}
 	reached := page[len(page)-1].id.Text(id.Event)
-	_, err = q.note(ctx, func(r *config.Run) { r.Reached = reached })
+	_, err = q.recordProgress(ctx, func(r *config.Run) { r.Reached = reached })
 	return err
 }
 
 // only sends the one page of a run.
-func (q *queuer) only(ctx context.Context, works []*event.Work) (*config.Run, error) {
+func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*config.Run, error) {
 	if err := q.produce(ctx, works); err != nil {
 		return nil, err
 	}
-	return q.note(ctx, func(r *config.Run) { r.State = config.RunQueued })
+	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
 // produce puts commands into the log and counts those that it has acknowledged.
-func (q *queuer) produce(ctx context.Context, works []*event.Work) error {
+func (q *runQueuer) produce(ctx context.Context, works []*event.Work) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
 	n, err := q.replays.commands.Commands(ctx, works)
@@ -202,95 +202,95 @@ func (q *queuer) produce(ctx context.Context, works []*event.Work) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, stream.ErrFull): // the rest was not taken at all
-		return q.interrupted(ctx, err)
+		return q.interrupt(ctx, err)
 	default:
 		// Some may be durable yet. The run is left as it is: whoever finds it without progress counts them.
-		return partial(q.run, err)
+		return errPartialRun(q.run, err)
 	}
 }
 
 // works are the commands of a page.
-func (q *queuer) works(ctx context.Context, page []pick) ([]*event.Work, error) {
+func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*event.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	stored, err := q.replays.selection.Stored(ctx, q.s.query.Account, idsOf(page))
+	stored, err := q.replays.selection.Stored(ctx, q.selection.query.Account, idsOf(page))
 	if err != nil {
 		return nil, err
 	}
 	var works []*event.Work
 	for i := range stored {
 		e := &stored[i]
-		ep := q.replays.livingEndpoint(e.Endpoint, q.s.query.Account)
+		ep := q.replays.presentEndpoint(e.Endpoint, q.selection.query.Account)
 		if ep == nil { // deleted since it was counted
 			continue
 		}
-		e.Event = accepted(ep, e.Event)
-		for _, dest := range q.s.targets(ep, e.Event) {
-			due := q.began.Add(time.Duration(q.sent) * time.Second / time.Duration(q.s.rate))
+		e.Event = withCurrentVerdict(ep, e.Event)
+		for _, dest := range q.selection.targets(ep, e.Event) {
+			due := q.startedAt.Add(time.Duration(q.commandCount) * time.Second / time.Duration(q.selection.rate))
 			works = append(works, commandOf(e.Event, e.Deliveries, dest, q.run.ID, due))
-			q.sent++
+			q.commandCount++
 		}
 	}
 	return works, nil
 }
 
-// errTaken means that another node took the run for dead.
-var errTaken = errors.New("the run made no progress for too long and was ended by another node")
+// errEndedByOtherNode means that another node took the run for dead.
+var errEndedByOtherNode = errors.New("the run made no progress for too long and was ended by another node")
 
 // note writes how far the run is, whether the caller is there or not; alter changes what else there is to say. An
 // error is an answer.
-func (q *queuer) note(ctx context.Context, alter func(*config.Run)) (*config.Run, error) {
-	if q.unknown {
+func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run)) (*config.Run, error) {
+	if q.unrecorded {
 		return q.run, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
-	taken := false
+	ended := false
 	run, err := q.replays.runs.ChangeRun(ctx, q.run.ID, func(r *config.Run) error {
 		r.Queued = q.run.Queued // who took it for dead has counted without what came since
-		if taken = r.State != config.RunQueueing; !taken {
+		if ended = r.State != config.RunQueueing; !ended {
 			alter(r)
 		}
 		return nil
 	})
 	switch {
 	case err != nil:
-		return nil, partial(q.run, err)
-	case taken:
-		return nil, partial(q.run, errTaken)
+		return nil, errPartialRun(q.run, err)
+	case ended:
+		return nil, errPartialRun(q.run, errEndedByOtherNode)
 	}
 	return run, nil
 }
 
 // interrupted ends the run half-way and returns the answer that says so.
-func (q *queuer) interrupted(ctx context.Context, cause error) error {
-	if _, err := q.note(ctx, func(r *config.Run) { r.State = config.RunInterrupted }); err != nil {
+func (q *runQueuer) interrupt(ctx context.Context, cause error) error {
+	if _, err := q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunInterrupted }); err != nil {
 		cause = errors.Join(cause, err) // it is found without progress later
 	}
-	return partial(q.run, cause)
+	return errPartialRun(q.run, cause)
 }
 
 // partial is the answer of a run that ended half-way.
-func partial(run *config.Run, cause error) error {
+func errPartialRun(run *config.Run, cause error) error {
 	var e *web.Error
-	if !errors.As(fault(cause), &e) {
+	if !errors.As(toWebError(cause), &e) {
 		e = web.From(cause)
 	}
-	half := *e
-	half.Run, half.Queued = run.ID, run.Queued
-	half.Message = "the replay ended half-way: what it had queued is delivered; look at the run before you select again"
-	return &half
+	partial := *e
+	partial.Run, partial.Queued = run.ID, run.Queued
+	partial.Message = "the replay ended half-way: what it had queued is delivered; look at the run before you select again"
+	return &partial
 }
 
 // commandOf asks for one delivery of an event that may have been delivered before.
 func commandOf(e *event.Event, deliveries []event.Delivery, dest, run string, due time.Time) *event.Work {
 	w := &event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: due, Run: run}
-	w.Prior, w.PriorReason = prior(deliveries, dest)
+	w.Prior, w.PriorReason = priorOutcome(deliveries, dest)
 	return w
 }
 
 // prior is what a skip of the replay restores; empty for a delivery that is new or not at its end.
-func prior(deliveries []event.Delivery, dest string) (event.Status, event.Reason) {
+func priorOutcome(deliveries []event.Delivery, dest string) (event.Status, event.Reason) {
 	for i := range deliveries {
 		if x := &deliveries[i]; x.Destination == dest && x.Status.Terminal() {
 			return x.Status, x.Reason
@@ -303,10 +303,10 @@ func prior(deliveries []event.Delivery, dest string) (event.Status, event.Reason
 // twice. A dry run has none.
 func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool) (answered bool, err error) {
 	c := callOf(r)
-	if c == nil || !c.again || dry {
+	if c == nil || !c.takenOver || dry {
 		return false, nil
 	}
-	err = a.wait(r.Context(), func() (bool, error) {
+	err = a.retryUntilDone(r.Context(), func() (bool, error) {
 		run, _ := a.runs.ReplayRun(c.subject.Text(id.Run))
 		switch {
 		case run == nil:
@@ -326,15 +326,15 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 	case config.RunQueueing:
 		return errStillRunning()
 	case config.RunInterrupted:
-		return partial(run, web.Away(nil, ""))
+		return errPartialRun(run, web.Away(nil, ""))
 	}
 	web.WriteJSON(w, http.StatusOK, replayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
 	return nil
 }
 
-// afterConflict is the answer when the run could not be begun: another call under the key has, or another run
+// answerAfterConflict is the answer when the run could not be begun: another call under the key has, or another run
 // is queueing.
-func (a *replays) afterConflict(w http.ResponseWriter, r *http.Request, err error) error {
+func (a *replays) answerAfterConflict(w http.ResponseWriter, r *http.Request, err error) error {
 	c := callOf(r)
 	if c == nil || !errors.Is(err, config.ErrConflict) {
 		return err

@@ -41,7 +41,7 @@ type route struct {
 // router finds the route of a request, and who may use it. It asks mux for the match only: handlers here return errors.
 type router struct {
 	keys   Keys
-	uses   Uses
+	uses   KeyUses
 	limits Limits
 	rates  [classes]int
 	hosts  map[string]bool // see checkHost
@@ -54,16 +54,16 @@ type router struct {
 
 // newRouter builds the tree. Paths are matched as they were sent: an escaped slash is no separator, and no
 // redirect cleans a path.
-func newRouter(cfg *Config, deps *Deps, routes []route, repeats *repeats) *router {
+func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls) *router {
 	rt := &router{
-		keys: deps.Config, uses: deps.Uses, limits: deps.Limits,
+		keys: deps.Config, uses: deps.KeyUses, limits: deps.Limits,
 		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
 		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(publicPages)},
 		mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
 	}
 	for _, x := range routes {
 		if post := x.methods["POST"]; post != nil && x.path != sendPath && x.path != batchPath {
-			x.methods["POST"] = repeats.remembered(x.path, post)
+			x.methods["POST"] = repeats.withIdempotency(x.path, post)
 		}
 		rt.mux.Path(x.path).Name(x.path)
 		rt.routes[x.path] = x
@@ -73,7 +73,7 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *repeats) *route
 }
 
 // find returns the route of a request, with an empty path when there is none, and the values in its path.
-func (rt *router) find(r *http.Request) (route, map[string]string) {
+func (rt *router) match(r *http.Request) (route, map[string]string) {
 	// The route that takes the load is found without mux, which compares with regular expressions.
 	rest, begins := strings.CutPrefix(r.URL.Path, rt.beforeEndpoint)
 	endpoint, ends := strings.CutSuffix(rest, rt.afterEndpoint)
@@ -90,7 +90,7 @@ func (rt *router) find(r *http.Request) (route, map[string]string) {
 // serve answers a request in the order of the contract: 401, 429, 403, 404, 400.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
-		return rt.public.outside(w, r)
+		return rt.public.servePublic(w, r)
 	}
 	key, err := rt.authenticate(r)
 	if err != nil {
@@ -98,12 +98,12 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	info := web.InfoOf(r)
 	rt.uses.Note(key.Account, key.ID, key.Name, info.Client)
-	found, vars := rt.find(r)
+	found, vars := rt.match(r)
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body
 		method = http.MethodGet
 	}
-	if err := rt.allow(w.Header(), key.ID, classOf(method, found.path)); err != nil {
+	if err := rt.limitRate(w.Header(), key.ID, classOf(method, found.path)); err != nil {
 		return err
 	}
 	handle, ok := found.methods[method]
@@ -111,8 +111,8 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	case found.path == "":
 		return web.Missing("there is no such route")
 	case !ok:
-		w.Header().Set("Allow", found.allow())
-		return web.Missing("%s is not allowed here; use %s", r.Method, found.allow())
+		w.Header().Set("Allow", found.allowHeader())
+		return web.Missing("%s is not allowed here; use %s", r.Method, found.allowHeader())
 	}
 	info.Route, info.Vars = found.path, vars // not before: a method of the client's choice must not become a label
 	if err := authorize(key, method); err != nil {
@@ -131,10 +131,10 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if found.path != sendPath { // nor does it ask the store
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
 	}
-	return fault(handle(w, r, key))
+	return toWebError(handle(w, r, key))
 }
 
-func (m methods) allow() string {
+func (m methods) allowHeader() string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
@@ -147,7 +147,7 @@ func (rt *router) authenticate(r *http.Request) (*config.Key, error) {
 	if text, ok := bearer(r); ok {
 		key, err := rt.keys.Authenticate(text)
 		if !errors.Is(err, config.ErrInvalidKey) {
-			return key, fault(err)
+			return key, toWebError(err)
 		}
 	}
 	return nil, errInvalidKey()
@@ -185,7 +185,7 @@ func authorize(key *config.Key, method string) error {
 }
 
 // fault is the one place where errors of other packages become answers.
-func fault(err error) error {
+func toWebError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -230,7 +230,7 @@ func fault(err error) error {
 	case errors.Is(err, event.ErrNotFound):
 		return web.Missing("there is no such event, or its retention has ended")
 	case errors.Is(err, event.ErrBusy):
-		return errReads()
+		return errTooManyReads()
 	case errors.Is(err, event.ErrUnavailable):
 		return web.Away(err, "the event store is away at the moment; nothing is lost")
 	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):

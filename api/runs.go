@@ -34,8 +34,8 @@ type runs struct {
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "replays "+key.Account)
 	endpoints := q.list("endpoint_id", "endpoint")
-	states := words(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted)
-	q.closed()
+	states := enumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted)
+	q.refuseUnknown()
 	limit, last := q.page()
 	if q.err != nil {
 		return q.err

@@ -13,7 +13,7 @@ import (
 
 // testEndpoint stores an event as a provider would send it, and it goes the way of all others. Nobody pays for it.
 func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointOf(r, key)
+	ep, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *confi
 	if in.err != nil && repeatable == "" {
 		return in.err
 	}
-	judged := sending{warnings: in.warnings, fault: in.err}
-	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &judged, func(d id.ID) (eventRow, error) {
+	parsed := parsedEvent{warnings: in.warnings, refusal: in.err}
+	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &parsed, func(d id.ID) (eventRow, error) {
 		return a.acceptSample(r, ep, d, provider, kind)
 	})
 }
@@ -50,7 +50,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	}
 	o := in.newObject("", body)
 	if !o.isNull("provider") {
-		o.word("provider", &provider, verify.Providers()...)
+		o.enum("provider", &provider, verify.Providers()...)
 	}
 	if raw, ok := o.raw("type"); ok && kindOf(raw) != kindNull {
 		if kindOf(raw) == kindString {
@@ -60,7 +60,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 			o.fail("type", "must be a string of 1 to %d letters, digits and _ . : / -", maxType)
 		}
 	}
-	o.done()
+	o.warnUnknown()
 	return provider, kind
 }
 

@@ -78,12 +78,12 @@ func (q *query) search() *event.Search {
 }
 
 // sent are the values of a parameter without those that are empty.
-func (q *query) sent(name string) []string {
+func (q *query) nonEmptyValues(name string) []string {
 	return slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
 }
 
 func (q *query) searchText() string {
-	values := q.sent("q")
+	values := q.nonEmptyValues("q")
 	if len(values) == 0 {
 		return ""
 	}
@@ -96,7 +96,7 @@ func (q *query) searchText() string {
 
 // searchValues are the values of a term as they were sent: they may hold commas.
 func (q *query) searchValues(name string) []string {
-	values := q.sent(name)
+	values := q.nonEmptyValues(name)
 	if len(values) > maxFilterValues {
 		q.fail(name, "may have at most %d values", maxFilterValues)
 	}
@@ -148,7 +148,7 @@ type searchPage struct {
 // without one it would move on while the pages are read.
 func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
 	q.Limit = params.limit()
-	if place := readCursor(params, params.hash.searchPlace); place != (searchPlace{}) {
+	if place := readCursor(params, params.hash.searchPosition); place != (searchPosition{}) {
 		q.Before, q.Since = place.before, a.clampSince(place.since, q.Until)
 	}
 	if params.err != nil {
@@ -165,20 +165,20 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	if err != nil {
 		return err
 	}
-	out := searchPage{list: list[eventRow]{Data: a.listed(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
+	out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
 	switch {
 	case page.Partial:
-		out.NextCursor = params.hash.searchCursor(searchPlace{page.Edge, q.Since})
+		out.NextCursor = params.hash.searchCursor(searchPosition{page.Edge, q.Since})
 	case page.More && len(page.Rows) > 0:
-		out.NextCursor = params.hash.searchCursor(searchPlace{page.Rows[len(page.Rows)-1].ID, q.Since})
+		out.NextCursor = params.hash.searchCursor(searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
 	}
 	setAsOf(w, page.AsOf)
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
 
-// searchPlace is where a search goes on.
-type searchPlace struct {
+// searchPosition is where a search goes on.
+type searchPosition struct {
 	before id.ID
 	since  time.Time
 }
@@ -187,15 +187,15 @@ type searchPlace struct {
 const searchVersion = 2
 
 // searchCursor is a cursor whose place is an id and the milliseconds of since.
-func (f filterHash) searchCursor(p searchPlace) string {
+func (f filterHash) searchCursor(p searchPosition) string {
 	return f.encode(searchVersion, binary.BigEndian.AppendUint64(p.before[:], uint64(p.since.UnixMilli())))
 }
 
-func (f filterHash) searchPlace(text string) (searchPlace, error) {
+func (f filterHash) searchPosition(text string) (searchPosition, error) {
 	b, err := f.decode(text, searchVersion, keyLen+8)
 	if err != nil {
-		return searchPlace{}, err
+		return searchPosition{}, err
 	}
 	since := time.UnixMilli(int64(binary.BigEndian.Uint64(b[keyLen:])))
-	return searchPlace{before: id.ID(b[:keyLen]), since: since.UTC()}, nil
+	return searchPosition{before: id.ID(b[:keyLen]), since: since.UTC()}, nil
 }

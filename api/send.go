@@ -23,20 +23,20 @@ const (
 )
 
 // sending is the body of a send, judged.
-type sending struct {
-	kind     string
-	data     []byte // as it stands in the body; its syntax and depth were judged with the rest
-	warnings []warning
-	fault    error // a 400
+type parsedEvent struct {
+	eventType string
+	data      []byte // as it stands in the body; its syntax and depth were judged with the rest
+	warnings  []warning
+	refusal   error // a 400
 }
 
 // sender accepts the events of callers, one by one, in batches and as a provider would send them.
 type sender struct {
 	*core
-	accept Accepter
-	memory Memory
-	events EventReader // for repeats
-	sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+	accept       Accepter
+	limiterStore LimiterStore
+	events       EventReader // for repeats
+	sample       func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 	// of *bytes.Buffer: request bodies, returned when nothing refers to them any more
 	bodies               sync.Pool
 	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
@@ -44,7 +44,7 @@ type sender struct {
 
 func newSender(c *core, deps *Deps) *sender {
 	return &sender{
-		core: c, accept: deps.Accept, memory: deps.Memory, events: deps.Events, sample: deps.Sample,
+		core: c, accept: deps.Accept, limiterStore: deps.LimiterStore, events: deps.Events, sample: deps.Sample,
 		bodies:      sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
 	}
@@ -53,7 +53,7 @@ func newSender(c *core, deps *Deps) *sender {
 // sendEvent stores an event of the caller's own. The answer to a first call needs no read: nothing but this call
 // knows the event yet, so its state is known.
 func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointOf(r, key)
+	ep, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -75,11 +75,11 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	s := parseSend(buf.Bytes())
-	if s.fault == nil && !ep.Enabled {
-		s.fault = errDisabled()
+	if s.refusal == nil && !ep.Enabled {
+		s.refusal = errDisabled()
 	}
-	if s.fault != nil && repeatable == "" {
-		return s.fault
+	if s.refusal != nil && repeatable == "" {
+		return s.refusal
 	}
 	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (eventRow, error) {
 		return a.acceptSent(r, ep, d, &s)
@@ -88,19 +88,19 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 
 // answerSend stores what accept makes under a new id, once for an Idempotency-Key, and answers with its row.
 func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
-	s *sending, accept func(id.ID) (eventRow, error)) error {
+	s *parsedEvent, accept func(id.ID) (eventRow, error)) error {
 	d, err := a.ids.New(ep.Partition)
 	if err != nil {
-		return acceptFault(err)
+		return acceptError(err)
 	}
 	var row eventRow
 	if key == "" {
 		row, err = accept(d)
 	} else {
-		row, err = a.once(r, ep, key, body, d).send(w, r, s.fault, func() (eventRow, error) { return accept(d) })
+		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, func() (eventRow, error) { return accept(d) })
 	}
 	if err != nil {
-		return acceptFault(err)
+		return acceptError(err)
 	}
 	web.WriteJSON(w, http.StatusAccepted, struct {
 		eventRow
@@ -114,7 +114,7 @@ func errDisabled() error {
 }
 
 // acceptSent stores the event and returns its row. Errors are those of Accepter.
-func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *sending) (eventRow, error) {
+func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) (eventRow, error) {
 	e := newSentEvent(r, ep, d, s)
 	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
 	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
@@ -123,10 +123,10 @@ func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *se
 	return acceptedRow(e), nil
 }
 
-// acceptFault is a 503 whatever went wrong in accepting: the event is good, so it is the log that did not take it.
+// acceptError is a 503 whatever went wrong in accepting: the event is good, so it is the log that did not take it.
 // The cause is counted where events are accepted: one log line for each event of an outage would help nobody. What
 // was decided before stays.
-func acceptFault(err error) error {
+func acceptError(err error) error {
 	if _, decided := errors.AsType[*web.Error](err); decided {
 		return err
 	}
@@ -138,32 +138,32 @@ func acceptFault(err error) error {
 }
 
 // parseSend splits {type, data}.
-func parseSend(body []byte) (s sending) {
+func parseSend(body []byte) (s parsedEvent) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
 	members, err := web.ParseObject(make([]web.Member, 0, 4), body)
 	if err != nil {
-		return sending{fault: web.SyntaxFault("", err)}
+		return parsedEvent{refusal: web.SyntaxFault("", err)}
 	}
 	for _, m := range members {
 		switch m.Name {
 		case "type", "data":
 		case "id":
-			s.fault = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
+			s.refusal = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
 			return s
 		default:
-			if len(s.warnings) < maxUnknown {
+			if len(s.warnings) < maxUnknownMembers {
 				s.warnings = append(s.warnings, unknownMember(m.Name, m.Name, []string{"type", "data"}))
 			}
 		}
 	}
-	s.judge(members)
+	s.validate(members)
 	return s
 }
 
 // judge reads type and data among the members of a send.
-func (s *sending) judge(members []web.Member) {
+func (s *parsedEvent) validate(members []web.Member) {
 	var kind []byte
 	for _, m := range members {
 		switch m.Name {
@@ -174,17 +174,17 @@ func (s *sending) judge(members []web.Member) {
 		}
 	}
 	if kindOf(kind) == kindString {
-		s.kind, _ = web.String(kind) // an error leaves it empty, which is no type
+		s.eventType, _ = web.String(kind) // an error leaves it empty, which is no type
 	}
 	switch {
 	case kind == nil:
-		s.fault = web.Invalid("type", "is required")
-	case !validType(s.kind):
-		s.fault = web.Invalid("type", "must be a string of 1 to %d letters, digits and _ . : -", maxType)
+		s.refusal = web.Invalid("type", "is required")
+	case !validType(s.eventType):
+		s.refusal = web.Invalid("type", "must be a string of 1 to %d letters, digits and _ . : -", maxType)
 	case s.data == nil:
-		s.fault = web.Invalid("data", "is required")
+		s.refusal = web.Invalid("data", "is required")
 	case kindOf(s.data) != kindObject:
-		s.fault = web.Invalid("data", "must be an object")
+		s.refusal = web.Invalid("data", "must be an object")
 	}
 }
 
@@ -203,32 +203,32 @@ func validType(s string) bool {
 }
 
 // newSentEvent builds the event with its envelope, which is from now on its body.
-func newSentEvent(r *http.Request, ep *config.Endpoint, d id.ID, s *sending) *event.Event {
-	common := sentEvent(r, ep)
-	common.IdempotencyKey = r.Header.Get(idempotencyHeader)
-	return common.complete(d, s)
+func newSentEvent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) *event.Event {
+	template := newEventTemplate(r, ep)
+	template.IdempotencyKey = r.Header.Get(idempotencyHeader)
+	return template.newEvent(d, s)
 }
 
 // sent is what all events of one request share.
-type sent struct{ event.Event }
+type eventTemplate struct{ event.Event }
 
-func sentEvent(r *http.Request, ep *config.Endpoint) sent {
+func newEventTemplate(r *http.Request, ep *config.Endpoint) eventTemplate {
 	e := event.Event{
 		Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified,
 		Method:   http.MethodPost,
-		RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(), Header: sentHeader(r.Header),
+		RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(), Header: keptHeaders(r.Header),
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
 	e.EndLoop(ep.ID)
-	return sent{e}
+	return eventTemplate{e}
 }
 
 // complete returns one of them.
-func (x sent) complete(d id.ID, s *sending) *event.Event {
+func (x eventTemplate) newEvent(d id.ID, s *parsedEvent) *event.Event {
 	e := x.Event
-	e.ID, e.Type, e.Body = d, s.kind, appendEnvelope(nil, d, s.kind, s.data)
+	e.ID, e.Type, e.Body = d, s.eventType, appendEnvelope(nil, d, s.eventType, s.data)
 	return &e
 }
 
@@ -254,9 +254,9 @@ func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
 	return append(dst, '}')
 }
 
-// sentHeader keeps the headers that say something about the event: its content type, who sent it, the sender's own
+// keptHeaders keeps the headers that say something about the event: its content type, who sent it, the sender's own
 // and those by which a loop is recognised. Credentials are not among them.
-func sentHeader(h http.Header) []event.Field {
+func keptHeaders(h http.Header) []event.Field {
 	fields := make([]event.Field, 0, 4)
 	if h["Content-Type"] == nil {
 		fields = append(fields, event.Field{Name: "Content-Type", Value: "application/json"})

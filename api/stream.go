@@ -29,10 +29,10 @@ const (
 	defaultKeepAlive = 15 * time.Second
 	// streamTick is how often a stream looks whether its key and its endpoint are still there.
 	streamTick = 500 * time.Millisecond
-	// streamWrite is how long a client may take for what was written to it before the stream is closed.
-	streamWrite = 30 * time.Second
-	// streamPatience is for how long a stream goes on while events cannot be read.
-	streamPatience = 30 * time.Second
+	// streamWriteTimeout is how long a client may take for what was written to it before the stream is closed.
+	streamWriteTimeout = 30 * time.Second
+	// streamRetryLimit is for how long a stream goes on while events cannot be read.
+	streamRetryLimit = 30 * time.Second
 )
 
 // Why a stream ends.
@@ -54,7 +54,7 @@ type openStreams struct {
 func (s *openStreams) drain() { s.once.Do(func() { close(s.draining) }) }
 
 // enter counts a stream of a key.
-func (s *openStreams) enter(key string) error {
+func (s *openStreams) acquire(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count[key] >= maxStreams {
@@ -65,7 +65,7 @@ func (s *openStreams) enter(key string) error {
 	return nil
 }
 
-func (s *openStreams) leave(key string) {
+func (s *openStreams) release(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count[key]--; s.count[key] == 0 {
@@ -85,21 +85,21 @@ type streams struct {
 // streamEvents sends the events of an endpoint as they are accepted (server-sent events), until the client leaves or
 // must not see them any more. Each has a cursor, from which the next stream goes on.
 func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointOf(r, key)
+	ep, err := a.endpointInPath(r, key)
 	if err != nil {
 		return err
 	}
-	if err := wantsEventStream(r); err != nil {
+	if err := checkAccept(r); err != nil {
 		return err
 	}
-	from, err := lastEvent(r, ep.ID)
+	from, err := lastEventID(r, ep.ID)
 	if err != nil {
 		return err
 	}
-	if err := a.open.enter(key.ID); err != nil {
+	if err := a.open.acquire(key.ID); err != nil {
 		return err
 	}
-	defer a.open.leave(key.ID)
+	defer a.open.release(key.ID)
 	watcher, err := a.feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
 	if err != nil {
 		return web.Away(err, "events cannot be followed at the moment; try again")
@@ -107,7 +107,7 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 	defer watcher.Close()
 	text, _ := bearer(r)
 	s := &sse{streams: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text}
-	s.begin()
+	s.writeHeaders()
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -117,8 +117,8 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 // partitionsOf are those in which events of the endpoint may be.
 func partitionsOf(ep *config.Endpoint) []int32 { return append([]int32{ep.Partition}, ep.Former...) }
 
-// wantsEventStream judges Accept: nothing else is answered here.
-func wantsEventStream(r *http.Request) error {
+// checkAccept judges Accept: nothing else is answered here.
+func checkAccept(r *http.Request) error {
 	accept := strings.Join(r.Header["Accept"], ",")
 	if strings.TrimSpace(accept) == "" {
 		return nil
@@ -135,8 +135,8 @@ func wantsEventStream(r *http.Request) error {
 	return web.Invalid("accept", "is %.100q, but the stream is %s", accept, eventStream)
 }
 
-// lastEvent is where the client says it has come to; nil when it begins.
-func lastEvent(r *http.Request, endpoint string) (*feed.Cursor, error) {
+// lastEventID is where the client says it has come to; nil when it begins.
+func lastEventID(r *http.Request, endpoint string) (*feed.Cursor, error) {
 	const name = "Last-Event-ID"
 	values := r.Header.Values(name)
 	if len(values) == 0 || values[0] == "" {
@@ -151,18 +151,18 @@ func lastEvent(r *http.Request, endpoint string) (*feed.Cursor, error) {
 
 // sse is one stream.
 type sse struct {
-	streams  *streams
-	w        http.ResponseWriter
-	out      *http.ResponseController
-	watcher  *feed.Watcher
-	endpoint string
-	key      string // as text: it is judged again and again
-	wrote    time.Time
-	buf      bytes.Buffer
+	streams   *streams
+	w         http.ResponseWriter
+	out       *http.ResponseController
+	watcher   *feed.Watcher
+	endpoint  string
+	key       string // as text: it is judged again and again
+	lastWrite time.Time
+	buf       bytes.Buffer
 }
 
 // begin writes the headers.
-func (s *sse) begin() {
+func (s *sse) writeHeaders() {
 	h := s.w.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("X-Accel-Buffering", "no") // proxies pass on what they have
@@ -171,7 +171,7 @@ func (s *sse) begin() {
 
 // run writes events until the end. It returns nil: the answer has begun, and what breaks off is resumed.
 func (s *sse) run(ctx context.Context) error {
-	s.frame("ready", s.watcher.Cursor().Encode(s.endpoint), map[string]string{"endpoint_id": s.endpoint})
+	s.writeFrame("ready", s.watcher.Cursor().Encode(s.endpoint), map[string]string{"endpoint_id": s.endpoint})
 	if s.flush() != nil {
 		return nil
 	}
@@ -182,26 +182,26 @@ func (s *sse) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, feed.ErrStopped):
-			s.end(endShutdown)
+			s.writeEnd(endShutdown)
 			return nil
 		case err == nil:
 			failing = time.Time{}
 		case failing.IsZero():
 			failing = time.Now()
-		case time.Since(failing) > streamPatience:
-			s.end(endShutdown)
+		case time.Since(failing) > streamRetryLimit:
+			s.writeEnd(endShutdown)
 			return nil
 		}
-		if reason := s.over(ctx); reason != "" {
-			s.end(reason)
+		if reason := s.endReason(ctx); reason != "" {
+			s.writeEnd(reason)
 			return nil
 		}
 		for i := range items {
-			if s.item(&items[i]); s.buf.Len() >= maxFrames && s.flush() != nil {
+			if s.writeItem(&items[i]); s.buf.Len() >= maxBufferedBytes && s.flush() != nil {
 				return nil
 			}
 		}
-		if len(items) == 0 && time.Since(s.wrote) >= cmp.Or(s.streams.keepAlive, defaultKeepAlive) {
+		if len(items) == 0 && time.Since(s.lastWrite) >= cmp.Or(s.streams.keepAlive, defaultKeepAlive) {
 			s.buf.WriteString(": keep-alive\n\n")
 		}
 		if s.flush() != nil {
@@ -213,12 +213,12 @@ func (s *sse) run(ctx context.Context) error {
 	}
 }
 
-// maxFrames is how much is written before the client is waited for, in bytes.
-const maxFrames = 256 << 10
+// maxBufferedBytes is how much is written before the client is waited for, in bytes.
+const maxBufferedBytes = 256 << 10
 
 // over is why the stream must end now, before anything more is written; empty when it goes on. While this node cannot
 // confirm keys nothing is written.
-func (s *sse) over(ctx context.Context) string {
+func (s *sse) endReason(ctx context.Context) string {
 	for waited := time.Now(); ; {
 		select {
 		case <-s.streams.open.draining:
@@ -228,18 +228,18 @@ func (s *sse) over(ctx context.Context) string {
 		_, err := s.streams.keys.Authenticate(s.key)
 		switch {
 		case err == nil:
-			return s.gone(ctx)
+			return s.followEndpoint(ctx)
 		case !errors.Is(err, config.ErrLease):
 			return endKeyRevoked
-		case time.Since(waited) > streamPatience, wait.For(ctx, streamTick) != nil:
+		case time.Since(waited) > streamRetryLimit, wait.For(ctx, streamTick) != nil:
 			return endShutdown
 		}
 	}
 }
 
 // gone is why there is nothing more to watch; it follows the endpoint to another partition.
-func (s *sse) gone(ctx context.Context) string {
-	ep, presence := s.streams.view.Endpoint(s.endpoint)
+func (s *sse) followEndpoint(ctx context.Context) string {
+	ep, presence := s.streams.config.Endpoint(s.endpoint)
 	if presence != config.Present {
 		return endEndpointDeleted
 	}
@@ -248,8 +248,8 @@ func (s *sse) gone(ctx context.Context) string {
 	return ""
 }
 
-func (s *sse) end(reason string) {
-	s.frame("end", "", map[string]string{"reason": reason})
+func (s *sse) writeEnd(reason string) {
+	s.writeFrame("end", "", map[string]string{"reason": reason})
 	_ = s.flush() // it is over anyway
 }
 
@@ -271,16 +271,16 @@ type gapView struct {
 	Reason string   `json:"reason"`
 }
 
-func (s *sse) item(x *feed.Item) {
+func (s *sse) writeItem(x *feed.Item) {
 	cursor := x.Cursor.Encode(s.endpoint)
 	if x.Gap != nil {
-		s.frame("gap", cursor, gapView{web.Time(x.Gap.From), x.Gap.Reason})
+		s.writeFrame("gap", cursor, gapView{web.Time(x.Gap.From), x.Gap.Reason})
 		return
 	}
-	s.frame("event", cursor, streamed(x.Event))
+	s.writeFrame("event", cursor, streamViewOf(x.Event))
 }
 
-func streamed(e *feed.Event) streamView {
+func streamViewOf(e *feed.Event) streamView {
 	v := streamView{
 		ID: e.ID.Text(id.Event), ReceivedAt: web.Time(e.ReceivedAt()), Type: orNull(e.Type), Method: e.Method, Path: "/",
 		Headers: headerLines(e.Header), Body: e.Body, Size: e.Size, Truncated: e.Truncated(),
@@ -303,7 +303,7 @@ func headerLines(fields []event.Field) [][2]string {
 }
 
 // frame appends one event of the stream. JSON has no line ends, so its data is one line.
-func (s *sse) frame(kind, cursor string, data any) {
+func (s *sse) writeFrame(kind, cursor string, data any) {
 	if cursor != "" {
 		s.buf.WriteString("id: " + cursor + "\n")
 	}
@@ -314,20 +314,20 @@ func (s *sse) frame(kind, cursor string, data any) {
 	s.buf.WriteString("\n")
 }
 
-// flush writes what there is to the client, who has streamWrite to take it.
+// flush writes what there is to the client, who has streamWriteTimeout to take it.
 func (s *sse) flush() error {
 	if s.buf.Len() == 0 {
 		return nil
 	}
 	// Where there is no deadline, as in tests without a connection, there is no slow client either.
-	_ = s.out.SetWriteDeadline(time.Now().Add(streamWrite))
+	_ = s.out.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	_, err := s.w.Write(s.buf.Bytes())
 	if err == nil {
 		err = s.out.Flush()
 	}
-	if s.buf.Reset(); s.buf.Cap() > 4*maxFrames {
+	if s.buf.Reset(); s.buf.Cap() > 4*maxBufferedBytes {
 		s.buf = bytes.Buffer{}
 	}
-	s.wrote = time.Now()
+	s.lastWrite = time.Now()
 	return err
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // streamed is an API behind a real server, and a way into the log that it follows.
-type streamed struct {
+type streamViewOf struct {
 	*client
 	url      string
 	http     *http.Client
@@ -31,9 +31,9 @@ type streamed struct {
 	ids      *id.Generator
 }
 
-func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamed {
+func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamViewOf {
 	t.Helper()
-	s := &streamed{client: newClient(t, setup...), ids: id.NewGenerator(nil)}
+	s := &streamViewOf{client: newClient(t, setup...), ids: id.NewGenerator(nil)}
 	srv := httptest.NewUnstartedServer(s.api.Handler())
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
@@ -55,7 +55,7 @@ func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamed 
 }
 
 // put puts an event into the log; alter may change it. It returns its id.
-func (s *streamed) put(ep *config.Endpoint, body []byte, alter ...func(*event.Event)) string {
+func (s *streamViewOf) put(ep *config.Endpoint, body []byte, alter ...func(*event.Event)) string {
 	s.t.Helper()
 	d, err := s.ids.New(ep.Partition)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *streamed) put(ep *config.Endpoint, body []byte, alter ...func(*event.Ev
 	return d.Text(id.Event)
 }
 
-func (s *streamed) produce(r *stream.Record, partition int32) {
+func (s *streamViewOf) produce(r *stream.Record, partition int32) {
 	s.producer.Produce(stream.Events, partition, r, func(_ *stream.Record, err error) {
 		if err != nil {
 			s.t.Error(err)
@@ -81,14 +81,14 @@ func (s *streamed) produce(r *stream.Record, partition int32) {
 	})
 }
 
-func (s *streamed) flush() {
+func (s *streamViewOf) flush() {
 	s.t.Helper()
 	if err := s.producer.Flush(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *streamed) made(members map[string]any) *config.Endpoint {
+func (s *streamViewOf) made(members map[string]any) *config.Endpoint {
 	s.t.Helper()
 	ep, presence := configuration.Endpoint(s.endpoint(members).text("id"))
 	if presence != config.Present {
@@ -105,7 +105,7 @@ type frame struct {
 }
 
 // watch is an open stream.
-type watch struct {
+type runWatch struct {
 	t      *testing.T
 	lines  *bufio.Scanner
 	resp   *http.Response
@@ -113,7 +113,7 @@ type watch struct {
 }
 
 // open opens a stream; headers are name, value pairs.
-func (s *streamed) open(endpoint, key string, headers ...string) *watch {
+func (s *streamViewOf) open(endpoint, key string, headers ...string) *runWatch {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil)
@@ -128,20 +128,20 @@ func (s *streamed) open(endpoint, key string, headers ...string) *watch {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	w := &watch{t: s.t.(*testing.T), resp: resp, cancel: cancel, lines: bufio.NewScanner(resp.Body)}
+	w := &runWatch{t: s.t.(*testing.T), resp: resp, cancel: cancel, lines: bufio.NewScanner(resp.Body)}
 	w.lines.Buffer(nil, 4<<20)
 	s.t.Cleanup(w.close)
 	return w
 }
 
-func (w *watch) close() {
+func (w *runWatch) close() {
 	w.cancel()
 	w.resp.Body.Close()
 }
 
 // next is the next event or comment; an empty one when the stream has ended. It fails the test when the document
 // does not promise it.
-func (w *watch) next() (f frame) {
+func (w *runWatch) next() (f frame) {
 	w.t.Helper()
 	var text strings.Builder
 	for w.lines.Scan() {
@@ -168,7 +168,7 @@ func (w *watch) next() (f frame) {
 	return f
 }
 
-func (w *watch) described(item string) {
+func (w *runWatch) described(item string) {
 	w.t.Helper()
 	c, err := theContract()
 	if err != nil {
@@ -179,7 +179,7 @@ func (w *watch) described(item string) {
 	}
 }
 
-func (w *watch) ready() *watch {
+func (w *runWatch) ready() *runWatch {
 	w.t.Helper()
 	if w.resp.StatusCode != 200 || w.resp.Header.Get("Content-Type") != "text/event-stream" {
 		w.t.Fatalf("%s %v", w.resp.Status, w.resp.Header)
@@ -191,7 +191,7 @@ func (w *watch) ready() *watch {
 }
 
 // want is the next event, which must have that id.
-func (w *watch) want(event string) frame {
+func (w *runWatch) want(event string) frame {
 	w.t.Helper()
 	f := w.next()
 	if f.kind != "event" || f.data["id"] != event || f.id == "" {
@@ -200,7 +200,7 @@ func (w *watch) want(event string) frame {
 	return f
 }
 
-func (w *watch) end(reason string) {
+func (w *runWatch) end(reason string) {
 	w.t.Helper()
 	f := w.next()
 	for f.kind == "event" {
@@ -346,7 +346,7 @@ func TestStreamRefuses(t *testing.T) {
 func TestFiveStreamsOfAKey(t *testing.T) {
 	s := newStreamed(t)
 	ep := s.made(nil)
-	var open []*watch
+	var open []*runWatch
 	for range 5 {
 		open = append(open, s.open(ep.ID, readKey).ready())
 	}
@@ -435,7 +435,7 @@ func TestStreamFollowsAMovedEndpoint(t *testing.T) {
 	}
 	late := s.put(ep, nil) // of a node that did not know yet
 	s.flush()
-	for _, w := range []*watch{w, s.open(ep.ID, readKey, "Last-Event-ID", last).ready()} {
+	for _, w := range []*runWatch{w, s.open(ep.ID, readKey, "Last-Event-ID", last).ready()} {
 		var got []string
 		for range 4 {
 			got = append(got, w.next().data["id"].(string))
@@ -468,7 +468,7 @@ func TestStreamOfASlowClient(t *testing.T) {
 	for _, id := range ids {
 		quick.want(id)
 	}
-	if held := watched.Waiting(); held > 20<<20 {
+	if held := watched.QueuedBytes(); held > 20<<20 {
 		t.Errorf("%d bytes wait for a client that reads nothing", held)
 	}
 	for _, id := range ids {

@@ -24,7 +24,7 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 		return
 	}
 	next := config.Verification{Type: e.Provider, Mode: "enforce", ToleranceSeconds: 300}
-	v.word("type", &next.Type, verify.Types()...)
+	v.enum("type", &next.Type, verify.Types()...)
 	if _, given := o.raw("provider"); !given && in.creating {
 		e.Provider = next.Type
 	}
@@ -36,24 +36,24 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 		next = *old
 	}
 	v.readOnly("secret_set", "secret_last4")
-	v.word("mode", &next.Mode, "enforce", "observe")
-	v.whole("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
+	v.enum("mode", &next.Mode, "enforce", "observe")
+	v.integer("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
 	if verify.ByName(next.Type).Configurable() { // elsewhere they would be ignored, so they are unknown members
 		v.text("header", 1, maxSignatureText, &next.Header)
-		v.word("algorithm", &next.Algorithm, verify.Algorithms()...)
-		v.word("encoding", &next.Encoding, verify.Encodings()...)
+		v.enum("algorithm", &next.Algorithm, verify.Algorithms()...)
+		v.enum("encoding", &next.Encoding, verify.Encodings()...)
 		v.text("prefix", 0, maxSignatureText, &next.Prefix)
 		v.text("signed_content", 1, maxSignatureText, &next.SignedContent)
 	}
 	secrets := in.verificationSecrets(v, e, &next)
-	v.done()
+	v.warnUnknown()
 	if len(secrets) == 0 {
 		v.fail("secret", "is required")
 	}
 	if in.err != nil {
 		return
 	}
-	if param, message := in.endpoints.verification(next, secrets); message != "" {
+	if param, message := in.endpoints.validateVerification(next, secrets); message != "" {
 		v.fail(param, "%s", message)
 		return
 	}
@@ -82,7 +82,7 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 	if _, one := v.raw("secret"); one && len(old) > 0 && secrets[0] == maskText(old[0]) {
 		return old
 	}
-	secrets = unmasked(v, secrets, old)
+	secrets = resolveMasks(v, secrets, old)
 	if in.err != nil || secrets == nil || slices.Equal(secrets, old) {
 		return old
 	}
@@ -97,28 +97,28 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 	return secrets
 }
 
-// goodSecret is how many characters a provider's secret should have; one that is shorter may be guessed from a request.
-const goodSecret = 16
+// minSecretLength is how many characters a provider's secret should have; one that is shorter may be guessed from a request.
+const minSecretLength = 16
 
 func (in *endpointInput) warnWeak(v *object, i int, secret string) {
-	if utf8.RuneCountInString(secret) >= goodSecret {
+	if utf8.RuneCountInString(secret) >= minSecretLength {
 		return
 	}
 	name := "secret"
 	if _, many := v.raw("secrets"); many {
 		name = indexed("secrets", i)
 	}
-	in.warn(v.param(name), "has fewer than "+strconv.Itoa(goodSecret)+
+	in.warn(v.param(name), "has fewer than "+strconv.Itoa(minSecretLength)+
 		" characters: whoever sees one signed request can guess it; "+
 		"have the provider make a longer one")
 }
 
 // unmasked puts the present secrets in the place of their masks, in their order, so that one can be added
 // beside another that the caller does not know: ["****abcd", "new"].
-func unmasked(v *object, given, old []string) []string {
+func resolveMasks(v *object, given, old []string) []string {
 	rest := slices.Clone(old)
 	for i, s := range given {
-		if !strings.HasPrefix(s, mask) || len(s) > len(mask)+shownEnd {
+		if !strings.HasPrefix(s, mask) || len(s) > len(mask)+visibleTail {
 			continue
 		}
 		j := slices.IndexFunc(rest, func(secret string) bool { return maskText(secret) == s })

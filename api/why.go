@@ -57,9 +57,9 @@ func why(status event.Status, reason event.Reason, next time.Time, last string) 
 	}
 	switch {
 	case reason == event.Manual: // the time is that of the next look, which is nobody's business
-		return "held" + colon(text)
+		return "held" + withColon(text)
 	case reason == event.BreakerOpen:
-		return join("held"+colon(text), "next probe at", at)
+		return withTime("held"+withColon(text), "next probe at", at)
 	}
 	switch status {
 	case event.Delivered:
@@ -68,23 +68,23 @@ func why(status event.Status, reason event.Reason, next time.Time, last string) 
 		}
 		return "delivered"
 	case event.Retrying:
-		return join(cmp.Or(last, "the last attempt failed"), "next attempt at", at)
+		return withTime(cmp.Or(last, "the last attempt failed"), "next attempt at", at)
 	case event.Held:
-		return join("held"+colon(text), "next attempt at", at)
+		return withTime("held"+withColon(text), "next attempt at", at)
 	case event.Pending:
 		switch {
 		case text != "":
-			return join("waiting"+colon(text), "next attempt at", at)
+			return withTime("waiting"+withColon(text), "next attempt at", at)
 		case last != "":
-			return join("waiting for another attempt", "due at", at)
+			return withTime("waiting for another attempt", "due at", at)
 		}
-		return join("waiting for its first attempt", "due at", at)
+		return withTime("waiting for its first attempt", "due at", at)
 	case event.Failed:
 		if last != "" {
-			return "failed" + colon(text) + "; " + last
+			return "failed" + withColon(text) + "; " + last
 		}
 	}
-	return string(status) + colon(text)
+	return string(status) + withColon(text)
 }
 
 // summaryWhy explains the state of an event of which nothing more is known than its row.
@@ -131,7 +131,7 @@ func eventWhy(d *event.Detail) string {
 		if x.Status != d.Status && (d.Status != event.Pending || x.Status != event.Held) {
 			continue
 		}
-		if same++; first == nil || sooner(x, first) {
+		if same++; first == nil || dueSooner(x, first) {
 			first = x
 		}
 	}
@@ -146,18 +146,18 @@ func eventWhy(d *event.Detail) string {
 }
 
 // sooner reports whether the next attempt of a is due before that of b.
-func sooner(a, b *event.Delivery) bool {
+func dueSooner(a, b *event.Delivery) bool {
 	return !a.NextAttemptAt.IsZero() && (b.NextAttemptAt.IsZero() || a.NextAttemptAt.Before(b.NextAttemptAt))
 }
 
-func colon(text string) string {
+func withColon(text string) string {
 	if text == "" {
 		return ""
 	}
 	return ": " + text
 }
 
-func join(text, label, at string) string {
+func withTime(text, label, at string) string {
 	if at == "" {
 		return text
 	}

@@ -48,11 +48,11 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
 			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage,
-			Limits: n.limiter, Memory: n.limiter, Notifier: n.notifier,
+			Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, Uses: n.uses,
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
-			Verification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Sample: n.ingest.Sample,
+			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Sample: n.ingest.Sample,
 		})
 	if err != nil || !n.s.has("api") {
 		return nil, err

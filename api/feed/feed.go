@@ -25,9 +25,9 @@ import (
 
 // Bounds of what waits in memory for watchers.
 const (
-	// MaxBehind is how many events may wait for one watcher, and maxWaiting how many bytes for all of this node.
-	MaxBehind  = 1000
-	maxWaiting = 64 << 20
+	// MaxQueued is how many events may wait for one watcher, and maxQueuedBytes how many bytes for all of this node.
+	MaxQueued      = 1000
+	maxQueuedBytes = 64 << 20
 	// MaxBody is the largest body that is handed out.
 	MaxBody = 1 << 20
 	// maxReads bounds the reads of watchers that are behind: each has buffers of some megabytes.
@@ -65,14 +65,14 @@ type Deps struct {
 
 // Feed is the tails of this node.
 type Feed struct {
-	deps  Deps
-	start chan *tail
-	reads chan struct{} // one element for each read of a watcher that is behind
-	down  chan struct{} // closed when Run has ended
+	deps      Deps
+	startTail chan *tail
+	readSlots chan struct{} // one element for each read of a watcher that is behind
+	stopped   chan struct{} // closed when Run has ended
 
-	mu      sync.Mutex // guards the rest, and what tails and their subscriptions hold
-	tails   map[int32]*tail
-	waiting int // bytes that wait for watchers
+	mu          sync.Mutex // guards the rest, and what tails and their subscriptions hold
+	tails       map[int32]*tail
+	queuedBytes int // bytes that wait for watchers
 }
 
 // New starts nothing.
@@ -81,7 +81,7 @@ func New(deps Deps) (*Feed, error) {
 		return nil, errors.New("feed: a dependency is missing")
 	}
 	return &Feed{
-		deps: deps, start: make(chan *tail), reads: make(chan struct{}, maxReads), down: make(chan struct{}),
+		deps: deps, startTail: make(chan *tail), readSlots: make(chan struct{}, maxReads), stopped: make(chan struct{}),
 		tails: make(map[int32]*tail),
 	}, nil
 }
@@ -90,12 +90,12 @@ func New(deps Deps) (*Feed, error) {
 func (f *Feed) Run(ctx context.Context) error {
 	var tails sync.WaitGroup
 	defer tails.Wait()
-	defer close(f.down)
+	defer close(f.stopped)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case t := <-f.start:
+		case t := <-f.startTail:
 			tails.Go(func() { t.run(ctx) })
 		}
 	}
@@ -109,8 +109,8 @@ func (f *Feed) Tails() int {
 }
 
 // Waiting is the number of bytes that wait for watchers.
-func (f *Feed) Waiting() int {
+func (f *Feed) QueuedBytes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.waiting
+	return f.queuedBytes
 }

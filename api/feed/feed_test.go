@@ -215,22 +215,22 @@ func (w *world) wantAll(endpoint string, got []feed.Item, from map[int32]int64) 
 func TestWatcherThatIsBehind(t *testing.T) {
 	w := newWorld(t)
 	idle, busy := w.watch("ep_a", nil, 0), w.watch("ep_a", nil, 0)
-	const n = 4*feed.MaxBehind + 7
+	const n = 4*feed.MaxQueued + 7
 	most := 0
 	for i := range n {
 		w.put("ep_a", 0, fmt.Appendf(nil, "%d", i))
 		w.put("ep_b", 0, nil)
 		if i%200 == 0 {
 			w.flush()
-			most = max(most, w.feed.Waiting())
+			most = max(most, w.feed.QueuedBytes())
 		}
 	}
 	w.wantAll("ep_a", w.next(busy, n), nil)
-	if limit := 2 * feed.MaxBehind * 1024; most > limit || most == 0 {
+	if limit := 2 * feed.MaxQueued * 1024; most > limit || most == 0 {
 		t.Errorf("%d bytes waited, at most %d may", most, limit)
 	}
 	w.wantAll("ep_a", w.next(idle, n), nil)
-	if held := w.feed.Waiting(); held != 0 {
+	if held := w.feed.QueuedBytes(); held != 0 {
 		t.Errorf("%d bytes are held for nobody", held)
 	}
 	if w.feed.Tails() != 1 {
@@ -259,7 +259,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	last := w.watch("ep_b", nil, 0)
 	w.put("ep_b", 0, nil)
 	w.next(last, 1) // the tail has passed all of them
-	if held := w.feed.Waiting(); held > 66<<20 {
+	if held := w.feed.QueuedBytes(); held > 66<<20 {
 		t.Errorf("%d bytes wait", held)
 	}
 	got := w.next(x, 101)

@@ -33,9 +33,9 @@ type subscription struct {
 	endpoint string
 	wake     chan<- struct{} // capacity 1; shared by all subscriptions of a watcher
 	// since is the offset from which on nothing is missing in what waits; what is before must be read elsewhere.
-	since   int64
-	waiting []*Event
-	bytes   int
+	completeFrom int64
+	queued       []*Event
+	bytes        int
 }
 
 // Event is one event as it is handed out.
@@ -51,7 +51,7 @@ func (e *Event) Truncated() bool { return e.Size > MaxBody }
 // eventOverhead is about what an event takes besides its texts, in bytes.
 const eventOverhead = 512
 
-func (e *Event) memory() int {
+func (e *Event) memoryBytes() int {
 	n := eventOverhead + len(e.Body) + len(e.Query)
 	for _, h := range e.Header {
 		n += len(h.Name) + len(h.Value)
@@ -60,7 +60,7 @@ func (e *Event) memory() int {
 }
 
 // shown is the event in a record; nil when watchers are not told of it, or nobody can read it.
-func shown(r *stream.Record) *Event {
+func visibleEvent(r *stream.Record) *Event {
 	e, err := event.Decode(r)
 	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate ||
 		e.Only != "" {
@@ -81,22 +81,22 @@ func (f *Feed) subscribe(ctx context.Context, partition int32, end int64, endpoi
 	*subscription, error) {
 	f.mu.Lock()
 	t := f.tails[partition]
-	begins := t == nil
-	if begins {
+	isNew := t == nil
+	if isNew {
 		t = &tail{feed: f, partition: partition, next: end, subs: make(map[string][]*subscription)}
 		f.tails[partition] = t
 	}
 	t.refs++
-	s := &subscription{tail: t, endpoint: endpoint, wake: wake, since: t.next}
+	s := &subscription{tail: t, endpoint: endpoint, wake: wake, completeFrom: t.next}
 	t.subs[endpoint] = append(t.subs[endpoint], s)
 	f.mu.Unlock()
-	if !begins {
+	if !isNew {
 		return s, nil
 	}
 	select {
-	case f.start <- t:
+	case f.startTail <- t:
 		return s, nil
-	case <-f.down:
+	case <-f.stopped:
 		s.close()
 		return nil, ErrStopped
 	case <-ctx.Done():
@@ -110,7 +110,7 @@ func (s *subscription) close() {
 	t := s.tail
 	t.feed.mu.Lock()
 	defer t.feed.mu.Unlock()
-	s.drop()
+	s.clearQueue()
 	left := slices.DeleteFunc(t.subs[s.endpoint], func(other *subscription) bool { return other == s })
 	if t.subs[s.endpoint] = left; len(left) == 0 {
 		delete(t.subs, s.endpoint)
@@ -128,9 +128,9 @@ func (s *subscription) close() {
 }
 
 // drop forgets what waits.
-func (s *subscription) drop() {
-	s.tail.feed.waiting -= s.bytes
-	s.waiting, s.bytes = nil, 0
+func (s *subscription) clearQueue() {
+	s.tail.feed.queuedBytes -= s.bytes
+	s.queued, s.bytes = nil, 0
 }
 
 // run reads on until the last subscription is closed.
@@ -144,7 +144,7 @@ func (t *tail) run(ctx context.Context) {
 	for !closed && ctx.Err() == nil {
 		err := t.feed.deps.Topic.Read(
 			ctx, stream.Partition{Topic: stream.Events, Index: t.partition}, next, func(r *stream.Record) error {
-				t.take(r)
+				t.distribute(r)
 				next = r.Offset + 1
 				return nil
 			})
@@ -158,7 +158,7 @@ func (t *tail) run(ctx context.Context) {
 }
 
 // take hands a record to those who watch its endpoint.
-func (t *tail) take(r *stream.Record) {
+func (t *tail) distribute(r *stream.Record) {
 	t.feed.mu.Lock()
 	defer t.feed.mu.Unlock()
 	if r.Offset < t.next {
@@ -176,32 +176,32 @@ func (t *tail) take(r *stream.Record) {
 	if len(subs) == 0 {
 		return
 	}
-	e := shown(r)
+	e := visibleEvent(r)
 	if e == nil {
 		return
 	}
 	for _, s := range subs {
-		s.push(e)
+		s.enqueue(e)
 	}
 }
 
 // push lets an event wait. A watcher that has too much waiting is behind: it reads it from the log when it comes to it.
-func (s *subscription) push(e *Event) {
-	f, size := s.tail.feed, e.memory()
-	if len(s.waiting) >= MaxBehind || len(s.waiting) > 0 && f.waiting+size > maxWaiting {
+func (s *subscription) enqueue(e *Event) {
+	f, size := s.tail.feed, e.memoryBytes()
+	if len(s.queued) >= MaxQueued || len(s.queued) > 0 && f.queuedBytes+size > maxQueuedBytes {
 		s.restart(e.Offset + 1)
 		return
 	}
-	s.waiting = append(s.waiting, e)
+	s.queued = append(s.queued, e)
 	s.bytes += size
-	f.waiting += size
+	f.queuedBytes += size
 	s.signal()
 }
 
 // restart forgets what waits: the watcher has to read up to since elsewhere.
 func (s *subscription) restart(since int64) {
-	s.drop()
-	s.since = since
+	s.clearQueue()
+	s.completeFrom = since
 	s.signal()
 }
 

@@ -21,7 +21,7 @@ const (
 	// after 10 s, and the clocks of nodes differ.
 	Slack = time.Minute
 	// settled is the age from which on events are in the store: less than that of anything that is trimmed.
-	settled = 5 * time.Minute
+	storedAfter = 5 * time.Minute
 )
 
 // Why events are missing.
@@ -44,7 +44,7 @@ type Item struct {
 }
 
 // place is where a watcher is in one partition.
-type place struct {
+type position struct {
 	partition int32
 	next      int64
 	at        time.Time // as in Cursor, for this partition
@@ -55,10 +55,10 @@ type place struct {
 type Watcher struct {
 	feed              *Feed
 	account, endpoint string
-	began             time.Time
+	startAt           time.Time
 	wake              chan struct{}
-	places            []*place // by partition
-	gaps              []Gap    // to be told first
+	positions         []*position // by partition
+	gaps              []Gap       // to be told first
 }
 
 // Watch begins at the cursor, or with what comes from now on when it is nil. partitions are those of the endpoint's
@@ -66,12 +66,12 @@ type Watcher struct {
 func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions []int32, from *Cursor) (
 	*Watcher, error) {
 	now := f.deps.Now()
-	w := &Watcher{feed: f, account: account, endpoint: endpoint, began: now, wake: make(chan struct{}, 1)}
+	w := &Watcher{feed: f, account: account, endpoint: endpoint, startAt: now, wake: make(chan struct{}, 1)}
 	if from != nil {
-		w.began = from.At
-		if oldest := now.Add(-f.deps.Retention); w.began.Before(oldest) {
-			w.gaps = append(w.gaps, Gap{From: w.began, Reason: GapRetention})
-			w.began = oldest
+		w.startAt = from.At
+		if oldest := now.Add(-f.deps.Retention); w.startAt.Before(oldest) {
+			w.gaps = append(w.gaps, Gap{From: w.startAt, Reason: GapRetention})
+			w.startAt = oldest
 		}
 		// Also those that the endpoint has left, as far as the cursor knows.
 		partitions = append(slices.Clone(partitions), slices.Collect(maps.Keys(from.Next))...)
@@ -93,7 +93,7 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 				}
 			}
 		}
-		if err = w.add(ctx, p, next, end); err != nil {
+		if err = w.followPartition(ctx, p, next, end); err != nil {
 			break
 		}
 	}
@@ -107,7 +107,7 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 // firstSince is the offset from which on everything that the watcher has to see of a partition is found that its
 // cursor does not know: the endpoint came there later.
 func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (int64, error) {
-	at, err := w.feed.deps.Topic.At(ctx, stream.Events, w.began.Add(-Slack))
+	at, err := w.feed.deps.Topic.At(ctx, stream.Events, w.startAt.Add(-Slack))
 	if err != nil {
 		return 0, err
 	}
@@ -127,26 +127,26 @@ func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (i
 }
 
 // add begins to follow a partition.
-func (w *Watcher) add(ctx context.Context, partition int32, next, end int64) error {
-	if slices.ContainsFunc(w.places, func(p *place) bool { return p.partition == partition }) {
+func (w *Watcher) followPartition(ctx context.Context, partition int32, next, end int64) error {
+	if slices.ContainsFunc(w.positions, func(p *position) bool { return p.partition == partition }) {
 		return nil
 	}
 	if next > end {
-		w.gaps = append(w.gaps, Gap{From: w.began, Reason: GapLog})
+		w.gaps = append(w.gaps, Gap{From: w.startAt, Reason: GapLog})
 		next = end
 	}
 	sub, err := w.feed.subscribe(ctx, partition, end, w.endpoint, w.wake)
 	if err != nil {
 		return err
 	}
-	w.places = append(w.places, &place{partition: partition, next: next, at: w.began, sub: sub})
+	w.positions = append(w.positions, &position{partition: partition, next: next, at: w.startAt, sub: sub})
 	return nil
 }
 
 // Follow adds partitions that the endpoint has come to meanwhile.
 func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 	for _, p := range partitions {
-		if slices.ContainsFunc(w.places, func(x *place) bool { return x.partition == p }) {
+		if slices.ContainsFunc(w.positions, func(x *position) bool { return x.partition == p }) {
 			continue
 		}
 		ends, err := w.feed.deps.Topic.Ends(ctx, stream.Events)
@@ -156,7 +156,7 @@ func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 		end := ends[stream.Partition{Topic: stream.Events, Index: p}]
 		next, err := w.firstSince(ctx, p, end)
 		if err == nil {
-			err = w.add(ctx, p, next, end)
+			err = w.followPartition(ctx, p, next, end)
 		}
 		if err != nil {
 			return fmt.Errorf("follow %s: %w", w.endpoint, err)
@@ -167,16 +167,16 @@ func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 
 // Close ends the watcher.
 func (w *Watcher) Close() {
-	for _, p := range w.places {
+	for _, p := range w.positions {
 		p.sub.close()
 	}
-	w.places = nil
+	w.positions = nil
 }
 
 // Cursor is the place that the watcher has come to.
 func (w *Watcher) Cursor() Cursor {
-	c := Cursor{Next: make(map[int32]int64, len(w.places))}
-	for _, p := range w.places {
+	c := Cursor{Next: make(map[int32]int64, len(w.positions))}
+	for _, p := range w.positions {
 		c.Next[p.partition] = p.next
 		if c.At.IsZero() || p.at.Before(c.At) {
 			c.At = p.at
@@ -196,8 +196,8 @@ func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) 
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		for _, p := range w.places {
-			found, err := w.take(ctx, p)
+		for _, p := range w.positions {
+			found, err := w.nextBatch(ctx, p)
 			if err != nil && len(found) == 0 && len(items) == 0 {
 				return nil, err
 			}
@@ -221,20 +221,20 @@ func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) 
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-w.feed.down:
+		case <-w.feed.stopped:
 			return nil, ErrStopped
 		}
 	}
 }
 
 // take returns the next events of a partition: from memory, or from where they are when the watcher is behind that.
-func (w *Watcher) take(ctx context.Context, p *place) ([]*Event, error) {
+func (w *Watcher) nextBatch(ctx context.Context, p *position) ([]*Event, error) {
 	for {
-		found, since := p.sub.take(p)
+		found, since := p.sub.takeBatch(p)
 		if len(found) > 0 || since <= p.next {
 			return found, nil
 		}
-		found, err := w.behind(ctx, p, since)
+		found, err := w.readBehind(ctx, p, since)
 		if err != nil || len(found) > 0 {
 			return found, err
 		}
@@ -242,28 +242,28 @@ func (w *Watcher) take(ctx context.Context, p *place) ([]*Event, error) {
 }
 
 // take returns what waits, a batch of it, unless the place is before since; then that is what it returns.
-func (s *subscription) take(p *place) (found []*Event, since int64) {
+func (s *subscription) takeBatch(p *position) (found []*Event, since int64) {
 	f := s.tail.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.next < s.since {
-		return nil, s.since
+	if p.next < s.completeFrom {
+		return nil, s.completeFrom
 	}
 	size := 0
-	for len(s.waiting) > 0 && len(found) < maxBatch && (size == 0 || size < maxBatchBytes) {
-		e := s.waiting[0]
-		s.waiting[0] = nil
-		s.waiting = s.waiting[1:]
-		n := e.memory()
+	for len(s.queued) > 0 && len(found) < maxBatch && (size == 0 || size < maxBatchBytes) {
+		e := s.queued[0]
+		s.queued[0] = nil
+		s.queued = s.queued[1:]
+		n := e.memoryBytes()
 		s.bytes -= n
-		f.waiting -= n
+		f.queuedBytes -= n
 		if e.Offset >= p.next {
 			size += n
 			found = append(found, e)
 		}
 	}
-	if len(s.waiting) == 0 {
-		s.waiting = nil // not an ever longer array
+	if len(s.queued) == 0 {
+		s.queued = nil // not an ever longer array
 		if len(found) == 0 && s.tail.next > p.next {
 			p.next = s.tail.next // past records of others
 			if s.tail.at.Add(-Slack).After(p.at) {
@@ -276,35 +276,35 @@ func (s *subscription) take(p *place) (found []*Event, since int64) {
 
 // behind reads a batch of what is before since: from the log, or from the store as far as the log has trimmed it. It
 // moves the place over what it has seen.
-func (w *Watcher) behind(ctx context.Context, p *place, since int64) ([]*Event, error) {
+func (w *Watcher) readBehind(ctx context.Context, p *position, since int64) ([]*Event, error) {
 	select {
-	case w.feed.reads <- struct{}{}:
-		defer func() { <-w.feed.reads }()
+	case w.feed.readSlots <- struct{}{}:
+		defer func() { <-w.feed.readSlots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	found, err := w.logged(ctx, p, since)
+	found, err := w.readLog(ctx, p, since)
 	if !errors.Is(err, stream.ErrTrimmed) {
 		return found, err
 	}
-	return w.stored(ctx, p, since)
+	return w.readStore(ctx, p, since)
 }
 
-func (w *Watcher) logged(ctx context.Context, p *place, since int64) (found []*Event, err error) {
+func (w *Watcher) readLog(ctx context.Context, p *position, since int64) (found []*Event, err error) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	size, began, whole := 0, p.next, true
+	size, began, complete := 0, p.next, true
 	part := stream.Range{Partition: stream.Partition{Topic: stream.Events, Index: p.partition}, From: p.next, To: since}
 	err = w.feed.deps.Topic.ReadRanges(
 		limited, []stream.Range{part}, func(_ stream.Partition, records []*stream.Record) error {
 			for _, r := range records {
 				if string(r.Key) == w.endpoint {
-					if e := shown(r); e != nil {
+					if e := visibleEvent(r); e != nil {
 						found = append(found, e)
-						size += e.memory()
+						size += e.memoryBytes()
 					}
 				}
-				if whole = len(found) < maxBatch && size < maxBatchBytes; !whole {
+				if complete = len(found) < maxBatch && size < maxBatchBytes; !complete {
 					return stream.ErrStop
 				}
 				if len(found) == 0 {
@@ -319,18 +319,18 @@ func (w *Watcher) logged(ctx context.Context, p *place, since int64) (found []*E
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s from the log: %w", w.endpoint, err)
 	}
-	if whole && len(found) == 0 {
+	if complete && len(found) == 0 {
 		p.next = since
 	}
 	return found, nil
 }
 
 // stored reads what the log has trimmed.
-func (w *Watcher) stored(ctx context.Context, p *place, since int64) ([]*Event, error) {
+func (w *Watcher) readStore(ctx context.Context, p *position, since int64) ([]*Event, error) {
 	part := stream.Partition{Topic: stream.Events, Index: p.partition}
 	firsts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
 	if err == nil && firsts[part] <= p.next { // the embedded log does not remember where it begins
-		firsts, err = w.feed.deps.Topic.At(ctx, stream.Events, w.feed.deps.Now().Add(-settled))
+		firsts, err = w.feed.deps.Topic.At(ctx, stream.Events, w.feed.deps.Now().Add(-storedAfter))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s: %w", w.endpoint, err)

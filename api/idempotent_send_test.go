@@ -42,7 +42,7 @@ func withRedisAt(t testing.TB, address string) func(*api.Config, *api.Deps) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = l.Run(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	return func(_ *api.Config, deps *api.Deps) { deps.Memory = l }
+	return func(_ *api.Config, deps *api.Deps) { deps.LimiterStore = l }
 }
 
 const paid = `{"type":"order.paid","data":{"n":1}}`
@@ -253,7 +253,7 @@ func waiters(t *testing.T, test func(t *testing.T, c *client, memory *stillRunni
 		memory := &stillRunning{}
 		c := newClient(t, withConfig(frozen{configuration, ep}), func(_ *api.Config, d *api.Deps) {
 			memory.event, _ = d.IDs.New(ep.Partition)
-			d.Memory = memory
+			d.LimiterStore = memory
 		})
 		memory.fake = c.fake
 		test(t, c, memory, "/v1/endpoints/"+name+"/events")

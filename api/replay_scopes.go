@@ -14,14 +14,14 @@ import (
 
 // scopes are the endpoints for which this node is counting or queueing a selection: one at a time for each. Other
 // nodes are kept out by the run, once there is one.
-type scopes struct {
+type activeScopes struct {
 	mu       sync.Mutex     // guards the rest
 	active   [][]string     // an empty one stands for every endpoint
 	planning map[string]int // by account: selections that are being counted
 }
 
 // take reports whether the scope shares no endpoint with an active one, and makes it active.
-func (s *scopes) take(scope []string) bool {
+func (s *activeScopes) tryAcquire(scope []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.active {
@@ -35,7 +35,7 @@ func (s *scopes) take(scope []string) bool {
 }
 
 // leave ends a scope that was taken.
-func (s *scopes) leave(scope []string) {
+func (s *activeScopes) release(scope []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.active, func(other []string) bool { return slices.Equal(other, scope) })
@@ -47,7 +47,7 @@ func (s *scopes) leave(scope []string) {
 const maxPlans = 2
 
 // startPlan reports whether one more may be counted, and counts it as such.
-func (s *scopes) startPlan(account string) bool {
+func (s *activeScopes) startPlan(account string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.planning[account] >= maxPlans {
@@ -60,7 +60,7 @@ func (s *scopes) startPlan(account string) bool {
 	return true
 }
 
-func (s *scopes) endPlan(account string) {
+func (s *activeScopes) endPlan(account string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.planning[account]--; s.planning[account] == 0 {
@@ -68,11 +68,11 @@ func (s *scopes) endPlan(account string) {
 	}
 }
 
-// planInTurn counts a selection when fewer than maxPlans of the account are being counted.
-func (a *replays) planInTurn(ctx context.Context, s *selection) (*plan, error) {
+// planWithinLimit counts a selection when fewer than maxPlans of the account are being counted.
+func (a *replays) planWithinLimit(ctx context.Context, s *selection) (*plan, error) {
 	account := s.query.Account
-	err := a.wait(ctx, func() (bool, error) {
-		if a.replaying.startPlan(account) {
+	err := a.retryUntilDone(ctx, func() (bool, error) {
+		if a.scopes.startPlan(account) {
 			return true, nil
 		}
 		return false, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
@@ -81,19 +81,19 @@ func (a *replays) planInTurn(ctx context.Context, s *selection) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer a.replaying.endPlan(account)
+	defer a.scopes.endPlan(account)
 	return a.planner.plan(ctx, s)
 }
 
 // turn waits until no other selection of this node shares an endpoint.
-func (a *replays) turn(ctx context.Context, scope []string) (release func(), err error) {
-	err = a.wait(ctx, func() (bool, error) {
-		if a.replaying.take(scope) {
+func (a *replays) acquireScope(ctx context.Context, scope []string) (release func(), err error) {
+	err = a.retryUntilDone(ctx, func() (bool, error) {
+		if a.scopes.tryAcquire(scope) {
 			return true, nil
 		}
 		return false, config.ErrBusy
 	})
-	return func() { a.replaying.leave(scope) }, err
+	return func() { a.scopes.release(scope) }, err
 }
 
 func errBusy() error {

@@ -24,12 +24,12 @@ const (
 	idempotencyWindow = 24 * time.Hour
 	// idempotencyWait is how long a repeat waits for the first call to end.
 	idempotencyWait = 5 * time.Second
-	// maxWaiting bounds the repeats of this node that wait: each holds its body.
-	maxWaiting = 256
+	// maxWaitingRequests bounds the repeats of this node that wait: each holds its body.
+	maxWaitingRequests = 256
 )
 
 // looks are the pauses between two looks at a claim.
-var looks = wait.Backoff{First: 5 * time.Millisecond, Longest: 200 * time.Millisecond}
+var claimBackoff = wait.Backoff{First: 5 * time.Millisecond, Longest: 200 * time.Millisecond}
 
 // idempotencyKey is the key of a request, empty when it has none.
 func idempotencyKey(r *http.Request) (string, error) {
@@ -49,35 +49,37 @@ func validIdempotencyKey(key string) bool {
 	return key != "" && len(key) <= maxIdempotencyKey && !strings.ContainsFunc(key, unprintable)
 }
 
-// notRemembered says that a repeat of this request may not be recognised: a client that relies on it must know.
-func notRemembered(w http.ResponseWriter) { w.Header().Set("Idempotency-Status", "unavailable") }
+// setIdempotencyUnavailable says that a repeat of this request may not be recognised: a client that relies on it must know.
+func setIdempotencyUnavailable(w http.ResponseWriter) {
+	w.Header().Set("Idempotency-Status", "unavailable")
+}
 
 // once is one call of a send under an Idempotency-Key. The first call claims the key, stores the event, and says
 // that it is stored; a repeat is answered as the first call was, from the event. What was refused is remembered as
 // well: the same body is judged again, and gets the same 400. All of this is in the limiter store. While that is
 // away a send is processed without, and what it forgets may be stored twice, never lost.
-type once struct {
-	sender  *sender
-	account string
-	key     string // of the claim: account, path and key
-	hash    string // of the body
-	id      id.ID  // of the event, if this call is the first
+type idempotentSend struct {
+	sender   *sender
+	account  string
+	key      string // of the claim: account, path and key
+	bodyHash string // of the body
+	id       id.ID  // of the event, if this call is the first
 }
 
 // refused marks what is remembered of a request that was answered 400.
-const refused = "!"
+const refusedMark = "!"
 
-func (a *sender) once(r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *once {
+func (a *sender) newIdempotentSend(r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *idempotentSend {
 	sum := sha256.Sum256(body)
-	return &once{
+	return &idempotentSend{
 		sender: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
-		hash: base64.RawURLEncoding.EncodeToString(sum[:]), id: d,
+		bodyHash: base64.RawURLEncoding.EncodeToString(sum[:]), id: d,
 	}
 }
 
 // send stores the event by accept, unless the request was judged a 400, and returns its row; or what the first call
 // came to.
-func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (
+func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (
 	eventRow, error) {
 	claim, err := o.claim(r.Context())
 	if err != nil {
@@ -85,78 +87,78 @@ func (o *once) send(w http.ResponseWriter, r *http.Request, refusal error, accep
 	}
 	switch claim.State {
 	case limit.ClaimStored:
-		return o.repeat(w, r, refusal, claim)
+		return o.answerRepeat(w, r, refusal, claim)
 	case limit.ClaimUnavailable:
-		notRemembered(w)
+		setIdempotencyUnavailable(w)
 		if refusal != nil {
 			return eventRow{}, refusal
 		}
 		return accept()
 	}
 	if refusal != nil {
-		o.keep(w, refused+o.hash)
+		o.remember(w, refusedMark+o.bodyHash)
 		return eventRow{}, refusal
 	}
 	row, err := accept()
 	switch {
 	case err == nil:
-		o.keep(w, o.hash)
+		o.remember(w, o.bodyHash)
 	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
-		o.sender.memory.Release(context.WithoutCancel(r.Context()), o.key, o.id)
+		o.sender.limiterStore.Release(context.WithoutCancel(r.Context()), o.key, o.id)
 	}
 	// After any other error the event may yet arrive, so that its claim has to stand until it runs out.
 	return row, err
 }
 
 // keep says what the first call came to. What it has stored is stored, whether that is remembered or not.
-func (o *once) keep(w http.ResponseWriter, note string) {
-	if o.sender.memory.Stored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
-		notRemembered(w)
+func (o *idempotentSend) remember(w http.ResponseWriter, note string) {
+	if o.sender.limiterStore.Stored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
+		setIdempotencyUnavailable(w)
 	}
 }
 
 // claim is the first step. It waits while another call with the key and the same body is running.
-func (o *once) claim(ctx context.Context) (limit.Claim, error) {
+func (o *idempotentSend) claim(ctx context.Context) (limit.Claim, error) {
 	// Not with the caller's context: one that has left must not be taken for a limiter store that is away.
-	look := func() (limit.Claim, bool, error) {
-		c := o.sender.memory.Claim(context.WithoutCancel(ctx), o.key, o.id, o.hash)
-		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) && strings.TrimPrefix(c.Note, refused) != o.hash {
+	tryClaim := func() (limit.Claim, bool, error) {
+		c := o.sender.limiterStore.Claim(context.WithoutCancel(ctx), o.key, o.id, o.bodyHash)
+		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) && strings.TrimPrefix(c.Note, refusedMark) != o.bodyHash {
 			return c, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
 				Message: "was sent before with another body; a new request needs a new key"}
 		}
 		return c, c.State == limit.ClaimPending, nil
 	}
-	c, pending, err := look()
+	c, pending, err := tryClaim()
 	if !pending {
 		return c, err
 	}
-	defer o.sender.waiting.Add(-1)
-	if o.sender.waiting.Add(1) > maxWaiting {
+	defer o.sender.waitingRequests.Add(-1)
+	if o.sender.waitingRequests.Add(1) > maxWaitingRequests {
 		return c, errStillRunning()
 	}
-	patience, cancel := context.WithTimeout(ctx, idempotencyWait)
+	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
 	defer cancel()
 	for try := 0; pending; try++ {
-		if wait.For(patience, looks.After(try)) != nil {
+		if wait.For(limited, claimBackoff.After(try)) != nil {
 			if ctx.Err() != nil {
 				return c, errStillRunning() // to nobody
 			}
-			return o.late(ctx, c)
+			return o.findStored(ctx, c)
 		}
-		c, pending, err = look()
+		c, pending, err = tryClaim()
 	}
 	return c, err
 }
 
 // late looks for the event of a claim that is still pending after all the wait. It is there when the first
 // call's node has died after storing it.
-func (o *once) late(ctx context.Context, c limit.Claim) (limit.Claim, error) {
+func (o *idempotentSend) findStored(ctx context.Context, c limit.Claim) (limit.Claim, error) {
 	if _, err := o.sender.events.Event(ctx, o.account, c.Event); err != nil {
 		return c, errStillRunning()
 	}
 	c.State = limit.ClaimStored
 	// What is not remembered now is found again in the same way.
-	_ = o.sender.memory.Stored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
+	_ = o.sender.limiterStore.Stored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
 	return c, nil
 }
 
@@ -167,8 +169,8 @@ func errStillRunning() error {
 }
 
 // repeat is what the first call came to: its 400, or the row of its event as it is now.
-func (o *once) repeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (eventRow, error) {
-	if strings.HasPrefix(first.Note, refused) {
+func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (eventRow, error) {
+	if strings.HasPrefix(first.Note, refusedMark) {
 		w.Header().Set("Idempotent-Replayed", "true")
 		if refusal == nil { // the body is the same, so it is the endpoint that was disabled then
 			refusal = errDisabled()
@@ -177,7 +179,7 @@ func (o *once) repeat(w http.ResponseWriter, r *http.Request, refusal error, fir
 	}
 	d, err := o.sender.events.Event(r.Context(), o.account, first.Event)
 	if err != nil {
-		return eventRow{}, web.From(fault(err))
+		return eventRow{}, web.From(toWebError(err))
 	}
 	setAsOf(w, d.AsOf)
 	w.Header().Set("Idempotent-Replayed", "true")

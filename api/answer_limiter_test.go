@@ -30,28 +30,28 @@ func (s slow) Write(b []byte) (int, error) {
 // ones are not, and an answer that is shorter than it could have been leaves the rest to others.
 func TestLargeAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAnswers()
+		a := newAnswerLimiter()
 		reads := make(chan struct{})
-		large := strings.Repeat("x", answerBytes/4-100)
+		large := strings.Repeat("x", largeAnswerBudget/4-100)
 		ended := make(chan error)
 		serve := func(w http.ResponseWriter, most int, text string) error {
 			return a.write(t.Context(), w, most, func() any { return text })
 		}
 		for range 4 {
-			go func() { ended <- serve(slow{httptest.NewRecorder(), reads}, answerBytes/4, large) }()
+			go func() { ended <- serve(slow{httptest.NewRecorder(), reads}, largeAnswerBudget/4, large) }()
 		}
 		synctest.Wait()
 		began := time.Now()
-		err := serve(httptest.NewRecorder(), answerBytes/8, "x")
+		err := serve(httptest.NewRecorder(), largeAnswerBudget/8, "x")
 		var refused *web.Error
 		if !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || time.Since(began) != answerWait {
 			t.Errorf("a further large answer: %v after %v", err, time.Since(began))
 		}
-		if err := serve(httptest.NewRecorder(), smallAnswer, "x"); err != nil || time.Since(began) != answerWait {
+		if err := serve(httptest.NewRecorder(), maxSmallAnswer, "x"); err != nil || time.Since(began) != answerWait {
 			t.Errorf("a small answer: %v", err)
 		}
 		time.AfterFunc(time.Second, func() { reads <- struct{}{} })
-		if err := serve(httptest.NewRecorder(), answerBytes/8, "x"); err != nil {
+		if err := serve(httptest.NewRecorder(), largeAnswerBudget/8, "x"); err != nil {
 			t.Errorf("an answer that gets room while it waits: %v", err)
 		}
 		close(reads)
@@ -63,14 +63,14 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		for range 10 { // each could have been as long as all of them may be
 			reads := make(chan struct{})
 			go func() {
-				ended <- serve(slow{httptest.NewRecorder(), reads}, 10*answerBytes, strings.Repeat("x", smallAnswer))
+				ended <- serve(slow{httptest.NewRecorder(), reads}, 10*largeAnswerBudget, strings.Repeat("x", maxSmallAnswer))
 			}()
 			defer func() { close(reads); <-ended }()
 			synctest.Wait()
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
-		if err := a.write(ctx, httptest.NewRecorder(), answerBytes, func() any { return nil }); !errors.Is(
+		if err := a.write(ctx, httptest.NewRecorder(), largeAnswerBudget, func() any { return nil }); !errors.Is(
 			err, context.Canceled) {
 			t.Errorf("for a client that has left: %v", err)
 		}

@@ -121,7 +121,7 @@ func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 
 // TestFullMemory: when an answer finds no room, the repeat is told that the call took effect.
 func TestFullMemory(t *testing.T) {
-	full := &answers{Answers: configuration, AfterFunc: func(x *config.Answer) error {
+	full := &answerLimiter{Answers: configuration, AfterFunc: func(x *config.Answer) error {
 		if x.Answer != "" {
 			return config.ErrFull
 		}
@@ -162,14 +162,14 @@ func TestParallelCallsWithOneKey(t *testing.T) {
 }
 
 // answers is the configuration log with faults.
-type answers struct {
+type answerLimiter struct {
 	api.Answers
 	ChangeFunc func() error
 	AfterFunc  func(changed *config.Answer) error
 	ClaimFunc  func() error
 }
 
-func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (
+func (a *answerLimiter) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (
 	*config.Answer, error) {
 	if a.ChangeFunc != nil {
 		if err := a.ChangeFunc(); err != nil {
@@ -184,7 +184,7 @@ func (a *answers) ChangeAnswer(ctx context.Context, id string, alter func(*confi
 	})
 }
 
-func (a *answers) ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error) {
+func (a *answerLimiter) ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error) {
 	if a.ClaimFunc != nil {
 		if err := a.ClaimFunc(); err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func (a *answers) ClaimAnswer(ctx context.Context, claim *config.Answer, spare b
 // moves its clock.
 func dying(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
 	dead, ahead = new(atomic.Bool), new(atomic.Int64)
-	a := &answers{Answers: configuration}
+	a := &answerLimiter{Answers: configuration}
 	a.ChangeFunc = func() error {
 		if dead.Load() {
 			return errors.New("killed")
@@ -443,12 +443,12 @@ func TestUnknownEnd(t *testing.T) {
 // TestKeyIsForgotten a day later, whether it was swept or not.
 func TestKeyIsForgotten(t *testing.T) {
 	c := newClient(t)
-	full := &answers{Answers: configuration, ClaimFunc: func() error { return config.ErrFull }}
+	full := &answerLimiter{Answers: configuration, ClaimFunc: func() error { return config.ErrFull }}
 	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
 	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(
 		429, "rate_limited", "Idempotency-Key")
 	gone := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Answers = &answers{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
+		d.Answers = &answerLimiter{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
 	})
 	gone.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).wantError(503, "unavailable", "")
 	c.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).want(201).replayed(false)
@@ -459,7 +459,7 @@ func TestKeyIsForgotten(t *testing.T) {
 func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
 	early := fmt.Errorf("claim: %w", config.ErrLevel)
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Runs, d.Answers = &runsInMemory{}, &answers{Answers: configuration, ClaimFunc: func() error { return early }}
+		d.Runs, d.Answers = &runsInMemory{}, &answerLimiter{Answers: configuration, ClaimFunc: func() error { return early }}
 	})
 	ep := c.endpoint(nil).text("id")
 	a := c.sendOnce("/v1/events/"+c.send(ep)+"/replay", "early", "").want(200)

@@ -34,18 +34,18 @@ const (
 	// claimLife is how long a call may take before it counts as dead: longer than any but a replay, whose run tells
 	// whether it lives. What a call does that comes back to life later is as conditional as what the repeat does.
 	claimLife = 30 * time.Second
-	// maxKept bounds an answer that is remembered, compressed, in bytes: sealed and in base64 it is within
+	// maxRememberedAnswer bounds an answer that is remembered, compressed, in bytes: sealed and in base64 it is within
 	// config.MaxEntity. Of a larger one only the status is.
-	maxKept = 180 << 10
-	// keepTimeout bounds the wait until an answer is remembered.
-	keepTimeout = 10 * time.Second
+	maxRememberedAnswer = 180 << 10
+	// claimTimeout bounds the wait until an answer is remembered.
+	claimTimeout = 10 * time.Second
 )
 
 // call is one call under an Idempotency-Key.
 type call struct {
-	claim   *config.Answer
-	subject id.ID // see config.Answer
-	again   bool  // it has taken over from one that ended without an answer
+	claim     *config.Answer
+	subject   id.ID // see config.Answer
+	takenOver bool  // it has taken over from one that ended without an answer
 }
 
 type callKey struct{}
@@ -77,7 +77,7 @@ func (a *replays) runID(r *http.Request) (string, error) {
 
 // repeatable says of a route whether its work may be done again under one claim, and of one whose callers lose
 // nothing when a key is not remembered that it is spare. A route that is not named here is neither.
-func repeatable(path string) (again, spare bool) {
+func idempotencyPolicy(path string) (resumable, optional bool) {
 	switch path {
 	case "/v1/events/{event}/processing":
 		return true, true // the newest receipt counts, but for processed, which stays
@@ -100,7 +100,7 @@ func repeatable(path string) (again, spare bool) {
 const pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
 
 // repeats remembers what requests under an Idempotency-Key came to.
-type repeats struct {
+type idempotentCalls struct {
 	*core
 	answers Answers
 	keyring *config.Keyring
@@ -108,14 +108,14 @@ type repeats struct {
 }
 
 // remembered makes the handler of a route answer repeats.
-func (a *repeats) remembered(path string, next handlerFunc) handlerFunc {
-	again, spare := repeatable(path)
+func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handlerFunc {
+	resumable, optional := idempotencyPolicy(path)
 	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 		text, err := idempotencyKey(r)
 		if err != nil || text == "" {
 			return next(w, r, key) // which judges it after the path
 		}
-		if err := a.pathExists(r, key); err != nil {
+		if err := a.checkPath(r, key); err != nil {
 			return err
 		}
 		var body bytes.Buffer
@@ -124,10 +124,10 @@ func (a *repeats) remembered(path string, next handlerFunc) handlerFunc {
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes())), int64(body.Len())
 		sum := sha256.Sum256(body.Bytes())
-		c, err := a.claim(r, key, text, sum[:], again, spare)
+		c, err := a.claim(r, key, text, sum[:], resumable, optional)
 		switch {
-		case errors.Is(err, config.ErrFull) && spare, errors.Is(err, config.ErrLevel): // an upgrade is not at its end
-			notRemembered(w)
+		case errors.Is(err, config.ErrFull) && optional, errors.Is(err, config.ErrLevel): // an upgrade is not at its end
+			setIdempotencyUnavailable(w)
 			return next(w, r, key)
 		case errors.Is(err, config.ErrFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
@@ -138,28 +138,28 @@ func (a *repeats) remembered(path string, next handlerFunc) handlerFunc {
 		case err != nil:
 			return err
 		case c.claim.Status != 0:
-			return a.repeatAnswer(w, key, c.claim)
+			return a.answerRepeat(w, key, c.claim)
 		}
-		return a.first(w, r, key, c, again, next)
+		return a.runFirst(w, r, key, c, resumable, next)
 	}
 }
 
-// pathExists judges what stands in the path, as the handler will: before the body.
-func (a *repeats) pathExists(r *http.Request, key *config.Key) error {
+// checkPath judges what stands in the path, as the handler will: before the body.
+func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 	var err error
 	switch vars := web.InfoOf(r).Vars; {
 	case vars["destination"] != "":
-		_, _, err = a.destinationOf(r, key)
+		_, _, err = a.destinationInPath(r, key)
 	case vars["endpoint"] != "":
-		_, err = a.endpointOf(r, key)
+		_, err = a.endpointInPath(r, key)
 	case vars["event"] != "":
-		_, err = a.eventID(r)
+		_, err = a.eventInPath(r)
 	}
 	return err
 }
 
 // claim returns the call that does the work, or the answer of an earlier one. It waits while another is running.
-func (a *repeats) claim(r *http.Request, key *config.Key, text string, body []byte, again, spare bool) (*call, error) {
+func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, resumable, optional bool) (*call, error) {
 	subject, err := a.ids.New(0)
 	if err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (a *repeats) claim(r *http.Request, key *config.Key, text string, body []by
 		Until: a.now().Add(claimLife), Expires: a.now().Add(idempotencyWindow),
 	}
 	c := &call{}
-	err = a.wait(r.Context(), func() (done bool, err error) {
-		c.claim, c.again, err = a.tryClaim(r.Context(), mine, again, spare)
+	err = a.retryUntilDone(r.Context(), func() (done bool, err error) {
+		c.claim, c.takenOver, err = a.tryClaim(r.Context(), mine, resumable, optional)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			return e.Status != http.StatusTooManyRequests, err
 		}
@@ -186,12 +186,12 @@ func (a *repeats) claim(r *http.Request, key *config.Key, text string, body []by
 }
 
 // tryClaim looks once who has the key.
-func (a *repeats) tryClaim(ctx context.Context, mine *config.Answer, again, spare bool) (
-	claim *config.Answer, over bool, err error) {
+func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, resumable, optional bool) (
+	claim *config.Answer, takenOver bool, err error) {
 	// Not with the caller's context: a claim of a caller that has left would only be in the way.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	held, err := a.answers.ClaimAnswer(ctx, mine, spare)
+	held, err := a.answers.ClaimAnswer(ctx, mine, optional)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -202,7 +202,7 @@ func (a *repeats) tryClaim(ctx context.Context, mine *config.Answer, again, spar
 		return held, false, nil
 	case a.now().Before(held.Until):
 		return nil, false, errStillRunning()
-	case !again:
+	case !resumable:
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
 			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and " +
 				"send what is missing with a new key"}
@@ -223,14 +223,14 @@ func (a *repeats) tryClaim(ctx context.Context, mine *config.Answer, again, spar
 }
 
 // kept is an answer as it is remembered: a body with its headers, or an error.
-type kept struct {
-	Header http.Header `json:"header,omitempty"`
-	Body   []byte      `json:"body,omitempty"` // to the byte
-	Error  *keptError  `json:"error,omitempty"`
+type rememberedAnswer struct {
+	Header http.Header      `json:"header,omitempty"`
+	Body   []byte           `json:"body,omitempty"` // to the byte
+	Error  *rememberedError `json:"error,omitempty"`
 }
 
-// keptError is what a client sees of a web.Error but the request id: a repeat has its own.
-type keptError struct {
+// rememberedError is what a client sees of a web.Error but the request id: a repeat has its own.
+type rememberedError struct {
 	Type, Message, Param, Code, Run string
 	RetryAfter                      time.Duration
 	Queued                          int
@@ -257,46 +257,46 @@ func (w *recorder) Write(b []byte) (int, error) {
 }
 
 // first does the work of a claim, remembers what it came to, and answers.
-func (a *repeats) first(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, again bool,
+func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, resumable bool,
 	next handlerFunc) error {
-	rec := &recorder{header: http.Header{}}
-	err := fault(next(rec, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
-	status, what := rec.status, kept{Header: rec.header, Body: rec.body.Bytes()}
+	recorded := &recorder{header: http.Header{}}
+	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
+	status, answer := recorded.status, rememberedAnswer{Header: recorded.header, Body: recorded.body.Bytes()}
 	if err != nil {
 		e := web.From(err)
 		status = e.Status
-		what = kept{Error: &keptError{
+		answer = rememberedAnswer{Error: &rememberedError{
 			Type: e.Type, Message: e.Message, Param: web.ShortParam(e.Param), Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter,
 			Queued: e.Queued}}
 	}
-	if keepErr := a.keep(r, c, status, what, again); keepErr != nil {
+	if keepErr := a.remember(r, c, status, answer, resumable); keepErr != nil {
 		// What was done is done. A repeat finds the claim.
 		a.log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route),
 			slog.Any("error", keepErr))
-		notRemembered(w)
+		setIdempotencyUnavailable(w)
 	}
 	if err != nil {
 		return err
 	}
 	h := w.Header()
-	for name, values := range rec.header {
+	for name, values := range recorded.header {
 		h[name] = values
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(rec.body.Bytes()) // a client that left cannot be told
+	_, _ = w.Write(recorded.body.Bytes()) // a client that left cannot be told
 	return nil
 }
 
 // keep remembers an answer, or gives the key free. Kept are successes, refusals, and whatever a run came to. After
 // another error of ours the work may have been done, and so it may when the call took over from another: then the
 // claim stays for the next repeat, which goes on with the same ids.
-func (a *repeats) keep(r *http.Request, c *call, status int, what kept, again bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keepTimeout)
+func (a *idempotentCalls) remember(r *http.Request, c *call, status int, answer rememberedAnswer, resumable bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), claimTimeout)
 	defer cancel()
-	e := what.Error
+	e := answer.Error
 	switch {
 	case e == nil, e.Run != "", status == http.StatusBadRequest && e.Type != web.Conflict:
-	case status >= http.StatusInternalServerError && again, c.again:
+	case status >= http.StatusInternalServerError && resumable, c.takenOver:
 		_, err := a.answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
 			if x.Call == c.claim.Call {
 				x.Until = time.Time{}
@@ -307,7 +307,7 @@ func (a *repeats) keep(r *http.Request, c *call, status int, what kept, again bo
 	default:
 		return a.answers.ForgetAnswer(ctx, c.claim)
 	}
-	sealed, err := a.seal(c.claim.ID, what)
+	sealed, err := a.seal(c.claim.ID, answer)
 	if err != nil {
 		return err
 	}
@@ -328,13 +328,13 @@ func (a *repeats) keep(r *http.Request, c *call, status int, what kept, again bo
 }
 
 // seal returns what is kept of an answer; nothing of one that is too large.
-func (a *repeats) seal(name string, what kept) (config.Sealed, error) {
-	raw, err := json.Marshal(what)
+func (a *idempotentCalls) seal(name string, answer rememberedAnswer) (config.Sealed, error) {
+	raw, err := json.Marshal(answer)
 	if err != nil {
 		return "", fmt.Errorf("encode an answer: %w", err)
 	}
 	packed := s2.EncodeBetter(nil, raw)
-	if len(packed) > maxKept {
+	if len(packed) > maxRememberedAnswer {
 		return "", nil
 	}
 	return a.keyring.SealString(name, config.FieldAnswer, string(packed)), nil
@@ -343,9 +343,9 @@ func (a *repeats) seal(name string, what kept) (config.Sealed, error) {
 // shownSecret finds the signing secrets in an answer, and the last four characters of each.
 var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 
-// repeatAnswer is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can
+// answerRepeat is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can
 // ask for it: secrets in it are shown again to the API key of that call only.
-func (a *repeats) repeatAnswer(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
+func (a *idempotentCalls) answerRepeat(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
@@ -360,23 +360,23 @@ func (a *repeats) repeatAnswer(w http.ResponseWriter, key *config.Key, first *co
 	if err != nil {
 		return fmt.Errorf("read a remembered answer: %w", err)
 	}
-	var what kept
-	if err := json.Unmarshal(raw, &what); err != nil {
+	var answer rememberedAnswer
+	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read a remembered answer: %w", err)
 	}
-	if e := what.Error; e != nil {
+	if e := answer.Error; e != nil {
 		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run,
 			RetryAfter: e.RetryAfter, Queued: e.Queued}
 	}
 	h := w.Header()
-	for name, values := range what.Header {
+	for name, values := range answer.Header {
 		h[name] = values
 	}
 	if first.Key != key.ID {
-		what.Body = shownSecret.ReplaceAll(what.Body, []byte(`"secret":"****$1"`))
+		answer.Body = shownSecret.ReplaceAll(answer.Body, []byte(`"secret":"****$1"`))
 		h.Del("Content-Length") // of the answer with its secrets
 	}
 	w.WriteHeader(first.Status)
-	_, _ = w.Write(what.Body)
+	_, _ = w.Write(answer.Body)
 	return nil
 }

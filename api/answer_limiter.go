@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// answerBytes bounds the large answers of a node that are made or written at the same time, in bytes.
-	answerBytes = 256 << 20
-	// smallAnswer is what is not counted.
-	smallAnswer = 256 << 10
+	// largeAnswerBudget bounds the large answers of a node that are made or written at the same time, in bytes.
+	largeAnswerBudget = 256 << 20
+	// maxSmallAnswer is what is not counted.
+	maxSmallAnswer = 256 << 10
 	// answerWait is how long an answer waits for room.
 	answerWait = 2 * time.Second
 	// escapedByte is the longest form of a byte in JSON: \u0001.
@@ -23,30 +23,30 @@ const (
 )
 
 // answers bounds the bytes of the large answers in flight: clients may ask for many of them and read them slowly.
-type answers struct{ room *semaphore.Weighted }
+type answerLimiter struct{ budget *semaphore.Weighted }
 
-func newAnswers() answers { return answers{semaphore.NewWeighted(answerBytes)} }
+func newAnswerLimiter() answerLimiter { return answerLimiter{semaphore.NewWeighted(largeAnswerBudget)} }
 
 // write answers with what make returns, which has at most so many bytes as JSON. It waits until there is room for that,
 // and holds what the answer really takes until it is written.
-func (a answers) write(ctx context.Context, w http.ResponseWriter, most int, make func() any) error {
-	if most <= smallAnswer {
-		web.WriteJSON(w, http.StatusOK, make())
+func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error {
+	if maxBytes <= maxSmallAnswer {
+		web.WriteJSON(w, http.StatusOK, build())
 		return nil
 	}
-	held := min(int64(most), answerBytes)
+	held := min(int64(maxBytes), largeAnswerBudget)
 	limited, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	if err := a.room.Acquire(limited, held); err != nil {
+	if err := a.budget.Acquire(limited, held); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return web.Away(nil, "this node is writing as many large answers as it may; ask again")
 	}
-	defer func() { a.room.Release(held) }()
-	body := web.Encode(make())
+	defer func() { a.budget.Release(held) }()
+	body := web.Encode(build())
 	if real := min(int64(len(body)), held); real < held {
-		a.room.Release(held - real)
+		a.budget.Release(held - real)
 		held = real
 	}
 	web.WriteEncoded(w, http.StatusOK, body)
@@ -78,8 +78,8 @@ func attemptBytes(rows []event.AttemptRow) (n int) {
 	return escapedByte * n
 }
 
-// errReads is the answer to a key that has as many reads running as it may.
-func errReads() error {
+// errTooManyReads is the answer to a key that has as many reads running as it may.
+func errTooManyReads() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
 		Message: "the key has as many reads of events running as it may have at once; wait for one of them"}
 }
