@@ -50,7 +50,7 @@ type alerts struct {
 
 // alertsView shows the settings; revealed is the secret that this very answer may show, empty for none.
 func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswer, error) {
-	saved, err := notify.Open(a.keyring, s)
+	saved, err := notify.OpenChannels(a.keyring, s)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAn
 	v.Channels = make(map[notify.Kind]any)
 	for _, k := range notify.Kinds() {
 		v.Channels[k.Kind] = nil
-		if i := slices.IndexFunc(saved, func(c notify.Saved) bool { return c.Kind == k.Kind }); i >= 0 {
+		if i := slices.IndexFunc(saved, func(c notify.SavedChannel) bool { return c.Kind == k.Kind }); i >= 0 {
 			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
 		}
 	}
@@ -66,7 +66,7 @@ func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAn
 }
 
 // channelView shows a channel as its nested form in a request.
-func channelView(k notify.ChannelKind, c notify.Saved, revealed string) map[string]any {
+func channelView(k notify.ChannelKind, c notify.SavedChannel, revealed string) map[string]any {
 	view := map[string]any{"enabled": c.Enabled, k.Member: notify.MaskURL(c.URL)}
 	if k.Mails {
 		view[k.Member] = c.To
@@ -143,7 +143,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	if in.err != nil {
 		return in.err
 	}
-	saved, err := notify.Open(a.keyring, a.config.AlertSettings())
+	saved, err := notify.OpenChannels(a.keyring, a.config.AlertSettings())
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 }
 
 // testChannels waits for all of them: each has a bound of its own.
-func (a *alerts) testChannels(ctx context.Context, saved []notify.Saved) []testResult {
+func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) []testResult {
 	message := a.testMessage()
 	results := make([]testResult, len(saved))
 	var all sync.WaitGroup

@@ -98,7 +98,7 @@ func tooManyTests(wait time.Duration, why string) error {
 }
 
 // countMails is how many mails a message down these channels is.
-func countMails(saved []notify.Saved) (n int) {
+func countMails(saved []notify.SavedChannel) (n int) {
 	for _, c := range saved {
 		if c.Enabled {
 			n += len(c.To)

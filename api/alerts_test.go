@@ -84,9 +84,9 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	if !strings.HasPrefix(string(read.raw), `{"channels":`+want) {
 		t.Fatalf("got  %s\nwant %s", read.raw, want)
 	}
-	saved := func() []notify.Saved {
+	saved := func() []notify.SavedChannel {
 		t.Helper()
-		all, err := notify.Open(keyring(), configuration.AlertSettings())
+		all, err := notify.OpenChannels(keyring(), configuration.AlertSettings())
 		if err != nil {
 			t.Fatal(err)
 		}

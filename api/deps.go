@@ -165,5 +165,5 @@ type AuditLog interface {
 
 // Uses is told of every request with a key that is valid.
 type KeyUses interface {
-	Note(account, key, name string, from netip.Addr)
+	RecordUse(account, key, name string, from netip.Addr)
 }

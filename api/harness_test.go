@@ -274,7 +274,7 @@ func (f *fake) Audit(_ context.Context, q audit.Query) (page audit.Page, err err
 
 func (f *fake) Outbox(q audit.Query) []audit.Entry { return configuration.Outbox(q) }
 
-func (f *fake) Note(_, key, _ string, from netip.Addr) {
+func (f *fake) RecordUse(_, key, _ string, from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.uses = append(f.uses, key+" from "+from.String())

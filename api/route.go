@@ -97,7 +97,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	info := web.InfoOf(r)
-	rt.uses.Note(key.Account, key.ID, key.Name, info.Client)
+	rt.uses.RecordUse(key.Account, key.ID, key.Name, info.Client)
 	found, vars := rt.match(r)
 	method := r.Method
 	if method == http.MethodHead { // net/http leaves out the body

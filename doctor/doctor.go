@@ -22,9 +22,9 @@ import (
 const checkTime = 15 * time.Second
 
 // Patient is what is examined.
-type Patient struct {
-	Stream stream.Config
-	Copies int // replication factor that the topics must have
+type Target struct {
+	Stream            stream.Config
+	ReplicationFactor int // replication factor that the topics must have
 
 	// Config is the configuration of a node that runs, or of the log as it stands; nil with the reason in
 	// ConfigErr when there is none to be had.
@@ -58,13 +58,13 @@ type look struct {
 }
 
 // Examine makes all checks at once and returns them in the order in which they are best read.
-func Examine(ctx context.Context, p Patient) (Report, error) {
+func Examine(ctx context.Context, p Target) (Report, error) {
 	reader, err := stream.NewReader(p.Stream, "doctor")
 	if err != nil {
 		return Report{}, err
 	}
 	defer reader.Close()
-	x := &examination{Patient: p, log: reader}
+	x := &examination{Target: p, log: reader}
 	looks := []look{
 		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"writers", one(x.writers)}, {"dispatch", x.dispatch},
 		{"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
@@ -109,7 +109,7 @@ func one(check func(context.Context) Check) func(context.Context) []Check {
 
 // examination is a Patient on the table.
 type examination struct {
-	Patient
+	Target
 	log *stream.Reader
 }
 

@@ -61,7 +61,7 @@ func TestNothingAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	away := errors.New("away")
-	report, err := Examine(ctx, Patient{
+	report, err := Examine(ctx, Target{
 		Stream: stream.Config{Brokers: []string{"127.0.0.1:1"}}, ConfigErr: away, Store: func(context.Context) error {
 			return away
 		},

@@ -33,14 +33,14 @@ func (x *examination) kafka(ctx context.Context) Check {
 		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain "+
 			"and there is no TLS")
 	}
-	if n < x.Copies {
-		c.State, c.Advice = StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.Copies)
+	if n < x.ReplicationFactor {
+		c.State, c.Advice = StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.ReplicationFactor)
 	}
 	return c
 }
 
 func (x *examination) topics(ctx context.Context) Check {
-	a, err := stream.AuditTopics(ctx, x.Stream, x.Copies)
+	a, err := stream.AuditTopics(ctx, x.Stream, x.ReplicationFactor)
 	if err != nil {
 		return unasked(err)
 	}

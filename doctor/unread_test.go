@@ -34,7 +34,7 @@ func TestUnread(t *testing.T) {
 	}
 	t.Cleanup(log.Close)
 	for days, want := range map[int]string{4: StateOK, 6: StateWarn, 10: StateFail} {
-		x := &examination{log: log, Patient: Patient{
+		x := &examination{log: log, Target: Target{
 			Retention: 10 * 24 * time.Hour, Now: func() time.Time { return time.Now().AddDate(0, 0, days) },
 		}}
 		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != StateOK) ||

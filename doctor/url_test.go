@@ -14,7 +14,7 @@ func TestBaseURL(t *testing.T) {
 		"http://relay.example.com": StateWarn, "http://203.0.113.9": StateWarn, "http://[2001:db8::1]:8080": StateWarn,
 		"HTTP://Relay.Example.Com.": StateWarn, "http://localhost.example.com": StateWarn,
 	} {
-		x := &examination{Patient: Patient{BaseURL: base}}
+		x := &examination{Target: Target{BaseURL: base}}
 		if c := x.baseURL(t.Context()); c.State != want || (c.Advice != "") != (want == StateWarn) {
 			t.Errorf("%s: %+v, want %s", base, c, want)
 		}
@@ -23,7 +23,7 @@ func TestBaseURL(t *testing.T) {
 
 // A key that is easy to guess is warned of by its setting; where there is none nothing is said.
 func TestWeakKeys(t *testing.T) {
-	x := &examination{Patient: Patient{WeakKeys: []string{"RELAY_BOOTSTRAP_KEY"}}}
+	x := &examination{Target: Target{WeakKeys: []string{"RELAY_BOOTSTRAP_KEY"}}}
 	c := x.weakKeys(t.Context())
 	if c.State != StateWarn || c.Advice == "" || !strings.Contains(c.Text, "RELAY_BOOTSTRAP_KEY") {
 		t.Errorf("%+v", c)

@@ -125,8 +125,8 @@ func (a *auditor) partition(ctx context.Context, partition int32) error {
 	j.run()
 	a.report.add(j.counts)
 	a.report.Lost = append(a.report.Lost, j.lost[:min(len(j.lost), maxLost-len(a.report.Lost))]...)
-	a.report.Unreadable += b.unreadable
-	a.report.Unnamed += b.unnamed
+	a.report.UndecodableOutcomes += b.unreadable
+	a.report.UnidentifiedDead += b.unnamed
 	return nil
 }
 

@@ -60,7 +60,7 @@ func TestAuditOfRandomHistories(t *testing.T) {
 		m.settle()
 		r := m.mustAudit(Span{})
 		m.same(r)
-		if r.InFlight != 0 || r.Unreadable != 0 {
+		if r.InFlight != 0 || r.UndecodableOutcomes != 0 {
 			t.Errorf("after everything has come to its end: %v", r)
 		}
 	})

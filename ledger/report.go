@@ -123,8 +123,8 @@ type Report struct {
 	Lost  []Lost // by event, the first 1,000
 
 	// Unreadable outcomes may hide the last word of what is residue, and Unnamed buried records its work.
-	Unreadable, Unnamed int
-	Records             int // that were read
+	UndecodableOutcomes, UnidentifiedDead int
+	Records                               int // that were read
 }
 
 func (r *Report) sort() {

@@ -27,8 +27,8 @@ const (
 
 // doctor examines this node and the engines it stands on.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
-	return doctor.Examine(ctx, doctor.Patient{
-		Stream: n.stream, Copies: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
+	return doctor.Examine(ctx, doctor.Target{
+		Stream: n.stream, ReplicationFactor: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
 		BaseURL:  n.url,
 		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(),
@@ -38,8 +38,8 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 // ExamineEngines does without a node: what only one knows is left out.
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := clock()
-	p := doctor.Patient{
-		Stream: s.Stream(), Copies: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
+	p := doctor.Target{
+		Stream: s.Stream(), ReplicationFactor: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(),

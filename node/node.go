@@ -297,7 +297,7 @@ func (n *Node) newUsage() (func(context.Context) error, error) {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.s.AllowanceEvents)
 	deps := usage.Deps{
-		Log: n.log, Figures: n.reader, Now: n.now,
+		Log: n.log, Store: n.reader, Now: n.now,
 		Created: func(string) time.Time { return n.control.Account().CreatedAt }, // there is one account
 	}
 	if n.writer != nil {
@@ -367,7 +367,7 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 // newAlerts evaluates alert rules for what this node dispatches.
 func (n *Node) newAlerts() (func(context.Context) error, error) {
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
-		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Notifier: n.notifier,
+		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Sender: n.notifier,
 		Now: n.control.Now, Metrics: n.registry,
 		Usage: allowance{n.usage, n.control}, Events: n.reader,
 	})

@@ -27,12 +27,12 @@ type Config struct {
 	// CountEvery is the pause between two looks for hours that have ended.
 	CountEvery time.Duration
 	// Keep is how long a count is kept that took longer than Cheap: then counting costs a small part of the time.
-	Keep, Cheap time.Duration
+	CacheFor, CacheAbove time.Duration
 }
 
 // DefaultConfig is a service without an allowance.
 func DefaultConfig() Config {
-	return Config{CountEvery: 10 * time.Second, Keep: 5 * time.Second, Cheap: 100 * time.Millisecond}
+	return Config{CountEvery: 10 * time.Second, CacheFor: 5 * time.Second, CacheAbove: 100 * time.Millisecond}
 }
 
 // Validate reports every fault at once.
@@ -41,7 +41,7 @@ func (c Config) Validate() error {
 	if c.Allowance < 0 {
 		errs = append(errs, errors.New("usage allowance: must not be negative"))
 	}
-	if min(c.CountEvery, c.Keep, c.Cheap) <= 0 {
+	if min(c.CountEvery, c.CacheFor, c.CacheAbove) <= 0 {
 		errs = append(errs, errors.New("usage intervals: must be positive"))
 	}
 	return errors.Join(errs...)
@@ -54,14 +54,14 @@ type Counter interface {
 }
 
 // Figures are the counts of the store.
-type Figures interface {
+type Store interface {
 	Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error)
 }
 
 // Deps are what the stage works with.
 type Deps struct {
 	Log     *slog.Logger
-	Figures Figures
+	Store   Store
 	Counter Counter // nil on a node without a writer
 	// Created is when an account began.
 	Created func(account string) time.Time
@@ -88,7 +88,7 @@ type account struct {
 // New checks the configuration. It starts nothing.
 func New(cfg Config, deps Deps) (*Usage, error) {
 	err := cfg.Validate()
-	if deps.Log == nil || deps.Figures == nil || deps.Created == nil || deps.Now == nil {
+	if deps.Log == nil || deps.Store == nil || deps.Created == nil || deps.Now == nil {
 		err = errors.Join(err, errors.New("usage: a dependency is missing"))
 	}
 	if err != nil {
@@ -169,8 +169,8 @@ func (u *Usage) report(ctx context.Context, accountID string, age time.Duration)
 		return nil, err
 	}
 	a.usage, a.began, a.keepTo = report, now, time.Time{}
-	if report.Took > u.cfg.Cheap {
-		a.keepTo = now.Add(u.cfg.Keep)
+	if report.Took > u.cfg.CacheAbove {
+		a.keepTo = now.Add(u.cfg.CacheFor)
 	}
 	return report, nil
 }
@@ -185,7 +185,7 @@ func (u *Usage) count(ctx context.Context, accountID string, now time.Time) (*ev
 	r.To = r.From.AddDate(0, 1, 0)
 	recent := now.Truncate(time.Hour).AddDate(0, 0, -recentDays)
 	var err error
-	if r.Figures, err = u.deps.Figures.Usage(
+	if r.Figures, err = u.deps.Store.Usage(
 		ctx, accountID, event.UsageSpan{From: r.From, To: r.To, Recent: recent}); err != nil {
 		return nil, err
 	}

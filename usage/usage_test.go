@@ -47,7 +47,7 @@ func newUsage(t *testing.T, f *fake, now func() time.Time, change ...func(*usage
 	t.Helper()
 	cfg := usage.DefaultConfig()
 	deps := usage.Deps{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Figures: f, Now: now,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Store: f, Now: now,
 		Created: func(string) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) },
 	}
 	for _, c := range change {

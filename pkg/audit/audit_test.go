@@ -116,7 +116,7 @@ func TestUses(t *testing.T) {
 		from := netip.MustParseAddr("192.0.2.1")
 		use := func(n int) {
 			for range n {
-				u.Note("acc_1", "key_1", "ci", from)
+				u.RecordUse("acc_1", "key_1", "ci", from)
 			}
 		}
 		want := func(want ...uint64) {
@@ -176,7 +176,7 @@ func TestUsesOfTwoProcesses(t *testing.T) {
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
-			u.Note("acc_1", "key_1", "ci", netip.Addr{})
+			u.RecordUse("acc_1", "key_1", "ci", netip.Addr{})
 			if err := u.Run(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // Every is how often the use of one key is written while it is used: what a node that is killed loses.
-const Every = time.Minute
+const WriteEvery = time.Minute
 
 const (
 	// look is how often it is looked whether something is to be written.
@@ -67,7 +67,7 @@ func NewUses(node string, deps UsesDeps) (*Uses, error) {
 }
 
 // Note says that a key was used. It is called for every request and never waits.
-func (u *Uses) Note(account, key, name string, from netip.Addr) {
+func (u *Uses) RecordUse(account, key, name string, from netip.Addr) {
 	now := u.deps.Now().UTC()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,7 +111,7 @@ func (u *Uses) Run(ctx context.Context) error {
 			return nil
 		}
 		attempt, cancel := context.WithTimeout(ctx, drain)
-		err := u.write(attempt, Every)
+		err := u.write(attempt, WriteEvery)
 		cancel()
 		if (err != nil) != failing && ctx.Err() == nil {
 			failing = !failing

@@ -52,21 +52,21 @@ func kindOf(name Kind) *ChannelKind {
 }
 
 // Saved is a channel of an account's settings.
-type Saved struct {
+type SavedChannel struct {
 	Channel
 	Enabled bool
 }
 
 // Open returns the channels that are saved, their secrets in clear, in the order of [Kinds].
-func Open(k *config.Keyring, s *config.AlertSettings) ([]Saved, error) {
-	var all []Saved
+func OpenChannels(k *config.Keyring, s *config.AlertSettings) ([]SavedChannel, error) {
+	var all []SavedChannel
 	for _, kind := range kinds {
 		name := string(kind.Kind)
 		c := s.Channel(name)
 		if c == nil {
 			continue
 		}
-		open := Saved{Channel{Kind: kind.Kind, To: c.To}, c.Enabled}
+		open := SavedChannel{Channel{Kind: kind.Kind, To: c.To}, c.Enabled}
 		var err error
 		if !kind.Mails {
 			if open.URL, err = k.OpenString(s.ID, config.FieldAlertURL(name), c.URL); err != nil {

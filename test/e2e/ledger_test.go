@@ -45,9 +45,9 @@ func nothingLost(t *testing.T, c stream.Config) ledger.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Residue > 0 || r.Unreadable > 0 || r.Unnamed > 0 {
+	if r.Residue > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
 		t.Errorf("residue of the ledger: %v; %d outcomes cannot be read, %d buried records name nothing", r.Counts,
-			r.Unreadable, r.Unnamed)
+			r.UndecodableOutcomes, r.UnidentifiedDead)
 		for _, l := range r.Lost[:min(len(r.Lost), 20)] {
 			t.Errorf("lost: %v", l)
 		}

@@ -80,26 +80,26 @@ type Events interface {
 }
 
 // Notifier makes one try to send a message, within a bounded time.
-type Notifier interface {
+type Sender interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 }
 
 // Deps are what the stage works with. All but Usage and Events are needed.
 type Deps struct {
-	Log      *slog.Logger
-	Stream   stream.Config
-	Config   Configuration
-	History  History
-	Keyring  *config.Keyring
-	Notifier Notifier
-	Usage    Usage  // nil = there is no allowance
-	Events   Events // nil = it is not asked which were processed
-	Now      func() time.Time
-	Metrics  prometheus.Registerer
+	Log     *slog.Logger
+	Stream  stream.Config
+	Config  Configuration
+	History History
+	Keyring *config.Keyring
+	Sender  Sender
+	Usage   Usage  // nil = there is no allowance
+	Events  Events // nil = it is not asked which were processed
+	Now     func() time.Time
+	Metrics prometheus.Registerer
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Config == nil || d.History == nil || d.Keyring == nil || d.Notifier == nil || d.Now == nil ||
+	if d.Log == nil || d.Config == nil || d.History == nil || d.Keyring == nil || d.Sender == nil || d.Now == nil ||
 		d.Metrics == nil {
 		return errors.New("alerts: a dependency is missing")
 	}

@@ -147,7 +147,7 @@ func (h *herald) carry(ctx context.Context, x *config.Alert) (written bool) {
 			return false // it waits for the digest
 		}
 	}
-	channels, err := notify.Open(h.deps.Keyring, h.deps.Config.AlertSettings())
+	channels, err := notify.OpenChannels(h.deps.Keyring, h.deps.Config.AlertSettings())
 	if err != nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelError, "open the channels of alerts", slog.Any("error", err))
 	}
@@ -181,7 +181,7 @@ func (h *herald) claim(ctx context.Context, x *config.Alert) (config.AlertNotice
 
 // send goes down the message's channels at once and notes which targets took it. Those that are no longer saved, or
 // will never take it, count as if they had.
-func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []notify.Saved, m notify.Message,
+func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []notify.SavedChannel, m notify.Message,
 	opened bool) {
 	if !opened {
 		return
@@ -194,7 +194,7 @@ func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []noti
 			addresses = append(addresses, address)
 			continue
 		}
-		i := slices.IndexFunc(channels, func(c notify.Saved) bool { return string(c.Kind) == target && c.Enabled })
+		i := slices.IndexFunc(channels, func(c notify.SavedChannel) bool { return string(c.Kind) == target && c.Enabled })
 		if i < 0 {
 			h.note(n.ID, target)
 			continue
@@ -211,7 +211,7 @@ func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []noti
 
 // try makes one try.
 func (h *herald) try(ctx context.Context, c notify.Channel, m notify.Message) notify.Result {
-	r := h.deps.Notifier.Send(ctx, c, m)
+	r := h.deps.Sender.Send(ctx, c, m)
 	result := "ok"
 	if !r.OK {
 		result = string(r.Error)

@@ -120,7 +120,7 @@ func (h *herald) digest(ctx context.Context) {
 		return
 	}
 	defer end()
-	channels, err := notify.Open(h.deps.Keyring, h.deps.Config.AlertSettings())
+	channels, err := notify.OpenChannels(h.deps.Keyring, h.deps.Config.AlertSettings())
 	if err != nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open the channels of alerts", slog.Any("error", err))
 		return
@@ -200,7 +200,7 @@ func (h *herald) releaseDigest(ctx context.Context) {
 }
 
 // sendDigest sends each address what waits for it: nearly always that is the same for all, and one message.
-func (h *herald) sendDigest(ctx context.Context, channels []notify.Saved, all []waiting) {
+func (h *herald) sendDigest(ctx context.Context, channels []notify.SavedChannel, all []waiting) {
 	groups, lists := map[string][]string{}, map[string][]waiting{}
 	for _, w := range all {
 		for _, target := range w.to {
@@ -242,14 +242,14 @@ func idsOf(list []waiting) []string {
 
 // mail sends a message to the addresses that are still saved and notes for the notices that it tells of which took
 // it. Addresses that are no longer saved, or will never take it, count as if they had.
-func (h *herald) mail(ctx context.Context, channels []notify.Saved, addresses []string, m notify.Message,
+func (h *herald) mail(ctx context.Context, channels []notify.SavedChannel, addresses []string, m notify.Message,
 	notices ...string) {
 	done := func(address string) {
 		for _, notice := range notices {
 			h.note(notice, mailTarget+address)
 		}
 	}
-	i := slices.IndexFunc(channels, func(c notify.Saved) bool { return c.Kind == notify.Email && c.Enabled })
+	i := slices.IndexFunc(channels, func(c notify.SavedChannel) bool { return c.Kind == notify.Email && c.Enabled })
 	c := notify.Channel{Kind: notify.Email}
 	for _, address := range addresses {
 		if i >= 0 && slices.Contains(channels[i].To, address) {

@@ -254,7 +254,7 @@ func rigOn(t *testing.T, node string, k *config.Keyring, m *memory, o *office) *
 	t.Helper()
 	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
 		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, History: m,
-		Keyring: k, Notifier: o,
+		Keyring: k, Sender: o,
 		Now: time.Now, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
