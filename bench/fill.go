@@ -134,11 +134,13 @@ func printFilled(w io.Writer, r fill.Result) {
 		perSecond(r.Wrote), r.Counted.Round(time.Millisecond), r.Merged.Round(time.Millisecond))
 	all := write.TableSize{Table: "all"}
 	for _, t := range r.Tables {
-		all.Rows, all.Bytes, all.Raw, all.Parts = all.Rows+t.Rows, all.Bytes+t.Bytes, all.Raw+t.Raw, all.Parts+t.Parts
+		all.Rows, all.Bytes, all.Uncompressed, all.Parts = all.Rows+t.Rows, all.Bytes+t.Bytes, all.Uncompressed+
+			t.Uncompressed,
+			all.Parts+t.Parts
 	}
 	for _, t := range append(r.Tables, all) {
 		fmt.Fprintf(w, "  %-20s %12d rows %8.1f B an event on disk %8.1f raw %6d parts\n", t.Table, t.Rows,
-			float64(t.Bytes)/float64(r.Events), float64(t.Raw)/float64(r.Events), t.Parts)
+			float64(t.Bytes)/float64(r.Events), float64(t.Uncompressed)/float64(r.Events), t.Parts)
 	}
 }
 

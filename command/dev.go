@@ -94,7 +94,8 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	}
 	cfg := clickhouse.DefaultChildConfig()
 	cfg.Socket = filepath.Join(sockets, "clickhouse.sock")
-	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync && !clickhouse.Syncs
+	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync &&
+		!clickhouse.SyncSupported
 	tables, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	s.KafkaBrokers, s.DialKafka = []string{broker.Addr()}, broker.DialContext
 	s.RedisURL, s.DialRedis = "redis://embedded", limiter.DialContext
 	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = socketURL(tables.Socket(), "relay"), "", ""
-	if s.Fsync && clickhouse.Syncs {
+	if s.Fsync && clickhouse.SyncSupported {
 		s.SyncTables = tables.Sync
 	}
 	// Whatever an older version left of the topics, they are nobody else's to set.

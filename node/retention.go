@@ -56,7 +56,7 @@ func (n *Node) newExpirer() (func(context.Context) error, error) {
 }
 
 func (n *Node) choreDeps() write.ChoreDeps {
-	return write.ChoreDeps{Log: n.log, Store: n.reader, Owner: n.first.Load, Metrics: n.registry}
+	return write.ChoreDeps{Log: n.log, Store: n.reader, IsOwner: n.first.Load, Metrics: n.registry}
 }
 
 // erasures is the list of what was erased, as the store asks for it.

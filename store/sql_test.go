@@ -24,16 +24,16 @@ func TestStatementsAreConstant(t *testing.T) {
 	}
 	// conversions to sql, and statements that are not the text of a query, with why they hold nothing of a caller.
 	allowed := map[string]string{
-		"Literal":    "hexadecimal digits alone",
-		"write":      "names of tables and columns, constants of the package",
-		"probe":      "the same",
-		"Merge":      "names of tables",
-		"CheckShard": "names of tables",
-		"exec":       "migrations: files of this program, the database's name that parseURL has judged",
-		"applied":    "the same",
-		"note":       "the same",
-		"claim":      "the same",
-		"DropEnded":  "names of tables, the database's name that parseURL has judged",
+		"Literal":     "hexadecimal digits alone",
+		"write":       "names of tables and columns, constants of the package",
+		"probe":       "the same",
+		"Merge":       "names of tables",
+		"CheckShard":  "names of tables",
+		"exec":        "migrations: files of this program, the database's name that parseURL has judged",
+		"applied":     "the same",
+		"note":        "the same",
+		"claim":       "the same",
+		"DropExpired": "names of tables, the database's name that parseURL has judged",
 	}
 	used, calls := map[string]bool{}, 0
 	for _, file := range files {

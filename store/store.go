@@ -42,8 +42,8 @@ func Topics() []string { return stream.ReadBy(Group) }
 
 // Position is how far one partition has been written to ClickHouse.
 type Position struct {
-	Offset int64     // everything below it is there
-	At     time.Time // of the record before Offset; zero when it is not known
+	Offset     int64     // everything below it is there
+	RecordTime time.Time // of the record before Offset; zero when it is not known
 }
 
 // Progress is what a reader needs to know about the writer in its process.
@@ -54,9 +54,9 @@ type Progress struct {
 }
 
 // Kicker is the writer in the same process, as a reader needs it.
-type Kicker interface {
-	// KickTo asks for a flush as soon as everything below the offsets has been read.
-	KickTo(map[stream.Partition]int64)
+type FlushRequester interface {
+	// RequestFlush asks for a flush as soon as everything below the offsets has been read.
+	RequestFlush(map[stream.Partition]int64)
 	// Progress says how far the partitions that it owns are.
 	Progress() Progress
 }

@@ -57,7 +57,7 @@ func (r eventReader) attempts(
 	ctx context.Context, account string, d, before id.ID, limit, body int,
 ) (list []event.AttemptRow, more bool, err error) {
 	q := new(ch.Query).Add("SELECT ")
-	reader := column.ReadAttempts(q, body)
+	reader := column.SelectAttempts(q, body)
 	ofEvent(q.Add(" FROM attempts"), account, d)
 	if !before.IsZero() {
 		q.Add(" AND attempt < ", before)

@@ -90,8 +90,9 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 	if err != nil {
 		return e, fmt.Errorf("scan audit entry: %w", err)
 	}
-	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), column.Instant(at), column.Instant(last),
-		column.Address(ip)
+	e.Actor.Type, e.At, e.LastAt, e.RemoteIP = audit.ActorType(actorType), column.TimeFromColumn(at),
+		column.TimeFromColumn(last),
+		column.IPFromBytes(ip)
 	return e, nil
 }
 
@@ -109,7 +110,7 @@ func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.
 		var u audit.Use
 		var ip [16]byte
 		err := rows.Scan(&key, &u.At, &u.Node, &ip)
-		u.RemoteIP = column.Address(ip)
+		u.RemoteIP = column.IPFromBytes(ip)
 		if u.At.After(uses[key].At) { // every shard has its own last use
 			uses[key] = u
 		}

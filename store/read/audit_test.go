@@ -45,7 +45,7 @@ func TestAudit(t *testing.T) {
 	}
 	other := all[0]
 	other.Account, other.ID = "acc_2", audit.NewID(other.At, 0, "other")
-	b.Tell(slices.Concat(all[30:], all[:40], []audit.Entry{other})...)
+	b.ProduceAudit(slices.Concat(all[30:], all[:40], []audit.Entry{other})...)
 	slices.SortFunc(all, func(x, y audit.Entry) int { return strings.Compare(string(y.ID[:]), string(x.ID[:])) })
 
 	f := func(q audit.Query) {
@@ -107,7 +107,7 @@ func TestKeyUses(t *testing.T) {
 			Entity: "key_1", RemoteIP: netip.MustParseAddr("192.0.2.1"), Node: node, Count: n, LastAt: now.Add(last),
 		}
 	}
-	b.Tell(line("a", -time.Hour, -30*time.Minute, 2), line("b", -time.Minute, 0, 9),
+	b.ProduceAudit(line("a", -time.Hour, -30*time.Minute, 2), line("b", -time.Minute, 0, 9),
 		line("b", -time.Minute, -time.Second, 5), line("a", -time.Hour, -40*time.Minute, 1))
 	uses, err := r.KeyUses(t.Context(), storetest.Account)
 	if want := (audit.Use{At: now, Node: "b", RemoteIP: netip.MustParseAddr("192.0.2.1")}); err != nil || len(uses) != 1 ||
@@ -132,7 +132,7 @@ func TestAuditRefusesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Now()
-	b.Tell(audit.Entry{ID: audit.NewID(at, 0, "x"), Account: storetest.Account, At: at, Action: "x.y"})
+	b.ProduceAudit(audit.Entry{ID: audit.NewID(at, 0, "x"), Account: storetest.Account, At: at, Action: "x.y"})
 	page, err := r.Audit(t.Context(), audit.Query{Account: storetest.Account, Limit: 10, Before: id.ID{}})
 	if err != nil || len(page.Rows) != 1 {
 		t.Errorf("%+v, %v", page, err)

@@ -20,7 +20,7 @@ import (
 // long each of its inserts took.
 func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 	b.Helper()
-	stored := b.Query("SELECT count() FROM events")
+	stored := b.QuerySum("SELECT count() FROM events")
 	records := make([]*stream.Record, n)
 	for i := range records {
 		records[i] = b.Event(1, func(e *event.Event) {
@@ -28,12 +28,12 @@ func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 		}).Record()
 	}
 	for some := range slices.Chunk(records, 1_000) {
-		b.Put(stream.Events, storetest.PartitionOf(1), some...)
+		b.Produce(stream.Events, storetest.PartitionOf(1), some...)
 	}
-	g := storetest.NewGate(b.Bench)
+	g := storetest.NewFaultProxy(b.Bench)
 	var mu sync.Mutex // guards inserts and began, until the writer has stopped
 	var began time.Time
-	g.Timed = func(r *http.Request, statement string, took time.Duration) {
+	g.OnStatement = func(r *http.Request, statement string, took time.Duration) {
 		if !strings.HasPrefix(statement, "INSERT INTO events ") {
 			return
 		}
@@ -47,9 +47,9 @@ func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 		}
 		inserts = append(inserts, took)
 	}
-	_, stop := b.Writer(g.Through(write.WriterConfig{FlushRows: 2_000}))
+	_, stop := b.Writer(g.WriterConfig(write.WriterConfig{FlushRows: 2_000}))
 	storetest.EventuallyWithin(b.TB.(*testing.T), 5*time.Minute, func() bool {
-		return b.Query("SELECT count() FROM events") >= stored+uint64(n)
+		return b.QuerySum("SELECT count() FROM events") >= stored+uint64(n)
 	})
 	took := time.Since(began)
 	stop()
@@ -74,7 +74,8 @@ func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func()
 	}
 	if searches > 0 {
 		b.until("a search runs, that waits for inserts", func() bool {
-			return b.Query("SELECT count() FROM system.processes WHERE query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE "+
+			return b.QuerySum("SELECT count() FROM system.processes WHERE query LIKE '%JSONExtractRaw(body%' AND query "+
+				"NOT LIKE "+
 				"'%system.processes%' AND Settings['priority'] = '2'") > 0
 		})
 	}

@@ -67,7 +67,7 @@ func (r rowReader) judge(ctx context.Context, account string, cands []candidate)
 		ids[i] = cands[i].ID
 		at[cands[i].ID] = &cands[i]
 	}
-	q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), ids)
+	q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), ids)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		d, of, err := scanDelivery(rows)
 		if c := at[of]; err == nil && c != nil {
@@ -95,7 +95,7 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 	var code uint16
 	err = rows.Scan(&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.NextAttemptAt, &d.LastAt,
 		&d.Run)
-	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.Instant(d.NextAttemptAt), column.Instant(d.LastAt)
+	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.TimeFromColumn(d.NextAttemptAt), column.TimeFromColumn(d.LastAt)
 	return d, of, err
 }
 
@@ -160,18 +160,18 @@ func (r rowReader) judgeReceipts(ctx context.Context, account string, cands []ca
 
 func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
-	return byKey(ctx, r.Reader, ch.BoundIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
+	return byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
 }
 
 func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
 	var n uint64
 	err := rows.Scan(of, &n, &c.last)
-	c.n, c.last = int(n), column.Instant(c.last)
+	c.n, c.last = int(n), column.TimeFromColumn(c.last)
 	return err
 }
 
 func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Processing, error) {
 	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
 	scan := func(rows driver.Rows, d *id.ID, state *event.Processing) error { return rows.Scan(d, (*string)(state)) }
-	return byKey(ctx, r.Reader, ch.BoundIDs(q, ids).Add(" GROUP BY id"), scan)
+	return byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
 }

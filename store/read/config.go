@@ -74,7 +74,8 @@ func (c ReaderConfig) Validate() error {
 	case err == nil && len(search) != len(shards):
 		searchErr = fmt.Errorf("store: %d shards to search and %d to read", len(search), len(shards))
 	}
-	return errors.Join(err, searchErr, ch.Positive("search threads", c.SearchThreads),
-		ch.Positive("retention days", c.RetentionDays), ch.Positive("connections", c.Connections),
-		ch.Positive("fence wait", c.FenceWait), ch.Positive("timeout", c.Timeout), ch.Positive("select page", c.SelectPage))
+	return errors.Join(err, searchErr, ch.RequirePositive("search threads", c.SearchThreads),
+		ch.RequirePositive("retention days", c.RetentionDays), ch.RequirePositive("connections", c.Connections),
+		ch.RequirePositive("fence wait", c.FenceWait), ch.RequirePositive("timeout", c.Timeout),
+		ch.RequirePositive("select page", c.SelectPage))
 }

@@ -207,7 +207,7 @@ func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 
 // ofEvent appends the conditions of one event.
 func ofEvent(q *ch.Query, account string, d id.ID) *ch.Query {
-	return q.About(d).Add(" WHERE account = ", account).Add(" AND ts = ", d.Time()).Add(" AND id = ", d)
+	return q.ForEvents(d).Add(" WHERE account = ", account).Add(" AND ts = ", d.Time()).Add(" AND id = ", d)
 }
 
 // event reads an event, and the size of its body as it came.
@@ -240,7 +240,7 @@ func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err 
 	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
 		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &headers, &e.Body, &came)
 	e.DuplicateOf = eventText(duplicate)
-	e.RemoteIP, e.Header = column.Address(ip), event.Lines(headers).Fields()
+	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
 	return e, int(came), err
 }
 

@@ -22,9 +22,9 @@ func TestEveryReadUnderFaults(t *testing.T) {
 	b := newBench(t)
 	h := newHistory(b, 11)
 	h.happen(120)
-	g := storetest.NewGate(b.Bench)
+	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.ReaderOf(read.ReaderConfig{
+	r := b.ReaderWith(read.ReaderConfig{
 		URL: g.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 2 * time.Second, SelectPage: 20}, w)
 	ctx := t.Context()
 	old, now := time.Now().AddDate(0, 0, -20), time.Now().Add(time.Minute)
@@ -98,9 +98,9 @@ func TestEveryReadUnderFaults(t *testing.T) {
 	}
 	spoilt := 0
 	for name, read := range reads {
-		g.Set(nil)
+		g.SetRule(nil)
 		want, err := read()
-		statements, _ := g.Set(nil)
+		statements, _ := g.SetRule(nil)
 		if err != nil || statements == 0 {
 			t.Fatalf("%s without a fault: %v, %d statements", name, err, statements)
 		}
@@ -108,14 +108,14 @@ func TestEveryReadUnderFaults(t *testing.T) {
 			all := []storetest.Fault{storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}
 			for i := range storetest.Rounds(1, 1, len(all)) {
 				f := all[(nth+len(name)+2*i)%len(all)]
-				g.Set(func(n int, _ string) storetest.Fault {
+				g.SetRule(func(n int, _ string) storetest.Fault {
 					if n == nth {
 						return f
 					}
-					return storetest.Sound
+					return storetest.NoFault
 				})
 				got, err := read()
-				_, hits := g.Set(nil)
+				_, hits := g.SetRule(nil)
 				if spoilt += hits; errors.Is(err, event.ErrUnavailable) {
 					continue
 				}

@@ -21,7 +21,7 @@ const committedPoll = 50 * time.Millisecond
 // fence waits until ClickHouse holds what the log held when it was asked.
 type fence struct {
 	topic  *stream.Reader
-	writer store.Kicker // nil on a node without one
+	writer store.FlushRequester // nil on a node without one
 	wait   time.Duration
 	ends   *shared[map[stream.Partition]int64]
 
@@ -29,7 +29,7 @@ type fence struct {
 	met time.Time  // when the last fence began that was met in time
 }
 
-func newFence(topic *stream.Reader, writer store.Kicker, wait time.Duration) *fence {
+func newFence(topic *stream.Reader, writer store.FlushRequester, wait time.Duration) *fence {
 	return &fence{topic: topic, writer: writer, wait: wait,
 		ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
 			return topic.Ends(ctx, store.Topics()...)
@@ -69,7 +69,7 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 	ends, err := f.ends.get(limited)
 	if err != nil {
 		if ctx.Err() != nil {
-			return time.Time{}, ch.ReadError(ctx, ctx.Err())
+			return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 		}
 		return f.lastMet(), nil // the log is away; what is there is served
 	}
@@ -81,7 +81,7 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 	}
 	behind := f.reach(limited, targets)
 	if ctx.Err() != nil {
-		return time.Time{}, ch.ReadError(ctx, ctx.Err())
+		return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 	}
 	if len(behind) > 0 {
 		return f.asOf(behind), nil
@@ -104,7 +104,7 @@ func (f *fence) reach(ctx context.Context, targets map[stream.Partition]int64) m
 			return targets
 		}
 		if f.writer != nil && !kicked {
-			f.writer.KickTo(maps.Clone(targets))
+			f.writer.RequestFlush(maps.Clone(targets))
 		}
 		if !f.pause(ctx, changed, len(remote) > 0) {
 			return targets
@@ -178,8 +178,8 @@ func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	var oldest time.Time
 	for part := range behind {
 		at := met
-		if own, ok := p.Owned[part]; ok && own.At.After(met) {
-			at = own.At
+		if own, ok := p.Owned[part]; ok && own.RecordTime.After(met) {
+			at = own.RecordTime
 		}
 		if oldest.IsZero() || at.Before(oldest) {
 			oldest = at

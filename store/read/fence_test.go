@@ -17,7 +17,7 @@ type fakeWriter struct {
 	changed chan struct{}
 }
 
-func (w *fakeWriter) KickTo(to map[stream.Partition]int64) {
+func (w *fakeWriter) RequestFlush(to map[stream.Partition]int64) {
 	w.asked = to
 	close(w.changed)
 }

@@ -159,7 +159,7 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 	}
 	if len(ids) > 0 {
 		q := selectEvents(w.events()).Add(" WHERE account = ", w.Account)
-		ch.BoundIDs(w.columns(q, byEndpoint), ids)
+		ch.WhereIDs(w.columns(q, byEndpoint), ids)
 		w.columns(q, fixedFilters&^byEndpoint)
 		if cands, _, err = (rowReader{w.r}).run(ctx, w.Account, q, 0); err != nil {
 			return nil, err

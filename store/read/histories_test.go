@@ -59,11 +59,11 @@ func (h *told) goOn(n int) {
 		case 1:
 			topic := pick(h.history, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts)
 			r := &stream.Record{Key: []byte("ep_1"), Value: []byte{0xff, 1}}
-			h.Put(topic, 1, r)
+			h.Produce(topic, 1, r)
 			h.poison[fmt.Sprint(topic, " ", r.Offset)] = true
 		case 2:
 			at := time.Now().UTC().Truncate(time.Millisecond)
-			h.Tell(audit.Entry{
+			h.ProduceAudit(audit.Entry{
 				ID: audit.NewID(at, uint32(h.audited), "h"), Account: storetest.Account, At: at,
 				Actor:      audit.ActorOf("key_1", "name"),
 				EntityType: "endpoint", Action: "endpoint.updated", Entity: "ep_1",
@@ -86,7 +86,7 @@ func (h *told) agree(w *write.Writer, lists int) {
 			q = h.some()
 			q.Limit = pick(h.history, 3, 10, 100)
 		}
-		got, want := storetest.Pages(h, r, q, 5), h.want(q)
+		got, want := storetest.ListEvents(h, r, q, 5), h.want(q)
 		want = want[:min(len(want), 5*q.Limit)]
 		if diff := gocmp.Diff(want, untimed(got)); diff != "" {
 			h.Fatalf("list %+v (-want +got):\n%s", q, diff)
@@ -155,7 +155,7 @@ func (h *told) counts() map[string]event.RecoveryCounts {
 func (h *told) buried() {
 	h.Helper()
 	got := map[string]bool{}
-	for _, d := range h.Dead(1) {
+	for _, d := range h.DeadLetters(1) {
 		head := map[string]string{}
 		for _, x := range d.Headers {
 			head[x.Key] = string(x.Value)
@@ -171,8 +171,8 @@ func (h *told) buried() {
 // run: in three). All of it is written in the end, once, and nothing else goes to dead.
 func TestEveryWriteUnderFaults(t *testing.T) {
 	b := newBench(t)
-	h, g := newTold(b, 21), storetest.NewGate(b.Bench)
-	w, _ := b.Writer(g.Through(write.WriterConfig{InsertTimeout: time.Second}))
+	h, g := newTold(b, 21), storetest.NewFaultProxy(b.Bench)
+	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{InsertTimeout: time.Second}))
 	for _, f := range []storetest.Fault{storetest.Lost, storetest.Refused, storetest.Stuck, storetest.Cut, storetest.Torn,
 		storetest.Half}[:storetest.Rounds(1, 3, 6)] {
 		most := 2
@@ -180,17 +180,18 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 			most = 1 // it takes a second, then the writer tries again
 		}
 		spoilt := make([]int, len(written)) // guarded by the gate
-		g.Set(func(_ int, statement string) storetest.Fault {
+		g.SetRule(func(_ int, statement string) storetest.Fault {
 			kind := kindOf(statement)
 			if kind < 0 || spoilt[kind] >= most || f == storetest.Stuck && kind == len(written)-1 {
-				return storetest.Sound
+				return storetest.NoFault
 			}
 			spoilt[kind]++
 			return f
 		})
 		h.goOn(30)
 		h.resend(h.events[len(h.events)-1].Event)
-		h.Tell(audit.Entry{ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(),
+		h.ProduceAudit(audit.Entry{
+			ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(),
 			Action: "endpoint.updated"})
 		h.audited++
 		storetest.Eventually(t, func() bool { return h.Reader(w).CaughtUp(t.Context()) == nil })
@@ -199,7 +200,7 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 				t.Fatalf("%v: usage is not counted", f)
 			}
 		}
-		g.Set(nil)
+		g.SetRule(nil)
 		for kind, n := range spoilt {
 			if n < most && (f != storetest.Stuck || kind < len(written)-1) {
 				t.Errorf("%v: %d statements were spoilt that begin with %s", f, n, written[kind])
@@ -222,7 +223,7 @@ func TestHistoriesUnderFaults(t *testing.T) {
 func playHistory(t *testing.T, seed uint64) {
 	t.Logf("RELAY_SEED=%d", seed)
 	b := newBench(t)
-	h, g := newTold(b, seed), storetest.NewGate(b.Bench)
+	h, g := newTold(b, seed), storetest.NewFaultProxy(b.Bench)
 	tables := []string{"events", "events_by_endpoint", "deliveries", "failure_candidates_by_endpoint",
 		"failure_candidates",
 		"attempts", "receipts", "run_deliveries", "usage_hour"}
@@ -235,30 +236,30 @@ func playHistory(t *testing.T, seed uint64) {
 	for life := range 3 {
 		h.goOn(10 + h.rnd.IntN(40))
 		dies := h.rnd.IntN(2) == 0
-		g.Set(h.chance(g, dies))
-		w, stop := b.Writer(g.Through(
+		g.SetRule(h.chance(g, dies))
+		w, stop := b.Writer(g.WriterConfig(
 			write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond}))
-		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
+		r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
 		storetest.Eventually(t, func() bool {
 			if h.rnd.IntN(3) == 0 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				_ = w.CountUsage(ctx) // the gate may spoil it
 				cancel()
 			}
-			return len(g.Caught) > 0 || r.CaughtUp(t.Context()) == nil
+			return len(g.StuckStatement) > 0 || r.CaughtUp(t.Context()) == nil
 		})
-		if len(g.Caught) == 0 && life%2 == 1 {
-			g.Set(nil)
+		if len(g.StuckStatement) == 0 && life%2 == 1 {
+			g.SetRule(nil)
 			h.agree(w, 3)
 		}
 		stop()
-		g.Set(nil)
+		g.SetRule(nil)
 		select {
-		case <-g.Caught:
+		case <-g.StuckStatement:
 		default:
 		}
 		if h.rnd.IntN(3) > 0 {
-			b.Rewind(func(_ stream.Partition, committed int64) int64 { return h.rnd.Int64N(max(committed, 0) + 1) })
+			b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return h.rnd.Int64N(max(committed, 0) + 1) })
 		}
 	}
 	w, _ := b.Writer(write.WriterConfig{})
@@ -272,14 +273,14 @@ func playHistory(t *testing.T, seed uint64) {
 }
 
 // chance are faults of the writer's statements: none, a few or many. One that dies is stuck in a statement.
-func (h *told) chance(g *storetest.Gate, dies bool) func(int, string) storetest.Fault {
+func (h *told) chance(g *storetest.FaultProxy, dies bool) func(int, string) storetest.Fault {
 	rnd := rand.New(rand.NewPCG(h.rnd.Uint64(), 1)) // guarded by the gate
 	percent := pick(h.history, 0, 3, 20)
 	last := -1
 	if dies {
 		last = h.rnd.IntN(30)
 	}
-	g.Code = pick(h.history, 243, 252, 241, 210, 999)
+	g.RefusalCode = pick(h.history, 243, 252, 241, 210, 999)
 	return func(nth int, statement string) storetest.Fault {
 		switch {
 		case kindOf(statement) < 0:
@@ -289,6 +290,6 @@ func (h *told) chance(g *storetest.Gate, dies bool) func(int, string) storetest.
 			return []storetest.Fault{
 				storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}[rnd.IntN(5)]
 		}
-		return storetest.Sound
+		return storetest.NoFault
 	}
 }

@@ -32,7 +32,7 @@ FROM (SELECT number, now64(3) - toIntervalMillisecond(1000 + intDiv(number * 360
 // running counts the statements of searches that ClickHouse is at.
 func (b *bench) running() int {
 	name := b.URL[strings.LastIndexByte(b.URL, '/')+1:]
-	return int(b.Query("SELECT count() FROM system.processes WHERE current_database = '" + name +
+	return int(b.QuerySum("SELECT count() FROM system.processes WHERE current_database = '" + name +
 		"' AND query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE '%system.processes%'"))
 }
 
@@ -53,7 +53,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 	b := newBench(t)
 	b.fill("60000")
 	p := storetest.NewProxy(t)
-	r := b.ReaderOf(read.ReaderConfig{
+	r := b.ReaderWith(read.ReaderConfig{
 		URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SearchRows: 1 << 20,
 		SearchBytes: 1 << 30, SearchThreads: 1}, nil)
 	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
@@ -63,7 +63,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 		want error
 	}{
 		{"the client leaves", func(cancel func()) { cancel() }, context.Canceled},
-		{"ClickHouse goes", func(func()) { p.Down() }, event.ErrUnavailable},
+		{"ClickHouse goes", func(func()) { p.Cut() }, event.ErrUnavailable},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -86,7 +86,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 func TestSearchStretchesAreBoundedByBytes(t *testing.T) {
 	b := newBench(t)
 	b.fill("500")
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
 		SearchBytes: 100_000, SearchBudget: time.Nanosecond}, nil)
 	page, err := r.Events(t.Context(),
 		event.Query{Account: storetest.Account, Search: &event.Search{Text: "no such text"}, Limit: 10,
@@ -112,12 +112,12 @@ func TestSearchTakesWhatAURLHolds(t *testing.T) {
 
 func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
-	b.Accept(b.Event(1, func(e *event.Event) {
+	b.ProduceEvents(b.Event(1, func(e *event.Event) {
 		e.Body = []byte(
 			`{"0":{"0":{"0":"` + strings.Repeat(`\u0001`, 200) + `"}}}`)
 	}))
 	r := b.Reader(w)
-	b.Indexes(r)
+	b.BuildIndexes(r)
 	hit := strings.Repeat("\x01", 200)
 	s := event.Search{Text: `\u0001\u0001`}
 	for i := range 10 {
@@ -161,10 +161,10 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 			tagged(e)
 			want = append(want, e.ID)
 		}
-		b.Accept(e)
+		b.ProduceEvents(e)
 	}
 	slices.SortFunc(want, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
 		SearchRows: 7, SearchBudget: time.Nanosecond}, w)
 	s := event.Search{Body: []event.BodyMatch{{Members: []string{"tag"}, Values: []string{"searched"}}}}
 	q := event.Query{Account: storetest.Account, Search: &s, Limit: 5, Since: time.Now().Add(-time.Hour)}
@@ -175,7 +175,7 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := 0; ctx.Err() == nil && i < 2000; i++ {
-			b.Accept(b.Event(i%4, tagged))
+			b.ProduceEvents(b.Event(i%4, tagged))
 		}
 	})
 	ids, partial, _ := follow(t, r, q)

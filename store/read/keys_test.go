@@ -20,15 +20,15 @@ func TestSkippedThatWereStoredAgain(t *testing.T) {
 	for i := range want {
 		e := b.Event(1, func(e *event.Event) { e.Dests, e.Reason = nil, event.NoDestination })
 		want[n-1-i] = e.ID
-		b.Accept(e)
+		b.ProduceEvents(e)
 	}
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	b.CaughtUp(r)
+	b.WaitCaughtUp(r)
 	for range 3 {
 		b.Exec("INSERT INTO event_keys SELECT * FROM event_keys WHERE key = 'dest:'")
 		var got []id.ID
-		for _, row := range storetest.Pages(
+		for _, row := range storetest.ListEvents(
 			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
 			got = append(got, row.ID)
 		}

@@ -20,7 +20,7 @@ func TestListsAgreeWithModel(t *testing.T) {
 		for i := range 25 {
 			q := h.some()
 			q.Limit = pick(h, 1, 3, 10, 100)
-			got, want := storetest.Pages(t, r, q, 5), h.want(q)
+			got, want := storetest.ListEvents(t, r, q, 5), h.want(q)
 			want = want[:min(len(want), 5*q.Limit)]
 			if diff := gocmp.Diff(want, untimed(got)); diff != "" {
 				t.Fatalf("query %d %+v (-want +got):\n%s", i, q, diff)

@@ -18,7 +18,7 @@ func TestAbsentEvents(t *testing.T) {
 	b := newBench(t)
 	r := b.Reader(nil)
 	late := b.Event(1)
-	b.Accept(b.Event(1), b.Event(1))
+	b.ProduceEvents(b.Event(1), b.Event(1))
 	find := func() error {
 		_, err := r.Logged(t.Context(), storetest.Account, late.ID)
 		if err != nil {
@@ -46,7 +46,7 @@ func TestAbsentEvents(t *testing.T) {
 		ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
 		t.Errorf("the log is known not to hold it below %d, want %d", below, end)
 	}
-	b.Accept(late)
+	b.ProduceEvents(late)
 	if err := find(); err != nil {
 		t.Errorf("an event that was appended after it had been asked for: %v", err)
 	}

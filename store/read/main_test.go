@@ -18,5 +18,5 @@ func newBench(t testing.TB) *bench {
 
 func newIndexed(t testing.TB) *bench {
 	t.Helper()
-	return &bench{storetest.NewIndexed(t)}
+	return &bench{storetest.NewBenchWithSearchIndex(t)}
 }

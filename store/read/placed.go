@@ -63,7 +63,7 @@ func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until t
 			Add(" AND ts < ", edge).
 			Add(" AND id >= ", id.Lowest(since)).Add(" AND id < ", id.Lowest(edge))
 	}
-	s := bound(new(ch.Query).Within(q.Partition).Add("SELECT id, kafka_offset, size FROM events"))
+	s := bound(new(ch.Query).ForPartition(q.Partition).Add("SELECT id, kafka_offset, size FROM events"))
 	bound(s.Add(" AND id IN (SELECT id FROM events_by_endpoint")).Add(")")
 	s.Add(" AND kafka_partition = ", int(q.Partition)).Add(" AND kafka_offset >= ", int(q.From)).
 		Add(" AND kafka_offset < ", int(q.To))
@@ -108,7 +108,7 @@ func (r *Reader) placedEvents(ctx context.Context, q event.PlacedQuery, found []
 	slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	s := new(ch.Query).Add("SELECT id, type, source, verdict, reason, method, query, headers, if(size > ", q.MaxBody).
 		Add(", '', body) FROM events WHERE account = ", q.Account)
-	ch.BoundIDs(s, ids)
+	ch.WhereIDs(s, ids)
 	events := make(map[id.ID]*event.Event, len(found))
 	err := r.each(ctx, s, func(rows driver.Rows) error {
 		e := &event.Event{Account: q.Account, Endpoint: q.Endpoint}

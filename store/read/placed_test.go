@@ -48,7 +48,7 @@ func TestPlacedIsWholeAndInOrder(t *testing.T) {
 		records[i] = e.Record()
 		records[i].Timestamp = time.Time{} // what is old is not tried for long
 	}
-	b.Put(stream.Events, 0, records...)
+	b.Produce(stream.Events, 0, records...)
 	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // the fence
 		t.Fatal(err)
 	}

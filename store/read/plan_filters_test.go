@@ -99,7 +99,7 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	h := newHistory(b, seed)
 	h.clock = time.Now().Add(-3 * time.Hour) // few windows, so that a list takes few statements
 	h.happen(120)
-	b.CaughtUp(r)
+	b.WaitCaughtUp(r)
 	all, members := samples(h), filterMembers()
 	asked := map[string]uint{} // by plan, the filters that were asked for
 	takes := map[string]uint{}
@@ -118,7 +118,7 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 			}
 			return
 		}
-		if diff := gocmp.Diff(want, untimed(storetest.Pages(t, r, q, 1))); diff != "" {
+		if diff := gocmp.Diff(want, untimed(storetest.ListEvents(t, r, q, 1))); diff != "" {
 			t.Fatalf("%s: %+v (-want +got):\n%s", name, q, diff)
 		}
 	}

@@ -22,7 +22,7 @@ type cost struct{ statements, rows, marks, bytes, micros uint64 }
 // spent is what all statements since the engine's start have cost. It costs a statement itself.
 func (b *bench) spent() (c cost) {
 	b.Helper()
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT sumIf(value, event = 'SelectQuery'), sumIf(value, event = "+
 			"'SelectedRows'), sumIf(value, event = 'SelectedMarks'), "+
 			"sumIf(value, event = 'SelectedBytes'), sumIf(value, event = 'OSCPUVirtualTimeMicroseconds') FROM system.events").
@@ -177,7 +177,7 @@ func TestPlans(t *testing.T) {
 // delivered is an event that was tried once, and is not of the newest.
 func (b *bench) delivered() (d id.ID) {
 	b.Helper()
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT id FROM attempts WHERE ts < now() - INTERVAL 2 DAY GROUP BY id HAVING "+
 			"count() = 1 ORDER BY id DESC LIMIT 1").Scan((*[16]byte)(&d))
 	})
@@ -188,7 +188,7 @@ func (b *bench) delivered() (d id.ID) {
 func (b *bench) extremes() (of string, busy, rare fill.Endpoint) {
 	b.Helper()
 	busy.Dests, rare.Dests = make([]fill.Destination, 1), make([]fill.Destination, 1)
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT any(account), argMax(e, c), argMax(d, c), argMin(e, c), argMin(d, c) FROM "+
 			"(SELECT any(account) AS account, endpoint AS e, any(dests)[1] AS d, count() AS c FROM events WHERE "+
 			"notEmpty(dests) GROUP BY endpoint)").

@@ -23,7 +23,7 @@ import (
 type ReaderDeps struct {
 	Log    *slog.Logger
 	Stream stream.Config
-	Writer store.Kicker // nil on a node without a writer
+	Writer store.FlushRequester // nil on a node without a writer
 	// Erased says whether the payload of an event was erased: it is then never shown, nor found. Nil: none was.
 	Erased func(id.ID) bool
 }
@@ -99,10 +99,10 @@ func (r *Reader) Ping(ctx context.Context) error {
 	defer cancel()
 	return r.parallel(ctx, r.shards(new(ch.Query)), func(ctx context.Context, shard int) error {
 		if err := r.pingConns[shard].Ping(ctx); err != nil {
-			return ch.ReadError(ctx, fmt.Errorf("ping clickhouse: %w", err))
+			return ch.ClassifyError(ctx, fmt.Errorf("ping clickhouse: %w", err))
 		}
-		if err := r.pool.VerifyBy(ctx, shard, r.pingConns[shard]); err != nil {
-			return ch.ReadError(ctx, err)
+		if err := r.pool.VerifyShard(ctx, shard, r.pingConns[shard]); err != nil {
+			return ch.ClassifyError(ctx, err)
 		}
 		return nil
 	})
@@ -116,14 +116,14 @@ func (r *Reader) Check(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, ch.DialTimeout)
 	defer cancel()
-	needed, err := schema.Needed()
+	needed, err := schema.RequiredVersion()
 	if err != nil {
 		return err
 	}
 	return r.parallel(ctx, r.shards(new(ch.Query)), func(ctx context.Context, shard int) error {
 		var has uint32
 		q := new(ch.Query).Add("SELECT max(version) FROM schema_version")
-		if err := r.pool.Each(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&has) }); err != nil {
+		if err := r.pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&has) }); err != nil {
 			return err
 		}
 		if has < needed {
@@ -132,10 +132,10 @@ func (r *Reader) Check(ctx context.Context) error {
 		var engine string
 		q = new(ch.Query).Add("SELECT any(engine_full) FROM system.tables WHERE database = currentDatabase() AND name = " +
 			"'events'")
-		if err := r.pool.Each(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
+		if err := r.pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
 			return err
 		}
-		if days := schema.KeptDays(engine); days < r.cfg.RetentionDays {
+		if days := schema.TableRetentionDays(engine); days < r.cfg.RetentionDays {
 			return fmt.Errorf("the tables drop events after %d days, RELAY_RETENTION_DAYS is %d: run relay migrate", days,
 				r.cfg.RetentionDays)
 		}

@@ -36,8 +36,8 @@ func TestValuesAreNeverText(t *testing.T) {
 			}
 		})
 		events = append(events, e)
-		b.Accept(e)
-		b.Record(b.Outcome(e, e.Dests[0], event.Failed, func(o *event.Outcome) { o.Reason = event.Reason(s) }))
+		b.ProduceEvents(e)
+		b.ProduceOutcomes(b.Outcome(e, e.Dests[0], event.Failed, func(o *event.Outcome) { o.Reason = event.Reason(s) }))
 	}
 	for i, e := range events {
 		for name, q := range map[string]event.Query{
@@ -51,7 +51,7 @@ func TestValuesAreNeverText(t *testing.T) {
 			"two statuses and type": {Statuses: []event.Status{event.Failed, event.Pending}, Types: []string{e.Type}},
 		} {
 			q.Account, q.Limit = storetest.Account, 10
-			rows := storetest.Pages(t, r, q, 1)
+			rows := storetest.ListEvents(t, r, q, 1)
 			if len(rows) != 1 || rows[0].ID != e.ID || rows[0].Type != e.Type || string(rows[0].Reason) != weird[i] {
 				t.Errorf("%s %q: %+v", name, weird[i], rows)
 			}
@@ -60,7 +60,7 @@ func TestValuesAreNeverText(t *testing.T) {
 			{Account: weird[i]}, {Account: storetest.Account, Runs: []string{weird[i]}},
 			{Account: storetest.Account, Statuses: []event.Status{event.Status(weird[i])}}} {
 			q.Limit = 10
-			if rows := storetest.Pages(t, r, q, 1); len(rows) != 0 {
+			if rows := storetest.ListEvents(t, r, q, 1); len(rows) != 0 {
 				t.Errorf("%q as account, run or status finds %d rows", weird[i], len(rows))
 			}
 		}
@@ -78,7 +78,7 @@ func TestAttemptsArePaged(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	e := b.Event(1, func(e *event.Event) { e.Dests = []string{"dst_a", "dst_b"} })
-	b.Accept(e)
+	b.ProduceEvents(e)
 	const n = 230
 	var want []id.ID
 	for i := range n {
@@ -86,7 +86,7 @@ func TestAttemptsArePaged(t *testing.T) {
 			o.Attempt.ResponseBody = make([]byte, 16<<10)
 		})
 		want = append(want, o.Attempt.ID)
-		b.Record(o)
+		b.ProduceOutcomes(o)
 	}
 	var got []event.AttemptRow
 	var before id.ID
@@ -127,7 +127,7 @@ func TestAttemptsArePaged(t *testing.T) {
 		t.Fatalf("attempts of no event: %v", err)
 	}
 	none := b.Event(2)
-	b.Accept(none)
+	b.ProduceEvents(none)
 	if page, err := r.Attempts(t.Context(), storetest.Account, none.ID, id.ID{}, 10); err != nil || len(page.Rows) != 0 ||
 		page.More {
 		t.Fatalf("attempts of an event without any: %+v, %v", page, err)
@@ -144,7 +144,7 @@ func TestDuplicates(t *testing.T) {
 	}
 	second := b.Event(0, repeats)
 	observed := b.Event(0, func(e *event.Event) { e.Verdict = event.VerdictObserved }, repeats)
-	b.Accept(first, second, observed)
+	b.ProduceEvents(first, second, observed)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	for _, statuses := range [][]event.Status{nil, {event.Skipped}} {
@@ -168,10 +168,10 @@ func TestDuplicates(t *testing.T) {
 		d.Status != event.Skipped {
 		t.Errorf("%+v %v", d, err)
 	}
-	if n := b.Query("SELECT sum(billed) FROM events FINAL"); n != 1 {
+	if n := b.QuerySum("SELECT sum(billed) FROM events FINAL"); n != 1 {
 		t.Errorf("%d events are billed", n)
 	}
-	b.Record(b.Outcome(second, "dst_a", event.Delivered))
+	b.ProduceOutcomes(b.Outcome(second, "dst_a", event.Delivered))
 	if d, err = r.Event(t.Context(), storetest.Account, second.ID); err != nil || d.Status != event.Delivered ||
 		d.Reason != "" {
 		t.Errorf("after a replay %+v %v", d, err)
@@ -190,7 +190,7 @@ func TestDuplicates(t *testing.T) {
 // A ping is answered while reads hold every connection of the reader.
 func TestPingBesideReads(t *testing.T) {
 	b := newBench(t)
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
 	release, err := r.HoldConnections(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -64,12 +64,12 @@ func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k
 		err := rows.Scan(&newest, &state, &x.Reference, &x.Details, &at, &version)
 		switch {
 		case newest == 1:
-			x.State, x.At = event.Processing(state), column.Instant(at)
+			x.State, x.At = event.Processing(state), column.TimeFromColumn(at)
 			k.newest, k.version = x, version
 		case version == never:
-			k.first = column.Instant(at)
+			k.first = column.TimeFromColumn(at)
 		default:
-			k.first, k.processed = column.Instant(at), version
+			k.first, k.processed = column.TimeFromColumn(at), version
 		}
 		return err
 	})
@@ -148,7 +148,7 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 		err = errors.New("the receipt is in neither the store nor the log")
 	}
 	if err != nil {
-		return event.Standing{}, ch.ReadError(ctx, err)
+		return event.Standing{}, ch.ClassifyError(ctx, err)
 	}
 	return standing(sent, offset, &known), nil
 }

@@ -29,12 +29,12 @@ func TestStanding(t *testing.T) {
 	var all []sent
 	for n := range 27 {
 		e := b.Event(n)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		var done *event.Receipt // the newest that says processed
 		var mine []sent
 		first := time.UnixMilli(1_800_000_000_000).UTC()
 		for i := range 3 {
-			x, offset := b.Report(e, states[n%3], first.Add(time.Duration(i)*time.Second))
+			x, offset := b.ProduceReceipt(e, states[n%3], first.Add(time.Duration(i)*time.Second))
 			n /= 3
 			if x.State == event.ProcessingDone {
 				done = x
@@ -71,7 +71,7 @@ func TestStanding(t *testing.T) {
 		ask(b.Reader(w), all)
 	}
 	impatient := read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Millisecond}
-	behind := b.ReaderOf(impatient, nil)
+	behind := b.ReaderWith(impatient, nil)
 	var wg sync.WaitGroup
 	for range 8 { // who asks at the same time shares the work
 		wg.Go(func() { ask(behind, all[:9]) })
@@ -81,12 +81,12 @@ func TestStanding(t *testing.T) {
 	w, stop := b.Writer(write.WriterConfig{FlushRows: 20})
 	ask(b.Reader(w), all[:1])
 	stop()
-	b.Rewind(func(_ stream.Partition, committed int64) int64 { return max(committed-5, 0) })
-	ask(b.ReaderOf(impatient, nil), all[len(all)-20:]) // the store has all, and says that it lacks the newest
+	b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return max(committed-5, 0) })
+	ask(b.ReaderWith(impatient, nil), all[len(all)-20:]) // the store has all, and says that it lacks the newest
 	away := impatient
 	away.URL = "http://127.0.0.1:1/away"
-	ask(b.ReaderOf(away, nil), all[len(all)-20:])
-	for _, r := range []*read.Reader{b.ReaderOf(impatient, nil), b.ReaderOf(away, nil)} { // a read of the event agrees
+	ask(b.ReaderWith(away, nil), all[len(all)-20:])
+	for _, r := range []*read.Reader{b.ReaderWith(impatient, nil), b.ReaderWith(away, nil)} { // a read of the event agrees
 		last := all[len(all)-1]
 		d, err := r.Event(t.Context(), storetest.Account, last.receipt.Event)
 		if err != nil {
@@ -97,7 +97,7 @@ func TestStanding(t *testing.T) {
 		}
 	}
 	check()
-	b.Rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
+	b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
 	b.Exec("OPTIMIZE TABLE receipts FINAL")
 	b.Exec("OPTIMIZE TABLE receipt_firsts FINAL")
 	check()
@@ -106,9 +106,9 @@ func TestStanding(t *testing.T) {
 func TestEventEndpoint(t *testing.T) {
 	b := newBench(t)
 	stored, logged := b.Event(1), b.Event(2)
-	b.Accept(stored)
+	b.ProduceEvents(stored)
 	w, stop := b.Writer(write.WriterConfig{})
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 300 * time.Millisecond}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 300 * time.Millisecond}, w)
 	f := func(account string, e *event.Event, want string, wantErr error) { // of r, whichever that is
 		t.Helper()
 		got, err := r.EventEndpoint(t.Context(), account, e.ID)
@@ -123,12 +123,12 @@ func TestEventEndpoint(t *testing.T) {
 	copy(old.ID[:6], make([]byte, 6))
 	f(storetest.Account, old, "", event.ErrNotFound)
 	stop()
-	b.Accept(logged) // no writer runs: it is in the log alone
+	b.ProduceEvents(logged) // no writer runs: it is in the log alone
 	f(storetest.Account, logged, "ep_2", nil)
 	f(storetest.Account, b.Event(2), "", event.ErrNotFound)
-	x, offset := b.Report(logged, event.ProcessingDone, time.Now())
+	x, offset := b.ProduceReceipt(logged, event.ProcessingDone, time.Now())
 	x.Event = b.Event(2).ID // the log does not have it, so that it cannot say what it once had
-	away := b.ReaderOf(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
+	away := b.ReaderWith(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
 		nil)
 	if _, err := away.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("receipt of an event that is nowhere to be found: %v", err)

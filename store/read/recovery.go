@@ -53,7 +53,7 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 		for shard := range r.pool.Count() {
 			var err error
 			if next, err = (&groupSelect{r, s, g, name, shard}).run(ctx, next); err != nil {
-				return event.Selected{}, r.pool.OnShard(shard, err)
+				return event.Selected{}, r.pool.ShardError(shard, err)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func (g *groupSelect) edge(ctx context.Context, after id.ID) (edge id.ID, more b
 	edge = id.Lowest(g.Until)
 	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, edge)
 	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.cfg.SelectPage-1)
-	err = g.r.pool.Each(ctx, g.shard, q, func(rows driver.Rows) error {
+	err = g.r.pool.ForEachRow(ctx, g.shard, q, func(rows driver.Rows) error {
 		more = true
 		return rows.Scan(&edge)
 	})
@@ -118,7 +118,7 @@ func (g *groupSelect) edge(ctx context.Context, after id.ID) (edge id.ID, more b
 // they are more than one statement should name.
 func (g *groupSelect) erasedUpTo(ctx context.Context, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
 	q := g.where(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), after, edge)
-	err = g.r.pool.Each(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
+	err = g.r.pool.ForEachRow(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
 		d, err := scanID(rows)
 		if err == nil && g.r.erased(d) {
 			gone = append(gone, d)
@@ -152,7 +152,7 @@ func (g *groupSelect) page(ctx context.Context, next int, after, edge id.ID, gon
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
 	defer cancel()
 	if err := g.r.pool.Exec(ctx, g.shard, q); err != nil {
-		return ch.ReadError(ctx, fmt.Errorf("select failed deliveries: %w", err))
+		return ch.ClassifyError(ctx, fmt.Errorf("select failed deliveries: %w", err))
 	}
 	return nil
 }

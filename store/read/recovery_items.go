@@ -127,11 +127,11 @@ func (r itemReader) saidOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[pair]said, error) {
 	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL")
-	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).About(eventsOf(items)...).
+	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).ForEvents(eventsOf(items)...).
 		Add(" AND id IN ", eventsOf(items))
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, x *said) error {
 		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
-		x.at = column.Instant(x.at)
+		x.at = column.TimeFromColumn(x.at)
 		return err
 	})
 }
@@ -157,7 +157,7 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 	}
 	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), " +
 		"max(at)")
-	q = ch.BoundIDs(q.Add(" FROM attempts WHERE account = ", job.Account), eventsOf(items))
+	q = ch.WhereIDs(q.Add(" FROM attempts WHERE account = ", job.Account), eventsOf(items))
 	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
 		var of pair
 		var n uint64
@@ -167,7 +167,7 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 		err := rows.Scan(&of.event, &of.dest, &n, &code, &failure, &last)
 		if x := at[of]; x != nil {
 			x.Attempts, x.Code, x.Error = int(n), int(code), event.ErrorCode(failure)
-			if last = column.Instant(last); x.State == event.ItemQueued && last.After(x.At) {
+			if last = column.TimeFromColumn(last); x.State == event.ItemQueued && last.After(x.At) {
 				x.At = last
 			}
 		}
@@ -232,7 +232,7 @@ func (r itemReader) workOf(
 func (r itemReader) priorOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[pair]event.Delivery, error) {
-	q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
+	q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, d *event.Delivery) (err error) {
 		*d, of.event, err = scanDelivery(rows)
 		of.dest = d.Destination
@@ -244,7 +244,7 @@ func (r itemReader) sizesOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[id.ID]uint32, error) {
 	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
-	return byKey(ctx, r.Reader, ch.BoundIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
+	return byKey(ctx, r.Reader, ch.WhereIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
 		return rows.Scan(d, size)
 	})
 }
@@ -262,7 +262,7 @@ func (r itemReader) whole(
 
 // wholeEvents reads events by their ids, given newest first.
 func (r itemReader) wholeEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
-	q := ch.BoundIDs(selectWhole().Add(" WHERE account = ", account), ids)
+	q := ch.WhereIDs(selectWhole().Add(" WHERE account = ", account), ids)
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {
 		*e, _, err = scanWhole(rows, account)
 		*d = (*e).ID

@@ -21,7 +21,7 @@ import (
 func TestSelectRecovery(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.SmallPages(w)
+	r := b.ReaderWithSmallPages(w)
 	dests := func(e *event.Event) { e.Dests = []string{"dst_a", "dst_b", "dst_gone"} }
 	var failed []*event.Event
 	var said []*stream.Record
@@ -32,7 +32,7 @@ func TestSelectRecovery(t *testing.T) {
 	}
 	for i := range 10 {
 		e := b.Event(1, dests)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		say(e, "dst_a", event.Retrying)
 		say(e, "dst_b", event.Retrying)
 		switch i {
@@ -47,20 +47,20 @@ func TestSelectRecovery(t *testing.T) {
 			failed = append(failed, e)
 		}
 	}
-	b.Put(stream.Outcomes, storetest.PartitionOf(1), said...)
+	b.Produce(stream.Outcomes, storetest.PartitionOf(1), said...)
 	other := b.Event(2)
-	b.Accept(other)
-	b.Record(b.Outcome(other, "dst_a", event.Failed))
+	b.ProduceEvents(other)
+	b.ProduceOutcomes(b.Outcome(other, "dst_a", event.Failed))
 
 	all := []event.SelectionGroup{
 		{Dests: []string{"dst_a"}}, {Dests: []string{"dst_b"}, Skip: event.DestinationDisabled},
 		{Dests: []string{"dst_a", "dst_b"}, Except: true, Skip: event.DestinationDeleted},
 	}
-	job, sel := b.Selected(r, b.Selection(all...))
+	job, sel := b.SelectRecovery(r, b.Selection(all...))
 	if sel.Total != 25 || sel.Sendable != 8 || fmt.Sprint(sel.Destinations) != "[{dst_a 8 8} {dst_b 9 0} {dst_gone 8 0}]" {
 		t.Errorf("selected %+v", sel)
 	}
-	items := b.ItemsOf(r, job, 25, 7)
+	items := b.RecoveryItems(r, job, 25, 7)
 	slices.Reverse(items)
 	for i, x := range items {
 		want := event.RecoveryItem{
@@ -80,7 +80,7 @@ func TestSelectRecovery(t *testing.T) {
 	}
 	count := func(s event.Selection, want int) {
 		t.Helper()
-		if _, sel := b.Selected(r, s); sel.Total != want {
+		if _, sel := b.SelectRecovery(r, s); sel.Total != want {
 			t.Errorf("selected %+v, want %d", sel, want)
 		}
 	}
@@ -108,11 +108,11 @@ func TestRecoveryStates(t *testing.T) {
 	var es []*event.Event
 	for range 9 {
 		e := b.Event(1)
-		b.Accept(e)
-		b.Record(b.Outcome(e, "dst_a", event.Failed))
+		b.ProduceEvents(e)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 		es = append(es, e)
 	}
-	job, _ := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	job, _ := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	time.Sleep(2 * time.Millisecond) // the replay below begins later than the job
 	in := func(run string, skipped event.Reason) func(*event.Outcome) {
 		return func(o *event.Outcome) {
@@ -125,7 +125,7 @@ func TestRecoveryStates(t *testing.T) {
 	timeout := func(o *event.Outcome) {
 		o.Run, o.Code, o.Attempt.Code, o.Attempt.ErrorCode = job.ID, 0, 0, event.CodeTimeout
 	}
-	b.Record(
+	b.ProduceOutcomes(
 		b.Outcome(es[0], "dst_a", event.Retrying, timeout), b.Outcome(es[0], "dst_a", event.Delivered, in(job.ID, "")),
 		b.Outcome(es[1], "dst_a", event.Retrying, in(job.ID, "")), b.Outcome(es[1], "dst_a", event.Failed, timeout),
 		b.Outcome(es[2], "dst_a", event.Retrying, timeout),
@@ -145,7 +145,7 @@ func TestRecoveryStates(t *testing.T) {
 		t.Errorf("failures %v, %v", failures, err)
 	}
 	show := func(job event.RecoveryJob, limit int, states ...event.Status) (out string) {
-		for _, x := range b.ItemsOf(r, job, 9, limit, states...) {
+		for _, x := range b.RecoveryItems(r, job, 9, limit, states...) {
 			out += fmt.Sprintf("%d %s %s %d %d %s;", x.Seq, x.State, x.Skipped, x.Attempts, x.Code, x.Error)
 		}
 		return out
@@ -178,13 +178,13 @@ func TestRecoveryWork(t *testing.T) {
 	var es []*event.Event
 	for i := range 6 {
 		e := b.Event(1, func(e *event.Event) { e.Body = make([]byte, []int{10, 5 << 20, 5 << 20, 9 << 20, 1, 0}[i]) })
-		b.Accept(e)
-		b.Record(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Reason = event.Gone410 }))
+		b.ProduceEvents(e)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Reason = event.Gone410 }))
 		es = append(es, e)
 	}
-	job, _ := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	job, _ := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	job.Reserved = 6
-	b.Record(b.Outcome(es[2], "dst_a", event.Retrying, func(o *event.Outcome) { o.Run = job.ID }),
+	b.ProduceOutcomes(b.Outcome(es[2], "dst_a", event.Retrying, func(o *event.Outcome) { o.Run = job.ID }),
 		b.Outcome(es[4], "dst_a", event.Delivered))
 	work := func(from, to int) (out string) {
 		t.Helper()
@@ -225,8 +225,8 @@ func TestRecoveryWork(t *testing.T) {
 // A selection is not made from a store that is behind the log.
 func TestSelectRecoveryBehind(t *testing.T) {
 	b := newBench(t)
-	b.Accept(b.Event(1)) // and no writer
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
+	b.ProduceEvents(b.Event(1)) // and no writer
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
 	if _, err := r.SelectRecovery(t.Context(), b.Selection(), "x"); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("a store that is behind has selected: %v", err)
 	}
@@ -248,7 +248,7 @@ func TestSelectManyForRecovery(t *testing.T) {
 		if(number % 3 = 0, 'failed', if(number % 3 = 1, 'delivered', 'retrying')), '', '', 500, 0, now(), '', 1
 		FROM (SELECT number, toUnixTimestamp64Milli(now64(3)) - 3000000 + number * 10 AS ms FROM numbers(300000))`)
 	began := time.Now()
-	job, sel := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	job, sel := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	took := time.Since(began)
 	if sel.Total != 100_000 {
 		t.Fatalf("selected %+v", sel)

@@ -24,7 +24,7 @@ func TestRedoChangesNothing(t *testing.T) {
 		defer stop()
 		r := b.Reader(w)
 		var details []*event.Detail
-		for _, row := range storetest.Pages(t, r, all, 10) {
+		for _, row := range storetest.ListEvents(t, r, all, 10) {
 			d, err := r.Event(t.Context(), storetest.Account, row.ID)
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +41,7 @@ func TestRedoChangesNothing(t *testing.T) {
 		t.Fatalf("%d of %d events", len(first), n)
 	}
 	for range 3 {
-		b.Rewind(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
+		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
 		if diff := gocmp.Diff(first, read(), storetest.CompareIPs); diff != "" {
 			t.Fatal(diff)
 		}

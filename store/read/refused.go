@@ -43,7 +43,7 @@ func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate
 		}
 		refused = refused[n:]
 		q := w.searching().Add("SELECT id, body FROM events WHERE account = ", w.Account)
-		ch.BoundIDs(q, ids)
+		ch.WhereIDs(q, ids)
 		err := w.r.each(ctx, q, func(rows driver.Rows) error {
 			var of id.ID
 			var body []byte

@@ -135,7 +135,7 @@ func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 		byPartition[e.ID.Partition()] = append(byPartition[e.ID.Partition()], r)
 	}
 	for p, records := range byPartition {
-		b.Put(stream.Events, p, records...)
+		b.Produce(stream.Events, p, records...)
 	}
 	slices.SortFunc(events, func(a, b *event.Event) int { return slices.Compare(b.ID[:], a.ID[:]) })
 	return events
@@ -185,15 +185,16 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 	events := searched(b, rnd, n)
 	for i, e := range events {
 		if i%4 == 0 {
-			b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
+			b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
 		}
 	}
-	whole := b.ReaderOf(read.ReaderConfig{
+	whole := b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchSoon: time.Minute,
 		SearchBudget: time.Minute}, w)
-	b.Indexes(whole)
+	b.BuildIndexes(whole)
 	// A budget that is spent at once: every page is one stretch.
-	hasty := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+	hasty := b.ReaderWith(read.ReaderConfig{
+		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
 		SearchRows: 50, SearchBudget: time.Nanosecond}, w)
 	some := events[n/2].ID.Text(id.Event)
 	searches := []event.Search{
@@ -267,11 +268,11 @@ func TestSearchAnswersWhatItHas(t *testing.T) {
 		if i == 100 || i == n-10 {
 			odd = append([]id.ID{e.ID}, odd...)
 		}
-		b.Accept(e)
+		b.ProduceEvents(e)
 	}
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
 		SearchRows: 50, SearchSoon: time.Nanosecond, SearchBudget: time.Minute}, w)
-	b.CaughtUp(r)
+	b.WaitCaughtUp(r)
 	got, partial, scanned := follow(
 		t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10,
 			Since: time.Now().Add(-time.Hour)})
@@ -285,7 +286,7 @@ func TestTwoSearchesAtATime(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	b.Accept(b.Event(1))
+	b.ProduceEvents(b.Event(1))
 	q := event.Query{Account: storetest.Account, Search: &event.Search{Text: "n"}, Limit: 10}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

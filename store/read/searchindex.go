@@ -58,7 +58,7 @@ func hintAny(q *ch.Query, texts []string, folded string) {
 		} else {
 			q.Add(" OR ")
 		}
-		q.Add(schema.Indexed).Add(" LIKE ").Literal("%" + likeEscaper.Replace(strings.ToLower(t)) + "%")
+		q.Add(schema.IndexedText).Add(" LIKE ").Literal("%" + likeEscaper.Replace(strings.ToLower(t)) + "%")
 	}
 	q.Add(")")
 }

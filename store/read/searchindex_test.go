@@ -19,7 +19,7 @@ import (
 
 // marks are the granules that ClickHouse has chosen for reading, ever.
 func (b *bench) marks() uint64 {
-	return b.Query("SELECT sum(value) FROM system.events WHERE event = 'SelectedMarks'")
+	return b.QuerySum("SELECT sum(value) FROM system.events WHERE event = 'SelectedMarks'")
 }
 
 // The index finds what stands at any edge, however the bytes around it look, and passes over what has nothing of it.
@@ -47,11 +47,11 @@ func TestTextIndex(t *testing.T) {
 			events, records = append(events, e), append(records, e.Record())
 		}
 	}
-	b.Put(stream.Events, storetest.PartitionOf(1), records...)
+	b.Produce(stream.Events, storetest.PartitionOf(1), records...)
 	slices.Reverse(events)
 	with := b.Reader(w)
-	b.Indexes(with)
-	b.Indexed = false
+	b.BuildIndexes(with)
+	b.SearchIndex = false
 	without := b.Reader(w)
 	some := events[9].ID.Text(id.Event)
 	var searches []event.Search
@@ -105,7 +105,7 @@ func TestTextIndex(t *testing.T) {
 func TestTextIndexComesAndGoes(t *testing.T) {
 	b := newBench(t)
 	b.fill("3000")
-	bare := b.Tables()
+	bare := b.TableDefinitions()
 	cfg := schema.Config{URL: b.URL, RetentionDays: 30, SearchIndex: true}
 	migrate := func(url string, on bool) error {
 		cfg.URL, cfg.SearchIndex = url, on
@@ -113,7 +113,8 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 		return err
 	}
 	built := func() uint64 {
-		return b.Query("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices WHERE name = 'by_text' AND " +
+		return b.QuerySum("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices WHERE name = 'by_text' AND " +
+
 			"database = currentDatabase()")
 	}
 	b.Exec("SYSTEM STOP MERGES events")
@@ -122,9 +123,9 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 	}
 	b.Exec("SYSTEM START MERGES events")
 	storetest.Eventually(t, func() bool { return built() > 0 })
-	indexed := b.Tables()
+	indexed := b.TableDefinitions()
 	mutations := func() uint64 {
-		return b.Query("SELECT count() FROM system.mutations WHERE command LIKE '%MATERIALIZE%' AND database = " +
+		return b.QuerySum("SELECT count() FROM system.mutations WHERE command LIKE '%MATERIALIZE%' AND database = " +
 			"currentDatabase()")
 	}
 	before := mutations()
@@ -134,25 +135,25 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 	if err := migrate(b.URL, false); err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff(bare, b.Tables()); diff != "" {
+	if diff := gocmp.Diff(bare, b.TableDefinitions()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	g := storetest.NewGate(b.Bench)
-	g.Set(func(_ int, statement string) storetest.Fault {
+	g := storetest.NewFaultProxy(b.Bench)
+	g.SetRule(func(_ int, statement string) storetest.Fault {
 		if strings.Contains(statement, "MATERIALIZE INDEX") {
 			return storetest.Cut
 		}
-		return storetest.Sound
+		return storetest.NoFault
 	})
 	if err := migrate(g.URL, true); err == nil {
 		t.Error("nothing was broken off")
 	}
-	g.Set(nil)
+	g.SetRule(nil)
 	if err := migrate(g.URL, true); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, func() bool { return built() > 0 })
-	if diff := gocmp.Diff(indexed, b.Tables()); diff != "" {
+	if diff := gocmp.Diff(indexed, b.TableDefinitions()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -73,15 +73,15 @@ func TestSecureAddress(t *testing.T) {
 		return u.String()
 	}
 	relay, ca := url.UserPassword("relay", "p@ss, word/1"), url.Values{"ca_file": {caFile}}
-	b.Anew()
+	b.DropDatabase()
 	right := address(relay, ca)
 	if err := storetest.Migrate(t.Context(), right, 30); err != nil {
 		t.Fatal(err)
 	}
 	w, stop := b.Writer(write.WriterConfig{URL: right})
-	r := b.ReaderOf(read.ReaderConfig{URL: right, RetentionDays: 30, FenceWait: 20e9}, w)
-	b.Accept(b.Event(1), b.Event(2))
-	if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 2 {
+	r := b.ReaderWith(read.ReaderConfig{URL: right, RetentionDays: 30, FenceWait: 20e9}, w)
+	b.ProduceEvents(b.Event(1), b.Event(2))
+	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 2 {
 		t.Errorf("%d events are read", len(rows))
 	}
 	stop()

@@ -96,7 +96,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { events, err = itemReader{r}.wholeEvents(gctx, account, newestFirst); return err })
 	g.Go(func() error {
-		q := ch.BoundIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
+		q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
 		return r.each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {
 			d, of, err := scanDelivery(rows)
 			deliveries[of] = append(deliveries[of], d)

@@ -30,7 +30,7 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 			q := h.some()
 			want := h.want(q)
 			q.Limit = pick(h, 0, 10, 100)
-			got := storetest.Selected(t, r, q)
+			got := storetest.SelectEvents(t, r, q)
 			if len(got) != len(want) {
 				t.Fatalf("selection %d %+v: %d events, want %d", i, q, len(got), len(want))
 			}
@@ -87,8 +87,8 @@ func (h *history) compareStored(r *read.Reader, some []event.Match) {
 func TestSelectionIsWholeOrRefused(t *testing.T) {
 	b := newBench(t)
 	w, stop := b.Writer(write.WriterConfig{})
-	b.Accept(b.Event(1))
-	if got := storetest.Selected(t, b.Reader(w), event.Query{Account: storetest.Account}); len(got) != 1 {
+	b.ProduceEvents(b.Event(1))
+	if got := storetest.SelectEvents(t, b.Reader(w), event.Query{Account: storetest.Account}); len(got) != 1 {
 		t.Fatalf("%v", got)
 	}
 	mine := errors.New("enough")
@@ -98,8 +98,8 @@ func TestSelectionIsWholeOrRefused(t *testing.T) {
 		t.Fatalf("the callback's error: %v", err)
 	}
 	stop()
-	b.Accept(b.Event(1))
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, nil)
+	b.ProduceEvents(b.Event(1))
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, nil)
 	if err := r.Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error {
 		t.Error("a page")
 		return nil
@@ -125,10 +125,10 @@ func TestCommandsAreCounted(t *testing.T) {
 		e := b.Event(i)
 		events = append(events, e)
 		for _, dest := range []string{"dst_a", "dst_b"} {
-			b.Command(e, dest, mine)
-			b.Command(e, dest, other)
+			b.ProduceCommand(e, dest, mine)
+			b.ProduceCommand(e, dest, other)
 		}
-		b.Command(e, "dst_a", mine) // once more
+		b.ProduceCommand(e, "dst_a", mine) // once more
 	}
 	slices.SortFunc(events, func(a, b *event.Event) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	f := func(name, run string, since time.Time, newer id.ID, want int) {

@@ -17,12 +17,12 @@ const atOnce = 16
 // shards are those that a statement has to ask: all of them unless it is about certain events.
 func (r *Reader) shards(q *ch.Query) []int {
 	asked := make(map[int]bool)
-	for p := range q.Of {
+	for p := range q.Partitions {
 		asked[ch.ShardOfPartition(p, r.pool.Count())] = true
 	}
 	var out []int
 	for s := range r.pool.Count() {
-		if q.Of == nil || asked[s] {
+		if q.Partitions == nil || asked[s] {
 			out = append(out, s)
 		}
 	}
@@ -34,11 +34,11 @@ func (r *Reader) shards(q *ch.Query) []int {
 func (r *Reader) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) error) error {
 	shards := r.shards(q)
 	if len(shards) == 1 {
-		return r.pool.Each(ctx, shards[0], q, scan)
+		return r.pool.ForEachRow(ctx, shards[0], q, scan)
 	}
 	var mu sync.Mutex // one row after the other
 	return r.parallel(ctx, shards, func(ctx context.Context, shard int) error {
-		return r.pool.Each(ctx, shard, q, func(rows driver.Rows) error {
+		return r.pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
 			mu.Lock()
 			defer mu.Unlock()
 			return scan(rows)
@@ -69,7 +69,7 @@ func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.
 	for _, shard := range shards {
 		g.Go(func() error {
 			if err := f(gctx, shard); err != nil {
-				return r.pool.OnShard(shard, err)
+				return r.pool.ShardError(shard, err)
 			}
 			return nil
 		})
@@ -97,7 +97,7 @@ func merged[T any](
 	shards := r.shards(q)
 	parts := make([][]T, r.pool.Count())
 	err := r.parallel(ctx, shards, func(ctx context.Context, shard int) error {
-		return r.pool.Each(ctx, shard, q, func(rows driver.Rows) error {
+		return r.pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
 			row, err := scan(rows)
 			parts[shard] = append(parts[shard], row)
 			return err

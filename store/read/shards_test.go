@@ -62,7 +62,7 @@ func TestOrderIsThatOfAllShards(t *testing.T) {
 func movedEndpoint(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.SmallPages(w)
+	r := b.ReaderWithSmallPages(w)
 	const n = 12
 	var events []*event.Event
 	for i := range n {
@@ -73,16 +73,16 @@ func movedEndpoint(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.Accept(e)
+		b.ProduceEvents(e)
 		events = append(events, e)
-		b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
+		b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
 	}
 	replayed := b.Outcome(events[2], "dst_a", event.Delivered, func(o *event.Outcome) {
 		o.Run = b.IDs.Next(1).Text(id.Run)
 	})
-	b.Put(stream.Outcomes, 1, replayed.Record())
+	b.Produce(stream.Outcomes, 1, replayed.Record())
 
-	rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Endpoints: []string{"ep_1"}, Limit: 5}, n)
+	rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Endpoints: []string{"ep_1"}, Limit: 5}, n)
 	if len(rows) != n {
 		t.Fatalf("%d events are listed, want %d", len(rows), n)
 	}
@@ -104,17 +104,18 @@ func movedEndpoint(t *testing.T) {
 	if d.Status != event.Delivered || len(d.Attempts) != 2 || d.Deliveries[0].Run != replayed.Run {
 		t.Errorf("the event that was replayed is %s by %q after %d attempts", d.Status, d.Deliveries[0].Run, len(d.Attempts))
 	}
-	failed := b.Query("SELECT count() FROM deliveries FINAL WHERE status = 'failed'") // a replay elsewhere would leave two
+	// a replay elsewhere would leave two
+	failed := b.QuerySum("SELECT count() FROM deliveries FINAL WHERE status = 'failed'")
 	if failed != n-1 {
 		t.Errorf("%d deliveries have failed, want %d", failed, n-1)
 	}
 
-	job, sel := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	job, sel := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	if sel.Total != n-1 || sel.Sendable != n-1 || len(sel.Destinations) != 1 || sel.Destinations[0].Total != n-1 {
 		t.Errorf("selected %+v, want %d", sel, n-1)
 	}
 	seen := map[string]bool{events[2].ID.String(): true}
-	for i, x := range slices.Backward(b.ItemsOf(r, job, sel.Total, 4)) {
+	for i, x := range slices.Backward(b.RecoveryItems(r, job, sel.Total, 4)) {
 		if x.Seq != sel.Total-1-i || seen[x.Event.String()] {
 			t.Errorf("item %d has number %d and is of %s", i, x.Seq, x.Event)
 		}
@@ -144,15 +145,16 @@ func TestShardAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewRegistry()
-	w, _ := b.WriterOf(write.WriterConfig{}, reg)
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	w, _ := b.WriterWithMetrics(write.WriterConfig{}, reg)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute},
+		w)
 	near, far := b.Event(0), b.Event(1)
-	b.Accept(near, far)
+	b.ProduceEvents(near, far)
 	all := event.Query{Account: storetest.Account, Limit: 10}
-	if rows := storetest.Pages(t, r, all, 1); len(rows) != 2 {
+	if rows := storetest.ListEvents(t, r, all, 1); len(rows) != 2 {
 		t.Fatalf("%d events are stored", len(rows))
 	}
-	p.Down()
+	p.Cut()
 	all.Before = b.IDs.Next(0) // without a wait for the writer
 	if page, err := r.Events(t.Context(), all); !errors.Is(err, event.ErrUnavailable) ||
 		!strings.Contains(fmt.Sprint(err), "shard 2") {
@@ -165,12 +167,12 @@ func TestShardAway(t *testing.T) {
 		t.Errorf("the store without a shard answers %v", err)
 	}
 	more := b.Event(0)
-	b.Accept(more, b.Event(1))
+	b.ProduceEvents(more, b.Event(1))
 	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
-	p.Up()
+	p.Restore()
 	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
 	all.Before = id.ID{}
-	if rows := storetest.Pages(t, r, all, 1); len(rows) != 4 {
+	if rows := storetest.ListEvents(t, r, all, 1); len(rows) != 4 {
 		t.Errorf("%d events are stored after the shard has come back, want 4", len(rows))
 	}
 	if got := storetest.Metric(t, reg, "relay_store_away"); got != 0 {

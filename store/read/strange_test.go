@@ -165,10 +165,10 @@ func searchReadsStrangeBodies(b *bench, t *testing.T) {
 		e := b.Event(1, func(e *event.Event) { e.Body = []byte(a.body()) })
 		events, records = append(events, e), append(records, e.Record())
 	}
-	b.Put(stream.Events, storetest.PartitionOf(1), records...)
+	b.Produce(stream.Events, storetest.PartitionOf(1), records...)
 	slices.Reverse(events)
 	r := b.Reader(w)
-	b.Indexes(r)
+	b.BuildIndexes(r)
 	searches, hits := 25, 0
 	if os.Getenv("RELAY_TORTURE") == "1" {
 		searches = 1000
@@ -208,7 +208,7 @@ func TestSearchBesideHalfLetters(t *testing.T) {
 	for _, body := range []string{"cut\xe2\x82", "größe", "\xe2größe", "größe\xf0", "größe", "\xf0\x9fgröße"} {
 		records = append(records, b.Event(1, func(e *event.Event) { e.Body = []byte(body) }).Record())
 	}
-	b.Put(stream.Events, storetest.PartitionOf(1), records...)
+	b.Produce(stream.Events, storetest.PartitionOf(1), records...)
 	ids, _, _ := follow(t, b.Reader(w), event.Query{
 		Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
 	if len(ids) != 5 {

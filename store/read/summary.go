@@ -23,7 +23,7 @@ func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (ma
 	}
 	newest := slices.SortedFunc(slices.Values(ids), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	newest = slices.Compact(newest)
-	q := ch.BoundIDs(selectEvents(tableEvents).Add(" WHERE account = ", account), newest)
+	q := ch.WhereIDs(selectEvents(tableEvents).Add(" WHERE account = ", account), newest)
 	found, _, err := rowReader{r}.run(ctx, account, q, 0)
 	if err != nil {
 		return nil, err

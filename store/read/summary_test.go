@@ -18,14 +18,14 @@ func TestSummariesAreTheRowsOfTheList(t *testing.T) {
 	var ids []id.ID
 	for i := range 40 {
 		e := b.Event(i)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		if i%3 == 0 {
-			b.Record(b.Outcome(e, "dst_a", event.Delivered))
+			b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
 		}
 		ids = append(ids, e.ID)
 	}
 	foreign := b.Event(1, func(e *event.Event) { e.Account = "acc_2" })
-	b.Accept(foreign)
+	b.ProduceEvents(foreign)
 	missing, err := b.IDs.New(1)
 	if err != nil {
 		t.Fatal(err)

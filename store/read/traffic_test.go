@@ -31,8 +31,8 @@ func TestTraffic(t *testing.T) {
 		{1, event.Delivered, day.Add(12 * time.Hour)}, {1, event.Retrying, day.Add(13 * time.Hour)},
 	} {
 		e := b.Event(x.endpoint)
-		b.Accept(e)
-		b.Record(b.Outcome(e, "dst_a", x.status, func(o *event.Outcome) { o.Attempt.StartedAt = x.at }))
+		b.ProduceEvents(e)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", x.status, func(o *event.Outcome) { o.Attempt.StartedAt = x.at }))
 	}
 	// all of it is stored then
 	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
@@ -69,7 +69,7 @@ func TestTraffic(t *testing.T) {
 		},
 		Endpoints: []event.EndpointTraffic{{Endpoint: "ep_1", Requests: both}},
 	})
-	if n := b.Query("SELECT sum(attempts) FROM attempts_day FINAL WHERE t = toDateTime('" + day.Format(time.DateTime) +
+	if n := b.QuerySum("SELECT sum(attempts) FROM attempts_day FINAL WHERE t = toDateTime('" + day.Format(time.DateTime) +
 		"', 'UTC')"); n != 2 {
 		t.Errorf("%d requests of a whole day are counted by the day", n)
 	}

@@ -81,13 +81,13 @@ func TestPendingLooksBeyondTheCommits(t *testing.T) {
 	impossible, waiting, done, first, second := at(80*time.Hour), at(79*time.Hour), at(78*time.Hour), at(3*time.Hour),
 		at(10*time.Minute)
 	b.happened(impossible, waiting, done, first, second)
-	b.Record(b.Outcome(waiting, "dst_a", event.Pending, func(o *event.Outcome) {
+	b.ProduceOutcomes(b.Outcome(waiting, "dst_a", event.Pending, func(o *event.Outcome) {
 		o.Attempt, o.Reason = nil,
 			event.LaneFull
 	}))
-	b.Record(b.Outcome(done, "dst_a", event.Delivered))
+	b.ProduceOutcomes(b.Outcome(done, "dst_a", event.Delivered))
 	listed := func() (ids []id.ID) {
-		for _, s := range storetest.Pages(
+		for _, s := range storetest.ListEvents(
 			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}, 10) {
 			ids = append(ids, s.ID)
 		}
@@ -128,7 +128,7 @@ func TestPendingComesToAnEnd(t *testing.T) {
 	}
 	b.happened(all...)
 	for _, e := range all {
-		b.Record(b.Outcome(e, "dst_a", event.Delivered))
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
 	}
 	b.commit(0, int64(len(all)))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -147,32 +147,32 @@ func TestTroubledEnds(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	parked, retried, once := b.Event(0), b.Event(0), b.Event(0)
-	b.Accept(parked, retried, once)
-	b.Record(b.Outcome(parked, "dst_a", event.Pending, func(o *event.Outcome) {
+	b.ProduceEvents(parked, retried, once)
+	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Pending, func(o *event.Outcome) {
 		o.Attempt, o.Reason = nil,
 			event.LaneFull
 	}))
-	b.Record(b.Outcome(retried, "dst_a", event.Retrying))
+	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Retrying))
 	troubled := func() uint64 {
 		t.Helper()
 		// what was produced is stored then
 		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
-		return b.Query("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
+		return b.QuerySum("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
 	}
 	if n := troubled(); n != 2 {
 		t.Errorf("%d troubled, want 2", n)
 	}
-	b.Record(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.Waited = true }))
-	b.Record(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) {
+	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.Waited = true }))
+	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) {
 		o.Attempt.Trigger = event.TriggerRetry
 	}))
-	b.Record(b.Outcome(once, "dst_a", event.Delivered))
+	b.ProduceOutcomes(b.Outcome(once, "dst_a", event.Delivered))
 	if n := troubled(); n != 0 {
 		t.Errorf("%d troubled, want none", n)
 	}
-	if n := b.Query("SELECT count() FROM failure_candidates FINAL"); n != 2 {
+	if n := b.QuerySum("SELECT count() FROM failure_candidates FINAL"); n != 2 {
 		t.Errorf("%d rows, want those of the two", n)
 	}
 }

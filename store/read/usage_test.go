@@ -63,7 +63,7 @@ func (b *bills) happen(n int) {
 		b.events = append(b.events, e)
 		b.resend(e)
 		if b.rnd.IntN(4) == 0 { // an attempt costs nothing
-			b.Put(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
+			b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (b *bench) resend(e *event.Event) {
 	b.Helper()
 	r := e.Record()
 	r.Timestamp = time.Time{} // the client counts its delivery timeout from there
-	b.Put(stream.Events, e.ID.Partition(), r)
+	b.Produce(stream.Events, e.ID.Partition(), r)
 }
 
 // want counts the events one by one.
@@ -126,7 +126,7 @@ func (b *bills) want(span event.UsageSpan) (f event.Figures) {
 // agree compares what the store says with the events themselves, for a span around them and for random ones.
 func (b *bills) agree(r *read.Reader, spans int) {
 	b.Helper()
-	b.CaughtUp(r) // on a slow machine a read gives up waiting for the writer sooner than this does
+	b.WaitCaughtUp(r) // on a slow machine a read gives up waiting for the writer sooner than this does
 	hour := func() time.Time {
 		return time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(b.rnd.Int64N(11*24)) * time.Hour)
 	}
@@ -173,7 +173,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 		}
 		b.agree(b.Reader(w), 3)
 		stop() // with it goes what the writer had not counted
-		b.Rewind(func(_ stream.Partition, committed int64) int64 {
+		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 {
 			if b.rnd.IntN(3) == 0 {
 				return max(committed, 0)
 			}
@@ -228,7 +228,7 @@ func TestUsageOfLostWriters(t *testing.T) {
 	b.agree(b.Reader(w), 3)
 	stop()
 	// One that has counted all but the last 26 hours, but for the hours that reads count themselves.
-	newest := b.Query("SELECT toUInt64(toUnixTimestamp(max(t))) FROM usage_hour")
+	newest := b.QuerySum("SELECT toUInt64(toUnixTimestamp(max(t))) FROM usage_hour")
 	b.Exec(fmt.Sprintf("ALTER TABLE usage_hour DELETE WHERE t > toDateTime(%d) - INTERVAL 26 HOUR AND t < "+
 		"toDateTime(%d) SETTINGS mutations_sync = 1", newest, newest))
 	w, stop = b.Writer(write.WriterConfig{})
@@ -266,7 +266,7 @@ func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
 	b.Exec("ALTER TABLE usage_day DELETE WHERE t > now() - INTERVAL 85 HOUR SETTINGS mutations_sync = 1")
 	happen(5 * time.Hour)
 	w, _ = b.Writer(write.WriterConfig{})
-	b.CaughtUp(b.Reader(w))
+	b.WaitCaughtUp(b.Reader(w))
 	b.countUsage(w)
 	b.agree(b.Reader(w), 3)
 }
@@ -275,8 +275,8 @@ func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
 func TestUsageCountsRequests(t *testing.T) {
 	b := newBench(t)
 	e := b.Event(1)
-	b.Accept(e)
-	b.Record(b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered),
+	b.ProduceEvents(e)
+	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered),
 		b.Outcome(e, "dst_b", event.Delivered))
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)

@@ -18,8 +18,8 @@ type dialect struct {
 	cluster string // empty: on one server, or on shards that know nothing of each other
 }
 
-// TwinSuffix is what the name of a table that reads all shards of a cluster ends in.
-const TwinSuffix = "_all"
+// DistributedSuffix is what the name of a table that reads all shards of a cluster ends in.
+const DistributedSuffix = "_all"
 
 // partitionOfID is the partition that an id names, as ID.Partition reads it; a Distributed table takes it modulo the
 // number of shards. It is deterministic, so that optimize_skip_unused_shards finds the shard of an id.
@@ -57,14 +57,14 @@ func (d dialect) render(statement string) ([]string, error) {
 	case alterTable.MatchString(statement):
 		out := []string{d.fill(alterTable.ReplaceAllString(statement, "${0}"+on))}
 		if columnChange.MatchString(statement) {
-			out = append(out, d.fill(alterTable.ReplaceAllString(statement, "${0}"+TwinSuffix+on)))
+			out = append(out, d.fill(alterTable.ReplaceAllString(statement, "${0}"+DistributedSuffix+on)))
 		}
 		return out, nil
 	case dropTable.MatchString(statement):
 		parts := dropTable.FindStringSubmatch(statement)
 		out := []string{d.fill(statement + on)}
 		if parts[1] == "TABLE" {
-			out = append(out, d.fill("DROP TABLE IF EXISTS "+parts[2]+TwinSuffix+on))
+			out = append(out, d.fill("DROP TABLE IF EXISTS "+parts[2]+DistributedSuffix+on))
 		}
 		return out, nil
 	}
@@ -88,7 +88,8 @@ func (d dialect) twin(statement, table string) string {
 	if idColumn.MatchString(statement) {
 		key = ", " + partitionOfID
 	}
-	return "CREATE TABLE IF NOT EXISTS {db}." + table + TwinSuffix + " ON CLUSTER '" + d.cluster + "' AS {db}." + table +
+	return "CREATE TABLE IF NOT EXISTS {db}." + table + DistributedSuffix + " ON CLUSTER '" + d.cluster +
+		"' AS {db}." + table +
 		" ENGINE = Distributed('" + d.cluster + "', '{db}', '" + table + "'" + key + ")"
 }
 

@@ -50,7 +50,7 @@ func (c Config) Validate() error {
 				i+1, opts.Auth.Database, all[0].Auth.Database))
 		}
 	}
-	return errors.Join(err, ch.Positive("retention days", c.RetentionDays))
+	return errors.Join(err, ch.RequirePositive("retention days", c.RetentionDays))
 }
 
 // Migrated is what a migration came to.
@@ -269,13 +269,13 @@ func (m migration) setRetention(ctx context.Context) error {
 		return fmt.Errorf("read how long tables keep their rows: %w", err)
 	}
 	for i, table := range names {
-		days := KeptDays(engines[i])
-		if !slices.Contains(Retained(), table) || days == m.days {
+		days := TableRetentionDays(engines[i])
+		if !slices.Contains(RetainedTables(), table) || days == m.days {
 			continue
 		}
 		if 0 < days && days < m.days {
 			for _, conn := range m.data {
-				if _, err := DropEnded(ctx, conn, m.db, table, time.Now().AddDate(0, 0, -days)); err != nil {
+				if _, err := DropExpired(ctx, conn, m.db, table, time.Now().AddDate(0, 0, -days)); err != nil {
 					return err
 				}
 			}

@@ -67,7 +67,7 @@ func TestExpandThenFinalize(t *testing.T) {
 		t.Errorf("ran %v, %v, want %v", ran, err, want)
 	}
 	insert()
-	if n := b.Query("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"); n != 2 {
+	if n := b.QuerySum("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"); n != 2 {
 		t.Errorf("%d rows of the version before and of this one, want 2", n)
 	}
 	if ran, err := migrate(t, b.URL, all, true); err != nil || len(ran) != 0 {
@@ -76,7 +76,8 @@ func TestExpandThenFinalize(t *testing.T) {
 	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0004_old_ends.final"}) {
 		t.Errorf("the end of the upgrade ran %v, %v", ran, err)
 	}
-	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'mv_old'"); n != 0 {
+	if n := b.QuerySum("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = " +
+		"'mv_old'"); n != 0 {
 		t.Error("a view is there that nobody needs")
 	}
 	if _, err := migrate(t, b.URL, with(t, 2), false); err == nil ||
@@ -101,30 +102,30 @@ func TestMigrateIsBrokenOff(t *testing.T) {
 	if _, err := migrate(t, b.URL, all, false); err != nil {
 		t.Fatal(err)
 	}
-	whole := b.Tables()
-	g := storetest.NewGate(b.Bench)
+	whole := b.TableDefinitions()
+	g := storetest.NewFaultProxy(b.Bench)
 	for _, f := range []storetest.Fault{storetest.Cut, storetest.Lost} {
-		b.Anew()
+		b.DropDatabase()
 		n := 0
 		for ; ; n++ {
-			g.Set(func(nth int, _ string) storetest.Fault {
+			g.SetRule(func(nth int, _ string) storetest.Fault {
 				if nth == n {
 					return f
 				}
-				return storetest.Sound
+				return storetest.NoFault
 			})
 			if _, err := migrate(t, g.URL, all, false); err == nil {
 				break
 			}
 		}
-		g.Set(nil)
+		g.SetRule(nil)
 		if n < 20 {
 			t.Errorf("only %d runs were broken off", n)
 		}
-		if diff := gocmp.Diff(whole, b.Tables()); diff != "" {
+		if diff := gocmp.Diff(whole, b.TableDefinitions()); diff != "" {
 			t.Errorf("statements that are %v leave (-want +got):\n%s", f, diff)
 		}
-		if n := b.Query("SELECT uniqExact(version) FROM schema_version"); n != uint64(1+len(madeUp)) {
+		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != uint64(1+len(madeUp)) {
 			t.Errorf("statements that are %v: %d steps are noted", f, n)
 		}
 	}
@@ -138,7 +139,7 @@ func TestMigrateIsOvertaken(t *testing.T) {
 	if _, err := migrate(t, b.URL, all, false); err != nil {
 		t.Fatal(err)
 	}
-	whole := b.Tables()
+	whole := b.TableDefinitions()
 	both := func(url string) error {
 		_, err := migrate(t, url, all, true)
 		if err == nil {
@@ -146,16 +147,16 @@ func TestMigrateIsOvertaken(t *testing.T) {
 		}
 		return err
 	}
-	g := storetest.NewGate(b.Bench)
+	g := storetest.NewFaultProxy(b.Bench)
 	for _, at := range []string{".mv_event_keys TO", ".mv_old TO"} {
-		b.Anew()
+		b.DropDatabase()
 		reached, overtaken := make(chan struct{}), make(chan struct{})
 		once := sync.OnceFunc(func() { close(reached); <-overtaken })
-		g.Set(func(_ int, statement string) storetest.Fault {
+		g.SetRule(func(_ int, statement string) storetest.Fault {
 			if strings.Contains(statement, at) {
 				once()
 			}
-			return storetest.Sound
+			return storetest.NoFault
 		})
 		var slow error
 		var wg sync.WaitGroup
@@ -167,7 +168,7 @@ func TestMigrateIsOvertaken(t *testing.T) {
 		if err := errors.Join(err, slow); err != nil {
 			t.Errorf("overtaken at %s: %v", at, err)
 		}
-		if diff := gocmp.Diff(whole, b.Tables()); diff != "" {
+		if diff := gocmp.Diff(whole, b.TableDefinitions()); diff != "" {
 			t.Errorf("overtaken at %s (-want +got):\n%s", at, diff)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Retained are the tables whose rows live as long as their event.
-func Retained() []string {
+func RetainedTables() []string {
 	return []string{
 		"events", "events_by_endpoint", "event_keys", "deliveries", "failure_candidates_by_endpoint", "failure_candidates",
 		"attempts", "receipts", "receipt_firsts",
@@ -24,8 +24,8 @@ func Retained() []string {
 // ttlOfRows is how ClickHouse tells the TTL that retention renders.
 var ttlOfRows = regexp.MustCompile(`TTL toStartOfDay\(toDateTime\(ts\)\) \+ toIntervalDay\((\d+)\)`)
 
-// KeptDays reads from a table's definition for how many days it keeps rows; 0: none is told.
-func KeptDays(engine string) int {
+// TableRetentionDays reads from a table's definition for how many days it keeps rows; 0: none is told.
+func TableRetentionDays(engine string) int {
 	found := ttlOfRows.FindStringSubmatch(engine)
 	if found == nil {
 		return 0
@@ -37,9 +37,9 @@ func KeptDays(engine string) int {
 	return days - 1
 }
 
-// DropEnded drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database
+// DropExpired drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database
 // is that of the connection.
-func DropEnded(ctx context.Context, conn driver.Conn, database, table string, oldest time.Time) (
+func DropExpired(ctx context.Context, conn driver.Conn, database, table string, oldest time.Time) (
 	dropped int, err error,
 ) {
 	oldest = oldest.UTC()

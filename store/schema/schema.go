@@ -64,7 +64,7 @@ type step struct {
 }
 
 // Needed is the number of the last step without which this version cannot work.
-func Needed() (needed uint32, err error) {
+func RequiredVersion() (needed uint32, err error) {
 	steps, err := readSteps(files)
 	for _, s := range steps {
 		if !s.final {

@@ -68,7 +68,7 @@ func TestClusterDDLRules(t *testing.T) {
 			t.Errorf("not filled in: %s", first)
 		}
 		// The embedded engine refuses replicated and distributed tables. Its parser takes the text.
-		b.SQL(func(conn driver.Conn) error {
+		b.ForEachShard(func(conn driver.Conn) error {
 			var formatted string
 			if err := conn.QueryRow(t.Context(), "SELECT formatQuery({ddl:String})", clickhouse.Named("ddl", s)).
 				Scan(&formatted); err != nil {
@@ -80,8 +80,8 @@ func TestClusterDDLRules(t *testing.T) {
 			strings.TrimPrefix(first, "CREATE TABLE IF NOT EXISTS "+b.Database()+"."), "ALTER TABLE "+b.Database()+".")
 		name, _, _ = strings.Cut(name, " ")
 		switch {
-		case strings.HasPrefix(first, "CREATE TABLE") && strings.HasSuffix(name, schema.TwinSuffix):
-			base := strings.TrimSuffix(name, schema.TwinSuffix)
+		case strings.HasPrefix(first, "CREATE TABLE") && strings.HasSuffix(name, schema.DistributedSuffix):
+			base := strings.TrimSuffix(name, schema.DistributedSuffix)
 			twins[base] = true
 			want := fmt.Sprintf("AS %s.%s ENGINE = Distributed('relay', '%s', '%s'", b.Database(), base, b.Database(), base)
 			if local[base] == "" || !strings.Contains(s, want) {
@@ -102,7 +102,7 @@ func TestClusterDDLRules(t *testing.T) {
 			local[name] = s
 		}
 	}
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		rows, err := conn.Query(t.Context(), "SELECT name, engine, engine_full FROM system.tables WHERE database = "+
 			"currentDatabase() AND engine LIKE '%MergeTree'")
 		if err != nil {
@@ -136,7 +136,7 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	for endpoint := range 9 {
-		b.Accept(b.Event(endpoint))
+		b.ProduceEvents(b.Event(endpoint))
 	}
 	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 		t.Fatal(err)
@@ -148,10 +148,10 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 	for _, s := range statements {
 		if _, key, ok := strings.Cut(s, "'relay', 'events', "); ok {
 			key = strings.TrimSuffix(key, ")")
-			if n := b.Query("SELECT count() FROM events WHERE " + key + " = kafka_partition"); n != 9 {
+			if n := b.QuerySum("SELECT count() FROM events WHERE " + key + " = kafka_partition"); n != 9 {
 				t.Errorf("%d of 9 events are where %s says", n, key)
 			}
-			if n := b.Query("SELECT uniqExact(" + key + ") FROM events"); n != storetest.Partitions {
+			if n := b.QuerySum("SELECT uniqExact(" + key + ") FROM events"); n != storetest.Partitions {
 				t.Errorf("%d partitions", n)
 			}
 			return
@@ -163,8 +163,8 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 // Migrations that run at once leave what one leaves.
 func TestMigrateAtOnce(t *testing.T) {
 	b := newBench(t)
-	whole := b.Tables()
-	url := b.Anew()
+	whole := b.TableDefinitions()
+	url := b.DropDatabase()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -174,7 +174,7 @@ func TestMigrateAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if diff := gocmp.Diff(whole, b.Tables()); diff != "" {
+	if diff := gocmp.Diff(whole, b.TableDefinitions()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -182,13 +182,13 @@ func TestMigrateAtOnce(t *testing.T) {
 // What ran is noted, with who ran it; what this version does not know is refused.
 func TestMigrateKnowsWhatRan(t *testing.T) {
 	b := newBench(t)
-	cfg := schema.Config{URL: b.Anew(), RetentionDays: 30, Program: "v9"}
+	cfg := schema.Config{URL: b.DropDatabase(), RetentionDays: 30, Program: "v9"}
 	first, err := schema.Migrate(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(first.Ran) == 0 ||
-		uint64(first.Schema) != b.Query("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
+		uint64(first.Schema) != b.QuerySum("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
 		t.Errorf("a first run did %+v", first)
 	}
 	if again, err := schema.Migrate(t.Context(), cfg); err != nil || len(again.Ran) != 0 || again.Schema != first.Schema {
@@ -215,7 +215,7 @@ func TestShardsKeepTheirOrder(t *testing.T) {
 	if _, err := schema.Migrate(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	b.Accept(b.Event(0))
+	b.ProduceEvents(b.Event(0))
 	for url, want := range map[string]string{
 		b.URL + "_2," + b.URL + "_1": "of 2 was set up as number",
 		b.URL + "_1":                 "number 1 of 1 was set up as number 1 of 2",
@@ -228,7 +228,7 @@ func TestShardsKeepTheirOrder(t *testing.T) {
 			}
 		}
 		check("migration", storetest.Migrate(t.Context(), url, 30))
-		r := b.ReaderOf(read.ReaderConfig{URL: url, RetentionDays: 30, FenceWait: 1}, nil)
+		r := b.ReaderWith(read.ReaderConfig{URL: url, RetentionDays: 30, FenceWait: 1}, nil)
 		_, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		check("reader", err)
 		check("ping", r.Ping(t.Context()))
@@ -240,7 +240,7 @@ func TestShardsKeepTheirOrder(t *testing.T) {
 		check("writer", w.Run(t.Context()))
 	}
 	b.URL = cfg.URL
-	if n := b.Query("SELECT count() FROM events"); n != 0 {
+	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 }

@@ -23,7 +23,7 @@ const (
 	// and a text that is worth looking for has several.
 	textIndexKind = "ngrambf_v1(4, 65536, 1, 0)"
 	// Indexed is the text that the index is about.
-	Indexed ch.SQL = "toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id)))))"
+	IndexedText ch.SQL = "toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id)))))"
 	// inBackground lets a change of all parts go on by itself: the embedded engine would wait for it, for as long as it
 	// takes and for ever while merges are stopped.
 	inBackground = " SETTINGS mutations_sync = 0"
@@ -32,7 +32,7 @@ const (
 // searchIndex renders what adds the text index and builds it for the rows that are there, in the background.
 func (d dialect) searchIndex() []string {
 	return []string{
-		d.alterEvents("ADD INDEX IF NOT EXISTS " + textIndex + " " + string(Indexed) +
+		d.alterEvents("ADD INDEX IF NOT EXISTS " + textIndex + " " + string(IndexedText) +
 			" TYPE " + textIndexKind + " GRANULARITY 1"),
 		d.alterEvents("MATERIALIZE INDEX " + textIndex + inBackground),
 	}

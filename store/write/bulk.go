@@ -128,7 +128,7 @@ func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
 // Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
 func (b *Bulk) Merge(ctx context.Context) error {
 	counts := []string{"usage_minute", "attempts_hour", "attempts_day", "usage_hour", "usage_day", "run_deliveries"}
-	for _, table := range append(schema.Retained(), counts...) {
+	for _, table := range append(schema.RetainedTables(), counts...) {
 		limited, cancel := context.WithTimeout(ctx, settleTimeout)
 		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
 		cancel()
@@ -141,9 +141,9 @@ func (b *Bulk) Merge(ctx context.Context) error {
 
 // TableSize is what a table takes.
 type TableSize struct {
-	Table             string
-	Rows, Bytes, Raw  uint64 // Bytes on disk; Raw is the size of the values before they are compressed
-	Parts, Partitions uint64
+	Table                     string
+	Rows, Bytes, Uncompressed uint64 // Bytes on disk; Raw is the size of the values before they are compressed
+	Parts, Partitions         uint64
 }
 
 // Sizes says what every table takes, the largest first. Rows that were written twice and not merged yet count twice.
@@ -157,7 +157,7 @@ func (b *Bulk) Sizes(ctx context.Context) (sizes []TableSize, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var s TableSize
-		if err := rows.Scan(&s.Table, &s.Rows, &s.Bytes, &s.Raw, &s.Parts, &s.Partitions); err != nil {
+		if err := rows.Scan(&s.Table, &s.Rows, &s.Bytes, &s.Uncompressed, &s.Parts, &s.Partitions); err != nil {
 			return nil, fmt.Errorf("read the sizes of tables: %w", err)
 		}
 		sizes = append(sizes, s)

@@ -32,26 +32,26 @@ func (c candidateTable) of(rows []*deliveryRow) (out []*deliveryRow) {
 func candidateTables() []candidateTable {
 	type r = *deliveryRow
 	account := column.Text("account", func(x r) string { return x.Account })
-	event16 := column.Bytes16("id", func(x r) []byte { return x.Event[:] })
-	ts := column.When("ts", func(x r) time.Time { return x.Event.Time() })
+	event16 := column.ID("id", func(x r) []byte { return x.Event[:] })
+	ts := column.Timestamp("ts", func(x r) time.Time { return x.Event.Time() })
 	dest := column.Text("dest", func(x r) string { return x.Dest })
 	endpoint := column.Text("endpoint", func(x r) string { return x.Endpoint })
-	kind := column.Word("type", func(x r) string { return x.Type })
-	status := column.Word("status", func(x r) string { return string(x.Status) })
+	kind := column.LowCardinality("type", func(x r) string { return x.Type })
+	status := column.LowCardinality("status", func(x r) string { return string(x.Status) })
 	return []candidateTable{
 		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isFailing},
 		{
 			newTable("failure_candidates", account, event16, dest, ts, endpoint, kind, status,
-				column.Of("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
+				column.Typed("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
 			func(x r) bool { return !x.isFirst() || x.isFailing() },
 		},
 		{
 			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
-				column.Word("reason", func(x r) string { return string(x.Reason) }),
-				column.Word("skipped", func(x r) string { return string(x.Skipped) }),
-				column.Of("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
-				column.When("last_at", func(x r) time.Time { return x.At }),
-				column.Of("ver", "UInt128", r.versionInRun)),
+				column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
+				column.LowCardinality("skipped", func(x r) string { return string(x.Skipped) }),
+				column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
+				column.Timestamp("last_at", func(x r) time.Time { return x.At }),
+				column.Typed("ver", "UInt128", r.versionInRun)),
 			r.isOfRun,
 		},
 		// A destination may be that of a replay alone.

@@ -26,7 +26,7 @@ type Tables interface {
 type ChoreDeps struct {
 	Log     *slog.Logger
 	Store   Tables
-	Owner   func() bool // whether this node is the one to do it
+	IsOwner func() bool // whether this node is the one to do it
 	Metrics prometheus.Registerer
 }
 
@@ -53,7 +53,7 @@ func (c chore) run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		wait := beat
-		if c.Owner() {
+		if c.IsOwner() {
 			if err := c.look(ctx); err != nil && ctx.Err() == nil {
 				c.failures.Inc()
 				c.Log.LogAttrs(ctx, slog.LevelWarn, c.name, slog.Any("error", err))

@@ -30,7 +30,7 @@ func TestChore(t *testing.T) {
 			return slices.Clone(looks)
 		}
 		c := chore{
-			ChoreDeps: ChoreDeps{Owner: owner.Load, Log: slog.New(slog.DiscardHandler)},
+			ChoreDeps: ChoreDeps{IsOwner: owner.Load, Log: slog.New(slog.DiscardHandler)},
 			name:      "look", every: time.Hour,
 			look: func(context.Context) error {
 				mu.Lock()
@@ -77,7 +77,7 @@ func TestQuickChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
 		c := chore{
-			ChoreDeps: ChoreDeps{Owner: func() bool { return true }, Log: slog.New(slog.DiscardHandler)},
+			ChoreDeps: ChoreDeps{IsOwner: func() bool { return true }, Log: slog.New(slog.DiscardHandler)},
 			name:      "look", every: time.Second,
 			look:     func(ctx context.Context) error { looks++; return ctx.Err() },
 			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}),

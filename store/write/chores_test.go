@@ -22,10 +22,10 @@ func (b *bench) chores(r *read.Reader, gone *erasures) (stop func()) {
 	b.Helper()
 	log, reg, owner := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func() bool { return true }
 	eraser := write.NewEraser(write.EraserConfig{Every: 10 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		ChoreDeps: write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg},
+		ChoreDeps: write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg},
 		Erasures:  gone, Now: time.Now,
 	})
-	expirer := write.NewExpirer(10*time.Millisecond, write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
+	expirer := write.NewExpirer(10*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {
@@ -48,8 +48,9 @@ func TestChoresUnderFaults(t *testing.T) {
 	gone := newErasures()
 	b.Erased = gone.erased
 	w, _ := b.Writer(write.WriterConfig{})
-	g := storetest.NewGate(b.Bench)
-	r := b.ReaderOf(read.ReaderConfig{URL: g.URL, RetentionDays: 7, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+	g := storetest.NewFaultProxy(b.Bench)
+	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 7, FenceWait: 20 * time.Second, Timeout: time.Minute},
+		w)
 	kinds := []string{
 		"SELECT DISTINCT id FROM events ", "ALTER TABLE events UPDATE ", "SELECT DISTINCT id FROM attempts ",
 		"ALTER TABLE attempts UPDATE ",
@@ -57,21 +58,21 @@ func TestChoresUnderFaults(t *testing.T) {
 		"ALTER TABLE deliveries DROP PARTITION ", "FROM system.mutations ",
 	}
 	payloads := func() uint64 {
-		return b.Query("SELECT count() FROM events WHERE body != ''") +
-			b.Query("SELECT count() FROM attempts WHERE req_headers != ''")
+		return b.QuerySum("SELECT count() FROM events WHERE body != ''") +
+			b.QuerySum("SELECT count() FROM attempts WHERE req_headers != ''")
 	}
 	for _, f := range []storetest.Fault{
 		storetest.Lost, storetest.Refused, storetest.Half, storetest.Cut, storetest.Torn, storetest.Stuck} {
 		old := b.failedAt(time.Now().AddDate(0, 0, -20), 1)
 		e := b.failedAt(time.Now().Add(-time.Hour), 1)
-		b.Record(b.Outcome(e, "dst_b", event.Failed, func(o *event.Outcome) { o.Attempt.RequestHeader = "A: b\n" }))
+		b.ProduceOutcomes(b.Outcome(e, "dst_b", event.Failed, func(o *event.Outcome) { o.Attempt.RequestHeader = "A: b\n" }))
 		if err := r.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		gone.erase(e.ID)
 		spoilt := make([]bool, len(kinds)) // guarded by the gate
 		hits := 0
-		g.Set(func(_ int, statement string) storetest.Fault {
+		g.SetRule(func(_ int, statement string) storetest.Fault {
 			for i, kind := range kinds {
 				if strings.Contains(statement, kind) && !spoilt[i] {
 					spoilt[i] = true
@@ -79,21 +80,21 @@ func TestChoresUnderFaults(t *testing.T) {
 					return f
 				}
 			}
-			return storetest.Sound
+			return storetest.NoFault
 		})
 		stop := b.chores(r, gone)
 		storetest.Eventually(t, func() bool {
 			select {
-			case <-g.Caught: // the next process
+			case <-g.StuckStatement: // the next process
 				stop()
 				stop = b.chores(r, gone)
 			default:
 			}
 			_, unfinished := gone.Unfinished()
-			return len(unfinished) == 0 && b.Query("SELECT count() FROM events WHERE ts < now() - INTERVAL 9 DAY") == 0
+			return len(unfinished) == 0 && b.QuerySum("SELECT count() FROM events WHERE ts < now() - INTERVAL 9 DAY") == 0
 		})
 		stop()
-		g.Set(nil)
+		g.SetRule(nil)
 		if n := payloads(); n > 0 {
 			t.Errorf("%v: the erasure is finished, and %d rows have a payload", f, n)
 		}
@@ -102,7 +103,7 @@ func TestChoresUnderFaults(t *testing.T) {
 				t.Errorf("%v: no statement was spoilt that has %q", f, kind)
 			}
 		}
-		if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 50}, 1); len(rows) == 0 ||
+		if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 50}, 1); len(rows) == 0 ||
 			rows[0].ID == old.ID {
 			t.Errorf("%v: %v are listed", f, rows)
 		}
@@ -118,8 +119,8 @@ func TestErasureWithoutMerges(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	e, o := b.secretive()
-	b.Accept(e)
-	b.Record(o)
+	b.ProduceEvents(e)
+	b.ProduceOutcomes(o)
 	if err := r.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestErasureWithoutMerges(t *testing.T) {
 	b.Exec("ALTER TABLE events MATERIALIZE INDEX by_verdict SETTINGS mutations_sync = 0")
 	gone.erase(e.ID)
 	waiting := func() uint64 {
-		return b.Query("SELECT count() FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND " +
+		return b.QuerySum("SELECT count() FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND " +
 			"command LIKE '%body%'")
 	}
 	for range 5 { // processes that are killed while they wait

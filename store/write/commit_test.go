@@ -53,7 +53,7 @@ func (b *bench) committed(topic string, index int32) int64 {
 func TestCommitWaitsForTheDisk(t *testing.T) {
 	b := newBench(t)
 	disk := newDurable()
-	w, stop := b.WriterWith(write.WriterConfig{}, write.WriterDeps{Sync: disk.sync})
+	w, stop := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: disk.sync})
 	r := b.Reader(w)
 	read := func(want int) {
 		t.Helper()
@@ -62,10 +62,10 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 			t.Fatalf("%d events are read, as of %v, %v; want %d", len(page.Rows), page.AsOf, err, want)
 		}
 	}
-	b.Accept(b.Event(0))
+	b.ProduceEvents(b.Event(0))
 	read(1)
 	<-disk.begun
-	b.Accept(b.Event(0))
+	b.ProduceEvents(b.Event(0))
 	read(2)
 	if n := b.committed(stream.Events, 0); n != 0 {
 		t.Errorf("%d committed while the disk is at it", n)
@@ -77,7 +77,7 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	}
 	disk.end <- nil
 	storetest.Eventually(t, func() bool { return b.committed(stream.Events, 0) == 2 })
-	b.Accept(b.Event(0))
+	b.ProduceEvents(b.Event(0))
 	read(3)
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
@@ -102,8 +102,8 @@ func TestBrokenDisk(t *testing.T) {
 	broken := errors.New("input/output error")
 	w, err := write.NewWriter(write.WriterConfig{URL: p.URL(b.Bench), Drain: 200 * time.Millisecond}, write.WriterDeps{
 		Log: b.Logger, Stream: b.Stream, Producer: b.Producer, Sync: func() error {
-			p.Down()
-			b.Accept(b.Event(0))
+			p.Cut()
+			b.ProduceEvents(b.Event(0))
 			time.Sleep(300 * time.Millisecond) // it is read, and waits to be written
 			return broken
 		},
@@ -111,7 +111,7 @@ func TestBrokenDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Accept(b.Event(0))
+	b.ProduceEvents(b.Event(0))
 	if err := w.Run(t.Context()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "durable") {
 		t.Errorf("the writer ended with %v", err)
 	}
@@ -147,14 +147,14 @@ func TestCommitIsMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, cluster := onBroker(t)
 			reg := prometheus.NewRegistry()
-			w, _ := b.WriterWith(write.WriterConfig{}, write.WriterDeps{Metrics: reg, Sync: disk})
+			w, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Metrics: reg, Sync: disk})
 			r := b.Reader(w)
 			mend := cluster.Fault(kfake.Fault{
 				Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
 			refused := func() float64 { return storetest.Metric(t, reg, "relay_store_commit_failures_total") }
 			for range 2 {
-				b.Accept(b.Event(0))
-				b.CaughtUp(r)
+				b.ProduceEvents(b.Event(0))
+				b.WaitCaughtUp(r)
 				before := refused()
 				storetest.Eventually(t, func() bool { return refused() > before })
 			}
@@ -172,7 +172,7 @@ func TestCommitIsMadeAgain(t *testing.T) {
 func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	b := newBench(t)
 	begun, free := make(chan struct{}, 1), make(chan struct{})
-	first, _ := b.WriterWith(write.WriterConfig{}, write.WriterDeps{Sync: func() error {
+	first, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: func() error {
 		select {
 		case begun <- struct{}{}:
 		default:
@@ -184,13 +184,13 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	t.Cleanup(release) // before the first ends, which waits for its disk
 	accept := func() {
 		for i := range storetest.Partitions {
-			b.Accept(b.Event(i))
+			b.ProduceEvents(b.Event(i))
 		}
 	}
 	accept()
-	b.CaughtUp(b.Reader(first))
+	b.WaitCaughtUp(b.Reader(first))
 	<-begun
-	second, _ := b.WriterWith(write.WriterConfig{}, write.WriterDeps{Sync: func() error { return nil }})
+	second, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: func() error { return nil }})
 	// The first waits for its commit for five seconds. Without a bound it would do so until the group gives it up, after
 	// thirty.
 	storetest.EventuallyWithin(t, 25*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
@@ -203,7 +203,7 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 		}
 		return n == 2*storetest.Partitions
 	})
-	if n := b.Query("SELECT uniqExact(id) FROM events"); n != 2*storetest.Partitions {
+	if n := b.QuerySum("SELECT uniqExact(id) FROM events"); n != 2*storetest.Partitions {
 		t.Errorf("%d events are stored, want %d", n, 2*storetest.Partitions)
 	}
 }

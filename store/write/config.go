@@ -24,11 +24,11 @@ type WriterConfig struct {
 	// InsertTimeout bounds one insert; one that takes longer is tried again, and changes nothing if it had succeeded. 0 =
 	// 1 min.
 	InsertTimeout time.Duration
-	// CrowdedParts is the number of parts in one partition of a table from which on ClickHouse counts as behind with
+	// ThrottleParts is the number of parts in one partition of a table from which on ClickHouse counts as behind with
 	// merging them; see crowd.go. It slows inserts down from 1,000 on, and refuses them from 3,000 on. 0 = 300.
-	CrowdedParts int
-	// LookEvery is how often the parts are counted, halved to doubled at random; 0 = 15 s.
-	LookEvery time.Duration
+	ThrottleParts int
+	// PartsInterval is how often the parts are counted, halved to doubled at random; 0 = 15 s.
+	PartsInterval time.Duration
 	// Drain is how long a stop waits for the last flush; 0 = 5 s.
 	Drain time.Duration
 }
@@ -39,8 +39,8 @@ func (c WriterConfig) withDefaults() WriterConfig {
 	c.FlushEvery = cmp.Or(c.FlushEvery, time.Second)
 	c.PollEvery = cmp.Or(c.PollEvery, 20*time.Millisecond)
 	c.InsertTimeout = cmp.Or(c.InsertTimeout, time.Minute)
-	c.CrowdedParts = cmp.Or(c.CrowdedParts, 300)
-	c.LookEvery = cmp.Or(c.LookEvery, 15*time.Second)
+	c.ThrottleParts = cmp.Or(c.ThrottleParts, 300)
+	c.PartsInterval = cmp.Or(c.PartsInterval, 15*time.Second)
 	c.Drain = cmp.Or(c.Drain, 5*time.Second)
 	return c
 }

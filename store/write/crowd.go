@@ -54,7 +54,7 @@ func (c *crowd) set(on bool) bool {
 // is there is the business of the inserts.
 func (w *Writer) watchParts(ctx context.Context) error {
 	for {
-		if err := wait.For(ctx, wait.Jitter(w.cfg.LookEvery)); err != nil {
+		if err := wait.For(ctx, wait.Jitter(w.cfg.PartsInterval)); err != nil {
 			return err
 		}
 		parts, err := w.countParts(ctx)
@@ -64,9 +64,9 @@ func (w *Writer) watchParts(ctx context.Context) error {
 		}
 		w.metrics.parts.Set(float64(parts))
 		switch {
-		case parts >= w.cfg.CrowdedParts:
+		case parts >= w.cfg.ThrottleParts:
 			w.setCrowded(ctx, true, slog.Int("parts", parts))
-		case parts <= w.cfg.CrowdedParts/2 && !w.pos.progress().Failing:
+		case parts <= w.cfg.ThrottleParts/2 && !w.pos.progress().Failing:
 			w.setCrowded(ctx, false, slog.Int("parts", parts))
 		}
 	}

@@ -42,13 +42,13 @@ func TestTooManyParts(t *testing.T) {
 	b := newBench(t)
 	var said lines
 	b.Logger = slog.New(slog.NewTextHandler(&said, nil))
-	g, reg := storetest.NewGate(b.Bench), prometheus.NewRegistry()
+	g, reg := storetest.NewFaultProxy(b.Bench), prometheus.NewRegistry()
 	b.Exec("SYSTEM STOP MERGES events")
-	w, _ := b.WriterOf(g.Through(
-		write.WriterConfig{FlushEvery: time.Millisecond, CrowdedParts: 8, LookEvery: 20 * time.Millisecond}), reg)
+	w, _ := b.WriterWithMetrics(g.WriterConfig(
+		write.WriterConfig{FlushEvery: time.Millisecond, ThrottleParts: 8, PartsInterval: 20 * time.Millisecond}), reg)
 	n := 0
 	send := func() {
-		b.Accept(b.Event(1))
+		b.ProduceEvents(b.Event(1))
 		n++
 	}
 	for storetest.Metric(t, reg, "relay_store_crowded") == 0 {
@@ -57,7 +57,7 @@ func TestTooManyParts(t *testing.T) {
 	if parts := storetest.Metric(t, reg, "relay_store_parts"); parts < 8 {
 		t.Errorf("%v parts count as too many", parts)
 	}
-	crowded := g.Inserts("events")
+	crowded := g.CountInserts("events")
 	r := b.Reader(w)
 	began := time.Now()
 	for time.Since(began) < time.Second {
@@ -71,9 +71,9 @@ func TestTooManyParts(t *testing.T) {
 	b.Exec("ALTER TABLE events MODIFY SETTING parts_to_throw_insert = 5")
 	for storetest.Metric(t, reg, "relay_store_away") == 0 {
 		send()
-		w.Kick()
+		w.RequestFlushNow()
 	}
-	refused := g.Inserts("events")
+	refused := g.CountInserts("events")
 	began = time.Now()
 	for time.Since(began) < 1500*time.Millisecond {
 		send()
@@ -87,10 +87,10 @@ func TestTooManyParts(t *testing.T) {
 		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		return err == nil && page.AsOf.IsZero()
 	})
-	if got := b.Query("SELECT uniqExact(id) FROM events"); got != uint64(n) {
+	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
 		t.Errorf("%d of %d events are stored", got, n)
 	}
-	if got := b.Query("SELECT count() FROM events"); got != uint64(n) {
+	if got := b.QuerySum("SELECT count() FROM events"); got != uint64(n) {
 		t.Errorf("%d rows are %d events: refused inserts have left rows", got, n)
 	}
 	b.Exec("OPTIMIZE TABLE events_by_endpoint FINAL")
@@ -101,7 +101,7 @@ func TestTooManyParts(t *testing.T) {
 			t.Errorf("%q is logged %d times, want %d", message, got, want)
 		}
 	}
-	if len(b.Dead(1)) > 0 {
+	if len(b.DeadLetters(1)) > 0 {
 		t.Error("events are in dead because there were too many parts")
 	}
 }

@@ -119,7 +119,7 @@ func (e *Eraser) look(ctx context.Context) error {
 	behind := e.deps.Store.CaughtUp(ctx)
 	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	pool := e.deps.Store.Pool()
-	return errors.Join(behind, pool.Apart(func(shard int) error {
+	return errors.Join(behind, pool.ForEachShard(func(shard int) error {
 		elsewhere := func(d id.ID) bool { return ch.ShardOf(d, pool.Count()) != shard }
 		here := slices.DeleteFunc(slices.Clone(newestFirst), elsewhere)
 		for ids := range slices.Chunk(here, eraseBatch) {
@@ -180,8 +180,8 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 	for _, t := range payloadTables {
 		var held []id.ID
 		q := new(ch.Query).Add(t.find, account)
-		ch.BoundIDs(q, ids)
-		err := pool.Each(ctx, shard, q, func(rows driver.Rows) error {
+		ch.WhereIDs(q, ids)
+		err := pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
 			var d id.ID
 			err := rows.Scan((*[16]byte)(&d))
 			held, found[d] = append(held, d), true
@@ -198,10 +198,10 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 		}
 		slices.SortFunc(held, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 		q = new(ch.Query).Add(t.erase, account)
-		ch.BoundIDs(q, held)
+		ch.WhereIDs(q, held)
 		q.Add(" SETTINGS mutations_sync = 2")
 		if err := pool.Exec(ctx, shard, q); err != nil {
-			return nil, ch.ReadError(ctx, fmt.Errorf("empty payloads: %w", err))
+			return nil, ch.ClassifyError(ctx, fmt.Errorf("empty payloads: %w", err))
 		}
 	}
 	return found, nil
@@ -212,6 +212,6 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 func rewriting(ctx context.Context, pool *ch.Pool, shard int, table string) (busy bool, err error) {
 	q := new(ch.Query).Add("SELECT count() > 0 FROM system.mutations WHERE database = currentDatabase() "+
 		"AND NOT is_done AND command LIKE '%UPDATE %' AND table = ", table)
-	err = pool.Each(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&busy) })
+	err = pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&busy) })
 	return busy, err
 }

@@ -68,7 +68,7 @@ func (e *erasures) Finish(_ context.Context, d id.ID) error {
 func (e *erasures) untilFinished(t *testing.T, r *read.Reader) {
 	t.Helper()
 	x := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		ChoreDeps: write.ChoreDeps{Log: slog.New(slog.DiscardHandler), Store: r, Owner: func() bool {
+		ChoreDeps: write.ChoreDeps{Log: slog.New(slog.DiscardHandler), Store: r, IsOwner: func() bool {
 			return true
 		}, Metrics: prometheus.NewRegistry()},
 		Erasures: e, Now: time.Now,
@@ -113,7 +113,7 @@ func (b *bench) secretive() (*event.Event, *event.Outcome) {
 func (b *bench) rowsWithPlanted() (n uint64) {
 	for table, columns := range map[string]string{
 		"events": "body, headers, query", "attempts": "req_headers, resp_headers, resp_body"} {
-		n += b.Query("SELECT count() FROM " + table + " WHERE position(concat(" + columns + "), '" + planted + "') > 0")
+		n += b.QuerySum("SELECT count() FROM " + table + " WHERE position(concat(" + columns + "), '" + planted + "') > 0")
 	}
 	return n
 }
@@ -136,9 +136,9 @@ func erasedPayload(t *testing.T, b *bench) {
 	if kept.ID, err = b.IDs.New(2); err != nil { // on the other shard, where there are two
 		t.Fatal(err)
 	}
-	b.Accept(e, kept)
-	b.Indexes(r)
-	b.Record(o)
+	b.ProduceEvents(e, kept)
+	b.BuildIndexes(r)
+	b.ProduceOutcomes(o)
 	search := func(text string) (ids []id.ID) {
 		t.Helper()
 		page, err := r.Events(t.Context(),
@@ -187,7 +187,7 @@ func erasedPayload(t *testing.T, b *bench) {
 		if err != nil || len(again) != 1 || again[0].ID != kept.ID {
 			t.Errorf("to be sent again: %v, %v", again, err)
 		}
-		if got := storetest.Selected(t, r, event.Query{Account: storetest.Account}); len(got) != 1 {
+		if got := storetest.SelectEvents(t, r, event.Query{Account: storetest.Account}); len(got) != 1 {
 			t.Errorf("a replay selects %v", got)
 		}
 	}
@@ -200,18 +200,18 @@ func erasedPayload(t *testing.T, b *bench) {
 	noReadShows(r)
 
 	stop()
-	b.Rewind(func(stream.Partition, int64) int64 { return 0 })
+	b.RewindOffsets(func(stream.Partition, int64) int64 { return 0 })
 	w, _ = b.Writer(write.WriterConfig{})
 	r = b.Reader(w)
 	noReadShows(r) // behind the fence: all is written again
-	if n := b.Query("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "')"); n < 2 {
+	if n := b.QuerySum("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "')"); n < 2 {
 		t.Fatalf("the event has %d rows: nothing was written again", n)
 	}
-	if n := b.Query("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "') AND size != " +
+	if n := b.QuerySum("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "') AND size != " +
 		strconv.Itoa(len(e.Body))); n != 0 {
 		t.Error("the size was not kept")
 	}
-	if n := b.Query("SELECT count() FROM events WHERE (body != '' OR headers != '' OR query != '') AND id = unhex('" +
+	if n := b.QuerySum("SELECT count() FROM events WHERE (body != '' OR headers != '' OR query != '') AND id = unhex('" +
 		fmt.Sprintf("%x", e.ID[:]) + "')"); n != 0 {
 		t.Errorf("%d rows have the payload again", n)
 	}
@@ -222,9 +222,10 @@ func TestErasedPayloadInTheLog(t *testing.T) {
 	b := newBench(t)
 	gone := newErasures()
 	b.Erased = gone.erased
-	r := b.ReaderOf(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond}, nil)
+	r := b.ReaderWith(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
+		nil)
 	e, _ := b.secretive()
-	b.Accept(e)
+	b.ProduceEvents(e)
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || len(d.Event.Body) == 0 {
 		t.Fatalf("before: %+v, %v", d, err)
 	}
@@ -244,16 +245,16 @@ func TestEraserLooksAgain(t *testing.T) {
 	b.Erased = gone.erased
 	r := b.Reader(ignorant)
 	e, o := b.secretive()
-	b.Accept(e)
+	b.ProduceEvents(e)
 	gone.erase(e.ID)
-	b.Record(o)
+	b.ProduceOutcomes(o)
 	gone.untilFinished(t, r)
 	if n := b.rowsWithPlanted(); n != 0 {
 		t.Errorf("in %d rows", n)
 	}
 	stop()
-	behind := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
-	b.Accept(e) // nobody stores it
+	behind := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
+	b.ProduceEvents(e) // nobody stores it
 	if err := behind.CaughtUp(t.Context()); !errors.Is(err, event.ErrUnavailable) {
 		t.Fatalf("a store that is behind: %v", err)
 	}
@@ -265,21 +266,21 @@ func TestErasedIsNotRecovered(t *testing.T) {
 	gone := newErasures()
 	b.Erased = gone.erased
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.SmallPages(w)
+	r := b.ReaderWithSmallPages(w)
 	var want []id.ID
 	for i := range 20 {
 		e := b.Event(1)
-		b.Accept(e)
-		b.Record(b.Outcome(e, "dst_a", event.Failed))
+		b.ProduceEvents(e)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 		if i < 4 || i%2 == 0 {
 			gone.erase(e.ID)
 		} else {
 			want = append(want, e.ID)
 		}
 	}
-	job, sel := b.Selected(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
+	job, sel := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	var got []id.ID
-	for i, x := range slices.Backward(b.ItemsOf(r, job, sel.Total, 4)) {
+	for i, x := range slices.Backward(b.RecoveryItems(r, job, sel.Total, 4)) {
 		if got = append(got, x.Event); x.Seq != sel.Total-1-i || x.State != event.Pending {
 			t.Errorf("item %d is %+v", i, x)
 		}

@@ -19,5 +19,5 @@ func refused(err error) bool {
 		return true
 	}
 	var ex *clickhouse.Exception
-	return errors.As(err, &ex) && !ch.AboutServer(ex.Code)
+	return errors.As(err, &ex) && !ch.IsServerError(ex.Code)
 }

@@ -37,7 +37,7 @@ func NewExpirer(every time.Duration, deps ChoreDeps) *Expirer {
 			Help: "Looks for days whose retention has ended that ended in an error; they are repeated."}),
 	}
 	deps.Metrics.MustRegister(e.dropped, e.failures)
-	for _, table := range schema.Retained() {
+	for _, table := range schema.RetainedTables() {
 		e.dropped.WithLabelValues(table) // shown from the start
 	}
 	return e
@@ -55,16 +55,16 @@ func (e *Expirer) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
 	pool := e.deps.Store.Pool()
-	return pool.Apart(func(shard int) error {
+	return pool.ForEachShard(func(shard int) error {
 		conn, err := pool.Conn(ctx, shard)
 		if err != nil {
-			return ch.ReadError(ctx, err)
+			return ch.ClassifyError(ctx, err)
 		}
-		for _, table := range schema.Retained() {
-			n, err := schema.DropEnded(ctx, conn, "", table, e.deps.Store.Oldest())
+		for _, table := range schema.RetainedTables() {
+			n, err := schema.DropExpired(ctx, conn, "", table, e.deps.Store.Oldest())
 			e.dropped.WithLabelValues(table).Add(float64(n))
 			if err != nil {
-				return ch.ReadError(ctx, err)
+				return ch.ClassifyError(ctx, err)
 			}
 		}
 		return nil

@@ -31,26 +31,26 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		e := b.Event(1)
 		r := e.Record()
 		r.Timestamp = time.Time{}
-		b.Put("events", e.ID.Partition(), r)
-		b.Record(b.Outcome(e, "dst_a", event.Failed))
+		b.Produce("events", e.ID.Partition(), r)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 	}
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: 20 * time.Second}, w)
-	if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: 20 * time.Second}, w)
+	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
 		t.Fatalf("%+v", rows)
 	}
-	if n := b.Query("SELECT count() FROM events"); n < 2 {
+	if n := b.QuerySum("SELECT count() FROM events"); n < 2 {
 		t.Fatalf("%d rows are stored", n) // the two older ones may have gone by the TTL of 30 days
 	}
 	if err := storetest.Migrate(t.Context(), b.URL, 7); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Query("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL " +
+	if n := b.QuerySum("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL " +
 		"toStartOfDay(toDateTime(ts)) + toIntervalDay(8) %'"); n != 9*uint64(shards) {
 		t.Errorf("%d tables follow the retention, want 9 on each shard", n)
 	}
-	usage := b.Query("SELECT sum(received) FROM usage_hour FINAL")
+	usage := b.QuerySum("SELECT sum(received) FROM usage_hour FINAL")
 	x := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Store: r, Owner: func() bool {
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Store: r, IsOwner: func() bool {
 			return true
 		}, Metrics: prometheus.NewRegistry(),
 	})
@@ -63,7 +63,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	})
 	left := func() (n uint64) {
 		for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
-			n += b.Query("SELECT count() FROM " + table)
+			n += b.QuerySum("SELECT count() FROM " + table)
 		}
 		return n
 	}
@@ -75,13 +75,13 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if n := left(); n != 4 {
 		t.Errorf("%d rows are left, want those of one event", n)
 	}
-	if n := b.Query("SELECT uniqExact(id) FROM event_keys"); n != 1 {
+	if n := b.QuerySum("SELECT uniqExact(id) FROM event_keys"); n != 1 {
 		t.Errorf("%d events are found by their types, want 1", n)
 	}
-	if n := b.Query("SELECT count() FROM failure_candidates_by_endpoint WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
+	if n := b.QuerySum("SELECT count() FROM failure_candidates_by_endpoint WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
 		t.Errorf("%d rows of a month that is over", n)
 	}
-	if n := b.Query("SELECT sum(received) FROM usage_hour FINAL"); n != usage {
+	if n := b.QuerySum("SELECT sum(received) FROM usage_hour FINAL"); n != usage {
 		t.Errorf("usage says %d, before %d", n, usage)
 	}
 }

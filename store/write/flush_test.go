@@ -131,15 +131,15 @@ func TestOneFlushForWhatIsWanted(t *testing.T) {
 	}
 	come()
 	due("nobody waits", false)
-	w.KickTo(map[stream.Partition]int64{p: 2})
+	w.RequestFlush(map[stream.Partition]int64{p: 2})
 	due("what is wanted was not read yet", false)
 	come()
 	due("it was read", true)
 	come()
 	due("more comes while it is on its way", false)
-	w.KickTo(map[stream.Partition]int64{p: 2})
+	w.RequestFlush(map[stream.Partition]int64{p: 2})
 	due("it is wanted again", false)
-	w.KickTo(map[stream.Partition]int64{p: 3})
+	w.RequestFlush(map[stream.Partition]int64{p: 3})
 	due("what came later is wanted", true)
 }
 

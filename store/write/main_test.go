@@ -18,10 +18,10 @@ func newBench(t testing.TB) *bench {
 
 func newBenchOf(t testing.TB, partitions int32) *bench {
 	t.Helper()
-	return &bench{storetest.NewBenchOf(t, partitions)}
+	return &bench{storetest.NewBenchWithPartitions(t, partitions)}
 }
 
 func newIndexed(t testing.TB) *bench {
 	t.Helper()
-	return &bench{storetest.NewIndexed(t)}
+	return &bench{storetest.NewBenchWithSearchIndex(t)}
 }

@@ -17,19 +17,19 @@ import (
 func TestRecordsGather(t *testing.T) {
 	b := newBench(t)
 	reg := prometheus.NewRegistry()
-	w, _ := b.WriterOf(write.WriterConfig{PollEvery: time.Hour, FlushEvery: time.Hour}, reg)
-	b.Accept(b.Event(1))
+	w, _ := b.WriterWithMetrics(write.WriterConfig{PollEvery: time.Hour, FlushEvery: time.Hour}, reg)
+	b.ProduceEvents(b.Event(1))
 	for storetest.Metric(t, reg, "relay_store_buffered_rows") == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	for range 5 {
-		b.Accept(b.Event(1))
+		b.ProduceEvents(b.Event(1))
 	}
 	time.Sleep(50 * time.Millisecond)
 	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got != 1 {
 		t.Errorf("%v rows were read, want the first alone", got)
 	}
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second}, w)
 	for n := 6; n <= 7; n++ {
 		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
 		if err != nil {
@@ -38,6 +38,6 @@ func TestRecordsGather(t *testing.T) {
 		if len(page.Rows) != n || !page.AsOf.IsZero() {
 			t.Fatalf("%d events as of %v, want %d", len(page.Rows), page.AsOf, n)
 		}
-		b.Accept(b.Event(1))
+		b.ProduceEvents(b.Event(1))
 	}
 }

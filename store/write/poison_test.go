@@ -51,7 +51,7 @@ func (p *poisoned) add(refusing string) {
 	}
 	e := p.Event(1, func(e *event.Event) { e.Type = word("events") })
 	r := e.Record()
-	p.Put(stream.Events, 1, r)
+	p.Produce(stream.Events, 1, r)
 	note("events", stream.Events, r.Offset)
 
 	o := p.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
@@ -59,7 +59,7 @@ func (p *poisoned) add(refusing string) {
 			word("failure_candidates")
 	})
 	r = o.Record()
-	p.Put(stream.Outcomes, 1, r)
+	p.Produce(stream.Outcomes, 1, r)
 	note("deliveries", stream.Outcomes, r.Offset)
 	note("attempts", stream.Outcomes, r.Offset)
 	note("failure_candidates", stream.Outcomes, r.Offset)
@@ -67,7 +67,7 @@ func (p *poisoned) add(refusing string) {
 	x := event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone,
 		Reference: word("receipts"), At: time.Now()}
 	r = x.Record()
-	p.Put(stream.Receipts, 1, r)
+	p.Produce(stream.Receipts, 1, r)
 	note("receipts", stream.Receipts, r.Offset)
 
 	at := time.Now().UTC()
@@ -77,22 +77,22 @@ func (p *poisoned) add(refusing string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.Put(stream.AuditLog, 0, r)
+	p.Produce(stream.AuditLog, 0, r)
 	note("audit", stream.AuditLog, r.Offset)
 }
 
 // check waits for a writer to have come to the end, and compares tables and dead.
 func (p *poisoned) check(w *write.Writer) {
 	p.Helper()
-	p.CaughtUp(p.Reader(w))
+	p.WaitCaughtUp(p.Reader(w))
 	rows, dead := map[string]int{}, map[string]bool{}
 	for table := range p.rows {
-		rows[table] = int(p.Query("SELECT count() FROM " + table + " FINAL"))
+		rows[table] = int(p.QuerySum("SELECT count() FROM " + table + " FINAL"))
 	}
 	if diff := gocmp.Diff(p.rows, rows); diff != "" {
 		p.Errorf("rows (-want +got):\n%s", diff)
 	}
-	for _, d := range slices.Concat(p.bench.Dead(0), p.bench.Dead(1)) {
+	for _, d := range slices.Concat(p.bench.DeadLetters(0), p.bench.DeadLetters(1)) {
 		head := map[string]string{}
 		for _, h := range d.Headers {
 			head[h.Key] = string(h.Value)
@@ -143,7 +143,7 @@ func TestPoisonInEveryTable(t *testing.T) {
 // TestPoisonIsFoundByHalves: one refused row among thousands costs a few inserts, not thousands.
 func TestPoisonIsFoundByHalves(t *testing.T) {
 	b := newBench(t)
-	g := storetest.NewGate(b.Bench)
+	g := storetest.NewFaultProxy(b.Bench)
 	b.Exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
 	const n = 2_000
 	for i := range n {
@@ -160,15 +160,15 @@ func TestPoisonIsFoundByHalves(t *testing.T) {
 	if err := b.Producer.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	inserts := g.Inserts("events")
-	w, _ := b.Writer(g.Through(write.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
-	b.CaughtUp(b.Reader(w))
+	inserts := g.CountInserts("events")
+	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
+	b.WaitCaughtUp(b.Reader(w))
 	// The whole batch, two halves at each step, the row by itself, and four probes; the same again if the batch came in
 	// two pieces.
 	if got, most := inserts(), 2*(6+2*bits.Len(n)); got > most || got < bits.Len(n) {
 		t.Errorf("%d inserts for one refused row of %d, want %d at most", got, n, most)
 	}
-	if got := b.Query("SELECT uniqExact(id) FROM events"); got != n-1 {
+	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != n-1 {
 		t.Errorf("%d of %d events are stored", got, n-1)
 	}
 }
@@ -181,37 +181,37 @@ func TestServerFaultIsNotTheRows(t *testing.T) {
 	}
 	t.Run("an empty table", func(t *testing.T) {
 		b := newBench(t)
-		g := storetest.NewGate(b.Bench)
-		g.Code = 40 // CHECKSUM_DOESNT_MATCH, of which the writer knows nothing
+		g := storetest.NewFaultProxy(b.Bench)
+		g.RefusalCode = 40 // CHECKSUM_DOESNT_MATCH, of which the writer knows nothing
 		failed := 0
-		g.Set(func(_ int, statement string) storetest.Fault {
+		g.SetRule(func(_ int, statement string) storetest.Fault {
 			// To copy a row that is not there works.
 			if into("receipts", statement) && !strings.Contains(statement, "SELECT * FROM receipts") && failed < 12 {
 				failed++
 				return storetest.Refused
 			}
-			return storetest.Sound
+			return storetest.NoFault
 		})
 		e := b.Event(1)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		for range 4 {
-			b.Report(e, event.ProcessingFailed, time.Now())
+			b.ProduceReceipt(e, event.ProcessingFailed, time.Now())
 			e = b.Event(1)
-			b.Accept(e)
+			b.ProduceEvents(e)
 		}
-		w, _ := b.Writer(g.Through(write.WriterConfig{}))
-		b.CaughtUp(b.Reader(w))
-		if dead := append(b.Dead(0), b.Dead(1)...); len(dead) > 0 || failed < 12 {
+		w, _ := b.Writer(g.WriterConfig(write.WriterConfig{}))
+		b.WaitCaughtUp(b.Reader(w))
+		if dead := append(b.DeadLetters(0), b.DeadLetters(1)...); len(dead) > 0 || failed < 12 {
 			t.Errorf("%d records are in dead after %d faults: %s", len(dead), failed, dead[0].Headers)
 		}
-		if n := b.Query("SELECT uniqExact(id) FROM receipts WHERE account = '" + storetest.Account + "'"); n != 4 {
+		if n := b.QuerySum("SELECT uniqExact(id) FROM receipts WHERE account = '" + storetest.Account + "'"); n != 4 {
 			t.Errorf("%d of 4 receipts are stored", n)
 		}
 	})
 	whileLookedFor := func(t *testing.T, from, until int) {
 		b := newBench(t)
-		g := storetest.NewGate(b.Bench)
-		g.Code = 40
+		g := storetest.NewFaultProxy(b.Bench)
+		g.RefusalCode = 40
 		b.Exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
 		const n = 16
 		var es []*event.Event
@@ -222,24 +222,24 @@ func TestServerFaultIsNotTheRows(t *testing.T) {
 				}
 			}))
 		}
-		b.Accept(es...)
+		b.ProduceEvents(es...)
 		inserts := 0
-		g.Set(func(_ int, statement string) storetest.Fault {
+		g.SetRule(func(_ int, statement string) storetest.Fault {
 			if !into("events", statement) {
-				return storetest.Sound
+				return storetest.NoFault
 			}
 			if inserts++; inserts >= from && inserts < until {
 				return storetest.Refused
 			}
-			return storetest.Sound
+			return storetest.NoFault
 		})
-		w, _ := b.Writer(g.Through(write.WriterConfig{FlushEvery: time.Second}))
-		b.CaughtUp(b.Reader(w))
-		if got := b.Query("SELECT uniqExact(id) FROM events WHERE account = '" + storetest.Account + "'"); got != n-1 ||
+		w, _ := b.Writer(g.WriterConfig(write.WriterConfig{FlushEvery: time.Second}))
+		b.WaitCaughtUp(b.Reader(w))
+		if got := b.QuerySum("SELECT uniqExact(id) FROM events WHERE account = '" + storetest.Account + "'"); got != n-1 ||
 			inserts < until {
 			t.Errorf("%d of %d events are stored after %d inserts", got, n-1, inserts)
 		}
-		if dead := append(b.Dead(0), b.Dead(1)...); len(dead) != 1 {
+		if dead := append(b.DeadLetters(0), b.DeadLetters(1)...); len(dead) != 1 {
 			t.Errorf("%d records are in dead, want that of the refused row", len(dead))
 		}
 	}

@@ -200,7 +200,7 @@ func (s *positions) progress() store.Progress {
 	p := store.Progress{Failing: len(s.failing) > 0, Changed: s.changed}
 	p.Owned = make(map[stream.Partition]store.Position, len(s.owned))
 	for name, at := range s.owned {
-		p.Owned[name] = store.Position{Offset: at.stored, At: at.storedAt}
+		p.Owned[name] = store.Position{Offset: at.stored, RecordTime: at.storedAt}
 	}
 	return p
 }

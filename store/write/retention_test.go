@@ -33,8 +33,8 @@ func (b *bench) failedAt(at time.Time, partition int) *event.Event {
 	}
 	r := e.Record()
 	r.Timestamp = time.Time{} // what is old is not tried for long
-	b.Put("events", e.ID.Partition(), r)
-	b.Record(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Run = runOf(b) }))
+	b.Produce("events", e.ID.Partition(), r)
+	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Run = runOf(b) }))
 	return e
 }
 
@@ -49,14 +49,14 @@ func TestRetention(t *testing.T) {
 	edge := time.Now().Add(-7 * day)
 	expired, readable := b.failedAt(edge.Add(-time.Minute), 1), b.failedAt(edge.Add(time.Minute), 2)
 	reading := func(days int) *read.Reader {
-		return b.ReaderOf(read.ReaderConfig{
+		return b.ReaderWith(read.ReaderConfig{
 			URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
 	}
 	before, r := reading(30), reading(7)
 	ctx, since := t.Context(), time.Now().Add(-29*day)
 	ids := func(r *read.Reader, q event.Query) (all []id.ID) {
 		q.Account, q.Limit = storetest.Account, 10
-		for _, row := range storetest.Pages(t, r, q, 1) {
+		for _, row := range storetest.ListEvents(t, r, q, 1) {
 			all = append(all, row.ID)
 		}
 		return all
@@ -115,7 +115,7 @@ func TestRetention(t *testing.T) {
 			return all
 		},
 		"replay": func(r *read.Reader) (all []id.ID) {
-			for _, m := range storetest.Selected(
+			for _, m := range storetest.SelectEvents(
 				t, r, event.Query{Account: storetest.Account, Since: since, Until: time.Now()}) {
 				all = append(all, m.ID)
 			}
@@ -132,8 +132,8 @@ func TestRetention(t *testing.T) {
 			return all
 		},
 		"recovery selection": func(r *read.Reader) (all []id.ID) {
-			job, sel := b.Selected(r, failed)
-			for _, x := range b.ItemsOf(r, job, sel.Total, 10) {
+			job, sel := b.SelectRecovery(r, failed)
+			for _, x := range b.RecoveryItems(r, job, sel.Total, 10) {
 				all = append(all, x.Event)
 			}
 			return all
@@ -192,7 +192,7 @@ func TestRetention(t *testing.T) {
 // kept are the events whose rows a table has on disk, by the day.
 func (b *bench) kept(table string) (days []string) {
 	b.Helper()
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT arraySort(groupUniqArray(toString(toDate(ts)))) FROM "+table).Scan(&days)
 	})
 	return days
@@ -216,9 +216,10 @@ func TestNoHalfDays(t *testing.T) {
 	edge := time.Now().UTC().Add(-7 * day).Truncate(day)
 	now := time.Now()
 	listed := func(days int) (n int) {
-		r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute},
+		r := b.ReaderWith(read.ReaderConfig{
+			URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute},
 			w)
-		return len(storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
+		return len(storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
 	}
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
 		b.Exec("SYSTEM STOP MERGES " + table)
@@ -229,7 +230,7 @@ func TestNoHalfDays(t *testing.T) {
 		b.failedAt(at, 1)
 		listed(30)
 	}
-	if n := b.Query("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = " +
+	if n := b.QuerySum("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = " +
 		"'events'"); n != 5 {
 		t.Fatalf("%d parts of events, want 5", n)
 	}
@@ -265,7 +266,8 @@ func TestNoHalfDays(t *testing.T) {
 func TestTablesKeepTooLittle(t *testing.T) {
 	b := newBench(t)
 	check := func(days int) error {
-		return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).Check(t.Context())
+		return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).
+			Check(t.Context())
 	}
 	for days, right := range map[int]bool{7: true, 30: true, 31: false} {
 		if err := check(days); (err == nil) != right || err != nil &&
@@ -296,7 +298,7 @@ func TestChoresWithoutAShard(t *testing.T) {
 	gone := newErasures()
 	b.Erased = gone.erased
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.ReaderOf(read.ReaderConfig{
+	r := b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
 	const day = 24 * time.Hour
 	long, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
@@ -304,19 +306,19 @@ func TestChoresWithoutAShard(t *testing.T) {
 	near, away := b.failedAt(recent, 0), b.failedAt(recent, 1)
 	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
 
-	p.Down()
+	p.Cut()
 	gone.erase(near.ID)
 	gone.erase(away.ID)
 	b.IDs = id.NewGenerator(nil)
-	b.Accept(b.Event(1)) // keeps the writer waiting
+	b.ProduceEvents(b.Event(1)) // keeps the writer waiting
 	var looks atomic.Int64
 	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	owner := func() bool { looks.Add(1); return true }
 	eraser := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
-		ChoreDeps: write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg},
+		ChoreDeps: write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg},
 		Erasures:  gone, Now: time.Now,
 	})
-	expirer := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{Log: log, Store: r, Owner: owner, Metrics: reg})
+	expirer := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {
@@ -332,8 +334,8 @@ func TestChoresWithoutAShard(t *testing.T) {
 	left := func(shard string) (rows, bodies uint64) {
 		b.URL = shard
 		defer func() { b.URL = engine }()
-		return max(b.Query("SELECT uniqExact(id) FROM events"), b.Query("SELECT uniqExact(id) FROM attempts")),
-			b.Query("SELECT uniqExact(id) FROM events WHERE body != ''")
+		return max(b.QuerySum("SELECT uniqExact(id) FROM events"), b.QuerySum("SELECT uniqExact(id) FROM attempts")),
+			b.QuerySum("SELECT uniqExact(id) FROM events WHERE body != ''")
 	}
 	first, second, _ := strings.Cut(engine, ",")
 	second = strings.Replace(second, p.Address, storetest.Engines.ClickHouse, 1)
@@ -346,7 +348,7 @@ func TestChoresWithoutAShard(t *testing.T) {
 	if _, unfinished := gone.Unfinished(); len(unfinished) != 2 {
 		t.Errorf("%d erasures are unfinished while the store is behind, want 2", len(unfinished))
 	}
-	p.Up()
+	p.Restore()
 	storetest.Eventually(t, func() bool {
 		rows, bodies := left(second)
 		_, unfinished := gone.Unfinished()
@@ -372,15 +374,15 @@ func TestBatchOfManyDays(t *testing.T) {
 		b.failedAt(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
 	}
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Second})
-	r := b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute},
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute},
 		w)
-	b.CaughtUp(r)
+	b.WaitCaughtUp(r)
 	for _, table := range []string{"events", "deliveries", "attempts"} {
-		if n := b.Query("SELECT uniqExact(id) FROM " + table); n != days {
+		if n := b.QuerySum("SELECT uniqExact(id) FROM " + table); n != days {
 			t.Errorf("%d of %d rows are in %s", n, days, table)
 		}
 	}
-	if dead := b.Dead(1); len(dead) > 0 {
+	if dead := b.DeadLetters(1); len(dead) > 0 {
 		t.Errorf("%d records are in dead", len(dead))
 	}
 }

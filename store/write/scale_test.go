@@ -59,7 +59,7 @@ func (a *aged) produce(n int) {
 // parts are those of the partition that has most of them.
 func (b *bench) parts() uint64 {
 	b.Helper()
-	return b.Query("SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND " +
+	return b.QuerySum("SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND " +
 		"active GROUP BY table, partition_id)")
 }
 
@@ -85,14 +85,14 @@ func flushes(t *testing.T, reg *prometheus.Registry) int {
 func TestPartsStayFlat(t *testing.T) {
 	const days, wide, perFlush = 30, 64, 500
 	b := newBenchOf(t, wide)
-	a, g, reg := newAged(b, days, wide), storetest.NewGate(b.Bench), prometheus.NewRegistry()
-	cfg := write.WriterConfig{FlushRows: 2 * perFlush, CrowdedParts: 1_000_000}
+	a, g, reg := newAged(b, days, wide), storetest.NewFaultProxy(b.Bench), prometheus.NewRegistry()
+	cfg := write.WriterConfig{FlushRows: 2 * perFlush, ThrottleParts: 1_000_000}
 	hour := storetest.Rounds(0, 0, 1) == 1
 	if hour {
 		cfg = write.WriterConfig{}
 	}
-	inserts := g.Inserts("deliveries")
-	w, _ := b.WriterOf(g.Through(cfg), reg)
+	inserts := g.CountInserts("deliveries")
+	w, _ := b.WriterWithMetrics(g.WriterConfig(cfg), reg)
 	sent, most, half := 0, uint64(0), uint64(0)
 	look := func() {
 		parts := b.parts()
@@ -119,16 +119,16 @@ func TestPartsStayFlat(t *testing.T) {
 		for range storetest.Rounds(10, 14, 0) { // the reader has a budget of 25 flushes that touch so many days
 			a.produce(perFlush)
 			sent += perFlush
-			b.CaughtUp(r)
+			b.WaitCaughtUp(r)
 			look()
 		}
 	}
-	b.CaughtUp(b.Reader(w))
+	b.WaitCaughtUp(b.Reader(w))
 	n := flushes(t, reg)
 	if got := inserts(); got != n {
 		t.Errorf("%d inserts into deliveries by %d flushes", got, n)
 	}
-	if got := b.Query("SELECT uniqExact(id) FROM deliveries"); got != uint64(sent) {
+	if got := b.QuerySum("SELECT uniqExact(id) FROM deliveries"); got != uint64(sent) {
 		t.Errorf("%d of %d deliveries are stored", got, sent)
 	}
 	if hour && (most > 2*half || n > 3600/5+10) {
@@ -157,9 +157,9 @@ func TestCatchUp(t *testing.T) {
 	n := live * storetest.Rounds(5, 20, 3600)
 	b := newBench(t)
 	p, reg := storetest.NewProxy(t), prometheus.NewRegistry()
-	p.Down()
-	w, _ := b.WriterOf(write.WriterConfig{URL: p.URL(b.Bench)}, reg)
-	r := b.ReaderOf(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 50 * time.Millisecond}, w)
+	p.Cut()
+	w, _ := b.WriterWithMetrics(write.WriterConfig{URL: p.URL(b.Bench)}, reg)
+	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 50 * time.Millisecond}, w)
 	whole := b.Reader(w)
 	send := func(n int) (last *event.Event) {
 		for i := range n {
@@ -182,14 +182,14 @@ func TestCatchUp(t *testing.T) {
 		send(live)
 	}
 	began, spent := time.Now(), busy(t)
-	p.Up()
+	p.Restore()
 	ctx, done := context.WithCancel(t.Context())
 	var caught, worst time.Duration
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer done()
 		storetest.EventuallyWithin(t, 10*time.Minute, func() bool {
-			return b.Query("SELECT uniqExact(id) FROM deliveries") >= uint64(n)
+			return b.QuerySum("SELECT uniqExact(id) FROM deliveries") >= uint64(n)
 		})
 		caught, spent = time.Since(began), busy(t)-spent
 	})
@@ -211,8 +211,8 @@ func TestCatchUp(t *testing.T) {
 		_ = wait.For(ctx, time.Second/20-time.Since(read))
 	}
 	wg.Wait()
-	b.CaughtUp(whole)
-	if got := b.Query("SELECT uniqExact(id) FROM events"); got != uint64(n+more) {
+	b.WaitCaughtUp(whole)
+	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n+more) {
 		t.Errorf("%d of %d events are stored", got, n+more)
 	}
 	perEvent := spent / time.Duration(n)

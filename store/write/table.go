@@ -29,7 +29,7 @@ func newTable[R any](name string, columns ...column.Column[R]) *table[R] {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = string(c.Name)
-		t.types = append(t.types, clickhouse.ColumnNameAndType{Name: string(c.Name), Type: c.Kind})
+		t.types = append(t.types, clickhouse.ColumnNameAndType{Name: string(c.Name), Type: c.Type})
 	}
 	t.insert = "INSERT INTO " + name + " (" + strings.Join(names, ", ") + ")"
 	return t
@@ -100,26 +100,26 @@ func eventsTable() *table[*eventRow] {
 	type r = *eventRow
 	return newTable("events",
 		column.Text("account", func(x r) string { return x.Account }),
-		column.Bytes16("id", func(x r) []byte { return x.ID[:] }),
-		column.When("ts", func(x r) time.Time { return x.ReceivedAt() }),
+		column.ID("id", func(x r) []byte { return x.ID[:] }),
+		column.Timestamp("ts", func(x r) time.Time { return x.ReceivedAt() }),
 		column.Text("endpoint", func(x r) string { return x.Endpoint }),
-		column.Word("type", func(x r) string { return x.Type }),
-		column.Word("source", func(x r) string { return string(x.Source) }),
-		column.Word("verdict", func(x r) string { return string(x.Verdict) }),
-		column.Word("reason", func(x r) string { return string(x.Reason) }),
-		column.Bytes16("duplicate_of", func(x r) []byte { return x.duplicate[:] }),
-		column.Of("dests", "Array(String)", func(x r) []string { return x.Dests }),
-		column.Word("method", func(x r) string { return x.Method }),
+		column.LowCardinality("type", func(x r) string { return x.Type }),
+		column.LowCardinality("source", func(x r) string { return string(x.Source) }),
+		column.LowCardinality("verdict", func(x r) string { return string(x.Verdict) }),
+		column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
+		column.ID("duplicate_of", func(x r) []byte { return x.duplicate[:] }),
+		column.Typed("dests", "Array(String)", func(x r) []string { return x.Dests }),
+		column.LowCardinality("method", func(x r) string { return x.Method }),
 		column.Text("query", func(x r) string { return x.Query }),
-		column.Word("content_type", r.mediaType),
-		column.Of("remote_ip", "IPv6", func(x r) [16]byte { return column.IP16(x.RemoteIP) }),
+		column.LowCardinality("content_type", r.mediaType),
+		column.Typed("remote_ip", "IPv6", func(x r) [16]byte { return column.IPToBytes(x.RemoteIP) }),
 		column.Text("idempotency_key", func(x r) string { return x.IdempotencyKey }),
-		column.Of("size", "UInt32", func(x r) uint32 { return x.size }),
+		column.Typed("size", "UInt32", func(x r) uint32 { return x.size }),
 		column.Text("headers", func(x r) string { return string(event.LinesOf(x.Header)) }),
-		column.Blob("body", func(x r) []byte { return x.Body }),
-		column.Of("billed", "UInt8", r.billed),
-		column.Of("kafka_partition", "UInt16", func(x r) uint16 { return uint16(x.record.Partition) }),
-		column.Of("kafka_offset", "UInt64", func(x r) uint64 { return uint64(x.record.Offset) }),
+		column.RawBytes("body", func(x r) []byte { return x.Body }),
+		column.Typed("billed", "UInt8", r.billed),
+		column.Typed("kafka_partition", "UInt16", func(x r) uint16 { return uint16(x.record.Partition) }),
+		column.Typed("kafka_offset", "UInt64", func(x r) uint64 { return uint64(x.record.Offset) }),
 	)
 }
 
@@ -127,26 +127,26 @@ func deliveriesTable() *table[*deliveryRow] {
 	type r = *deliveryRow
 	return newTable("deliveries",
 		column.Text("account", func(x r) string { return x.Account }),
-		column.Bytes16("id", func(x r) []byte { return x.Event[:] }),
-		column.When("ts", func(x r) time.Time { return x.Event.Time() }),
+		column.ID("id", func(x r) []byte { return x.Event[:] }),
+		column.Timestamp("ts", func(x r) time.Time { return x.Event.Time() }),
 		column.Text("dest", func(x r) string { return x.Dest }),
 		column.Text("endpoint", func(x r) string { return x.Endpoint }),
-		column.Word("type", func(x r) string { return x.Type }),
-		column.Word("status", func(x r) string { return string(x.Status) }),
-		column.Word("reason", func(x r) string { return string(x.Reason) }),
-		column.Word("skipped", func(x r) string { return string(x.Skipped) }),
-		column.Of("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
-		column.When("next_at", func(x r) time.Time { return x.NextAt }),
-		column.When("last_at", func(x r) time.Time { return x.At }),
+		column.LowCardinality("type", func(x r) string { return x.Type }),
+		column.LowCardinality("status", func(x r) string { return string(x.Status) }),
+		column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
+		column.LowCardinality("skipped", func(x r) string { return string(x.Skipped) }),
+		column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
+		column.Timestamp("next_at", func(x r) time.Time { return x.NextAt }),
+		column.Timestamp("last_at", func(x r) time.Time { return x.At }),
 		column.Text("run", func(x r) string { return x.Run }),
-		column.Of("ver", "UInt128", func(x r) *big.Int { return x.version.Big() }),
+		column.Typed("ver", "UInt128", func(x r) *big.Int { return x.version.Big() }),
 	)
 }
 
 // attemptsTable takes deliveries that have an attempt.
 func attemptsTable() *table[*deliveryRow] {
 	var columns []column.Column[*deliveryRow]
-	for _, a := range column.Attempts(func(x *deliveryRow) *event.Outcome { return x.Outcome }) {
+	for _, a := range column.AttemptColumns(func(x *deliveryRow) *event.Outcome { return x.Outcome }) {
 		columns = append(columns, a.Column)
 	}
 	return newTable("attempts", columns...)
@@ -156,12 +156,12 @@ func receiptsTable() *table[*receiptRow] {
 	type r = *receiptRow
 	return newTable("receipts",
 		column.Text("account", func(x r) string { return x.Account }),
-		column.Bytes16("id", func(x r) []byte { return x.Event[:] }),
-		column.When("ts", func(x r) time.Time { return x.Event.Time() }),
-		column.Word("state", func(x r) string { return string(x.State) }),
+		column.ID("id", func(x r) []byte { return x.Event[:] }),
+		column.Timestamp("ts", func(x r) time.Time { return x.Event.Time() }),
+		column.LowCardinality("state", func(x r) string { return string(x.State) }),
 		column.Text("reference", func(x r) string { return x.Reference }),
 		column.Text("details", func(x r) string { return x.Details }),
-		column.When("at", func(x r) time.Time { return x.At }),
-		column.Of("ver", "UInt64", func(x r) uint64 { return x.Version(x.record.Offset) }),
+		column.Timestamp("at", func(x r) time.Time { return x.At }),
+		column.Typed("ver", "UInt64", func(x r) uint64 { return x.Version(x.record.Offset) }),
 	)
 }

@@ -28,7 +28,7 @@ func TestWriteAndRead(t *testing.T) {
 			{Name: "X-A", Value: "1"}, {Name: "X-A", Value: ""}, {Name: "Content-Type", Value: "text/plain; charset=x"}}
 		e.Body = []byte("\x00\xff\r\nbody")
 	})
-	b.Accept(e)
+	b.ProduceEvents(e)
 	d, err := r.Event(t.Context(), storetest.Account, e.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestWriteAndRead(t *testing.T) {
 			t.Errorf("the attempt has no %s", name)
 		}
 	}
-	b.Record(o)
+	b.ProduceOutcomes(o)
 	if d, err = r.Event(t.Context(), storetest.Account, e.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestWriteAndRead(t *testing.T) {
 		t.Fatal(diff)
 	}
 
-	b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_b", event.Delivered))
+	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_b", event.Delivered))
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestWriteAndRead(t *testing.T) {
 	late := *receipt
 	late.State = event.ProcessingFailed
 	receipt.FirstAt = receipt.At
-	b.Put(stream.Receipts, e.ID.Partition(), receipt.Record(), late.Record())
+	b.Produce(stream.Receipts, e.ID.Partition(), receipt.Record(), late.Record())
 	if d, err = r.Event(t.Context(), storetest.Account, e.ID); err != nil {
 		t.Fatal(err)
 	}

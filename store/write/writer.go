@@ -293,18 +293,18 @@ func (w *Writer) take(p stream.Partition, records []*stream.Record) int {
 }
 
 // Kick flushes what is buffered.
-func (w *Writer) Kick() {
+func (w *Writer) RequestFlushNow() {
 	w.mu.Lock()
 	w.kicked = true
 	w.mu.Unlock()
 	signal(w.wake)
 }
 
-// KickTo flushes as soon as everything below the offsets has been read. Partitions of other writers
+// RequestFlush flushes as soon as everything below the offsets has been read. Partitions of other writers
 // are ignored.
-func (w *Writer) KickTo(targets map[stream.Partition]int64) {
+func (w *Writer) RequestFlush(targets map[stream.Partition]int64) {
 	if w.pos.want(targets) {
-		w.Kick()
+		w.RequestFlushNow()
 		return
 	}
 	signal(w.soon)

@@ -47,7 +47,7 @@ func TestVersions(t *testing.T) {
 	f := func(want event.Status, wantRun string, happen func(e *event.Event)) {
 		t.Helper()
 		e := b.Event(1)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		happen(e)
 		d, err := r.Event(t.Context(), storetest.Account, e.ID)
 		if err != nil {
@@ -58,34 +58,34 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	f(event.Delivered, "", func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Retrying),
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Retrying),
 			b.Outcome(e, "dst_a", event.Failed))
 	})
 	f(event.Failed, "", func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Failed), b.Outcome(e, "dst_a", event.Retrying))
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed), b.Outcome(e, "dst_a", event.Retrying))
 	})
 	f(event.Retrying, "", func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Held), b.Outcome(e, "dst_a", event.Retrying))
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Held), b.Outcome(e, "dst_a", event.Retrying))
 	})
 	f(event.Retrying, newer, func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Retrying, in(newer)),
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Retrying, in(newer)),
 			b.Outcome(e, "dst_a", event.Delivered, in(older), before(newer)),
 			b.Outcome(e, "dst_a", event.Delivered, before(newer)))
 	})
 	// The chain delivers after a replay had failed: what was delivered is never called failed.
 	f(event.Delivered, "", func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Failed, in(newer)), b.Outcome(e, "dst_a", event.Delivered))
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed, in(newer)), b.Outcome(e, "dst_a", event.Delivered))
 	})
 	f(event.Delivered, "", func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Failed, in(newer)))
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_a", event.Failed, in(newer)))
 	})
 	f(event.Pending, newer, func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Delivered, before(newer)))
-		b.Command(e, "dst_a", newer)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered, before(newer)))
+		b.ProduceCommand(e, "dst_a", newer)
 	})
 	f(event.Delivered, newer, func(e *event.Event) {
-		b.Record(b.Outcome(e, "dst_a", event.Delivered, in(newer)))
-		b.Command(e, "dst_a", newer) // read again by a redo, after the outcome
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered, in(newer)))
+		b.ProduceCommand(e, "dst_a", newer) // read again by a redo, after the outcome
 	})
 }
 
@@ -102,15 +102,15 @@ func TestPoison(t *testing.T) {
 		} else {
 			good = append(good, e)
 		}
-		b.Accept(e)
+		b.ProduceEvents(e)
 	}
-	b.Put(stream.Outcomes, 1, &stream.Record{Key: []byte("ep_1"), Value: []byte{0xff, 0x01}})
+	b.Produce(stream.Outcomes, 1, &stream.Record{Key: []byte("ep_1"), Value: []byte{0xff, 0x01}})
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	if rows := storetest.Pages(t, r, event.Query{Account: storetest.Account, Limit: 100}, 1); len(rows) != len(good) {
+	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 100}, 1); len(rows) != len(good) {
 		t.Fatalf("%d of %d events are stored", len(rows), len(good))
 	}
-	dead := b.Dead(1)
+	dead := b.DeadLetters(1)
 	if len(dead) != 4 {
 		t.Fatalf("%d records in dead", len(dead))
 	}
@@ -142,15 +142,15 @@ func TestClickHouseAway(t *testing.T) {
 	p := storetest.NewProxy(t)
 	reg := prometheus.NewRegistry()
 	cfg := write.WriterConfig{URL: p.URL(b.Bench), FlushRows: 500}
-	w, _ := b.WriterOf(cfg, reg)
-	r := b.ReaderOf(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second}, w)
+	w, _ := b.WriterWithMetrics(cfg, reg)
+	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second}, w)
 	before := b.Event(1)
-	b.Accept(before)
+	b.ProduceEvents(before)
 	if _, err := r.Event(t.Context(), storetest.Account, before.ID); err != nil {
 		t.Fatal(err)
 	}
 
-	p.Down()
+	p.Cut()
 	const n = 20_000
 	var last *event.Event
 	for i := range n {
@@ -183,7 +183,7 @@ func TestClickHouseAway(t *testing.T) {
 		t.Fatalf("%v rows are buffered", got)
 	}
 
-	p.Up()
+	p.Restore()
 	rows := 0
 	q := event.Query{Account: storetest.Account, Limit: 100, Until: time.Now().Add(time.Hour)}
 	for {
@@ -197,7 +197,7 @@ func TestClickHouseAway(t *testing.T) {
 		if !page.AsOf.IsZero() {
 			continue // the writer has not caught up
 		}
-		rows += int(b.Query("SELECT uniqExact(id) FROM events"))
+		rows += int(b.QuerySum("SELECT uniqExact(id) FROM events"))
 		break
 	}
 	if rows != n+1 {
@@ -212,7 +212,7 @@ func TestReadAfterWrite(t *testing.T) {
 	r := b.Reader(w)
 	for i := range storetest.Rounds(100, 100, 1000) {
 		e := b.Event(i)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		if i%2 == 0 {
 			if _, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil {
 				t.Fatalf("read %d: %v", i, err)
@@ -235,7 +235,7 @@ func TestReadOnNodeWithoutWriter(t *testing.T) {
 	r := b.Reader(nil)
 	for i := range 10 {
 		e := b.Event(i)
-		b.Accept(e)
+		b.ProduceEvents(e)
 		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -251,15 +251,15 @@ func TestReadWithoutAnyWriter(t *testing.T) {
 	b := newBench(t)
 	w, stop := b.Writer(write.WriterConfig{})
 	old := b.Event(1)
-	b.Accept(old)
+	b.ProduceEvents(old)
 	r := b.Reader(w)
 	if _, err := r.Event(t.Context(), storetest.Account, old.ID); err != nil {
 		t.Fatal(err)
 	}
 	stop()
 	e := b.Event(1)
-	b.Accept(e)
-	r = b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
+	b.ProduceEvents(e)
+	r = b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 5})
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestWritersShareTheLog(t *testing.T) {
 	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Query("SELECT uniqExact(id) FROM events"); got != uint64(n) {
+	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
 		t.Fatalf("%d of %d events are stored", got, n)
 	}
 }
@@ -318,13 +318,13 @@ func TestWritersShareTheLog(t *testing.T) {
 func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 	b := newBench(t)
 	reg := prometheus.NewRegistry()
-	b.WriterOf(write.WriterConfig{}, reg)
+	b.WriterWithMetrics(write.WriterConfig{}, reg)
 	run := id.NewGenerator(nil).Next(0).Text(id.Run)
 	for i, table := range []string{"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys"} {
 		b.Exec("RENAME TABLE " + table + " TO elsewhere")
-		b.Record(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
+		b.ProduceOutcomes(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
 		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
-		count := func(of string) int { return int(b.Query("SELECT uniqExact(id) FROM " + of)) }
+		count := func(of string) int { return int(b.QuerySum("SELECT uniqExact(id) FROM " + of)) }
 		if n := count("deliveries"); n != i {
 			t.Errorf("without %s: %d deliveries are seen, want %d", table, n, i)
 		}

@@ -87,7 +87,7 @@ func TestListenNeedsKey(t *testing.T) {
 		if err := cfg.Validate(); (err == nil) != fine {
 			t.Errorf("%s: %v", listen, err)
 		}
-		cfg.Key = strings.Repeat("k", MinKey)
+		cfg.Key = strings.Repeat("k", MinKeyLength)
 		if err := cfg.Validate(); err != nil {
 			t.Errorf("%s with a key: %v", listen, err)
 		}

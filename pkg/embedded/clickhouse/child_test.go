@@ -185,8 +185,8 @@ func TestHeldDirectoryIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = server.Run(t.Context())
-	if !errors.Is(err, clickhouse.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", child.PID())) {
-		t.Errorf("got %v, want ErrHeld and the holder's id", err)
+	if !errors.Is(err, clickhouse.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", child.PID())) {
+		t.Errorf("got %v, want ErrLocked and the holder's id", err)
 	}
 }
 

@@ -63,8 +63,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	return errors.Join(
 		c.validateListen(),
-		check(c.Key == "" || len(c.Key) >= MinKey,
-			fmt.Sprintf("the key has %d characters, at least %d are needed", len(c.Key), MinKey)),
+		check(c.Key == "" || len(c.Key) >= MinKeyLength,
+			fmt.Sprintf("the key has %d characters, at least %d are needed", len(c.Key), MinKeyLength)),
 		check(c.Backups == "" || filepath.IsAbs(c.Backups), "backup directory must be an absolute path"),
 		check(c.Data != "", "data directory is missing"),
 		check(c.Sessions > 0, "sessions must be positive"),
@@ -83,8 +83,8 @@ func check(ok bool, fault string) error {
 	return errors.New("clickhouse engine: " + fault)
 }
 
-// MinKey is how many characters a key has at least.
-const MinKey = 16
+// MinKeyLength is how many characters a key has at least.
+const MinKeyLength = 16
 
 // Prefixes of listen addresses that are no host and port.
 const (

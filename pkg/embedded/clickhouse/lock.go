@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// ErrHeld means that another process keeps the data directory open.
-var ErrHeld = errors.New("data directory is held by another process")
+// ErrLocked means that another process keeps the data directory open.
+var ErrLocked = errors.New("data directory is held by another process")
 
 // acquire takes the lock file, which the kernel gives back when the process is
 // gone, however it went. A predecessor that is just dying is waited for.
@@ -39,7 +39,7 @@ func acquire(ctx context.Context, path string, patience time.Duration) (*os.File
 		switch {
 		case wait.For(limited, pause) == nil:
 		case ctx.Err() == nil:
-			return nil, errors.Join(fmt.Errorf("%w: %s, %s", ErrHeld, path, holder(file)), file.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s, %s", ErrLocked, path, holder(file)), file.Close())
 		default:
 			return nil, errors.Join(context.Cause(ctx), file.Close())
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // Syncs says that Sync does what it says on this system.
-const Syncs = true
+const SyncSupported = true
 
 // Sync writes to the disk whatever the engine has written before: the whole file system of its data directory at once,
 // which costs less than one fsync for each of the fifteen files of a part, most of which are merged away within

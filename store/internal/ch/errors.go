@@ -11,10 +11,10 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// AboutServer reports whether an error code of ClickHouse (src/Common/ErrorCodes.cpp) tells of the
+// IsServerError reports whether an error code of ClickHouse (src/Common/ErrorCodes.cpp) tells of the
 // server rather than of the rows. A code that is missing here costs a bisection and sends rows to the
 // topic dead, so the list is wide.
-func AboutServer(code int32) bool {
+func IsServerError(code int32) bool {
 	return slices.Contains([]int32{
 		3, 32, 33, 95, 96, 99, 101, 102, 108, // the connection broke, or its packets are not understood
 		198, 209, 210, 279, 425, // DNS, network, system calls
@@ -31,21 +31,21 @@ func AboutServer(code int32) bool {
 	}, code)
 }
 
-// ReadError marks err as ErrUnavailable unless ClickHouse itself says that the statement is wrong, or
+// ClassifyError marks err as ErrUnavailable unless ClickHouse itself says that the statement is wrong, or
 // the caller has gone.
-func ReadError(ctx context.Context, err error) error {
+func ClassifyError(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return errors.Join(context.Canceled, err)
 	}
 	var ex *clickhouse.Exception
-	if errors.As(err, &ex) && !AboutServer(ex.Code) {
+	if errors.As(err, &ex) && !IsServerError(ex.Code) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 }
 
 // Positive is an error unless v is.
-func Positive[T int | time.Duration](name string, v T) error {
+func RequirePositive[T int | time.Duration](name string, v T) error {
 	if v > 0 {
 		return nil
 	}

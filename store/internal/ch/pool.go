@@ -31,8 +31,8 @@ func (p *Pool) Count() int { return len(p.conns) }
 // Close ends the connections.
 func (p *Pool) Close() error { return errors.Join(CloseAll(p.conns), CloseAll(p.searches)) }
 
-// VerifyBy sees once, by a connection to it, that a shard is the one that it is taken for.
-func (p *Pool) VerifyBy(ctx context.Context, shard int, conn driver.Conn) error {
+// VerifyShard sees once, by a connection to it, that a shard is the one that it is taken for.
+func (p *Pool) VerifyShard(ctx context.Context, shard int, conn driver.Conn) error {
 	if p.verified[shard].Load() {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (p *Pool) VerifyBy(ctx context.Context, shard int, conn driver.Conn) error 
 
 // Conn is the connection to a shard, which is the one that it is taken for.
 func (p *Pool) Conn(ctx context.Context, shard int) (driver.Conn, error) {
-	return p.conns[shard], p.VerifyBy(ctx, shard, p.conns[shard])
+	return p.conns[shard], p.VerifyShard(ctx, shard, p.conns[shard])
 }
 
 // Exec runs a statement without an answer on one shard.
@@ -58,21 +58,21 @@ func (p *Pool) Exec(ctx context.Context, shard int, q *Query) error {
 }
 
 // Each runs a statement on one shard and calls scan for every row.
-func (p *Pool) Each(ctx context.Context, shard int, q *Query, scan func(driver.Rows) error) (err error) {
+func (p *Pool) ForEachRow(ctx context.Context, shard int, q *Query, scan func(driver.Rows) error) (err error) {
 	conn, err := p.Conn(ctx, shard)
 	if err != nil {
-		return ReadError(ctx, err)
+		return ClassifyError(ctx, err)
 	}
 	if q.Settings != nil {
 		conn, ctx = p.searches[shard], clickhouse.Context(ctx, clickhouse.WithSettings(q.Settings))
 	}
 	rows, err := conn.Query(ctx, q.Text(), q.Args()...)
 	if err != nil {
-		return ReadError(ctx, fmt.Errorf("query clickhouse: %w", err))
+		return ClassifyError(ctx, fmt.Errorf("query clickhouse: %w", err))
 	}
 	defer func() {
 		if closeErr := rows.Close(); closeErr != nil && err == nil {
-			err = ReadError(ctx, fmt.Errorf("read rows: %w", closeErr))
+			err = ClassifyError(ctx, fmt.Errorf("read rows: %w", closeErr))
 		}
 	}()
 	for rows.Next() {
@@ -81,20 +81,20 @@ func (p *Pool) Each(ctx context.Context, shard int, q *Query, scan func(driver.R
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return ReadError(ctx, fmt.Errorf("read rows: %w", err))
+		return ClassifyError(ctx, fmt.Errorf("read rows: %w", err))
 	}
 	return nil
 }
 
 // Apart calls f for every shard at once, whatever becomes of the others: what can be done on one does not wait for one
 // that is away.
-func (p *Pool) Apart(f func(shard int) error) error {
+func (p *Pool) ForEachShard(f func(shard int) error) error {
 	failed := make([]error, len(p.conns))
 	var wg sync.WaitGroup
 	for shard := range p.conns {
 		wg.Go(func() {
 			if err := f(shard); err != nil {
-				failed[shard] = p.OnShard(shard, err)
+				failed[shard] = p.ShardError(shard, err)
 			}
 		})
 	}
@@ -102,8 +102,8 @@ func (p *Pool) Apart(f func(shard int) error) error {
 	return errors.Join(failed...)
 }
 
-// OnShard says where an error comes from, when there is more than one place.
-func (p *Pool) OnShard(shard int, err error) error {
+// ShardError says where an error comes from, when there is more than one place.
+func (p *Pool) ShardError(shard int, err error) error {
 	if len(p.conns) == 1 {
 		return err
 	}

@@ -21,22 +21,22 @@ type Query struct {
 	text strings.Builder
 	args []any
 	// Of, when set, are the partitions of the events that all its rows are about: no other shard need be asked.
-	Of       map[int32]bool
-	Settings clickhouse.Settings // of this statement, which is one of a search
+	Partitions map[int32]bool
+	Settings   clickhouse.Settings // of this statement, which is one of a search
 }
 
 // About notes that every row which a statement reads is about one of these events.
-func (q *Query) About(ids ...id.ID) *Query {
-	q.Of = make(map[int32]bool)
+func (q *Query) ForEvents(ids ...id.ID) *Query {
+	q.Partitions = make(map[int32]bool)
 	for _, d := range ids {
-		q.Of[d.Partition()] = true
+		q.Partitions[d.Partition()] = true
 	}
 	return q
 }
 
 // Within notes that every row which a statement reads is about an event of this partition.
-func (q *Query) Within(partition int32) *Query {
-	q.Of = map[int32]bool{partition: true}
+func (q *Query) ForPartition(partition int32) *Query {
+	q.Partitions = map[int32]bool{partition: true}
 	return q
 }
 
@@ -103,8 +103,8 @@ func (q *Query) Literals(all []string) *Query {
 	return q
 }
 
-// BoundIDs limits a statement to ids, given newest first, and to their time.
-func BoundIDs(q *Query, ids []id.ID) *Query {
-	return q.About(ids...).Add(" AND ts >= ", ids[len(ids)-1].Time()).Add(" AND ts <= ", ids[0].Time()).
+// WhereIDs limits a statement to ids, given newest first, and to their time.
+func WhereIDs(q *Query, ids []id.ID) *Query {
+	return q.ForEvents(ids...).Add(" AND ts >= ", ids[len(ids)-1].Time()).Add(" AND ts <= ", ids[0].Time()).
 		Add(" AND id IN ", ids)
 }

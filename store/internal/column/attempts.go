@@ -11,7 +11,7 @@ import (
 )
 
 // Attempt is a column of the table attempts: how it is written and how it is read.
-type Attempt[R any] struct {
+type AttemptColumn[R any] struct {
 	Column[R]
 	// read makes a place for a value of the column and says where it goes; nil: it is not read.
 	read func() (place any, put func(*event.AttemptRow))
@@ -21,57 +21,57 @@ type Attempt[R any] struct {
 
 // Attempts are the columns of the table attempts, whose rows are outcomes with an attempt. A new one is a line here and
 // a column of store/schema, to which a test holds them.
-func Attempts[R any](of func(R) *event.Outcome) []Attempt[R] {
+func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 	type row = *event.AttemptRow
 	att := func(value func(*event.Attempt) string) func(R) string {
 		return func(x R) string { return value(of(x).Attempt) }
 	}
-	return []Attempt[R]{
+	return []AttemptColumn[R]{
 		{Column: Text("account", func(x R) string { return of(x).Account })},
-		{Column: Bytes16("id", func(x R) []byte { return of(x).Event[:] })},
-		{Column: When("ts", func(x R) time.Time { return of(x).Event.Time() })},
+		{Column: ID("id", func(x R) []byte { return of(x).Event[:] })},
+		{Column: Timestamp("ts", func(x R) time.Time { return of(x).Event.Time() })},
 		{Column: Text("dest", func(x R) string { return of(x).Dest }),
 			read: into(func(a row, v string) { a.Destination = v })},
-		{Column: Bytes16("attempt", func(x R) []byte { return of(x).Attempt.ID[:] }),
+		{Column: ID("attempt", func(x R) []byte { return of(x).Attempt.ID[:] }),
 			read: into(func(a row, v [16]byte) { a.ID = v })},
 		{Column: Text("endpoint", func(x R) string { return of(x).Endpoint }),
 			read: into(func(a row, v string) { a.Endpoint = v })},
-		{Column: When("at", func(x R) time.Time { return of(x).Attempt.StartedAt }),
-			read: into(func(a row, v time.Time) { a.StartedAt = Instant(v) })},
-		{Column: Word("trigger", att(func(a *event.Attempt) string { return string(a.Trigger) })),
+		{Column: Timestamp("at", func(x R) time.Time { return of(x).Attempt.StartedAt }),
+			read: into(func(a row, v time.Time) { a.StartedAt = TimeFromColumn(v) })},
+		{Column: LowCardinality("trigger", att(func(a *event.Attempt) string { return string(a.Trigger) })),
 			read: into(func(a row, v string) { a.Trigger = event.Trigger(v) })},
 		{Column: Text("run", func(x R) string { return of(x).Run }),
 			read: into(func(a row, v string) { a.Run = v })},
-		{Column: Of("ok", "UInt8", func(x R) uint8 { return Flag(of(x).Attempt.OK) }),
+		{Column: Typed("ok", "UInt8", func(x R) uint8 { return Bool(of(x).Attempt.OK) }),
 			read: into(func(a row, v uint8) { a.OK = v != 0 })},
-		{Column: Of("code", "UInt16", func(x R) uint16 { return uint16(of(x).Attempt.Code) }),
+		{Column: Typed("code", "UInt16", func(x R) uint16 { return uint16(of(x).Attempt.Code) }),
 			read: into(func(a row, v uint16) { a.Code = int(v) })},
-		{Column: Word("error_code", att(func(a *event.Attempt) string { return string(a.ErrorCode) })),
+		{Column: LowCardinality("error_code", att(func(a *event.Attempt) string { return string(a.ErrorCode) })),
 			read: into(func(a row, v string) { a.ErrorCode = event.ErrorCode(v) })},
 		{Column: Text("error_message", att(func(a *event.Attempt) string { return a.ErrorMessage })),
 			read: into(func(a row, v string) { a.ErrorMessage = v })},
-		{Column: Of("duration_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.Duration.Milliseconds()) }),
+		{Column: Typed("duration_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.Duration.Milliseconds()) }),
 			read: into(func(a row, v uint32) { a.Duration = time.Duration(v) * time.Millisecond })},
-		{Column: Of("ttfb_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.TTFB.Milliseconds()) }),
+		{Column: Typed("ttfb_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.TTFB.Milliseconds()) }),
 			read: into(func(a row, v uint32) { a.TTFB = time.Duration(v) * time.Millisecond })},
-		{Column: When("next_at", func(x R) time.Time { return of(x).NextAt }),
-			read: into(func(a row, v time.Time) { a.NextAt = Instant(v) })},
-		{Column: Of("retry_after_s", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.RetryAfter / time.Second) }),
+		{Column: Timestamp("next_at", func(x R) time.Time { return of(x).NextAt }),
+			read: into(func(a row, v time.Time) { a.NextAt = TimeFromColumn(v) })},
+		{Column: Typed("retry_after_s", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.RetryAfter / time.Second) }),
 			read: into(func(a row, v uint32) { a.RetryAfter = time.Duration(v) * time.Second })},
-		{Column: Of("remote_ip", "IPv6", func(x R) [16]byte { return IP16(of(x).Attempt.RemoteIP) }),
-			read: into(func(a row, v [16]byte) { a.RemoteIP = Address(v) })},
-		{Column: Word("url", att(func(a *event.Attempt) string { return a.URL })),
+		{Column: Typed("remote_ip", "IPv6", func(x R) [16]byte { return IPToBytes(of(x).Attempt.RemoteIP) }),
+			read: into(func(a row, v [16]byte) { a.RemoteIP = IPFromBytes(v) })},
+		{Column: LowCardinality("url", att(func(a *event.Attempt) string { return a.URL })),
 			read: into(func(a row, v string) { a.URL = v })},
-		{Column: Word("method", att(func(a *event.Attempt) string { return a.Method })),
+		{Column: LowCardinality("method", att(func(a *event.Attempt) string { return a.Method })),
 			read: into(func(a row, v string) { a.Method = v })},
 		{Column: Text("req_headers", att(func(a *event.Attempt) string { return string(a.RequestHeader) })),
 			read: into(func(a row, v string) { a.RequestHeader = event.Lines(v) })},
 		{Column: Text("resp_headers", att(func(a *event.Attempt) string { return string(a.ResponseHeader) })),
 			read: into(func(a row, v string) { a.ResponseHeader = event.Lines(v) })},
-		{Column: Blob("resp_body", func(x R) []byte { return of(x).Attempt.ResponseBody }),
+		{Column: RawBytes("resp_body", func(x R) []byte { return of(x).Attempt.ResponseBody }),
 			read: into(func(a row, v []byte) { a.ResponseBody = v }),
 			expr: func(q *ch.Query, body int) { q.Add("substring(resp_body, 1, ", body).Add(")") }},
-		{Column: Of("resp_truncated", "UInt8", func(x R) uint8 { return Flag(of(x).Attempt.Truncated) }),
+		{Column: Typed("resp_truncated", "UInt8", func(x R) uint8 { return Bool(of(x).Attempt.Truncated) }),
 			read: into(func(a row, v uint8) { a.Truncated = v != 0 }),
 			expr: func(q *ch.Query, body int) { q.Add("resp_truncated OR length(resp_body) > ", body) }},
 	}
@@ -90,10 +90,10 @@ type AttemptReader struct {
 	puts   []func(*event.AttemptRow)
 }
 
-// ReadAttempts adds to a statement what it selects; of each body of a response only so many bytes.
-func ReadAttempts(q *ch.Query, body int) *AttemptReader {
+// SelectAttempts adds to a statement what it selects; of each body of a response only so many bytes.
+func SelectAttempts(q *ch.Query, body int) *AttemptReader {
 	r := &AttemptReader{}
-	for _, c := range Attempts(func(o *event.Outcome) *event.Outcome { return o }) {
+	for _, c := range AttemptColumns(func(o *event.Outcome) *event.Outcome { return o }) {
 		if c.read == nil {
 			continue
 		}

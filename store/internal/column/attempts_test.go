@@ -46,8 +46,8 @@ func TestAttemptsAreTheColumnsOfTheSchema(t *testing.T) {
 		}
 	}
 	got := map[string]string{"transformation_version": "UInt32"} // of transformations, which are still to come
-	for _, c := range Attempts(func(o *event.Outcome) *event.Outcome { return o }) {
-		got[string(c.Name)] = strings.ReplaceAll(c.Kind, ", ", ",")
+	for _, c := range AttemptColumns(func(o *event.Outcome) *event.Outcome { return o }) {
+		got[string(c.Name)] = strings.ReplaceAll(c.Type, ", ", ",")
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("the schema (-) and the columns (+):\n%s", diff)

@@ -17,12 +17,12 @@ type Block = chcolumn.Interface
 // Column takes one value of every row into a block. reserve makes room for that many bytes of text.
 type Column[R any] struct {
 	Name ch.SQL // so that it is constant text
-	Kind string
+	Type string
 	Fill func(to Block, rows []R, reserve func(size int) error) error
 }
 
 // Of makes a column of Go values that clickhouse-go's column for kind takes as a slice.
-func Of[R, T any](name ch.SQL, kind string, value func(R) T) Column[R] {
+func Typed[R, T any](name ch.SQL, kind string, value func(R) T) Column[R] {
 	return Column[R]{name, kind, func(to Block, rows []R, _ func(int) error) error {
 		out := make([]T, len(rows))
 		for i, r := range rows {
@@ -50,7 +50,7 @@ func Text[R any](name ch.SQL, value func(R) string) Column[R] {
 }
 
 // Blob is text that is no string: it is appended row by row, because the library copies each of a slice.
-func Blob[R any](name ch.SQL, value func(R) []byte) Column[R] {
+func RawBytes[R any](name ch.SQL, value func(R) []byte) Column[R] {
 	return Column[R]{name, "String", func(to Block, rows []R, reserve func(int) error) error {
 		size := 0
 		for _, r := range rows {
@@ -72,7 +72,7 @@ func Blob[R any](name ch.SQL, value func(R) []byte) Column[R] {
 
 // Word is text of which there are few. The library takes each as an interface: the same one, while the word is
 // the same.
-func Word[R any](name ch.SQL, value func(R) string) Column[R] {
+func LowCardinality[R any](name ch.SQL, value func(R) string) Column[R] {
 	return Column[R]{name, "LowCardinality(String)", func(to Block, rows []R, _ func(int) error) error {
 		var last string
 		var boxed any
@@ -89,25 +89,25 @@ func Word[R any](name ch.SQL, value func(R) string) Column[R] {
 }
 
 // When is a time, to the millisecond.
-func When[R any](name ch.SQL, value func(R) time.Time) Column[R] {
-	return Of(name, "DateTime64(3, 'UTC')", func(r R) int64 { return Millis(value(r)) })
+func Timestamp[R any](name ch.SQL, value func(R) time.Time) Column[R] {
+	return Typed(name, "DateTime64(3, 'UTC')", func(r R) int64 { return TimeToMillis(value(r)) })
 }
 
 // Bytes16 is an id.
-func Bytes16[R any](name ch.SQL, value func(R) []byte) Column[R] {
-	return Of(name, "FixedString(16)", value)
+func ID[R any](name ch.SQL, value func(R) []byte) Column[R] {
+	return Typed(name, "FixedString(16)", value)
 }
 
 // Millis is t for a DateTime64(3) column; no time is 1970.
-func Millis(t time.Time) int64 {
+func TimeToMillis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
 }
 
-// IP16 writes an address for an IPv6 column: IPv4 mapped, none as ::.
-func IP16(a netip.Addr) [16]byte {
+// IPToBytes writes an address for an IPv6 column: IPv4 mapped, none as ::.
+func IPToBytes(a netip.Addr) [16]byte {
 	if !a.IsValid() {
 		return [16]byte{}
 	}
@@ -115,7 +115,7 @@ func IP16(a netip.Addr) [16]byte {
 }
 
 // Flag is a truth as ClickHouse keeps it.
-func Flag(b bool) uint8 {
+func Bool(b bool) uint8 {
 	if b {
 		return 1
 	}
@@ -123,15 +123,15 @@ func Flag(b bool) uint8 {
 }
 
 // Instant is a time that When wrote.
-func Instant(t time.Time) time.Time {
+func TimeFromColumn(t time.Time) time.Time {
 	if t.UnixMilli() == 0 {
 		return time.Time{}
 	}
 	return t.UTC()
 }
 
-// Address is the inverse of IP16.
-func Address(b [16]byte) netip.Addr {
+// Address is the inverse of IPToBytes.
+func IPFromBytes(b [16]byte) netip.Addr {
 	if b == [16]byte{} {
 		return netip.Addr{}
 	}

@@ -20,7 +20,7 @@ type Fault int
 
 // What may go wrong.
 const (
-	Sound   Fault = iota
+	NoFault Fault = iota
 	Refused       // ClickHouse says that it has no room; it has not looked at the statement
 	Cut           // the connection ends before the statement arrives
 	Torn          // it ends when half of the statement has arrived
@@ -34,40 +34,40 @@ func (f Fault) String() string {
 }
 
 // Gate stands between the store and ClickHouse, and knows one statement from another.
-type Gate struct {
+type FaultProxy struct {
 	testing.TB
-	URL    string // of the bench's database
-	engine string
-	client *http.Client
-	freed  chan struct{}
-	Caught chan struct{} // 1: a statement is stuck
-	free   func()        // lets every statement that is stuck go on
+	URL            string // of the bench's database
+	engine         string
+	client         *http.Client
+	released       chan struct{}
+	StuckStatement chan struct{} // 1: a statement is stuck
+	releaseStuck   func()        // lets every statement that is stuck go on
 	// Timed, when set before the first statement, hears how long each has taken.
-	Timed func(r *http.Request, statement string, took time.Duration)
+	OnStatement func(r *http.Request, statement string, took time.Duration)
 
-	mu    sync.Mutex                            // guards what follows
-	rule  func(nth int, statement string) Fault // nil = all are sound
-	Code  int                                   // what a refusal says
-	count int                                   // statements since the rule was set
-	hits  int                                   // of them those that a fault befell
+	mu          sync.Mutex                            // guards what follows
+	rule        func(nth int, statement string) Fault // nil = all are sound
+	RefusalCode int                                   // what a refusal says
+	count       int                                   // statements since the rule was set
+	hits        int                                   // of them those that a fault befell
 }
 
-// NewGate is a gate before the database of a bench.
-func NewGate(b *Bench) *Gate {
-	g := &Gate{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}},
-		freed: make(chan struct{}), Caught: make(chan struct{}, 1), Code: 243}
-	g.free = sync.OnceFunc(func() { close(g.freed) })
+// NewFaultProxy is a gate before the database of a bench.
+func NewFaultProxy(b *Bench) *FaultProxy {
+	g := &FaultProxy{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}},
+		released: make(chan struct{}), StuckStatement: make(chan struct{}, 1), RefusalCode: 243}
+	g.releaseStuck = sync.OnceFunc(func() { close(g.released) })
 	server := httptest.NewServer(g)
 	g.URL = strings.Replace(b.URL, Engines.ClickHouse, server.Listener.Addr().String(), 1)
 	b.Cleanup(g.client.CloseIdleConnections)
 	b.Cleanup(server.Close)
-	b.Cleanup(g.free)
+	b.Cleanup(g.releaseStuck)
 	return g
 }
 
 // Set gives statements, counted from 0 on, the faults that a rule tells, and returns how many the last rule has seen
 // and how many of them it has spoilt.
-func (g *Gate) Set(rule func(nth int, statement string) Fault) (count, hits int) {
+func (g *FaultProxy) SetRule(rule func(nth int, statement string) Fault) (count, hits int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	count, hits = g.count, g.hits
@@ -75,33 +75,33 @@ func (g *Gate) Set(rule func(nth int, statement string) Fault) (count, hits int)
 	return count, hits
 }
 
-func (g *Gate) judge(statement string) (f Fault, code int) {
+func (g *FaultProxy) applyRule(statement string) (f Fault, code int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.rule != nil {
 		f = g.rule(g.count, statement)
 	}
 	g.count++
-	if f != Sound {
+	if f != NoFault {
 		g.hits++
 	}
-	return f, g.Code
+	return f, g.RefusalCode
 }
 
 // hold keeps an answer until the client goes, or everything that is stuck goes on.
-func (g *Gate) hold(ctx context.Context) {
+func (g *FaultProxy) hold(ctx context.Context) {
 	select {
-	case g.Caught <- struct{}{}:
+	case g.StuckStatement <- struct{}{}:
 	default:
 	}
 	select {
 	case <-ctx.Done():
-	case <-g.freed:
+	case <-g.released:
 	}
 }
 
 // ServeHTTP carries one statement to ClickHouse and its answer back, or not.
-func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client has gone
@@ -110,7 +110,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if statement == "" {
 		statement = string(body)
 	}
-	f, code := g.judge(statement)
+	f, code := g.applyRule(statement)
 	switch f {
 	case Refused:
 		w.Header().Set("X-ClickHouse-Exception-Code", fmt.Sprint(code))
@@ -143,8 +143,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if g.Timed != nil {
-		g.Timed(r, statement, time.Since(began))
+	if g.OnStatement != nil {
+		g.OnStatement(r, statement, time.Since(began))
 	}
 	if err != nil || f == Lost {
 		panic(http.ErrAbortHandler)
@@ -172,22 +172,22 @@ type tornReader struct{}
 func (tornReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // Through is a writer's configuration behind the gate.
-func (g *Gate) Through(cfg write.WriterConfig) write.WriterConfig {
+func (g *FaultProxy) WriterConfig(cfg write.WriterConfig) write.WriterConfig {
 	cfg.URL = g.URL
 	return cfg
 }
 
 // Inserts counts those into a table from now on.
-func (g *Gate) Inserts(table string) (count func() int) {
+func (g *FaultProxy) CountInserts(table string) (count func() int) {
 	var mu sync.Mutex // guards n
 	n := 0
-	g.Set(func(_ int, statement string) Fault {
+	g.SetRule(func(_ int, statement string) Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.HasPrefix(statement, "INSERT INTO "+table+" ") {
 			n++
 		}
-		return Sound
+		return NoFault
 	})
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
 }

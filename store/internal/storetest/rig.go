@@ -22,15 +22,15 @@ import (
 func (b *Bench) Database() string { return b.URL[strings.LastIndexByte(b.URL, '/')+1:] }
 
 // Anew is a database in which nothing is.
-func (b *Bench) Anew() string {
+func (b *Bench) DropDatabase() string {
 	b.Exec("DROP DATABASE " + b.Database())
 	return b.URL
 }
 
 // Tables are the definitions of all tables of the bench's database, without its name.
-func (b *Bench) Tables() (out []string) {
+func (b *Bench) TableDefinitions() (out []string) {
 	b.Helper()
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		rows, err := conn.Query(b.Context(), "SELECT create_table_query FROM system.tables WHERE database = '"+b.Database()+
 			"' ORDER BY name")
 		if err != nil {
@@ -49,8 +49,8 @@ func (b *Bench) Tables() (out []string) {
 	return out
 }
 
-// CaughtUp waits until the store has what the log has.
-func (b *Bench) CaughtUp(r *read.Reader) {
+// WaitCaughtUp waits until the store has what the log has.
+func (b *Bench) WaitCaughtUp(r *read.Reader) {
 	b.Helper()
 	for began := time.Now(); ; {
 		err := r.CaughtUp(b.Context())
@@ -68,13 +68,13 @@ func (b *Bench) CaughtUp(r *read.Reader) {
 }
 
 // Command puts the command of a run onto the log.
-func (b *Bench) Command(e *event.Event, dest, run string) {
+func (b *Bench) ProduceCommand(e *event.Event, dest, run string) {
 	b.Helper()
 	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Run: run}).Record()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Put(stream.Commands, e.ID.Partition(), r)
+	b.Produce(stream.Commands, e.ID.Partition(), r)
 }
 
 // Eventually waits until something holds.
@@ -112,21 +112,21 @@ func Metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 }
 
 // Indexes waits until all events are stored, and has them merged, which makes their indexes.
-func (b *Bench) Indexes(r *read.Reader) {
+func (b *Bench) BuildIndexes(r *read.Reader) {
 	b.Helper()
-	b.CaughtUp(r)
+	b.WaitCaughtUp(r)
 	b.Exec("OPTIMIZE TABLE events FINAL")
 }
 
-// NewIndexed is a bench with the text index. Its granules have two events, so that whatever the index says wrongly is
-// seen.
-func NewIndexed(t testing.TB) *Bench {
+// NewBenchWithSearchIndex is a bench with the text index. Its granules have two events, so that whatever the index says
+// wrongly is seen.
+func NewBenchWithSearchIndex(t testing.TB) *Bench {
 	t.Helper()
 	b := NewBench(t)
 	for url := range strings.SplitSeq(b.URL, ",") {
 		shard := *b
 		shard.URL = url
-		statements, err := schema.DDL(schema.Config{URL: shard.Anew(), RetentionDays: 30, SearchIndex: true})
+		statements, err := schema.DDL(schema.Config{URL: shard.DropDatabase(), RetentionDays: 30, SearchIndex: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,12 +142,12 @@ func NewIndexed(t testing.TB) *Bench {
 	if _, err := schema.Migrate(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	b.Indexed = true
+	b.SearchIndex = true
 	return b
 }
 
-// ItemsOf are the items of a recovery job, page by page.
-func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (
+// RecoveryItems are the items of a recovery job, page by page.
+func (b *Bench) RecoveryItems(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (
 	all []event.RecoveryItem) {
 	b.Helper()
 	job.Total = total
@@ -168,7 +168,7 @@ func (b *Bench) ItemsOf(r *read.Reader, job event.RecoveryJob, total, limit int,
 }
 
 // Selected selects for a recovery job.
-func (b *Bench) Selected(r *read.Reader, s event.Selection) (event.RecoveryJob, event.Selected) {
+func (b *Bench) SelectRecovery(r *read.Reader, s event.Selection) (event.RecoveryJob, event.Selected) {
 	b.Helper()
 	job := event.RecoveryJob{Account: Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
 	sel, err := r.SelectRecovery(b.Context(), s, job.Selection)
@@ -184,24 +184,24 @@ func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 		Until: time.Now().Add(time.Second), Groups: groups}
 }
 
-// SmallPages is a reader that prepares recovery jobs by three candidates.
-func (b *Bench) SmallPages(w store.Kicker) *read.Reader {
-	return b.ReaderOf(read.ReaderConfig{
+// ReaderWithSmallPages is a reader that prepares recovery jobs by three candidates.
+func (b *Bench) ReaderWithSmallPages(w store.FlushRequester) *read.Reader {
+	return b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
 }
 
 // Report puts a receipt into the log and returns where it stands there.
-func (b *Bench) Report(e *event.Event, state event.Processing, at time.Time) (*event.Receipt, int64) {
+func (b *Bench) ProduceReceipt(e *event.Event, state event.Processing, at time.Time) (*event.Receipt, int64) {
 	b.Helper()
 	x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state,
 		Reference: fmt.Sprint(at.UnixMilli()), At: at.UTC()}
 	r := x.Record()
-	b.Put(stream.Receipts, e.ID.Partition(), r)
+	b.Produce(stream.Receipts, e.ID.Partition(), r)
 	return x, r.Offset
 }
 
 // Tell puts entries onto the audit log.
-func (b *Bench) Tell(entries ...audit.Entry) {
+func (b *Bench) ProduceAudit(entries ...audit.Entry) {
 	b.Helper()
 	for i := range entries {
 		r, err := entries[i].Record()
@@ -215,7 +215,7 @@ func (b *Bench) Tell(entries ...audit.Entry) {
 }
 
 // Dead reads what stands in a partition of the topic dead.
-func (b *Bench) Dead(partition int32) (records []*stream.Record) {
+func (b *Bench) DeadLetters(partition int32) (records []*stream.Record) {
 	b.Helper()
 	reader, err := stream.NewReader(b.Stream, "test")
 	if err != nil {
@@ -243,7 +243,7 @@ func (b *Bench) Dead(partition int32) (records []*stream.Record) {
 }
 
 // Pages follows a list to its end, or for at most that many pages.
-func Pages(t testing.TB, r *read.Reader, q event.Query, most int) (rows []event.Summary) {
+func ListEvents(t testing.TB, r *read.Reader, q event.Query, most int) (rows []event.Summary) {
 	t.Helper()
 	for range most {
 		page, err := r.Events(t.Context(), q)
@@ -266,7 +266,7 @@ func Pages(t testing.TB, r *read.Reader, q event.Query, most int) (rows []event.
 }
 
 // Selected is the whole of a selection.
-func Selected(t testing.TB, r *read.Reader, q event.Query) (all []event.Match) {
+func SelectEvents(t testing.TB, r *read.Reader, q event.Query) (all []event.Match) {
 	t.Helper()
 	err := r.Select(t.Context(), q, func(page []event.Match) error {
 		if len(page) == 0 {

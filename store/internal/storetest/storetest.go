@@ -115,23 +115,23 @@ var CompareIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 // Bench is a log and a database of a test's own.
 type Bench struct {
 	testing.TB
-	URL      string
-	Stream   stream.Config
-	Producer *stream.Producer
-	IDs      *id.Generator
-	Logger   *slog.Logger // of writers and readers
-	Erased   func(id.ID) bool
-	Indexed  bool // its readers use the text index
+	URL         string
+	Stream      stream.Config
+	Producer    *stream.Producer
+	IDs         *id.Generator
+	Logger      *slog.Logger // of writers and readers
+	Erased      func(id.ID) bool
+	SearchIndex bool // its readers use the text index
 }
 
 // NewBench is a bench with the usual partitions.
 func NewBench(t testing.TB) *Bench {
 	t.Helper()
-	return NewBenchOf(t, Partitions)
+	return NewBenchWithPartitions(t, Partitions)
 }
 
-// NewBenchOf is a bench with so many partitions.
-func NewBenchOf(t testing.TB, partitions int32) *Bench {
+// NewBenchWithPartitions is a bench with so many partitions.
+func NewBenchWithPartitions(t testing.TB, partitions int32) *Bench {
 	t.Helper()
 	name := "t" + strings.ToLower(id.Random("")[:16])
 	b := &Bench{
@@ -162,17 +162,17 @@ func testLog(t testing.TB) *slog.Logger {
 // Writer runs a writer until the returned function is called or the test ends.
 func (b *Bench) Writer(cfg write.WriterConfig) (*write.Writer, func()) {
 	b.Helper()
-	return b.WriterOf(cfg, nil)
+	return b.WriterWithMetrics(cfg, nil)
 }
 
-// WriterOf is Writer with metrics.
-func (b *Bench) WriterOf(cfg write.WriterConfig, reg prometheus.Registerer) (*write.Writer, func()) {
+// WriterWithMetrics is Writer with metrics.
+func (b *Bench) WriterWithMetrics(cfg write.WriterConfig, reg prometheus.Registerer) (*write.Writer, func()) {
 	b.Helper()
-	return b.WriterWith(cfg, write.WriterDeps{Metrics: reg})
+	return b.WriterWithDeps(cfg, write.WriterDeps{Metrics: reg})
 }
 
-// WriterWith runs a writer with the surroundings that a test cares about, the rest being the bench's.
-func (b *Bench) WriterWith(cfg write.WriterConfig, deps write.WriterDeps) (*write.Writer, func()) {
+// WriterWithDeps runs a writer with the surroundings that a test cares about, the rest being the bench's.
+func (b *Bench) WriterWithDeps(cfg write.WriterConfig, deps write.WriterDeps) (*write.Writer, func()) {
 	b.Helper()
 	if cfg.URL == "" {
 		cfg.URL = b.URL
@@ -195,17 +195,18 @@ func (b *Bench) WriterWith(cfg write.WriterConfig, deps write.WriterDeps) (*writ
 }
 
 // Reader is a reader beside a writer, which may be nil.
-func (b *Bench) Reader(w store.Kicker) *read.Reader {
+func (b *Bench) Reader(w store.FlushRequester) *read.Reader {
 	b.Helper()
 	// The wait is long because the machine may be busy; what a short one does is tested by itself.
-	return b.ReaderOf(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute},
+	return b.ReaderWith(read.ReaderConfig{
+		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute},
 		w)
 }
 
-// ReaderOf is Reader with a configuration.
-func (b *Bench) ReaderOf(cfg read.ReaderConfig, w store.Kicker) *read.Reader {
+// ReaderWith is Reader with a configuration.
+func (b *Bench) ReaderWith(cfg read.ReaderConfig, w store.FlushRequester) *read.Reader {
 	b.Helper()
-	cfg.SearchIndex = cfg.SearchIndex || b.Indexed
+	cfg.SearchIndex = cfg.SearchIndex || b.SearchIndex
 	r, err := read.NewReader(cfg, read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: w, Erased: b.Erased})
 	if err != nil {
 		b.Fatal(err)
@@ -265,9 +266,9 @@ func (b *Bench) Outcome(e *event.Event, dest string, status event.Status,
 }
 
 // Query asks ClickHouse for one number, the sum of those of all shards.
-func (b *Bench) Query(statement string) (sum uint64) {
+func (b *Bench) QuerySum(statement string) (sum uint64) {
 	b.Helper()
-	b.SQL(func(conn driver.Conn) error {
+	b.ForEachShard(func(conn driver.Conn) error {
 		var n uint64
 		err := conn.QueryRow(b.Context(), statement).Scan(&n)
 		sum += n
@@ -279,11 +280,11 @@ func (b *Bench) Query(statement string) (sum uint64) {
 // Exec runs a statement on every shard.
 func (b *Bench) Exec(statement string) {
 	b.Helper()
-	b.SQL(func(conn driver.Conn) error { return conn.Exec(b.Context(), statement) })
+	b.ForEachShard(func(conn driver.Conn) error { return conn.Exec(b.Context(), statement) })
 }
 
-// SQL calls f with a connection to every shard.
-func (b *Bench) SQL(f func(driver.Conn) error) {
+// ForEachShard calls f with a connection to every shard.
+func (b *Bench) ForEachShard(f func(driver.Conn) error) {
 	b.Helper()
 	for url := range strings.SplitSeq(b.URL, ",") {
 		opts, err := clickhouse.ParseDSN(url)
@@ -306,7 +307,7 @@ func (b *Bench) drop(urls string) {
 	for url := range strings.SplitSeq(urls, ",") {
 		on := *b
 		on.URL = url
-		on.SQL(func(conn driver.Conn) error {
+		on.ForEachShard(func(conn driver.Conn) error {
 			return conn.Exec(context.Background(), "DROP DATABASE IF EXISTS "+on.Database())
 		})
 	}
@@ -314,7 +315,7 @@ func (b *Bench) drop(urls string) {
 
 // Rewind sets the committed offsets of the writer's group back, as a crash between insert and commit
 // leaves them. No writer may run.
-func (b *Bench) Rewind(to func(p stream.Partition, committed int64) int64) {
+func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64) {
 	b.Helper()
 	assigned := make(chan map[stream.Partition]stream.Mark, 1)
 	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
@@ -359,16 +360,16 @@ type proxy struct {
 // NewProxy is a proxy before ClickHouse, which is up.
 func NewProxy(t testing.TB) *proxy {
 	p := &proxy{TB: t, Address: "127.0.0.1:0", open: map[net.Conn]bool{}}
-	p.Up()
+	p.Restore()
 	t.Cleanup(p.wg.Wait)
-	t.Cleanup(p.Down)
+	t.Cleanup(p.Cut)
 	return p
 }
 
 // URL is that of the bench's database behind the proxy.
 func (p *proxy) URL(b *Bench) string { return strings.ReplaceAll(b.URL, Engines.ClickHouse, p.Address) }
 
-func (p *proxy) Up() {
+func (p *proxy) Restore() {
 	p.Helper()
 	l, err := net.Listen("tcp", p.Address)
 	if err != nil {
@@ -404,7 +405,7 @@ func (p *proxy) copy(to, from net.Conn) {
 }
 
 // Down closes the port and every connection.
-func (p *proxy) Down() {
+func (p *proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listener.Close()
@@ -415,7 +416,7 @@ func (p *proxy) Down() {
 }
 
 // Put produces records to a topic, each into the partition of its event, and waits for them.
-func (b *Bench) Put(topic string, partition int32, records ...*stream.Record) {
+func (b *Bench) Produce(topic string, partition int32, records ...*stream.Record) {
 	b.Helper()
 	for _, r := range records {
 		b.Producer.Produce(topic, partition, r, func(_ *stream.Record, err error) {
@@ -430,17 +431,17 @@ func (b *Bench) Put(topic string, partition int32, records ...*stream.Record) {
 }
 
 // Accept puts events onto the log.
-func (b *Bench) Accept(es ...*event.Event) {
+func (b *Bench) ProduceEvents(es ...*event.Event) {
 	b.Helper()
 	for _, e := range es {
-		b.Put(stream.Events, e.ID.Partition(), e.Record())
+		b.Produce(stream.Events, e.ID.Partition(), e.Record())
 	}
 }
 
 // Record puts outcomes onto the log.
-func (b *Bench) Record(os ...*event.Outcome) {
+func (b *Bench) ProduceOutcomes(os ...*event.Outcome) {
 	b.Helper()
 	for _, o := range os {
-		b.Put(stream.Outcomes, o.Event.Partition(), o.Record())
+		b.Produce(stream.Outcomes, o.Event.Partition(), o.Record())
 	}
 }
