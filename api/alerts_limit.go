@@ -38,7 +38,7 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 			if refused = testRefusal(b, now, mails); refused != nil {
 				return config.ErrAlertUnchanged
 			}
-			b.Spend(config.AlertSent{At: now, Mails: mails})
+			b.RecordSent(config.AlertSent{At: now, Mails: mails})
 			b.Holder, b.HeldUntil = holder, now.Add(testLease)
 			return nil
 		})
@@ -67,11 +67,11 @@ func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
 	if b.Held(now) {
 		return tooManyTests(b.HeldUntil.Sub(now), "another test is running; one is sent at a time")
 	}
-	if tests := b.Since(now, testWindow); len(tests) >= maxTests {
+	if tests := b.SentWithin(now, testWindow); len(tests) >= maxTests {
 		return tooManyTests(tests[len(tests)-maxTests].At.Add(testWindow).Sub(now),
 			fmt.Sprintf("at most %d tests a minute", maxTests))
 	}
-	sent := b.Since(now, testMailWindow)
+	sent := b.SentWithin(now, testMailWindow)
 	over := mails - maxTestMails
 	for _, s := range sent {
 		over += s.Mails

@@ -156,7 +156,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 		before := d.Secrets[0]
 		in.setSecret(&d, sign.NewSecret())
 		if c := callOf(r); c != nil {
-			d.Secrets[0].By = c.claim.Subject
+			d.Secrets[0].RotatedBy = c.claim.IDSeed
 		}
 		if overlap > 0 {
 			before.Until = a.now().Add(time.Duration(overlap) * time.Second)
@@ -173,7 +173,7 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 	if c == nil {
 		return false
 	}
-	i := slices.IndexFunc(d.Secrets, func(s config.SigningSecret) bool { return s.By == c.claim.Subject })
+	i := slices.IndexFunc(d.Secrets, func(s config.SigningSecret) bool { return s.RotatedBy == c.claim.IDSeed })
 	if i < 0 {
 		return false
 	}
@@ -202,9 +202,9 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 		o.warnUnknown()
 		by := ""
 		if c := callOf(r); c != nil {
-			by = c.claim.Subject
+			by = c.claim.IDSeed
 		}
-		if in.err != nil || by != "" && (e.TokenBy == by || e.FormerToken != nil && e.FormerToken.By == by) {
+		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
 			return // the first call with the Idempotency-Key has rotated; another rotation would end the token before
 		}
 		var until time.Time

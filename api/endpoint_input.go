@@ -162,14 +162,14 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 // retryMember reads a member of the policy's strategy.
 func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
 	missing := false
-	switch at := m.At(p).(type) {
+	switch at := m.Field(p).(type) {
 	case *int:
-		o.integer(m.Name, m.Lo, m.Hi, at)
+		o.integer(m.Name, m.Min, m.Max, at)
 		missing = *at == 0
 	case *float64:
-		o.number(m.Name, float64(m.Lo), float64(m.Hi), at)
+		o.number(m.Name, float64(m.Min), float64(m.Max), at)
 	case *[]int:
-		o.integers(m.Name, m.Lo, m.Hi, config.MaxRetryDelays, at)
+		o.integers(m.Name, m.Min, m.Max, config.MaxRetryDelays, at)
 	}
 	if missing {
 		o.fail(m.Name, "is required for the strategy %s", p.Strategy)

@@ -61,8 +61,8 @@ func (f failing) ErasedAt(id.ID) time.Time                               { retur
 
 func TestErasePayloadFails(t *testing.T) {
 	for err, status := range map[error]int{
-		config.ErrUnavailable: 503, config.ErrLevel: 503, config.ErrErasures: 429, config.ErrStateFull: 400,
-		config.ErrRecoveryHistory: 429, config.ErrEndpoints: 400,
+		config.ErrUnavailable: 503, config.ErrLevel: 503, config.ErrTooManyErasures: 429, config.ErrStateFull: 400,
+		config.ErrRecoveryHistoryFull: 429, config.ErrTooManyEndpoints: 400,
 		config.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
 	} {
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failing{err} })

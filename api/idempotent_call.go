@@ -126,10 +126,11 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		sum := sha256.Sum256(body.Bytes())
 		c, err := a.claim(r, key, text, sum[:], resumable, optional)
 		switch {
-		case errors.Is(err, config.ErrFull) && optional, errors.Is(err, config.ErrLevel): // an upgrade is not at its end
+		// an upgrade is not at its end
+		case errors.Is(err, config.ErrAnswersFull) && optional, errors.Is(err, config.ErrLevel):
 			setIdempotencyUnavailable(w)
 			return next(w, r, key)
-		case errors.Is(err, config.ErrFull):
+		case errors.Is(err, config.ErrAnswersFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
 				RetryAfter: time.Minute,
 
@@ -159,16 +160,17 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 }
 
 // claim returns the call that does the work, or the answer of an earlier one. It waits while another is running.
-func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, resumable, optional bool) (*call, error) {
+func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, resumable, optional bool) (
+	*call, error) {
 	subject, err := a.ids.New(0)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{key.Account, r.URL.Path, text}, "\x00")))
 	mine := &config.Answer{
-		Meta: config.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, Subject: subject.String(),
-		Call: id.Random("call_"), Key: key.ID,
-		Until: a.now().Add(claimLife), Expires: a.now().Add(idempotencyWindow),
+		Meta: config.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, IDSeed: subject.String(),
+		CallID: id.Random("call_"), APIKey: key.ID,
+		ClaimedUntil: a.now().Add(claimLife), ExpiresAt: a.now().Add(idempotencyWindow),
 	}
 	c := &call{}
 	err = a.retryUntilDone(r.Context(), func() (done bool, err error) {
@@ -181,7 +183,7 @@ func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	if err != nil {
 		return nil, err
 	}
-	c.subject, err = id.Parse("", c.claim.Subject)
+	c.subject, err = id.Parse("", c.claim.IDSeed)
 	return c, err
 }
 
@@ -198,9 +200,9 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 	case !bytes.Equal(held.BodyHash, mine.BodyHash):
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
 			Message: "was sent before with another body; a new request needs a new key"}
-	case held.Status != 0 || held.Call == mine.Call:
+	case held.Status != 0 || held.CallID == mine.CallID:
 		return held, false, nil
-	case a.now().Before(held.Until):
+	case a.now().Before(held.ClaimedUntil):
 		return nil, false, errStillRunning()
 	case !resumable:
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
@@ -208,15 +210,15 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 				"send what is missing with a new key"}
 	}
 	held, err = a.answers.ChangeAnswer(ctx, mine.ID, func(x *config.Answer) error {
-		if x.Call == held.Call && x.Status == 0 {
-			x.Call, x.Key, x.Until = mine.Call, mine.Key, mine.Until
+		if x.CallID == held.CallID && x.Status == 0 {
+			x.CallID, x.APIKey, x.ClaimedUntil = mine.CallID, mine.APIKey, mine.ClaimedUntil
 		}
 		return nil
 	})
 	switch {
 	case errors.Is(err, config.ErrNotFound): // swept, or given free
 		return nil, false, errStillRunning()
-	case err == nil && held.Status == 0 && held.Call != mine.Call: // another repeat was first
+	case err == nil && held.Status == 0 && held.CallID != mine.CallID: // another repeat was first
 		return nil, false, errStillRunning()
 	}
 	return held, true, err
@@ -290,7 +292,8 @@ func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *
 // keep remembers an answer, or gives the key free. Kept are successes, refusals, and whatever a run came to. After
 // another error of ours the work may have been done, and so it may when the call took over from another: then the
 // claim stays for the next repeat, which goes on with the same ids.
-func (a *idempotentCalls) remember(r *http.Request, c *call, status int, answer rememberedAnswer, resumable bool) error {
+func (a *idempotentCalls) remember(
+	r *http.Request, c *call, status int, answer rememberedAnswer, resumable bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), claimTimeout)
 	defer cancel()
 	e := answer.Error
@@ -298,14 +301,14 @@ func (a *idempotentCalls) remember(r *http.Request, c *call, status int, answer 
 	case e == nil, e.Run != "", status == http.StatusBadRequest && e.Type != web.Conflict:
 	case status >= http.StatusInternalServerError && resumable, c.takenOver:
 		_, err := a.answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
-			if x.Call == c.claim.Call {
-				x.Until = time.Time{}
+			if x.CallID == c.claim.CallID {
+				x.ClaimedUntil = time.Time{}
 			}
 			return nil
 		})
 		return err
 	default:
-		return a.answers.ForgetAnswer(ctx, c.claim)
+		return a.answers.ReleaseClaim(ctx, c.claim)
 	}
 	sealed, err := a.seal(c.claim.ID, answer)
 	if err != nil {
@@ -321,7 +324,7 @@ func (a *idempotentCalls) remember(r *http.Request, c *call, status int, answer 
 		return err
 	}
 	err = finish(sealed)
-	if errors.Is(err, config.ErrFull) { // that it was done is kept always
+	if errors.Is(err, config.ErrAnswersFull) { // that it was done is kept always
 		err = finish("")
 	}
 	return err
@@ -372,7 +375,7 @@ func (a *idempotentCalls) answerRepeat(w http.ResponseWriter, key *config.Key, f
 	for name, values := range answer.Header {
 		h[name] = values
 	}
-	if first.Key != key.ID {
+	if first.APIKey != key.ID {
 		answer.Body = shownSecret.ReplaceAll(answer.Body, []byte(`"secret":"****$1"`))
 		h.Del("Content-Length") // of the answer with its secrets
 	}

@@ -123,7 +123,7 @@ func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 func TestFullMemory(t *testing.T) {
 	full := &answerLimiter{Answers: configuration, AfterFunc: func(x *config.Answer) error {
 		if x.Answer != "" {
-			return config.ErrFull
+			return config.ErrAnswersFull
 		}
 		return nil
 	}}
@@ -376,7 +376,7 @@ func TestDeadRunsAreEnded(t *testing.T) {
 		}
 		all.all["run_old"] = &config.Run{
 			Meta: config.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
-		all.all["run_dead"].Queued, all.all["run_dead"].Reached = 6, ids[5].Text(id.Event)
+		all.all["run_dead"].Queued, all.all["run_dead"].LastQueuedEvent = 6, ids[5].Text(id.Event)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range 2 { // nodes
@@ -398,7 +398,7 @@ func TestDeadRunsAreEnded(t *testing.T) {
 		}
 		f(29*time.Second, nil)
 		if _, err := all.ChangeRun(ctx, "run_slow", func(r *config.Run) error {
-			r.Queued, r.Reached = 2, ids[1].Text(id.Event)
+			r.Queued, r.LastQueuedEvent = 2, ids[1].Text(id.Event)
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -443,7 +443,7 @@ func TestUnknownEnd(t *testing.T) {
 // TestKeyIsForgotten a day later, whether it was swept or not.
 func TestKeyIsForgotten(t *testing.T) {
 	c := newClient(t)
-	full := &answerLimiter{Answers: configuration, ClaimFunc: func() error { return config.ErrFull }}
+	full := &answerLimiter{Answers: configuration, ClaimFunc: func() error { return config.ErrAnswersFull }}
 	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
 	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(
 		429, "rate_limited", "Idempotency-Key")

@@ -71,7 +71,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 		}
 	}
 	switch {
-	case errors.Is(err, config.ErrTooManyRecoveries):
+	case errors.Is(err, config.ErrTooManyOpenRecoveries):
 		return web.State("", "too many recovery jobs have not ended; cancel some of them")
 	case err != nil:
 		return err
@@ -86,7 +86,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 	now := a.now()
 	job := &config.Recovery{
 		Meta: config.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: config.RecoveryPreparing,
-		Deadline: now.Add(config.RecoveryLife), CreatedBy: key.ID,
+		Deadline: now.Add(config.MaxRecoveryDuration), CreatedBy: key.ID,
 	}
 	var since string
 	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
@@ -180,7 +180,7 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.Recovery, error) {
 	a.catchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
-	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryHistory {
+	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryRetention {
 		return nil, web.Missing("there is no such recovery job, or its history has ended")
 	}
 	return job, nil
@@ -197,7 +197,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	if last == (rowKey{}) {
 		a.catchUp(r.Context())
 	}
-	oldest := a.now().Add(-config.RecoveryHistory)
+	oldest := a.now().Add(-config.RecoveryRetention)
 	jobs, more := a.config.Recoveries(key.Account, last.seq(), limit, func(j *config.Recovery) bool {
 		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
@@ -236,7 +236,7 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	if job.Total > 0 {
 		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
 			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved,
-			Unsent: job.State.Unsent(),
+			Unsent: job.State.UnsentReason(),
 		}, int(min(last.seq(), int64(job.Total))), limit, states)
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func (a *recoveries) applyAction(j *config.Recovery, action string) error {
 		if other := a.otherSendingJob(j); other != nil && j.Sendable > 0 {
 			return errOtherJobSends(other)
 		}
-		j.BeginCanary(now)
+		j.StartCanary(now)
 	case actionContinue:
 		if other := a.otherSendingJob(j); other != nil {
 			return errOtherJobSends(other)
@@ -356,7 +356,7 @@ func actionsOf(s config.RecoveryState) []string {
 // sending is another job that sends to a destination of this one, nil when there is none.
 func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
 	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
-		return x.ID != j.ID && x.State.Sends() && x.Overlaps(j)
+		return x.ID != j.ID && x.State.Sending() && x.Overlaps(j)
 	})
 	if len(jobs) == 0 {
 		return nil

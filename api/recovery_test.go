@@ -202,7 +202,7 @@ func TestRecoveryView(t *testing.T) {
 		}
 	}
 	set := func(f func(*config.Recovery)) func(*config.Recovery) { return f }
-	f(set(func(j *config.Recovery) { j.BeginCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2},
+	f(set(func(j *config.Recovery) { j.StartCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2},
 		"canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
 	f(set(func(j *config.Recovery) {
 		j.State, j.Canary.Delivered = config.RecoveryAwaitingApproval, 5

@@ -28,7 +28,7 @@ type recoveryView struct {
 	Delivered     int                       `json:"delivered"`
 	Failed        int                       `json:"failed"`
 	Skipped       int                       `json:"skipped"`
-	Canary        config.RecoveryTest       `json:"canary"`
+	Canary        config.CanaryResult       `json:"canary"`
 	ByDestination []recoveryDestinationView `json:"by_destination"`
 	ETASeconds    *int                      `json:"eta_seconds"`
 	StopReason    *string                   `json:"stop_reason"`
@@ -120,7 +120,7 @@ func (p progress) view(j *config.Recovery) recoveryView {
 		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))
 		v.ETASeconds = &eta
 	}
-	if perDay := j.RatePerSecond * int(config.RecoveryLife/time.Second); perDay < j.Total {
+	if perDay := j.RatePerSecond * int(config.MaxRecoveryDuration/time.Second); perDay < j.Total {
 		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
 			"at %d a second the job sends %d deliveries until its deadline, and %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}

@@ -49,5 +49,5 @@ type Runs interface {
 type Answers interface {
 	ClaimAnswer(ctx context.Context, claim *config.Answer, optional bool) (*config.Answer, error)
 	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)
-	ForgetAnswer(ctx context.Context, claim *config.Answer) error
+	ReleaseClaim(ctx context.Context, claim *config.Answer) error
 }

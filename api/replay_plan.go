@@ -177,7 +177,7 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 		return notSelected
 	}
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && d.Filter.OnBody() {
+		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && d.Filter.NeedsBody() {
 			return decidedByBody
 		}
 	}
@@ -209,8 +209,10 @@ func (s *selection) includes(d *config.Destination) bool {
 	return d.Enabled && (len(s.destinations) == 0 || slices.Contains(s.destinations, d.ID))
 }
 
-// destinationCountByBody is copies with the bodies. What is not selected, because it is still rejected, is not among them.
-func (a *planner) destinationCountByBody(ctx context.Context, s *selection, undecided []selectedEvent) (map[id.ID]int, error) {
+// destinationCountByBody is copies with the bodies. What is not selected, because it is still rejected, is not among
+// them.
+func (a *planner) destinationCountByBody(ctx context.Context, s *selection, undecided []selectedEvent) (
+	map[id.ID]int, error) {
 	copies := make(map[id.ID]int, len(undecided))
 	for len(undecided) > 0 {
 		var page []selectedEvent

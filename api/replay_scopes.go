@@ -91,7 +91,7 @@ func (a *replays) acquireScope(ctx context.Context, scope []string) (release fun
 		if a.scopes.tryAcquire(scope) {
 			return true, nil
 		}
-		return false, config.ErrBusy
+		return false, config.ErrEndpointBusy
 	})
 	return func() { a.scopes.release(scope) }, err
 }

@@ -63,7 +63,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if answered, err := a.answerEarlierRun(w, r, s.dryRun); answered || err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), config.LongestRun)
+	ctx, cancel := context.WithTimeout(r.Context(), config.MaxRunDuration)
 	defer cancel()
 	release, err := a.acquireScope(ctx, s.query.Endpoints)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 	var added *config.Run
 	err = a.retryUntilDone(ctx, func() (bool, error) {
 		added, err = a.runs.AddRun(ctx, run)
-		return !errors.Is(err, config.ErrBusy), err
+		return !errors.Is(err, config.ErrEndpointBusy), err
 	})
 	return added, err
 }
@@ -180,7 +180,7 @@ func (q *runQueuer) queuePage(ctx context.Context, page []selectedEvent) error {
 		return err
 	}
 	reached := page[len(page)-1].id.Text(id.Event)
-	_, err = q.recordProgress(ctx, func(r *config.Run) { r.Reached = reached })
+	_, err = q.recordProgress(ctx, func(r *config.Run) { r.LastQueuedEvent = reached })
 	return err
 }
 

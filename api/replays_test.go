@@ -364,8 +364,8 @@ func TestReplayPages(t *testing.T) {
 		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 ||
 			run.State != config.RunQueueing {
 			t.Fatalf("before command %d the run says %d, %s", len(c.fake.commands), run.Queued, run.State)
-		} else if run.Reached != last {
-			last = run.Reached
+		} else if run.LastQueuedEvent != last {
+			last = run.LastQueuedEvent
 			noted = append(noted, run.Queued)
 		}
 		return nil

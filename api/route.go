@@ -198,24 +198,24 @@ func toWebError(err error) error {
 			Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
 	case errors.Is(err, config.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
-	case errors.Is(err, config.ErrBusy):
+	case errors.Is(err, config.ErrEndpointBusy):
 		return errBusy()
-	case errors.Is(err, config.ErrErasures):
+	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
 			Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the "+
 				"oldest events make room when they end", config.MaxErasures), Err: err}
-	case errors.Is(err, config.ErrRecoveryHistory):
+	case errors.Is(err, config.ErrRecoveryHistoryFull):
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
 			Message: fmt.Sprintf("%v, which is as many as can be; the oldest make room when their 30 days are over", err),
 		}
 	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "is too large with everything in it: %v; shorten headers, metadata or filters", err)
-	case errors.Is(err, config.ErrEndpoints):
+	case errors.Is(err, config.ErrTooManyEndpoints):
 		return web.State("", "%v, which is as many as can be; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
-	case errors.Is(err, config.ErrFull): // a call whose claim it was has its answer all the same
+	case errors.Is(err, config.ErrAnswersFull): // a call whose claim it was has its answer all the same
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
 			Message: err.Error()}
 	case errors.Is(err, config.ErrLevel):

@@ -21,8 +21,8 @@ const (
 )
 
 // run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
-// by its own clock alone: a run that has made no progress under its eyes for config.RunSilence is dead. What its
-// last page came to is counted in the log, and one conditional record ends it, whoever writes it.
+// by its own clock alone: a run that has made no progress under its eyes for config.RunProgressTimeout is dead. What
+// its last page came to is counted in the log, and one conditional record ends it, whoever writes it.
 func (w runWatch) run(ctx context.Context) error {
 	w.seen = map[string]observedRun{}
 	tick := time.NewTicker(watchInterval)
@@ -56,7 +56,7 @@ type observedRun struct {
 func (w *runWatch) checkRuns(ctx context.Context) {
 	now := time.Now()
 	seen := map[string]observedRun{}
-	oldest := w.now().Add(-config.LongestRun)
+	oldest := w.now().Add(-config.MaxRunDuration)
 	for _, run := range w.runs.QueueingRuns(w.since) {
 		s, known := w.seen[run.ID]
 		if !known || s.rev != run.Rev {
@@ -66,7 +66,7 @@ func (w *runWatch) checkRuns(ctx context.Context) {
 		if run.CreatedAt.Before(oldest) {
 			oldest = run.CreatedAt
 		}
-		if now.Sub(s.at) < config.RunSilence {
+		if now.Sub(s.at) < config.RunProgressTimeout {
 			continue
 		}
 		if err := w.interruptRun(ctx, run); err != nil && ctx.Err() == nil {
@@ -85,7 +85,7 @@ var errRunChanged = errors.New("the run has changed")
 func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	reached, err := id.Parse(id.Event, run.Reached)
+	reached, err := id.Parse(id.Event, run.LastQueuedEvent)
 	if err != nil {
 		reached = id.ID{} // nothing was noted yet
 	}

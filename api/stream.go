@@ -115,7 +115,9 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 }
 
 // partitionsOf are those in which events of the endpoint may be.
-func partitionsOf(ep *config.Endpoint) []int32 { return append([]int32{ep.Partition}, ep.Former...) }
+func partitionsOf(ep *config.Endpoint) []int32 {
+	return append([]int32{ep.Partition}, ep.FormerPartitions...)
+}
 
 // checkAccept judges Accept: nothing else is answered here.
 func checkAccept(r *http.Request) error {

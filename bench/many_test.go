@@ -34,7 +34,8 @@ func exportOfOne(keys *config.Keyring) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	head := config.ExportHead{Format: "eventrelay.configuration", Version: 2, Account: "acc_1", Partitions: 4, Entities: 2}
+	head := config.ExportHeader{
+		Format: "eventrelay.configuration", Version: 2, Account: "acc_1", Partitions: 4, Entities: 2}
 	err = config.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		_ = yield("account", json.RawMessage(`{"id":"acc_1"}`)) && yield("endpoint", value)
 	})

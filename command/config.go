@@ -70,7 +70,7 @@ func exportConfig(flags *flag.FlagSet) action {
 }
 
 // writeWhole writes an export beside the file and renames it when it is whole, so that there is never half of one.
-func writeWhole(file string, from io.Reader) (head config.ExportHead, err error) {
+func writeWhole(file string, from io.Reader) (head config.ExportHeader, err error) {
 	out, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {
 		return head, err

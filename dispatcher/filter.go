@@ -39,7 +39,7 @@ type wantedBy struct {
 // the endpoint yet.
 func (b *bodyFilters) evaluate(view View, e *event.Event) wantedBy {
 	ep, presence := view.Endpoint(e.Endpoint)
-	onBody := func(d config.Destination) bool { return d.Filter.OnBody() }
+	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
 	if presence != config.Present || !slices.ContainsFunc(ep.Destinations, onBody) {
 		return wantedBy{}
 	}
@@ -68,7 +68,7 @@ func (b *bodyFilters) ready(ep *config.Endpoint) *config.BodyFilters {
 // mark notes in the work what the filter of its destination says.
 func (x wantedBy) mark(w *event.Work) {
 	for i := range x.wanted {
-		if d := &x.ep.Destinations[i]; d.ID == w.Dest && d.Filter.OnBody() {
+		if d := &x.ep.Destinations[i]; d.ID == w.Dest && d.Filter.NeedsBody() {
 			w.FilterRev, w.Filtered = x.ep.Rev, !x.wanted[i]
 		}
 	}

@@ -58,7 +58,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 			MaxRetryAfterSeconds: math.MaxInt,
 		}
 		for _, m := range p.Members() {
-			switch at := m.At(&p).(type) {
+			switch at := m.Field(&p).(type) {
 			case *int:
 				*at = math.MaxInt
 			case *float64:

@@ -74,7 +74,7 @@ func (r *rules) Check(w *event.Work, readBody bool) lane.Standing {
 		v.Status, v.Reason = event.Skipped, event.Filtered
 	}
 	if v.Status == "" {
-		v.Paused = ep.Paused || v.Destination.Paused || ep.Moving != nil && ep.Holds(w.Event.ID.Partition(), r.now())
+		v.Paused = ep.Paused || v.Destination.Paused || ep.Move != nil && ep.HoldsDeliveries(w.Event.ID.Partition(), r.now())
 	}
 	return v
 }
@@ -94,7 +94,7 @@ func (r *rules) jobEnd(w *event.Work) (status event.Status, reason event.Reason,
 	case job.State == config.RecoveryCompleted: // a second copy of the delivery
 		return event.Skipped, event.AlreadyDelivered, true
 	case job.State.Ended():
-		return event.Skipped, job.State.Unsent(), true
+		return event.Skipped, job.State.UnsentReason(), true
 	case !r.now().Before(job.Deadline):
 		return event.Skipped, event.Deadline, true
 	}
@@ -132,7 +132,7 @@ func (r *rules) passes(w *event.Work, ep *config.Endpoint, dest *config.Destinat
 	switch {
 	case !dest.Filter.MatchesType(w.Event.Type):
 		return false
-	case !dest.Filter.OnBody():
+	case !dest.Filter.NeedsBody():
 		return true
 	case w.FilterRev == ep.Rev:
 		return !w.Filtered

@@ -33,7 +33,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 				w.endpoint(url)
 				until := time.Now().Add(time.Minute)
 				w.view.change(testEndpoint, func(ep *config.Endpoint) {
-					ep.Partition, ep.Moving = 1, &config.Moving{From: 0, Until: until}
+					ep.Partition, ep.Move = 1, &config.PartitionMove{From: 0, Until: until}
 				})
 				w.start(testConfig())
 				began := time.Now()
@@ -56,7 +56,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 		})
 	}
 	f("the move ends", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Moving = nil })
+		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Move = nil })
 	}, 20*time.Second)
 	f("the mover died", func(*bubbleWorld) {}, time.Minute)
 }

@@ -127,10 +127,10 @@ func TestEmbeddedWriters(t *testing.T) {
 }
 
 func TestJudgeSizes(t *testing.T) {
-	if c := judgeSizes([]config.Size{{What: "endpoints", Used: 79, Most: 100}}); c.State != StateOK {
+	if c := judgeSizes([]config.BoundUsage{{Name: "endpoints", Used: 79, Limit: 100}}); c.State != StateOK {
 		t.Errorf("%+v", c)
 	}
-	c := judgeSizes([]config.Size{{What: "endpoints", Used: 80, Most: 100}, {What: "answers", Used: 1, Most: 100}})
+	c := judgeSizes([]config.BoundUsage{{Name: "endpoints", Used: 80, Limit: 100}, {Name: "answers", Used: 1, Limit: 100}})
 	if c.State != StateWarn || c.Text != "near a bound: endpoints: 80 of 100" || len(c.Details) != 1 {
 		t.Errorf("%+v", c)
 	}

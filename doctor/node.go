@@ -57,14 +57,14 @@ func (x *examination) sizes(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
-	return judgeSizes(x.Config.Sizes())
+	return judgeSizes(x.Config.BoundsUsage())
 }
 
-func judgeSizes(sizes []config.Size) Check {
+func judgeSizes(sizes []config.BoundUsage) Check {
 	c := ok("far from every bound")
 	for _, s := range sizes {
-		text := fmt.Sprintf("%s: %d of %d", s.What, s.Used, s.Most)
-		if float64(s.Used) >= nearBound*float64(s.Most) {
+		text := fmt.Sprintf("%s: %d of %d", s.Name, s.Used, s.Limit)
+		if float64(s.Used) >= nearBound*float64(s.Limit) {
 			c = warn("delete endpoints that are not used, and look which API key writes so much: GET /v1/audit",
 				"near a bound: %s", text)
 			c.Details = append(c.Details, text)
@@ -87,7 +87,7 @@ func (x *examination) nodes(context.Context) Check {
 		versions[n.Version] = true
 		details = append(details,
 			fmt.Sprintf("%s: version %s, %s behind in the configuration", n.Name, orUnknown(n.Version),
-				count(n.Behind, "record")))
+				count(n.Lag, "record")))
 	}
 	c := ok("%s running", count(len(nodes), "node"))
 	if len(versions) > 1 {
@@ -116,13 +116,13 @@ func (x *examination) clock(context.Context) Check {
 	if len(nodes) == 0 {
 		return warn("", "no node runs that could compare its clock with the brokers'")
 	}
-	worst := slices.MaxFunc(nodes, func(a, b config.Node) int { return int(a.Skew.Abs() - b.Skew.Abs()) })
-	text := fmt.Sprintf("the brokers' clock and that of %s are at least %s apart", worst.Name, ago(worst.Skew.Abs()))
+	worst := slices.MaxFunc(nodes, func(a, b config.Node) int { return int(a.ClockSkew.Abs() - b.ClockSkew.Abs()) })
+	text := fmt.Sprintf("the brokers' clock and that of %s are at least %s apart", worst.Name, ago(worst.ClockSkew.Abs()))
 	const advice = "set the clocks right (NTP); a node that is 30s off takes no events"
 	switch {
-	case worst.Skew.Abs() > failSkew:
+	case worst.ClockSkew.Abs() > failSkew:
 		return fail(advice, "%s", text)
-	case worst.Skew.Abs() > warnSkew:
+	case worst.ClockSkew.Abs() > warnSkew:
 		return warn(advice, "%s", text)
 	}
 	return ok("all agree with that of the brokers")
@@ -133,7 +133,7 @@ func (x *examination) masterKeys(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
-	seals, err := x.Config.Seals()
+	seals, err := x.Config.SecretsByMasterKey()
 	if err != nil {
 		return fail("a newer version may have written it", "%v", err)
 	}

@@ -191,7 +191,7 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 	n.control, err = config.New(config.Config{
 		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey,
 		BootstrapReadKey: n.s.BootstrapReadKey,
-		Alone:            n.s.Embedded, RetentionDays: n.s.RetentionDays,
+		SingleNode:       n.s.Embedded, RetentionDays: n.s.RetentionDays,
 		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
 	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {

@@ -116,7 +116,7 @@ func (f *follower) step(ctx context.Context, job *config.Recovery) (time.Duratio
 		return 0, f.prepare(ctx, job)
 	case f.unavailable(job):
 		return 0, f.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
-	case job.State.Sends():
+	case job.State.Sending():
 		wait, err := f.advance(ctx, job)
 		return min(wait, job.Deadline.Sub(now)), err
 	}

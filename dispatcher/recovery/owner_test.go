@@ -167,7 +167,7 @@ func TestOwnership(t *testing.T) {
 		w.act(job, canary)
 		w.becomes(job, config.RecoveryCompleted, time.Second)
 		j, _ := w.Recovery(job)
-		time.Sleep(time.Until(j.CreatedAt.Add(config.RecoveryHistory - time.Minute)))
+		time.Sleep(time.Until(j.CreatedAt.Add(config.RecoveryRetention - time.Minute)))
 		forgotten := func() int {
 			w.mu.Lock()
 			defer w.mu.Unlock()

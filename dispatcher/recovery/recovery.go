@@ -132,7 +132,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		changed := r.Jobs.RecoveriesChanged()
-		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-config.RecoveryHistory))
+		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-config.RecoveryRetention))
 		for _, job := range unsettled {
 			if r.begin(job) {
 				followers.Go(func() { r.follow(ctx, job.ID) })

@@ -30,7 +30,7 @@ func TestLife(t *testing.T) {
 		}
 		w.act(job, canary)
 		j := w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
-		if j.Canary != (config.RecoveryTest{Total: 5, Delivered: 5}) || j.Reserved != 5 {
+		if j.Canary != (config.CanaryResult{Total: 5, Delivered: 5}) || j.Reserved != 5 {
 			t.Fatalf("after the canary the job is %+v", j)
 		}
 		time.Sleep(time.Hour)

@@ -116,7 +116,7 @@ func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) e
 // viewOf is what the store needs to know of a job.
 func viewOf(job *config.Recovery) event.RecoveryJob {
 	return event.RecoveryJob{Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved,
-		Unsent: job.State.Unsent()}
+		Unsent: job.State.UnsentReason()}
 }
 
 // batch gathers what is submitted at once.
@@ -184,7 +184,7 @@ func (b *batch) send(ctx context.Context) error {
 func (f *follower) mustWait(job *config.Recovery) bool {
 	all, _ := f.Jobs.UnsettledRecoveries(time.Time{})
 	for _, other := range all {
-		if other.ID != job.ID && other.State.Sends() && other.Overlaps(job) &&
+		if other.ID != job.ID && other.State.Sending() && other.Overlaps(job) &&
 			(other.StartedAt.Before(job.StartedAt) || other.StartedAt.Equal(job.StartedAt) && other.ID < job.ID) {
 			return true
 		}

@@ -88,7 +88,7 @@ func (w *world) add(change ...func(*config.Recovery)) string {
 		Meta: config.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1",
 		Partition: 3,
 		Until:     time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing,
-		Deadline: time.Now().Add(config.RecoveryLife),
+		Deadline: time.Now().Add(config.MaxRecoveryDuration),
 	}
 	for _, f := range change {
 		f(j)
@@ -322,7 +322,7 @@ func (w *world) end(it *item, seq int, job string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if state := w.jobs[job].State; state.Ended() {
-		it.status, it.skipped = event.Failed, state.Unsent()
+		it.status, it.skipped = event.Failed, state.UnsentReason()
 		return
 	}
 	it.status = event.Delivered
@@ -339,7 +339,7 @@ func (w *world) act(job string, change func(*config.Recovery)) {
 	}
 }
 
-func canary(j *config.Recovery) { j.BeginCanary(time.Now()) }
+func canary(j *config.Recovery) { j.StartCanary(time.Now()) }
 func goOn(j *config.Recovery)   { j.State = config.RecoveryRunning }
 func cancel(j *config.Recovery) {
 	j.End(config.RecoveryCancelled, config.StopCancelled, time.Now())

@@ -34,7 +34,8 @@ func (m *moving) Endpoint(id string) (*config.Endpoint, config.Presence) {
 
 func (m *moving) step(name string, partition int32) (*config.Endpoint, error) {
 	m.steps = append(m.steps, name)
-	return &config.Endpoint{ID: "ep_1", Partition: partition, Moving: &config.Moving{Until: time.Now().Add(moveLease)}},
+	return &config.Endpoint{ID: "ep_1", Partition: partition,
+			Move: &config.PartitionMove{Until: time.Now().Add(moveLease)}},
 		nil
 }
 
@@ -42,7 +43,7 @@ func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time
 	return m.step("move", to)
 }
 
-func (m *moving) HoldMove(context.Context, *config.Endpoint, time.Time) (*config.Endpoint, error) {
+func (m *moving) ExtendMove(context.Context, *config.Endpoint, time.Time) (*config.Endpoint, error) {
 	return m.step("hold", 1)
 }
 

@@ -29,8 +29,8 @@ const maxImport = 1 << 30
 type Configuration interface {
 	Sync(ctx context.Context) error
 	Export(ctx context.Context, to io.Writer) error
-	Import(ctx context.Context, from io.Reader, how config.Importing, tell func(config.Imported)) (
-		config.Imported, error)
+	Import(ctx context.Context, from io.Reader, how config.ImportOptions, tell func(config.ImportProgress)) (
+		config.ImportProgress, error)
 }
 
 // configuration are the handlers of relay config.
@@ -58,10 +58,10 @@ func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
 func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
 	var told time.Time
 	asked := r.URL.Query()
-	how := config.Importing{
+	how := config.ImportOptions{
 		Replace: asked.Get("replace") == "true", Unsigned: asked.Get("unsigned") == "true", CheckURL: x.checkURL,
 	}
-	done, err := x.config.Import(r.Context(), r.Body, how, func(im config.Imported) {
+	done, err := x.config.Import(r.Context(), r.Body, how, func(im config.ImportProgress) {
 		if now := time.Now(); now.Sub(told) >= tellEvery {
 			told = now
 			tell(commandImport(im))
@@ -71,15 +71,15 @@ func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
 	switch {
 	case isLarge:
 		return web.Invalid("", "the document is larger than %d bytes", tooLarge.Limit)
-	case errors.Is(err, config.ErrExport):
+	case errors.Is(err, config.ErrInvalidExport):
 		return web.Invalid("", "%v", err)
-	case errors.Is(err, config.ErrUnsigned):
+	case errors.Is(err, config.ErrUnsignedExport):
 		return web.State("", "%v; make sure where it comes from, then give --unsigned", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.State("", "%v", err)
 	case errors.Is(err, config.ErrNotEmpty):
 		return web.State("", "%v; import into an empty configuration log, or give --replace to delete them", err)
-	case errors.Is(err, config.ErrKeys), errors.Is(err, config.ErrConflict):
+	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrConflict):
 		return web.State("", "%v", err)
 	case err != nil:
 		return err
@@ -88,7 +88,7 @@ func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
 	return nil
 }
 
-func commandImport(im config.Imported) Import {
+func commandImport(im config.ImportProgress) Import {
 	return Import{
 		Entities: im.Entities, Done: im.Done, Changed: im.Changed, Removed: im.Removed,
 		Warnings: slices.Concat([]string{}, im.Warnings),

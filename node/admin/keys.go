@@ -60,7 +60,7 @@ type Keys interface {
 	CreateKey(ctx context.Context, name string, scope config.Scope, agent bool, expires time.Time) (
 		text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
-	Rewrap(ctx context.Context, progress func(config.Rewrap)) (config.Rewrap, error)
+	Rewrap(ctx context.Context, progress func(config.RewrapProgress)) (config.RewrapProgress, error)
 }
 
 // Uses says when API keys were used last.
@@ -150,14 +150,14 @@ const tellEvery = 200 * time.Millisecond
 // rewrap seals everything anew that another master key than the first seals.
 func (x *keys) rewrap(r *http.Request, tell func(any)) error {
 	var told time.Time
-	done, err := x.keys.Rewrap(r.Context(), func(w config.Rewrap) {
+	done, err := x.keys.Rewrap(r.Context(), func(w config.RewrapProgress) {
 		if now := time.Now(); now.Sub(told) >= tellEvery {
 			told = now
 			tell(commandRewrap(w))
 		}
 	})
 	switch {
-	case errors.Is(err, config.ErrKeys), errors.Is(err, config.ErrNotRewrapped):
+	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrNotRewrapped):
 		return web.State("", "%v", err)
 	case err != nil:
 		return err
@@ -166,6 +166,6 @@ func (x *keys) rewrap(r *http.Request, tell func(any)) error {
 	return nil
 }
 
-func commandRewrap(r config.Rewrap) Rewrap {
+func commandRewrap(r config.RewrapProgress) Rewrap {
 	return Rewrap{Entities: r.Entities, Rewrapped: r.Done, Secrets: r.Secrets}
 }

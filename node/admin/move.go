@@ -71,7 +71,7 @@ const (
 type Endpoints interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*config.Endpoint, error)
-	HoldMove(ctx context.Context, moved *config.Endpoint, until time.Time) (*config.Endpoint, error)
+	ExtendMove(ctx context.Context, moved *config.Endpoint, until time.Time) (*config.Endpoint, error)
 	EndMove(ctx context.Context, moved *config.Endpoint, back bool) (*config.Endpoint, error)
 }
 
@@ -127,7 +127,7 @@ func (x *moves) move(r *http.Request, tell func(any)) error {
 		return err
 	}
 	// In the partitions before as well: an old event may be replayed there.
-	m.survey = log.Survey(m.ep.ID, append([]int32{m.ep.Partition}, m.ep.Former...))
+	m.survey = log.Survey(m.ep.ID, append([]int32{m.ep.Partition}, m.ep.FormerPartitions...))
 	m.deadline = m.now().Add(time.Duration(m.ask.WaitSeconds) * time.Second)
 	open, err := m.look(r.Context())
 	if err != nil {
@@ -246,8 +246,8 @@ func (m *mover) wait(ctx context.Context, moved *config.Endpoint) (*config.Endpo
 				"try again with a longer --wait",
 				open.Now+open.Waiting, m.ep.Partition, m.ask.WaitSeconds)
 		}
-		if moved.Moving.Until.Sub(now) < moveLease/2 {
-			held, err := m.endpoints.HoldMove(ctx, moved, now.Add(moveLease))
+		if moved.Move.Until.Sub(now) < moveLease/2 {
+			held, err := m.endpoints.ExtendMove(ctx, moved, now.Add(moveLease))
 			if err != nil {
 				return moved, fmt.Errorf("keep new events waiting: %w", err)
 			}

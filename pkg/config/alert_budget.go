@@ -32,13 +32,13 @@ type AlertSent struct {
 const budgetWindow = time.Hour
 
 // Spend adds one to what was sent and forgets what counts no more.
-func (b *AlertBudget) Spend(s AlertSent) {
+func (b *AlertBudget) RecordSent(s AlertSent) {
 	b.Sent = slices.DeleteFunc(b.Sent, func(old AlertSent) bool { return s.At.Sub(old.At) >= budgetWindow })
 	b.Sent = append(b.Sent, s)
 }
 
 // Since is what was sent within a window before now, of an hour at most. b may be nil.
-func (b *AlertBudget) Since(now time.Time, window time.Duration) []AlertSent {
+func (b *AlertBudget) SentWithin(now time.Time, window time.Duration) []AlertSent {
 	if b == nil {
 		return nil
 	}

@@ -152,7 +152,7 @@ func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
 // AlertSettings returns the settings, those of an account that has set none included. It is called after Ready.
 func (c alerts) AlertSettings() *AlertSettings {
 	a := c.Account()
-	if s, presence := find[*AlertSettings](c.core, kindAlertSettings, a.ID); presence == Present {
+	if s, presence := findEntity[*AlertSettings](c.core, kindAlertSettings, a.ID); presence == Present {
 		return s
 	}
 	return &AlertSettings{
@@ -164,11 +164,11 @@ func (c alerts) AlertSettings() *AlertSettings {
 // UpdateAlertSettings changes the settings. alter gets a copy, which it may alter freely; it is called again with a
 // newer one when another writer came first, and its error is returned as it is.
 func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
-	if err := c.Running(ctx); err != nil {
+	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
 	for {
-		s, err := update(ctx, c.core, kindAlertSettings, c.Account().ID, alter)
+		s, err := updateEntity(ctx, c.core, kindAlertSettings, c.Account().ID, alter)
 		if !errors.Is(err, ErrNotFound) {
 			return s, err
 		}
@@ -177,7 +177,7 @@ func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettin
 			return nil, err
 		}
 		first.UpdatedAt = c.now().UTC()
-		if s, err = add(ctx, c.core, kindAlertSettings, &first); !errors.Is(err, ErrConflict) {
+		if s, err = addEntity(ctx, c.core, kindAlertSettings, &first); !errors.Is(err, ErrConflict) {
 			return s, err
 		}
 	}
@@ -223,13 +223,14 @@ type AlertNotice struct {
 	At        time.Time `json:"at"`
 	Value     any       `json:"value"`
 	Threshold any       `json:"threshold"`
-	To        []string  `json:"to"`                // targets that have not taken it: a channel, or "email:" and an address
-	Earlier   int       `json:"earlier,omitempty"` // messages before it that it stands for too
-	Tries     int       `json:"tries,omitempty"`
-	NextAt    time.Time `json:"next_at"`
+	// targets that have not taken it: a channel, or "email:" and an address
+	PendingTargets []string  `json:"to"`
+	Merged         int       `json:"earlier,omitempty"` // messages before it that it stands for too
+	Tries          int       `json:"tries,omitempty"`
+	NextAt         time.Time `json:"next_at"`
 	// Node sends it, others only from Until on.
-	Node  string    `json:"node"`
-	Until time.Time `json:"until"`
+	LeaseNode  string    `json:"node"`
+	LeaseUntil time.Time `json:"until"`
 }
 
 // maxAlertNotices bounds what waits for channels that are away while an alert goes on changing: the oldest goes into
@@ -238,14 +239,14 @@ const maxAlertNotices = 16
 
 // Alert returns the state of an alert, nil when it has never changed.
 func (c alerts) Alert(id string) *Alert {
-	a, _ := find[*Alert](c.core, kindAlert, id)
+	a, _ := findEntity[*Alert](c.core, kindAlert, id)
 	return a
 }
 
 // Alerts are those that keep agrees to, the newest first.
 func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
 	const all = 1 << 30
-	page, _ := list(c.core, kindAlert, c.Account().ID, 0, all, keep)
+	page, _ := listEntities(c.core, kindAlert, c.Account().ID, 0, all, keep)
 	return page
 }
 
@@ -257,9 +258,9 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // nodes: they see it with the log.
 func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	for {
-		_, after, err := c.change(ctx, kindAlert, id, exempt, func(old value) (value, error) {
-			return altered(c.core, kindAlert, old.(*Alert), func(a *Alert) error {
-				defer a.trim()
+		_, after, err := c.change(ctx, kindAlert, id, isExempt, func(old value) (value, error) {
+			return changedEntity(c.core, kindAlert, old.(*Alert), func(a *Alert) error {
+				defer a.mergeNotices()
 				return alter(a)
 			})
 		})
@@ -284,13 +285,13 @@ func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) e
 	}
 }
 
-func (a *Alert) trim() {
+func (a *Alert) mergeNotices() {
 	for len(a.Notices) > maxAlertNotices {
 		oldest, next := a.Notices[0], &a.Notices[1]
-		next.Earlier += oldest.Earlier + 1
-		for _, to := range oldest.To {
-			if !slices.Contains(next.To, to) {
-				next.To = append(next.To, to)
+		next.Merged += oldest.Merged + 1
+		for _, to := range oldest.PendingTargets {
+			if !slices.Contains(next.PendingTargets, to) {
+				next.PendingTargets = append(next.PendingTargets, to)
 			}
 		}
 		a.Notices = a.Notices[1:]
@@ -307,7 +308,7 @@ func unlessUnchanged(err error) error {
 // EndedRecoveries are the recovery jobs that ended since then, other than by a request, the newest first.
 func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
 	const all = 1 << 30
-	page, _ := list(c.core, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
+	page, _ := listEntities(c.core, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
 		switch r.State {
 		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
 			return r.FinishedAt.After(since)

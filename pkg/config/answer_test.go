@@ -22,12 +22,12 @@ func movable(ahead *atomic.Int64) func(*options) {
 }
 
 func claim(name string, expires time.Time) *Answer {
-	return &Answer{Meta: Meta{ID: name}, BodyHash: []byte("body"), Call: id.Random("call_"), Expires: expires}
+	return &Answer{Meta: Meta{ID: name}, BodyHash: []byte("body"), CallID: id.Random("call_"), ExpiresAt: expires}
 }
 
-// TestOneCallHasTheClaim: of many calls on two nodes one wins, the others learn which; it is given free by the one
+// TestOneCallWinsTheClaim: of many calls on two nodes one wins, the others learn which; it is given free by the one
 // that has it, and by time.
-func TestOneCallHasTheClaim(t *testing.T) {
+func TestOneCallWinsTheClaim(t *testing.T) {
 	conf := broker(t)
 	var ahead atomic.Int64
 	a, b := node(t, conf, Config{Node: "a"}, movable(&ahead)), node(t, conf, Config{Node: "b"}, movable(&ahead))
@@ -45,7 +45,7 @@ func TestOneCallHasTheClaim(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				calls[got.Call]++
+				calls[got.CallID]++
 			})
 		}
 		all.Wait()
@@ -58,16 +58,16 @@ func TestOneCallHasTheClaim(t *testing.T) {
 	}
 	held, _ := a.Answer("ans_0")
 	kept, err := a.ChangeAnswer(t.Context(), "ans_0", func(x *Answer) error { x.Status = 201; return nil })
-	if err != nil || kept.Status != 201 || kept.Call != held.Call {
+	if err != nil || kept.Status != 201 || kept.CallID != held.CallID {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
-	if err := a.ForgetAnswer(t.Context(), held); err != nil { // it has changed meanwhile
+	if err := a.ReleaseClaim(t.Context(), held); err != nil { // it has changed meanwhile
 		t.Fatal(err)
 	}
 	if got, _ := a.Answer("ans_0"); got == nil || got.Status != 201 {
 		t.Fatal("a claim was given free that had become an answer")
 	}
-	if err := a.ForgetAnswer(t.Context(), kept); err != nil {
+	if err := a.ReleaseClaim(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
 	if got, p := a.Answer("ans_0"); got != nil || p != Unknown {
@@ -77,8 +77,8 @@ func TestOneCallHasTheClaim(t *testing.T) {
 	ahead.Store(int64(24*time.Hour + time.Second))
 	expires = expires.Add(48 * time.Hour)
 	before, _ := b.Answer("ans_1")
-	if calls := winners("ans_1"); len(calls) != 1 || calls[before.Call] > 0 {
-		t.Fatalf("a day later it is claimed by %v, before by %s", calls, before.Call)
+	if calls := winners("ans_1"); len(calls) != 1 || calls[before.CallID] > 0 {
+		t.Fatalf("a day later it is claimed by %v, before by %s", calls, before.CallID)
 	}
 	b.SetOwner(true)
 	left := func() int { return b.View().Len(kindAnswer) }
@@ -130,14 +130,14 @@ func TestAnswersAreBounded(t *testing.T) {
 			t.Errorf("%s at %d bytes: %v, want %v", name, n.View().Bytes(kindAnswer), err, want)
 		}
 	}
-	fillTo(MaxRemembered/2 - 1)
+	fillTo(MaxAnswersBytes/2 - 1)
 	try("ans_1", true, nil)
-	try("ans_2", true, ErrFull)
+	try("ans_2", true, ErrAnswersFull)
 	try("ans_2", false, nil)
-	fillTo(MaxRemembered - rememberedReserve - 1000)
+	fillTo(MaxAnswersBytes - answersReserve - 1000)
 	try("ans_3", false, nil)
-	fillTo(MaxRemembered - rememberedReserve)
-	try("ans_4", false, ErrFull)
+	fillTo(MaxAnswersBytes - answersReserve)
+	try("ans_4", false, ErrAnswersFull)
 	try("ans_3", true, nil) // it is there
 	keep := func(name string, answer Sealed) error {
 		_, err := n.ChangeAnswer(t.Context(), name, func(a *Answer) error { a.Status, a.Answer = 201, answer; return nil })
@@ -146,8 +146,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	if err := keep("ans_1", "test:answer"); err != nil { // whoever has a claim has room for the answer
 		t.Error(err)
 	}
-	fillTo(MaxRemembered)
-	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrFull) {
+	fillTo(MaxAnswersBytes)
+	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrAnswersFull) {
 		t.Errorf("an answer beyond the bound: %v", err)
 	}
 	if err := keep("ans_3", ""); err != nil { // that the call has ended is remembered always

@@ -15,10 +15,10 @@ import (
 // once, and read along the paths of the conditions, each part of it at most once for every member of the longest path.
 // It builds no tree of the document, so it takes memory for the conditions alone. It never changes.
 type BodyFilters struct {
-	root       pathNode
-	conditions int
-	owners     []int // by condition: the position of its destination
-	filters    int
+	root         pathNode
+	conditions   int
+	destinations []int // by condition: the position of its destination
+	filterCount  int
 }
 
 // pathNode is one member of the paths; the root stands for the document.
@@ -40,7 +40,7 @@ func (e *Endpoint) BodyFilters() *BodyFilters {
 	filters, any := make([]*Filter, len(e.Destinations)), false
 	for i := range e.Destinations {
 		filters[i] = e.Destinations[i].Filter
-		any = any || filters[i].OnBody()
+		any = any || filters[i].NeedsBody()
 	}
 	if !any {
 		return nil
@@ -49,14 +49,14 @@ func (e *Endpoint) BodyFilters() *BodyFilters {
 }
 
 func newBodyFilters(filters []*Filter) *BodyFilters {
-	b := &BodyFilters{filters: len(filters)}
+	b := &BodyFilters{filterCount: len(filters)}
 	for i, f := range filters {
-		if !f.OnBody() {
+		if !f.NeedsBody() {
 			continue
 		}
 		for path, want := range f.Body {
 			b.root.add(strings.TrimPrefix(path, "$."), bodyCondition{b.conditions, want})
-			b.owners = append(b.owners, i)
+			b.destinations = append(b.destinations, i)
 			b.conditions++
 		}
 	}
@@ -72,12 +72,12 @@ func (b *BodyFilters) Match(body []byte) []bool {
 	if doc, ok := event.ParseJSON(body); ok {
 		b.root.evaluate(doc.Root(), held)
 	}
-	wanted := make([]bool, b.filters)
+	wanted := make([]bool, b.filterCount)
 	for i := range wanted {
 		wanted[i] = true
 	}
 	for i, ok := range held {
-		wanted[b.owners[i]] = wanted[b.owners[i]] && ok
+		wanted[b.destinations[i]] = wanted[b.destinations[i]] && ok
 	}
 	return wanted
 }

@@ -14,10 +14,10 @@ import (
 const (
 	// MaxEndpoints is how many endpoints there may be.
 	MaxEndpoints = 200_000
-	// MaxRemembered is how much may be remembered under Idempotency-Keys, in bytes. New claims leave rememberedReserve
+	// MaxAnswersBytes is how much may be remembered under Idempotency-Keys, in bytes. New claims leave answersReserve
 	// of it to the answers of those that have their claim.
-	MaxRemembered     = 64 << 20
-	rememberedReserve = 1 << 20
+	MaxAnswersBytes = 64 << 20
+	answersReserve  = 1 << 20
 	// MaxRecoveries is how many recovery jobs may be made in 30 days, which is how long one is kept.
 	MaxRecoveries = 5_000
 	// maxAlerts is how many alerts have a state.
@@ -26,20 +26,20 @@ const (
 
 // Reasons why the configuration does not grow. Changes that take something away are never refused for them.
 var (
-	// ErrFull means that the answers of the last 24 hours fill the room for them.
-	ErrFull = errors.New("the remembered answers fill their room")
-	// ErrRecoveryHistory means that as many recovery jobs were made in 30 days as may be.
-	ErrRecoveryHistory = fmt.Errorf("%d recovery jobs were made in the last 30 days", MaxRecoveries)
-	// ErrEndpoints means that there are as many endpoints as may be.
-	ErrEndpoints = fmt.Errorf("there are %d endpoints", MaxEndpoints)
+	// ErrAnswersFull means that the answers of the last 24 hours fill the room for them.
+	ErrAnswersFull = errors.New("the remembered answers fill their room")
+	// ErrRecoveryHistoryFull means that as many recovery jobs were made in 30 days as may be.
+	ErrRecoveryHistoryFull = fmt.Errorf("%d recovery jobs were made in the last 30 days", MaxRecoveries)
+	// ErrTooManyEndpoints means that there are as many endpoints as may be.
+	ErrTooManyEndpoints = fmt.Errorf("there are %d endpoints", MaxEndpoints)
 )
 
 // exempt reports whether a change takes something away and does nothing else, so that it is made also when nothing may
 // grow. Switching things off makes an entity a few bytes larger, the same few each time.
-func exempt(old, new value) bool {
+func isExempt(old, new value) bool {
 	switch old := old.(type) {
 	case *Endpoint:
-		return onlyTakesAway(old, new.(*Endpoint))
+		return onlyRestricts(old, new.(*Endpoint))
 	case *Key:
 		return old.RevokedAt.IsZero() && !new.(*Key).RevokedAt.IsZero()
 	case *User: // a reset: the password goes, and every session ends
@@ -50,14 +50,14 @@ func exempt(old, new value) bool {
 	return false
 }
 
-// onlyTakesAway reports whether an endpoint differs in nothing but what was disabled, paused, purged, removed, or made
+// onlyRestricts reports whether an endpoint differs in nothing but what was disabled, paused, purged, removed, or made
 // useless to whoever knows it: tokens and signing secrets that are replaced.
-func onlyTakesAway(before, after *Endpoint) bool {
+func onlyRestricts(before, after *Endpoint) bool {
 	want := *before
 	want.UpdatedAt = after.UpdatedAt
 	want.Enabled, want.Paused = before.Enabled && after.Enabled, before.Paused || after.Paused
-	want.Token, want.TokenHash, want.FormerToken, want.TokenBy = after.Token, after.TokenHash, after.FormerToken,
-		after.TokenBy
+	want.Token, want.TokenHash, want.FormerToken, want.TokenRotatedBy = after.Token, after.TokenHash, after.FormerToken,
+		after.TokenRotatedBy
 	want.Destinations = nil
 	for _, d := range before.Destinations {
 		now := after.Destination(d.ID)
@@ -80,25 +80,25 @@ func onlyTakesAway(before, after *Endpoint) bool {
 }
 
 // Size is how much of a bound is used.
-type Size struct {
-	What       string
-	Used, Most int64
+type BoundUsage struct {
+	Name        string
+	Used, Limit int64
 }
 
 // Sizes are the bounds that a caller can fill, and how far they are.
-func (c *core) Sizes() []Size {
+func (c *core) BoundsUsage() []BoundUsage {
 	v := c.View()
-	return []Size{
-		{"bytes of configuration", v.Size(), conflog.MaxState},
+	return []BoundUsage{
+		{"bytes of configuration", v.TotalBytes(), conflog.MaxStateBytes},
 		{"endpoints", int64(v.Len(kindEndpoint)), MaxEndpoints},
-		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxRemembered},
+		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxAnswersBytes},
 		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
 		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
 	}
 }
 
 // register makes the metrics of what fills the bounds.
-func (c *core) register(reg prometheus.Registerer) {
+func (c *core) registerMetrics(reg prometheus.Registerer) {
 	if reg == nil {
 		return
 	}
@@ -112,10 +112,10 @@ func (c *core) register(reg prometheus.Registerer) {
 	gauge("relay_control_endpoints", "Endpoints that exist.",
 		func(v *conflog.View) float64 { return float64(v.Len(kindEndpoint)) })
 	gauge("relay_control_endpoints_limit", "Endpoints that may exist.", bound(MaxEndpoints))
-	gauge("relay_control_remembered_bytes", "Size of what is remembered under Idempotency-Keys.",
+	gauge("relay_control_idempotency_bytes", "Size of what is remembered under Idempotency-Keys.",
 		func(v *conflog.View) float64 { return float64(v.Bytes(kindAnswer)) })
-	gauge("relay_control_remembered_limit_bytes", "Size that may be remembered under Idempotency-Keys.",
-		bound(MaxRemembered))
+	gauge("relay_control_idempotency_limit_bytes", "Size that may be remembered under Idempotency-Keys.",
+		bound(MaxAnswersBytes))
 	gauge("relay_control_recoveries", "Recovery jobs of the last 30 days.",
 		func(v *conflog.View) float64 { return float64(v.Len(kindRecovery)) })
 	gauge("relay_control_recoveries_limit", "Recovery jobs that may be made in 30 days.", bound(MaxRecoveries))

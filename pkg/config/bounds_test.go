@@ -15,12 +15,12 @@ import (
 
 // In a full configuration, and while the audit log takes nothing, what takes something away is done, and so are
 // erasures; the rest is refused with its reason.
-func TestTakingAwayIsAlwaysDone(t *testing.T) {
+func TestRestrictionsIgnoreBounds(t *testing.T) {
 	fill := map[string]struct {
 		change func(*testNode)
 		want   error
 	}{
-		"full":     {func(n *testNode) { n.inject(kindAlertSettings, "bytes", conflog.MaxState) }, ErrStateFull},
+		"full":     {func(n *testNode) { n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes) }, ErrStateFull},
 		"no audit": {func(n *testNode) { n.inject(conflog.KindOutbox, "len", 100_000) }, ErrUnavailable},
 	}
 	for name, f := range fill {
@@ -84,7 +84,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 	if err := job("rec_last"); err != nil {
 		t.Fatal(err)
 	}
-	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistory) {
+	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistoryFull) {
 		t.Errorf("one more than may be: %v", err)
 	}
 	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *Recovery) error {

@@ -13,15 +13,15 @@ import (
 // cache keeps values decoded while they are used. Decoding one costs about 25 µs; 16,384 of them (some 40 MB) are kept
 // in sets of four, without locks. A cached value belongs to one *conflog.Entity, which never changes, so nothing has to
 // be invalidated.
-type cache [4096][4]atomic.Pointer[decoded]
+type cache [4096][4]atomic.Pointer[cachedValue]
 
-type decoded struct {
-	of    *conflog.Entity
-	value value
+type cachedValue struct {
+	entity *conflog.Entity
+	value  value
 }
 
 // sample has the texts that nearly every endpoint shares.
-func sample() []byte {
+func compressionDict() []byte {
 	text := "text"
 	b, err := json.Marshal([]any{
 		Key{Scope: ReadWrite}, Account{},
@@ -49,18 +49,18 @@ func (c *core) value(e *conflog.Entity) value {
 	victim := rand.IntN(len(set))
 	for i := range set {
 		d := set[i].Load()
-		if d != nil && d.of == e {
+		if d != nil && d.entity == e {
 			return d.value
 		}
-		if d == nil || d.of.ID == e.ID { // free, or an earlier value of the same
+		if d == nil || d.entity.ID == e.ID { // free, or an earlier value of the same
 			victim = i
 		}
 	}
 	v, err := c.decode(e)
 	if err != nil {
-		panic(fmt.Sprintf("BUG: %s %s was applied and %v", c.Name(e.Kind), e.ID, err))
+		panic(fmt.Sprintf("BUG: %s %s was applied and %v", c.KindName(e.Kind), e.ID, err))
 	}
-	set[victim].Store(&decoded{of: e, value: v})
+	set[victim].Store(&cachedValue{entity: e, value: v})
 	return v
 }
 

@@ -15,7 +15,7 @@ import (
 // CreateEndpoint writes a new endpoint. The caller has filled everything but the partition, the
 // token's hash, and what may be left empty: account and times.
 func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
-	if err := c.Running(ctx); err != nil {
+	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
 	token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
@@ -39,7 +39,7 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 	if err != nil {
 		return nil, err
 	}
-	c.Courtesy(ctx, res)
+	c.WaitForPeers(ctx, res)
 	return c.endpoint(res.Entity), nil
 }
 
@@ -50,8 +50,8 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 // removes one) is answered when no node acts on it any more.
 func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
 	*Endpoint, error) {
-	before, res, err := c.change(ctx, kindEndpoint, endpoint, exempt, func(old value) (value, error) {
-		return alteredCopy(c.core, kindEndpoint, old.(*Endpoint), func(e *Endpoint) error {
+	before, res, err := c.change(ctx, kindEndpoint, endpoint, isExempt, func(old value) (value, error) {
+		return changedCopy(c.core, kindEndpoint, old.(*Endpoint), func(e *Endpoint) error {
 			return c.alter(e, *old.(*Endpoint), change)
 		}, func(e *Endpoint) { e.UpdatedAt = c.now().UTC() })
 	})
@@ -61,10 +61,10 @@ func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change f
 	switch e := c.endpoint(res.Entity); {
 	case res.Entity == before:
 		return e, nil
-	case takesAway(c.endpoint(before), e):
+	case restricts(c.endpoint(before), e):
 		return e, c.Barrier(ctx, res)
 	default:
-		c.Courtesy(ctx, res)
+		c.WaitForPeers(ctx, res)
 		return e, nil
 	}
 }
@@ -76,7 +76,7 @@ func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error
 		return err
 	}
 	e.ID, e.Account, e.CreatedAt, e.UpdatedAt = old.ID, old.Account, old.CreatedAt, old.UpdatedAt
-	e.Partition, e.Former, e.Moving = old.Partition, old.Former, old.Moving
+	e.Partition, e.FormerPartitions, e.Move = old.Partition, old.FormerPartitions, old.Move
 	if e.Token == old.Token {
 		return nil
 	}
@@ -86,8 +86,8 @@ func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error
 	return err
 }
 
-// takesAway reports whether something that was delivered to, or accepted from, no longer is.
-func takesAway(before, after *Endpoint) bool {
+// restricts reports whether something that was delivered to, or accepted from, no longer is.
+func restricts(before, after *Endpoint) bool {
 	if before.Enabled && !after.Enabled || !before.Paused && after.Paused ||
 		!bytes.Equal(before.TokenHash, after.TokenHash) {
 		return true
@@ -117,7 +117,7 @@ func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent boo
 	if scope != Read && scope != ReadWrite {
 		return "", nil, fmt.Errorf("create key: unknown scope %q", scope)
 	}
-	if err := c.Running(ctx); err != nil {
+	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
 	text = apikey.New()
@@ -129,14 +129,14 @@ func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent boo
 	if err != nil {
 		return "", nil, err
 	}
-	c.Courtesy(ctx, res)
+	c.WaitForPeers(ctx, res)
 	return text, c.key(res.Entity), nil
 }
 
 // RevokeKey revokes a key for good. When it returns nil no node takes the key any more. Revoking a
 // revoked key waits for the same, so that a repeat after a lost answer is as good as the first.
 func (c keys) RevokeKey(ctx context.Context, key string) error {
-	before, res, err := c.change(ctx, kindKey, key, exempt, func(old value) (value, error) {
+	before, res, err := c.change(ctx, kindKey, key, isExempt, func(old value) (value, error) {
 		k := *old.(*Key)
 		if !k.RevokedAt.IsZero() {
 			return nil, nil
@@ -148,7 +148,7 @@ func (c keys) RevokeKey(ctx context.Context, key string) error {
 		return fmt.Errorf("revoke key: %w", err)
 	}
 	if before == res.Entity {
-		res = c.Here()
+		res = c.CurrentPosition()
 	}
 	return c.Barrier(ctx, res)
 }
@@ -174,7 +174,7 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 		scope      Scope
 	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
 		hash := hashOf(b.text)
-		if b.text == "" || c.View().Hashed(kindKey, hash) != nil {
+		if b.text == "" || c.View().FindByHash(kindKey, hash) != nil {
 			continue
 		}
 		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))

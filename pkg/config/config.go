@@ -24,7 +24,7 @@ type Config struct {
 	// while they are set here: printable, at least 16 characters; empty = none.
 	BootstrapKey, BootstrapReadKey string
 	// Alone says that no other node uses the log, so that it may be raised to what this program knows.
-	Alone bool
+	SingleNode bool
 	// Unverified reads a log without the master keys that it was made with: for a person who asks how it is, never for a
 	// node. Nothing proves then who wrote its records.
 	Unverified bool
@@ -72,7 +72,7 @@ func printable(s string) bool {
 	return true
 }
 
-func (c Config) bootstrap() map[[conflog.HashLen]byte]Scope {
+func (c Config) bootstrapScopes() map[[conflog.HashLen]byte]Scope {
 	m := make(map[[conflog.HashLen]byte]Scope)
 	if c.BootstrapReadKey != "" {
 		m[hashOf(c.BootstrapReadKey)] = Read

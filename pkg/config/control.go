@@ -68,13 +68,13 @@ type Control struct {
 // core is what all of them work with.
 type core struct {
 	*conflog.Log
-	cfg       Config
-	log       *slog.Logger
-	keyring   *Keyring
-	now       func() time.Time
-	bootstrap map[[conflog.HashLen]byte]Scope // by hash: what the environment names
-	sweeping  time.Duration                   // between looks for what has ended by age
-	cache     cache
+	cfg             Config
+	log             *slog.Logger
+	keyring         *Keyring
+	now             func() time.Time
+	bootstrapScopes map[[conflog.HashLen]byte]Scope // by hash: what the environment names
+	sweepInterval   time.Duration                   // between looks for what has ended by age
+	cache           cache
 }
 
 // New validates and starts nothing.
@@ -89,7 +89,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		deps.Now = time.Now
 	}
 	core := &core{
-		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrap: cfg.bootstrap(), sweeping: time.Minute,
+		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
+		sweepInterval: time.Minute,
 	}
 	c := &Control{
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
@@ -97,13 +98,13 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		documents: documents{core},
 	}
 	var err error
-	log.Node, log.Version, log.Alone, log.Unverified = cfg.Node, cfg.Version, cfg.Alone, cfg.Unverified
-	log.SnapshotEvery, log.Kinds, log.Sample = cfg.SnapshotEvery, registered(), sample()
+	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
+	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, registeredKinds(), compressionDict()
 	core.Log, err = conflog.New(log, conflog.Deps{
 		Log: deps.Log, Stream: deps.Stream, Entities: entities{core}, Keys: logKeys{deps.Keyring}, Now: deps.Now,
-		Metrics: deps.Metrics, Begin: []conflog.Step{
-			{What: "create the account", Do: c.ensureAccount}, {What: "enter the bootstrap keys", Do: c.ensureBootstrapKeys},
-			{What: "enter the first user", Do: c.ensureAdmin},
+		Metrics: deps.Metrics, StartSteps: []conflog.Step{
+			{Name: "create the account", Do: c.ensureAccount}, {Name: "enter the bootstrap keys", Do: c.ensureBootstrapKeys},
+			{Name: "enter the first user", Do: c.ensureAdmin},
 		},
 	})
 	if deps.Keyring == nil {
@@ -112,7 +113,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	if err := errors.Join(cfg.Validate(), err); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	core.register(deps.Metrics)
+	core.registerMetrics(deps.Metrics)
 	return c, nil
 }
 
@@ -157,17 +158,17 @@ func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
 	if err != nil {
 		return conflog.Index{}, err
 	}
-	i := conflog.Index{ID: v.entityID(), Former: formerHash(v), Open: openValue(v)}
+	i := conflog.Index{ID: v.entityID(), FormerHash: formerTokenHash(v), Pending: isPending(v)}
 	copy(i.Hash[:], v.secretHash())
 	return i, nil
 }
 
 // ActorName is the name of a key, or the address of a user.
 func (x entities) ActorName(v *conflog.View, id string) string {
-	if e := v.Living(kindKey, id); e != nil {
+	if e := v.FindLiving(kindKey, id); e != nil {
 		return x.key(e).Name
 	}
-	if e := v.Living(kindUser, id); e != nil {
+	if e := v.FindLiving(kindUser, id); e != nil {
 		return x.value(e).(*User).Email
 	}
 	return ""

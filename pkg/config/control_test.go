@@ -119,7 +119,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sweeping = o.sweeping
+	c.sweepInterval = o.sweeping
 	ctx, cancel := context.WithCancel(context.Background())
 	done, stopped := make(chan error, 1), make(chan struct{})
 	var wg sync.WaitGroup
@@ -293,7 +293,7 @@ func TestCreateRefusesTakenIDAndToken(t *testing.T) {
 	}
 	foreign := endpoint(n.keyring)
 	foreign.Token = e.Token
-	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, ErrSealed) {
+	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, ErrUnseal) {
 		t.Fatalf("token sealed for another endpoint: %v", err)
 	}
 }

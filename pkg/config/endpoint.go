@@ -15,30 +15,30 @@ type Endpoint struct {
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	// of the events accepted from now on; every record of an event goes where its id says
-	Partition   int32        `json:"partition"`
-	Former      []int32      `json:"former,omitempty"` // partitions of its earlier events, ascending
-	Moving      *Moving      `json:"moving,omitempty"` // while it is moved to another partition
-	TokenHash   []byte       `json:"token_hash"`
-	Token       Sealed       `json:"token"` // of the ingest URL
-	FormerToken *FormerToken `json:"former_token,omitempty"`
+	Partition        int32          `json:"partition"`
+	FormerPartitions []int32        `json:"former,omitempty"` // partitions of its earlier events, ascending
+	Move             *PartitionMove `json:"moving,omitempty"` // while it is moved to another partition
+	TokenHash        []byte         `json:"token_hash"`
+	Token            Sealed         `json:"token"` // of the ingest URL
+	FormerToken      *FormerToken   `json:"former_token,omitempty"`
 	// Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
-	TokenBy      string            `json:"token_by,omitempty"`
-	Name         string            `json:"name"`
-	Description  *string           `json:"description"`
-	Provider     string            `json:"provider"`
-	Verification *Verification     `json:"verification"`
-	TypeSource   *string           `json:"type_source"` // nil = none
-	Destinations []Destination     `json:"destinations"`
-	RetryPolicy  RetryPolicy       `json:"retry_policy"`
-	Response     Response          `json:"response"`
-	Enabled      bool              `json:"enabled"`
-	Paused       bool              `json:"paused,omitempty"` // accept and store, deliver later
-	Dedup        *Dedup            `json:"dedup,omitempty"`
-	IngestLimit  *IngestLimit      `json:"ingest_limit,omitempty"`
-	Alerts       *EndpointAlerts   `json:"alerts,omitempty"` // nil = as the account
-	Metadata     map[string]string `json:"metadata"`
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
+	TokenRotatedBy string            `json:"token_by,omitempty"`
+	Name           string            `json:"name"`
+	Description    *string           `json:"description"`
+	Provider       string            `json:"provider"`
+	Verification   *Verification     `json:"verification"`
+	TypeSource     *string           `json:"type_source"` // nil = none
+	Destinations   []Destination     `json:"destinations"`
+	RetryPolicy    RetryPolicy       `json:"retry_policy"`
+	Response       Response          `json:"response"`
+	Enabled        bool              `json:"enabled"`
+	Paused         bool              `json:"paused,omitempty"` // accept and store, deliver later
+	Dedup          *Dedup            `json:"dedup,omitempty"`
+	IngestLimit    *IngestLimit      `json:"ingest_limit,omitempty"`
+	Alerts         *EndpointAlerts   `json:"alerts,omitempty"` // nil = as the account
+	Metadata       map[string]string `json:"metadata"`
+	CreatedAt      time.Time         `json:"created_at"`
+	UpdatedAt      time.Time         `json:"updated_at"`
 
 	// Rev is the sequence of the record that changed it last; set on reading, never written.
 	Rev int64 `json:"-"`
@@ -49,14 +49,14 @@ type Endpoint struct {
 // Moving says that an endpoint was given another partition a moment ago, and that work of its earlier events is
 // still open in the one before: until that is done, or Until, its new events wait, so that two nodes never
 // deliver to one destination at once.
-type Moving struct {
+type PartitionMove struct {
 	From  int32     `json:"from"`
 	Until time.Time `json:"until"` // what waits goes on then, whatever became of who moves it
 }
 
 // Holds reports whether deliveries of events that were accepted in the partition wait for a move.
-func (e *Endpoint) Holds(partition int32, now time.Time) bool {
-	return e.Moving != nil && partition == e.Partition && now.Before(e.Moving.Until)
+func (e *Endpoint) HoldsDeliveries(partition int32, now time.Time) bool {
+	return e.Move != nil && partition == e.Partition && now.Before(e.Move.Until)
 }
 
 // Destination returns the destination with that id, or nil.
@@ -152,7 +152,8 @@ type SigningSecret struct {
 	Secret Sealed    `json:"secret"`
 	Last4  string    `json:"last4"`
 	Until  time.Time `json:"until,omitzero"`
-	By     string    `json:"by,omitempty"` // Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
+	// Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
+	RotatedBy string `json:"by,omitempty"`
 }
 
 // Filter lets through the events that match every part that is set.

@@ -29,14 +29,14 @@ func (m *Meta) secretHash() []byte { return nil }
 func (m *Meta) meta() *Meta        { return m }
 
 // described is a value with a Meta; T is the type behind it.
-type described[T any] interface {
+type entityWithMeta[T any] interface {
 	*T
 	value
 	meta() *Meta
 }
 
 // find returns the entity of a kind with that id, shared and read-only; nil unless it is Present.
-func find[P interface {
+func findEntity[P interface {
 	*T
 	value
 }, T any](c *core, k kind, id string) (P, Presence) {
@@ -54,9 +54,10 @@ func find[P interface {
 // list returns at most limit entities of an account that keep agrees to (nil = all) and that were created before
 // the one with beforeSeq (0 = from the newest), the newest first, and whether there are more. It walks over all
 // of the kind.
-func list[P described[T], T any](c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (
+func listEntities[P entityWithMeta[T], T any](
+	c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (
 	page []P, more bool) {
-	for e := range c.View().Below(k, beforeSeq) {
+	for e := range c.View().NewestFirst(k, beforeSeq) {
 		v := c.value(e).(P)
 		if v.meta().Account != account || keep != nil && !keep(v) {
 			continue
@@ -71,8 +72,8 @@ func list[P described[T], T any](c *core, k kind, account string, beforeSeq int6
 
 // add writes a new entity, which must have an id; account and times are filled in where they are missing.
 // ErrConflict means that there is one with this id: of several writers one wins, the same on every node.
-func add[P described[T], T any](ctx context.Context, c *core, k kind, v P) (P, error) {
-	if err := c.Running(ctx); err != nil {
+func addEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind, v P) (P, error) {
+	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
 	filled := *v
@@ -88,40 +89,41 @@ func add[P described[T], T any](ctx context.Context, c *core, k kind, v P) (P, e
 	if err != nil {
 		return nil, err
 	}
-	c.Courtesy(ctx, res)
+	c.WaitForPeers(ctx, res)
 	return c.value(res.Entity).(P), nil
 }
 
 // create writes a new entity as it is.
-func (c *core) create(ctx context.Context, k kind, v value) (conflog.Written, error) {
+func (c *core) create(ctx context.Context, k kind, v value) (conflog.WriteResult, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return conflog.Written{}, fmt.Errorf("encode %s %s: %w", c.Name(k), v.entityID(), err)
+		return conflog.WriteResult{}, fmt.Errorf("encode %s %s: %w", c.KindName(k), v.entityID(), err)
 	}
-	return c.Enter(ctx, k, v.entityID(), raw)
+	return c.CreateBeforeReady(ctx, k, v.entityID(), raw)
 }
 
 // change replaces the value of an entity by what next makes of it; nil leaves it. When a writer on another node comes
 // first, next is asked again with the newer value. free says which changes are made also when nothing may grow.
 func (c *core) change(
 	ctx context.Context, k kind, id string, free func(old, new value) bool, next func(old value) (value, error),
-) (before *conflog.Entity, res conflog.Written, err error) {
-	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.Next, error) {
+) (before *conflog.Entity, res conflog.WriteResult, err error) {
+	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.NewValue, error) {
 		was := c.value(old)
 		v, err := next(was)
 		if err != nil || v == nil {
-			return conflog.Next{}, err
+			return conflog.NewValue{}, err
 		}
 		raw, err := c.encode(old, was, v)
-		return conflog.Next{Value: raw, Exempt: free(was, v)}, err
+		return conflog.NewValue{Value: raw, Exempt: free(was, v)}, err
 	})
 }
 
 // update changes an entity. alter gets a deep copy, which it may alter freely; it is called again with a newer one
 // when another writer came first, and its error is returned as it is. What identifies the entity stays. When
 // nothing is altered nothing is written.
-func update[P described[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (P, error) {
-	v, wait, err := quietly(ctx, c, k, id, alter)
+func updateEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (
+	P, error) {
+	v, wait, err := updateWithoutWait(ctx, c, k, id, alter)
 	if err == nil {
 		wait()
 	}
@@ -129,25 +131,26 @@ func update[P described[T], T any](ctx context.Context, c *core, k kind, id stri
 }
 
 // quietly is update without waiting a moment for the other nodes; wait does that.
-func quietly[P described[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (
+func updateWithoutWait[P entityWithMeta[T], T any](
+	ctx context.Context, c *core, k kind, id string, alter func(P) error) (
 	v P, wait func(), err error) {
-	before, res, err := c.change(ctx, k, id, exempt, func(old value) (value, error) {
-		return altered(c, k, old.(P), alter)
+	before, res, err := c.change(ctx, k, id, isExempt, func(old value) (value, error) {
+		return changedEntity(c, k, old.(P), alter)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return c.value(res.Entity).(P), func() {
 		if before != res.Entity {
-			c.Courtesy(ctx, res)
+			c.WaitForPeers(ctx, res)
 		}
 	}, nil
 }
 
 // altered returns the entity after alter, or nil when it is the same.
-func altered[P described[T], T any](c *core, k kind, old P, alter func(P) error) (value, error) {
+func changedEntity[P entityWithMeta[T], T any](c *core, k kind, old P, alter func(P) error) (value, error) {
 	had := *old.meta()
-	return alteredCopy(c, k, old, func(v P) error {
+	return changedCopy(c, k, old, func(v P) error {
 		v.meta().Rev, v.meta().Seq = had.Rev, had.Seq
 		if err := alter(v); err != nil {
 			return err
@@ -157,14 +160,14 @@ func altered[P described[T], T any](c *core, k kind, old P, alter func(P) error)
 	}, func(v P) { v.meta().UpdatedAt = c.now().UTC() })
 }
 
-// alteredCopy returns a deep copy of a value after alter, marked as changed, or nil when alter has left it as it was.
-func alteredCopy[P interface {
+// changedCopy returns a deep copy of a value after alter, marked as changed, or nil when alter has left it as it was.
+func changedCopy[P interface {
 	*T
 	value
 }, T any](c *core, k kind, old P, alter func(P) error, mark func(P)) (value, error) {
 	was, err := json.Marshal(old)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.Name(k), old.entityID(), err)
+		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(k), old.entityID(), err)
 	}
 	again, err := decodeValue(k, was)
 	if err != nil {
@@ -176,7 +179,7 @@ func alteredCopy[P interface {
 	}
 	is, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.Name(k), old.entityID(), err)
+		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(k), old.entityID(), err)
 	}
 	if bytes.Equal(was, is) {
 		return nil, nil

@@ -19,26 +19,26 @@ type erasures struct{ *core }
 type Erasure struct {
 	Meta
 	// Gone is when the rows of the store were seen without the payload for good; zero: not yet.
-	Gone time.Time `json:"gone,omitzero"`
+	StoreErasedAt time.Time `json:"gone,omitzero"`
 }
 
 // MaxErasures bounds the erasures that are remembered, about 200 bytes each. Each is forgotten when its event ends.
 const MaxErasures = 100_000
 
-// ErrErasures means that as many payloads were erased as can be remembered.
-var ErrErasures = errors.New("too many payloads were erased within the retention")
+// ErrTooManyErasures means that as many payloads were erased as can be remembered.
+var ErrTooManyErasures = errors.New("too many payloads were erased within the retention")
 
 // ErasePayload erases the payload of an event and returns when it did: the first time counts. When it returns nil no
 // node shows or sends the payload any more.
 func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
-	if err := c.Running(ctx); err != nil {
+	if err := c.WaitReady(ctx); err != nil {
 		return time.Time{}, err
 	}
 	name := event.Text(id.Event)
-	res := c.Here()
-	if e, _ := find[*Erasure](c.core, kindErasure, name); e == nil {
+	res := c.CurrentPosition()
+	if e, _ := findEntity[*Erasure](c.core, kindErasure, name); e == nil {
 		if c.View().Len(kindErasure) >= MaxErasures {
-			return time.Time{}, ErrErasures
+			return time.Time{}, ErrTooManyErasures
 		}
 		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
 		v.UpdatedAt = v.CreatedAt
@@ -47,7 +47,7 @@ func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
 		if err != nil { // another call was first, and what it wrote is applied here
-			res = c.Here()
+			res = c.CurrentPosition()
 		}
 	}
 	// A repeat waits as well: the answer to the first call may have been lost before every node knew.
@@ -63,7 +63,7 @@ func (c erasures) ErasedAt(event id.ID) time.Time {
 	if v.Len(kindErasure) == 0 { // asked for every delivery and every row
 		return time.Time{}
 	}
-	e := v.Living(kindErasure, event.Text(id.Event))
+	e := v.FindLiving(kindErasure, event.Text(id.Event))
 	if e == nil {
 		return time.Time{}
 	}
@@ -75,8 +75,8 @@ func (c erasures) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() 
 
 // UnfinishedErasures returns the erasures of which the store may still have the payload, the newest first.
 func (c erasures) UnfinishedErasures() (all []*Erasure) {
-	for e := range c.View().Below(kindErasure, 0) {
-		if v := c.value(e).(*Erasure); v.Gone.IsZero() {
+	for e := range c.View().NewestFirst(kindErasure, 0) {
+		if v := c.value(e).(*Erasure); v.StoreErasedAt.IsZero() {
 			all = append(all, v)
 		}
 	}
@@ -85,9 +85,9 @@ func (c erasures) UnfinishedErasures() (all []*Erasure) {
 
 // FinishErasure notes that the store does not have the payload any more.
 func (c erasures) FinishErasure(ctx context.Context, name string) error {
-	_, _, err := quietly(ctx, c.core, kindErasure, name, func(e *Erasure) error {
-		if e.Gone.IsZero() {
-			e.Gone = c.now().UTC()
+	_, _, err := updateWithoutWait(ctx, c.core, kindErasure, name, func(e *Erasure) error {
+		if e.StoreErasedAt.IsZero() {
+			e.StoreErasedAt = c.now().UTC()
 		}
 		return nil
 	})
@@ -105,8 +105,8 @@ func (c *core) erasureEnd(v value) time.Time {
 	if event, err := id.Parse(id.Event, e.ID); err == nil {
 		from = event.Time()
 	}
-	return from.AddDate(0, 0, cmp.Or(c.cfg.RetentionDays, longestRetention)+1)
+	return from.AddDate(0, 0, cmp.Or(c.cfg.RetentionDays, maxRetentionDays)+1)
 }
 
-// longestRetention is the highest that RELAY_RETENTION_DAYS may be.
-const longestRetention = 3650
+// maxRetentionDays is the highest that RELAY_RETENTION_DAYS may be.
+const maxRetentionDays = 3650

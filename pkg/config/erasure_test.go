@@ -67,7 +67,7 @@ func TestErasure(t *testing.T) {
 		t.Errorf("one that is forgotten: %v", err)
 	}
 
-	e, _ := find[*Erasure](a.core, kindErasure, d.Text(id.Event))
+	e, _ := findEntity[*Erasure](a.core, kindErasure, d.Text(id.Event))
 	if end := a.erasureEnd(e); !end.Equal(d.Time().AddDate(0, 0, 8)) {
 		t.Errorf("ends at %v, its event came at %v", end, d.Time())
 	}

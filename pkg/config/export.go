@@ -33,8 +33,8 @@ const (
 	unsignedVersion = 1
 )
 
-// ExportHead is what an export says of itself.
-type ExportHead struct {
+// ExportHeader is what an export says of itself.
+type ExportHeader struct {
 	Format     string    `json:"format"`
 	Version    int       `json:"version"`
 	ExportedAt time.Time `json:"exported_at"`
@@ -46,7 +46,7 @@ type ExportHead struct {
 	// MasterKeys are those that open what is sealed in it, as name:fingerprint.
 	MasterKeys []string `json:"master_keys"`
 
-	foot exportFoot // of a document that was read
+	footer exportFooter // of a document that was read
 }
 
 // exportedEntity is one line.
@@ -55,29 +55,30 @@ type exportedEntity struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// exportFoot is the last line, without the bracket before it.
-type exportFoot struct {
+// exportFooter is the last line, without the bracket before it.
+type exportFooter struct {
 	SHA256 string `json:"sha256"`
 	// MAC is the HMAC-SHA256 of SHA256 under a key from the master key MACKey, by its id.
 	MACKey string `json:"mac_key,omitempty"`
 	MAC    string `json:"mac,omitempty"`
 }
 
-// ErrUnsigned means that a document has no MAC.
-var ErrUnsigned = errors.New("the document has no MAC: it comes from an older version, or was not written by the relay")
+// ErrUnsignedExport means that a document has no MAC.
+var ErrUnsignedExport = errors.New(
+	"the document has no MAC: it comes from an older version, or was not written by the relay")
 
 // authentic reports why a document is none that a holder of the master keys wrote.
-func (h *ExportHead) authentic(keys *Keyring) error {
+func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	if h.Version == unsignedVersion {
-		return ErrUnsigned
+		return ErrUnsignedExport
 	}
-	name, _, _ := strings.Cut(h.foot.MACKey, ":")
-	if !slices.Contains(keys.ids, h.foot.MACKey) {
-		return lacksKey(keys.ids, h.foot.MACKey)
+	name, _, _ := strings.Cut(h.footer.MACKey, ":")
+	if !slices.Contains(keys.ids, h.footer.MACKey) {
+		return missingMasterKey(keys.ids, h.footer.MACKey)
 	}
-	got, err := hex.DecodeString(h.foot.MAC)
-	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.foot.SHA256))) {
-		return fmt.Errorf("%w: it was changed without the master key %s: its MAC does not match", ErrExport, name)
+	got, err := hex.DecodeString(h.footer.MAC)
+	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.footer.SHA256))) {
+		return fmt.Errorf("%w: it was changed without the master key %s: its MAC does not match", ErrInvalidExport, name)
 	}
 	return nil
 }
@@ -94,22 +95,22 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	var all []*conflog.Entity
 	for k, info := range kindTable {
 		if info.exported {
-			all = slices.AppendSeq(all, v.Below(kind(k), 0))
+			all = slices.AppendSeq(all, v.NewestFirst(kind(k), 0))
 		}
 	}
 	slices.SortFunc(all, func(a, b *conflog.Entity) int { return cmp.Compare(a.Seq, b.Seq) })
-	keys, err := c.sealers(all)
+	keys, err := c.sealingKeys(all)
 	if err != nil {
 		return err
 	}
-	head := ExportHead{
+	head := ExportHeader{
 		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version,
 		Account:  c.Account().ID,
 		Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
 	}
 	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
-			if !yield(c.Name(e.Kind), c.exportedLine(e)) {
+			if !yield(c.KindName(e.Kind), c.exportedLine(e)) {
 				return
 			}
 		}
@@ -134,7 +135,7 @@ func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
 
 // WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the
 // first of the keys: what [ReadExport] reads.
-func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
+func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
 	first, err := json.Marshal(head)
@@ -157,7 +158,7 @@ func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
-	foot := exportFoot{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
+	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
 	foot.MAC = hex.EncodeToString(mac(keys.macs[keys.first], []byte(foot.SHA256)))
 	last, err := json.Marshal(foot)
 	if err != nil {
@@ -170,10 +171,10 @@ func WriteExport(to io.Writer, head ExportHead, keys *Keyring, entities iter.Seq
 }
 
 // sealers are the ids of the master keys that seal something of these entities; of one that is not here the name.
-func (c documents) sealers(all []*conflog.Entity) ([]string, error) {
+func (c documents) sealingKeys(all []*conflog.Entity) ([]string, error) {
 	ids := []string{}
 	for _, e := range all {
-		if !kindTable[e.Kind].sealing {
+		if !kindTable[e.Kind].holdsSecrets {
 			continue
 		}
 		v, err := c.decode(e)
@@ -200,59 +201,59 @@ func mac(key, value []byte) []byte {
 	return h.Sum(nil)
 }
 
-// ErrExport means that a document is not a complete export that this program can read.
-var ErrExport = errors.New("cannot read the export")
+// ErrInvalidExport means that a document is not a complete export that this program can read.
+var ErrInvalidExport = errors.New("cannot read the export")
 
 // maxExportLine bounds one entity; a record of the log is smaller.
 const maxExportLine = 16 << 20
 
 // ReadExport reads a document, calls each for every entity, and judges its checksum when all were read: until it
 // returns nil nothing of what each got is to be trusted.
-func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHead, error) {
-	var head ExportHead
+func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHeader, error) {
+	var head ExportHeader
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxExportLine)
 	lines.Split(wholeLines)
 	if !lines.Scan() {
-		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrExport), lines.Err())
+		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrInvalidExport), lines.Err())
 	}
 	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
 	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
 		return head, fmt.Errorf("%w: its first line is not one that relay config export writes; was the file reformatted?",
-			ErrExport)
+			ErrInvalidExport)
 	}
 	if head.Version != exportVersion && head.Version != unsignedVersion {
-		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)
+		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrInvalidExport, head.Version, exportVersion)
 	}
 	sum := sha256.New()
 	sum.Write(lines.Bytes())
 	for n := 0; lines.Scan(); n++ {
 		line := lines.Bytes()
 		if foot, last := bytes.CutPrefix(line, []byte("],")); last {
-			return head, head.checkFoot(foot, sum, n, lines)
+			return head, head.checkFooter(foot, sum, n, lines)
 		}
 		sum.Write(line)
 		var e exportedEntity
 		if err := json.Unmarshal(bytes.TrimSuffix(line, []byte(",\n")), &e); err != nil {
-			return head, fmt.Errorf("%w: line %d: %w", ErrExport, n+2, err)
+			return head, fmt.Errorf("%w: line %d: %w", ErrInvalidExport, n+2, err)
 		}
 		if err := each(e.Kind, e.Value); err != nil {
 			return head, fmt.Errorf("line %d: %w", n+2, err)
 		}
 	}
-	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrExport), lines.Err())
+	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrInvalidExport), lines.Err())
 }
 
-func (h *ExportHead) checkFoot(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
-	switch err := json.Unmarshal(append([]byte("{"), line...), &h.foot); {
+func (h *ExportHeader) checkFooter(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
+	switch err := json.Unmarshal(append([]byte("{"), line...), &h.footer); {
 	case err != nil:
-		return fmt.Errorf("%w: its last line: %w", ErrExport, err)
-	case h.foot.SHA256 != hex.EncodeToString(sum.Sum(nil)):
-		return fmt.Errorf("%w: it was changed or is incomplete: its checksum does not match", ErrExport)
+		return fmt.Errorf("%w: its last line: %w", ErrInvalidExport, err)
+	case h.footer.SHA256 != hex.EncodeToString(sum.Sum(nil)):
+		return fmt.Errorf("%w: it was changed or is incomplete: its checksum does not match", ErrInvalidExport)
 	case n != h.Entities:
-		return fmt.Errorf("%w: it has %d entities and its first line says %d", ErrExport, n, h.Entities)
+		return fmt.Errorf("%w: it has %d entities and its first line says %d", ErrInvalidExport, n, h.Entities)
 	case lines.Scan():
-		return fmt.Errorf("%w: something follows its end", ErrExport)
+		return fmt.Errorf("%w: something follows its end", ErrInvalidExport)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 // oneOfEach writes an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := conflog.FirstKind; k < kinds; k++ {
+	for k := conflog.FirstUserKind; k < kinds; k++ {
 		if n.View().Len(k) > 0 {
 			continue
 		}
@@ -30,9 +30,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 			meta() *Meta
 		})
 		if !ok {
-			t.Fatalf("make a %s for this test", n.Name(k))
+			t.Fatalf("make a %s for this test", n.KindName(k))
 		}
-		*v.meta() = Meta{ID: n.Name(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
+		*v.meta() = Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(),
+			UpdatedAt: n.now().UTC()}
 		switch v := value(v).(type) {
 		case *User:
 			v.Email, v.ID = "ops@example.com", userID("ops@example.com")
@@ -49,10 +50,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 
 // configured says what an export must keep: every entity in its order, by its kind, id and value.
 func configured(n *testNode) (all []string) {
-	for k := conflog.FirstKind; k < kinds; k++ {
+	for k := conflog.FirstUserKind; k < kinds; k++ {
 		if kindTable[k].exported {
-			for e := range n.View().Below(k, 0) {
-				all = append(all, fmt.Sprintf("%s %s %s", n.Name(k), e.ID, n.Value(e)))
+			for e := range n.View().NewestFirst(k, 0) {
+				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
 			}
 		}
 	}
@@ -70,14 +71,14 @@ func exportOf(t *testing.T, n *testNode) []byte {
 
 func anyURL(string) error { return nil }
 
-func imported(t *testing.T, n *testNode, doc []byte, replace bool) (Imported, error) {
+func imported(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProgress, error) {
 	t.Helper()
 	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc),
-		Importing{Replace: replace, CheckURL: anyURL}, func(Imported) {})
+		ImportOptions{Replace: replace, CheckURL: anyURL}, func(ImportProgress) {})
 }
 
 // An export, imported into an empty log, is the same configuration: every kind that there is, in its order.
-func TestImportIsTheExport(t *testing.T) {
+func TestImportRestoresTheExport(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
 	endpoints := []*Endpoint{a.create(t), a.create(t), a.create(t)}
 	text, k, err := a.CreateKey(t.Context(), "ci", ReadWrite, true, time.Now().Add(time.Hour))
@@ -214,18 +215,18 @@ func TestImportRefuses(t *testing.T) {
 		}
 	}
 	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
-	f(b, string(doc), ErrKeys, fingerprint) // a key of the same name is another one
-	f(b, string(doc), ErrKeys, "start on a new data directory that has the old master.keys")
+	f(b, string(doc), ErrMissingMasterKey, fingerprint) // a key of the same name is another one
+	f(b, string(doc), ErrMissingMasterKey, "start on a new data directory that has the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
 	lines := bytes.SplitAfter(doc, []byte("\n"))
-	f(c, "", ErrExport, "empty")
-	f(c, "{}", ErrExport, "first line")
-	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrExport, "version 3")
-	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrExport, "checksum")
-	f(c, string(doc)+"x", ErrExport, "follows")
+	f(c, "", ErrInvalidExport, "empty")
+	f(c, "{}", ErrInvalidExport, "first line")
+	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrInvalidExport, "version 3")
+	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrInvalidExport, "checksum")
+	f(c, string(doc)+"x", ErrInvalidExport, "follows")
 	for i := 1; i < len(lines)-2; i++ { // the last two are the foot and nothing
-		f(c, string(bytes.Join(lines[:i], nil)), ErrExport, "middle")
-		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrExport, "")
+		f(c, string(bytes.Join(lines[:i], nil)), ErrInvalidExport, "middle")
+		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrInvalidExport, "")
 	}
 	if !slices.Equal(was, configured(b)) || len(configured(c)) != 1 {
 		t.Error("a refused import has written something")
@@ -273,13 +274,15 @@ func TestImportOfMany(t *testing.T) {
 	b := node(t, broker(t), Config{Node: "b"}, func(o *options) { o.log.Limits.Outbox = 3 * importBatch })
 	b.SetOwner(true)
 	var told []int
-	im, err := b.Import(t.Context(), &doc, Importing{CheckURL: anyURL}, func(im Imported) { told = append(told, im.Done) })
+	im, err := b.Import(t.Context(), &doc, ImportOptions{CheckURL: anyURL}, func(im ImportProgress) {
+		told = append(told, im.Done)
+	})
 	if err != nil || im.Done != len(ids)+1 ||
 		!slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
 		t.Fatalf("%+v, %v, told %v", im, err, told)
 	}
 	i := len(ids)
-	for e := range b.View().Below(kindEndpoint, 0) {
+	for e := range b.View().NewestFirst(kindEndpoint, 0) {
 		if i--; e.ID != ids[i] {
 			t.Fatalf("%s stands at %d, want %s", e.ID, i, ids[i])
 		}
@@ -296,7 +299,7 @@ func resummed(t *testing.T, doc []byte, from, to string) []byte {
 
 // An export has a MAC: one that somebody changed, with its checksum set right, is refused, and so is one without a MAC
 // unless it is asked for. What the API would not take is refused whoever wrote it.
-func TestImportJudgesTheDocument(t *testing.T) {
+func TestImportValidatesTheDocument(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	a.create(t)
 	token, _, err := a.AddUser(t.Context(), "ops@example.com")
@@ -309,30 +312,30 @@ func TestImportJudgesTheDocument(t *testing.T) {
 		t.Errorf("a one-time link is exported: %s", doc)
 	}
 	b := node(t, broker(t), Config{Node: "b"})
-	load := func(doc []byte, how Importing) error {
-		_, err := b.Import(t.Context(), bytes.NewReader(doc), how, func(Imported) {})
+	load := func(doc []byte, how ImportOptions) error {
+		_, err := b.Import(t.Context(), bytes.NewReader(doc), how, func(ImportProgress) {})
 		return err
 	}
-	f := func(what string, doc []byte, how Importing, want error, words string) {
+	f := func(what string, doc []byte, how ImportOptions, want error, words string) {
 		t.Helper()
 		if err := load(doc, how); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	signed := Importing{CheckURL: anyURL}
-	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrExport,
+	signed := ImportOptions{CheckURL: anyURL}
+	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrInvalidExport,
 		"its MAC does not match")
-	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrKeys,
+	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrMissingMasterKey,
 		"the document needs the master key else, fingerprint ")
 	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
 	old = resummed(t, old, "", "")
-	f("of an older version", old, signed, ErrUnsigned, "no MAC")
+	f("of an older version", old, signed, ErrUnsignedExport, "no MAC")
 
-	unsigned := Importing{CheckURL: anyURL, Unsigned: true}
-	private := Importing{Unsigned: true, CheckURL: func(string) error {
+	unsigned := ImportOptions{CheckURL: anyURL, Unsigned: true}
+	private := ImportOptions{Unsigned: true, CheckURL: func(string) error {
 		return errors.New("URL names an address that is not public")
 	}}
-	f("a URL inside", old, private, ErrExport, "not public")
+	f("a URL inside", old, private, ErrInvalidExport, "not public")
 	for from, to := range map[string]string{
 		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`,
 		`"content_type":"application/json"`: `"content_type":"text/html"`,
@@ -340,7 +343,7 @@ func TestImportJudgesTheDocument(t *testing.T) {
 		`"max_in_flight":64`: `"max_in_flight":0`,
 		`"ops@example.com"`:  `"other@example.com"`,
 	} {
-		f(to, resummed(t, old, from, to), unsigned, ErrExport, "")
+		f(to, resummed(t, old, from, to), unsigned, ErrInvalidExport, "")
 	}
 	if len(configured(b)) != 1 {
 		t.Errorf("a refused import has written %v", configured(b))

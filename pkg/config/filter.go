@@ -14,7 +14,7 @@ func (f *Filter) Matches(typ string, body []byte) bool {
 // MatchesBody is the part of Matches that needs the body. A body that is not JSON, or nested deeper than event.JSON
 // allows, matches no condition.
 func (f *Filter) MatchesBody(body []byte) bool {
-	return !f.OnBody() || newBodyFilters([]*Filter{f}).Match(body)[0]
+	return !f.NeedsBody() || newBodyFilters([]*Filter{f}).Match(body)[0]
 }
 
 // MatchesType is the part of Matches that needs no body.
@@ -22,8 +22,8 @@ func (f *Filter) MatchesType(typ string) bool {
 	return f == nil || len(f.Types) == 0 || matchesType(f.Types, typ)
 }
 
-// OnBody reports whether there is a condition on the body.
-func (f *Filter) OnBody() bool { return f != nil && len(f.Body) > 0 }
+// NeedsBody reports whether there is a condition on the body.
+func (f *Filter) NeedsBody() bool { return f != nil && len(f.Body) > 0 }
 
 // matchesType knows exact types and prefixes: order.* stands for order. and anything behind it.
 func matchesType(patterns []string, typ string) bool {

@@ -17,7 +17,7 @@ import (
 var ErrNotEmpty = errors.New("there is a configuration already")
 
 // Imported is how far an import has come.
-type Imported struct {
+type ImportProgress struct {
 	Entities int      // of the document
 	Done     int      // of them: written, or there already
 	Changed  int      // of them: written
@@ -34,17 +34,17 @@ const importBatch = 500
 // importing is one import.
 type importing struct {
 	documents
-	head     ExportHead
+	head     ExportHeader
 	account  *Account
 	entities []importedEntity // in the order of their creation
-	place    map[string]int   // in entities, by kind and id
-	done     Imported
-	how      Importing
-	tell     func(Imported)
+	index    map[string]int   // in entities, by kind and id
+	progress ImportProgress
+	options  ImportOptions
+	report   func(ImportProgress)
 }
 
 // Importing says how a document is imported.
-type Importing struct {
+type ImportOptions struct {
 	Replace  bool // delete what is not in it
 	Unsigned bool // take one without a MAC, as older versions wrote it
 	// CheckURL judges the URL of a destination, as the API does.
@@ -65,118 +65,120 @@ type importedEntity struct {
 // already: ErrNotEmpty. With it what is not in the document is deleted. It returns when no node acts on the
 // configuration before it any more.
 //
-// Everything in it is judged as what the API takes is. Without a MAC under one of the master keys it is ErrUnsigned.
-func (c documents) Import(ctx context.Context, from io.Reader, how Importing, tell func(Imported)) (Imported, error) {
+// Everything in it is judged as what the API takes is. Without a MAC under one of the master keys it is
+// ErrUnsignedExport.
+func (c documents) Import(ctx context.Context, from io.Reader, how ImportOptions, tell func(ImportProgress)) (
+	ImportProgress, error) {
 	if err := c.Sync(ctx); err != nil {
-		return Imported{}, err
+		return ImportProgress{}, err
 	}
-	im := &importing{documents: c, place: make(map[string]int), how: how, tell: tell}
+	im := &importing{documents: c, index: make(map[string]int), options: how, report: tell}
 	if err := im.read(from); err != nil {
-		return im.done, err
+		return im.progress, err
 	}
-	if err := im.head.authentic(c.keyring); err != nil && !(how.Unsigned && errors.Is(err, ErrUnsigned)) {
-		return im.done, err
+	if err := im.head.verifyMAC(c.keyring); err != nil && !(how.Unsigned && errors.Is(err, ErrUnsignedExport)) {
+		return im.progress, err
 	}
 	for _, key := range im.head.MasterKeys {
-		if err := im.opens(key); err != nil {
-			return im.done, err
+		if err := im.checkMasterKey(key); err != nil {
+			return im.progress, err
 		}
 	}
-	left := im.left()
+	left := im.unlisted()
 	if len(left) > 0 && !how.Replace {
-		return im.done, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left),
-			c.Name(left[0].Kind), left[0].ID)
+		return im.progress, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left),
+			c.KindName(left[0].Kind), left[0].ID)
 	}
 	if err := im.write(ctx, left); err != nil {
-		return im.done, err
+		return im.progress, err
 	}
-	return im.done, c.Barrier(ctx, c.Here())
+	return im.progress, c.Barrier(ctx, c.CurrentPosition())
 }
 
 // read takes the whole document in and judges it.
 func (im *importing) read(from io.Reader) (err error) {
 	im.head, err = ReadExport(from, func(name string, raw json.RawMessage) error {
-		k, ok := im.KindNamed(name)
+		k, ok := im.KindByName(name)
 		if !ok || !kindTable[k].exported {
-			return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrExport, name)
+			return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
 		}
 		v, err := decodeValue(k, raw)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrExport, err)
+			return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 		}
-		if err := validate(v, im.how.CheckURL); err != nil {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, name, v.entityID(), err)
+		if err := validate(v, im.options.CheckURL); err != nil {
+			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, v.entityID(), err)
 		}
 		if a, ok := v.(*Account); ok {
 			if im.account != nil {
-				return fmt.Errorf("%w: it has two accounts", ErrExport)
+				return fmt.Errorf("%w: it has two accounts", ErrInvalidExport)
 			}
 			im.account = a
-			im.done.Entities++
+			im.progress.Entities++
 			return nil
 		}
 		if e, ok := v.(*Endpoint); ok {
-			im.resettle(e)
+			im.fitPartitions(e)
 		}
-		if _, unread := v.(*Unread); !unread { // as it was validated: without members that nobody knows
+		if _, unread := v.(*Opaque); !unread { // as it was validated: without members that nobody knows
 			if raw, err = json.Marshal(v); err != nil {
 				return fmt.Errorf("encode %s %s: %w", name, v.entityID(), err)
 			}
 		}
-		if len(raw) > conflog.MaxEntity {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrExport, name, v.entityID(), ErrEntityTooLarge)
+		if len(raw) > conflog.MaxEntityBytes {
+			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, v.entityID(), ErrEntityTooLarge)
 		}
-		return im.add(k, v.entityID(), raw)
+		return im.addEntity(k, v.entityID(), raw)
 	})
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
-		err = fmt.Errorf("%w: it has not the account that it names", ErrExport)
+		err = fmt.Errorf("%w: it has not the account that it names", ErrInvalidExport)
 	}
 	return err
 }
 
-func (im *importing) add(k kind, id string, raw []byte) error {
+func (im *importing) addEntity(k kind, id string, raw []byte) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, raw); err != nil {
-		return fmt.Errorf("%w: %w", ErrExport, err)
+		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
 	if id == "" {
-		return fmt.Errorf("%w: %s without an id", ErrExport, im.Name(k))
+		return fmt.Errorf("%w: %s without an id", ErrInvalidExport, im.KindName(k))
 	}
-	if _, twice := im.place[im.at(k, id)]; twice {
-		return fmt.Errorf("%w: %s %s stands in it twice", ErrExport, im.Name(k), id)
+	if _, twice := im.index[im.indexKey(k, id)]; twice {
+		return fmt.Errorf("%w: %s %s stands in it twice", ErrInvalidExport, im.KindName(k), id)
 	}
-	im.place[im.at(k, id)] = len(im.entities)
+	im.index[im.indexKey(k, id)] = len(im.entities)
 	im.entities = append(im.entities, importedEntity{k, id, im.Pack(line.Bytes())})
-	im.done.Entities++
+	im.progress.Entities++
 	return nil
 }
 
 // resettle gives an endpoint a partition that exists here. A move that was under way is over: the records that it
 // waited for are not here.
-func (im *importing) resettle(e *Endpoint) {
+func (im *importing) fitPartitions(e *Endpoint) {
 	here := func(p int32) bool { return p >= 0 && p < im.cfg.Partitions }
-	former := slices.DeleteFunc(slices.Clone(e.Former), func(p int32) bool { return !here(p) })
-	if here(e.Partition) && len(former) == len(e.Former) && e.Moving == nil {
+	former := slices.DeleteFunc(slices.Clone(e.FormerPartitions), func(p int32) bool { return !here(p) })
+	if here(e.Partition) && len(former) == len(e.FormerPartitions) && e.Move == nil {
 		return
 	}
 	if was := e.Partition; !here(was) {
 		e.Partition = partitionOf(e.ID, im.cfg.Partitions)
 		im.warn("endpoint %s is on partition %d now: there is no %d here", e.ID, e.Partition, was)
 	}
-	e.Former, e.Moving = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
+	e.FormerPartitions, e.Move = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
 }
 
 func (im *importing) warn(format string, args ...any) {
 	switch {
-	case len(im.done.Warnings) < maxWarnings-1:
-		im.done.Warnings = append(im.done.Warnings, fmt.Sprintf(format, args...))
-	case len(im.done.Warnings) == maxWarnings-1:
-		im.done.Warnings = append(im.done.Warnings, "… and more of them")
+	case len(im.progress.Warnings) < maxWarnings-1:
+		im.progress.Warnings = append(im.progress.Warnings, fmt.Sprintf(format, args...))
+	case len(im.progress.Warnings) == maxWarnings-1:
+		im.progress.Warnings = append(im.progress.Warnings, "… and more of them")
 	}
 }
 
 // opens reports when a node could not open what a master key has sealed.
-func (im *importing) opens(key string) error {
+func (im *importing) checkMasterKey(key string) error {
 	name := key[:strings.IndexByte(key+":", ':')+1]
 	if name == key { // the export did not know its fingerprint
 		for _, id := range im.keyring.IDs() {
@@ -186,14 +188,14 @@ func (im *importing) opens(key string) error {
 		}
 	}
 	if !slices.Contains(im.keyring.IDs(), key) {
-		return lacksKey(im.keyring.IDs(), key)
+		return missingMasterKey(im.keyring.IDs(), key)
 	}
-	return im.peersHave(key)
+	return im.checkPeerKeys(key)
 }
 
-// lacksKey says how to get the master key of that id, which a document needs and the node does not have. An id is a
-// name and a fingerprint, or a name alone; a key cannot be made from it.
-func lacksKey(here []string, id string) error {
+// missingMasterKey says how to get the master key of that id, which a document needs and the node does not have. An id
+// is a name and a fingerprint, or a name alone; a key cannot be made from it.
+func missingMasterKey(here []string, id string) error {
 	name, fingerprint, _ := strings.Cut(id, ":")
 	if fingerprint != "" {
 		fingerprint = ", fingerprint " + fingerprint
@@ -201,27 +203,28 @@ func lacksKey(here []string, id string) error {
 	for _, h := range here {
 		if strings.HasPrefix(h, name+":") {
 			return fmt.Errorf("%w: the document needs another master key of the name %.100s than is here%.100s; start on a new "+
-				"data directory that has the old master.keys, or with the old RELAY_MASTER_KEYS, then import", ErrKeys, name,
+				"data directory that has the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
+				ErrMissingMasterKey, name,
 				fingerprint)
 		}
 	}
 	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; add it to RELAY_MASTER_KEYS as it stands in "+
-		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrKeys, name,
+		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrMissingMasterKey, name,
 		fingerprint)
 }
 
 // at is the key of an entity in place.
-func (im *importing) at(k kind, id string) string { return im.Name(k) + " " + id }
+func (im *importing) indexKey(k kind, id string) string { return im.KindName(k) + " " + id }
 
 // left are the entities that are here and not, or not so, in the document, and that no node has made by itself.
-func (im *importing) left() (left []*conflog.Entity) {
+func (im *importing) unlisted() (left []*conflog.Entity) {
 	v := im.View()
-	for k := conflog.FirstKind; k < kinds; k++ {
+	for k := conflog.FirstUserKind; k < kinds; k++ {
 		if !kindTable[k].exported || k == kindAccount {
 			continue
 		}
-		for e := range v.Below(k, 0) {
-			i, there := im.place[im.at(k, e.ID)]
+		for e := range v.NewestFirst(k, 0) {
+			i, there := im.index[im.indexKey(k, e.ID)]
 			if there && bytes.Equal(im.entities[i].packed, e.Packed()) || im.madeAtStart(e) {
 				continue
 			}
@@ -253,17 +256,17 @@ func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
 			return err
 		}
 	}
-	im.done.Done++
-	var batch []conflog.Replacement
+	im.progress.Done++
+	var batch []conflog.BatchChange
 	flush := func() (err error) {
 		if len(batch) > 0 {
-			err = im.Replace(ctx, batch)
+			err = im.WriteBatch(ctx, batch)
 			batch = batch[:0]
 		}
-		im.tell(im.done)
+		im.report(im.progress)
 		return err
 	}
-	push := func(r conflog.Replacement) error {
+	push := func(r conflog.BatchChange) error {
 		if batch = append(batch, r); len(batch) < importBatch {
 			return nil
 		}
@@ -271,27 +274,27 @@ func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
 	}
 	v := im.View()
 	for _, e := range left {
-		if _, there := im.place[im.at(e.Kind, e.ID)]; there {
+		if _, there := im.index[im.indexKey(e.Kind, e.ID)]; there {
 			continue // it is written over
 		}
-		if err := push(conflog.Replacement{Kind: e.Kind, ID: e.ID, Old: e}); err != nil {
+		if err := push(conflog.BatchChange{Kind: e.Kind, ID: e.ID, Old: e}); err != nil {
 			return err
 		}
-		im.done.Removed++
+		im.progress.Removed++
 	}
 	for i := range im.entities {
 		x := &im.entities[i]
-		old := v.Living(x.kind, x.id)
-		im.done.Done++
+		old := v.FindLiving(x.kind, x.id)
+		im.progress.Done++
 		if old != nil && bytes.Equal(old.Packed(), x.packed) {
 			continue
 		}
-		im.done.Changed++
-		if err := push(conflog.Replacement{Kind: x.kind, ID: x.id, Old: old, Value: im.Unpack(x.packed)}); err != nil {
+		im.progress.Changed++
+		if err := push(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: im.Unpack(x.packed)}); err != nil {
 			return err
 		}
 	}
-	for _, r := range im.rehomed(v) {
+	for _, r := range im.accountChanges(v) {
 		if err := push(r); err != nil {
 			return err
 		}
@@ -301,10 +304,10 @@ func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
 
 // rehomed are the changes that give what the nodes have made at their start, and the document does not have, to its
 // account.
-func (im *importing) rehomed(s *conflog.View) (changes []conflog.Replacement) {
+func (im *importing) accountChanges(s *conflog.View) (changes []conflog.BatchChange) {
 	for _, k := range []kind{kindKey, kindUser} {
-		for e := range s.Below(k, 0) {
-			if _, there := im.place[im.at(k, e.ID)]; there || !im.madeAtStart(e) {
+		for e := range s.NewestFirst(k, 0) {
+			if _, there := im.index[im.indexKey(k, e.ID)]; there || !im.madeAtStart(e) {
 				continue
 			}
 			was := im.value(e)
@@ -319,10 +322,10 @@ func (im *importing) rehomed(s *conflog.View) (changes []conflog.Replacement) {
 			}
 			raw, err := im.encode(e, was, v)
 			if err != nil {
-				panic(fmt.Sprintf("BUG: encode %s %s: %v", im.Name(k), e.ID, err)) // it was decoded from JSON
+				panic(fmt.Sprintf("BUG: encode %s %s: %v", im.KindName(k), e.ID, err)) // it was decoded from JSON
 			}
 			if !bytes.Equal(raw, im.Value(e)) {
-				changes = append(changes, conflog.Replacement{Kind: k, ID: e.ID, Old: e, Value: raw})
+				changes = append(changes, conflog.BatchChange{Kind: k, ID: e.ID, Old: e, Value: raw})
 			}
 		}
 	}

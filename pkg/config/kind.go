@@ -12,7 +12,7 @@ type kind = conflog.Kind
 
 const (
 	kindLog      = conflog.KindLog
-	kindAccount  = conflog.FirstKind - 1 + iota
+	kindAccount  = conflog.FirstUserKind - 1 + iota
 	kindEndpoint // the order is that of chunks in a snapshot
 	kindKey
 	kindRun
@@ -38,9 +38,9 @@ const (
 // kindInfo is what is true of a kind.
 type kindInfo struct {
 	conflog.KindInfo
-	empty    func() value // a value to decode into
-	exported bool         // whether it is configuration, not what is remembered of requests
-	sealing  bool         // whether values may hold secrets that open again: those that eachSealed knows
+	empty        func() value // a value to decode into
+	exported     bool         // whether it is configuration, not what is remembered of requests
+	holdsSecrets bool         // whether values may hold secrets that open again: those that eachSealed knows
 }
 
 // kindTable has every kind. Those that only a later version makes, from settings on, are here already, so that nodes of
@@ -48,57 +48,62 @@ type kindInfo struct {
 var kindTable = [kinds]kindInfo{
 	// the log registers it itself
 	kindLog: {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true},
-	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Sole: true}), func() value {
+	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Singleton: true}), func() value {
 		return &Account{}
 	}, true, false},
-	kindEndpoint: {info("endpoint", conflog.AuditAll, conflog.Bounds{Most: MaxEndpoints, ErrMost: ErrEndpoints}),
+	kindEndpoint: {
+		info("endpoint", conflog.AuditAll, conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
 		func() value { return &Endpoint{} }, true, true},
 	kindKey: {info("key", conflog.AuditAll, conflog.Bounds{}), func() value { return &Key{} }, true, false},
-	kindRun: {info("run", conflog.AuditMade, conflog.Bounds{GoesOn: true}), func() value { return &Run{} }, false, false},
+	kindRun: {info("run", conflog.AuditCreateDelete, conflog.Bounds{AllowGrowthWhenFull: true}), func() value {
+		return &Run{}
+	}, false, false},
 	kindAnswer: {info("answer", conflog.AuditNone,
-		conflog.Bounds{Room: MaxRemembered, Reserve: rememberedReserve, ErrRoom: ErrFull}), func() value {
+		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}), func() value {
 		return &Answer{}
 	}, false, true},
-	kindRecovery: {info("recovery", conflog.AuditAsked,
-		conflog.Bounds{Most: MaxRecoveries, ErrMost: ErrRecoveryHistory, GoesOn: true}), func() value {
+	kindRecovery: {info("recovery", conflog.AuditRequested,
+		conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}), func() value {
 		return &Recovery{}
 	}, true, false},
 	kindAlertSettings: {info("alert_settings", conflog.AuditAll, conflog.Bounds{}), func() value {
 		return &AlertSettings{}
 	}, true, true},
 	// Small, and a full configuration is no reason to be silent.
-	kindAlert: {info("alert", conflog.AuditNone, conflog.Bounds{Most: maxAlerts, ErrMost: ErrStateFull, Apart: true}),
+	kindAlert: {
+		info("alert", conflog.AuditNone, conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
 		func() value { return &Alert{} }, true, false},
 	kindUser: {info("user", conflog.AuditAll, conflog.Bounds{}), func() value { return &User{} }, true, false},
 	// Small, and nobody shall wait for room to erase something.
-	kindErasure: {info("erasure", conflog.AuditMade,
-		conflog.Bounds{Most: MaxErasures, ErrMost: ErrErasures, Apart: true, Always: true}), func() value {
-		return &Erasure{}
-	}, true, false},
+	kindErasure: {info("erasure", conflog.AuditCreateDelete,
+		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
+		func() value {
+			return &Erasure{}
+		}, true, false},
 
-	kindSettings:      unread("settings", conflog.AuditAll),
-	kindServiceSecret: unread("service_secret", conflog.AuditAll),
-	kindFinding:       unread("finding", conflog.AuditAsked), // how it moves by itself is no change that somebody made
-	kindDrain:         unread("drain", conflog.AuditAll),
-	kindDSN:           unread("dsn", conflog.AuditAll),
-	kindDomain:        unread("domain", conflog.AuditAll),
-	kindScan:          unread("scan", conflog.AuditAsked),
-	kindTripwire:      unread("tripwire", conflog.AuditAll),
-	kindAct:           unread("act", conflog.AuditAsked),
-	kindFixture:       unread("fixture", conflog.AuditAll),
+	kindSettings:      opaque("settings", conflog.AuditAll),
+	kindServiceSecret: opaque("service_secret", conflog.AuditAll),
+	kindFinding:       opaque("finding", conflog.AuditRequested), // how it moves by itself is no change that somebody made
+	kindDrain:         opaque("drain", conflog.AuditAll),
+	kindDSN:           opaque("dsn", conflog.AuditAll),
+	kindDomain:        opaque("domain", conflog.AuditAll),
+	kindScan:          opaque("scan", conflog.AuditRequested),
+	kindTripwire:      opaque("tripwire", conflog.AuditAll),
+	kindAct:           opaque("act", conflog.AuditRequested),
+	kindFixture:       opaque("fixture", conflog.AuditAll),
 }
 
 func info(name string, audited conflog.Audited, bounds conflog.Bounds) conflog.KindInfo {
 	return conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
 }
 
-func unread(name string, audited conflog.Audited) kindInfo {
-	return kindInfo{info(name, audited, conflog.Bounds{}), func() value { return &Unread{} }, true, true}
+func opaque(name string, audited conflog.Audited) kindInfo {
+	return kindInfo{info(name, audited, conflog.Bounds{}), func() value { return &Opaque{} }, true, true}
 }
 
 // registered are the kinds as the log knows them.
-func registered() (all []conflog.KindInfo) {
-	for k := conflog.FirstKind; k < kinds; k++ {
+func registeredKinds() (all []conflog.KindInfo) {
+	for k := conflog.FirstUserKind; k < kinds; k++ {
 		all = append(all, kindTable[k].KindInfo)
 	}
 	return all
@@ -129,7 +134,7 @@ func (l *LogSecret) entityID() string   { return l.ID }
 func (l *LogSecret) secretHash() []byte { return nil }
 
 // Unread is a value of a kind that this version keeps and does not use.
-type Unread struct {
+type Opaque struct {
 	Meta
 	// Hash is the SHA-256 of a secret by which a later version finds it.
 	Hash []byte `json:"hash,omitempty"`
@@ -137,7 +142,7 @@ type Unread struct {
 	Sealed map[string]Sealed `json:"sealed,omitempty"`
 }
 
-func (u *Unread) secretHash() []byte { return u.Hash }
+func (u *Opaque) secretHash() []byte { return u.Hash }
 
 // decodeValue reads the JSON of a value and checks what apply relies on.
 func decodeValue(k kind, b []byte) (value, error) {

@@ -17,11 +17,11 @@ import (
 func (c *core) encode(old *conflog.Entity, was, next value) ([]byte, error) {
 	known, err := json.Marshal(was)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.Name(old.Kind), old.ID, err)
+		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(old.Kind), old.ID, err)
 	}
 	is, err := json.Marshal(next)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.Name(old.Kind), old.ID, err)
+		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(old.Kind), old.ID, err)
 	}
 	stored := c.Value(old)
 	if bytes.Equal(known, stored) { // as nearly always: there is nothing unknown

@@ -70,11 +70,11 @@ func decodedJSON(t *testing.T, raw []byte) (v any) {
 // changed the entity, by whichever way a change goes; and what is removed goes with all that it had.
 func TestUnknownMembersSurvive(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	for k := conflog.FirstKind; k < kinds; k++ {
-		t.Run(n.Name(k), func(t *testing.T) {
+	for k := conflog.FirstUserKind; k < kinds; k++ {
+		t.Run(n.KindName(k), func(t *testing.T) {
 			v := kindTable[k].empty()
-			fill(reflect.ValueOf(v).Elem(), n.Name(k), map[Sealed]bool{})
-			name := n.Name(k) + "_planted"
+			fill(reflect.ValueOf(v).Elem(), n.KindName(k), map[Sealed]bool{})
+			name := n.KindName(k) + "_planted"
 			reflect.ValueOf(v).Elem().FieldByName("ID").SetString(name)
 			hash := hashOf(name)
 			switch v := v.(type) {
@@ -82,7 +82,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.TokenHash, v.FormerToken = hash[:], &FormerToken{}
 			case *Key:
 				v.Hash = hash[:]
-			case *Unread:
+			case *Opaque:
 				v.Hash = nil
 			}
 			objects := 0
@@ -94,7 +94,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 			} else if _, err := n.Create(t.Context(), k, name, raw); err != nil {
 				t.Fatal(err)
 			}
-			_, w, err := n.change(t.Context(), k, name, always, func(old value) (value, error) {
+			_, w, err := n.change(t.Context(), k, name, alwaysExempt, func(old value) (value, error) {
 				again, err := decodeValue(k, mustJSON(t, old))
 				for _, at := range []string{"CreatedAt"} {
 					f := reflect.ValueOf(again).Elem().FieldByName(at)
@@ -140,11 +140,11 @@ func TestUnknownMembersOfLists(t *testing.T) {
 func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
-	raw := strings.Replace(string(n.Value(n.View().Living(kindEndpoint, e.ID))), `"url":`, `"of_tomorrow":1,"url":`, 1)
+	raw := strings.Replace(string(n.Value(n.View().FindLiving(kindEndpoint, e.ID))), `"url":`, `"of_tomorrow":1,"url":`, 1)
 	raw = strings.Replace(raw, `"name":`, `"of_tomorrow":1,"name":`, 1)
-	old := n.View().Living(kindEndpoint, e.ID)
-	change := conflog.Replacement{Kind: kindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
-	if err := n.Replace(t.Context(), []conflog.Replacement{change}); err != nil {
+	old := n.View().FindLiving(kindEndpoint, e.ID)
+	change := conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
+	if err := n.WriteBatch(t.Context(), []conflog.BatchChange{change}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
@@ -157,7 +157,7 @@ func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	if _, err := n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)); err != nil {
 		t.Fatal(err)
 	}
-	after := string(n.Value(n.View().Living(kindEndpoint, e.ID)))
+	after := string(n.Value(n.View().FindLiving(kindEndpoint, e.ID)))
 	if strings.Count(after, `"of_tomorrow":1`) != 2 || !strings.Contains(after, "renamed") {
 		t.Error(fmt.Sprint("they are gone: ", after))
 	}

@@ -21,24 +21,24 @@ var ErrSamePartition = errors.New("the endpoint is in this partition")
 func (c endpoints) MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, endpoint, func(e *Endpoint) error {
 		switch {
-		case e.Moving != nil && c.now().Before(e.Moving.Until):
-			return fmt.Errorf("%w until %s at the latest", ErrMoving, e.Moving.Until.Format(time.RFC3339))
+		case e.Move != nil && c.now().Before(e.Move.Until):
+			return fmt.Errorf("%w until %s at the latest", ErrMoving, e.Move.Until.Format(time.RFC3339))
 		case e.Partition == to:
 			return ErrSamePartition
 		}
-		e.Moving = &Moving{From: e.Partition, Until: until.UTC()}
-		e.settle(to)
+		e.Move = &PartitionMove{From: e.Partition, Until: until.UTC()}
+		e.setPartition(to)
 		return nil
 	})
 }
 
-// HoldMove makes the new events of an endpoint that MoveEndpoint or HoldMove has returned wait for longer.
-func (c endpoints) HoldMove(ctx context.Context, moved *Endpoint, until time.Time) (*Endpoint, error) {
+// ExtendMove makes the new events of an endpoint that MoveEndpoint or ExtendMove has returned wait for longer.
+func (c endpoints) ExtendMove(ctx context.Context, moved *Endpoint, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, moved.ID, func(e *Endpoint) error {
-		if !e.movesAs(moved) {
+		if !e.sameMove(moved) {
 			return ErrMoving
 		}
-		e.Moving.Until = until.UTC()
+		e.Move.Until = until.UTC()
 		return nil
 	})
 }
@@ -47,34 +47,34 @@ func (c endpoints) HoldMove(ctx context.Context, moved *Endpoint, until time.Tim
 // partition again; those that were accepted meanwhile stay in the new one.
 func (c endpoints) EndMove(ctx context.Context, moved *Endpoint, back bool) (*Endpoint, error) {
 	return c.move(ctx, moved.ID, func(e *Endpoint) error {
-		if !e.movesAs(moved) {
+		if !e.sameMove(moved) {
 			return ErrMoving
 		}
-		from := e.Moving.From
-		if e.Moving = nil; back {
-			e.settle(from)
+		from := e.Move.From
+		if e.Move = nil; back {
+			e.setPartition(from)
 		}
 		return nil
 	})
 }
 
-// movesAs reports whether it is still the same move.
-func (e *Endpoint) movesAs(moved *Endpoint) bool {
-	return e.Moving != nil && moved.Moving != nil && e.Moving.From == moved.Moving.From &&
-		e.Moving.Until.Equal(moved.Moving.Until)
+// sameMove reports whether it is still the same move.
+func (e *Endpoint) sameMove(moved *Endpoint) bool {
+	return e.Move != nil && moved.Move != nil && e.Move.From == moved.Move.From &&
+		e.Move.Until.Equal(moved.Move.Until)
 }
 
 // settle changes the partition and remembers the one before.
-func (e *Endpoint) settle(to int32) {
-	former := append(slices.Clone(e.Former), e.Partition)
+func (e *Endpoint) setPartition(to int32) {
+	former := append(slices.Clone(e.FormerPartitions), e.Partition)
 	slices.Sort(former)
-	e.Former = slices.DeleteFunc(slices.Compact(former), func(p int32) bool { return p == to })
+	e.FormerPartitions = slices.DeleteFunc(slices.Compact(former), func(p int32) bool { return p == to })
 	e.Partition = to
 }
 
 // move changes what ordinary changes leave alone, and waits until every node goes by it.
 func (c endpoints) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
-	_, res, err := c.change(ctx, kindEndpoint, endpoint, exempt, func(old value) (value, error) {
+	_, res, err := c.change(ctx, kindEndpoint, endpoint, isExempt, func(old value) (value, error) {
 		raw, err := json.Marshal(old)
 		if err != nil {
 			return nil, fmt.Errorf("encode endpoint %s: %w", endpoint, err)

@@ -24,11 +24,12 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		if moved.Partition != to || !slices.Equal(moved.Former, []int32{from}) || !moved.Moving.Until.Equal(until) ||
+		if moved.Partition != to || !slices.Equal(moved.FormerPartitions, []int32{from}) || !moved.Move.Until.Equal(until) ||
 			!moved.UpdatedAt.Equal(made.UpdatedAt) {
-			t.Fatalf("%+v, %+v", moved, moved.Moving)
+			t.Fatalf("%+v, %+v", moved, moved.Move)
 		}
-		if !moved.Holds(to, now) || moved.Holds(from, now) || moved.Holds(to, until) || made.Holds(from, now) {
+		if !moved.HoldsDeliveries(to, now) || moved.HoldsDeliveries(from, now) || moved.HoldsDeliveries(to, until) ||
+			made.HoldsDeliveries(from, now) {
 			t.Error("not what is accepted from now on waits, and until the end")
 		}
 		// The other node goes by it when it is answered.
@@ -39,23 +40,23 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Errorf("a second move: %v", err)
 		}
 		if _, err := b.UpdateEndpoint(ctx, made.ID, func(e *Endpoint) error {
-			e.Name, e.Partition, e.Former, e.Moving = "renamed", third, nil, nil
+			e.Name, e.Partition, e.FormerPartitions, e.Move = "renamed", third, nil, nil
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		held, err := a.HoldMove(ctx, moved, until.Add(time.Minute))
-		if err != nil || held.Name != "renamed" || held.Partition != to || !held.Holds(to, until) {
+		held, err := a.ExtendMove(ctx, moved, until.Add(time.Minute))
+		if err != nil || held.Name != "renamed" || held.Partition != to || !held.HoldsDeliveries(to, until) {
 			t.Fatalf("%+v, %v", held, err)
 		}
 		if _, err := a.EndMove(ctx, moved, true); !errors.Is(err, ErrMoving) {
 			t.Errorf("the end of a move that is another by now: %v", err)
 		}
 		back, err := a.EndMove(ctx, held, true)
-		if err != nil || back.Partition != from || back.Moving != nil || !slices.Equal(back.Former, []int32{to}) {
+		if err != nil || back.Partition != from || back.Move != nil || !slices.Equal(back.FormerPartitions, []int32{to}) {
 			t.Fatalf("back: %+v, %v", back, err)
 		}
-		if _, err := a.HoldMove(ctx, held, until); !errors.Is(err, ErrMoving) {
+		if _, err := a.ExtendMove(ctx, held, until); !errors.Is(err, ErrMoving) {
 			t.Errorf("a move that has ended: %v", err)
 		}
 		if _, err := a.MoveEndpoint(ctx, made.ID, from, until); !errors.Is(err, ErrSamePartition) {
@@ -71,8 +72,8 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		end, err := b.EndMove(ctx, moved, false)
-		if want := []int32{from, to}; err != nil || end.Partition != third || end.Moving != nil ||
-			!slices.Equal(end.Former, sorted(want)) {
+		if want := []int32{from, to}; err != nil || end.Partition != third || end.Move != nil ||
+			!slices.Equal(end.FormerPartitions, sorted(want)) {
 			t.Fatalf("%+v, %v", end, err)
 		}
 		if _, err := a.MoveEndpoint(ctx, "ep_nope", to, until); !errors.Is(err, ErrNotFound) {

@@ -26,13 +26,13 @@ func (c *core) Account() *Account {
 
 // Endpoint returns the endpoint with that id; nil unless it is Present.
 func (c endpoints) Endpoint(id string) (*Endpoint, Presence) {
-	return find[*Endpoint](c.core, kindEndpoint, id)
+	return findEntity[*Endpoint](c.core, kindEndpoint, id)
 }
 
 // Endpoints returns at most limit endpoints of an account that were created before the one with
 // beforeSeq (0 = from the newest), the newest first, and whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
-	for e := range c.View().Below(kindEndpoint, beforeSeq) {
+	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
 		ep := c.endpoint(e)
 		if ep.Account != account {
 			continue
@@ -48,7 +48,7 @@ func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page [
 // Keys returns the keys of an account, revoked and expired ones too, the newest first.
 func (c keys) Keys(account string) []*Key {
 	var keys []*Key
-	for e := range c.View().Below(kindKey, 0) {
+	for e := range c.View().NewestFirst(kindKey, 0) {
 		if k := c.key(e); k.Account == account {
 			keys = append(keys, k)
 		}
@@ -65,7 +65,7 @@ func (c keys) Authenticate(text string) (*Key, error) {
 		return nil, ErrLease
 	}
 	hash := hashOf(text)
-	e := c.View().Hashed(kindKey, hash)
+	e := c.View().FindByHash(kindKey, hash)
 	if e == nil {
 		return nil, ErrInvalidKey
 	}
@@ -76,7 +76,7 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	if !k.Bootstrap {
 		return k, nil
 	}
-	scope, named := c.bootstrap[hash]
+	scope, named := c.bootstrapScopes[hash]
 	if !named {
 		return nil, ErrInvalidKey
 	}

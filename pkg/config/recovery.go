@@ -46,10 +46,10 @@ func (s RecoveryState) Ended() bool {
 }
 
 // Sends reports whether deliveries are being submitted.
-func (s RecoveryState) Sends() bool { return s == RecoveryCanaryRunning || s == RecoveryRunning }
+func (s RecoveryState) Sending() bool { return s == RecoveryCanaryRunning || s == RecoveryRunning }
 
 // Unsent is why the items that were not submitted never will be; empty while they may.
-func (s RecoveryState) Unsent() event.Reason {
+func (s RecoveryState) UnsentReason() event.Reason {
 	switch s {
 	case RecoveryStopped, RecoveryFailed:
 		return event.JobStopped
@@ -71,20 +71,20 @@ const (
 
 // Times of a recovery job.
 const (
-	// RecoveryLife is how long a job goes on: preparation, pauses and approval waits included.
-	RecoveryLife = 24 * time.Hour
-	// RecoveryHistory is how long a job can be read.
-	RecoveryHistory = 30 * 24 * time.Hour
+	// MaxRecoveryDuration is how long a job goes on: preparation, pauses and approval waits included.
+	MaxRecoveryDuration = 24 * time.Hour
+	// RecoveryRetention is how long a job can be read.
+	RecoveryRetention = 30 * 24 * time.Hour
 )
 
-// RecoveryCanary is how many deliveries a canary tests at most.
-const RecoveryCanary = 5
+// MaxCanaryDeliveries is how many deliveries a canary tests at most.
+const MaxCanaryDeliveries = 5
 
 // maxOpenRecoveries bounds the jobs of an account that have not ended.
 const maxOpenRecoveries = 1_000
 
-// ErrTooManyRecoveries means that so many jobs have not ended that no other one is made.
-var ErrTooManyRecoveries = errors.New("too many recovery jobs have not ended")
+// ErrTooManyOpenRecoveries means that so many jobs have not ended that no other one is made.
+var ErrTooManyOpenRecoveries = errors.New("too many recovery jobs have not ended")
 
 // Recovery is the header of a recovery job: its items are in the store. Its id is a time-ordered rec_….
 type Recovery struct {
@@ -108,7 +108,7 @@ type Recovery struct {
 	Sendable     int                   `json:"sendable"` // the others are skipped from the beginning
 	Reserved     int                   `json:"reserved"` // items below this number may have been submitted
 	Destinations []RecoveryDestination `json:"destinations,omitempty"`
-	Canary       RecoveryTest          `json:"canary,omitzero"`
+	Canary       CanaryResult          `json:"canary,omitzero"`
 
 	// Settled says that the job has ended and nothing of it is queued: Delivered, Failed and Skipped are what became of
 	// the items that were reserved.
@@ -127,16 +127,16 @@ type RecoveryDestination struct {
 	TopError string `json:"top_error,omitempty"`
 }
 
-// RecoveryTest is how the canary of a job went. The results are those at its end.
-type RecoveryTest struct {
+// CanaryResult is how the canary of a job went. The results are those at its end.
+type CanaryResult struct {
 	Total     int `json:"total"`
 	Delivered int `json:"delivered"`
 	Failed    int `json:"failed"`
 }
 
-// openValue reports whether something is still to be done for a value: of recovery jobs, which are asked for so often
+// isPending reports whether something is still to be done for a value: of recovery jobs, which are asked for so often
 // that those which are not settled have an index.
-func openValue(v value) bool {
+func isPending(v value) bool {
 	j, ok := v.(*Recovery)
 	return ok && (!j.State.Ended() || !j.Settled)
 }
@@ -149,10 +149,10 @@ func (j *Recovery) End(state RecoveryState, reason string, at time.Time) {
 	}
 }
 
-// BeginCanary starts the test of a job that is ready. One without anything to send is completed by it.
-func (j *Recovery) BeginCanary(at time.Time) {
+// StartCanary starts the test of a job that is ready. One without anything to send is completed by it.
+func (j *Recovery) StartCanary(at time.Time) {
 	j.State, j.StartedAt = RecoveryCanaryRunning, at.UTC()
-	j.Canary.Total = min(RecoveryCanary, j.Sendable)
+	j.Canary.Total = min(MaxCanaryDeliveries, j.Sendable)
 	if j.Sendable == 0 {
 		j.End(RecoveryCompleted, "", at)
 	}
@@ -166,33 +166,33 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
 func (c recoveries) Recovery(id string) (*Recovery, Presence) {
-	return find[*Recovery](c.core, kindRecovery, id)
+	return findEntity[*Recovery](c.core, kindRecovery, id)
 }
 
 // Recoveries returns at most limit recovery jobs of an account that keep agrees to and that were created before the
 // one with beforeSeq (0 = from the newest), the newest first, and whether there are more.
 func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
 	[]*Recovery, bool) {
-	return list(c.core, kindRecovery, account, beforeSeq, limit, keep)
+	return listEntities(c.core, kindRecovery, account, beforeSeq, limit, keep)
 }
 
 // AddRecovery writes a new recovery job.
 func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 	open := 0
-	for e := range c.View().Open(kindRecovery) {
+	for e := range c.View().Pending(kindRecovery) {
 		if x := c.value(e).(*Recovery); x.Account == j.Account && !x.State.Ended() {
 			open++
 		}
 	}
 	if open >= maxOpenRecoveries {
-		return nil, ErrTooManyRecoveries
+		return nil, ErrTooManyOpenRecoveries
 	}
-	return add(ctx, c.core, kindRecovery, j)
+	return addEntity(ctx, c.core, kindRecovery, j)
 }
 
 // UpdateRecovery changes a recovery job as change does to a copy of it; see update.
 func (c recoveries) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
-	return update(ctx, c.core, kindRecovery, id, change)
+	return updateEntity(ctx, c.core, kindRecovery, id, change)
 }
 
 // ForgetRecovery removes a recovery job whose history is over.
@@ -204,15 +204,15 @@ func (c recoveries) ForgetRecovery(ctx context.Context, id string) error {
 // forgotten because they were made before.
 func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
-	for e := range v.Open(kindRecovery) {
+	for e := range v.Pending(kindRecovery) {
 		unsettled = append(unsettled, c.value(e).(*Recovery))
 	}
-	for e := range v.Ascend(kindRecovery) {
+	for e := range v.OldestFirst(kindRecovery) {
 		j := c.value(e).(*Recovery)
 		if !j.CreatedAt.Before(before) { // nor are those that were made after it
 			break
 		}
-		if !e.Open {
+		if !e.Pending {
 			old = append(old, j)
 		}
 	}

@@ -39,7 +39,7 @@ func TestRecoveriesChanged(t *testing.T) {
 	told("a new job", true, func() {
 		must(second(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing})))
 	})
-	told("a run", false, func() { must(second(add(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
+	told("a run", false, func() { must(second(addEntity(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
 	told("a change", true, func() {
 		must(second(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
 	})
@@ -82,7 +82,7 @@ func TestUnsettledRecoveries(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range maxOpenRecoveries - 2 {
 		all.Go(func() {
-			if _, err := add(ctx, n.core, kindRecovery,
+			if _, err := addEntity(ctx, n.core, kindRecovery,
 				&Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
 				t.Error(err)
 			}
@@ -90,7 +90,7 @@ func TestUnsettledRecoveries(t *testing.T) {
 	}
 	all.Wait()
 	one := &Recovery{Meta: Meta{ID: "rec_y", Account: n.Account().ID}, State: RecoveryPreparing}
-	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyRecoveries) {
+	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyOpenRecoveries) {
 		t.Errorf("with %d open jobs one more is made: %v", maxOpenRecoveries, err)
 	}
 	if _, err := n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error {
@@ -109,7 +109,7 @@ func TestRecoveryMoves(t *testing.T) {
 	f := func(sendable, total int, state RecoveryState) {
 		t.Helper()
 		j := &Recovery{State: RecoveryReady, Sendable: sendable}
-		if j.BeginCanary(at); j.State != state || j.Canary.Total != total || !j.StartedAt.Equal(at) ||
+		if j.StartCanary(at); j.State != state || j.Canary.Total != total || !j.StartedAt.Equal(at) ||
 			j.Settled != state.Ended() {
 			t.Errorf("the canary of %d is %+v", sendable, j)
 		}
@@ -131,15 +131,15 @@ func TestRecoveryMoves(t *testing.T) {
 	}
 	ended := 0
 	for _, s := range RecoveryStates() {
-		if s.Unsent() != unsent[s] || unsent[s] != "" && !s.Ended() {
-			t.Errorf("%s leaves %q unsent, ended: %v", s, s.Unsent(), s.Ended())
+		if s.UnsentReason() != unsent[s] || unsent[s] != "" && !s.Ended() {
+			t.Errorf("%s leaves %q unsent, ended: %v", s, s.UnsentReason(), s.Ended())
 		}
 		if s.Ended() {
 			ended++
 		}
 	}
-	if ended != 5 || len(RecoveryStates()) != 10 || !RecoveryRunning.Sends() || !RecoveryCanaryRunning.Sends() ||
-		RecoveryAwaitingApproval.Sends() {
+	if ended != 5 || len(RecoveryStates()) != 10 || !RecoveryRunning.Sending() || !RecoveryCanaryRunning.Sending() ||
+		RecoveryAwaitingApproval.Sending() {
 		t.Errorf("%d of %d states are ends", ended, len(RecoveryStates()))
 	}
 	overlap := func(a, b Recovery, want bool) {

@@ -77,10 +77,10 @@ type RetryStrategy struct {
 
 // RetryMember is one number, or a list of them, of a policy.
 type RetryMember struct {
-	Name   string
-	Lo, Hi int // each number is within
+	Name     string
+	Min, Max int // each number is within
 	// At is where it stands: an *int, a *float64 or a *[]int.
-	At func(p *RetryPolicy) any
+	Field func(p *RetryPolicy) any
 }
 
 // MaxRetryDelays is how many numbers a list of a policy may hold.
@@ -167,15 +167,15 @@ func (p *RetryPolicy) validate() error {
 	}
 	for _, m := range p.Members() {
 		name := "retry_policy." + m.Name
-		switch at := m.At(p).(type) {
+		switch at := m.Field(p).(type) {
 		case *int:
-			errs = append(errs, within(name, *at, m.Lo, m.Hi))
+			errs = append(errs, within(name, *at, m.Min, m.Max))
 		case *float64:
-			errs = append(errs, within(name, *at, float64(m.Lo), float64(m.Hi)))
+			errs = append(errs, within(name, *at, float64(m.Min), float64(m.Max)))
 		case *[]int:
 			errs = append(errs, within(name, len(*at), 1, MaxRetryDelays))
 			for _, n := range *at {
-				errs = append(errs, within(name, n, m.Lo, m.Hi))
+				errs = append(errs, within(name, n, m.Min, m.Max))
 			}
 		}
 	}

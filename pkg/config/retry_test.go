@@ -17,9 +17,9 @@ func TestRetryStrategies(t *testing.T) {
 		}
 		for _, m := range s.Members {
 			if fault := p.validate(); fault != nil { // a member without a default
-				switch at := m.At(&p).(type) {
+				switch at := m.Field(&p).(type) {
 				case *int:
-					*at = m.Lo
+					*at = m.Min
 				default:
 					t.Errorf("%s: %v", s.Name, fault)
 				}

@@ -14,14 +14,14 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// ErrKeys means that a node that runs could not open what the first master key seals.
-var ErrKeys = errors.New("a node does not have the master key that seals")
+// ErrMissingMasterKey means that a node that runs could not open what the first master key seals.
+var ErrMissingMasterKey = errors.New("a node does not have the master key that seals")
 
 // ErrNotRewrapped means that secrets are left that the first master key does not seal.
 var ErrNotRewrapped = errors.New("secrets are left under another master key")
 
 // Rewrap is how far a rewrap has come.
-type Rewrap struct {
+type RewrapProgress struct {
 	Entities int // that have secrets under another key than the first
 	Done     int // of them
 	Secrets  int // that were sealed anew
@@ -37,18 +37,18 @@ const rewrapPasses = 5
 // other writers; interrupted, it goes on where it stopped when it is called again. progress is called after
 // each entity, one call at a time.
 //
-// It returns ErrKeys before it writes anything while a node runs that does not have the first key, and
+// It returns ErrMissingMasterKey before it writes anything while a node runs that does not have the first key, and
 // ErrNotRewrapped with the entities whose secrets do not open, which are left as they are.
-func (c documents) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, error) {
-	var total Rewrap
-	if err := c.Running(ctx); err != nil {
+func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (RewrapProgress, error) {
+	var total RewrapProgress
+	if err := c.WaitReady(ctx); err != nil {
 		return total, err
 	}
-	if err := c.peersHave(c.keyring.IDs()[0]); err != nil {
+	if err := c.checkPeerKeys(c.keyring.IDs()[0]); err != nil {
 		return total, err
 	}
 	for range rewrapPasses {
-		found, err := c.sealedElse()
+		found, err := c.sealedByOtherKeys()
 		if err != nil {
 			return total, err
 		}
@@ -68,8 +68,8 @@ func (c documents) Rewrap(ctx context.Context, progress func(Rewrap)) (Rewrap, e
 	return total, fmt.Errorf("%w: another node goes on sealing with it", ErrNotRewrapped)
 }
 
-// peersHave reports a node that could not open what the key of that id seals.
-func (c documents) peersHave(keyID string) error {
+// checkPeerKeys reports a node that could not open what the key of that id seals.
+func (c documents) checkPeerKeys(keyID string) error {
 	var lack []string
 	for _, n := range c.Nodes() {
 		if !slices.Contains(n.Keys, keyID) {
@@ -79,15 +79,15 @@ func (c documents) peersHave(keyID string) error {
 	if len(lack) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrKeys,
+	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrMissingMasterKey,
 		strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 
-// sealedElse are the entities with a secret that another key seals than the first.
-func (c documents) sealedElse() (found []*conflog.Entity, err error) {
-	err = c.eachWithSecrets(func(e *conflog.Entity, v value) {
+// sealedByOtherKeys are the entities with a secret that another key seals than the first.
+func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
+	err = c.eachSecretHolder(func(e *conflog.Entity, v value) {
 		other := false
-		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.Seals(*s) })
+		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.SealedByFirst(*s) })
 		if other {
 			found = append(found, e)
 		}
@@ -95,12 +95,12 @@ func (c documents) sealedElse() (found []*conflog.Entity, err error) {
 	return found, err
 }
 
-// eachWithSecrets calls f for the entities of every kind that may hold secrets.
-func (c documents) eachWithSecrets(f func(*conflog.Entity, value)) error {
+// eachSecretHolder calls f for the entities of every kind that may hold secrets.
+func (c documents) eachSecretHolder(f func(*conflog.Entity, value)) error {
 	v := c.View()
 	for k, info := range kindTable {
-		if info.sealing {
-			for e := range v.Below(kind(k), 0) {
+		if info.holdsSecrets {
+			for e := range v.NewestFirst(kind(k), 0) {
 				x, err := c.decode(e)
 				if err != nil {
 					return err
@@ -113,19 +113,20 @@ func (c documents) eachWithSecrets(f func(*conflog.Entity, value)) error {
 }
 
 // Seals are how many secrets each master key seals, by its name.
-func (c documents) Seals() (map[string]int, error) {
+func (c documents) SecretsByMasterKey() (map[string]int, error) {
 	n := make(map[string]int)
-	err := c.eachWithSecrets(func(_ *conflog.Entity, v value) {
+	err := c.eachSecretHolder(func(_ *conflog.Entity, v value) {
 		eachSealed(v, func(_, _ string, s *Sealed) { n[s.keyName()]++ })
 	})
 	return n, err
 }
 
 // always: to seal anew is worth the few bytes that the name of a key may be longer than that of another.
-func always(_, _ value) bool { return true }
+func alwaysExempt(_, _ value) bool { return true }
 
 // rewrapAll seals the entities anew and returns those whose secrets do not open.
-func (c documents) rewrapAll(ctx context.Context, found []*conflog.Entity, total *Rewrap, progress func(Rewrap)) (
+func (c documents) rewrapAll(
+	ctx context.Context, found []*conflog.Entity, total *RewrapProgress, progress func(RewrapProgress)) (
 	refused []string, err error) {
 	var mu sync.Mutex // guards total and refused
 	group, ctx := errgroup.WithContext(ctx)
@@ -133,7 +134,7 @@ func (c documents) rewrapAll(ctx context.Context, found []*conflog.Entity, total
 	for _, e := range found {
 		group.Go(func() error {
 			n := 0
-			_, _, err := c.change(ctx, e.Kind, e.ID, always, func(old value) (value, error) {
+			_, _, err := c.change(ctx, e.Kind, e.ID, alwaysExempt, func(old value) (value, error) {
 				var v value
 				var err error
 				v, n, err = c.reseal(e.Kind, old)
@@ -142,7 +143,7 @@ func (c documents) rewrapAll(ctx context.Context, found []*conflog.Entity, total
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case errors.Is(err, ErrSealed):
+			case errors.Is(err, ErrUnseal):
 				refused, n = append(refused, e.ID), 0
 			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
 				return fmt.Errorf("rewrap %s: %w", e.ID, err)
@@ -171,7 +172,7 @@ func (c documents) reseal(k kind, old value) (value, int, error) {
 	}
 	n := 0
 	eachSealed(v, func(entity, field string, s *Sealed) {
-		if err != nil || c.keyring.Seals(*s) {
+		if err != nil || c.keyring.SealedByFirst(*s) {
 			return
 		}
 		var plain string
@@ -200,7 +201,7 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		v.eachSealed(f)
 	case *LogSecret:
 		f(v.ID, FieldLogSecret, &v.Secret)
-	case *Unread:
+	case *Opaque:
 		for field, s := range v.Sealed {
 			f(v.ID, field, &s)
 			v.Sealed[field] = s

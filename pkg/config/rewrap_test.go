@@ -86,8 +86,8 @@ func TestEachSealedFindsAll(t *testing.T) {
 		for s := range planted {
 			t.Errorf("%s is not found", s)
 		}
-		if holds != kindTable[k].sealing {
-			t.Errorf("%s: has secrets is %v, and is passed over is %v", kindTable[k].Name, holds, !kindTable[k].sealing)
+		if holds != kindTable[k].holdsSecrets {
+			t.Errorf("%s: has secrets is %v, and is passed over is %v", kindTable[k].Name, holds, !kindTable[k].holdsSecrets)
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *Sealed) {
@@ -149,7 +149,7 @@ func TestRewrap(t *testing.T) {
 		}
 		made = append(made, e)
 	}
-	if seals, err := before.Seals(); err != nil ||
+	if seals, err := before.SecretsByMasterKey(); err != nil ||
 		!maps.Equal(seals, map[string]int{"old": endpoints*secretiveSecrets + 1}) {
 		t.Fatalf("%v, %v", seals, err)
 	}
@@ -169,7 +169,7 @@ func TestRewrap(t *testing.T) {
 			}
 		}
 	})
-	done, err := a.Rewrap(first, func(r Rewrap) {
+	done, err := a.Rewrap(first, func(r RewrapProgress) {
 		if r.Done == endpoints/3 {
 			cancel()
 		}
@@ -177,17 +177,18 @@ func TestRewrap(t *testing.T) {
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, ErrUnavailable) || done.Done < endpoints/3 {
 		t.Fatalf("interrupted: %+v, %v", done, err)
 	}
-	var last Rewrap
-	second, err := a.Rewrap(ctx, func(r Rewrap) { last = r })
+	var last RewrapProgress
+	second, err := a.Rewrap(ctx, func(r RewrapProgress) { last = r })
 	if err != nil || second != last || second.Done != second.Entities || second.Entities >= endpoints {
 		t.Fatalf("went on with %+v, %v; told %+v", second, err, last)
 	}
 	renaming.Wait()
-	third, err := a.Rewrap(ctx, func(Rewrap) {})
-	if err != nil || third != (Rewrap{}) {
+	third, err := a.Rewrap(ctx, func(RewrapProgress) {})
+	if err != nil || third != (RewrapProgress{}) {
 		t.Errorf("nothing was left: %+v, %v", third, err)
 	}
-	if seals, err := a.Seals(); err != nil || !maps.Equal(seals, map[string]int{"young": endpoints*secretiveSecrets + 1}) {
+	if seals, err := a.SecretsByMasterKey(); err != nil ||
+		!maps.Equal(seals, map[string]int{"young": endpoints*secretiveSecrets + 1}) {
 		t.Errorf("%v, %v", seals, err)
 	}
 	a.stop()
@@ -231,8 +232,8 @@ func TestRewrapRefuses(t *testing.T) {
 	if err := a.Sync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	none := func(Rewrap) { t.Error("something was sealed") }
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrKeys) ||
+	none := func(RewrapProgress) { t.Error("something was sealed") }
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) ||
 		!strings.Contains(err.Error(), "b: put young into its RELAY_MASTER_KEYS") {
 		t.Errorf("a node without the key: %v", err)
 	}
@@ -242,7 +243,7 @@ func TestRewrapRefuses(t *testing.T) {
 	waitFor(t, "b is heard of anew", func() bool {
 		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
 	})
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrKeys) {
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) {
 		t.Errorf("a node with another key of that name: %v", err)
 	}
 	b.stop()
@@ -261,7 +262,7 @@ func TestRewrapRefuses(t *testing.T) {
 	if _, err := c.CreateEndpoint(ctx, secretive(ring(t, young))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Rewrap(ctx, func(Rewrap) {}); !errors.Is(err, ErrNotRewrapped) ||
+	if _, err := c.Rewrap(ctx, func(RewrapProgress) {}); !errors.Is(err, ErrNotRewrapped) ||
 		!strings.Contains(err.Error(), "1 do not open, such as those of "+e.ID) {
 		t.Errorf("a key that is gone: %v", err)
 	}
@@ -303,14 +304,14 @@ func TestInspect(t *testing.T) {
 				t.Fatalf("%+v, %v", got, p)
 			}
 		}
-		if seals, err := c.Seals(); err != nil || !maps.Equal(seals, map[string]int{"test": 5}) {
+		if seals, err := c.SecretsByMasterKey(); err != nil || !maps.Equal(seals, map[string]int{"test": 5}) {
 			t.Fatalf("%v, %v", seals, err)
 		}
 		if _, err := c.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("it takes changes: %v", err)
 		}
 		nodes := c.Nodes()
-		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Behind == 0 &&
+		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Lag == 0 &&
 			nodes[0].Keys[0] == n.keyring.IDs()[0]
 	})
 	if lag, err := n.Lag(ctx); err != nil || lag != 0 {
@@ -373,7 +374,7 @@ func TestRewrapSealsTheLogSecret(t *testing.T) {
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
 	node(t, conf, Config{Node: "a"}, withKeys(ring(t, old))).stop()
 	n := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young, old)))
-	if done, err := n.Rewrap(ctx, func(Rewrap) {}); err != nil || done.Secrets != 1 {
+	if done, err := n.Rewrap(ctx, func(RewrapProgress) {}); err != nil || done.Secrets != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	n.stop()

@@ -24,18 +24,18 @@ const (
 )
 
 const (
-	// RunSilence is how long a run that is queueing may make no progress before it counts as dead.
-	RunSilence = 30 * time.Second
-	// LongestRun bounds the time that a run may queue.
-	LongestRun = time.Hour
-	// runLife is how long a run is remembered.
-	runLife = 30 * 24 * time.Hour
+	// RunProgressTimeout is how long a run that is queueing may make no progress before it counts as dead.
+	RunProgressTimeout = 30 * time.Second
+	// MaxRunDuration bounds the time that a run may queue.
+	MaxRunDuration = time.Hour
+	// runRetention is how long a run is remembered.
+	runRetention = 30 * 24 * time.Hour
 	// maxRuns bounds the runs that are remembered, about half a kilobyte each; the oldest are forgotten for new ones.
 	maxRuns = 20_000
 )
 
-// ErrBusy means that another run is queueing deliveries of the same endpoint.
-var ErrBusy = errors.New("another run is queueing for the endpoint")
+// ErrEndpointBusy means that another run is queueing deliveries of the same endpoint.
+var ErrEndpointBusy = errors.New("another run is queueing for the endpoint")
 
 // Run is one replay: of a selection, or of a single event. Its id is a time-ordered run_….
 type Run struct {
@@ -49,11 +49,11 @@ type Run struct {
 	Events    int             `json:"events"` // that were selected
 	Queued    int             `json:"queued"` // deliveries that the log has acknowledged
 	// Reached is the id of the newest event whose deliveries are counted in Queued. Events are queued from the oldest on.
-	Reached string `json:"reached,omitempty"`
+	LastQueuedEvent string `json:"reached,omitempty"`
 }
 
 // shares reports whether two runs queue for one endpoint.
-func (r *Run) shares(other *Run) bool {
+func (r *Run) sharesEndpoint(other *Run) bool {
 	if r.Single || other.Single {
 		return false
 	}
@@ -61,14 +61,14 @@ func (r *Run) shares(other *Run) bool {
 		slices.ContainsFunc(r.Endpoints, func(e string) bool { return slices.Contains(other.Endpoints, e) })
 }
 
-// AddRun writes a new run. ErrConflict means that there is one with this id; ErrBusy that another is queueing for
-// one of its endpoints: of several that begin at once on several nodes the first in the log goes on.
+// AddRun writes a new run. ErrConflict means that there is one with this id; ErrEndpointBusy that another is queueing
+// for one of its endpoints: of several that begin at once on several nodes the first in the log goes on.
 func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
-	if err := c.Running(ctx); err != nil {
+	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
 	if c.busy(r, math.MaxInt64) {
-		return nil, ErrBusy
+		return nil, ErrEndpointBusy
 	}
 	if err := c.makeRoom(ctx); err != nil {
 		return nil, err
@@ -82,18 +82,19 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	}
 	added := c.value(res.Entity).(*Run)
 	if c.busy(added, added.Seq) {
-		if err := c.ForgetAt(ctx, kindRun, added.ID, added.Rev); err != nil {
+		if err := c.ForgetIfUnchanged(ctx, kindRun, added.ID, added.Rev); err != nil {
 			return nil, err
 		}
-		return nil, ErrBusy
+		return nil, ErrEndpointBusy
 	}
 	return added, nil
 }
 
 // busy reports whether a run that was created before the sequence is queueing, with progress, for an endpoint of r.
 func (c runs) busy(r *Run, before int64) bool {
-	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*LongestRun)), func(other *Run) bool {
-		return other.ID != r.ID && other.Seq < before && other.shares(r) && c.now().Sub(other.UpdatedAt) < RunSilence
+	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*MaxRunDuration)), func(other *Run) bool {
+		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
+			c.now().Sub(other.UpdatedAt) < RunProgressTimeout
 	})
 }
 
@@ -103,7 +104,7 @@ func (c runs) makeRoom(ctx context.Context) error {
 	if v.Len(kindRun) < maxRuns {
 		return nil
 	}
-	for oldest := range v.Ascend(kindRun) {
+	for oldest := range v.OldestFirst(kindRun) {
 		if err := c.Forget(ctx, kindRun, oldest.ID); err != nil {
 			return fmt.Errorf("make room for a run: %w", err)
 		}
@@ -114,7 +115,7 @@ func (c runs) makeRoom(ctx context.Context) error {
 
 // ChangeRun changes a run; see update. While the run goes on queueing no other node is waited for.
 func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, told, err := quietly(ctx, c.core, kindRun, id, alter)
+	r, told, err := updateWithoutWait(ctx, c.core, kindRun, id, alter)
 	if err == nil && r.State != RunQueueing {
 		told()
 	}
@@ -122,16 +123,16 @@ func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) 
 }
 
 // ReplayRun returns a run.
-func (c runs) ReplayRun(id string) (*Run, Presence) { return find[*Run](c.core, kindRun, id) }
+func (c runs) ReplayRun(id string) (*Run, Presence) { return findEntity[*Run](c.core, kindRun, id) }
 
 // ReplayRuns returns at most limit runs of an account that keep agrees to; see list.
 func (c runs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
-	return list(c.core, kindRun, account, beforeSeq, limit, keep)
+	return listEntities(c.core, kindRun, account, beforeSeq, limit, keep)
 }
 
 // QueueingRuns are those of every account that were created after a moment and are queueing, the newest first.
 func (c runs) QueueingRuns(since time.Time) (all []*Run) {
-	for e := range c.View().Below(kindRun, 0) {
+	for e := range c.View().NewestFirst(kindRun, 0) {
 		r := c.value(e).(*Run)
 		if r.CreatedAt.Before(since) {
 			break

@@ -34,11 +34,11 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	single.Single = true
 	try(a, queueing("1", "ep_1"), nil)
 	try(a, queueing("1", "ep_9"), ErrConflict)
-	try(b, queueing("2", "ep_0", "ep_1"), ErrBusy)
-	try(b, queueing("2"), ErrBusy)
+	try(b, queueing("2", "ep_0", "ep_1"), ErrEndpointBusy)
+	try(b, queueing("2"), ErrEndpointBusy)
 	try(b, single, nil)
 	try(b, queueing("2", "ep_2"), nil)
-	try(a, queueing("3", "ep_2"), ErrBusy)
+	try(a, queueing("3", "ep_2"), ErrEndpointBusy)
 	end := func(name string) {
 		t.Helper()
 		if _, err := b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error {
@@ -51,15 +51,15 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	end("1")
 	end("2")
 	try(a, queueing("4"), nil) // all endpoints
-	try(b, queueing("5", "ep_3"), ErrBusy)
-	ahead.Store(int64(RunSilence - time.Second))
-	try(b, queueing("5", "ep_3"), ErrBusy)
+	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
+	ahead.Store(int64(RunProgressTimeout - time.Second))
+	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
 	if _, err := a.ChangeRun(t.Context(), "run_4", func(r *Run) error { r.Queued = 500; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	ahead.Store(int64(2*RunSilence - 2*time.Second))
-	try(b, queueing("5", "ep_3"), ErrBusy)
-	ahead.Store(int64(2 * RunSilence))
+	ahead.Store(int64(2*RunProgressTimeout - 2*time.Second))
+	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
+	ahead.Store(int64(2 * RunProgressTimeout))
 	try(b, queueing("5", "ep_3"), nil)
 	if got := a.QueueingRuns(time.Time{}); len(got) != 3 || got[0].ID != "run_5" || got[1].ID != "run_4" ||
 		got[2].ID != "run_single" {
@@ -74,7 +74,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 			_, err := n.AddRun(t.Context(), queueing(fmt.Sprint("race", i), "ep_4"))
 			if err == nil {
 				won.Add(1)
-			} else if !errors.Is(err, ErrBusy) {
+			} else if !errors.Is(err, ErrEndpointBusy) {
 				t.Error(err)
 			}
 		})
@@ -88,8 +88,8 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	}
 }
 
-// TestRunsAreForgotten by age, and the oldest for a new one when there are too many.
-func TestRunsAreForgotten(t *testing.T) {
+// TestOldRunsAreRemoved by age, and the oldest for a new one when there are too many.
+func TestOldRunsAreRemoved(t *testing.T) {
 	var ahead atomic.Int64
 	n := node(t, broker(t), Config{Node: "a"}, movable(&ahead))
 	n.SetOwner(true)
@@ -102,7 +102,7 @@ func TestRunsAreForgotten(t *testing.T) {
 	if page, _ := n.ReplayRuns(n.Account().ID, 0, 10, nil); len(page) != 3 || page[0].ID != "run_2" {
 		t.Fatalf("%+v", page)
 	}
-	ahead.Store(int64(runLife + 36*time.Hour))
+	ahead.Store(int64(runRetention + 36*time.Hour))
 	gone := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
 	for end := time.Now().Add(10 * time.Second); !gone("1") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}

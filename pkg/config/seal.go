@@ -33,9 +33,9 @@ const (
 // FieldHeader is the field of the value of an added header.
 func FieldHeader(name string) string { return "header/" + name }
 
-// ErrSealed is returned for a secret that does not open: another entity's, altered, or under a master
+// ErrUnseal is returned for a secret that does not open: another entity's, altered, or under a master
 // key that is not there.
-var ErrSealed = errors.New("sealed secret does not open")
+var ErrUnseal = errors.New("sealed secret does not open")
 
 // Keyring holds the master keys. The first one seals, all of them open.
 type Keyring struct {
@@ -84,7 +84,7 @@ func fingerprint(key []byte) string {
 func (k *Keyring) IDs() []string { return k.ids }
 
 // Seals reports whether s is sealed with the first key, by the name of its key.
-func (k *Keyring) Seals(s Sealed) bool { return s.keyName() == k.first }
+func (k *Keyring) SealedByFirst(s Sealed) bool { return s.keyName() == k.first }
 
 // keyName is the name of the key that seals.
 func (s Sealed) keyName() string {
@@ -119,15 +119,15 @@ func (k *Keyring) Open(aad string, s Sealed) ([]byte, error) {
 	name, text, _ := strings.Cut(string(s), ":")
 	aead := k.aead[name]
 	if aead == nil {
-		return nil, fmt.Errorf("open %s: %w: no master key %q", aad, ErrSealed, name)
+		return nil, fmt.Errorf("open %s: %w: no master key %q", aad, ErrUnseal, name)
 	}
 	box, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w: not base64", aad, ErrSealed)
+		return nil, fmt.Errorf("open %s: %w: not base64", aad, ErrUnseal)
 	}
 	plain, err := aead.Open(nil, nil, box, []byte(aad))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", aad, ErrSealed)
+		return nil, fmt.Errorf("open %s: %w", aad, ErrUnseal)
 	}
 	return plain, nil
 }

@@ -36,7 +36,7 @@ func TestKeyring(t *testing.T) {
 	}
 	f := func(k *Keyring, entity, field string, s Sealed) {
 		t.Helper()
-		if got, err := k.OpenString(entity, field, s); !errors.Is(err, ErrSealed) || got != "" {
+		if got, err := k.OpenString(entity, field, s); !errors.Is(err, ErrUnseal) || got != "" {
 			t.Errorf("opened: %q, %v", got, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestMurmur2(t *testing.T) {
 	}
 }
 
-func TestConfigFaults(t *testing.T) {
+func TestConfigValidation(t *testing.T) {
 	_, err := New(Config{Partitions: 5000, SnapshotEvery: -1, BootstrapKey: "short",
 		BootstrapReadKey: "with a space in it"}, Deps{})
 	if err == nil {
@@ -129,7 +129,7 @@ func TestNoSecretInClear(t *testing.T) {
 		ctx := t.Context()
 		const bootstrap = "planted-bootstrap-key-1"
 		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(o *options) {
-			o.log.Timing.Look = 10 * time.Millisecond
+			o.log.Timing.SnapshotCheckInterval = 10 * time.Millisecond
 		})
 		e := endpoint(n.keyring)
 		d := &e.Destinations[0]

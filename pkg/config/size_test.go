@@ -25,15 +25,15 @@ const (
 func manyEndpoints(t testing.TB, c *testNode, n int) []string {
 	t.Helper()
 	ids := make([]string, n)
-	var batch []conflog.Replacement
+	var batch []conflog.BatchChange
 	for i := range ids {
 		e := endpoint(c.keyring)
 		hash := hashOf("tok_" + e.ID)
 		e.Account, e.TokenHash, e.CreatedAt, e.UpdatedAt = id.Random(id.Account), hash[:], c.now(), c.now()
 		ids[i] = e.ID
-		batch = append(batch, conflog.Replacement{Kind: kindEndpoint, ID: e.ID, Value: mustJSON(t, e)})
+		batch = append(batch, conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Value: mustJSON(t, e)})
 		if len(batch) == 5000 || i == n-1 {
-			if err := c.Replace(context.Background(), batch); err != nil {
+			if err := c.WriteBatch(context.Background(), batch); err != nil {
 				t.Fatal(err)
 			}
 			batch = batch[:0]
@@ -151,7 +151,7 @@ func BenchmarkReads(b *testing.B) {
 		f(fmt.Sprintf("Endpoint/%d", hot), func(i int) bool { _, p := c.Endpoint(ids[i%hot]); return p == Present })
 	}
 	f("Endpoint/not cached", func(i int) bool { // each by another, so that the cache never has it
-		e := *c.View().Living(kindEndpoint, ids[i%len(ids)])
+		e := *c.View().FindLiving(kindEndpoint, ids[i%len(ids)])
 		return c.endpoint(&e) != nil
 	})
 	f("EndpointByToken/unknown", func(int) bool { return c.EndpointByToken("nope") == nil })

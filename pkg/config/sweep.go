@@ -14,7 +14,7 @@ const maxSwept = 2000
 // sweep forgets, on the owner of partition 0 of events, what has ended by age. All kinds are written in the order
 // in which they end, or nearly so.
 func (c *core) sweep(ctx context.Context) error {
-	for wait.For(ctx, c.sweeping) == nil {
+	for wait.For(ctx, c.sweepInterval) == nil {
 		if !c.Owner() {
 			continue
 		}
@@ -26,11 +26,11 @@ func (c *core) sweep(ctx context.Context) error {
 }
 
 func (c *core) sweepOnce(ctx context.Context) error {
-	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).Expires })
+	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).ExpiresAt })
 	if err != nil {
 		return err
 	}
-	err = c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runLife) })
+	err = c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runRetention) })
 	if err != nil {
 		return err
 	}
@@ -40,11 +40,11 @@ func (c *core) sweepOnce(ctx context.Context) error {
 // sweepKind forgets the oldest entities of a kind, up to the first that is not at its end.
 func (c *core) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
 	swept := 0
-	for oldest := range c.View().Ascend(k) {
+	for oldest := range c.View().OldestFirst(k) {
 		if swept == maxSwept || c.now().Before(end(c.value(oldest))) {
 			return nil
 		}
-		if err := c.ForgetAt(ctx, k, oldest.ID, oldest.Rev); err != nil {
+		if err := c.ForgetIfUnchanged(ctx, k, oldest.ID, oldest.Rev); err != nil {
 			return err
 		}
 		swept++

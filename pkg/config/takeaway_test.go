@@ -8,9 +8,9 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestTakingAwayWaits: disabling, pausing, purging and removing wait for a frozen node as deleting does, other updates
-// do not.
-func TestTakingAwayWaits(t *testing.T) {
+// TestRestrictionWaitsForEveryNode: disabling, pausing, purging and removing wait for a frozen node as deleting does,
+// other updates do not.
+func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	f := func(name string, strict bool, change func(*Endpoint)) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {

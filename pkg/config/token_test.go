@@ -73,7 +73,7 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
 		e.RotateToken(n.keyring.SealString("ep_other", FieldToken, "tok"), "", time.Time{})
 		return nil
-	}); !errors.Is(err, ErrSealed) {
+	}); !errors.Is(err, ErrUnseal) {
 		t.Fatalf("token sealed for another endpoint: %v", err)
 	}
 }

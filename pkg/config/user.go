@@ -100,7 +100,7 @@ func (c users) newLink() (token string, l *Link) {
 
 // Users are those of the account, the newest first.
 func (c users) Users() []*User {
-	all, _ := list[*User](c.core, kindUser, c.Account().ID, 0, c.View().Len(kindUser), nil)
+	all, _ := listEntities[*User](c.core, kindUser, c.Account().ID, 0, c.View().Len(kindUser), nil)
 	return all
 }
 
@@ -108,7 +108,7 @@ func (c users) Users() []*User {
 // is a normalised one, is there already.
 func (c users) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = add(ctx, c.core, kindUser,
+	u, err = addEntity(ctx, c.core, kindUser,
 		&User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
 	return token, u, err
 }
@@ -117,14 +117,14 @@ func (c users) AddUser(ctx context.Context, email string) (token string, u *User
 // user in.
 func (c users) ResetUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = update(ctx, c.core, kindUser, userID(email), func(u *User) error {
+	u, err = updateEntity(ctx, c.core, kindUser, userID(email), func(u *User) error {
 		u.Password, u.Link, u.SessionsSince = "", link, c.now().UTC()
 		return nil
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	return token, u, c.Barrier(ctx, c.Here())
+	return token, u, c.Barrier(ctx, c.CurrentPosition())
 }
 
 // RemoveUser removes somebody. When it returns no node knows of the user.

@@ -58,7 +58,7 @@ func TestApacheKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.create(t)
-	if err := a.reader.Trim(ctx, recordLog, v.next); err != nil {
+	if err := a.reader.Trim(ctx, recordLog, v.nextOffset); err != nil {
 		t.Fatal(err)
 	}
 	want := stateText(t, a.Log)

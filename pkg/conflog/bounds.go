@@ -10,10 +10,10 @@ import (
 // the JSON, not of what a compressor makes of it, which may change with its version. What is beyond a bound already
 // stays, and may shrink; only growth is refused. The bounds of a kind are its [Bounds].
 const (
-	// MaxEntity is how large one entity may be, in bytes.
-	MaxEntity = 256 << 10
-	// MaxState is how large all entities together may be, in bytes.
-	MaxState = 512 << 20
+	// MaxEntityBytes is how large one entity may be, in bytes.
+	MaxEntityBytes = 256 << 10
+	// MaxStateBytes is how large all entities together may be, in bytes.
+	MaxStateBytes = 512 << 20
 	// maxTombstones is how many deleted entities of a kind are remembered; beyond it the oldest is forgotten early, for a
 	// deletion is never refused. What is still open of such an endpoint then ends by its deadline.
 	maxTombstones = 200_000
@@ -22,13 +22,13 @@ const (
 // Reasons why the configuration does not grow. Changes that take something away are never refused for them.
 var (
 	// ErrEntityTooLarge means that one entity would be larger than may be.
-	ErrEntityTooLarge = fmt.Errorf("it would be larger than %d bytes", MaxEntity)
+	ErrEntityTooLarge = fmt.Errorf("it would be larger than %d bytes", MaxEntityBytes)
 	// ErrStateFull means that the whole configuration would be larger than may be.
 	ErrStateFull = errors.New("the configuration would be larger than 512 MiB")
 )
 
 // exceeds reports which bound a put goes beyond. exempt is that of the record.
-func (s *state) exceeds(k Kind, old *Entity, size int, exempt bool) error {
+func (s *state) checkBounds(k Kind, old *Entity, size int, exempt bool) error {
 	grown := size
 	if old != nil {
 		grown -= int(old.size)
@@ -36,27 +36,27 @@ func (s *state) exceeds(k Kind, old *Entity, size int, exempt bool) error {
 	if old != nil && (grown <= 0 || exempt) {
 		return nil
 	}
-	if size > MaxEntity {
+	if size > MaxEntityBytes {
 		return ErrEntityTooLarge
 	}
 	set, b := s.sets[k], &s.kinds.infos[k].Bounds
-	if old == nil && b.Most > 0 && set.bySeq.len >= b.Most {
-		return b.ErrMost
+	if old == nil && b.MaxCount > 0 && set.bySeq.len >= b.MaxCount {
+		return b.ErrCount
 	}
-	if b.Room > 0 {
-		room := b.Room
+	if b.MaxBytes > 0 {
+		room := b.MaxBytes
 		if old == nil {
-			room -= b.Reserve
+			room -= b.ReservedBytes
 		}
-		return unless(set.bytes+int64(grown) <= room, b.ErrRoom)
+		return errUnless(set.bytes+int64(grown) <= room, b.ErrBytes)
 	}
-	if b.Apart || b.GoesOn && old != nil {
+	if b.AllowWhenFull || b.AllowGrowthWhenFull && old != nil {
 		return nil
 	}
-	return unless(s.bytes()+int64(grown) <= s.kinds.room, ErrStateFull)
+	return errUnless(s.bytes()+int64(grown) <= s.kinds.maxStateBytes, ErrStateFull)
 }
 
-func unless(holds bool, err error) error {
+func errUnless(holds bool, err error) error {
 	if holds {
 		return nil
 	}

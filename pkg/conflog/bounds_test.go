@@ -22,7 +22,7 @@ func sized(t *testing.T, name string, size int) record {
 
 // Bounds are judged by apply, from the state and the record alone: growth beyond one is refused, what is beyond it
 // already stays, may shrink, be switched off and be deleted.
-func TestBoundsAreJudgedByApply(t *testing.T) {
+func TestApplyEnforcesBounds(t *testing.T) {
 	c := testParser()
 	s := newState(testParser().kinds)
 	f := func(what string, want result, r record) {
@@ -36,14 +36,14 @@ func TestBoundsAreJudgedByApply(t *testing.T) {
 	}
 	again := func(r record, pre string) record { r.Pre = pre; return r }
 	f("a small endpoint", applied, sized(t, "ep_1", 10))
-	f("a large endpoint", applied, sized(t, "ep_2", MaxEntity/2))
-	f("one larger than an entity may be", full, sized(t, "ep_3", MaxEntity))
-	f("growing beyond it", full, again(sized(t, "ep_1", MaxEntity), preExists))
+	f("a large endpoint", applied, sized(t, "ep_2", MaxEntityBytes/2))
+	f("one larger than an entity may be", full, sized(t, "ep_3", MaxEntityBytes))
+	f("growing beyond it", full, again(sized(t, "ep_1", MaxEntityBytes), preExists))
 
 	crowd := func(change func(*set)) {
 		next := *s
 		next.sets = slices.Clone(s.sets)
-		change(next.edit(kindEndpoint))
+		change(next.ownSet(kindEndpoint))
 		s = &next
 	}
 	crowd(func(set *set) { set.bySeq.len += maxEndpoints - 2 })
@@ -56,7 +56,7 @@ func TestBoundsAreJudgedByApply(t *testing.T) {
 	}
 	crowd(func(set *set) { set.bySeq.len -= maxEndpoints - 2 })
 
-	other := int64(MaxState) // beyond the bound, as a log of before may be
+	other := int64(MaxStateBytes) // beyond the bound, as a log of before may be
 	crowd(func(set *set) { set.bytes += other })
 	refused := func(what string, want result, r record) {
 		t.Helper()
@@ -81,7 +81,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	var tombstones set
 	for i := range maxTombstones {
 		tombstones.addTombstone(&Entity{
-			ID: fmt.Sprint("ep_dead", i), Kind: kindEndpoint, Rev: int64(i + 1), deleted: time.Now().UnixMilli()})
+			ID: fmt.Sprint("ep_dead", i), Kind: kindEndpoint, Rev: int64(i + 1), deletedAt: time.Now().UnixMilli()})
 	}
 	s := newState(c.kinds)
 	s.seq, s.level, s.sets[kindEndpoint] = maxTombstones, newestLevel, &tombstones
@@ -114,15 +114,15 @@ func TestSizesSurviveASnapshot(t *testing.T) {
 		if _, err := n.writeSnapshot(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.reader.Trim(t.Context(), recordLog, v.next); err != nil {
+		if err := n.reader.Trim(t.Context(), recordLog, v.nextOffset); err != nil {
 			t.Fatal(err)
 		}
 		n.stop()
 		n = node(t, conf, Config{Node: "a"})
 		again := n.view.Load()
 		checkIndexes(t, n.parser, again.state)
-		if again.sets[kindLater].open.len != 1 || again.bytes() != v.bytes() {
-			t.Errorf("%d unsettled, %d bytes instead of %d", again.sets[kindLater].open.len, again.bytes(), v.bytes())
+		if again.sets[kindLater].pending.len != 1 || again.bytes() != v.bytes() {
+			t.Errorf("%d unsettled, %d bytes instead of %d", again.sets[kindLater].pending.len, again.bytes(), v.bytes())
 		}
 	})
 }
@@ -135,14 +135,15 @@ func checkSizes(t testing.TB, c *parser, k Kind, set *set) {
 	for e := range set.bySeq.below(math.MaxUint64) {
 		raw := c.unpack(e.packed)
 		bytes += int64(len(raw))
-		if _, found := set.open.get(uint64(e.Seq)); found != e.Open {
+		if _, found := set.pending.get(uint64(e.Seq)); found != e.Pending {
 			t.Fatalf("%s is among the open ones: %v", e.ID, found)
 		}
-		if e.Open {
+		if e.Pending {
 			open++
 		}
 	}
-	if bytes != set.bytes || open != set.open.len {
-		t.Fatalf("kind %d: %d bytes are counted, there are %d; %d open, %d counted", k, set.bytes, bytes, open, set.open.len)
+	if bytes != set.bytes || open != set.pending.len {
+		t.Fatalf("kind %d: %d bytes are counted, there are %d; %d open, %d counted", k, set.bytes, bytes, open,
+			set.pending.len)
 	}
 }

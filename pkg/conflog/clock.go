@@ -10,10 +10,10 @@ import (
 )
 
 // trusted is how far this node's clock may be from the broker's before it is corrected.
-const trusted = 2 * time.Second
+const maxTrustedSkew = 2 * time.Second
 
-// clockBeats is how many heartbeats are remembered: of ten seconds.
-const clockBeats = 20
+// clockSamples is how many heartbeats are remembered: of ten seconds.
+const clockSamples = 20
 
 // clock is this node's, and what own heartbeats tell of the broker's.
 type clock struct {
@@ -24,7 +24,7 @@ type clock struct {
 	correction atomic.Int64
 	known      chan struct{} // closed by the first heartbeat
 	once       sync.Once
-	said       []time.Duration // what the last ones said is to be added; only for the goroutine that hears them
+	offsets    []time.Duration // what the last ones said is to be added; only for the goroutine that hears them
 }
 
 func newClock(now func() time.Time) *clock {
@@ -47,11 +47,11 @@ func (c *clock) ClockKnown() <-chan struct{} { return c.known }
 func (c *clock) ClockSkew() time.Duration { return time.Duration(c.skew.Load()) }
 
 // heard takes an own heartbeat: sent and at are times by this node's clock.
-func (c *clock) heard(r *stream.Record, sent, at time.Time) {
+func (c *clock) observe(r *stream.Record, sent, at time.Time) {
 	if r.Attrs.TimestampType() == logAppendTime {
 		skew := clockSkew(sent, r.Timestamp, at)
 		c.skew.Store(int64(skew))
-		c.correction.Store(int64(c.correct(skew, r.Timestamp, at)))
+		c.correction.Store(int64(c.nextCorrection(skew, r.Timestamp, at)))
 	}
 	c.once.Do(func() { close(c.known) })
 }
@@ -73,16 +73,16 @@ func clockSkew(sent, appended, heard time.Time) time.Duration {
 
 // correct is what to add to this node's time after a heartbeat that says it is skew away. Each heartbeat says
 // too little by its own way back; the one with the shortest is the nearest to the truth.
-func (c *clock) correct(skew time.Duration, appended, heard time.Time) time.Duration {
-	if skew.Abs() <= trusted {
-		c.said = nil
+func (c *clock) nextCorrection(skew time.Duration, appended, heard time.Time) time.Duration {
+	if skew.Abs() <= maxTrustedSkew {
+		c.offsets = nil
 		return 0
 	}
 	says := appended.Sub(heard)
-	if len(c.said) > 0 && (says-slices.Max(c.said)).Abs() > trusted {
-		c.said = nil // somebody set one of the clocks
+	if len(c.offsets) > 0 && (says-slices.Max(c.offsets)).Abs() > maxTrustedSkew {
+		c.offsets = nil // somebody set one of the clocks
 	}
-	c.said = append(c.said, says)
-	c.said = c.said[max(0, len(c.said)-clockBeats):]
-	return slices.Max(c.said)
+	c.offsets = append(c.offsets, says)
+	c.offsets = c.offsets[max(0, len(c.offsets)-clockSamples):]
+	return slices.Max(c.offsets)
 }

@@ -30,17 +30,17 @@ func TestClockCorrection(t *testing.T) {
 		sent, heard := base.Add(off), base.Add(off+2*way)
 		appended := base.Add(way)
 		b := newClock(time.Now)
-		slow := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
-		c := b.correct(clockSkew(sent, appended, heard), appended, heard)
-		if later := b.correct(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c ||
-			off.Abs() > trusted &&
+		slow := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
+		c := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard)
+		if later := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c ||
+			off.Abs() > maxTrustedSkew &&
 				slow != c-way {
 			t.Errorf("off by %v: a slow heartbeat says %v, a fast one %v, a slow one after it %v", off, slow, c, later)
 		}
 		switch behind := -(off + c); {
-		case off.Abs() <= trusted && c != 0:
+		case off.Abs() <= maxTrustedSkew && c != 0:
 			t.Errorf("a clock that is off by %v was changed by %v", off, c)
-		case off.Abs() > trusted && behind != way:
+		case off.Abs() > maxTrustedSkew && behind != way:
 			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, way)
 		}
 	}

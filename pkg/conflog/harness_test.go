@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { kit.Main(m) }
 
 // The kinds of these tests: as many levels as a log may come to have, and every sort of bound.
 const (
-	kindAccount = FirstKind + iota
+	kindAccount = FirstUserKind + iota
 	kindEndpoint
 	kindKey
 	kindRun
@@ -43,11 +43,11 @@ const (
 var (
 	errEndpoints = errors.New("as many endpoints as may be")
 	testKinds    = []KindInfo{
-		{Name: "account", Level: 1, Audited: AuditAll, Bounds: Bounds{Sole: true}},
-		{Name: "endpoint", Level: 1, Audited: AuditAll, Bounds: Bounds{Most: maxEndpoints, ErrMost: errEndpoints}},
+		{Name: "account", Level: 1, Audited: AuditAll, Bounds: Bounds{Singleton: true}},
+		{Name: "endpoint", Level: 1, Audited: AuditAll, Bounds: Bounds{MaxCount: maxEndpoints, ErrCount: errEndpoints}},
 		{Name: "key", Level: 1, Audited: AuditAll},
-		{Name: "run", Level: 2, Audited: AuditMade, Bounds: Bounds{GoesOn: true}},
-		{Name: "alert", Level: 1, Bounds: Bounds{Most: 100_000, ErrMost: ErrStateFull, Apart: true}},
+		{Name: "run", Level: 2, Audited: AuditCreateDelete, Bounds: Bounds{AllowGrowthWhenFull: true}},
+		{Name: "alert", Level: 1, Bounds: Bounds{MaxCount: 100_000, ErrCount: ErrStateFull, AllowWhenFull: true}},
 		{Name: "later", Level: newestLevel},
 	}
 )
@@ -76,16 +76,16 @@ func (testEntities) Index(k Kind, value []byte) (x Index, err error) {
 	if (k == kindEndpoint || k == kindKey) && len(v.Hash) != HashLen {
 		return x, errors.New("no hash")
 	}
-	x.ID, x.Open = v.ID, v.Open
+	x.ID, x.Pending = v.ID, v.Open
 	copy(x.Hash[:], v.Hash)
 	if len(v.Former) == HashLen {
-		x.Former = (*[HashLen]byte)(v.Former)
+		x.FormerHash = (*[HashLen]byte)(v.Former)
 	}
 	return x, nil
 }
 
 func (testEntities) ActorName(v *View, id string) string {
-	if e := v.Living(kindKey, id); e != nil {
+	if e := v.FindLiving(kindKey, id); e != nil {
 		return "ci"
 	}
 	return ""
@@ -104,7 +104,7 @@ func (testSealer) Open(sealed string) (secret []byte, err error) {
 }
 
 func testParser() *parser {
-	ks, err := newKinds(testKinds, MaxState)
+	ks, err := newKinds(testKinds, MaxStateBytes)
 	if err != nil {
 		panic(err)
 	}
@@ -190,15 +190,15 @@ func (b *lockedBuffer) Bytes() []byte {
 func made(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
 	t.Helper()
 	var l *Log
-	cfg.Kinds, cfg.Sample = testKinds, []byte(`{"id":"ep_","name":"text"} and so on`)
+	cfg.Kinds, cfg.CompressionDict = testKinds, []byte(`{"id":"ep_","name":"text"} and so on`)
 	l, err := New(cfg, Deps{
 		Stream: conf, Entities: testEntities{}, Keys: testSealer{}, Log: log,
-		Begin: []Step{{"create the account", func(ctx context.Context) error {
+		StartSteps: []Step{{"create the account", func(ctx context.Context) error {
 			if l.View().Newest(kindAccount) != nil {
 				return nil
 			}
 			name := id.Random(id.Account)
-			_, err := l.Enter(ctx, kindAccount, name, []byte(`{"id":"`+name+`"}`))
+			_, err := l.CreateBeforeReady(ctx, kindAccount, name, []byte(`{"id":"`+name+`"}`))
 			if errors.Is(err, ErrConflict) {
 				return nil
 			}
@@ -262,7 +262,7 @@ func (n *testNode) make(ctx context.Context, k Kind, name string) (*Thing, error
 	if err != nil {
 		return nil, err
 	}
-	n.Courtesy(ctx, w)
+	n.WaitForPeers(ctx, w)
 	return thing(n.parser, w.Entity), nil
 }
 
@@ -288,15 +288,15 @@ func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
 
 // change alters a thing.
 func (n *testNode) change(ctx context.Context, k Kind, name string, alter func(*Thing)) (
-	before, after *Entity, w Written, err error) {
-	before, w, err = n.Change(ctx, k, name, func(old *Entity) (Next, error) {
+	before, after *Entity, w WriteResult, err error) {
+	before, w, err = n.Change(ctx, k, name, func(old *Entity) (NewValue, error) {
 		v := thing(n.parser, old)
 		alter(v)
 		raw, err := json.Marshal(v)
 		if bytes.Equal(raw, n.Value(old)) {
-			return Next{}, nil
+			return NewValue{}, nil
 		}
-		return Next{Value: raw, Exempt: !v.RevokedAt.IsZero()}, err
+		return NewValue{Value: raw, Exempt: !v.RevokedAt.IsZero()}, err
 	})
 	return before, w.Entity, w, err
 }
@@ -307,7 +307,7 @@ func (n *testNode) update(ctx context.Context, name string, alter func(*Thing)) 
 	if err != nil {
 		return nil, err
 	}
-	n.Courtesy(ctx, w)
+	n.WaitForPeers(ctx, w)
 	return thing(n.parser, after), nil
 }
 
@@ -320,7 +320,7 @@ func (n *testNode) revoke(ctx context.Context, key string) error {
 		return err
 	}
 	if before == after {
-		w = n.Here()
+		w = n.CurrentPosition()
 	}
 	return n.Barrier(ctx, w)
 }
@@ -332,7 +332,7 @@ func (n *testNode) authenticate(text string) error {
 	if _, ok := n.Lease(); !ok {
 		return ErrLease
 	}
-	v := thing(n.parser, n.View().Hashed(kindKey, hashOf(text)))
+	v := thing(n.parser, n.View().FindByHash(kindKey, hashOf(text)))
 	if v == nil || !v.RevokedAt.IsZero() {
 		return errRevoked
 	}
@@ -341,7 +341,7 @@ func (n *testNode) authenticate(text string) error {
 
 // get is an endpoint, nil when there is none.
 func (n *testNode) get(name string) *Thing {
-	return thing(n.parser, n.View().Living(kindEndpoint, name))
+	return thing(n.parser, n.View().FindLiving(kindEndpoint, name))
 }
 
 func (n *testNode) account() string { return n.View().Newest(kindAccount).ID }
@@ -355,7 +355,7 @@ func (n *testNode) remove(ctx context.Context, name string) error {
 	return n.Barrier(ctx, w)
 }
 
-func (n *testNode) writeSnapshot(ctx context.Context, v *View) (placedFoot, error) {
+func (n *testNode) writeSnapshot(ctx context.Context, v *View) (storedFooter, error) {
 	return snapshots{n.Log}.write(ctx, v)
 }
 

@@ -12,21 +12,21 @@ import (
 
 // Node is a node that was heard of in the last 5 s.
 type Node struct {
-	Name    string
-	Version string        // of its program; empty: one that does not tell
-	Keys    []string      // ids of its master keys, the one that seals first; empty: it does not tell
-	Behind  int64         // records of the configuration log that it has still to apply, as far as this node knows
-	Skew    time.Duration // how far the broker's clock is ahead of its own
+	Name      string
+	Version   string        // of its program; empty: one that does not tell
+	Keys      []string      // ids of its master keys, the one that seals first; empty: it does not tell
+	Lag       int64         // records of the configuration log that it has still to apply, as far as this node knows
+	ClockSkew time.Duration // how far the broker's clock is ahead of its own
 }
 
 // Nodes are the living nodes by name, this one included while it runs.
 func (l *Log) Nodes() []Node {
-	next := l.view.Load().next
+	next := l.view.Load().nextOffset
 	var nodes []Node
-	for _, p := range l.peers.alive(l.now(), l.timing.Lease) {
+	for _, p := range l.peers.living(l.now(), l.timing.Lease) {
 		nodes = append(nodes, Node{
-			Name: p.told.Node, Version: p.told.Version, Keys: p.told.Keys, Behind: max(0, next-p.next),
-			Skew: time.Duration(p.told.SkewMS) * time.Millisecond,
+			Name: p.last.Node, Version: p.last.Version, Keys: p.last.Keys, Lag: max(0, next-p.nextOffset),
+			ClockSkew: time.Duration(p.last.SkewMS) * time.Millisecond,
 		})
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -39,7 +39,7 @@ func (l *Log) Lag(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the end of the configuration log: %w", err)
 	}
-	return max(0, ends[recordLog]-l.view.Load().next), nil
+	return max(0, ends[recordLog]-l.view.Load().nextOffset), nil
 }
 
 // Inspect reads the log as it stands without taking part: nothing is written, and no node hears of it. The Log answers
@@ -70,7 +70,7 @@ func (l *Log) readAll(ctx context.Context) error {
 	if err := l.readRange(ctx, recordLog, next, ends[recordLog], l.applyRecord); err != nil {
 		return err
 	}
-	if err := (guard{l}).readable(); err != nil {
+	if err := (authenticator{l}).checkSecret(); err != nil {
 		return err
 	}
 	nodes := stream.Partition{Topic: stream.Nodes}
@@ -79,8 +79,8 @@ func (l *Log) readAll(ctx context.Context) error {
 		return fmt.Errorf("find the heartbeats of the nodes: %w", err)
 	}
 	return l.readRange(ctx, nodes, at[nodes], ends[nodes], func(r *stream.Record) error {
-		if h, ok := (membership{l}).heartbeatOf(r); ok {
-			l.peers.note(h, l.now(), l.timing.Lease)
+		if h, ok := (membership{l}).decodeHeartbeat(r); ok {
+			l.peers.record(h, l.now(), l.timing.Lease)
 		}
 		return nil
 	})

@@ -11,9 +11,9 @@ type Kind uint8
 
 // Kinds of the log's own.
 const (
-	KindLog    Kind = iota // the first record, with the log's secret
-	KindOutbox             // changes whose audit rows are not in Kafka yet
-	FirstKind              // the first one of the user
+	KindLog       Kind = iota // the first record, with the log's secret
+	KindOutbox                // changes whose audit rows are not in Kafka yet
+	FirstUserKind             // the first one of the user
 )
 
 // Entities is what the log has to ask about entities, whose values are bytes to it. The answers of Index decide what
@@ -31,11 +31,11 @@ type Entities interface {
 type Index struct {
 	ID string
 	// Hash is the SHA-256 of its secret, unique among its kind; zero = none. Former is a second one; nil = none.
-	Hash   [HashLen]byte
-	Former *[HashLen]byte
-	Open   bool // something is still to be done for it: View.Open finds it
+	Hash       [HashLen]byte
+	FormerHash *[HashLen]byte
+	Pending    bool // something is still to be done for it: View.Open finds it
 
-	begins string // the secret of the log that the record begins, or seals anew
+	sealedSecret string // the secret of the log that the record begins, or seals anew
 }
 
 // HashLen is the length of a SHA-256.
@@ -49,17 +49,17 @@ type KindInfo struct {
 	Bounds
 }
 
-// Bounds of a kind, which apply judges. The zero value has none of its own: its entities share MaxState.
+// Bounds of a kind, which apply judges. The zero value has none of its own: its entities share MaxStateBytes.
 type Bounds struct {
-	Most    int   // entities; 0 = any number
-	ErrMost error // says that there are as many
-	// Room is how many bytes the kind has for itself, outside of MaxState, of which a new entity leaves Reserve.
-	Room, Reserve int64
-	ErrRoom       error
-	Apart         bool // small ones, bounded by Most, which a full configuration does not refuse
-	Always        bool // written also while the outbox is full: Most bounds what that adds to it
-	GoesOn        bool // an entity may grow once it is there: what has begun goes on
-	Sole          bool // there is one at most
+	MaxCount int   // entities; 0 = any number
+	ErrCount error // says that there are as many
+	// Room is how many bytes the kind has for itself, outside of MaxStateBytes, of which a new entity leaves Reserve.
+	MaxBytes, ReservedBytes int64
+	ErrBytes                error
+	AllowWhenFull           bool // small ones, bounded by Most, which a full configuration does not refuse
+	AllowWhenOutboxFull     bool // written also while the outbox is full: Most bounds what that adds to it
+	AllowGrowthWhenFull     bool // an entity may grow once it is there: what has begun goes on
+	Singleton               bool // there is one at most
 }
 
 // Audited says which changes of a kind the audit log shows.
@@ -67,32 +67,32 @@ type Audited uint8
 
 // The choices.
 const (
-	AuditNone  Audited = iota // state of the service's own, no configuration
-	AuditAll                  // every change
-	AuditMade                 // that there is one, and its end
-	AuditAsked                // what somebody has asked for, not how it goes on by itself
+	AuditNone         Audited = iota // state of the service's own, no configuration
+	AuditAll                         // every change
+	AuditCreateDelete                // that there is one, and its end
+	AuditRequested                   // what somebody has asked for, not how it goes on by itself
 )
 
 // kinds are the registered kinds.
 type kinds struct {
-	infos  []KindInfo // by Kind
-	named  map[string]Kind
-	newest int   // the highest level of any
-	room   int64 // for all of them, but for those with Room of their own
+	infos         []KindInfo // by Kind
+	byName        map[string]Kind
+	newestLevel   int   // the highest level of any
+	maxStateBytes int64 // for all of them, but for those with Room of their own
 }
 
 // newKinds registers the kinds of a user after the log's own.
 func newKinds(users []KindInfo, room int64) (*kinds, error) {
-	ks := &kinds{named: make(map[string]Kind), newest: baseLevel, room: room}
-	ks.infos = append(ks.infos, KindInfo{Name: "log", Level: baseLevel, Bounds: Bounds{Sole: true}},
+	ks := &kinds{byName: make(map[string]Kind), newestLevel: baseLevel, maxStateBytes: room}
+	ks.infos = append(ks.infos, KindInfo{Name: "log", Level: baseLevel, Bounds: Bounds{Singleton: true}},
 		KindInfo{Name: "outbox", Level: baseLevel})
 	ks.infos = append(ks.infos, users...)
 	for k, info := range ks.infos {
-		if _, twice := ks.named[info.Name]; twice || info.Name == "" || info.Level < baseLevel {
+		if _, twice := ks.byName[info.Name]; twice || info.Name == "" || info.Level < baseLevel {
 			return nil, fmt.Errorf("kind %q: has no name and level of its own", info.Name)
 		}
-		ks.named[info.Name] = Kind(k)
-		ks.newest = max(ks.newest, info.Level)
+		ks.byName[info.Name] = Kind(k)
+		ks.newestLevel = max(ks.newestLevel, info.Level)
 	}
 	return ks, nil
 }
@@ -116,7 +116,7 @@ func (p *parser) index(k Kind, value []byte) (Index, error) {
 		if err := json.Unmarshal(value, &first); err != nil {
 			return Index{}, fmt.Errorf("decode %s: %w", p.kinds.name(k), err)
 		}
-		return Index{ID: first.ID, begins: first.Secret}, nil
+		return Index{ID: first.ID, sealedSecret: first.Secret}, nil
 	case KindOutbox:
 		return Index{}, errors.New("the outbox takes no values")
 	default:

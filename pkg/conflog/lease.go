@@ -15,15 +15,15 @@ import (
 
 // heartbeat is a record of the topic nodes.
 type heartbeat struct {
-	Node    string    `json:"node"`
-	Boot    string    `json:"boot"`     // of the process
-	Next    int64     `json:"position"` // offset in control of the first record that is not applied
-	Leaving bool      `json:"leaving,omitempty"`
-	At      time.Time `json:"at"`      // by the node's clock
-	Version string    `json:"version"` // of the program
-	Keys    []string  `json:"keys"`    // see Sealer
-	SkewMS  int64     `json:"skew_ms"` // see ClockSkew
-	Level   int       `json:"level"`   // the newest that the program knows
+	Node       string    `json:"node"`
+	Boot       string    `json:"boot"`     // of the process
+	NextOffset int64     `json:"position"` // offset in control of the first record that is not applied
+	Leaving    bool      `json:"leaving,omitempty"`
+	At         time.Time `json:"at"`      // by the node's clock
+	Version    string    `json:"version"` // of the program
+	Keys       []string  `json:"keys"`    // see Sealer
+	SkewMS     int64     `json:"skew_ms"` // see ClockSkew
+	Level      int       `json:"level"`   // the newest that the program knows
 }
 
 // lease says until when this node may take API keys.
@@ -34,53 +34,53 @@ type heartbeat struct {
 // acknowledged before t: a writer that waits for the nodes it hears of, or for 5.5 s, knows that no node
 // takes a key any more that it has just revoked.
 type lease struct {
-	from atomic.Pointer[time.Time] // beginning of the newest confirmed cycle; every authentication reads it
+	confirmedFrom atomic.Pointer[time.Time] // beginning of the newest confirmed cycle; every authentication reads it
 
-	mu      sync.Mutex // guards what follows
-	pending time.Time  // beginning of the cycle that waits for its end; zero = none
-	end     int64
-	next    int64 // offset after the last applied record
-	closed  bool  // nothing is confirmed any more
+	mu          sync.Mutex // guards what follows
+	cycleStart  time.Time  // beginning of the cycle that waits for its end; zero = none
+	cycleEnd    int64
+	appliedNext int64 // offset after the last applied record
+	closed      bool  // nothing is confirmed any more
 }
 
-func (l *lease) confirm(next int64) {
+func (l *lease) advance(next int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next = next
-	l.settleLocked()
+	l.appliedNext = next
+	l.confirmLocked()
 }
 
 // ask begins to wait for a cycle's end. While one waits, a later one does not replace it: a tail that is
 // always a little late would never confirm any.
-func (l *lease) ask(began time.Time, end int64) {
+func (l *lease) startCycle(began time.Time, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending.IsZero() {
-		l.pending, l.end = began, end
+	if l.cycleStart.IsZero() {
+		l.cycleStart, l.cycleEnd = began, end
 	}
-	l.settleLocked()
+	l.confirmLocked()
 }
 
-func (l *lease) settleLocked() {
-	if !l.closed && !l.pending.IsZero() && l.next >= l.end {
-		from := l.pending
-		l.from.Store(&from)
-		l.pending = time.Time{}
+func (l *lease) confirmLocked() {
+	if !l.closed && !l.cycleStart.IsZero() && l.appliedNext >= l.cycleEnd {
+		from := l.cycleStart
+		l.confirmedFrom.Store(&from)
+		l.cycleStart = time.Time{}
 	}
 }
 
 // drop ends the lease for good.
-func (l *lease) drop() {
+func (l *lease) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.from.Store(nil)
+	l.confirmedFrom.Store(nil)
 }
 
 // Lease returns how long ago this node was last sure to know the whole log, and whether that is recent
 // enough to take API keys.
 func (l *Log) Lease() (age time.Duration, ok bool) {
-	from := l.lease.from.Load()
+	from := l.lease.confirmedFrom.Load()
 	if from == nil {
 		return 0, false
 	}
@@ -93,58 +93,58 @@ func (l *Log) Lease() (age time.Duration, ok bool) {
 type membership struct{ *Log }
 
 // beats sends heartbeats and asks for the lease until ctx ends; then it tells the others not to wait.
-func (l membership) beats(ctx context.Context) error {
-	tick := time.NewTicker(l.timing.Beat)
+func (l membership) sendHeartbeats(ctx context.Context) error {
+	tick := time.NewTicker(l.timing.HeartbeatInterval)
 	defer tick.Stop()
 	healthy := true
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := l.beat(ctx)
+		err := l.runCycle(ctx)
 		if ctx.Err() == nil && (err == nil) != healthy {
 			healthy = !healthy
 			l.log.LogAttrs(ctx, slog.LevelWarn, "heartbeat", slog.Bool("healthy", healthy), slog.Any("error", err))
 		}
 		select {
 		case <-tick.C:
-		case <-l.kick:
+		case <-l.heartbeatNow:
 			// Announce a lone record at once, of a burst not every one.
-			_ = wait.For(ctx, l.timing.BeatGap-time.Since(began)) // the loop looks at ctx
+			_ = wait.For(ctx, l.timing.HeartbeatMinGap-time.Since(began)) // the loop looks at ctx
 		case <-ctx.Done():
 		}
 	}
-	l.lease.drop() // before the goodbye: a node that nobody waits for takes no key
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timing.Beat)
+	l.lease.release() // before the goodbye: a node that nobody waits for takes no key
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timing.HeartbeatInterval)
 	defer cancel()
-	if err := l.announce(last, heartbeat{Leaving: true}); err != nil {
+	if err := l.sendHeartbeat(last, heartbeat{Leaving: true}); err != nil {
 		l.log.LogAttrs(last, slog.LevelDebug, "say goodbye to the other nodes", slog.Any("error", err))
 	}
 	return nil
 }
 
 // beat is one cycle; see lease.
-func (l membership) beat(ctx context.Context) error {
+func (l membership) runCycle(ctx context.Context) error {
 	if l.auth.Load() == nil { // nobody could tell its heartbeat from a forged one: it takes no key yet
 		return nil
 	}
 	began := l.now()
-	ctx, cancel := context.WithTimeout(ctx, l.timing.Request)
+	ctx, cancel := context.WithTimeout(ctx, l.timing.RequestTimeout)
 	defer cancel()
-	if err := l.announce(ctx, heartbeat{}); err != nil {
+	if err := l.sendHeartbeat(ctx, heartbeat{}); err != nil {
 		return err
 	}
 	ends, err := l.reader.Ends(ctx, stream.Control)
 	if err != nil {
 		return err
 	}
-	l.lease.ask(began, ends[recordLog])
+	l.lease.startCycle(began, ends[recordLog])
 	l.changed.fire()
 	return nil
 }
 
-func (l membership) announce(ctx context.Context, h heartbeat) error {
-	h.Node, h.Boot, h.Next, h.At = l.cfg.Node, l.boot, l.view.Load().next, l.now().UTC()
+func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
+	h.Node, h.Boot, h.NextOffset, h.At = l.cfg.Node, l.bootID, l.view.Load().nextOffset, l.now().UTC()
 	h.Version, h.Keys, h.SkewMS = l.cfg.Version, l.keys.IDs(), l.ClockSkew().Milliseconds()
-	h.Level = l.kinds.newest
+	h.Level = l.kinds.newestLevel
 	value, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
@@ -159,23 +159,23 @@ func (l membership) announce(ctx context.Context, h heartbeat) error {
 
 // peers is what is known of all nodes, this one included.
 type peers struct {
-	mu    sync.Mutex      // guards nodes
-	nodes map[string]peer // by the boot of the process
-	heard signal          // fired after each heartbeat
+	mu      sync.Mutex      // guards nodes
+	nodes   map[string]peer // by the boot of the process
+	updated signal          // fired after each heartbeat
 }
 
 type peer struct {
-	next  int64
-	heard time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
-	told  heartbeat // the newest, for people
+	nextOffset int64
+	lastSeen   time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
+	last       heartbeat // the newest, for people
 }
 
-// heardAtStart is how many heartbeats are read again at a start, or more if they are of the last 10 s:
+// heartbeatsAtStart is how many heartbeats are read again at a start, or more if they are of the last 10 s:
 // those of the last 5 s are needed, and this node's clock may be wrong.
-const heardAtStart = 2000
+const heartbeatsAtStart = 2000
 
 // hear follows the topic nodes, from a little before now.
-func (l membership) hear(ctx context.Context) error {
+func (l membership) followHeartbeats(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
 	if err := l.changed.await(ctx, func() bool { return l.auth.Load() != nil }); err != nil {
@@ -187,7 +187,7 @@ func (l membership) hear(ctx context.Context) error {
 			return err
 		}
 		ends, err := l.reader.Ends(ctx, stream.Nodes)
-		from = max(0, min(at[nodes], ends[nodes]-heardAtStart))
+		from = max(0, min(at[nodes], ends[nodes]-heartbeatsAtStart))
 		return err
 	})
 	if err != nil {
@@ -195,28 +195,28 @@ func (l membership) hear(ctx context.Context) error {
 	}
 	return l.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
 		from = r.Offset + 1
-		h, ok := l.heartbeatOf(r)
+		h, ok := l.decodeHeartbeat(r)
 		if !ok {
 			return nil
 		}
 		now := l.now()
-		if h.Boot == l.boot {
-			l.heard(r, h.At, now)
+		if h.Boot == l.bootID {
+			l.observe(r, h.At, now)
 		}
-		l.peers.note(h, now, l.timing.Lease)
+		l.peers.record(h, now, l.timing.Lease)
 		return nil
 	})
 }
 
-// heartbeatOf reads a heartbeat, if it is one of a node of this log.
-func (l membership) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
+// decodeHeartbeat reads a heartbeat, if it is one of a node of this log.
+func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
 	own := l.auth.Load()
 	switch {
 	case l.cfg.Unverified:
 	case own == nil:
 		return h, false
 	case !own.verify(macHeartbeat, r):
-		guard(l).unauthentic(stream.Nodes, r.Offset)
+		authenticator(l).reportUnauthentic(stream.Nodes, r.Offset)
 		return h, false
 	}
 	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""
@@ -224,32 +224,32 @@ func (l membership) heartbeatOf(r *stream.Record) (h heartbeat, ok bool) {
 
 // note takes a heartbeat. Somebody may append an old one once more: of a process that has ended it says nothing about
 // the one that runs under the node's name now, and of a position only the highest counts.
-func (p *peers) note(h heartbeat, now time.Time, life time.Duration) {
+func (p *peers) record(h heartbeat, now time.Time, life time.Duration) {
 	p.mu.Lock()
 	if p.nodes == nil {
 		p.nodes = make(map[string]peer)
 	}
 	for boot, other := range p.nodes {
-		restarted := other.told.Node == h.Node && boot != h.Boot && h.At.After(other.told.At)
-		if now.Sub(other.heard) >= life || restarted {
+		restarted := other.last.Node == h.Node && boot != h.Boot && h.At.After(other.last.At)
+		if now.Sub(other.lastSeen) >= life || restarted {
 			delete(p.nodes, boot)
 		}
 	}
 	if known, ok := p.nodes[h.Boot]; h.Leaving {
 		delete(p.nodes, h.Boot)
-	} else if !ok || h.Next >= known.next {
-		p.nodes[h.Boot] = peer{next: h.Next, heard: now, told: h}
+	} else if !ok || h.NextOffset >= known.nextOffset {
+		p.nodes[h.Boot] = peer{nextOffset: h.NextOffset, lastSeen: now, last: h}
 	}
 	p.mu.Unlock()
-	p.heard.fire()
+	p.updated.fire()
 }
 
 // reached reports whether every living node except the process skip announced the position.
-func (p *peers) reached(next int64, now time.Time, life time.Duration, skip string) bool {
+func (p *peers) allReached(next int64, now time.Time, life time.Duration, skip string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for boot, other := range p.nodes {
-		if boot != skip && now.Sub(other.heard) < life && other.next < next {
+		if boot != skip && now.Sub(other.lastSeen) < life && other.nextOffset < next {
 			return false
 		}
 	}
@@ -257,19 +257,19 @@ func (p *peers) reached(next int64, now time.Time, life time.Duration, skip stri
 }
 
 // has reports whether that process itself announced the position.
-func (p *peers) has(boot string, next int64) bool {
+func (p *peers) hasReached(boot string, next int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	other, ok := p.nodes[boot]
-	return ok && other.next >= next
+	return ok && other.nextOffset >= next
 }
 
 // alive are the nodes that are heard of.
-func (p *peers) alive(now time.Time, life time.Duration) (all []peer) {
+func (p *peers) living(now time.Time, life time.Duration) (all []peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, other := range p.nodes {
-		if now.Sub(other.heard) < life {
+		if now.Sub(other.lastSeen) < life {
 			all = append(all, other)
 		}
 	}

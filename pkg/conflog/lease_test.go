@@ -106,8 +106,8 @@ func TestGoodbye(t *testing.T) {
 	})
 }
 
-// TestTakingAwayWaits: a change that waits at the barrier waits for a frozen node, another does not.
-func TestTakingAwayWaits(t *testing.T) {
+// TestBarrierWaitsForEveryNode: a change that waits at the barrier waits for a frozen node, another does not.
+func TestBarrierWaitsForEveryNode(t *testing.T) {
 	f := func(name string, strict bool, change func(ctx context.Context, n *testNode, of string) error) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
@@ -132,8 +132,8 @@ func TestTakingAwayWaits(t *testing.T) {
 	f("delete", true, func(ctx context.Context, n *testNode, of string) error { return n.remove(ctx, of) })
 }
 
-// TestStrictWriteEndsWithItsCaller: a revocation that was not confirmed by all is not answered as one.
-func TestStrictWriteEndsWithItsCaller(t *testing.T) {
+// TestBarrierEndsWithItsContext: a revocation that was not confirmed by all is not answered as one.
+func TestBarrierEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
 		a, _ := pair(t, conf, around(&cold, conf))
@@ -152,52 +152,53 @@ func TestStrictWriteEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// TestBarrierHearsItselfFirst: who has not heard its own announcement may not have heard of others
+// TestBarrierWaitsForOwnHeartbeat: who has not heard its own announcement may not have heard of others
 // either, and waits for every lease to run out.
-func TestBarrierHearsItselfFirst(t *testing.T) {
+func TestBarrierWaitsForOwnHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := alone(t)
 		f := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if err := c.Barrier(t.Context(), Written{next: 5, at: began}); err != nil || time.Since(began) != want {
+			if err := c.Barrier(t.Context(), WriteResult{nextOffset: 5, appliedAt: began}); err != nil ||
+				time.Since(began) != want {
 				t.Fatalf("waited %s, want %s: %v", time.Since(began), want, err)
 			}
 		}
 		f(5500 * time.Millisecond)
-		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 4}, time.Now(), c.timing.Lease)
+		c.peers.record(heartbeat{Node: c.cfg.Node, Boot: c.bootID, NextOffset: 4}, time.Now(), c.timing.Lease)
 		f(5500 * time.Millisecond)
-		c.peers.note(heartbeat{Node: c.cfg.Node, Boot: c.boot, Next: 5}, time.Now(), c.timing.Lease)
+		c.peers.record(heartbeat{Node: c.cfg.Node, Boot: c.bootID, NextOffset: 5}, time.Now(), c.timing.Lease)
 		f(0)
-		c.peers.note(heartbeat{Node: "b", Boot: "boot_b", Next: 4}, time.Now(), c.timing.Lease)
+		c.peers.record(heartbeat{Node: "b", Boot: "boot_b", NextOffset: 4}, time.Now(), c.timing.Lease)
 		f(5500 * time.Millisecond)
 	})
 }
 
-// TestLeaseRunsFromTheCyclesBeginning holds the order of a cycle, on which the barrier relies.
-func TestLeaseRunsFromTheCyclesBeginning(t *testing.T) {
+// TestLeaseRunsFromCycleStart holds the order of a cycle, on which the barrier relies.
+func TestLeaseRunsFromCycleStart(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	var l lease
 	f := func(want int) {
 		t.Helper()
-		from := l.from.Load()
+		from := l.confirmedFrom.Load()
 		if want == 0 && from != nil || want != 0 && (from == nil || !from.Equal(at(want))) {
 			t.Fatalf("lease from %v, want %d s", from, want)
 		}
 	}
-	l.ask(at(1), 5)
+	l.startCycle(at(1), 5)
 	f(0)
-	l.confirm(4)
+	l.advance(4)
 	f(0)
-	l.ask(at(2), 7) // does not replace the one that waits
-	l.confirm(5)
+	l.startCycle(at(2), 7) // does not replace the one that waits
+	l.advance(5)
 	f(1)
-	l.ask(at(3), 5)
+	l.startCycle(at(3), 5)
 	f(3)
-	l.drop()
+	l.release()
 	f(0)
-	l.ask(at(4), 5)
-	l.confirm(9)
+	l.startCycle(at(4), 5)
+	l.advance(9)
 	f(0)
 }
 
@@ -205,12 +206,12 @@ func TestLeaseRunsFromTheCyclesBeginning(t *testing.T) {
 func TestLeaseCountsTheCycle(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
-		a := node(t, around(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.Beat = time.Hour })
+		a := node(t, around(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = time.Hour })
 		time.Sleep(time.Second) // until it has announced what it wrote at its start
 		cold.Freeze(t)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := (membership{a.Log}).beat(t.Context()); err != nil {
+			if err := (membership{a.Log}).runCycle(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -228,7 +229,7 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 func TestLeaseCountsSleep(t *testing.T) {
 	c := alone(t)
 	from := time.Now()
-	c.lease.from.Store(&from)
+	c.lease.confirmedFrom.Store(&from)
 	f := func(slept time.Duration, want bool) {
 		t.Helper()
 		c.wall = func() time.Time { return from.Add(slept).Round(0) }

@@ -31,10 +31,10 @@ func errNewer(level, newest int) error {
 }
 
 // Level is that of the log, 0 as long as it is empty, and the newest that this program knows.
-func (l *Log) Level() (now, newest int) { return l.view.Load().level, l.kinds.newest }
+func (l *Log) Level() (now, newest int) { return l.view.Load().level, l.kinds.newestLevel }
 
 // allows reports whether the log is at the level of a kind. An empty one begins at the newest.
-func (s *state) allows(k Kind) error {
+func (s *state) checkLevel(k Kind) error {
 	if s.seq == 0 || s.kinds.infos[k].Level <= s.level {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (s *state) errEarly(k Kind) error {
 }
 
 // raise is the outcome of a record that raises the level.
-func (s *state) raise(level int) result {
+func (s *state) raiseLevel(level int) result {
 	if level <= s.level {
 		return conflict
 	}
@@ -61,14 +61,14 @@ type levels struct{ *Log }
 
 func (l levels) newRaise(s *state) record {
 	r := l.newRecord(s, KindLog, "level", preNone, opLevel)
-	r.Level = l.kinds.newest
+	r.Level = l.kinds.newestLevel
 	return r
 }
 
 // ensureLevel raises the log of a node that has no others beside it.
 func (l levels) ensureLevel(ctx context.Context) error {
 	s := l.view.Load().state
-	if !l.cfg.Alone || s.seq == 0 || s.level >= l.kinds.newest {
+	if !l.cfg.SingleNode || s.seq == 0 || s.level >= l.kinds.newestLevel {
 		return nil
 	}
 	_, err := writer(l).write(ctx, l.newRaise(s))
@@ -78,7 +78,7 @@ func (l levels) ensureLevel(ctx context.Context) error {
 // Finalize raises a log that Inspect has opened to the newest level that this program knows, and returns the level
 // before. It is refused while a node is heard of whose program does not know that level. An empty log needs nothing.
 func (l *Log) Finalize(ctx context.Context) (before int, err error) {
-	s, newest := l.view.Load(), l.kinds.newest
+	s, newest := l.view.Load(), l.kinds.newestLevel
 	if s.seq == 0 || s.level >= newest {
 		return s.level, nil
 	}
@@ -99,7 +99,7 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 		return s.level, fmt.Errorf("raise the level of the configuration log: %w", err)
 	}
 	// What was written meanwhile may have come first: the log tells what became of it.
-	if err := l.readRange(ctx, recordLog, s.next, rec.Offset+1, l.applyRecord); err != nil {
+	if err := l.readRange(ctx, recordLog, s.nextOffset, rec.Offset+1, l.applyRecord); err != nil {
 		return s.level, err
 	}
 	if now := l.view.Load().level; now < newest {
@@ -110,9 +110,9 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 
 // olderNodes are the living nodes whose programs do not know the newest level.
 func (l levels) olderNodes() (names []string) {
-	for _, p := range l.peers.alive(l.now(), l.timing.Lease) {
-		if p.told.Level < l.kinds.newest {
-			names = append(names, fmt.Sprintf("node %s (version %s)", p.told.Node, p.told.Version))
+	for _, p := range l.peers.living(l.now(), l.timing.Lease) {
+		if p.last.Level < l.kinds.newestLevel {
+			names = append(names, fmt.Sprintf("node %s (version %s)", p.last.Node, p.last.Version))
 		}
 	}
 	slices.Sort(names)

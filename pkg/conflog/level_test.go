@@ -12,7 +12,7 @@ import (
 )
 
 // What the level does to records, of which every node must think alike.
-func TestLevelDecides(t *testing.T) {
+func TestLevelGatesKinds(t *testing.T) {
 	c := testParser()
 	account := record{Kind: "account", ID: "acc_1", Pre: preAbsent, Op: opPut, Value: json.RawMessage(`{"id":"acc_1"}`)}
 	run := record{Kind: "run", ID: "run_1", Pre: preAbsent, Op: opPut, Value: json.RawMessage(`{"id":"run_1"}`)}
@@ -77,7 +77,7 @@ func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record)
 func oldLog(t *testing.T) (stream.Config, authority) {
 	t.Helper()
 	conf := broker(t)
-	secret, own := (guard{alone(t)}).newSecret()
+	secret, own := (authenticator{alone(t)}).newSecret()
 	begin := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put",`+
 		`"level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
 	putSigned(t, conf, *own, macRecord, begin)
@@ -107,7 +107,7 @@ func finalize(t *testing.T, conf stream.Config) (before int, err error) {
 // A node on an old log does what the old ones can do, and says what to run for the rest. The log is not raised
 // while a node is heard of that is too old. Then the running node goes on at the new level, and so does one that starts
 // from a snapshot.
-func TestLevelIsRaised(t *testing.T) {
+func TestLevelIsRaisedByFinalize(t *testing.T) {
 	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
 	n.create(t)
@@ -160,7 +160,7 @@ func TestLevelIsRaised(t *testing.T) {
 	if now, _ := b.Level(); now != newestLevel {
 		t.Errorf("from a snapshot: level %d", now)
 	}
-	if b.View().Living(kindRun, "run_1") == nil {
+	if b.View().FindLiving(kindRun, "run_1") == nil {
 		t.Error("from a snapshot: the run is not there")
 	}
 }
@@ -176,14 +176,14 @@ func TestLevelOfNewLogs(t *testing.T) {
 		t.Errorf("a new log has level %d", now)
 	}
 	old, _ := oldLog(t)
-	alone := node(t, old, Config{Node: "a", Alone: true})
+	alone := node(t, old, Config{Node: "a", SingleNode: true})
 	if now, _ := alone.Level(); now != newestLevel {
 		t.Errorf("alone on an old log: level %d", now)
 	}
 }
 
 // A log that was raised beyond what a program knows stops its nodes, and they do not start again.
-func TestLevelBeyondTheProgram(t *testing.T) {
+func TestLevelAboveTheProgramStopsTheNode(t *testing.T) {
 	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
 	putSigned(t, conf, own, macRecord,

@@ -15,8 +15,8 @@ import (
 const (
 	// maxFailedLoads is how many snapshots are loaded in vain before a start does without.
 	maxFailedLoads = 8
-	// maxPassedOver is of how many snapshots the log says why they were passed over.
-	maxPassedOver = 8
+	// maxLoggedSkips is of how many snapshots the log says why they were passed over.
+	maxLoggedSkips = 8
 )
 
 // logBounds is where the configuration log and its snapshots begin and end, and whose they are.
@@ -30,51 +30,51 @@ type logBounds struct {
 type snapshotSearch struct {
 	*Log
 	logBounds
-	seen       map[[sha256.Size]byte]bool // feet that were judged: a copy of one is none
-	opened     map[string]*authority
-	closed     error // why a foot was not even judged
-	failed     int   // snapshots that were loaded in vain
-	passedOver int   // these, and those that are not usable
+	seen        map[[sha256.Size]byte]bool // feet that were judged: a copy of one is none
+	authorities map[string]*authority
+	openErr     error // why a foot was not even judged
+	failedLoads int   // snapshots that were loaded in vain
+	skipped     int   // these, and those that are not usable
 }
 
 // load returns the state of the newest whole snapshot and the offset in control from which to go on; an
 // empty state and the start of the log when there is none. It retries while the brokers do not answer.
-func (l *Log) load(ctx context.Context) (s *state, next int64, from placedFoot, err error) {
-	find := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), opened: make(map[string]*authority)}
-	if find.logBounds, err = find.findLog(ctx); err != nil {
+func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter, err error) {
+	find := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), authorities: make(map[string]*authority)}
+	if find.logBounds, err = find.readBounds(ctx); err != nil {
 		return nil, 0, from, err
 	}
 	// Feet are looked for from the end, in windows that grow: usually the last record is one.
-	for hi, size := find.snapEnd, int64(8); hi > find.snapStart && find.failed < maxFailedLoads; size *= 4 {
+	for hi, size := find.snapEnd, int64(8); hi > find.snapStart && find.failedLoads < maxFailedLoads; size *= 4 {
 		lo := max(find.snapStart, hi-size)
-		feet, err := find.feet(ctx, lo, hi)
+		feet, err := find.footers(ctx, lo, hi)
 		if err != nil {
 			return nil, 0, from, err
 		}
 		for _, f := range feet {
-			if find.failed == maxFailedLoads {
+			if find.failedLoads == maxFailedLoads {
 				break
 			}
-			if f.Level > l.kinds.newest {
-				return nil, 0, from, errNewer(f.Level, l.kinds.newest)
+			if f.Level > l.kinds.newestLevel {
+				return nil, 0, from, errNewer(f.Level, l.kinds.newestLevel)
 			}
-			s, err := snapshots{l}.load(ctx, f.snapshotFoot)
+			s, err := snapshots{l}.load(ctx, f.snapshotFooter)
 			if err == nil {
-				l.auth.Store(find.opened[f.Secret])
-				return s, f.Next, f, nil
+				l.auth.Store(find.authorities[f.Secret])
+				return s, f.NextOffset, f, nil
 			}
 			if ctx.Err() != nil {
 				return nil, 0, from, ctx.Err()
 			}
-			find.failed++
-			find.passOver(ctx, f.offset, err)
+			find.failedLoads++
+			find.skip(ctx, f.offset, err)
 		}
 		hi = lo
 	}
 	switch {
 	case find.logStart == 0:
-	case find.closed != nil:
-		return nil, 0, from, find.closed
+	case find.openErr != nil:
+		return nil, 0, from, find.openErr
 	default:
 		return nil, 0, from, fmt.Errorf(
 			"%w: the log begins at %d, and there is no snapshot of what was before", errGap, find.logStart)
@@ -82,7 +82,7 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from placedFoot, 
 	return newState(l.kinds), find.logStart, from, nil
 }
 
-func (find *snapshotSearch) findLog(ctx context.Context) (b logBounds, err error) {
+func (find *snapshotSearch) readBounds(ctx context.Context) (b logBounds, err error) {
 	err = find.retry(ctx, "find the configuration log", func(ctx context.Context) error {
 		starts, err := find.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
 		if err != nil {
@@ -100,48 +100,48 @@ func (find *snapshotSearch) findLog(ctx context.Context) (b logBounds, err error
 	return b, err
 }
 
-// passOver logs that a snapshot is not used, of the first ones.
-func (find *snapshotSearch) passOver(ctx context.Context, offset int64, err error) {
-	find.passedOver++
-	if find.passedOver <= maxPassedOver {
+// skip logs that a snapshot is not used, of the first ones.
+func (find *snapshotSearch) skip(ctx context.Context, offset int64, err error) {
+	find.skipped++
+	if find.skipped <= maxLoggedSkips {
 		find.log.LogAttrs(ctx, slog.LevelWarn, "snapshot of the configuration passed over",
 			slog.Int64("offset", offset), slog.Any("error", err))
 	}
 }
 
-// authenticFoot reports whether a foot has the right MAC.
-func (find *snapshotSearch) authenticFoot(f placedFoot, r *stream.Record) bool {
+// authenticFooter reports whether a foot has the right MAC.
+func (find *snapshotSearch) authenticFooter(f storedFooter, r *stream.Record) bool {
 	if find.cfg.Unverified {
 		return true
 	}
-	own := find.opened[f.Secret]
+	own := find.authorities[f.Secret]
 	if own == nil {
-		opened, err := (guard{find.Log}).openSecret(f.Secret)
+		opened, err := (authenticator{find.Log}).openSecret(f.Secret)
 		if err != nil {
-			find.closed = err
+			find.openErr = err
 			return false
 		}
 		own = &opened
 	}
 	if !own.verify(macSnapshot, r) {
-		(guard{find.Log}).unauthentic(stream.ControlSnapshots, r.Offset)
+		(authenticator{find.Log}).reportUnauthentic(stream.ControlSnapshots, r.Offset)
 		return false
 	}
-	find.opened[f.Secret] = own
+	find.authorities[f.Secret] = own
 	return true
 }
 
 // usable reports why a snapshot cannot be gone on from, as far as its foot tells.
-func (b logBounds) usable(f placedFoot) error {
+func (b logBounds) checkUsable(f storedFooter) error {
 	switch {
 	case f.Cluster != b.cluster:
 		return fmt.Errorf("it belongs to cluster %q, this is %q", f.Cluster, b.cluster)
 	case f.Log != b.topic:
 		return fmt.Errorf("it belongs to another topic of this name")
-	case f.Next < b.logStart:
-		return fmt.Errorf("%w: the log begins at %d, the snapshot ends at %d", errGap, b.logStart, f.Next)
-	case f.Next > b.logEnd:
-		return fmt.Errorf("%w: the log ends at %d, the snapshot at %d", errGap, b.logEnd, f.Next)
+	case f.NextOffset < b.logStart:
+		return fmt.Errorf("%w: the log begins at %d, the snapshot ends at %d", errGap, b.logStart, f.NextOffset)
+	case f.NextOffset > b.logEnd:
+		return fmt.Errorf("%w: the log ends at %d, the snapshot at %d", errGap, b.logEnd, f.NextOffset)
 	case len(f.Parts) == 0 || f.Parts[0].Offset < b.snapStart:
 		return fmt.Errorf("%w: its first parts were deleted", errTorn)
 	}
@@ -156,21 +156,21 @@ func (b logBounds) usable(f placedFoot) error {
 }
 
 // feet returns the usable feet in [lo, hi) that were not seen before, of the newest states first.
-func (find *snapshotSearch) feet(ctx context.Context, lo, hi int64) (feet []placedFoot, err error) {
+func (find *snapshotSearch) footers(ctx context.Context, lo, hi int64) (feet []storedFooter, err error) {
 	err = find.readRange(ctx, snapshotLog, lo, hi, func(r *stream.Record) error {
-		if partOf(r) != partFoot {
+		if partOf(r) != partFooter {
 			return nil
 		}
-		f := placedFoot{offset: r.Offset, sum: sha256.Sum256(r.Value)}
-		if find.seen[f.sum] || json.Unmarshal(r.Value, &f.snapshotFoot) != nil {
+		f := storedFooter{offset: r.Offset, sum: sha256.Sum256(r.Value)}
+		if find.seen[f.sum] || json.Unmarshal(r.Value, &f.snapshotFooter) != nil {
 			return nil
 		}
-		if f.V != snapshotVersion || !find.authenticFoot(f, r) {
+		if f.V != snapshotVersion || !find.authenticFooter(f, r) {
 			return nil
 		}
 		find.seen[f.sum] = true
-		if err := find.usable(f); err != nil {
-			find.passOver(ctx, f.offset, err)
+		if err := find.checkUsable(f); err != nil {
+			find.skip(ctx, f.offset, err)
 			return nil
 		}
 		feet = append(feet, f)
@@ -179,7 +179,7 @@ func (find *snapshotSearch) feet(ctx context.Context, lo, hi int64) (feet []plac
 		}
 		return nil
 	})
-	slices.SortStableFunc(feet, func(a, b placedFoot) int { return cmp.Compare(b.Next, a.Next) })
+	slices.SortStableFunc(feet, func(a, b storedFooter) int { return cmp.Compare(b.NextOffset, a.NextOffset) })
 	return feet, err
 }
 

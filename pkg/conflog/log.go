@@ -53,34 +53,34 @@ var (
 type Log struct {
 	*parser
 	*clock
-	cfg     Config
-	log     *slog.Logger
-	stream  stream.Config
-	keys    Sealer
-	steps   []Step
-	metrics *metrics
-	timing  Timing
-	chunk   int // see chunkBytes
+	cfg        Config
+	log        *slog.Logger
+	stream     stream.Config
+	keys       Sealer
+	startSteps []Step
+	metrics    *metrics
+	timing     Timing
+	chunkSize  int // see chunkBytes
 
-	boot          string                    // names this process
-	auth          atomic.Pointer[authority] // of the log; nil until its first record was read
-	headless      atomic.Bool               // a record was read before the first one
-	warned        map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
-	view          atomic.Pointer[View]
-	applied       atomic.Int64 // records that were applied since the start
-	changed       signal       // fired after each record
-	changedByKind []signal     // by Kind: fired when an entity of it has changed
-	ready         chan struct{}
-	stopped       chan struct{} // closed when Run returns
-	ops           operations
-	turns         *turns
-	entries       entryCache
-	producer      *stream.Producer // set by Run before ready is closed
-	reader        *stream.Reader
-	peers         peers
-	lease         lease
-	owner         atomic.Bool
-	kick          chan struct{} // asks for a heartbeat now; holds one
+	bootID             string                    // names this process
+	auth               atomic.Pointer[authority] // of the log; nil until its first record was read
+	firstRecordMissing atomic.Bool               // a record was read before the first one
+	warned             map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
+	view               atomic.Pointer[View]
+	applied            atomic.Int64 // records that were applied since the start
+	changed            signal       // fired after each record
+	changedByKind      []signal     // by Kind: fired when an entity of it has changed
+	ready              chan struct{}
+	stopped            chan struct{} // closed when Run returns
+	pendingWrites      pendingWrites
+	entityLocks        *entityLocks
+	entries            entryCache
+	producer           *stream.Producer // set by Run before ready is closed
+	reader             *stream.Reader
+	peers              peers
+	lease              lease
+	owner              atomic.Bool
+	heartbeatNow       chan struct{} // asks for a heartbeat now; holds one
 }
 
 // New validates and starts nothing.
@@ -93,12 +93,13 @@ func New(cfg Config, deps Deps) (*Log, error) {
 		return nil, fmt.Errorf("configuration log: %w", err)
 	}
 	l := &Log{
-		parser: &parser{kinds: ks, entities: deps.Entities, dict: s2.MakeDict(cfg.Sample, nil)}, clock: newClock(deps.Now),
-		cfg: cfg, log: deps.Log, stream: deps.Stream, keys: deps.Keys, steps: deps.Begin, timing: cfg.Timing,
-		chunk: chunkBytes, boot: id.Random("boot_"), warned: make(map[string]*atomic.Int64),
-		changedByKind: make([]signal, len(ks.infos)), turns: newTurns(),
+		parser: &parser{kinds: ks, entities: deps.Entities, dict: s2.MakeDict(cfg.CompressionDict, nil)},
+		clock:  newClock(deps.Now),
+		cfg:    cfg, log: deps.Log, stream: deps.Stream, keys: deps.Keys, startSteps: deps.StartSteps, timing: cfg.Timing,
+		chunkSize: chunkBytes, bootID: id.Random("boot_"), warned: make(map[string]*atomic.Int64),
+		changedByKind: make([]signal, len(ks.infos)), entityLocks: newEntityLocks(),
 		ready: make(chan struct{}), stopped: make(chan struct{}),
-		kick: make(chan struct{}, 1),
+		heartbeatNow: make(chan struct{}, 1),
 	}
 	for _, topic := range stream.AuthenticatedTopics() {
 		l.warned[topic] = new(atomic.Int64)
@@ -124,22 +125,22 @@ func (l *Log) Run(ctx context.Context) error {
 
 	s, next, from, err := l.load(ctx)
 	if err != nil {
-		return unlessStopped(ctx, err)
+		return nilIfStopped(ctx, err)
 	}
 	l.publish(s, next)
 
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.tail(running) })
-	group.Go(func() error { return (membership{l}).hear(running) })
-	group.Go(func() error { return (membership{l}).beats(running) })
+	group.Go(func() error { return (membership{l}).followHeartbeats(running) })
+	group.Go(func() error { return (membership{l}).sendHeartbeats(running) })
 	group.Go(func() error { return snapshots{l}.run(running, from) })
-	group.Go(func() error { return l.begin(running) })
+	group.Go(func() error { return l.becomeReady(running) })
 	group.Go(func() error { return (outbox{l}).copyOutbox(running) })
-	return unlessStopped(ctx, group.Wait())
+	return nilIfStopped(ctx, group.Wait())
 }
 
-// unlessStopped is nil for an end that was asked for.
-func unlessStopped(ctx context.Context, err error) error {
+// nilIfStopped is nil for an end that was asked for.
+func nilIfStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
@@ -148,22 +149,22 @@ func unlessStopped(ctx context.Context, err error) error {
 
 // Step is a part of the beginning: it is repeated until it succeeds.
 type Step struct {
-	What string
+	Name string
 	Do   func(context.Context) error
 }
 
 // begin brings the node to readiness: the log as it stood is applied, the steps are done, the lease holds.
-func (l *Log) begin(ctx context.Context) error {
+func (l *Log) becomeReady(ctx context.Context) error {
 	if err := l.retry(ctx, "read the configuration log", l.sync); err != nil {
 		return nil // ctx ended
 	}
-	if err := (guard{l}).readable(); err != nil {
+	if err := (authenticator{l}).checkSecret(); err != nil {
 		return err
 	}
-	steps := append([]Step{{"begin the configuration log", (guard{l}).ensureSecret},
-		{"raise the level of the configuration log", (levels{l}).ensureLevel}}, l.steps...)
+	steps := append([]Step{{"begin the configuration log", (authenticator{l}).ensureSecret},
+		{"raise the level of the configuration log", (levels{l}).ensureLevel}}, l.startSteps...)
 	for _, s := range steps {
-		if err := l.retry(ctx, s.What, s.Do); err != nil {
+		if err := l.retry(ctx, s.Name, s.Do); err != nil {
 			return nil // ctx ended
 		}
 	}
@@ -184,7 +185,7 @@ func (l *Log) begin(ctx context.Context) error {
 // retry repeats do, with a second between, until it succeeds or ctx ends.
 func (l *Log) retry(ctx context.Context, what string, do func(context.Context) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, l.timing.Write)
+		attempt, cancel := context.WithTimeout(ctx, l.timing.WriteTimeout)
 		err := do(attempt)
 		cancel()
 		if err == nil || ctx.Err() != nil {

@@ -82,10 +82,10 @@ func (a authority) verify(p purpose, r *stream.Record) bool {
 }
 
 // guard tells what nodes have written from what others have.
-type guard struct{ *Log }
+type authenticator struct{ *Log }
 
 // newSecret makes the secret of a new log, as the value of its first record, and what it gives.
-func (l guard) newSecret() ([]byte, *authority) {
+func (l authenticator) newSecret() ([]byte, *authority) {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails: crypto/rand ends the process instead
 	value, err := json.Marshal(firstRecord{ID: LogID, Secret: l.keys.Seal(secret)})
@@ -97,7 +97,7 @@ func (l guard) newSecret() ([]byte, *authority) {
 }
 
 // openSecret returns the authority of a sealed secret.
-func (l guard) openSecret(sealed string) (authority, error) {
+func (l authenticator) openSecret(sealed string) (authority, error) {
 	secret, err := l.keys.Open(sealed)
 	if err != nil {
 		return nil, err
@@ -111,12 +111,12 @@ func (p *parser) secretOf(e *Entity) string {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: the secret of the log was applied and %v", err))
 	}
-	return x.begins
+	return x.sealedSecret
 }
 
 // authentic reports whether a record of the log is one of this service. With the first record of a log it learns the
 // log's secret; an error means that it cannot.
-func (l guard) authentic(rec *stream.Record) (bool, error) {
+func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 	if l.cfg.Unverified {
 		return true, nil
 	}
@@ -127,14 +127,14 @@ func (l guard) authentic(rec *stream.Record) (bool, error) {
 	r := l.parse(rec.Value)
 	if r.fault != nil || r.kind != KindLog || r.Pre != preAbsent {
 		if known == nil && r.fault == nil && r.OpID != "" {
-			l.headless.Store(true)
+			l.firstRecordMissing.Store(true)
 			return false, nil
 		}
-		l.unauthentic(stream.Control, rec.Offset)
+		l.reportUnauthentic(stream.Control, rec.Offset)
 		return false, nil
 	}
 	// It begins a log. Of several nodes that do the first counts, and the others learn its secret.
-	own, err := l.openSecret(r.index.begins)
+	own, err := l.openSecret(r.index.sealedSecret)
 	if err != nil && known == nil {
 		return false, fmt.Errorf(
 			"%w. If this service never had another master key, somebody else wrote the first record of the "+
@@ -142,25 +142,26 @@ func (l guard) authentic(rec *stream.Record) (bool, error) {
 			err, l.stream.Prefix+stream.Control)
 	}
 	if err != nil || !own.verify(macRecord, rec) {
-		l.unauthentic(stream.Control, rec.Offset)
+		l.reportUnauthentic(stream.Control, rec.Offset)
 		return false, nil
 	}
 	if known == nil {
 		l.auth.Store(&own)
 		return true, nil
 	}
-	l.ops.finish(r.OpID, Written{result: conflict, next: rec.Offset + 1, at: time.Now()})
+	l.pendingWrites.finish(r.OpID, WriteResult{result: conflict, nextOffset: rec.Offset + 1, appliedAt: time.Now()})
 	return false, nil
 }
 
-// loggedEvery is how often records without a right MAC are logged, of each topic.
-const loggedEvery = time.Minute
+// unauthenticLogInterval is how often records without a right MAC are logged, of each topic.
+const unauthenticLogInterval = time.Minute
 
 // unauthentic counts a record that is passed over.
-func (l guard) unauthentic(topic string, offset int64) {
+func (l authenticator) reportUnauthentic(topic string, offset int64) {
 	l.metrics.unauthentic.WithLabelValues(topic).Inc()
 	last, now := l.warned[topic], l.now()
-	if before := last.Load(); now.UnixNano()-before < int64(loggedEvery) || !last.CompareAndSwap(before, now.UnixNano()) {
+	if before := last.Load(); now.UnixNano()-before < int64(unauthenticLogInterval) ||
+		!last.CompareAndSwap(before, now.UnixNano()) {
 		return
 	}
 	l.log.LogAttrs(context.Background(), slog.LevelError,
@@ -170,7 +171,7 @@ func (l guard) unauthentic(topic string, offset int64) {
 }
 
 // ensureSecret begins the log unless it has begun.
-func (l guard) ensureSecret(ctx context.Context) error {
+func (l authenticator) ensureSecret(ctx context.Context) error {
 	if l.auth.Load() != nil {
 		return nil
 	}
@@ -185,15 +186,15 @@ func (l guard) ensureSecret(ctx context.Context) error {
 }
 
 // readable reports why the log, which is read to its end, is none that this node can go on with.
-func (l guard) readable() error {
-	e := l.view.Load().Living(KindLog, LogID)
+func (l authenticator) checkSecret() error {
+	e := l.view.Load().FindLiving(KindLog, LogID)
 	switch {
 	case e != nil && l.cfg.Unverified:
 		return nil
 	case e != nil: // it may have been sealed anew since the node learnt it
 		_, err := l.openSecret(l.secretOf(e))
 		return err
-	case l.headless.Load():
+	case l.firstRecordMissing.Load():
 		return fmt.Errorf("%w: the first record of the log is not there", errGap)
 	}
 	return nil

@@ -49,7 +49,7 @@ func TestForgedRecords(t *testing.T) {
 	e := n.create(t)
 	text := "a text that nobody gave out"
 	before := stateText(t, n.Log)
-	otherSecret, other := (guard{alone(t)}).newSecret()
+	otherSecret, other := (authenticator{alone(t)}).newSecret()
 	begin, _ := json.Marshal(record{
 		V: recordVersion, OpID: "op_begin", Kind: "log", ID: LogID, Pre: preAbsent, Op: opPut, Value: otherSecret,
 	})
@@ -201,7 +201,7 @@ func TestOldRecordsAreRefused(t *testing.T) {
 		if i > 0 {
 			op = fmt.Sprint("op_", i)
 		}
-		next.remember(op)
+		next.rememberOp(op)
 		s = &next
 	}
 	if n := s.ops[0].len + s.ops[1].len; n > 2*opWindow {
@@ -256,9 +256,9 @@ func TestForgedSnapshots(t *testing.T) {
 			t.Errorf("%s: loaded sequence %d, want %d, %v", name, s.seq, v.seq, err)
 		}
 	}
-	strange := placedFoot{offset: 1}
-	strange.Cluster, strange.Log, strange.Next, strange.Parts = "c", "one", 1, make([]snapshotPart, 1)
-	if err := (logBounds{cluster: "c", topic: "another", logEnd: 1, snapEnd: 2}).usable(strange); err == nil {
+	strange := storedFooter{offset: 1}
+	strange.Cluster, strange.Log, strange.NextOffset, strange.Parts = "c", "one", 1, make([]snapshotPart, 1)
+	if err := (logBounds{cluster: "c", topic: "another", logEnd: 1, snapEnd: 2}).checkUsable(strange); err == nil {
 		t.Error("a snapshot of a topic that was deleted is used")
 	}
 }
@@ -268,16 +268,16 @@ func TestForgedHeartbeats(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
 		other := *a.auth.Load()
-		_, stranger := (guard{alone(t)}).newSecret()
+		_, stranger := (authenticator{alone(t)}).newSecret()
 		leaving := func(n *testNode) []byte {
-			return mustJSON(t, heartbeat{Node: "b", Boot: n.boot, Next: 99, Leaving: true, At: time.Now()})
+			return mustJSON(t, heartbeat{Node: "b", Boot: n.bootID, NextOffset: 99, Leaving: true, At: time.Now()})
 		}
 		putRecord(t, conf, stream.Nodes, &stream.Record{Value: leaving(b)})
 		putRecord(t, conf, stream.Nodes, stranger.sign(macHeartbeat, &stream.Record{Value: leaving(b)}))
 		putRecord(t, conf, stream.Nodes,
 			&stream.Record{Value: mustJSON(t, heartbeat{Node: "c", Boot: "boot_c", At: time.Now()})})
 		// The goodbye of the process that ran before under the name, once more.
-		old := heartbeat{Node: "b", Boot: "boot_before", Next: 99, At: time.Now().Add(-time.Minute)}
+		old := heartbeat{Node: "b", Boot: "boot_before", NextOffset: 99, At: time.Now().Add(-time.Minute)}
 		putRecord(t, conf, stream.Nodes, other.sign(macHeartbeat, &stream.Record{Value: mustJSON(t, old)}))
 		old.Leaving = true
 		putRecord(t, conf, stream.Nodes, other.sign(macHeartbeat, &stream.Record{Value: mustJSON(t, old)}))
@@ -295,13 +295,14 @@ func TestForgedHeartbeats(t *testing.T) {
 func TestRestartReplacesItsHeartbeats(t *testing.T) {
 	var p peers
 	now := time.Now()
-	p.note(heartbeat{Node: "a", Boot: "one", Next: 4, At: now}, now, time.Second)
-	p.note(heartbeat{Node: "a", Boot: "two", Next: 9, At: now.Add(1)}, now, time.Second)
-	if !p.reached(9, now, time.Second, "") || len(p.nodes) != 1 {
+	p.record(heartbeat{Node: "a", Boot: "one", NextOffset: 4, At: now}, now, time.Second)
+	p.record(heartbeat{Node: "a", Boot: "two", NextOffset: 9, At: now.Add(1)}, now, time.Second)
+	if !p.allReached(9, now, time.Second, "") || len(p.nodes) != 1 {
 		t.Errorf("%+v", p.nodes)
 	}
-	p.note(heartbeat{Node: "a", Boot: "two", Next: 5, At: now.Add(2)}, now, time.Second) // a position is never taken back
-	if !p.reached(9, now, time.Second, "") {
+	// a position is never taken back
+	p.record(heartbeat{Node: "a", Boot: "two", NextOffset: 5, At: now.Add(2)}, now, time.Second)
+	if !p.allReached(9, now, time.Second, "") {
 		t.Error("an old heartbeat counts")
 	}
 }

@@ -3,10 +3,10 @@ package conflog
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	records   *prometheus.CounterVec // by result
-	writes    *prometheus.CounterVec // by outcome
-	snapshots *prometheus.CounterVec // by outcome
-	late      prometheus.Counter
+	records          *prometheus.CounterVec // by result
+	writes           *prometheus.CounterVec // by outcome
+	snapshots        *prometheus.CounterVec // by outcome
+	peerWaitTimeouts prometheus.Counter
 
 	unauthentic *prometheus.CounterVec // by topic
 }
@@ -22,8 +22,9 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_control_snapshots_total", Help: "Snapshots of the configuration written by this node.",
 		}, []string{"outcome"}),
-		late: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_control_late_total", Help: "Writes that did not wait any longer for another node to apply them.",
+		peerWaitTimeouts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_control_peer_wait_timeouts_total", Help: "Writes that did not wait any longer for another node to " +
+				"apply them.",
 		}),
 		unauthentic: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_control_unauthenticated_records_total",
@@ -39,7 +40,7 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
-	reg.MustRegister(m.records, m.writes, m.snapshots, m.late, m.unauthentic,
+	reg.MustRegister(m.records, m.writes, m.snapshots, m.peerWaitTimeouts, m.unauthentic,
 		gauge("relay_control_sequence", "Records of the configuration log that this node has seen.",
 			func() float64 { return float64(l.view.Load().seq) }),
 		gauge("relay_control_lease_age_seconds", "Time since this node was last sure to know the whole configuration log.",
@@ -48,14 +49,15 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 			"proves it.",
 			func() float64 { return l.ClockSkew().Seconds() }),
 		gauge("relay_control_nodes", "Nodes heard of in the last 5 s, this one included.",
-			func() float64 { return float64(len(l.peers.alive(l.now(), l.timing.Lease))) }),
-		gauge("relay_audit_trail", "Changes that are applied and wait to be written to the audit log; at 100,000 nothing "+
+			func() float64 { return float64(len(l.peers.living(l.now(), l.timing.Lease))) }),
+		gauge("relay_control_outbox_entries", "Changes that are applied and wait to be written to the audit log; at "+
+			"100,000 nothing "+
 			"is changed any more.",
 			func() float64 { return float64(l.view.Load().Len(KindOutbox)) }),
 		gauge("relay_control_state_bytes", "Size of the configuration as JSON.",
 			func() float64 { return float64(l.view.Load().bytes()) }),
 		gauge("relay_control_state_limit_bytes", "Size that the configuration may have.",
-			func() float64 { return MaxState }),
+			func() float64 { return MaxStateBytes }),
 	)
 	return m
 }

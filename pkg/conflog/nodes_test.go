@@ -80,7 +80,7 @@ func concurrentUpdates(t *testing.T, conf stream.Config) {
 	if refused == 0 {
 		t.Fatal("no two updates met: this shows nothing")
 	}
-	t.Logf("%d updates, %v records refused, %d times all %d tries", 2*each, refused, conflicts, MaxTries)
+	t.Logf("%d updates, %v records refused, %d times all %d tries", 2*each, refused, conflicts, MaxWriteTries)
 }
 
 // TestReadOnAnotherNode: when a write is answered, the other living nodes have it.
@@ -93,15 +93,15 @@ func TestReadOnAnotherNode(t *testing.T) {
 			if got := b.get(e.ID); got == nil {
 				t.Fatal("created on a, not yet on b")
 			}
-			if took := time.Since(began); took >= DefaultTiming().Courtesy {
+			if took := time.Since(began); took >= DefaultTiming().PeerWait {
 				t.Fatalf("b was waited for %s", took)
 			}
 		}
 	})
 }
 
-// TestCourtesyIsBounded: a node that does not follow costs an ordinary write 300 ms.
-func TestCourtesyIsBounded(t *testing.T) {
+// TestWaitForPeersIsBounded: a node that does not follow costs an ordinary write 300 ms.
+func TestWaitForPeersIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
 		a, b := pair(t, conf, around(&cold, conf))
@@ -178,16 +178,16 @@ func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestHearsOthersWithAWrongClock: a node whose clock is an hour ahead knows at once who else lives.
-func TestHearsOthersWithAWrongClock(t *testing.T) {
+// TestHeartbeatsAreReadWithAWrongClock: a node whose clock is an hour ahead knows at once who else lives.
+func TestHeartbeatsAreReadWithAWrongClock(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		node(t, conf, Config{Node: "a"}, func(c *Log) { c.timing.Beat = 4 * time.Second })
+		node(t, conf, Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = 4 * time.Second })
 		time.Sleep(time.Second)
 		b := node(t, conf, Config{Node: "b"}, func(c *Log) {
 			c.now = func() time.Time { return time.Now().Add(time.Hour) }
 		})
 		synctest.Wait()
-		if n := len(b.peers.alive(b.now(), b.timing.Lease)); n != 2 {
+		if n := len(b.peers.living(b.now(), b.timing.Lease)); n != 2 {
 			t.Fatalf("%d nodes live, want 2", n)
 		}
 	})
@@ -223,7 +223,7 @@ func TestNodesStartTogether(t *testing.T) {
 }
 
 // However many change one endpoint through one node at once, none is sent away with a conflict.
-func TestWritersOfOneNodeTakeTurns(t *testing.T) {
+func TestWritersOfOneNodeAreSerialized(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	e := a.create(t)
 	first := e.Count

@@ -40,7 +40,7 @@ const (
 )
 
 // waiting is one change as it stands in the outbox.
-type waiting struct {
+type outboxEntry struct {
 	OpID      string    `json:"op"`
 	At        time.Time `json:"at"`
 	By        string    `json:"by,omitempty"`
@@ -56,32 +56,32 @@ type waiting struct {
 // outbox copies the changes to the audit log.
 type outbox struct{ *Log }
 
-// tellOrigin says in a record who asks for it, and what it changes.
-func (l outbox) tellOrigin(ctx context.Context, r *record) {
+// setOrigin says in a record who asks for it, and what it changes.
+func (l outbox) setOrigin(ctx context.Context, r *record) {
 	from := originOf(ctx)
 	r.By, r.RequestID, r.RemoteIP = from.Actor, from.RequestID, from.RemoteIP
 	r.ByName = l.entities.ActorName(l.view.Load(), r.By)
-	if r.before != nil && r.Value != nil && l.kinds.infos[r.kind].Audited != AuditNone {
-		r.Changed = changedMembers(l.Value(r.before), r.Value)
+	if r.replaced != nil && r.Value != nil && l.kinds.infos[r.kind].Audited != AuditNone {
+		r.Changed = changedMembers(l.Value(r.replaced), r.Value)
 	}
 }
 
 // note is what the outbox keeps of a record that is applied; nil when the audit log does not show it. It looks at the
 // record alone, for every node must come to the same.
-func (p *parser) note(r *record) (packed []byte, size int32) {
+func (p *parser) packOutboxEntry(r *record) (packed []byte, size int32) {
 	switch p.kinds.infos[r.kind].Audited {
 	case AuditNone:
 		return nil, 0
-	case AuditMade:
+	case AuditCreateDelete:
 		if r.Op == opPut && r.Pre != preAbsent || r.Op == opForget {
 			return nil, 0
 		}
-	case AuditAsked:
+	case AuditRequested:
 		if r.By == "" {
 			return nil, 0
 		}
 	}
-	raw, err := json.Marshal(waiting{
+	raw, err := json.Marshal(outboxEntry{
 		OpID: r.OpID, At: r.At, By: r.By, ByName: r.ByName, Action: r.action(), Kind: r.Kind, ID: r.ID, Changed: r.Changed,
 		RequestID: r.RequestID, RemoteIP: addrText(r.RemoteIP),
 	})
@@ -116,15 +116,15 @@ func addrText(a netip.Addr) string {
 }
 
 // copied takes away what the audit log has.
-func (s *set) copied(upTo int64) {
+func (s *set) removeUpTo(upTo int64) {
 	for e, ok := s.bySeq.least(); ok && e.Seq <= upTo; e, ok = s.bySeq.least() {
 		s.remove(e)
 	}
 }
 
 // entry is the audit log's of a change in the outbox.
-func (l outbox) entry(e *Entity, account string) audit.Entry {
-	t := &waiting{}
+func (l outbox) auditEntry(e *Entity, account string) audit.Entry {
+	t := &outboxEntry{}
 	if err := json.Unmarshal(l.Value(e), t); err != nil {
 		panic(fmt.Sprintf("BUG: the note of %s was applied and %v", e.ID, err))
 	}
@@ -159,7 +159,7 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	for e := range all.below(math.MaxUint64) {
 		entry := l.entries.bySeq[e.Seq]
 		if entry == nil {
-			decoded := (outbox{l}).entry(e, account)
+			decoded := (outbox{l}).auditEntry(e, account)
 			if entry = &decoded; l.entries.bySeq == nil {
 				l.entries.bySeq = make(map[int64]*audit.Entry)
 			}
@@ -226,7 +226,7 @@ func (l outbox) copyBatches(ctx context.Context, after int64) (int64, error) {
 	v := l.view.Load()
 	account := l.entities.AccountID(v)
 	var waiting []*Entity
-	for e := range v.Below(KindOutbox, 0) {
+	for e := range v.NewestFirst(KindOutbox, 0) {
 		if e.Seq <= after {
 			break
 		}
@@ -234,10 +234,10 @@ func (l outbox) copyBatches(ctx context.Context, after int64) (int64, error) {
 	}
 	slices.Reverse(waiting)
 	for batch := range slices.Chunk(waiting, outboxBatch) {
-		limited, cancel := context.WithTimeout(ctx, l.timing.Write)
+		limited, cancel := context.WithTimeout(ctx, l.timing.WriteTimeout)
 		group, running := errgroup.WithContext(limited)
 		for _, e := range batch {
-			entry := l.entry(e, account)
+			entry := l.auditEntry(e, account)
 			group.Go(func() error {
 				r, err := entry.Record()
 				if err != nil {

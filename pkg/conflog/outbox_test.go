@@ -139,7 +139,7 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 		if _, err := a.writeSnapshot(context.Background(), v); err != nil { // also when the log before it is gone
 			t.Fatal(err)
 		}
-		if err := a.reader.Trim(t.Context(), recordLog, v.next); err != nil {
+		if err := a.reader.Trim(t.Context(), recordLog, v.nextOffset); err != nil {
 			t.Fatal(err)
 		}
 		a.stop()
@@ -206,7 +206,7 @@ func TestChangedMembers(t *testing.T) {
 }
 
 // However many entries wait, each is decoded once, a page holds its newest, and what is told is forgotten.
-func TestWaitingEntriesAreDecodedOnce(t *testing.T) {
+func TestOutboxEntriesAreDecodedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"})
 		var last string

@@ -19,7 +19,7 @@ import (
 var errTorn = errors.New("snapshot is torn")
 
 // readParts reads the parts that a foot names, and nothing that is between them.
-func (sn snapshots) readParts(ctx context.Context, f snapshotFoot, each func(i int, value []byte) error) error {
+func (sn snapshots) readParts(ctx context.Context, f snapshotFooter, each func(i int, value []byte) error) error {
 	read := 0
 	err := sn.readRange(ctx, snapshotLog, f.Parts[0].Offset, f.Parts[len(f.Parts)-1].Offset+1,
 		func(r *stream.Record) error {
@@ -40,7 +40,7 @@ func (sn snapshots) readParts(ctx context.Context, f snapshotFoot, each func(i i
 }
 
 // load reads and checks one. Chunks are decoded while the next are fetched.
-func (sn snapshots) load(ctx context.Context, f snapshotFoot) (*state, error) {
+func (sn snapshots) load(ctx context.Context, f snapshotFooter) (*state, error) {
 	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
 	if err != nil {
 		return nil, fmt.Errorf("make zstd decoder: %w", err)
@@ -48,7 +48,7 @@ func (sn snapshots) load(ctx context.Context, f snapshotFoot) (*state, error) {
 	defer unzip.Close()
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
-	var head snapshotHead
+	var head snapshotHeader
 	parts := make([][]*Entity, len(f.Parts)) // the head has none
 	err = sn.readParts(ctx, f, func(i int, value []byte) error {
 		if i == 0 {
@@ -73,7 +73,7 @@ func (sn snapshots) load(ctx context.Context, f snapshotFoot) (*state, error) {
 	}
 	for _, entities := range parts {
 		for _, e := range entities {
-			s.add(e)
+			s.insertLoaded(e)
 		}
 	}
 	return s, nil

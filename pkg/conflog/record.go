@@ -58,16 +58,16 @@ type record struct {
 	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
 	Changed   []string   `json:"changed,omitempty"` // names of members, of a put that replaces a value
 
-	before *Entity // what the writer replaces
+	replaced *Entity // what the writer replaces
 
-	kind   Kind
-	index  Index
-	packed []byte // the value of a put as it is kept
-	size   int32  // of its JSON
-	note   []byte // what the audit log will say, as it is kept; nil = nothing
-	fault  error  // why the record is no valid one; it is then refused by every node alike
+	kind        Kind
+	index       Index
+	packed      []byte // the value of a put as it is kept
+	size        int32  // of its JSON
+	outboxEntry []byte // what the audit log will say, as it is kept; nil = nothing
+	fault       error  // why the record is no valid one; it is then refused by every node alike
 
-	noteSize int32 // of the note's JSON
+	outboxEntrySize int32 // of the note's JSON
 }
 
 // parser reads records and keeps their values small.
@@ -94,7 +94,7 @@ func (p *parser) parse(b []byte) record {
 
 func (p *parser) resolve(r *record) error {
 	var ok bool
-	if r.kind, ok = p.kinds.named[r.Kind]; !ok {
+	if r.kind, ok = p.kinds.byName[r.Kind]; !ok {
 		return fmt.Errorf("unknown kind %q", r.Kind)
 	}
 	if r.ID == "" {
@@ -103,10 +103,10 @@ func (p *parser) resolve(r *record) error {
 	if r.Op == opLevel {
 		return nil
 	}
-	if (r.kind == KindOutbox) != (r.Op == opCopied) || r.Op == opAdopt && !p.kinds.infos[r.kind].Sole {
+	if (r.kind == KindOutbox) != (r.Op == opCopied) || r.Op == opAdopt && !p.kinds.infos[r.kind].Singleton {
 		return fmt.Errorf("no %s of a %s", r.Op, r.Kind)
 	}
-	r.note, r.noteSize = p.note(r)
+	r.outboxEntry, r.outboxEntrySize = p.packOutboxEntry(r)
 	if r.Op != opPut && r.Op != opAdopt {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (l *Log) newRecord(s *state, k Kind, entity, pre, op string) record {
 		Kind: l.kinds.name(k), ID: entity, Pre: pre, Op: op, At: l.now().UTC(), kind: k,
 	}
 	if s.seq == 0 {
-		r.Level = l.kinds.newest
+		r.Level = l.kinds.newestLevel
 	}
 	return r
 }

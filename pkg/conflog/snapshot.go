@@ -33,31 +33,31 @@ const (
 
 // Values of the record header "part".
 const (
-	partHead  = "head"
-	partChunk = "chunk"
-	partFoot  = "foot"
+	partHeader = "head"
+	partChunk  = "chunk"
+	partFooter = "foot"
 )
 
 var snapshotLog = stream.Partition{Topic: stream.ControlSnapshots}
 
-// snapshotHead is the first part.
-type snapshotHead struct {
+// snapshotHeader is the first part.
+type snapshotHeader struct {
 	// Ops are the hashes of state.ops, 8 bytes each.
 	Ops [2][]byte `json:"ops"`
 }
 
-// snapshotFoot says which state a snapshot holds and where, and makes it whole.
-type snapshotFoot struct {
-	V       int            `json:"v"` // of the whole
-	Node    string         `json:"node"`
-	Cluster string         `json:"cluster"` // whose offsets Next is one of
-	Log     string         `json:"log"`     // id of the topic; empty where the brokers give topics none
-	Seq     int64          `json:"sequence"`
-	Level   int            `json:"level"` // of the log
-	Next    int64          `json:"next"`  // offset in control of the first record that is not in it
-	At      time.Time      `json:"at"`
-	Parts   []snapshotPart `json:"parts"`  // the head, then the chunks
-	Secret  string         `json:"secret"` // of the log, by which the foot is authenticated
+// snapshotFooter says which state a snapshot holds and where, and makes it whole.
+type snapshotFooter struct {
+	V          int            `json:"v"` // of the whole
+	Node       string         `json:"node"`
+	Cluster    string         `json:"cluster"` // whose offsets Next is one of
+	Log        string         `json:"log"`     // id of the topic; empty where the brokers give topics none
+	Seq        int64          `json:"sequence"`
+	Level      int            `json:"level"` // of the log
+	NextOffset int64          `json:"next"`  // offset in control of the first record that is not in it
+	At         time.Time      `json:"at"`
+	Parts      []snapshotPart `json:"parts"`  // the head, then the chunks
+	Secret     string         `json:"secret"` // of the log, by which the foot is authenticated
 }
 
 // snapshotPart is where the head or a chunk is.
@@ -66,15 +66,15 @@ type snapshotPart struct {
 	SHA256 []byte `json:"sha256"`
 }
 
-// placedFoot is a foot in the topic.
-type placedFoot struct {
-	snapshotFoot
+// storedFooter is a foot in the topic.
+type storedFooter struct {
+	snapshotFooter
 	offset int64
 	sum    [sha256.Size]byte // of the whole record's value
 }
 
 // place is the first of the two lines of an entity.
-type place struct {
+type entityLine struct {
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
 	Seq     int64  `json:"seq"`
@@ -95,20 +95,20 @@ func (l *Log) WriteSnapshot(ctx context.Context) error {
 }
 
 // run writes one whenever this node owns partition 0 of events and enough has changed.
-func (sn snapshots) run(ctx context.Context, last placedFoot) error {
-	kept := []placedFoot{last}
+func (sn snapshots) run(ctx context.Context, last storedFooter) error {
+	kept := []storedFooter{last}
 	if last.Seq == 0 {
 		kept = nil
 		last.At = sn.now()
 	}
 	var counted int64 // of sn.applied, those before the last snapshot
-	for wait.For(ctx, sn.timing.Look) == nil {
+	for wait.For(ctx, sn.timing.SnapshotCheckInterval) == nil {
 		applied := sn.applied.Load() // before the view, so that none is missed
 		v := sn.view.Load()
 		// What was refused, or is not the service's, makes a start longer too, but somebody may append it at will: it
 		// counts by the clock only. That is not before the audit log was told: the record that says so would ask for one
 		// more.
-		old := v.next > last.Next && sn.now().Sub(last.At) >= sn.timing.Snapshot && v.Len(KindOutbox) == 0
+		old := v.nextOffset > last.NextOffset && sn.now().Sub(last.At) >= sn.timing.SnapshotInterval && v.Len(KindOutbox) == 0
 		due := applied-counted >= int64(sn.cfg.SnapshotEvery) || old
 		if !due || !sn.owner.Load() {
 			continue
@@ -118,7 +118,7 @@ func (sn snapshots) run(ctx context.Context, last placedFoot) error {
 		if err != nil {
 			sn.metrics.snapshots.WithLabelValues("error").Inc()
 			sn.log.LogAttrs(ctx, slog.LevelWarn, "write a snapshot of the configuration", slog.Any("error", err))
-			_ = wait.For(ctx, sn.timing.Write) // the loop looks at ctx
+			_ = wait.For(ctx, sn.timing.WriteTimeout) // the loop looks at ctx
 			continue
 		}
 		sn.metrics.snapshots.WithLabelValues("written").Inc()
@@ -132,7 +132,7 @@ func (sn snapshots) run(ctx context.Context, last placedFoot) error {
 
 // trim deletes what no kept snapshot needs, and returns the kept ones. The oldest of them must be readable: then there
 // is one to start from, whatever became of those after it.
-func (sn snapshots) trim(ctx context.Context, kept []placedFoot) []placedFoot {
+func (sn snapshots) trim(ctx context.Context, kept []storedFooter) []storedFooter {
 	if len(kept) <= keptSnapshots {
 		return kept
 	}
@@ -143,7 +143,8 @@ func (sn snapshots) trim(ctx context.Context, kept []placedFoot) []placedFoot {
 			slog.Int64("offset", kept[0].offset), slog.Any("error", err))
 		return kept[1:]
 	}
-	for p, before := range map[stream.Partition]int64{snapshotLog: kept[0].Parts[0].Offset, recordLog: kept[0].Next} {
+	for p, before := range map[stream.Partition]int64{
+		snapshotLog: kept[0].Parts[0].Offset, recordLog: kept[0].NextOffset} {
 		if err := sn.reader.Trim(ctx, p, before); err != nil {
 			sn.log.LogAttrs(ctx, slog.LevelWarn, "trim the configuration log", slog.Any("error", err))
 		}
@@ -152,10 +153,10 @@ func (sn snapshots) trim(ctx context.Context, kept []placedFoot) []placedFoot {
 }
 
 // readBack reports why a snapshot that was written cannot be read.
-func (sn snapshots) readBack(ctx context.Context, f placedFoot) error {
-	ctx, cancel := context.WithTimeout(ctx, 6*sn.timing.Write)
+func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
+	ctx, cancel := context.WithTimeout(ctx, 6*sn.timing.WriteTimeout)
 	defer cancel()
-	if err := sn.readParts(ctx, f.snapshotFoot, func(int, []byte) error { return nil }); err != nil {
+	if err := sn.readParts(ctx, f.snapshotFooter, func(int, []byte) error { return nil }); err != nil {
 		return err
 	}
 	found := fmt.Errorf("%w: its foot is gone", errTorn)
@@ -169,13 +170,13 @@ func (sn snapshots) readBack(ctx context.Context, f placedFoot) error {
 }
 
 // write writes the state of a view. The view is immutable, so records go on being applied.
-func (sn snapshots) write(ctx context.Context, v *View) (f placedFoot, err error) {
-	own, e := sn.auth.Load(), v.Living(KindLog, LogID)
+func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err error) {
+	own, e := sn.auth.Load(), v.FindLiving(KindLog, LogID)
 	if own == nil || e == nil {
 		return f, errors.New("the log has no first record yet")
 	}
-	f.snapshotFoot = snapshotFoot{
-		V: snapshotVersion, Node: sn.cfg.Node, Seq: v.seq, Level: v.level, Next: v.next, At: sn.now().UTC(),
+	f.snapshotFooter = snapshotFooter{
+		V: snapshotVersion, Node: sn.cfg.Node, Seq: v.seq, Level: v.level, NextOffset: v.nextOffset, At: sn.now().UTC(),
 		Secret: sn.secretOf(e),
 	}
 	if f.Cluster, f.Log, err = sn.reader.TopicID(ctx, stream.Control); err != nil {
@@ -183,10 +184,10 @@ func (sn snapshots) write(ctx context.Context, v *View) (f placedFoot, err error
 	}
 	key := []byte(id.Random("snap_"))
 	emit := func(part string, value []byte) (*stream.Record, error) {
-		ctx, cancel := context.WithTimeout(ctx, sn.timing.Write)
+		ctx, cancel := context.WithTimeout(ctx, sn.timing.WriteTimeout)
 		defer cancel()
 		rec := &stream.Record{Key: key, Value: value, Headers: []stream.Header{{Key: "part", Value: []byte(part)}}}
-		if part == partFoot {
+		if part == partFooter {
 			own.sign(macSnapshot, rec)
 		}
 		return rec, sn.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec)
@@ -200,21 +201,21 @@ func (sn snapshots) write(ctx context.Context, v *View) (f placedFoot, err error
 		f.Parts = append(f.Parts, snapshotPart{Offset: rec.Offset, SHA256: sum[:]})
 		return nil
 	}
-	head, err := json.Marshal(snapshotHead{Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])}})
+	head, err := json.Marshal(snapshotHeader{Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])}})
 	if err != nil {
 		return f, fmt.Errorf("encode the head: %w", err)
 	}
-	if err := add(partHead, head); err != nil {
+	if err := add(partHeader, head); err != nil {
 		return f, err
 	}
 	if err := sn.chunks(v.state, func(chunk []byte) error { return add(partChunk, chunk) }); err != nil {
 		return f, err
 	}
-	foot, err := json.Marshal(f.snapshotFoot)
+	foot, err := json.Marshal(f.snapshotFooter)
 	if err != nil {
 		return f, fmt.Errorf("encode the foot: %w", err)
 	}
-	rec, err := emit(partFoot, foot)
+	rec, err := emit(partFooter, foot)
 	if err != nil {
 		return f, err
 	}
@@ -262,7 +263,7 @@ func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 				if err := sn.writeLines(&lines, e); err != nil {
 					return err
 				}
-				if lines.Len() > sn.chunk && before > 0 {
+				if lines.Len() > sn.chunkSize && before > 0 {
 					next := bytes.Clone(lines.Bytes()[before:])
 					lines.Truncate(before)
 					if err := flush(); err != nil {
@@ -277,12 +278,12 @@ func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 }
 
 func (p *parser) writeLines(w *bytes.Buffer, e *Entity) error {
-	at := place{Kind: p.kinds.name(e.Kind), ID: e.ID, Seq: e.Seq, Rev: e.Rev, Open: e.Open, Deleted: e.deleted}
+	at := entityLine{Kind: p.kinds.name(e.Kind), ID: e.ID, Seq: e.Seq, Rev: e.Rev, Open: e.Pending, Deleted: e.deletedAt}
 	if e.Hash != [HashLen]byte{} {
 		at.Hash = e.Hash[:]
 	}
-	if e.Former != nil {
-		at.Former = e.Former[:]
+	if e.FormerHash != nil {
+		at.Former = e.FormerHash[:]
 	}
 	line, err := json.Marshal(at)
 	if err != nil {
@@ -302,18 +303,18 @@ func (p *parser) readLines(b []byte) ([]*Entity, error) {
 	for len(b) > 0 {
 		first, rest, ok1 := bytes.Cut(b, []byte{'\n'})
 		second, rest, ok2 := bytes.Cut(rest, []byte{'\n'})
-		var at place
+		var at entityLine
 		if err := json.Unmarshal(first, &at); err != nil || !ok1 || !ok2 {
 			return nil, fmt.Errorf("entity %d of a chunk is unreadable", len(entities))
 		}
-		k, ok := p.kinds.named[at.Kind]
+		k, ok := p.kinds.byName[at.Kind]
 		if !ok {
 			return nil, fmt.Errorf("unknown kind %q", at.Kind)
 		}
-		e := &Entity{ID: at.ID, Kind: k, Seq: at.Seq, Rev: at.Rev, Open: at.Open, deleted: at.Deleted}
+		e := &Entity{ID: at.ID, Kind: k, Seq: at.Seq, Rev: at.Rev, Pending: at.Open, deletedAt: at.Deleted}
 		copy(e.Hash[:], at.Hash)
 		if len(at.Former) == HashLen {
-			e.Former = (*[HashLen]byte)(at.Former)
+			e.FormerHash = (*[HashLen]byte)(at.Former)
 		}
 		if len(second) > 0 {
 			e.packed, e.size = p.pack(second), int32(len(second))
@@ -325,7 +326,7 @@ func (p *parser) readLines(b []byte) ([]*Entity, error) {
 }
 
 // add puts an entity of a snapshot in its place.
-func (s *state) add(e *Entity) {
+func (s *state) insertLoaded(e *Entity) {
 	if !e.Living() {
 		s.sets[e.Kind].addTombstone(e)
 	} else {

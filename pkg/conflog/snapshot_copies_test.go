@@ -32,16 +32,16 @@ func flood(t *testing.T, conf stream.Config, copies int, records ...*stream.Reco
 }
 
 // footAt is the foot of a snapshot that was written.
-func footAt(t *testing.T, n *testNode, f placedFoot) *stream.Record {
+func footAt(t *testing.T, n *testNode, f storedFooter) *stream.Record {
 	t.Helper()
 	records := recordsFrom(t, n, f.offset)
-	if partOf(records[0]) != partFoot {
+	if partOf(records[0]) != partFooter {
 		t.Fatal("no foot")
 	}
 	return records[0]
 }
 
-func written(t *testing.T, n *testNode) placedFoot {
+func written(t *testing.T, n *testNode) storedFooter {
 	t.Helper()
 	f, err := n.writeSnapshot(t.Context(), n.view.Load())
 	if err != nil {
@@ -50,9 +50,9 @@ func written(t *testing.T, n *testNode) placedFoot {
 	return f
 }
 
-// TestRepeatedFeet: feet that somebody appends thousands of times, with anything else under their key, name the same
+// TestRepeatedFooters: feet that somebody appends thousands of times, with anything else under their key, name the same
 // parts and are judged once. One that is not usable is not even loaded.
-func TestRepeatedFeet(t *testing.T) {
+func TestRepeatedFooters(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
 	n.create(t)
@@ -115,20 +115,20 @@ func TestLoadsAreBounded(t *testing.T) {
 		t.Errorf("%d snapshots were tried", lines)
 	}
 	// What cannot be used at all is logged a few times too.
-	for i := range 3 * maxPassedOver {
-		foot := f.snapshotFoot
+	for i := range 3 * maxLoggedSkips {
+		foot := f.snapshotFooter
 		foot.Cluster = fmt.Sprint("other ", i)
-		r := &stream.Record{Value: mustJSON(t, foot), Headers: []stream.Header{{Key: "part", Value: []byte(partFoot)}}}
+		r := &stream.Record{Value: mustJSON(t, foot), Headers: []stream.Header{{Key: "part", Value: []byte(partFooter)}}}
 		putRecord(t, conf, stream.ControlSnapshots, n.auth.Load().sign(macSnapshot, r))
 	}
 	c := node(t, conf, Config{Node: "c"})
-	if lines := bytes.Count(c.log.Bytes(), []byte("passed over")); lines != maxPassedOver {
+	if lines := bytes.Count(c.log.Bytes(), []byte("passed over")); lines != maxLoggedSkips {
 		t.Errorf("%d warnings", lines)
 	}
 }
 
-// TestNewestStateOfSeveralFeet: an older foot that is appended behind a newer one does not win over it.
-func TestNewestStateOfSeveralFeet(t *testing.T) {
+// TestNewestStateOfSeveralFooters: an older foot that is appended behind a newer one does not win over it.
+func TestNewestStateOfSeveralFooters(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
 	older := written(t, n)
@@ -141,11 +141,11 @@ func TestNewestStateOfSeveralFeet(t *testing.T) {
 	}
 }
 
-// TestTrimLeavesSomethingReadable: the log is not deleted before a snapshot that cannot be read back, in whichever way.
-func TestTrimLeavesSomethingReadable(t *testing.T) {
+// TestTrimKeepsAReadableSnapshot: the log is not deleted before a snapshot that cannot be read back, in whichever way.
+func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
-	var kept []placedFoot
+	var kept []storedFooter
 	for range keptSnapshots + 2 {
 		n.create(t)
 		kept = append(kept, written(t, n))
@@ -163,14 +163,14 @@ func TestTrimLeavesSomethingReadable(t *testing.T) {
 	torn.Parts[1].SHA256 = make([]byte, 32)
 	noFoot := kept[1]
 	noFoot.offset--
-	for name, oldest := range map[string]placedFoot{"torn": torn, "no foot": noFoot} {
-		left := (snapshots{n.Log}).trim(t.Context(), []placedFoot{kept[0], oldest, kept[2], kept[3]})
+	for name, oldest := range map[string]storedFooter{"torn": torn, "no foot": noFoot} {
+		left := (snapshots{n.Log}).trim(t.Context(), []storedFooter{kept[0], oldest, kept[2], kept[3]})
 		if len(left) != 2 || left[0].offset != kept[2].offset || logStart() != 0 {
 			t.Errorf("%s: %d are kept, the log begins at %d", name, len(left), logStart())
 		}
 	}
-	if left := (snapshots{n.Log}).trim(t.Context(), kept); len(left) != keptSnapshots || logStart() != kept[2].Next {
-		t.Errorf("%d are kept, the log begins at %d, want %d", len(left), logStart(), kept[2].Next)
+	if left := (snapshots{n.Log}).trim(t.Context(), kept); len(left) != keptSnapshots || logStart() != kept[2].NextOffset {
+		t.Errorf("%d are kept, the log begins at %d, want %d", len(left), logStart(), kept[2].NextOffset)
 	}
 }
 
@@ -181,17 +181,17 @@ func TestOnlyAppliedRecordsAreCounted(t *testing.T) {
 		n := node(t, conf, Config{Node: "a", SnapshotEvery: 20}, quick)
 		n.SetOwner(true)
 		n.create(t)
-		time.Sleep(10 * n.timing.Look)
+		time.Sleep(10 * n.timing.SnapshotCheckInterval)
 		before := snapshotsWritten(n)
 		for range 10 {
 			appendAgain(t, n, func(r record) bool { return r.Kind == "endpoint" && r.Op == opPut })
 		}
 		seq := n.view.Load().seq
-		time.Sleep(10 * n.timing.Look)
+		time.Sleep(10 * n.timing.SnapshotCheckInterval)
 		if snapshotsWritten(n) != before || seq < 30 {
 			t.Errorf("%v snapshots at sequence %d", snapshotsWritten(n)-before, seq)
 		}
-		time.Sleep(n.timing.Snapshot)
+		time.Sleep(n.timing.SnapshotInterval)
 		if got := snapshotsWritten(n); got != before+1 {
 			t.Errorf("%v snapshots after an hour", got-before)
 		}

@@ -26,7 +26,7 @@ func ownerWrites(t testing.TB, n *testNode) {
 	t.Helper()
 	before := snapshotsWritten(n)
 	n.SetOwner(true)
-	time.Sleep(10 * n.timing.Look)
+	time.Sleep(10 * n.timing.SnapshotCheckInterval)
 	if snapshotsWritten(n) == before {
 		t.Fatalf("no snapshot:\n%s", n.log.Bytes())
 	}
@@ -34,8 +34,8 @@ func ownerWrites(t testing.TB, n *testNode) {
 
 // quick looks for due snapshots often and makes many small chunks.
 func quick(c *Log) {
-	c.timing.Look = 10 * time.Millisecond
-	c.chunk = 600
+	c.timing.SnapshotCheckInterval = 10 * time.Millisecond
+	c.chunkSize = 600
 }
 
 // TestRestartFromSnapshot starts a node from a snapshot whose records are gone from the log.
@@ -52,12 +52,12 @@ func TestRestartFromSnapshot(t *testing.T) {
 		for range 8 {
 			n.create(t)
 		}
-		time.Sleep(10 * n.timing.Look)
+		time.Sleep(10 * n.timing.SnapshotCheckInterval)
 		if snapshotsWritten(n) != 0 {
 			t.Fatal("a node that is not the owner wrote a snapshot")
 		}
 		ownerWrites(t, n)
-		next := n.view.Load().next
+		next := n.view.Load().nextOffset
 		last := n.create(t) // only in the log
 		if err := n.reader.Trim(ctx, recordLog, next); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		if !bytes.Equal(stateText(t, n.Log), want) {
 			t.Fatal("the state differs after the restart")
 		}
-		if got := thing(n.parser, n.View().Hashed(kindEndpoint, hashOf("tok_"+first.ID))); got == nil ||
+		if got := thing(n.parser, n.View().FindByHash(kindEndpoint, hashOf("tok_"+first.ID))); got == nil ||
 			got.Rev != first.Rev || got.Seq != first.Seq {
 			t.Fatalf("endpoint of the snapshot: %+v", got)
 		}
@@ -147,7 +147,7 @@ func TestTornSnapshots(t *testing.T) {
 			again("replaced", replaced)
 			altered := slices.Clone(records)
 			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
-			if partOf(records[i]) == partHead { // still valid JSON: only the sum can tell
+			if partOf(records[i]) == partHeader { // still valid JSON: only the sum can tell
 				altered[i].Value[len(`{"ops":["`)] ^= 'A' ^ 'B'
 			} else {
 				altered[i].Value[len(altered[i].Value)/2] ^= 1
@@ -195,8 +195,8 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	var at []int64 // of what may be parts
 	for i, r := range records {
 		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
-		if partOf(r) == partFoot { // as a node that has its sum wrong would sign it
-			var foot snapshotFoot
+		if partOf(r) == partFooter { // as a node that has its sum wrong would sign it
+			var foot snapshotFooter
 			if err := json.Unmarshal(r.Value, &foot); err != nil {
 				t.Fatal(err)
 			}
@@ -293,17 +293,17 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	bounds := logBounds{cluster: "c", topic: "t", logEnd: 9, snapStart: 3, snapEnd: 20}
-	foot := placedFoot{offset: 9}
-	foot.Cluster, foot.Log, foot.Next, foot.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
-	if err := bounds.usable(foot); !errors.Is(err, errGap) {
+	foot := storedFooter{offset: 9}
+	foot.Cluster, foot.Log, foot.NextOffset, foot.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
+	if err := bounds.checkUsable(foot); !errors.Is(err, errGap) {
 		t.Fatalf("snapshot beyond the log: %v", err)
 	}
 	bounds.logStart, bounds.logEnd = 11, 20
-	if err := bounds.usable(foot); !errors.Is(err, errGap) {
+	if err := bounds.checkUsable(foot); !errors.Is(err, errGap) {
 		t.Fatalf("log begins after the snapshot: %v", err)
 	}
 	bounds.logStart, bounds.logEnd = 10, 10
-	if err := bounds.usable(foot); err != nil {
+	if err := bounds.checkUsable(foot); err != nil {
 		t.Fatal(err)
 	}
 	for _, offsets := range [][]int64{{}, {2, 7}, {7, 3}, {3, 3}, {3, 9}, {3, 12}} {
@@ -311,7 +311,7 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 		for _, at := range offsets {
 			foot.Parts = append(foot.Parts, snapshotPart{Offset: at})
 		}
-		if err := bounds.usable(foot); !errors.Is(err, errTorn) {
+		if err := bounds.checkUsable(foot); !errors.Is(err, errTorn) {
 			t.Errorf("parts at %v: %v", offsets, err)
 		}
 	}
@@ -332,12 +332,12 @@ func refusesToStart(t *testing.T, conf stream.Config) {
 	}
 }
 
-// TestSnapshotsByTheClock: some time after something changed, and none when nothing did; what three
+// TestSnapshotAfterTheInterval: some time after something changed, and none when nothing did; what three
 // snapshots do not need is deleted.
-func TestSnapshotsByTheClock(t *testing.T) {
+func TestSnapshotAfterTheInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"}, func(c *Log) {
-			c.timing.Beat, c.timing.Snapshot = 4*time.Second, 5*time.Minute
+			c.timing.HeartbeatInterval, c.timing.SnapshotInterval = 4*time.Second, 5*time.Minute
 		})
 		n.SetOwner(true)
 		f := func(wait time.Duration, want float64) {
@@ -372,12 +372,12 @@ func TestSnapshotsByTheClock(t *testing.T) {
 	})
 }
 
-// TestLookFindsTheRecord: the append is reported as failed, the record is in the log.
-func TestLookFindsTheRecord(t *testing.T) {
+// TestFailedAppendFindsItsRecord: the append is reported as failed, the record is in the log.
+func TestFailedAppendFindsItsRecord(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	failed := errors.New("connection lost")
-	found := n.ops.expect("op_elsewhere")
-	if _, err := (writer{n.Log}).look(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) ||
+	found := n.pendingWrites.expect("op_elsewhere")
+	if _, err := (writer{n.Log}).resolveFailedAppend(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) ||
 		!errors.Is(err, failed) {
 		t.Fatalf("record that is nowhere: %v", err)
 	}
@@ -388,13 +388,13 @@ func TestLookFindsTheRecord(t *testing.T) {
 	if err := n.producer.ProduceSync(t.Context(), stream.Control, 0, rec); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := (writer{n.Log}).look(t.Context(), found, failed); err != nil || res.result != conflict ||
-		res.next != rec.Offset+1 {
+	if res, err := (writer{n.Log}).resolveFailedAppend(t.Context(), found, failed); err != nil || res.result != conflict ||
+		res.nextOffset != rec.Offset+1 {
 		t.Fatalf("record that is in the log: %+v, %v", res, err)
 	}
 	full, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (writer{n.Log}).look(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
+	if _, err := (writer{n.Log}).resolveFailedAppend(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
 		t.Fatalf("full buffer: %v", err)
 	}
 }

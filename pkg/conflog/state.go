@@ -52,7 +52,7 @@ func (s *state) repeated(r record) bool {
 }
 
 // remember notes the op_id of the record that led to the state.
-func (s *state) remember(op string) {
+func (s *state) rememberOp(op string) {
 	s.ops[0] = s.ops[0].put(hash64(op), hash64(op))
 	if s.seq%opWindow == 0 {
 		s.ops = [2]trie[uint64]{{}, s.ops[0]}
@@ -68,24 +68,24 @@ type set struct {
 	byID       trie[*Entity] // living ones and tombstones, by FNV-1a of the id
 	byHash     trie[*Entity] // living ones, by the first 8 bytes of the secret's hash
 	bySeq      trie[*Entity] // living ones, by Seq
-	open       trie[*Entity] // of these the ones that something is still to be done for
+	pending    trie[*Entity] // of these the ones that something is still to be done for
 	tombstones trie[*Entity] // by the sequence of the deletion
 	bytes      int64         // sizes of the living ones
 }
 
 // Entity is a value and its place, or the tombstone that remembers a deletion. It never changes.
 type Entity struct {
-	ID     string
-	Kind   Kind
-	Hash   [HashLen]byte  // of its secret; zero = none
-	Former *[HashLen]byte // of the secret before it that is still good; nil = none
-	Seq    int64          // sequence of the record that created it: the order of lists
-	Rev    int64          // sequence of the record that changed it last
-	Open   bool           // see Index.Open
+	ID         string
+	Kind       Kind
+	Hash       [HashLen]byte  // of its secret; zero = none
+	FormerHash *[HashLen]byte // of the secret before it that is still good; nil = none
+	Seq        int64          // sequence of the record that created it: the order of lists
+	Rev        int64          // sequence of the record that changed it last
+	Pending    bool           // see Index.Open
 
-	deleted int64  // unix milliseconds of the deletion, by the deleting node's clock
-	size    int32  // of the value's JSON, by which bounds are judged
-	packed  []byte // value; nil in a tombstone
+	deletedAt int64  // unix milliseconds of the deletion, by the deleting node's clock
+	size      int32  // of the value's JSON, by which bounds are judged
+	packed    []byte // value; nil in a tombstone
 }
 
 // Living reports whether the entity is no tombstone.
@@ -115,8 +115,8 @@ func apply(s *state, r record) (*state, result, error) {
 	if r.V > recordVersion {
 		return s, invalid, fmt.Errorf("record of version %d, this program knows %d: a newer one wrote it", r.V, recordVersion)
 	}
-	if (s.seq == 0 || r.Op == opLevel) && r.Level > s.kinds.newest {
-		return s, invalid, errNewer(r.Level, s.kinds.newest)
+	if (s.seq == 0 || r.Op == opLevel) && r.Level > s.kinds.newestLevel {
+		return s, invalid, errNewer(r.Level, s.kinds.newestLevel)
 	}
 	if r.SeqSeen > s.seq {
 		return s, invalid, fmt.Errorf("%w: a writer had seen %d, here are %d", errGap, r.SeqSeen, s.seq)
@@ -132,44 +132,44 @@ func apply(s *state, r record) (*state, result, error) {
 	case s.repeated(r):
 		return &next, repeated, nil
 	}
-	next.remember(r.OpID)
+	next.rememberOp(r.OpID)
 	switch {
 	case r.Op == opLevel:
-		return &next, next.raise(r.Level), nil
+		return &next, next.raiseLevel(r.Level), nil
 	case s.kinds.infos[r.kind].Level > next.level:
 		return &next, early, nil
 	}
-	old := s.sets[r.kind].living(r.ID)
-	if !holds(r, old) {
+	old := s.sets[r.kind].findLiving(r.ID)
+	if !preconditionHolds(r, old) {
 		return &next, conflict, nil
 	}
-	if r.Op == opPut && s.exceeds(r.kind, old, int(r.size), r.Exempt) != nil {
+	if r.Op == opPut && s.checkBounds(r.kind, old, int(r.size), r.Exempt) != nil {
 		return &next, full, nil
 	}
 	next.sets = slices.Clone(s.sets)
-	res := next.change(r, old)
-	if res == applied && r.note != nil {
-		next.edit(KindOutbox).insert(&Entity{
-			ID: strconv.FormatInt(next.seq, 10), Kind: KindOutbox, Seq: next.seq, Rev: next.seq, packed: r.note,
-			size: r.noteSize,
+	res := next.applyOp(r, old)
+	if res == applied && r.outboxEntry != nil {
+		next.ownSet(KindOutbox).insert(&Entity{
+			ID: strconv.FormatInt(next.seq, 10), Kind: KindOutbox, Seq: next.seq, Rev: next.seq, packed: r.outboxEntry,
+			size: r.outboxEntrySize,
 		})
 	}
 	return &next, res, nil
 }
 
 // edit returns a copy of a set that stands in its place from here on; the sets themselves must be the state's own.
-func (s *state) edit(k Kind) *set {
+func (s *state) ownSet(k Kind) *set {
 	own := *s.sets[k]
 	s.sets[k] = &own
 	return &own
 }
 
 // change does to its set what a record asks for.
-func (s *state) change(r record, old *Entity) result {
-	set := s.edit(r.kind)
+func (s *state) applyOp(r record, old *Entity) result {
+	set := s.ownSet(r.kind)
 	switch r.Op {
 	case opPut:
-		return set.put(r, old, s.seq, s.kinds.infos[r.kind].Sole)
+		return set.put(r, old, s.seq, s.kinds.infos[r.kind].Singleton)
 	case opDelete:
 		set.delete(old, s.seq, r.At)
 	case opForget:
@@ -180,14 +180,14 @@ func (s *state) change(r record, old *Entity) result {
 		}
 		return set.put(r, nil, s.seq, true)
 	case opCopied:
-		set.copied(r.Rev)
+		set.removeUpTo(r.Rev)
 	default:
 		return invalid
 	}
 	return applied
 }
 
-func holds(r record, old *Entity) bool {
+func preconditionHolds(r record, old *Entity) bool {
 	switch r.Pre {
 	case preAbsent:
 		return old == nil && r.Op == opPut
@@ -207,8 +207,9 @@ func (s *set) put(r record, old *Entity, seq int64, sole bool) result {
 		return taken
 	}
 	e := &Entity{
-		ID: r.ID, Kind: r.kind, Hash: r.index.Hash, Former: r.index.Former, Seq: seq, Rev: seq, Open: r.index.Open,
-		packed: r.packed, size: r.size,
+		ID: r.ID, Kind: r.kind, Hash: r.index.Hash, FormerHash: r.index.FormerHash, Seq: seq, Rev: seq,
+		Pending: r.index.Pending,
+		packed:  r.packed, size: r.size,
 	}
 	if old != nil {
 		s.bytes -= int64(old.size)
@@ -227,10 +228,10 @@ func (s *set) insert(e *Entity) {
 	s.byID = s.byID.put(hash64(e.ID), e)
 	s.bySeq = s.bySeq.put(uint64(e.Seq), e)
 	s.bytes += int64(e.size)
-	if e.Open {
-		s.open = s.open.put(uint64(e.Seq), e)
-	} else if s.open.len > 0 {
-		s.open = s.open.remove(uint64(e.Seq))
+	if e.Pending {
+		s.pending = s.pending.put(uint64(e.Seq), e)
+	} else if s.pending.len > 0 {
+		s.pending = s.pending.remove(uint64(e.Seq))
 	}
 	s.addHashes(e)
 }
@@ -240,7 +241,7 @@ func (s *set) collides(r record, old *Entity) bool {
 	if other, ok := s.byID.get(hash64(r.ID)); ok && other.packed != nil && other.ID != r.ID {
 		return true
 	}
-	for _, h := range hashesOf(r.index.Hash, r.index.Former) {
+	for _, h := range hashesOf(r.index.Hash, r.index.FormerHash) {
 		if other, ok := s.byHash.get(prefix64(h)); ok && other != old {
 			return true
 		}
@@ -257,7 +258,7 @@ const tombstoneLife = 60 * 24 * time.Hour
 func (s *set) delete(old *Entity, seq int64, at time.Time) {
 	for range 2 {
 		tombstone, ok := s.tombstones.least()
-		if ok && (at.UnixMilli()-tombstone.deleted > tombstoneLife.Milliseconds() || s.tombstones.len >= maxTombstones) {
+		if ok && (at.UnixMilli()-tombstone.deletedAt > tombstoneLife.Milliseconds() || s.tombstones.len >= maxTombstones) {
 			s.tombstones = s.tombstones.remove(uint64(tombstone.Rev))
 			if e, _ := s.byID.get(hash64(tombstone.ID)); e == tombstone {
 				s.byID = s.byID.remove(hash64(tombstone.ID))
@@ -265,7 +266,7 @@ func (s *set) delete(old *Entity, seq int64, at time.Time) {
 		}
 	}
 	s.remove(old)
-	s.addTombstone(&Entity{ID: old.ID, Kind: old.Kind, Seq: old.Seq, Rev: seq, deleted: at.UnixMilli()})
+	s.addTombstone(&Entity{ID: old.ID, Kind: old.Kind, Seq: old.Seq, Rev: seq, deletedAt: at.UnixMilli()})
 }
 
 // remove takes a living entity out of every index.
@@ -273,7 +274,7 @@ func (s *set) remove(old *Entity) {
 	s.removeHashes(old)
 	s.byID = s.byID.remove(hash64(old.ID))
 	s.bySeq = s.bySeq.remove(uint64(old.Seq))
-	s.open = s.open.remove(uint64(old.Seq))
+	s.pending = s.pending.remove(uint64(old.Seq))
 	s.bytes -= int64(old.size)
 }
 
@@ -291,7 +292,7 @@ func (s *set) find(id string) *Entity {
 }
 
 // living is find without the tombstones.
-func (s *set) living(id string) *Entity {
+func (s *set) findLiving(id string) *Entity {
 	if e := s.find(id); e != nil && e.packed != nil {
 		return e
 	}
@@ -330,27 +331,27 @@ func hashesOf(hash [HashLen]byte, former *[HashLen]byte) (all [][HashLen]byte) {
 
 // addHashes lets an entity be found by its secrets.
 func (s *set) addHashes(e *Entity) {
-	for _, h := range hashesOf(e.Hash, e.Former) {
+	for _, h := range hashesOf(e.Hash, e.FormerHash) {
 		s.byHash = s.byHash.put(prefix64(h), e)
 	}
 }
 
 // removeHashes is the reverse of addHashes.
 func (s *set) removeHashes(e *Entity) {
-	for _, h := range hashesOf(e.Hash, e.Former) {
+	for _, h := range hashesOf(e.Hash, e.FormerHash) {
 		s.byHash = s.byHash.remove(prefix64(h))
 	}
 }
 
 // hashed returns the living entity whose secret has that hash, or nil. What the trie found by the first
 // bytes is compared in constant time.
-func (s *set) hashed(h [HashLen]byte) *Entity {
+func (s *set) findByHash(h [HashLen]byte) *Entity {
 	e, ok := s.byHash.get(prefix64(h))
 	switch {
 	case !ok:
 		return nil
 	case subtle.ConstantTimeCompare(e.Hash[:], h[:]) == 1,
-		e.Former != nil && subtle.ConstantTimeCompare(e.Former[:], h[:]) == 1:
+		e.FormerHash != nil && subtle.ConstantTimeCompare(e.FormerHash[:], h[:]) == 1:
 		return e
 	}
 	return nil

@@ -164,10 +164,10 @@ func TestApply(t *testing.T) {
 	f(taken, account("acc_2"))
 
 	set := s.sets[kindEndpoint]
-	if e := set.find("ep_1"); e == nil || e.packed != nil || e.deleted != at.UnixMilli() {
+	if e := set.find("ep_1"); e == nil || e.packed != nil || e.deletedAt != at.UnixMilli() {
 		t.Fatalf("tombstone: %+v", e)
 	}
-	if ep := thing(c, set.living("ep_2")); ep.Rev != 10 || ep.Seq != 5 || ep.Name != "n" {
+	if ep := thing(c, set.findLiving("ep_2")); ep.Rev != 10 || ep.Seq != 5 || ep.Name != "n" {
 		t.Fatalf("placed at rev %d, seq %d", ep.Rev, ep.Seq)
 	}
 	// A tombstone is let go 60 days later, by a deletion, and one of the same id by its creation.
@@ -194,11 +194,11 @@ func TestHashCollisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := s.sets[kindEndpoint]
-	e := set.living("ep_1")
+	e := set.findLiving("ep_1")
 	set.byID = set.byID.put(hash64("ep_2"), e)
 	near := hashOf("t1")
 	near[HashLen-1] ^= 1
-	if set.find("ep_2") != nil || set.hashed(near) != nil {
+	if set.find("ep_2") != nil || set.findByHash(near) != nil {
 		t.Fatal("an entity was taken for another")
 	}
 	_, res, err := apply(s, parsed(t, c, record{
@@ -235,12 +235,12 @@ func checkIndexes(t testing.TB, c *parser, s *state) {
 		hashed := 0
 		checkSizes(t, c, Kind(k), set)
 		for e := range set.bySeq.below(math.MaxUint64) {
-			if e.packed == nil || set.living(e.ID) != e {
+			if e.packed == nil || set.findLiving(e.ID) != e {
 				t.Fatalf("%s is not found by its id", e.ID)
 			}
-			for _, h := range hashesOf(e.Hash, e.Former) {
+			for _, h := range hashesOf(e.Hash, e.FormerHash) {
 				hashed++
-				if set.hashed(h) != e {
+				if set.findByHash(h) != e {
 					t.Fatalf("%s is not found by its hash", e.ID)
 				}
 			}

@@ -16,7 +16,7 @@ var recordLog = stream.Partition{Topic: stream.Control}
 
 // tail applies what comes after the loaded state.
 func (l *Log) tail(ctx context.Context) error {
-	return l.follow(ctx, recordLog, func() int64 { return l.view.Load().next }, l.applyRecord)
+	return l.follow(ctx, recordLog, func() int64 { return l.view.Load().nextOffset }, l.applyRecord)
 }
 
 // follow reads a partition until ctx ends or each returns an error. What the brokers refuse for a while must
@@ -39,10 +39,10 @@ func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
 // applyRecord applies one record and publishes the state after it.
 func (l *Log) applyRecord(rec *stream.Record) error {
 	v := l.view.Load()
-	if rec.Offset != v.next {
-		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.next-1)
+	if rec.Offset != v.nextOffset {
+		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.nextOffset-1)
 	}
-	own, err := (guard{l}).authentic(rec)
+	own, err := (authenticator{l}).authentic(rec)
 	if err != nil {
 		return fmt.Errorf("record at offset %d: %w", rec.Offset, err)
 	}
@@ -64,24 +64,24 @@ func (l *Log) applyRecord(rec *stream.Record) error {
 		l.applied.Add(1)
 	}
 	l.publish(next, rec.Offset+1)
-	l.ops.finish(r.OpID, Written{
-		result: res, next: rec.Offset + 1, at: time.Now(), Entity: next.sets[r.kind].living(r.ID),
+	l.pendingWrites.finish(r.OpID, WriteResult{
+		result: res, nextOffset: rec.Offset + 1, appliedAt: time.Now(), Entity: next.sets[r.kind].findLiving(r.ID),
 	})
 	select {
-	case l.kick <- struct{}{}:
+	case l.heartbeatNow <- struct{}{}:
 	default:
 	}
 	return nil
 }
 
 func (l *Log) publish(s *state, next int64) {
-	before := l.view.Swap(&View{state: s, next: next})
+	before := l.view.Swap(&View{state: s, nextOffset: next})
 	for k, set := range s.sets {
 		if before.sets[k] != set {
 			l.changedByKind[k].fire()
 		}
 	}
-	l.lease.confirm(next)
+	l.lease.advance(next)
 	l.changed.fire()
 }
 
@@ -90,14 +90,14 @@ func (l *Log) Changed(k Kind) <-chan struct{} { return l.changedByKind[k].wait()
 
 // Sync waits until everything that is in the log now is applied here.
 func (l *Log) Sync(ctx context.Context) error {
-	if err := l.Running(ctx); err != nil {
+	if err := l.WaitReady(ctx); err != nil {
 		return err
 	}
 	return l.sync(ctx)
 }
 
 // Running waits until Run has made the node ready.
-func (l *Log) Running(ctx context.Context) error {
+func (l *Log) WaitReady(ctx context.Context) error {
 	select {
 	case <-l.ready:
 		return nil
@@ -114,40 +114,40 @@ func (l *Log) sync(ctx context.Context) error {
 		return fmt.Errorf("read the end of the configuration log: %w", err)
 	}
 	end := ends[recordLog]
-	if err := l.changed.await(ctx, func() bool { return l.view.Load().next >= end }); err != nil {
+	if err := l.changed.await(ctx, func() bool { return l.view.Load().nextOffset >= end }); err != nil {
 		return fmt.Errorf("wait for the configuration log: %w", err)
 	}
 	return nil
 }
 
 // operations are the records that this node wrote and waits for.
-type operations struct {
-	mu   sync.Mutex // guards wait
-	wait map[string]chan Written
+type pendingWrites struct {
+	mu      sync.Mutex // guards wait
+	results map[string]chan WriteResult
 }
 
-func (o *operations) expect(op string) <-chan Written {
-	ch := make(chan Written, 1)
+func (o *pendingWrites) expect(op string) <-chan WriteResult {
+	ch := make(chan WriteResult, 1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.wait == nil {
-		o.wait = make(map[string]chan Written)
+	if o.results == nil {
+		o.results = make(map[string]chan WriteResult)
 	}
-	o.wait[op] = ch
+	o.results[op] = ch
 	return ch
 }
 
-func (o *operations) forget(op string) {
+func (o *pendingWrites) forget(op string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.wait, op)
+	delete(o.results, op)
 }
 
-func (o *operations) finish(op string, r Written) {
+func (o *pendingWrites) finish(op string, r WriteResult) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if ch := o.wait[op]; ch != nil {
-		delete(o.wait, op)
+	if ch := o.results[op]; ch != nil {
+		delete(o.results, op)
 		ch <- r
 	}
 }

@@ -28,14 +28,14 @@ type slot[V any] struct {
 }
 
 // place returns the bit of the key's digit on a level and the index its slot has or would have.
-func (n *branch[V]) place(key uint64, level int) (bit uint32, i int) {
+func (n *branch[V]) slotOf(key uint64, level int) (bit uint32, i int) {
 	bit = 1 << (key << (5 * level) >> 59)
 	return bit, bits.OnesCount32(n.bits & (bit - 1))
 }
 
 func (t trie[V]) get(key uint64) (v V, ok bool) {
 	for n, level := t.root, 0; n != nil; level++ {
-		bit, i := n.place(key, level)
+		bit, i := n.slotOf(key, level)
 		if n.bits&bit == 0 {
 			return v, false
 		}
@@ -63,7 +63,7 @@ func (n *branch[V]) put(s slot[V], level int) *branch[V] {
 	if n == nil {
 		n = &branch[V]{}
 	}
-	bit, i := n.place(s.key, level)
+	bit, i := n.slotOf(s.key, level)
 	if n.bits&bit == 0 {
 		slots := make([]slot[V], 0, len(n.slots)+1)
 		slots = append(append(append(slots, n.slots[:i]...), s), n.slots[i:]...)
@@ -91,7 +91,7 @@ func (t trie[V]) remove(key uint64) trie[V] {
 
 // remove is called for keys that are there only; a node that becomes empty disappears.
 func (n *branch[V]) remove(key uint64, level int) *branch[V] {
-	bit, i := n.place(key, level)
+	bit, i := n.slotOf(key, level)
 	if sub := n.slots[i].sub; sub != nil {
 		if sub = sub.remove(key, level+1); sub != nil {
 			out := &branch[V]{bits: n.bits, slots: slices.Clone(n.slots)}
@@ -149,7 +149,7 @@ func (n *branch[V]) descend(limit uint64, level int, edge bool, yield func(V) bo
 	from := len(n.slots)
 	edgeSlot := -1
 	if edge {
-		bit, i := n.place(limit, level)
+		bit, i := n.slotOf(limit, level)
 		from = i
 		if n.bits&bit != 0 {
 			from, edgeSlot = i+1, i

@@ -8,7 +8,7 @@ import (
 // View is the configuration as it stood after some record. It never changes.
 type View struct {
 	*state
-	next int64 // offset of the first record that is not in the state
+	nextOffset int64 // offset of the first record that is not in the state
 }
 
 // View returns the newest one of this node.
@@ -21,16 +21,16 @@ func (v *View) Sequence() int64 { return v.seq }
 func (v *View) Find(k Kind, id string) *Entity { return v.sets[k].find(id) }
 
 // Living is Find without the tombstones.
-func (v *View) Living(k Kind, id string) *Entity { return v.sets[k].living(id) }
+func (v *View) FindLiving(k Kind, id string) *Entity { return v.sets[k].findLiving(id) }
 
 // Hashed returns the living entity whose secret has that hash, or nil.
-func (v *View) Hashed(k Kind, hash [HashLen]byte) *Entity { return v.sets[k].hashed(hash) }
+func (v *View) FindByHash(k Kind, hash [HashLen]byte) *Entity { return v.sets[k].findByHash(hash) }
 
 // Newest is the living entity created last, or nil.
 func (v *View) Newest(k Kind) *Entity { return v.sets[k].newest() }
 
 // Below yields the living entities that were created before a sequence, 0 for all, the newest first.
-func (v *View) Below(k Kind, seq int64) iter.Seq[*Entity] {
+func (v *View) NewestFirst(k Kind, seq int64) iter.Seq[*Entity] {
 	if seq <= 0 {
 		return v.sets[k].bySeq.below(math.MaxUint64)
 	}
@@ -38,10 +38,10 @@ func (v *View) Below(k Kind, seq int64) iter.Seq[*Entity] {
 }
 
 // Ascend yields the living entities, the oldest first.
-func (v *View) Ascend(k Kind) iter.Seq[*Entity] { return v.sets[k].bySeq.ascend() }
+func (v *View) OldestFirst(k Kind) iter.Seq[*Entity] { return v.sets[k].bySeq.ascend() }
 
 // Open yields the living entities that something is still to be done for, the newest first.
-func (v *View) Open(k Kind) iter.Seq[*Entity] { return v.sets[k].open.below(math.MaxUint64) }
+func (v *View) Pending(k Kind) iter.Seq[*Entity] { return v.sets[k].pending.below(math.MaxUint64) }
 
 // Len is how many living entities there are, Bytes how large they are as JSON.
 func (v *View) Len(k Kind) int { return v.sets[k].bySeq.len }
@@ -50,7 +50,7 @@ func (v *View) Len(k Kind) int { return v.sets[k].bySeq.len }
 func (v *View) Bytes(k Kind) int64 { return v.sets[k].bytes }
 
 // Size is that of all living entities.
-func (v *View) Size() int64 { return v.bytes() }
+func (v *View) TotalBytes() int64 { return v.bytes() }
 
 // Value is the JSON of a living entity.
 func (p *parser) Value(e *Entity) []byte { return p.unpack(e.packed) }
@@ -64,11 +64,11 @@ func (p *parser) Unpack(packed []byte) []byte { return p.unpack(packed) }
 // Packed is the value of a living entity as it is kept.
 func (e *Entity) Packed() []byte { return e.packed }
 
-// KindNamed returns the kind of that name.
-func (p *parser) KindNamed(name string) (k Kind, ok bool) {
-	k, ok = p.kinds.named[name]
+// KindByName returns the kind of that name.
+func (p *parser) KindByName(name string) (k Kind, ok bool) {
+	k, ok = p.kinds.byName[name]
 	return k, ok
 }
 
 // Name is that of a kind.
-func (p *parser) Name(k Kind) string { return p.kinds.name(k) }
+func (p *parser) KindName(k Kind) string { return p.kinds.name(k) }

@@ -226,7 +226,7 @@ func TestAuditSurvivesItsNode(t *testing.T) {
 	})
 	// The one that is left tells the audit log, and writes the store when it has taken the partition over.
 	eventually(t, time.Minute, func() string {
-		if waiting := b.metric("relay_audit_trail"); waiting != 0 {
+		if waiting := b.metric("relay_control_outbox_entries"); waiting != 0 {
 			return fmt.Sprintf("%v entries wait", waiting)
 		}
 		if got := actions(); got != want {

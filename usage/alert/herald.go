@@ -106,15 +106,15 @@ func (h *herald) turn(x *config.Alert, mails *config.AlertBudget, now time.Time)
 	var before []string
 	for _, n := range x.Notices {
 		mail := mayMail(mails, n.ID, now)
-		free := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool {
+		free := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool {
 			return slices.Contains(before, to) ||
 				isMail(to) && !mail
 		})
-		if len(free) > 0 && !now.Before(n.NextAt) && (n.Node == h.cfg.Node || now.After(n.Until)) {
-			n.To = free
+		if len(free) > 0 && !now.Before(n.NextAt) && (n.LeaseNode == h.cfg.Node || now.After(n.LeaseUntil)) {
+			n.PendingTargets = free
 			return n, true
 		}
-		before = append(before, n.To...)
+		before = append(before, n.PendingTargets...)
 	}
 	return config.AlertNotice{}, false
 }
@@ -142,8 +142,8 @@ func (h *herald) carry(ctx context.Context, x *config.Alert) (written bool) {
 	if !ok {
 		return false
 	}
-	if slices.ContainsFunc(n.To, isMail) && !h.takeSlot(ctx, n.ID) {
-		if n.To = slices.DeleteFunc(slices.Clone(n.To), isMail); len(n.To) == 0 {
+	if slices.ContainsFunc(n.PendingTargets, isMail) && !h.takeSlot(ctx, n.ID) {
+		if n.PendingTargets = slices.DeleteFunc(slices.Clone(n.PendingTargets), isMail); len(n.PendingTargets) == 0 {
 			return false // it waits for the digest
 		}
 	}
@@ -159,7 +159,7 @@ func (h *herald) carry(ctx context.Context, x *config.Alert) (written bool) {
 func (h *herald) claim(ctx context.Context, x *config.Alert) (config.AlertNotice, bool) {
 	mails := h.mailBudget()
 	n, ok := h.turn(x, mails, h.deps.Now())
-	if !ok || n.Node == h.cfg.Node && n.Until.Sub(h.deps.Now()) > claim/2 {
+	if !ok || n.LeaseNode == h.cfg.Node && n.LeaseUntil.Sub(h.deps.Now()) > claim/2 {
 		return n, ok
 	}
 	changed, err := h.deps.Config.ChangeAlert(ctx, x.ID, func(x *config.Alert) error {
@@ -169,7 +169,7 @@ func (h *herald) claim(ctx context.Context, x *config.Alert) (config.AlertNotice
 			return config.ErrAlertUnchanged // another node was first
 		}
 		i := slices.IndexFunc(x.Notices, func(is config.AlertNotice) bool { return is.ID == n.ID })
-		x.Notices[i].Node, x.Notices[i].Until = h.cfg.Node, now.Add(claim)
+		x.Notices[i].LeaseNode, x.Notices[i].LeaseUntil = h.cfg.Node, now.Add(claim)
 		return nil
 	})
 	if err != nil {
@@ -187,7 +187,7 @@ func (h *herald) send(ctx context.Context, n config.AlertNotice, channels []noti
 		return
 	}
 	var all sync.WaitGroup
-	waiting := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return h.hasTaken(n.ID, to) })
+	waiting := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool { return h.hasTaken(n.ID, to) })
 	var addresses []string
 	for _, target := range waiting {
 		if address, mail := strings.CutPrefix(target, mailTarget); mail {
@@ -248,11 +248,11 @@ func (h *herald) record(ctx context.Context, alert, notice string) bool {
 			return config.ErrAlertUnchanged
 		}
 		n, now := &x.Notices[i], h.deps.Now().UTC()
-		n.To = h.left(n, now)
+		n.PendingTargets = h.left(n, now)
 		n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
 		n.Tries++
-		n.Node, n.Until = h.cfg.Node, n.NextAt.Add(claim)
-		if len(n.To) == 0 {
+		n.LeaseNode, n.LeaseUntil = h.cfg.Node, n.NextAt.Add(claim)
+		if len(n.PendingTargets) == 0 {
 			x.Notices = slices.Delete(x.Notices, i, i+1)
 		}
 		return nil
@@ -268,7 +268,7 @@ func (h *herald) record(ctx context.Context, alert, notice string) bool {
 
 // left are the targets of a message that have not taken it, none when its day is over.
 func (h *herald) left(n *config.AlertNotice, now time.Time) []string {
-	to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool { return h.hasTaken(n.ID, to) })
+	to := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool { return h.hasTaken(n.ID, to) })
 	if len(to) > 0 && now.Sub(n.At) >= giveUp {
 		h.metrics.dropped.Add(float64(len(to)))
 		return nil

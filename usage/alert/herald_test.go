@@ -174,7 +174,8 @@ func TestAnnouncerIsLate(t *testing.T) {
 		seen := r.memory.Alert(name)
 		r.memory.set(func(m *memory) {
 			n := &m.alerts[name].Notices[0]
-			n.To, n.Node, n.Tries, n.NextAt, n.Until = []string{string(notify.Slack)}, "b", 1, n.NextAt.Add(firstPause),
+			n.PendingTargets, n.LeaseNode, n.Tries, n.NextAt, n.LeaseUntil = []string{string(notify.Slack)}, "b", 1,
+				n.NextAt.Add(firstPause),
 				n.NextAt.Add(firstPause+claim)
 		})
 		time.Sleep(firstPause + claim + time.Second)

@@ -211,8 +211,8 @@ func (a *Alerts) apply(x *config.Alert, about subject, f finding, what step, tol
 
 func (a *Alerts) notice(kind string, f finding, to []string, now time.Time) config.AlertNotice {
 	return config.AlertNotice{
-		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, To: to,
-		NextAt: now, Node: a.cfg.Node, Until: now.Add(claim),
+		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
+		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(claim),
 	}
 }
 

@@ -41,12 +41,12 @@ func (h *herald) mailBudget() *config.AlertBudget {
 
 // hasSlot reports whether a message was given a mail of its own lately; then it keeps it, however often it is tried.
 func hasSlot(b *config.AlertBudget, notice string, now time.Time) bool {
-	return slices.ContainsFunc(b.Since(now, mailWindow), func(s config.AlertSent) bool { return s.ID == notice })
+	return slices.ContainsFunc(b.SentWithin(now, mailWindow), func(s config.AlertSent) bool { return s.ID == notice })
 }
 
 // isFull reports whether there are as many mails as there may be.
 func isFull(b *config.AlertBudget, now time.Time) bool {
-	return len(b.Since(now, mailWindow)) >= maxMails
+	return len(b.SentWithin(now, mailWindow)) >= maxMails
 }
 
 // mayMail reports whether a message has a mail of its own, or may have one.
@@ -64,7 +64,7 @@ func (h *herald) takeSlot(ctx context.Context, notice string) bool {
 			if !taken || hasSlot(b, notice, now) {
 				return config.ErrAlertUnchanged
 			}
-			b.Spend(config.AlertSent{ID: notice, At: now})
+			b.RecordSent(config.AlertSent{ID: notice, At: now})
 			return nil
 		})
 	})
@@ -87,7 +87,7 @@ func (h *herald) waitingMail(b *config.AlertBudget, now time.Time) (all []waitin
 	for _, x := range h.deps.Config.Alerts(func(x *config.Alert) bool { return len(x.Notices) > 0 }) {
 		var kept []string
 		for _, n := range x.Notices {
-			to := slices.DeleteFunc(slices.Clone(n.To), func(to string) bool {
+			to := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool {
 				return !isMail(to) ||
 					slices.Contains(kept, to)
 			})
@@ -285,7 +285,7 @@ func (h *herald) recordDigest(ctx context.Context, alert string, notices []strin
 		})
 		for i := range x.Notices {
 			if n := &x.Notices[i]; slices.Contains(notices, n.ID) {
-				n.To = h.left(n, now)
+				n.PendingTargets = h.left(n, now)
 			}
 		}
 		return nil
@@ -305,9 +305,9 @@ func (h *herald) digestMessage(list []waiting) notify.Message {
 	var lines strings.Builder
 	more := map[string]int{}
 	for i, w := range list {
-		count += 1 + w.notice.Earlier
+		count += 1 + w.notice.Merged
 		if i >= maxDigestLines {
-			more[headline(w.alert, w.notice)] += 1 + w.notice.Earlier
+			more[headline(w.alert, w.notice)] += 1 + w.notice.Merged
 			continue
 		}
 		m := h.message(w.alert, w.notice)

@@ -215,7 +215,7 @@ func TestDigestIsBounded(t *testing.T) {
 		x := &config.Alert{Meta: config.Meta{ID: idOf(deliveryFailed, subject{endpoint: testEndpoint,
 			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
 		all = append(all, waiting{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
-			Earlier: i % 2}, nil})
+			Merged: i % 2}, nil})
 	}
 	r.memory.set(func(m *memory) { m.endpoint.Name = strings.Repeat("a\n", 50) })
 	m := r.herald.digestMessage(all)

@@ -108,7 +108,7 @@ func copied(a *config.Alert) *config.Alert {
 	c := *a
 	c.Notices = slices.Clone(a.Notices)
 	for i := range c.Notices {
-		c.Notices[i].To = slices.Clone(c.Notices[i].To)
+		c.Notices[i].PendingTargets = slices.Clone(c.Notices[i].PendingTargets)
 	}
 	if a.Budget != nil {
 		b := *a.Budget

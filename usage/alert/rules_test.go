@@ -82,7 +82,7 @@ func TestConsecutiveFailures(t *testing.T) {
 		r.wants(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved",
 			"alert.destination.failing")
 		a := r.memory.Alert(idOf(consecutiveFailures, subject{endpoint: testEndpoint, destination: testDest}))
-		if n := a.Notices[0]; n.Value != 20.0 || n.Threshold != 20.0 || len(n.To) != 4 || n.Node != "a" ||
+		if n := a.Notices[0]; n.Value != 20.0 || n.Threshold != 20.0 || len(n.PendingTargets) != 4 || n.LeaseNode != "a" ||
 			a.Rule != "consecutive_failures" {
 			t.Errorf("%+v", a)
 		}
@@ -103,7 +103,7 @@ func TestEndpointOverrides(t *testing.T) {
 		r.passes(31 * time.Second) // what is still so when the silence ends is told
 		r.wants(consecutiveFailures, "alert.destination.failing")
 		a := r.memory.Alert(idOf(consecutiveFailures, subject{endpoint: testEndpoint, destination: testDest}))
-		if n := a.Notices[0]; len(n.To) != 1 || n.To[0] != "slack" || n.Threshold != 3.0 {
+		if n := a.Notices[0]; len(n.PendingTargets) != 1 || n.PendingTargets[0] != "slack" || n.Threshold != 3.0 {
 			t.Errorf("%+v", n)
 		}
 		own(config.EndpointAlerts{})

@@ -33,8 +33,8 @@ func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
 	fact("Value", n.Value)
 	fact("Threshold", n.Threshold)
 	fact("Since", n.At.Format("2006-01-02 15:04:05 UTC"))
-	if n.Earlier > 0 {
-		fact(factEarlier, n.Earlier)
+	if n.Merged > 0 {
+		fact(factEarlier, n.Merged)
 	}
 	m.Title = fmt.Sprintf("[%s] %s", state, text)
 	if name != "" {
