@@ -61,7 +61,7 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 			w.accept(w.newEvent(`{}`))
 		}
 		time.Sleep(time.Second)
-		if n := most.Load(); n != lane.FirstWindow {
+		if n := most.Load(); n != lane.InitialWindow {
 			t.Errorf("%d requests at first", n)
 		}
 		time.Sleep(15 * time.Second)

@@ -42,7 +42,7 @@ func TestApacheKafka(t *testing.T) {
 	member := func(name string, changes *atomic.Int64) func() {
 		cfg := testConfig()
 		cfg.InstanceID = name
-		_, stop := w.start(cfg, func(d *Deps) { d.Owned = func([]int32) { changes.Add(1) } })
+		_, stop := w.start(cfg, func(d *Deps) { d.OnOwned = func([]int32) { changes.Add(1) } })
 		return stop
 	}
 	var changesA, changesB atomic.Int64

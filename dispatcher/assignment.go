@@ -86,11 +86,11 @@ func (d *Dispatcher) drop(parts []*partition) {
 		}
 	}
 	d.mu.Unlock()
-	sources := make([]*lane.Source, len(parts))
+	sources := make([]*lane.Partition, len(parts))
 	for i, p := range parts {
 		sources[i] = &p.source
 	}
-	d.lanes.Leave(sources)
+	d.lanes.DropPartitions(sources)
 	d.changed()
 }
 

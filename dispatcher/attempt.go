@@ -58,7 +58,7 @@ func (c *client) send(ctx context.Context, attempt id.ID, t *lane.Target, w *eve
 	noRoom := c.sending.Acquire(ctx, 1)
 	start := c.now()
 	a := &event.Attempt{
-		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.Text, Method: w.Event.Method,
+		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.URLText, Method: w.Event.Method,
 	}
 	if noRoom != nil { // the node stops
 		a.ErrorCode, a.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"

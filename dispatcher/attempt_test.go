@@ -56,7 +56,7 @@ func testTarget(t testing.TB, address string, secrets ...sign.Secret) *lane.Targ
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg := &lane.Target{URL: u, Text: address, Timeout: 5 * time.Second}
+	tg := &lane.Target{URL: u, URLText: address, Timeout: 5 * time.Second}
 	for _, s := range secrets {
 		tg.Secrets = append(tg.Secrets, lane.LiveSecret{Secret: s})
 	}

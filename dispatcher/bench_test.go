@@ -21,12 +21,12 @@ import (
 func BenchmarkTrackerAndLane(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	lanes := lane.New(lane.Config{MaxInFlight: 100_000, MaxInFlightBytes: 1 << 30, MaxSending: 100_000}, lane.Deps{
-		Now: time.Now, Wake: func() {}, Rules: &fixedRules{lane.Standing{
+		Now: time.Now, Wake: func() {}, Rules: &fixedRules{lane.Eligibility{
 			Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true,
 		}},
 	})
 	var l *lane.Lane
-	lanes.Start(func(started *lane.Lane) { l = started })
+	lanes.SetStartWorker(func(started *lane.Lane) { l = started })
 	work := &event.Work{Dest: "d"}
 	lanes.Admit(&lane.Delivery{Slot: p.add(0, 1), Work: work, Size: 1000})
 	last := lane.Result{Kind: lane.Succeeded, Delivery: lanes.Next(b.Context(), l, lane.Result{}).Delivery}
@@ -45,12 +45,12 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 }
 
 // fixedRules say the same of every delivery.
-type fixedRules struct{ lane.Standing }
+type fixedRules struct{ lane.Eligibility }
 
 func (*fixedRules) MaxInFlight(*event.Work) int             { return 64 }
-func (r *fixedRules) Check(*event.Work, bool) lane.Standing { return r.Standing }
-func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Standing, error) {
-	return r.Standing, nil
+func (r *fixedRules) Check(*event.Work, bool) lane.Eligibility { return r.Eligibility }
+func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Eligibility, error) {
+	return r.Eligibility, nil
 }
 
 // Completions in reverse within a window of 4,096, as behind a destination that hangs.

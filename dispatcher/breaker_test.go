@@ -78,7 +78,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			t.Error("the metrics do not tell of the open breaker")
 		}
 		up.Store(true)
-		time.Sleep(time.Until(until) + 2*(lane.ShortestPark+lane.Slack(lane.ShortestPark)))
+		time.Sleep(time.Until(until) + 2*(lane.MinRecheck+lane.Slack(lane.MinRecheck)))
 		if n := len(s.all()); n != events {
 			t.Errorf("%d requests after the probe succeeded, want one for each event", n)
 		}
@@ -163,7 +163,7 @@ func TestReplaysAreProbes(t *testing.T) {
 		}
 		up.Store(true)
 		replay()
-		time.Sleep(time.Second + lane.ShortestPark + lane.Slack(lane.ShortestPark))
+		time.Sleep(time.Second + lane.MinRecheck + lane.Slack(lane.MinRecheck))
 		if got := held.all(); len(got) != told+1 || got[told] != "closed" {
 			t.Errorf("after the success: %v", got)
 		}
@@ -192,7 +192,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 		}
 		waiting := open()
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].URL = url })
-		time.Sleep(2 * (lane.ShortestPark + lane.Slack(lane.ShortestPark)))
+		time.Sleep(2 * (lane.MinRecheck + lane.Slack(lane.MinRecheck)))
 		if n := len(good.all()); n != waiting || waiting < 20 {
 			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
 		}
@@ -206,7 +206,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Enabled = on })
 		}
 		enable(false)
-		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
+		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
 		enable(true)
 		if got := held.all(); got[len(got)-1] != "closed" {
 			t.Errorf("told: %v", got)

@@ -229,7 +229,7 @@ func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 		for _, o := range all {
 			if o.Status == event.Pending {
 				told[o.Event.String()]++
-				if wait := o.NextAt.Sub(o.At); o.Reason != event.LaneFull || wait <= 0 || wait > lane.ShortestPark {
+				if wait := o.NextAt.Sub(o.At); o.Reason != event.LaneFull || wait <= 0 || wait > lane.MinRecheck {
 					t.Errorf("parked: %+v", o)
 				}
 			}

@@ -75,7 +75,7 @@ func (c Config) Validate() error {
 }
 
 // View is what the dispatcher reads of the configuration, at the moment of each attempt.
-type View interface {
+type ConfigView interface {
 	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created
 	// after what this node has applied.
 	Endpoint(id string) (*config.Endpoint, config.Presence)
@@ -86,7 +86,7 @@ type View interface {
 }
 
 // Changer writes the configuration; it is config.Control.
-type Changer interface {
+type EndpointUpdater interface {
 	// UpdateEndpoint changes an endpoint as change does to a copy of it. change is called again with a newer
 	// copy when another writer came first; nothing is written when it alters nothing.
 	UpdateEndpoint(ctx context.Context, endpoint string, change func(*config.Endpoint) error) (*config.Endpoint, error)
@@ -104,15 +104,15 @@ type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
 	Producer  Producer
-	Config    View
-	Changes   Changer
+	Config    ConfigView
+	Updater   EndpointUpdater
 	Keyring   *config.Keyring
 	Transport http.RoundTripper // the egress guard; it must follow no redirect
 	IDs       *id.Generator
 	Now       func() time.Time
 	Metrics   prometheus.Registerer
 	// Owned is told which partitions of events this node has, after each change.
-	Owned func([]int32)
+	OnOwned func([]int32)
 	// Limiter holds the rates of destinations; nil: there are none.
 	Limiter lane.Limiter
 	// Held is told of breakers; nil: nobody is.
@@ -122,7 +122,7 @@ type Deps struct {
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Changes == nil || d.Keyring == nil ||
+	if d.Log == nil || d.Producer == nil || d.Config == nil || d.Updater == nil || d.Keyring == nil ||
 		d.Transport == nil ||
 		d.IDs == nil || d.Now == nil || d.Metrics == nil {
 		return errors.New("dispatcher: a dependency is missing")

@@ -47,7 +47,7 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 		return lane.Result{Delivery: delivery}
 	}
 	d.faults.at(crashSent)
-	policy := policyOf(w, decision.Standing.Endpoint)
+	policy := policyOf(w, decision.Eligibility.Endpoint)
 	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
 	a.OK, a.ErrorCode = v.fate == delivered, v.code
 	if !a.OK && a.Code != 0 {
@@ -56,22 +56,22 @@ func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decis
 	now := d.now()
 	n := decide(w, v, policy, a.RetryAfter, now, d.rules.expiry(w), rand.Float64())
 	d.conclude(delivery, a, n, now)
-	return lane.Result{Delivery: delivery, Kind: resultOf(a), Code: a.Code, URL: decision.Standing.Destination.URL}
+	return lane.Result{Delivery: delivery, Kind: resultOf(a), Code: a.Code, URL: decision.Eligibility.Destination.URL}
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
 // the mistake is on our side, and it shows.
 func (d *Dispatcher) attempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
 	w := decision.Delivery.Work
-	attemptID := d.ids.Next(decision.Delivery.Slot.Source().Partition.Index)
-	target, err := d.lanes.Target(l, decision.Standing)
+	attemptID := d.ids.Next(decision.Delivery.Slot.Partition().ID.Index)
+	target, err := d.lanes.Target(l, decision.Eligibility)
 	if err == nil {
 		return d.client.send(ctx, attemptID, target, w)
 	}
 	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", w.Dest),
 		slog.Any("error", err))
 	return &event.Attempt{
-		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Standing.Destination.URL, Method: w.Event.Method,
+		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Eligibility.Destination.URL, Method: w.Event.Method,
 		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
 	}
 }
@@ -127,7 +127,7 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 // that was final: what was still open has automatic attempts that will speak for themselves.
 func (d *Dispatcher) end(decision lane.Decision) {
 	w := decision.Delivery.Work
-	o := outcome(w, decision.Status, decision.Reason, decision.At)
+	o := outcome(w, decision.Status, decision.Reason, decision.DecidedAt)
 	if o.Status == event.Skipped && w.Run != "" {
 		o.Skipped = o.Reason
 	}
@@ -150,14 +150,14 @@ func (d *Dispatcher) park(decision lane.Decision) {
 			slog.String("event", w.Event.ID.Text(id.Event)), slog.String("destination", w.Dest), slog.Time("due", decision.Due))
 	}
 	again := *w
-	again.Parked, again.ParkedBy = decision.Reason, decision.Mark
-	again.Due, again.Told = decision.Due, decision.Told
+	again.Parked, again.ParkedBy = decision.Reason, decision.ParkedBy
+	again.Due, again.Told = decision.Due, decision.ReportedNextAt
 	var o *event.Outcome
 	if decision.Status != "" {
-		o = outcome(w, decision.Status, decision.Reason, decision.At)
+		o = outcome(w, decision.Status, decision.Reason, decision.DecidedAt)
 		o.NextAt = decision.EarliestSend
 	}
-	d.record(decision.Delivery, d.followUp(&again, decision.At), o)
+	d.record(decision.Delivery, d.followUp(&again, decision.DecidedAt), o)
 }
 
 // hop sends a delivery that is not due into the next tier.

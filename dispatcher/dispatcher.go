@@ -117,7 +117,7 @@ type Dispatcher struct {
 	cfg    Config
 	log    *slog.Logger
 	stream stream.Config
-	config View
+	config ConfigView
 	ids    *id.Generator
 	now    func() time.Time
 	owned  func([]int32)
@@ -164,7 +164,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
-		now: deps.Now, owned: deps.Owned, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes},
+		now: deps.Now, owned: deps.OnOwned, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes},
 		faults:    newFaults(),
 		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		parts: make(map[stream.Partition]*partition),
@@ -187,13 +187,13 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		bodiesRead: d.metrics.filters,
 	}
 	d.retirer = &retirer{
-		log: deps.Log, changes: deps.Changes, retired: d.metrics.retired, queue: make(chan retirement, maxRetirements),
+		log: deps.Log, changes: deps.Updater, retired: d.metrics.retired, queue: make(chan retirement, maxRetirements),
 	}
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
 		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wake,
-		Gone: d.retirer.retire,
+		OnGone: d.retirer.retire,
 	})
 	d.retirer.forget = d.lanes.ForgetGone
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.waited)
@@ -212,7 +212,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	sending, cut := context.WithCancel(background) // ends when requests in flight must be cut short
 	defer cut()
-	d.lanes.Start(func(l *lane.Lane) { workers.Go(func() { d.worker(sending, l) }) })
+	d.lanes.SetStartWorker(func(l *lane.Lane) { workers.Go(func() { d.worker(sending, l) }) })
 	tiers := make([]string, len(d.tiers)) // what comes in them waits for a second at least
 	for i, t := range d.tiers {
 		tiers[i] = t.Topic

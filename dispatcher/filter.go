@@ -37,7 +37,7 @@ type wantedBy struct {
 
 // evaluate asks the filters of the event's endpoint about its body, unless there are none or this node does not know
 // the endpoint yet.
-func (b *bodyFilters) evaluate(view View, e *event.Event) wantedBy {
+func (b *bodyFilters) evaluate(view ConfigView, e *event.Event) wantedBy {
 	ep, presence := view.Endpoint(e.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
 	if presence != config.Present || !slices.ContainsFunc(ep.Destinations, onBody) {

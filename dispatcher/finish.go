@@ -80,7 +80,7 @@ func (f *finisher) produce(c *completion) {
 	f.producer.Produce(s.topic, c.partition(), s.record, func(_ *stream.Record, err error) { f.answered(c, err) })
 }
 
-func (c *completion) partition() int32 { return c.delivery.Slot.Source().Partition.Index }
+func (c *completion) partition() int32 { return c.delivery.Slot.Partition().ID.Index }
 
 // answered goes on with what became of a completion's record. One that was not taken may have been written
 // all the same: a second copy is a duplicate delivery, or an outcome that says the same again.

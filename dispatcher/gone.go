@@ -27,7 +27,7 @@ type retirement struct {
 // retirer disables destinations that say again and again that they are gone.
 type retirer struct {
 	log     *slog.Logger
-	changes Changer
+	changes EndpointUpdater
 	retired prometheus.Counter
 	queue   chan retirement
 	forget  func(dest string) // the answers that were counted

@@ -49,7 +49,7 @@ func TestRebalanceInMidFlight(t *testing.T) {
 		w.endpoint(url)
 		var first, second atomic.Pointer[[]int32]
 		note := func(to *atomic.Pointer[[]int32]) func(*Deps) {
-			return func(d *Deps) { d.Owned = func(ps []int32) { to.Store(&ps) } }
+			return func(d *Deps) { d.OnOwned = func(ps []int32) { to.Store(&ps) } }
 		}
 		_, stopFirst := w.start(testConfig(), note(&first))
 		const events = 1200
@@ -254,7 +254,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		if d := cmp.Diff([]string{"delivered"}, statuses(all)); d != "" {
 			t.Error(d)
 		}
-		if took := time.Since(begin); took < lane.ShortestPark {
+		if took := time.Since(begin); took < lane.MinRecheck {
 			t.Errorf("delivered after %v, though the configuration was away", took)
 		}
 		w.view.onSync = nil
@@ -385,7 +385,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		if n := len(d.assignment()); n != 0 {
 			t.Errorf("%d partitions are still here", n)
 		}
-		jobs, bytes := d.lanes.Held()
+		jobs, bytes := d.lanes.InMemory()
 		if jobs != 0 || bytes != 0 {
 			t.Errorf("%d jobs, %d bytes are still held", jobs, bytes)
 		}

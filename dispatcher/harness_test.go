@@ -181,7 +181,7 @@ func testConfig() Config {
 func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 	w.tb.Helper()
 	deps := Deps{
-		Log: w.stream.Log, Stream: w.stream, Producer: w.producer, Config: w.view, Changes: w.view, Keyring: w.keyring,
+		Log: w.stream.Log, Stream: w.stream, Producer: w.producer, Config: w.view, Updater: w.view, Keyring: w.keyring,
 		Transport: w.rt, IDs: w.ids, Now: w.now, Metrics: prometheus.NewRegistry(),
 	}
 	w.metrics = deps.Metrics.(*prometheus.Registry)

@@ -137,7 +137,7 @@ func requestHeader(w *event.Work, t *lane.Target, userAgent string, now time.Tim
 	}
 	eventID := e.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)
-	signature := sign.Sign(t.Signing(now), eventID, now, e.Body)
+	signature := sign.Sign(t.SigningSecrets(now), eventID, now, e.Body)
 	set(hRelay+hWebhookID, eventID)
 	set(hRelay+hWebhookTimestamp, timestamp)
 	set(hRelay+hWebhookSignature, signature)

@@ -45,7 +45,7 @@ func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
 					t.Errorf("%d outcomes for %d deliveries, %d of them held", len(all), 2*events, held)
 				}
 				for _, r := range s.all()[requests:] {
-					if late := r.at.Sub(on); late > lane.ShortestPark+lane.Slack(lane.ShortestPark) {
+					if late := r.at.Sub(on); late > lane.MinRecheck+lane.Slack(lane.MinRecheck) {
 						t.Errorf("delivered %v after it went on", late)
 					}
 				}

@@ -60,7 +60,7 @@ func (g *gateway) arrive(most int) <-chan struct{} {
 
 func startGateway(t *testing.T, http2 bool, most int) *gateway {
 	t.Helper()
-	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: lane.FirstWindow,
+	g := &gateway{hangs: make(chan struct{}), release: make(chan struct{}), round: lane.InitialWindow,
 		full: make(chan struct{})}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

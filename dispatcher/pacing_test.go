@@ -64,7 +64,7 @@ func TestRateIsHeld(t *testing.T) {
 				}
 				for i := range at {
 					for k := i + 1; k < len(at) && at[k]-at[i] < 5; k++ {
-						most := float64(burst) + 1 + perSecond*(at[k]-at[i]+lane.SavedTokens.Seconds())
+						most := float64(burst) + 1 + perSecond*(at[k]-at[i]+lane.MinBurst.Seconds())
 						if float64(k-i+1) > most {
 							t.Fatalf("%d requests within %v s of second %v", k-i+1, at[k]-at[i], at[i])
 						}
@@ -165,7 +165,7 @@ func TestRateChanges(t *testing.T) {
 			t.Fatalf("%d requests at the slow rate", n)
 		}
 		w.setRate(1000, 1)
-		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
+		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
 		if n := len(s.all()); n != events {
 			t.Errorf("%d of %d were delivered at the new rate", n, events)
 		}
@@ -178,7 +178,7 @@ func TestRateChanges(t *testing.T) {
 			t.Errorf("%d requests in 20 s at 0.5 a second", n)
 		}
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].RateLimit = nil })
-		time.Sleep(lane.ShortestPark + lane.Slack(lane.ShortestPark))
+		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
 		if n := len(s.all()); n != 2*events {
 			t.Errorf("%d of %d were delivered without a rate", n, 2*events)
 		}

@@ -48,7 +48,7 @@ type partition struct {
 	room  *waitingRoom
 	wake  func() // tells the timer that this partition has a new head
 
-	source lane.Source
+	source lane.Partition
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
@@ -73,9 +73,9 @@ type slot struct {
 }
 
 // Begin, End and Source make it a lane.Slot.
-func (s *slot) Begin() bool          { return s.part.begin() }
-func (s *slot) End()                 { s.part.end() }
-func (s *slot) Source() *lane.Source { return &s.part.source }
+func (s *slot) BeginDelivery() bool          { return s.part.begin() }
+func (s *slot) EndDelivery()                 { s.part.end() }
+func (s *slot) Partition() *lane.Partition { return &s.part.source }
 
 // slotOf is the slot of a delivery: all that the lanes hold came from partitions.
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
@@ -84,7 +84,7 @@ func newPartition(
 	id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark,
 ) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
-	p.source = lane.Source{Partition: id, HoldBack: p.holdBack}
+	p.source = lane.Partition{ID: id, AddStalls: p.holdBack}
 	holes, err := mark.Holes()
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err

@@ -112,7 +112,7 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 			w.accept(w.newEvent(fmt.Sprint(i)))
 		}
 		time.Sleep(20 * time.Second)
-		if jobs, _ := d.lanes.Held(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPoll {
+		if jobs, _ := d.lanes.InMemory(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPoll {
 			t.Errorf("%d jobs are held", jobs)
 		}
 		if n := len(s.all()); n > cfg.MaxInFlight+maxPoll {
@@ -135,7 +135,7 @@ func TestLostMembership(t *testing.T) {
 		w.endpoint(url)
 		var assignments, losses atomic.Int64
 		w.start(testConfig(), func(d *Deps) {
-			d.Owned = func(ps []int32) {
+			d.OnOwned = func(ps []int32) {
 				if len(ps) == 0 {
 					losses.Add(1)
 				} else {

@@ -15,7 +15,7 @@ import (
 
 // rules tell the lanes what the configuration says of a delivery. They are lane.Rules.
 type rules struct {
-	config        View
+	config        ConfigView
 	now           func() time.Time
 	retentionDays int
 	erased        func(id.ID) bool // nil: nothing was
@@ -35,7 +35,7 @@ func (r *rules) MaxInFlight(w *event.Work) int {
 
 // CheckLatest is Check for an endpoint or a recovery job that this node has not heard of, too: it may have been created
 // on another node a moment ago, or deleted so long ago that nobody remembers.
-func (r *rules) CheckLatest(ctx context.Context, w *event.Work) (lane.Standing, error) {
+func (r *rules) CheckLatest(ctx context.Context, w *event.Work) (lane.Eligibility, error) {
 	v := r.Check(w, true)
 	if v.Known {
 		return v, nil
@@ -54,18 +54,18 @@ func (r *rules) CheckLatest(ctx context.Context, w *event.Work) (lane.Standing, 
 
 // Check reads the configuration. It never waits. A worker of a lane lets it read the body if it must; the reader and
 // the timer, which all lanes share, do not, and then a delivery whose filter is not known is still wanted.
-func (r *rules) Check(w *event.Work, readBody bool) lane.Standing {
+func (r *rules) Check(w *event.Work, readBody bool) lane.Eligibility {
 	ep, presence := r.config.Endpoint(w.Event.Endpoint)
 	switch presence {
 	case config.Unknown:
-		return lane.Standing{}
+		return lane.Eligibility{}
 	case config.Deleted:
-		return lane.Standing{Known: true, Status: event.Skipped, Reason: event.EndpointDeleted}
+		return lane.Eligibility{Known: true, Status: event.Skipped, Reason: event.EndpointDeleted}
 	}
-	v := lane.Standing{Endpoint: ep, Destination: ep.Destination(w.Dest), Known: true}
+	v := lane.Eligibility{Endpoint: ep, Destination: ep.Destination(w.Dest), Known: true}
 	var known bool
 	if v.Status, v.Reason, known = r.jobEnd(w); !known {
-		return lane.Standing{}
+		return lane.Eligibility{}
 	}
 	if v.Status == "" {
 		v.Status, v.Reason = r.end(w, v.Destination)

@@ -94,7 +94,7 @@ func TestAbsurdWaits(t *testing.T) {
 				hops++
 				now = lane.ReadyAt(w.Due, now, now, lane.TierFor(tiers, w.Due.Sub(now)).Delay)
 			}
-			if most := int(wait/lane.LongestPark) + 2*len(tiers); hops > most {
+			if most := int(wait/lane.MaxRecheck) + 2*len(tiers); hops > most {
 				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
 			}
 		}

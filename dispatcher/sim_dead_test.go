@@ -56,16 +56,16 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)),
 		tiers:  stream.Tiers(),
 		policy: config.DefaultRetryPolicy(), dests: make([]deadDest, dests),
-		calendar: make([][]deadPiece, 2*int(lane.LongestPark/time.Second)),
+		calendar: make([][]deadPiece, 2*int(lane.MaxRecheck/time.Second)),
 	}
 	n.part, _ = testPartition(t, stream.Events, 0)
 	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30,
 		MaxSending: DefaultConfig().MaxSending}
 	n.Lanes = lane.New(cfg, lane.Deps{
 		Now: func() time.Time { return n.now }, Wake: func() {},
-		Rules: &fixedRules{lane.Standing{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
+		Rules: &fixedRules{lane.Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
 	})
-	n.Start(func(l *lane.Lane) { n.started[l]++ })
+	n.SetStartWorker(func(l *lane.Lane) { n.started[l]++ })
 	for i := range n.dests {
 		name := fmt.Sprint("dead_", i)
 		n.dests[i] = deadDest{
@@ -131,13 +131,13 @@ func (n *deadNode) carryOut(dest uint16, decision lane.Decision) {
 		return
 	}
 	d := &n.dests[dest]
-	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.Mark
+	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.ParkedBy
 	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
 	n.Release(decision.Delivery)
 }
 
 // step is that of so much parked work for each destination.
-func (n *deadNode) step(each int) time.Duration { return lane.StepOf(n.tiers, each, len(n.dests)) }
+func (n *deadNode) step(each int) time.Duration { return lane.RecheckInterval(n.tiers, each, len(n.dests)) }
 
 // tick plays one second.
 func (n *deadNode) tick() {
@@ -194,14 +194,14 @@ func TestManyDeadDestinations(t *testing.T) {
 		"%d requests in %v; away for %v at most",
 		parked, arrived, step, rate, most, passed, sent, 2*step, n.longest)
 	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() ||
-		n.longest > lane.LongestPark+time.Minute {
+		n.longest > lane.MaxRecheck+time.Minute {
 		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate,
 			passed, n.longest)
 	}
 	if sent > 3*dests {
 		t.Errorf("%d requests to %d dead destinations in %v", sent, dests, 2*step)
 	}
-	if jobs, bytes := n.Held(); jobs != 0 || bytes != 0 {
+	if jobs, bytes := n.InMemory(); jobs != 0 || bytes != 0 {
 		t.Errorf("%d jobs, %d bytes are held", jobs, bytes)
 	}
 }

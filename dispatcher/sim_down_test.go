@@ -89,7 +89,7 @@ func (o outage) run(t *testing.T) {
 		provider.Wait()
 
 		opens, parked, _ := s.lane("dst_1") // nobody knows that it is up until the next probe
-		if late := opens.Sub(up); opens.IsZero() || late > lane.BreakerLongest {
+		if late := opens.Sub(up); opens.IsZero() || late > lane.BreakerMaxOpen {
 			t.Fatalf("the next probe is in %v", late)
 		}
 		s.away.Store(opens.UnixNano())
@@ -127,7 +127,7 @@ func (s *sim) ownRetries(events int) {
 func (s *sim) look(at time.Duration, fresh float64) {
 	s.away.Store(0)
 	_, parked, lanes := s.lane("dst_1")
-	step := lane.StepOf(s.d.tiers, parked, lanes)
+	step := lane.RecheckInterval(s.d.tiers, parked, lanes)
 	time.Sleep(step + 2*time.Second) // until all have come by once
 	began, watched := time.Now(), max(2*step, 10*time.Second)
 	for range int(watched / time.Second) {

@@ -72,7 +72,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			s.view.put(ep)
 		}
 		d, err := New(cfg, Deps{
-			Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: s, Config: s.view, Changes: s.view,
+			Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: s, Config: s.view, Updater: s.view,
 			Keyring: keyring, Transport: s, IDs: s.ids, Now: time.Now,
 			Metrics: prometheus.NewRegistry(), Held: s,
 		})
@@ -208,7 +208,7 @@ func (s *sim) leaveOut(r *stream.Record) time.Duration {
 	}
 	now := time.Now()
 	step := w.Due.Sub(now)
-	if w.Parked != event.BreakerOpen || open.IsZero() || step < lane.StepOf(s.d.tiers, parked, lanes) ||
+	if w.Parked != event.BreakerOpen || open.IsZero() || step < lane.RecheckInterval(s.d.tiers, parked, lanes) ||
 		!w.Due.Before(until) {
 		return 0
 	}
@@ -279,7 +279,7 @@ func (s *sim) hopsInAll() (n int) {
 
 // memory checks what the dispatcher holds against its bounds.
 func (s *sim) memory(when string) {
-	jobs, size := s.d.lanes.Held()
+	jobs, size := s.d.lanes.InMemory()
 	if jobs > s.d.cfg.MaxInFlight+maxPoll || size > s.d.cfg.MaxInFlightBytes {
 		s.t.Errorf("%s: %d jobs are held, %d bytes", when, jobs, size)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// ErrManyOpen means that more is open than a Survey keeps in memory.
-var ErrManyOpen = errors.New("too much is open")
+// ErrTooManyOpen means that more is open than a Survey keeps in memory.
+var ErrTooManyOpen = errors.New("too much is open")
 
-// maxOpen bounds the records that a Survey remembers, about 100 bytes each.
-const maxOpen = 200_000
+// maxOpenRecords bounds the records that a Survey remembers, about 100 bytes each.
+const maxOpenRecords = 200_000
 
 // Survey finds what is still to be done for one endpoint, from the log and from what the group has committed.
 // It errs on the side of what is still open: a record that was done in the last second counts.
@@ -34,14 +34,14 @@ type place struct {
 }
 
 // Open is what a Survey has found.
-type Open struct {
-	Now     int       // records that are done as soon as there is room
+type OpenRecords struct {
+	Immediate     int       // records that are done as soon as there is room
 	Waiting int       // records in retry topics
-	Until   time.Time // when the last of these is due
+	LastDue   time.Time // when the last of these is due
 }
 
 // Any reports whether anything is open.
-func (o Open) Any() bool { return o.Now+o.Waiting > 0 }
+func (o OpenRecords) Any() bool { return o.Immediate+o.Waiting > 0 }
 
 // NewSurvey looks at nothing yet.
 func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey {
@@ -53,20 +53,20 @@ func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey 
 
 // Look finds what is open now. The first look reads all that the group has not done in these partitions, the
 // next ones only what has come since.
-func (s *Survey) Look(ctx context.Context) (Open, error) {
+func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	topics := stream.ReadBy(stream.DispatchGroup)
 	// The marks before the ends: what continues a record is in the log before that is marked as done.
 	marks, err := s.log.Marks(ctx, stream.DispatchGroup, topics...)
 	if err != nil {
-		return Open{}, err
+		return OpenRecords{}, err
 	}
 	starts, err := s.log.Starts(ctx, topics...)
 	if err != nil {
-		return Open{}, err
+		return OpenRecords{}, err
 	}
 	ends, err := s.log.Ends(ctx, topics...)
 	if err != nil {
-		return Open{}, err
+		return OpenRecords{}, err
 	}
 	done := make(map[stream.Partition]stream.Done)
 	var ranges []stream.Range
@@ -90,8 +90,8 @@ func (s *Survey) Look(ctx context.Context) (Open, error) {
 				s.open[place{p, r.Offset}] = dueOf(p, r)
 			}
 		}
-		if len(s.open) > maxOpen {
-			return fmt.Errorf("%w: more than %d records", ErrManyOpen, maxOpen)
+		if len(s.open) > maxOpenRecords {
+			return fmt.Errorf("%w: more than %d records", ErrTooManyOpen, maxOpenRecords)
 		}
 		return nil
 	})
@@ -110,15 +110,15 @@ func dueOf(p stream.Partition, r *stream.Record) time.Time {
 	return c.Due
 }
 
-func (s *Survey) sum() (o Open) {
+func (s *Survey) sum() (o OpenRecords) {
 	for at, due := range s.open {
 		if !stream.IsTier(at.Topic) {
-			o.Now++
+			o.Immediate++
 			continue
 		}
 		o.Waiting++
-		if due.After(o.Until) {
-			o.Until = due
+		if due.After(o.LastDue) {
+			o.LastDue = due
 		}
 	}
 	return o

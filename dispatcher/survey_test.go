@@ -49,7 +49,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 				if all[0].Status != event.Held || all[0].Reason != event.Manual {
 					t.Errorf("while it is moved: %+v", all[0])
 				}
-				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > lane.ShortestPark+lane.Slack(lane.ShortestPark) {
+				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > lane.MinRecheck+lane.Slack(lane.MinRecheck) {
 					t.Errorf("delivered %v after the end of the move", late)
 				}
 			})
@@ -89,9 +89,9 @@ func TestSurvey(t *testing.T) {
 		}
 		defer reader.Close()
 		survey := NewSurvey(reader, testEndpoint, []int32{0})
-		look := func() Open {
+		look := func() OpenRecords {
 			t.Helper()
-			o, err := survey.Look(t.Context())
+			o, err := survey.Refresh(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,17 +104,17 @@ func TestSurvey(t *testing.T) {
 		foreign.Endpoint = "ep_2"
 		elsewhere := w.inPartition(1, `"elsewhere"`)
 		w.accept(foreign, elsewhere, w.newEvent(`"a"`), w.newEvent(`"b"`))
-		if o := look(); o.Now == 0 && o.Waiting == 0 {
+		if o := look(); o.Immediate == 0 && o.Waiting == 0 {
 			t.Errorf("just accepted: %+v", o)
 		}
 		w.outcomes(count(2, event.Retrying))
 		w.outcomesOf(1, count(1, event.Retrying))
 		time.Sleep(time.Second) // for the commits
 		o := look()
-		if in := time.Until(o.Until); o.Now != 0 || o.Waiting != 2 || in < 7*time.Second || in > 10*time.Second {
+		if in := time.Until(o.LastDue); o.Immediate != 0 || o.Waiting != 2 || in < 7*time.Second || in > 10*time.Second {
 			t.Errorf("two wait for a retry: %+v, the last for %v", o, in)
 		}
-		if fresh, err := NewSurvey(reader, testEndpoint, []int32{0}).Look(t.Context()); err != nil || fresh != o {
+		if fresh, err := NewSurvey(reader, testEndpoint, []int32{0}).Refresh(t.Context()); err != nil || fresh != o {
 			t.Errorf("seen for the first time: %+v, %v; want %+v", fresh, err, o)
 		}
 		w.outcomes(count(2, event.Delivered))
@@ -122,7 +122,7 @@ func TestSurvey(t *testing.T) {
 		if o := look(); o.Any() {
 			t.Errorf("all is done: %+v", o)
 		}
-		if o, err := NewSurvey(reader, "ep_2", []int32{0, 1}).Look(t.Context()); err != nil || o.Now != 1 || o.Waiting != 0 {
+		if o, err := NewSurvey(reader, "ep_2", []int32{0, 1}).Refresh(t.Context()); err != nil || o.Immediate != 1 || o.Waiting != 0 {
 			t.Errorf("the other endpoint: %+v, %v", o, err)
 		}
 		close(release)

@@ -38,7 +38,7 @@ func (d *Dispatcher) timer(ctx context.Context) {
 // releaseRipe runs what is ready and returns the time until it must be called again. Work that is ready
 // but not due has spent its time in this tier and hops to the next.
 func (d *Dispatcher) releaseRipe() time.Duration {
-	refused, wait := d.lanes.Recheck()
+	refused, wait := d.lanes.EnforceLimits()
 	for _, decision := range refused {
 		d.carryOut(decision)
 	}

@@ -334,8 +334,8 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 		return nil, err
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
-		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Changes: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, Owned: n.owned, Limiter: n.limiter,
+		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Updater: n.control, Keyring: n.keyring,
+		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.owned, Limiter: n.limiter,
 		Held: n.limiter, Erased: n.control.Erased,
 	})
 	if err != nil {
@@ -398,7 +398,7 @@ func (n *Node) owned(partitions []int32) {
 		n.ledger.SetPartitions(partitions)
 	}
 	if n.recovery != nil {
-		n.recovery.Own(partitions)
+		n.recovery.SetOwned(partitions)
 	}
 }
 

@@ -8,9 +8,9 @@ const (
 	// has neither.
 	breakerFailures = 20
 	breakerSpan     = 30 * time.Second
-	// breakerFirst is how long it stays open at first; each probe that fails doubles it up to BreakerLongest.
-	breakerFirst   = 30 * time.Second
-	BreakerLongest = time.Hour
+	// breakerMinOpen is how long it stays open at first; each probe that fails doubles it up to BreakerMaxOpen.
+	breakerMinOpen   = 30 * time.Second
+	BreakerMaxOpen = time.Hour
 	// MaxProbes is how many deliveries that somebody asked for fly at once while it is open.
 	MaxProbes = 2
 )
@@ -60,11 +60,11 @@ func (b *breaker) failure(now time.Time, probe bool) (opens bool) {
 		if b.failures < breakerFailures || now.Sub(b.since) < breakerSpan {
 			return false
 		}
-		b.wait = breakerFirst
+		b.wait = breakerMinOpen
 	case !probe:
 		return false
 	default:
-		b.wait = min(2*b.wait, BreakerLongest)
+		b.wait = min(2*b.wait, BreakerMaxOpen)
 	}
 	b.until, b.probe = now.Add(b.wait), nil
 	return true

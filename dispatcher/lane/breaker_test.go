@@ -29,21 +29,21 @@ func TestBreaker(t *testing.T) {
 	b.success()
 	f(!fail(19, 10*time.Second, false), "a success does not count anew")
 	f(fail(1, 0, false) && b.holds(now), "does not open after 20 failures in 190 s")
-	f(!fail(50, 0, false) && b.until.Equal(now.Add(breakerFirst)), "failures on their way change it")
-	wait := breakerFirst
+	f(!fail(50, 0, false) && b.until.Equal(now.Add(breakerMinOpen)), "failures on their way change it")
+	wait := breakerMinOpen
 	for range 10 {
 		now = b.until
 		f(!b.holds(now), "its time is over")
 		b.probe = &Delivery{}
 		f(b.holds(now), "more than one probe")
 		f(fail(1, 0, true), "a failed probe opens it again")
-		wait = min(2*wait, BreakerLongest)
+		wait = min(2*wait, BreakerMaxOpen)
 		f(b.until.Equal(now.Add(wait)) && b.holds(now), "waits twice as long")
 	}
-	f(wait == BreakerLongest, "an hour is the longest")
+	f(wait == BreakerMaxOpen, "an hour is the longest")
 	now = now.Add(-24 * time.Hour)
 	f(b.holds(now), "the clock was set back")
-	f(!b.holds(now.Add(BreakerLongest)), "it waits for the clock")
+	f(!b.holds(now.Add(BreakerMaxOpen)), "it waits for the clock")
 	f(b.success() && !b.holds(now) && !b.success(), "a success closes it")
 }
 
@@ -52,7 +52,7 @@ func TestOneProbe(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
-	l.breaker = breaker{wait: breakerFirst, until: lt.now}
+	l.breaker = breaker{wait: breakerMinOpen, until: lt.now}
 	lt.fill("d", 9)
 	probe := func() *Delivery {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestOneProbe(t *testing.T) {
 			t.Fatalf("sent after the probe has failed: %+v", next)
 		}
 	}
-	if l.breaker.wait != 2*breakerFirst || l.live.Len() != 0 {
+	if l.breaker.wait != 2*breakerMinOpen || l.live.Len() != 0 {
 		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.Len())
 	}
 }
@@ -100,11 +100,11 @@ func TestBreakerLeavesWithItsPartition(t *testing.T) {
 	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
 		t.Fatalf("admitted: %q", r)
 	}
-	lt.Leave([]*Source{&lt.part.Source})
+	lt.DropPartitions([]*Partition{&lt.part.Partition})
 	if r := lt.enqueue(lt.delivery("d", "")); r != "" {
 		t.Errorf("refused after the partition came back: %q", r)
 	}
-	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerFirst)) || !told[1].IsZero() {
+	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerMinOpen)) || !told[1].IsZero() {
 		t.Errorf("told %v", told)
 	}
 }

@@ -45,7 +45,7 @@ func (f *laneFuzz) step() {
 		f.now = f.now.Add(time.Duration(f.r.ExpFloat64() * float64(time.Second)))
 		f.wakeWaiting()
 	case n < 98:
-		refused, _ := f.Recheck()
+		refused, _ := f.EnforceLimits()
 		for _, decision := range refused {
 			f.end(decision.Delivery)
 		}
@@ -63,14 +63,14 @@ func (f *laneFuzz) change() {
 	f.maxInFlight = []int{0, 1, 2, 64}[f.r.IntN(4)]
 	f.wait, f.err = 0, nil
 	dest := &config.Destination{Enabled: true}
-	v := Standing{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
+	v := Eligibility{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
 	switch f.r.IntN(20) {
 	case 0:
 		v.Status, v.Reason = event.Skipped, event.DestinationDisabled
 	case 1:
 		v.Paused = true
 	case 2:
-		v, f.err = Standing{}, errors.New("the configuration cannot be read")
+		v, f.err = Eligibility{}, errors.New("the configuration cannot be read")
 	case 3, 4, 5:
 		f.wait = time.Duration(f.r.IntN(int(12*time.Second)) + 1)
 		dest.RateLimit = &config.RateLimit{PerSecond: f.r.Float64() * 20}
@@ -98,7 +98,7 @@ func (f *laneFuzz) offer() {
 func (f *laneFuzz) check(decision Decision) {
 	switch due := decision.Due.Sub(f.now); decision.Action {
 	case Park:
-		if due < time.Second || due > LongestPark {
+		if due < time.Second || due > MaxRecheck {
 			f.t.Fatalf("parked for %v", due)
 		}
 		if decision.Status == "" && decision.Reason != decision.Delivery.Work.Parked {
@@ -109,7 +109,7 @@ func (f *laneFuzz) check(decision Decision) {
 			f.t.Fatalf("ended: %+v", decision)
 		}
 	case Send:
-		if !decision.Standing.Known || decision.Standing.Paused || decision.Standing.Status != "" {
+		if !decision.Eligibility.Known || decision.Eligibility.Paused || decision.Eligibility.Status != "" {
 			f.t.Fatalf("sent against the configuration: %+v", decision)
 		}
 	default:
@@ -166,13 +166,13 @@ func (f *laneFuzz) revoke() {
 	for _, l := range f.byDest {
 		for _, q := range []*deliveries{&l.live, &l.runs} {
 			for delivery := range q.Iter() {
-				if delivery.Slot.Source() == &f.part.Source {
+				if delivery.Slot.Partition() == &f.part.Partition {
 					f.ended[delivery]++
 				}
 			}
 		}
 	}
-	f.Leave([]*Source{&f.part.Source})
+	f.DropPartitions([]*Partition{&f.part.Partition})
 	f.part = newTestPartition()
 }
 
@@ -191,7 +191,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 				f.begin()
 				f.finish(Succeeded)
 			}
-			if held, _ := f.Held(); held == 0 {
+			if held, _ := f.InMemory(); held == 0 {
 				break
 			}
 			if f.now = f.now.Add(time.Minute); n > 1000 {
@@ -210,7 +210,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 		for range 1000 {
 			f.begin()
 		}
-		held, bytes := f.Held()
+		held, bytes := f.InMemory()
 		for _, l := range f.byDest {
 			if l.held != 0 || l.bytes != 0 || l.running != 0 || l.runsInHand != 0 || l.queued() != 0 {
 				t.Errorf("seed %d: lane %s holds %d deliveries, %d bytes, %d workers, %d of runs",

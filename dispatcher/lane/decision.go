@@ -33,17 +33,17 @@ type Delivery struct {
 type Slot interface {
 	// Begin reports whether the delivery may begin; false when its partition has left this node. Every Begin that
 	// was granted has its End.
-	Begin() bool
-	End()
-	Source() *Source
+	BeginDelivery() bool
+	EndDelivery()
+	Partition() *Partition
 }
 
 // Source is a partition as lanes see it.
-type Source struct {
-	Partition stream.Partition
-	HoldBack  func(lanes int) // adds to the lanes that ask the partition to pause
+type Partition struct {
+	ID stream.Partition
+	AddStalls  func(lanes int) // adds to the lanes that ask the partition to pause
 
-	last   string // destination of the newest delivery; guarded by Lanes.mu
+	lastDest   string // destination of the newest delivery; guarded by Lanes.mu
 	streak int    // how many deliveries in a row were for it; guarded by Lanes.mu
 }
 
@@ -64,21 +64,21 @@ const (
 type Decision struct {
 	Action   Action
 	Delivery *Delivery
-	Standing Standing  // what the configuration says, for Send
-	At       time.Time // when it was decided
+	Eligibility Eligibility  // what the configuration says, for Send
+	DecidedAt       time.Time // when it was decided
 
 	Status event.Status // of the outcome, for Park and End; empty: none is recorded
 	Reason event.Reason
 
 	Due          time.Time // of what is parked: when it comes by again
 	EarliestSend time.Time // it will hardly be sent before; zero if unknown
-	Told         time.Time // until then no other outcome speaks of the same reason
-	Mark         uint32    // of the lane that parked it
+	ReportedNextAt         time.Time // until then no other outcome speaks of the same reason
+	ParkedBy         uint32    // of the lane that parked it
 	Err          error     // the configuration could not be read
 }
 
 // Standing is what the configuration says of a delivery at this moment.
-type Standing struct {
+type Eligibility struct {
 	Endpoint    *config.Endpoint
 	Destination *config.Destination
 	Status      event.Status // the delivery ends so; empty: it is still wanted
@@ -92,9 +92,9 @@ type Rules interface {
 	// MaxInFlight is that of the destination, 0 when this node does not know it.
 	MaxInFlight(w *event.Work) int
 	// Check never waits, and reads the body for a filter only if it may.
-	Check(w *event.Work, readBody bool) Standing
+	Check(w *event.Work, readBody bool) Eligibility
 	// CheckLatest waits until this node has applied what was written before, if it does not know the endpoint.
-	CheckLatest(ctx context.Context, w *event.Work) (Standing, error)
+	CheckLatest(ctx context.Context, w *event.Work) (Eligibility, error)
 }
 
 // Limiter holds the rates of destinations.
@@ -155,7 +155,7 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 			return Decision{Action: Stop}
 		}
 		last = Result{Delivery: delivery}
-		if !delivery.Slot.Begin() { // its partition has left this node
+		if !delivery.Slot.BeginDelivery() { // its partition has left this node
 			ls.free(delivery)
 			continue
 		}
@@ -175,21 +175,21 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 			return ls.keep(delivery, event.Manual, standing)
 		}
 		if wait := ls.takeToken(l, standing.Destination); wait > 0 {
-			delivery.Slot.End()
+			delivery.Slot.EndDelivery()
 			last = Result{Delivery: delivery, Kind: putBack, wait: wait, rate: standing.Destination.RateLimit.PerSecond}
 			continue
 		}
-		return Decision{Action: Send, Delivery: delivery, Standing: standing}
+		return Decision{Action: Send, Delivery: delivery, Eligibility: standing}
 	}
 }
 
 // Recheck lets go on the partitions that have waited long enough for a lane: from now on its deliveries are parked.
 // When memory is short it takes out of stuck lanes what they will not send soon. It returns what becomes of that, and
 // when it must be called again; 0: not before Wake.
-func (ls *Lanes) Recheck() (refused []Decision, again time.Duration) {
-	shed, again := ls.recheck()
+func (ls *Lanes) EnforceLimits() (refused []Decision, again time.Duration) {
+	shed, again := ls.enforceLimits()
 	for _, delivery := range shed {
-		if !delivery.Slot.Begin() {
+		if !delivery.Slot.BeginDelivery() {
 			ls.free(delivery)
 			continue
 		}
@@ -199,7 +199,7 @@ func (ls *Lanes) Recheck() (refused []Decision, again time.Duration) {
 }
 
 // refuse ends a delivery that its lane does not send now, if the configuration says so, else parks it.
-func (ls *Lanes) refuse(delivery *Delivery, reason event.Reason, s Standing) Decision {
+func (ls *Lanes) refuse(delivery *Delivery, reason event.Reason, s Eligibility) Decision {
 	switch {
 	case s.Status != "":
 		return ls.end(delivery, s)
@@ -210,7 +210,7 @@ func (ls *Lanes) refuse(delivery *Delivery, reason event.Reason, s Standing) Dec
 }
 
 // end says that no attempt is made any more, for the reason that the configuration gives.
-func (ls *Lanes) end(delivery *Delivery, s Standing) Decision {
+func (ls *Lanes) end(delivery *Delivery, s Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
@@ -218,11 +218,11 @@ func (ls *Lanes) end(delivery *Delivery, s Standing) Decision {
 	if s.Reason == event.DestinationDisabled { // enabled again it begins anew
 		ls.renew(l)
 	}
-	return Decision{Action: End, Delivery: delivery, At: now, Status: s.Status, Reason: s.Reason}
+	return Decision{Action: End, Delivery: delivery, DecidedAt: now, Status: s.Status, Reason: s.Reason}
 }
 
 // keep parks a delivery that is still wanted.
-func (ls *Lanes) keep(delivery *Delivery, reason event.Reason, s Standing) Decision {
+func (ls *Lanes) keep(delivery *Delivery, reason event.Reason, s Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()

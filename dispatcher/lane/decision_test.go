@@ -22,8 +22,8 @@ func (lt *laneTest) full() {
 
 // A decision says everything: what is done, the outcome, and when the delivery comes by again.
 func TestDecisions(t *testing.T) {
-	ended := Standing{Known: true, Status: event.Skipped, Reason: event.Purged}
-	paused := Standing{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true, Paused: true}
+	ended := Eligibility{Known: true, Status: event.Skipped, Reason: event.Purged}
+	paused := Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true, Paused: true}
 	admit := func(lt *laneTest, delivery *Delivery) Decision { return lt.Admit(delivery) }
 	next := func(lt *laneTest, delivery *Delivery) Decision {
 		lt.enqueue(delivery)
@@ -78,14 +78,14 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("%d deliveries were begun", begun)
 			}
 			if got.Action == Park {
-				if wait := got.Due.Sub(lt.now); wait < time.Second || wait > ShortestPark || !got.At.Equal(lt.now) {
+				if wait := got.Due.Sub(lt.now); wait < time.Second || wait > MinRecheck || !got.DecidedAt.Equal(lt.now) {
 					t.Errorf("parked for %v", wait)
 				}
 				if known := got.Status == event.Pending || got.Status == event.Retrying; known != got.EarliestSend.Equal(got.Due) {
 					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
 				}
-				if got.Err == nil && got.Mark != lt.byDest["d"].parking.mark || !errors.Is(got.Err, lt.err) {
-					t.Errorf("parked by %d, error %v", got.Mark, got.Err)
+				if got.Err == nil && got.ParkedBy != lt.byDest["d"].parking.mark || !errors.Is(got.Err, lt.err) {
+					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)
 				}
 			}
 			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Standing", "At", "Due", "EarliestSend", "Told",
@@ -107,7 +107,7 @@ func TestStopLeavesDeliveries(t *testing.T) {
 	if got := lt.Next(stopped, lt.byDest["d"], Result{}); got.Action != Stop {
 		t.Errorf("%+v", got)
 	}
-	if held, _ := lt.Held(); held != 0 || lt.part.active != 0 {
+	if held, _ := lt.InMemory(); held != 0 || lt.part.active != 0 {
 		t.Errorf("%d deliveries are held, %d are begun", held, lt.part.active)
 	}
 }
@@ -127,7 +127,7 @@ func TestParkedIsToldOnce(t *testing.T) {
 			t.Fatalf("%+v, want an outcome %q", decision, want)
 		}
 		w := delivery.Work
-		w.Parked, w.ParkedBy, w.Told = decision.Reason, decision.Mark, decision.Told
+		w.Parked, w.ParkedBy, w.Told = decision.Reason, decision.ParkedBy, decision.ReportedNextAt
 		lt.Release(delivery)
 		lt.now = decision.Due
 	}

@@ -14,7 +14,7 @@ import (
 
 // testPartition is a partition that lanes may ask to pause, and that may leave the node.
 type testPartition struct {
-	Source
+	Partition
 	stalls int
 	active int
 	left   bool
@@ -22,14 +22,14 @@ type testPartition struct {
 
 func newTestPartition() *testPartition {
 	p := &testPartition{}
-	p.HoldBack = func(lanes int) { p.stalls += lanes }
+	p.AddStalls = func(lanes int) { p.stalls += lanes }
 	return p
 }
 
 // testSlot is a slot of it.
 type testSlot struct{ part *testPartition }
 
-func (s *testSlot) Source() *Source { return &s.part.Source }
+func (s *testSlot) Source() *Partition { return &s.part.Partition }
 func (s *testSlot) End()            { s.part.active-- }
 func (s *testSlot) Begin() bool {
 	if s.part.left {
@@ -47,7 +47,7 @@ type laneTest struct {
 	part        *testPartition
 	reason      event.Reason // for which the delivery must be parked that next took last
 	maxInFlight int
-	verdict     Standing
+	verdict     Eligibility
 	err         error         // of reading the configuration
 	wait        time.Duration // for a token
 }
@@ -56,21 +56,21 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 	t.Helper()
 	lt := &laneTest{
 		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition(), maxInFlight: 64,
-		verdict: Standing{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
+		verdict: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
 	}
 	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
 		Now: func() time.Time { return lt.now }, Wake: func() {}, Rules: lt, Limiter: lt, Held: lt,
-		Gone: func(*event.Work, string) {},
+		OnGone: func(*event.Work, string) {},
 	})
-	lt.Start(func(l *Lane) { lt.started[l]++ })
+	lt.SetStartWorker(func(l *Lane) { lt.started[l]++ })
 	return lt
 }
 
 func (lt *laneTest) MaxInFlight(*event.Work) int             { return lt.maxInFlight }
-func (lt *laneTest) Check(*event.Work, bool) Standing        { return lt.verdict }
+func (lt *laneTest) Check(*event.Work, bool) Eligibility        { return lt.verdict }
 func (lt *laneTest) Take(string, float64, int) time.Duration { return lt.wait }
 func (lt *laneTest) SetHeld(string, time.Time)               {}
-func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Standing, error) {
+func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, error) {
 	return lt.verdict, lt.err
 }
 
@@ -120,8 +120,8 @@ func TestStuckLaneParks(t *testing.T) {
 	if lt.paused() {
 		t.Error("a stuck lane paused its partition")
 	}
-	if n := lt.started[lt.byDest["stuck"]]; n != FirstWindow {
-		t.Errorf("%d workers, want %d", n, FirstWindow)
+	if n := lt.started[lt.byDest["stuck"]]; n != InitialWindow {
+		t.Errorf("%d workers, want %d", n, InitialWindow)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 	}
 	lt.now = lt.now.Add(100 * time.Millisecond)
 	work(400)
-	if _, again := lt.Recheck(); !lt.paused() || again == 0 {
+	if _, again := lt.EnforceLimits(); !lt.paused() || again == 0 {
 		t.Fatal("the partition went on too early")
 	}
 	work(250)
-	if _, again := lt.Recheck(); lt.paused() || again > 0 {
+	if _, again := lt.EnforceLimits(); lt.paused() || again > 0 {
 		t.Fatal("the partition is still paused")
 	}
 
@@ -156,7 +156,7 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 		t.Fatal("a moving lane parks")
 	}
 	lt.now = lt.now.Add(2 * movingWindow)
-	if _, again := lt.Recheck(); again > 0 || lt.paused() {
+	if _, again := lt.EnforceLimits(); again > 0 || lt.paused() {
 		t.Fatal("a lane that stopped moving still holds its partition")
 	}
 	if lt.enqueue(lt.delivery("busy", "")) == "" {
@@ -188,7 +188,7 @@ func TestStallsAreBounded(t *testing.T) {
 			for range 50 {
 				j = lt.next(l, j, Succeeded)
 			}
-			lt.Recheck()
+			lt.EnforceLimits()
 			lt.now = lt.now.Add(10 * time.Millisecond)
 		}
 		if paused > most || paused < least {
@@ -208,10 +208,10 @@ func TestStuckLanesLeaveRoom(t *testing.T) {
 			lt.fill(fmt.Sprint("stuck", i), 1)
 			for lt.paused() { // the intake waits
 				lt.now = lt.now.Add(movingWindow)
-				lt.Recheck()
+				lt.EnforceLimits()
 			}
 			if lt.Full() {
-				jobs, _ := lt.Held()
+				jobs, _ := lt.InMemory()
 				t.Fatalf("%d jobs are held", jobs)
 			}
 		}
@@ -253,7 +253,7 @@ func TestMaxInFlightChanges(t *testing.T) {
 		}
 	}
 	work(0, NotSent)
-	if len(busy) != FirstWindow {
+	if len(busy) != InitialWindow {
 		t.Fatalf("%d fly at first", len(busy))
 	}
 	lt.configure(l, "u", 3)

@@ -64,7 +64,7 @@ type Deps struct {
 	Keyring *config.Keyring
 	Wake    func() // asks for Recheck to be called soon
 	// Gone is told of a destination that answers 410 again and again, and its URL. It does not wait.
-	Gone func(w *event.Work, url string)
+	OnGone func(w *event.Work, url string)
 }
 
 // New makes lanes. Nothing runs: Start says how a worker is started, and Run must run beside them.
@@ -72,7 +72,7 @@ func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
 		maxHeld: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, keyring: deps.Keyring,
-		setHeld: func(string, time.Time) {}, wake: deps.Wake, gone: deps.Gone,
+		setHeld: func(string, time.Time) {}, wake: deps.Wake, gone: deps.OnGone,
 		byDest: make(map[string]*Lane), stalled: make(map[*Lane]struct{}),
 		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
@@ -84,14 +84,14 @@ func New(cfg Config, deps Deps) *Lanes {
 
 // Start sets how a worker of a lane is started: it must call Next until that says Stop. It is called once, before
 // anything is admitted.
-func (ls *Lanes) Start(start func(*Lane)) { ls.start = start }
+func (ls *Lanes) SetStartWorker(start func(*Lane)) { ls.start = start }
 
 // Freed receives when there may be room again, after Full has reported that there is none.
 func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
 
 // Begin begins a delivery that is in no lane; false when its partition has left the node.
 func (ls *Lanes) Begin(delivery *Delivery) bool {
-	if !delivery.Slot.Begin() {
+	if !delivery.Slot.BeginDelivery() {
 		return false
 	}
 	ls.mu.Lock()
@@ -103,7 +103,7 @@ func (ls *Lanes) Begin(delivery *Delivery) bool {
 
 // Release ends a delivery: everything about it is recorded, or it is left to the next owner of its partition.
 func (ls *Lanes) Release(delivery *Delivery) {
-	delivery.Slot.End()
+	delivery.Slot.EndDelivery()
 	ls.free(delivery)
 }
 
@@ -125,7 +125,7 @@ func signal(c chan struct{}) {
 }
 
 // Held returns how many deliveries and bytes the node holds.
-func (ls *Lanes) Held() (deliveries, bytes int) {
+func (ls *Lanes) InMemory() (deliveries, bytes int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.held, ls.bytes
@@ -133,13 +133,13 @@ func (ls *Lanes) Held() (deliveries, bytes int) {
 
 // Full reports whether the node holds all it may, so that nothing more is read.
 func (ls *Lanes) Full() bool {
-	held, bytes := ls.Held()
+	held, bytes := ls.InMemory()
 	return held >= ls.maxHeld || bytes >= ls.maxBytes
 }
 
 // lane finds or makes the lane of the delivery. ls.mu is held.
 func (ls *Lanes) lane(delivery *Delivery, now time.Time) *Lane {
-	w, index := delivery.Work, delivery.Slot.Source().Partition.Index
+	w, index := delivery.Work, delivery.Slot.Partition().ID.Index
 	l := ls.byDest[w.Dest]
 	if l == nil {
 		// Until it is known one request may run: a burst must not exceed max_in_flight.
@@ -159,13 +159,13 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	l, source := ls.lane(delivery, now), delivery.Slot.Source()
+	l, source := ls.lane(delivery, now), delivery.Slot.Partition()
 	ls.comeBack(l, delivery.Work)
 	if l.held == 0 {
 		l.pace.begin(now)
 	}
-	if source.streak++; source.last != l.dest {
-		source.last, source.streak = l.dest, 1
+	if source.streak++; source.lastDest != l.dest {
+		source.lastDest, source.streak = l.dest, 1
 	}
 	q := l.queueOf(delivery.Work)
 	switch {
@@ -278,7 +278,7 @@ func (ls *Lanes) learn(l *Lane, last Result, now time.Time) (more int) {
 }
 
 // Target returns the opened destination, from the lane if the endpoint has not changed.
-func (ls *Lanes) Target(l *Lane, v Standing) (*Target, error) {
+func (ls *Lanes) Target(l *Lane, v Eligibility) (*Target, error) {
 	if t := l.target.Load(); t != nil && t.Rev == v.Endpoint.Rev {
 		return t, nil
 	}
@@ -319,10 +319,10 @@ func (ls *Lanes) renew(l *Lane) {
 
 // Leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
 // learned of their destinations: from now on the next owner knows better.
-func (ls *Lanes) Leave(sources []*Source) {
-	left, indexes := make(map[*Source]bool), make(map[int32]bool)
+func (ls *Lanes) DropPartitions(sources []*Partition) {
+	left, indexes := make(map[*Partition]bool), make(map[int32]bool)
 	for _, source := range sources {
-		left[source], indexes[source.Partition.Index] = true, true
+		left[source], indexes[source.ID.Index] = true, true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -335,7 +335,7 @@ func (ls *Lanes) Leave(sources []*Source) {
 		for _, q := range []*deliveries{&l.live, &l.runs} {
 			for range q.Len() {
 				delivery := q.PopFront()
-				if !left[delivery.Slot.Source()] {
+				if !left[delivery.Slot.Partition()] {
 					q.PushBack(delivery)
 					continue
 				}

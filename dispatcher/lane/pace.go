@@ -28,7 +28,7 @@ type pace struct {
 	now    int       // completions in it
 	before int       // completions in the window before
 
-	parts  []*Source     // paused until half is done
+	parts  []*Partition     // paused until half is done
 	at     int           // deliveries queued when the first of them was
 	since  time.Time     // when the first of them was, or the last stall ended
 	budget time.Duration // left for stalls
@@ -50,10 +50,10 @@ func (s *pace) finished(now time.Time) {
 
 // may reports whether these partitions may wait for a lane that holds so much. One that was empty a
 // moment ago is not measured yet and may make them wait.
-func (s *pace) may(now time.Time, held int, parts ...*Source) bool {
+func (s *pace) may(now time.Time, held int, parts ...*Partition) bool {
 	s.roll(now)
 	fresh, recent := now.Sub(s.busy) < movingWindow, s.now+s.before
-	sole := !slices.ContainsFunc(parts, func(p *Source) bool { return p.streak < soleStreak })
+	sole := !slices.ContainsFunc(parts, func(p *Partition) bool { return p.streak < soleStreak })
 	if sole {
 		return fresh || recent > 0
 	}
@@ -81,7 +81,7 @@ func (s *pace) roll(now time.Time) {
 }
 
 // holdBack lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
-func (ls *Lanes) holdBack(l *Lane, p *Source, now time.Time) {
+func (ls *Lanes) holdBack(l *Lane, p *Partition, now time.Time) {
 	s := &l.pace
 	if slices.Contains(s.parts, p) {
 		return
@@ -93,21 +93,21 @@ func (ls *Lanes) holdBack(l *Lane, p *Source, now time.Time) {
 		ls.wake()
 	}
 	s.parts = append(s.parts, p)
-	p.HoldBack(1)
+	p.AddStalls(1)
 }
 
 func (ls *Lanes) letGo(l *Lane, now time.Time) {
 	s := &l.pace
 	s.budget, s.since = s.budgetAt(now), now // less than nothing when it was noticed late
 	for _, p := range s.parts {
-		p.HoldBack(-1)
+		p.AddStalls(-1)
 	}
 	s.parts = nil
 	delete(ls.stalled, l)
 }
 
 // recheck finds the partitions that have waited long enough, and what stuck lanes must give back. See Recheck.
-func (ls *Lanes) recheck() (shed []*Delivery, again time.Duration) {
+func (ls *Lanes) enforceLimits() (shed []*Delivery, again time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()

@@ -9,12 +9,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// The parking rule: all parked deliveries of a node together come by about HopBudget times a second, each of them
-// at least every LongestPark, and none more often than every ShortestPark.
+// The parking rule: all parked deliveries of a node together come by about RecheckBudget times a second, each of them
+// at least every MaxRecheck, and none more often than every MinRecheck.
 const (
-	HopBudget    = 4000
-	ShortestPark = 5 * time.Second
-	LongestPark  = time.Hour
+	RecheckBudget    = 4000
+	MinRecheck = 5 * time.Second
+	MaxRecheck  = time.Hour
 )
 
 // parkReasons are the reasons for which deliveries are parked.
@@ -37,12 +37,12 @@ func (p *parking) of(reason event.Reason) *int {
 	return &p.counts[max(slices.Index(parkReasons[:], reason), 0)]
 }
 
-// StepOf is how long a parked delivery waits until it comes by again, when this many of a lane and this many lanes are
+// RecheckInterval is how long a parked delivery waits until it comes by again, when this many of a lane and this many lanes are
 // parked. A wait that would take several hops is longer instead: the next one of a single hop, so that the budget holds
 // in hops, too.
-func StepOf(tiers []stream.Tier, parked, lanes int) time.Duration {
-	wanted := float64(parked) * float64(lanes) / HopBudget
-	step := max(ShortestPark, time.Duration(min(wanted, LongestPark.Seconds())*float64(time.Second)))
+func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
+	wanted := float64(parked) * float64(lanes) / RecheckBudget
+	step := max(MinRecheck, time.Duration(min(wanted, MaxRecheck.Seconds())*float64(time.Second)))
 	for _, t := range tiers {
 		if t.Delay >= step {
 			if TierFor(tiers, step).Delay < step {
@@ -64,13 +64,13 @@ func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time
 	}
 	*l.parking.of(reason)++
 	l.parking.total++
-	step := StepOf(ls.tiers, l.parking.total, ls.lanesParked)
+	step := RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked)
 	if w.Parked == "" {
 		step = step/5 + time.Duration(rand.Float64()*float64(step-step/5))
 	}
 	decision := Decision{
-		Action: Park, Delivery: delivery, At: now, Reason: reason,
-		Due: now.Add(step), Told: w.Told, Mark: l.parking.mark,
+		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
+		Due: now.Add(step), ReportedNextAt: w.Told, ParkedBy: l.parking.mark,
 	}
 	if w.Parked == reason && (w.Told.IsZero() || now.Before(w.Told)) {
 		return decision
@@ -83,9 +83,9 @@ func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time
 	case event.LaneFull:
 		decision.EarliestSend = decision.Due
 	}
-	decision.Status, decision.Told = parkedStatus(w, reason), time.Time{}
+	decision.Status, decision.ReportedNextAt = parkedStatus(w, reason), time.Time{}
 	if reason != event.LaneFull { // of which nobody knows more than when it comes by
-		decision.Told = decision.EarliestSend
+		decision.ReportedNextAt = decision.EarliestSend
 	}
 	return decision
 }
@@ -94,7 +94,7 @@ func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time
 func (ls *Lanes) undecided(delivery *Delivery, err error) Decision {
 	now, w := ls.now(), delivery.Work
 	return Decision{
-		Action: Park, Delivery: delivery, At: now, Reason: w.Parked, Due: now.Add(ShortestPark), Told: w.Told, Err: err,
+		Action: Park, Delivery: delivery, DecidedAt: now, Reason: w.Parked, Due: now.Add(MinRecheck), ReportedNextAt: w.Told, Err: err,
 	}
 }
 

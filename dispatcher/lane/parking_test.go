@@ -10,10 +10,10 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func TestStepOf(t *testing.T) {
+func TestRecheckInterval(t *testing.T) {
 	f := func(parked, lanes int, want time.Duration) {
 		t.Helper()
-		if got := StepOf(stream.Tiers(), parked, lanes); got != want {
+		if got := RecheckInterval(stream.Tiers(), parked, lanes); got != want {
 			t.Errorf("%d parked in one of %d lanes: %v, want %v", parked, lanes, got, want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestStepOf(t *testing.T) {
 
 // Whatever is parked, the hops of all of it together stay within the budget, the parts of a wait that takes
 // several tiers included.
-func TestHopBudget(t *testing.T) {
+func TestRecheckBudget(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(5_000) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -40,7 +40,7 @@ func TestHopBudget(t *testing.T) {
 		}
 		perSecond := 0.0
 		for _, n := range parked {
-			step := StepOf(tiers, n, len(parked))
+			step := RecheckInterval(tiers, n, len(parked))
 			hops := 0
 			for rest := step; rest > 0; hops++ {
 				rest -= min(TierFor(tiers, rest).Delay, rest)
@@ -48,11 +48,11 @@ func TestHopBudget(t *testing.T) {
 			if hops != 1 {
 				t.Fatalf("%d hops for a step of %v", hops, step)
 			}
-			if step < LongestPark {
+			if step < MaxRecheck {
 				perSecond += float64(n) / step.Seconds()
 			}
 		}
-		if perSecond > HopBudget*1.01 {
+		if perSecond > RecheckBudget*1.01 {
 			t.Fatalf("seed %d: %.0f hops a second for %d lanes", seed, perSecond, len(parked))
 		}
 	}
@@ -89,7 +89,7 @@ func TestParkedMeasuresItself(t *testing.T) {
 				lt.comeBack(lt.lane(delivery, lt.now), x.work)
 				lt.mu.Unlock()
 				s := lt.parkOne(delivery, event.Manual)
-				x.due, x.work.ParkedBy = s.Due, s.Mark
+				x.due, x.work.ParkedBy = s.Due, s.ParkedBy
 				longest = max(longest, s.Due.Sub(lt.now))
 				if hops++; lt.now.Before(start.Add(time.Minute)) {
 					hops = 0
@@ -101,7 +101,7 @@ func TestParkedMeasuresItself(t *testing.T) {
 				}
 			}
 		}
-		if rate := float64(hops) / 60; rate > HopBudget*1.05 || longest > LongestPark {
+		if rate := float64(hops) / 60; rate > RecheckBudget*1.05 || longest > MaxRecheck {
 			t.Errorf("seed %d: %d parked in %d lanes passed %.0f times a second, the longest step was %v", seed, total,
 				len(lt.byDest), rate, longest)
 		}
@@ -123,7 +123,7 @@ func TestParkedIsCountedOnce(t *testing.T) {
 	park := func(reason event.Reason) *Delivery {
 		j := lt.delivery("d", "")
 		s := lt.parkOne(j, reason)
-		j.Work.Parked, j.Work.ParkedBy = reason, s.Mark
+		j.Work.Parked, j.Work.ParkedBy = reason, s.ParkedBy
 		return j
 	}
 	a, b := park(event.LaneFull), park(event.Paced)
@@ -147,7 +147,7 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		t.Fatalf("%d are parked after a strange one came back", n)
 	}
 	c := park(event.Manual)
-	lt.Leave([]*Source{&lt.part.Source})
+	lt.DropPartitions([]*Partition{&lt.part.Partition})
 	if n := count(); n != 0 {
 		t.Fatalf("%d are parked after the partition left", n)
 	}

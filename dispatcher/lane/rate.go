@@ -18,9 +18,9 @@ const (
 	longestSleep = 10 * time.Second
 	// longestBacklog is longer than any payload is kept.
 	longestBacklog = 10 * 365 * 24 * time.Hour
-	// SavedTokens is how much of a rate may be saved whatever its burst: on a busy machine no timer is more
+	// MinBurst is how much of a rate may be saved whatever its burst: on a busy machine no timer is more
 	// exact, and what a lane could not send because it was woken late must not be lost.
-	SavedTokens = 100 * time.Millisecond
+	MinBurst = 100 * time.Millisecond
 )
 
 // takeToken asks for a token for one attempt and returns the wait for it, 0 when the attempt may be made.
@@ -29,7 +29,7 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 	if limit == nil || ls.limiter == nil {
 		return 0
 	}
-	burst := max(limit.Burst, int(limit.PerSecond*SavedTokens.Seconds()))
+	burst := max(limit.Burst, int(limit.PerSecond*MinBurst.Seconds()))
 	wait := ls.limiter.Take(dest.ID, limit.PerSecond, burst)
 	if wait == 0 { // there may be another one for another worker
 		ls.mu.Lock()

@@ -16,7 +16,7 @@ import (
 type Target struct {
 	Rev     int64 // of the endpoint
 	URL     *url.URL
-	Text    string // of url
+	URLText    string // of url
 	Timeout time.Duration
 	Header  []event.Field
 	Secrets []LiveSecret
@@ -34,7 +34,7 @@ func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, e
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
 	}
 	u.Fragment, u.User = "", nil
-	t := &Target{Rev: rev, URL: u, Text: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	t := &Target{Rev: rev, URL: u, URLText: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
 	for name, sealed := range d.Headers {
 		value, err := k.OpenString(d.ID, config.FieldHeader(name), sealed)
 		if err != nil {
@@ -57,7 +57,7 @@ func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, e
 }
 
 // Signing are the secrets that live at now, newest first.
-func (t *Target) Signing(now time.Time) []sign.Secret {
+func (t *Target) SigningSecrets(now time.Time) []sign.Secret {
 	live := make([]sign.Secret, 0, 2)
 	for _, s := range t.Secrets {
 		if s.Until.IsZero() || now.Before(s.Until) {

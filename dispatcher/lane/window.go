@@ -2,9 +2,9 @@ package lane
 
 // How many requests may fly to one destination.
 const (
-	// FirstWindow is where a lane begins. It doubles with each round of answers, so that a fast destination
+	// InitialWindow is where a lane begins. It doubles with each round of answers, so that a fast destination
 	// has its max_in_flight after four rounds, and one that hangs was sent no more than this.
-	FirstWindow = 4
+	InitialWindow = 4
 	// FailingWindow is the most that fly while none of the last failingAfter requests succeeded.
 	FailingWindow = 2
 	failingAfter  = 10
@@ -20,7 +20,7 @@ type window struct {
 
 func newWindow(most int) window {
 	w := window{most: max(most, 1)}
-	w.size = min(FirstWindow, w.most)
+	w.size = min(InitialWindow, w.most)
 	return w
 }
 

@@ -51,7 +51,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 		lt.fill(fmt.Sprint("hung", i), 16)
 		for lt.paused() {
 			lt.now = lt.now.Add(movingWindow)
-			lt.Recheck()
+			lt.EnforceLimits()
 		}
 	}
 	for _, l := range lt.byDest {
@@ -59,14 +59,14 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 			lt.next(l, nil, NotSent)
 		}
 	}
-	before, _ := lt.Held()
+	before, _ := lt.InMemory()
 	lt.now = lt.now.Add(2 * stuckAfter)
-	shed, again := lt.Recheck()
+	shed, again := lt.EnforceLimits()
 	for _, j := range shed {
 		lt.Release(j.Delivery)
 	}
-	jobs, _ := lt.Held()
-	if again == 0 || jobs != before-len(shed) || jobs > 500*(FirstWindow+2*FirstWindow) {
+	jobs, _ := lt.InMemory()
+	if again == 0 || jobs != before-len(shed) || jobs > 500*(InitialWindow+2*InitialWindow) {
 		t.Fatalf("%d of %d jobs are held after %d were shed, again %v", jobs, before, len(shed), again)
 	}
 	for _, l := range lt.byDest {
@@ -74,7 +74,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 			l.window.failure(true)
 		}
 	}
-	for shed, _ = lt.Recheck(); len(shed) > 0; shed = shed[1:] {
+	for shed, _ = lt.EnforceLimits(); len(shed) > 0; shed = shed[1:] {
 		lt.Release(shed[0].Delivery)
 	}
 	if n := lt.fill("hung7", 100); n > 2 {
@@ -90,14 +90,14 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 func TestStuckLanesTakeLittle(t *testing.T) {
 	lt := newLaneTest(t, 8192)
 	for i := range 200 {
-		lt.fill(fmt.Sprint("hung", i), FirstWindow)
+		lt.fill(fmt.Sprint("hung", i), InitialWindow)
 	}
 	lt.now = lt.now.Add(2 * stuckAfter)
 	for i := range 200 {
 		lt.fill(fmt.Sprint("hung", i), 100)
 	}
-	jobs, _ := lt.Held()
-	if shed, _ := lt.Recheck(); len(shed) > 0 || jobs < 8192/4 || jobs > 8192/4+100+200*2*FirstWindow {
+	jobs, _ := lt.InMemory()
+	if shed, _ := lt.EnforceLimits(); len(shed) > 0 || jobs < 8192/4 || jobs > 8192/4+100+200*2*InitialWindow {
 		t.Errorf("%d jobs are held, %d were shed", jobs, len(shed))
 	}
 	if n := lt.fill("healthy", laneQueue); n < laneQueue {

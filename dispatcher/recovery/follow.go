@@ -173,8 +173,8 @@ func (f *follower) unavailable(job *config.Recovery) bool {
 // prepare selects the items. An error that does not pass ends the job.
 func (f *follower) prepare(ctx context.Context, job *config.Recovery) error {
 	ep, _ := f.Endpoints.Endpoint(job.Endpoint)
-	name := f.Name()
-	selected, err := f.Items.SelectRecovery(ctx, event.Selection{
+	name := f.NewName()
+	selected, err := f.Store.SelectRecovery(ctx, event.Selection{
 		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until, Groups: groupsOf(job, ep),
 	}, name)
 	if err != nil {

@@ -50,7 +50,7 @@ type Endpoints interface {
 
 // Items are the selections and what came of them, in the store. Its errors are event.ErrUnavailable, which passes, and
 // others, which do not.
-type Items interface {
+type Store interface {
 	SelectRecovery(ctx context.Context, s event.Selection, name string) (event.Selected, error)
 	CaughtUp(ctx context.Context) error
 	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
@@ -60,7 +60,7 @@ type Items interface {
 
 // Log takes deliveries that are to be made, and what is said of those that are not, and returns when all of it is
 // durable. After an error part of it may be.
-type Log interface {
+type Submitter interface {
 	Submit(ctx context.Context, work []*event.Work, said []*event.Outcome) error
 }
 
@@ -69,16 +69,16 @@ type Deps struct {
 	Log       *slog.Logger
 	Jobs      Jobs
 	Endpoints Endpoints
-	Items     Items
-	Submit    Log
+	Store     Store
+	Submitter    Submitter
 	Now       func() time.Time
 	// Name makes a name for a selection that was never used.
-	Name func() string
+	NewName func() string
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Jobs == nil || d.Endpoints == nil || d.Items == nil || d.Submit == nil || d.Now == nil ||
-		d.Name == nil {
+	if d.Log == nil || d.Jobs == nil || d.Endpoints == nil || d.Store == nil || d.Submitter == nil || d.Now == nil ||
+		d.NewName == nil {
 		return errors.New("recovery: a dependency is missing")
 	}
 	return nil
@@ -106,7 +106,7 @@ func New(deps Deps) (*Runner, error) {
 }
 
 // Own says which partitions this node owns from now on.
-func (r *Runner) Own(partitions []int32) {
+func (r *Runner) SetOwned(partitions []int32) {
 	owned := make(map[int32]bool, len(partitions))
 	for _, p := range partitions {
 		owned[p] = true

@@ -61,7 +61,7 @@ func (f *follower) advance(ctx context.Context, job *config.Recovery) (time.Dura
 
 // counts is what came of the job's items so far.
 func (f *follower) counts(ctx context.Context, job *config.Recovery) (event.RecoveryCounts, error) {
-	all, _, err := f.Items.RecoveryCounts(ctx, job.Account, job.ID)
+	all, _, err := f.Store.RecoveryCounts(ctx, job.Account, job.ID)
 	return all[job.ID], err
 }
 
@@ -89,7 +89,7 @@ func (f *follower) resubmit(ctx context.Context, job *config.Recovery) error {
 	if f.submitted >= job.Reserved {
 		return nil
 	}
-	if err := f.Items.CaughtUp(ctx); err != nil {
+	if err := f.Store.CaughtUp(ctx); err != nil {
 		return err
 	}
 	return f.submit(ctx, job, f.submitted)
@@ -101,7 +101,7 @@ func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) e
 	if next := f.due.Add(b.every); next.After(b.due) {
 		b.due = next
 	}
-	err := f.Items.RecoveryWork(ctx, viewOf(job), from, job.Reserved,
+	err := f.Store.RecoveryWork(ctx, viewOf(job), from, job.Reserved,
 		func(w *event.RecoveryWork) error { return b.add(ctx, w) })
 	if err == nil {
 		err = b.send(ctx)
@@ -175,7 +175,7 @@ func (b *batch) pass(w *event.RecoveryWork, reason event.Reason) *event.Outcome 
 }
 
 func (b *batch) send(ctx context.Context) error {
-	err := b.Submit.Submit(ctx, b.work, b.said)
+	err := b.Submitter.Submit(ctx, b.work, b.said)
 	b.work, b.said, b.bytes = nil, nil, 0
 	return err
 }
@@ -206,7 +206,7 @@ func (f *follower) settle(ctx context.Context, job *config.Recovery) (time.Durat
 	}
 	failures := map[string]event.RecoveryFailures{}
 	if c.Failed > 0 {
-		if failures, err = f.Items.RecoveryFailures(ctx, job.Account, job.ID); err != nil {
+		if failures, err = f.Store.RecoveryFailures(ctx, job.Account, job.ID); err != nil {
 			return 0, err
 		}
 	}

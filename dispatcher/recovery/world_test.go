@@ -62,13 +62,13 @@ func newWorld(t *testing.T, failed int) *world {
 func (w *world) runner() (stop func()) {
 	w.Helper()
 	r, err := New(Deps{
-		Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Items: w, Submit: w, Now: time.Now,
-		Name: func() string { return id.Random("") },
+		Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Store: w, Submitter: w, Now: time.Now,
+		NewName: func() string { return id.Random("") },
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
-	r.Own([]int32{1, 3})
+	r.SetOwned([]int32{1, 3})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

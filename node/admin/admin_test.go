@@ -83,13 +83,13 @@ func (m *moving) handler(t *testing.T) http.Handler {
 	})
 }
 
-func (m *moving) Look(context.Context) (dispatcher.Open, error) {
+func (m *moving) Refresh(context.Context) (dispatcher.OpenRecords, error) {
 	if len(m.open) == 0 {
-		return dispatcher.Open{}, errors.New("the log is away")
+		return dispatcher.OpenRecords{}, errors.New("the log is away")
 	}
 	n := m.open[0]
 	m.open = m.open[1:]
-	return dispatcher.Open{Now: n}, nil
+	return dispatcher.OpenRecords{Immediate: n}, nil
 }
 
 // noUsers knows nobody.

@@ -84,7 +84,7 @@ type Partitions interface {
 
 // Survey looks again and again at what is open of one endpoint; see dispatcher.Survey.
 type Survey interface {
-	Look(ctx context.Context) (dispatcher.Open, error)
+	Refresh(ctx context.Context) (dispatcher.OpenRecords, error)
 }
 
 // moves is the handler of relay endpoints move.
@@ -169,25 +169,25 @@ func (m *mover) check(ctx context.Context, log Partitions) error {
 	return nil
 }
 
-func (m *mover) look(ctx context.Context) (dispatcher.Open, error) {
-	open, err := m.survey.Look(ctx)
-	if errors.Is(err, dispatcher.ErrManyOpen) {
+func (m *mover) look(ctx context.Context) (dispatcher.OpenRecords, error) {
+	open, err := m.survey.Refresh(ctx)
+	if errors.Is(err, dispatcher.ErrTooManyOpen) {
 		return open, web.State("", "%v for this endpoint: move it when it is up to date", err)
 	}
 	return open, err
 }
 
 // ended reports whether nothing is open that is waited for.
-func (m *mover) ended(o dispatcher.Open) bool { return !o.Any() || m.ask.Leave && o.Now == 0 }
+func (m *mover) ended(o dispatcher.OpenRecords) bool { return !o.Any() || m.ask.Leave && o.Immediate == 0 }
 
 // hopeless refuses when something that is waited for is due too late.
-func (m *mover) hopeless(o dispatcher.Open) error {
-	if m.ask.Leave || !o.Until.After(m.deadline) {
+func (m *mover) hopeless(o dispatcher.OpenRecords) error {
+	if m.ask.Leave || !o.LastDue.After(m.deadline) {
 		return nil
 	}
 	return web.State("", "%d records wait for a retry, the last until %s, which is longer than --wait: "+
 		"wait for them, purge them, or leave them in partition %d with --leave",
-		o.Waiting, o.Until.Format(time.RFC3339), m.ep.Partition)
+		o.Waiting, o.LastDue.Format(time.RFC3339), m.ep.Partition)
 }
 
 // carryOut switches, waits until the old partition is done, and lets the new one go on. If that is in vain, or
@@ -205,7 +205,7 @@ func (m *mover) carryOut(ctx context.Context) error {
 	moved, err = m.wait(ctx, moved)
 	if err == nil {
 		if _, err = m.endpoints.EndMove(ctx, moved, false); err == nil {
-			m.told(MoveDone, dispatcher.Open{})
+			m.told(MoveDone, dispatcher.OpenRecords{})
 			return nil
 		}
 	}
@@ -244,7 +244,7 @@ func (m *mover) wait(ctx context.Context, moved *config.Endpoint) (*config.Endpo
 		if now.After(m.deadline) {
 			return moved, web.State("", "%d records are still open in partition %d after %ds: it was moved back; "+
 				"try again with a longer --wait",
-				open.Now+open.Waiting, m.ep.Partition, m.ask.WaitSeconds)
+				open.Immediate+open.Waiting, m.ep.Partition, m.ask.WaitSeconds)
 		}
 		if moved.Move.Until.Sub(now) < moveLease/2 {
 			held, err := m.endpoints.ExtendMove(ctx, moved, now.Add(moveLease))
@@ -261,10 +261,10 @@ func (m *mover) wait(ctx context.Context, moved *config.Endpoint) (*config.Endpo
 	}
 }
 
-func (m *mover) told(state string, o dispatcher.Open) {
-	s := MoveStep{State: state, From: m.ep.Partition, To: int32(m.ask.Partition), Open: o.Now, Waiting: o.Waiting}
-	if !o.Until.IsZero() {
-		s.Until = &o.Until
+func (m *mover) told(state string, o dispatcher.OpenRecords) {
+	s := MoveStep{State: state, From: m.ep.Partition, To: int32(m.ask.Partition), Open: o.Immediate, Waiting: o.Waiting}
+	if !o.LastDue.IsZero() {
+		s.Until = &o.LastDue
 	}
 	m.tell(s)
 }
