@@ -71,7 +71,8 @@ func (d *Dispatcher) attempt(ctx context.Context, l *lane.Lane, decision lane.De
 	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", w.Dest),
 		slog.Any("error", err))
 	return &event.Attempt{
-		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Eligibility.Destination.URL, Method: w.Event.Method,
+		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Eligibility.Destination.URL,
+		Method:    w.Event.Method,
 		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
 	}
 }

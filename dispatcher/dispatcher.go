@@ -68,7 +68,7 @@
 //  14. What becomes of a delivery is one decision of its lane (TestDecisions), and each that a lane took ends exactly
 //     once, whatever happens to the lane (TestEveryDeliveryEndsOnce).
 //  15. All parked deliveries of a node come by some 4,000 times a second at most, each of them at least once
-//     an hour, and a new owner knows how many there are after one step (TestHopBudget, TestParkedMeasuresItself).
+//     an hour, and a new owner knows how many there are after one step (TestRecheckBudget, TestParkedMeasuresItself).
 //  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate,
 //     TestRateChanges).
 //  17. What is paused or behind an open circuit breaker is not sent but by a probe, and goes on within a step

@@ -73,8 +73,8 @@ type slot struct {
 }
 
 // Begin, End and Source make it a lane.Slot.
-func (s *slot) BeginDelivery() bool          { return s.part.begin() }
-func (s *slot) EndDelivery()                 { s.part.end() }
+func (s *slot) BeginDelivery() bool        { return s.part.begin() }
+func (s *slot) EndDelivery()               { s.part.end() }
 func (s *slot) Partition() *lane.Partition { return &s.part.source }
 
 // slotOf is the slot of a delivery: all that the lanes hold came from partitions.

@@ -137,7 +137,9 @@ func (n *deadNode) carryOut(dest uint16, decision lane.Decision) {
 }
 
 // step is that of so much parked work for each destination.
-func (n *deadNode) step(each int) time.Duration { return lane.RecheckInterval(n.tiers, each, len(n.dests)) }
+func (n *deadNode) step(each int) time.Duration {
+	return lane.RecheckInterval(n.tiers, each, len(n.dests))
+}
 
 // tick plays one second.
 func (n *deadNode) tick() {

@@ -35,8 +35,8 @@ type place struct {
 
 // Open is what a Survey has found.
 type OpenRecords struct {
-	Immediate     int       // records that are done as soon as there is room
-	Waiting int       // records in retry topics
+	Immediate int       // records that are done as soon as there is room
+	Waiting   int       // records in retry topics
 	LastDue   time.Time // when the last of these is due
 }
 

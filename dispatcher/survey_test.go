@@ -122,7 +122,8 @@ func TestSurvey(t *testing.T) {
 		if o := look(); o.Any() {
 			t.Errorf("all is done: %+v", o)
 		}
-		if o, err := NewSurvey(reader, "ep_2", []int32{0, 1}).Refresh(t.Context()); err != nil || o.Immediate != 1 || o.Waiting != 0 {
+		if o, err := NewSurvey(reader, "ep_2", []int32{0, 1}).Refresh(t.Context()); err != nil || o.Immediate != 1 ||
+			o.Waiting != 0 {
 			t.Errorf("the other endpoint: %+v, %v", o, err)
 		}
 		close(release)

@@ -10,7 +10,8 @@ import (
 // newRecovery runs the recovery jobs of the partitions that this node dispatches.
 func (n *Node) newRecovery() (func(context.Context) error, error) {
 	r, err := recovery.New(recovery.Deps{
-		Log: n.log, Jobs: n.control, Endpoints: n.control, Store: n.reader, Submitter: submitter{n.producer}, Now: n.control.Now,
+		Log: n.log, Jobs: n.control, Endpoints: n.control, Store: n.reader, Submitter: submitter{n.producer},
+		Now:     n.control.Now,
 		NewName: func() string { return id.Random("") },
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ const (
 	breakerFailures = 20
 	breakerSpan     = 30 * time.Second
 	// breakerMinOpen is how long it stays open at first; each probe that fails doubles it up to BreakerMaxOpen.
-	breakerMinOpen   = 30 * time.Second
+	breakerMinOpen = 30 * time.Second
 	BreakerMaxOpen = time.Hour
 	// MaxProbes is how many deliveries that somebody asked for fly at once while it is open.
 	MaxProbes = 2

@@ -40,11 +40,11 @@ type Slot interface {
 
 // Source is a partition as lanes see it.
 type Partition struct {
-	ID stream.Partition
-	AddStalls  func(lanes int) // adds to the lanes that ask the partition to pause
+	ID        stream.Partition
+	AddStalls func(lanes int) // adds to the lanes that ask the partition to pause
 
-	lastDest   string // destination of the newest delivery; guarded by Lanes.mu
-	streak int    // how many deliveries in a row were for it; guarded by Lanes.mu
+	lastDest string // destination of the newest delivery; guarded by Lanes.mu
+	streak   int    // how many deliveries in a row were for it; guarded by Lanes.mu
 }
 
 // Action is what a lane wants done with a delivery.
@@ -62,19 +62,19 @@ const (
 
 // Decision is what becomes of a delivery. It is the whole answer: whoever carries it out asks no lane again.
 type Decision struct {
-	Action   Action
-	Delivery *Delivery
-	Eligibility Eligibility  // what the configuration says, for Send
-	DecidedAt       time.Time // when it was decided
+	Action      Action
+	Delivery    *Delivery
+	Eligibility Eligibility // what the configuration says, for Send
+	DecidedAt   time.Time   // when it was decided
 
 	Status event.Status // of the outcome, for Park and End; empty: none is recorded
 	Reason event.Reason
 
-	Due          time.Time // of what is parked: when it comes by again
-	EarliestSend time.Time // it will hardly be sent before; zero if unknown
-	ReportedNextAt         time.Time // until then no other outcome speaks of the same reason
-	ParkedBy         uint32    // of the lane that parked it
-	Err          error     // the configuration could not be read
+	Due            time.Time // of what is parked: when it comes by again
+	EarliestSend   time.Time // it will hardly be sent before; zero if unknown
+	ReportedNextAt time.Time // until then no other outcome speaks of the same reason
+	ParkedBy       uint32    // of the lane that parked it
+	Err            error     // the configuration could not be read
 }
 
 // Standing is what the configuration says of a delivery at this moment.

@@ -29,9 +29,9 @@ func newTestPartition() *testPartition {
 // testSlot is a slot of it.
 type testSlot struct{ part *testPartition }
 
-func (s *testSlot) Source() *Partition { return &s.part.Partition }
-func (s *testSlot) End()            { s.part.active-- }
-func (s *testSlot) Begin() bool {
+func (s *testSlot) Partition() *Partition { return &s.part.Partition }
+func (s *testSlot) EndDelivery()          { s.part.active-- }
+func (s *testSlot) BeginDelivery() bool {
 	if s.part.left {
 		return false
 	}
@@ -67,7 +67,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 }
 
 func (lt *laneTest) MaxInFlight(*event.Work) int             { return lt.maxInFlight }
-func (lt *laneTest) Check(*event.Work, bool) Eligibility        { return lt.verdict }
+func (lt *laneTest) Check(*event.Work, bool) Eligibility     { return lt.verdict }
 func (lt *laneTest) Take(string, float64, int) time.Duration { return lt.wait }
 func (lt *laneTest) SetHeld(string, time.Time)               {}
 func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, error) {

@@ -28,7 +28,7 @@ type pace struct {
 	now    int       // completions in it
 	before int       // completions in the window before
 
-	parts  []*Partition     // paused until half is done
+	parts  []*Partition  // paused until half is done
 	at     int           // deliveries queued when the first of them was
 	since  time.Time     // when the first of them was, or the last stall ended
 	budget time.Duration // left for stalls

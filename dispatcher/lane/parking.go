@@ -12,9 +12,9 @@ import (
 // The parking rule: all parked deliveries of a node together come by about RecheckBudget times a second, each of them
 // at least every MaxRecheck, and none more often than every MinRecheck.
 const (
-	RecheckBudget    = 4000
-	MinRecheck = 5 * time.Second
-	MaxRecheck  = time.Hour
+	RecheckBudget = 4000
+	MinRecheck    = 5 * time.Second
+	MaxRecheck    = time.Hour
 )
 
 // parkReasons are the reasons for which deliveries are parked.
@@ -37,9 +37,9 @@ func (p *parking) of(reason event.Reason) *int {
 	return &p.counts[max(slices.Index(parkReasons[:], reason), 0)]
 }
 
-// RecheckInterval is how long a parked delivery waits until it comes by again, when this many of a lane and this many lanes are
-// parked. A wait that would take several hops is longer instead: the next one of a single hop, so that the budget holds
-// in hops, too.
+// RecheckInterval is how long a parked delivery waits until it comes by again, when this many of a lane and this many
+// lanes are parked. A wait that would take several hops is longer instead: the next one of a single hop, so that the
+// budget holds in hops, too.
 func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
 	wanted := float64(parked) * float64(lanes) / RecheckBudget
 	step := max(MinRecheck, time.Duration(min(wanted, MaxRecheck.Seconds())*float64(time.Second)))
@@ -94,7 +94,8 @@ func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time
 func (ls *Lanes) undecided(delivery *Delivery, err error) Decision {
 	now, w := ls.now(), delivery.Work
 	return Decision{
-		Action: Park, Delivery: delivery, DecidedAt: now, Reason: w.Parked, Due: now.Add(MinRecheck), ReportedNextAt: w.Told, Err: err,
+		Action: Park, Delivery: delivery, DecidedAt: now, Reason: w.Parked, Due: now.Add(MinRecheck),
+		ReportedNextAt: w.Told, Err: err,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 type Target struct {
 	Rev     int64 // of the endpoint
 	URL     *url.URL
-	URLText    string // of url
+	URLText string // of url
 	Timeout time.Duration
 	Header  []event.Field
 	Secrets []LiveSecret

@@ -70,7 +70,7 @@ type Deps struct {
 	Jobs      Jobs
 	Endpoints Endpoints
 	Store     Store
-	Submitter    Submitter
+	Submitter Submitter
 	Now       func() time.Time
 	// Name makes a name for a selection that was never used.
 	NewName func() string

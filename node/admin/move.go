@@ -178,7 +178,9 @@ func (m *mover) look(ctx context.Context) (dispatcher.OpenRecords, error) {
 }
 
 // ended reports whether nothing is open that is waited for.
-func (m *mover) ended(o dispatcher.OpenRecords) bool { return !o.Any() || m.ask.Leave && o.Immediate == 0 }
+func (m *mover) ended(o dispatcher.OpenRecords) bool {
+	return !o.Any() || m.ask.Leave && o.Immediate == 0
+}
 
 // hopeless refuses when something that is waited for is due too late.
 func (m *mover) hopeless(o dispatcher.OpenRecords) error {
