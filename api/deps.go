@@ -67,8 +67,9 @@ func (d Deps) validate() error {
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
 		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
-		"IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.ValidateVerification != nil, "Reverify": d.Reverify != nil,
-		"Audit": d.Audit != nil, "Uses": d.KeyUses != nil, "Sample": d.Sample != nil,
+		"IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.ValidateVerification != nil,
+		"Reverify": d.Reverify != nil,
+		"Audit":    d.Audit != nil, "Uses": d.KeyUses != nil, "Sample": d.Sample != nil,
 	} {
 		if !there {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -128,7 +129,7 @@ type Receipts interface {
 	EventEndpoint(ctx context.Context, account string, d id.ID) (string, error)
 	// Report puts a receipt into the log and returns what became of it. The error event.ErrUnavailable says that
 	// it is in the log, but that the store is too far behind to tell.
-	Report(ctx context.Context, r *event.Receipt) (event.Standing, error)
+	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
 }
 
 // Erasures are the payloads that were erased on request.

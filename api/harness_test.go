@@ -116,8 +116,8 @@ func withConfiguration(run func() int) (int, error) {
 // nothingStored is a store for a log that was never trimmed.
 type nothingStored struct{}
 
-func (nothingStored) Placed(context.Context, event.PlacedQuery) (event.PlacedPage, error) {
-	return event.PlacedPage{}, event.ErrUnavailable
+func (nothingStored) EventsByOffset(context.Context, event.OffsetQuery) (event.OffsetPage, error) {
+	return event.OffsetPage{}, event.ErrUnavailable
 }
 
 func keyring() *config.Keyring {
@@ -150,7 +150,7 @@ type fake struct {
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
 	UsageFunc   func(context.Context, string) (*event.Usage, error)
-	ReportFunc  func(context.Context, *event.Receipt) (event.Standing, error)
+	ReportFunc  func(context.Context, *event.Receipt) (event.ReceiptResult, error)
 
 	SelectFunc    func(context.Context, event.Query, func([]event.Match) error) error
 	StoredFunc    func(context.Context, string, []id.ID) ([]event.Stored, error)
@@ -237,7 +237,7 @@ func (f *fake) Usage(ctx context.Context, account string) (*event.Usage, error) 
 	return &event.Usage{From: now, To: now, Figures: event.Figures{AsOf: now}}, nil
 }
 
-func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.Standing, error) {
+func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error) {
 	if f.ReportFunc != nil {
 		return f.ReportFunc(ctx, r)
 	}
@@ -250,7 +250,7 @@ func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.Standing, er
 		}
 	}
 	f.receipts[r.Event] = append(f.receipts[r.Event], r)
-	s := event.Standing{Receipt: *stands, Applied: stands == r}
+	s := event.ReceiptResult{Receipt: *stands, Applied: stands == r}
 	if s.FirstAt = f.receipts[r.Event][0].At; s.FirstAt.After(first) {
 		s.FirstAt = first
 	}

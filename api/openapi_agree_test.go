@@ -183,7 +183,7 @@ func TestDocumentHasTheFilterTable(t *testing.T) {
 	}
 	var replay []string
 	for _, f := range event.Filters {
-		if diff := gocmp.Diff(f.Words, words[f.Name]); diff != "" {
+		if diff := gocmp.Diff(f.AllowedValues, words[f.Name]); diff != "" {
 			t.Errorf("words of %s (-table +document):\n%s", f.Name, diff)
 		}
 		if f.Replay {

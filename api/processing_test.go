@@ -181,11 +181,11 @@ func TestProcessingOfOthers(t *testing.T) {
 // A store that is behind cannot tell what became of the receipt, but the log has it: that is said.
 func TestProcessingWhileTheStoreIsBehind(t *testing.T) {
 	r := newReporter(t)
-	r.fake.ReportFunc = func(ctx context.Context, _ *event.Receipt) (event.Standing, error) {
+	r.fake.ReportFunc = func(ctx context.Context, _ *event.Receipt) (event.ReceiptResult, error) {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Minute {
 			t.Error("the wait has no end")
 		}
-		return event.Standing{}, errors.Join(event.ErrUnavailable, errors.New("secret address"))
+		return event.ReceiptResult{}, errors.Join(event.ErrUnavailable, errors.New("secret address"))
 	}
 	a := r.report(`{"state":"processed"}`).wantError(503, "unavailable", "")
 	if a.Header.Get("Retry-After") == "" || !strings.Contains(a.text("error.message"), "is recorded") ||
@@ -193,9 +193,9 @@ func TestProcessingWhileTheStoreIsBehind(t *testing.T) {
 		t.Errorf("%v %s", a.Header, a.raw)
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	r.fake.ReportFunc = func(report context.Context, x *event.Receipt) (event.Standing, error) {
+	r.fake.ReportFunc = func(report context.Context, x *event.Receipt) (event.ReceiptResult, error) {
 		leave()
-		return event.Standing{Receipt: *x, Applied: true}, report.Err()
+		return event.ReceiptResult{Receipt: *x, Applied: true}, report.Err()
 	}
 	r.doCtx(ctx, "POST", "/v1/events/"+r.event+"/processing", `{"state":"processed"}`).want(200)
 }

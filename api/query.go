@@ -127,8 +127,8 @@ func readFilters(from filterSource, filters []event.Filter, to *event.Query) {
 		f := &filters[i]
 		names := append([]string{f.Name}, f.Aliases...)
 		values := from.list(names...)
-		if f.Words != nil {
-			checkEnum(from, from.param(names...), values, f.Words)
+		if f.AllowedValues != nil {
+			checkEnum(from, from.param(names...), values, f.AllowedValues)
 		}
 		for _, v := range values {
 			if f.Prefix && strings.Contains(strings.TrimSuffix(v, ".*"), "*") {
@@ -153,8 +153,8 @@ func checkEnum(from filterSource, param string, values, words []string) {
 // words reads a filter whose values are a closed set.
 func enumFilter[T ~string](q *query, name string, known ...T) []T {
 	values := q.list(name)
-	checkEnum(q, name, values, event.As[string](known...))
-	return event.As[T](values...)
+	checkEnum(q, name, values, event.Convert[string](known...))
+	return event.Convert[T](values...)
 }
 
 // Names of the two ends of a window of time.

@@ -112,7 +112,7 @@ func TestReadsOfAKeyAreBounded(t *testing.T) {
 	var caller string
 	c.fake.EventFunc = func(ctx context.Context, _ string, _ id.ID) (*event.Detail, error) {
 		caller = event.Caller(ctx)
-		return nil, fmt.Errorf("%w: 8 reads are running", event.ErrBusy)
+		return nil, fmt.Errorf("%w: 8 reads are running", event.ErrOverloaded)
 	}
 	a := c.do("GET", "/v1/events/"+id.NewGenerator(nil).Next(1).Text(id.Event), nil).want(429)
 	if a.text("error.type") != "rate_limited" || a.Header.Get("Retry-After") != "1" {

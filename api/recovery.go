@@ -236,7 +236,7 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	if job.Total > 0 {
 		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
 			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved,
-			Unsent: job.State.UnsentReason(),
+			UnsentReason: job.State.UnsentReason(),
 		}, int(min(last.seq(), int64(job.Total))), limit, states)
 		if err != nil {
 			return err

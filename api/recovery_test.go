@@ -425,7 +425,7 @@ func TestRecoveryItems(t *testing.T) {
 	for i, x := range []event.RecoveryItem{
 		{State: event.Delivered, Attempts: 2, Code: 200, At: at},
 		{State: event.Failed, Attempts: 3, Error: event.CodeTimeout, At: at},
-		{State: event.Skipped, Skipped: event.JobStopped}, {State: event.Skipped, Skipped: event.DestinationDisabled},
+		{State: event.Skipped, SkipReason: event.JobStopped}, {State: event.Skipped, SkipReason: event.DestinationDisabled},
 	} {
 		x.Seq, x.Event, x.Destination = i, ids.Next(0), "dst_a"
 		c.fake.items = append(c.fake.items, x)

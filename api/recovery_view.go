@@ -147,7 +147,7 @@ type itemView struct {
 func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
 	v := itemView{
 		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), DestinationID: x.Destination,
-		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.Skipped),
+		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.SkipReason),
 		Canary:   x.Seq < j.Canary.Total,
 		Attempts: x.Attempts, LastErrorCode: orNull(x.Error), UpdatedAt: web.Time(x.At),
 	}

@@ -32,8 +32,9 @@ type Selector interface {
 	Stored(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error)
 	// RecoveryCounts are the deliveries of runs that have ended, of those that have any, and up to when that is known.
 	RecoveryCounts(ctx context.Context, account string, runs ...string) (map[string]event.RecoveryCounts, time.Time, error)
-	// Commanded counts the deliveries of a run that stand in the log, of events newer than one, asked for since a moment.
-	Commanded(ctx context.Context, run string, since time.Time, newer id.ID) (int, error)
+	// CountCommands counts the deliveries of a run that stand in the log, of events newer than one, asked for since a
+	// moment.
+	CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error)
 }
 
 // Runs are the replay runs.

@@ -63,7 +63,7 @@ func (f selector) RecoveryCounts(_ context.Context, _ string, runs ...string) (
 	return nil, time.Time{}, nil
 }
 
-func (f selector) Commanded(_ context.Context, run string, _ time.Time, newer id.ID) (n int, err error) {
+func (f selector) CountCommands(_ context.Context, run string, _ time.Time, newer id.ID) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range f.commands {

@@ -229,7 +229,7 @@ func toWebError(err error) error {
 		return web.Away(nil, "this node cannot confirm API keys at the moment")
 	case errors.Is(err, event.ErrNotFound):
 		return web.Missing("there is no such event, or its retention has ended")
-	case errors.Is(err, event.ErrBusy):
+	case errors.Is(err, event.ErrOverloaded):
 		return errTooManyReads()
 	case errors.Is(err, event.ErrUnavailable):
 		return web.Away(err, "the event store is away at the moment; nothing is lost")

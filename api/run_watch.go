@@ -89,7 +89,7 @@ func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
 	if err != nil {
 		reached = id.ID{} // nothing was noted yet
 	}
-	counted, err := w.selection.Commanded(ctx, run.ID, run.UpdatedAt.Add(-commandClockSkew), reached)
+	counted, err := w.selection.CountCommands(ctx, run.ID, run.UpdatedAt.Add(-commandClockSkew), reached)
 	if err != nil {
 		return err
 	}

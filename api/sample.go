@@ -71,7 +71,7 @@ func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, pro
 	}
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
 	e.Header = append(e.Header, loopHeaders(r.Header)...)
-	e.EndLoop(ep.ID)
+	e.SkipIfLoop(ep.ID)
 	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return eventRow{}, err
 	}

@@ -155,7 +155,7 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 		return params.err
 	}
 	page, err := a.events.Events(r.Context(), q)
-	if errors.Is(err, event.ErrBusy) {
+	if errors.Is(err, event.ErrOverloaded) {
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
 			Message: "the account has two searches running, or the key as many reads as it may have at once; " +
@@ -168,7 +168,7 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
 	switch {
 	case page.Partial:
-		out.NextCursor = params.hash.searchCursor(searchPosition{page.Edge, q.Since})
+		out.NextCursor = params.hash.searchCursor(searchPosition{page.ResumeBefore, q.Since})
 	case page.More && len(page.Rows) > 0:
 		out.NextCursor = params.hash.searchCursor(searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
 	}

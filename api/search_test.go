@@ -155,7 +155,7 @@ func TestSearchPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := event.Page{Partial: true, Edge: edge, Scanned: 12_345}
+	page := event.Page{Partial: true, ResumeBefore: edge, Scanned: 12_345}
 	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return page, nil }
 	target := "/v1/events?q=x&since=" + time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05") + ".0004Z"
 	a := c.do("GET", target, nil).want(200)
@@ -187,7 +187,7 @@ func TestSearchPages(t *testing.T) {
 	if since := c.fake.queries[len(c.fake.queries)-1].Since; time.Since(since) > 31*24*time.Hour+time.Minute {
 		t.Errorf("a forged cursor looks back to %v", since)
 	}
-	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, event.ErrBusy }
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, event.ErrOverloaded }
 	if a := c.do("GET", "/v1/events?q=x", nil).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}

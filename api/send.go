@@ -97,7 +97,9 @@ func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.E
 	if key == "" {
 		row, err = accept(d)
 	} else {
-		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, func() (eventRow, error) { return accept(d) })
+		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, func() (eventRow, error) {
+			return accept(d)
+		})
 	}
 	if err != nil {
 		return acceptError(err)
@@ -221,7 +223,7 @@ func newEventTemplate(r *http.Request, ep *config.Endpoint) eventTemplate {
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
-	e.EndLoop(ep.ID)
+	e.SkipIfLoop(ep.ID)
 	return eventTemplate{e}
 }
 

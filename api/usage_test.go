@@ -23,7 +23,7 @@ func TestUsage(t *testing.T) {
 			ByEndpoint: []event.EndpointUse{
 				{Endpoint: "ep_a", Use: event.Use{Received: 7, Bytes: 800}},
 				{Endpoint: "ep_b", Use: event.Use{Sent: 4, Bytes: 100}}},
-			Deliveries: 9, Attempts: 15, AsOf: day(2).Add(1500 * time.Millisecond), Recent: 12, Took: time.Second,
+			Deliveries: 9, Attempts: 15, AsOf: day(2).Add(1500 * time.Millisecond), Recent: 12, QueryTime: time.Second,
 		},
 		Projection: event.Projection{Events: 300, Certain: true},
 	}

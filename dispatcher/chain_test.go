@@ -246,8 +246,8 @@ func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 			if o.Status == event.Delivered && (o.Attempt.Trigger != event.TriggerInitial || len(o.Attempt.RequestHeader) == 0) {
 				t.Errorf("a parked delivery became %s", o.Attempt.Trigger)
 			}
-			if waited := told[o.Event.String()] > 0; o.Status == event.Delivered && o.Waited != waited {
-				t.Errorf("waited %t, said %t", waited, o.Waited)
+			if waited := told[o.Event.String()] > 0; o.Status == event.Delivered && o.WasParked != waited {
+				t.Errorf("waited %t, said %t", waited, o.WasParked)
 			}
 		}
 	})

@@ -107,7 +107,7 @@ func (d *Dispatcher) conclude(delivery *lane.Delivery, a *event.Attempt, n next,
 	}
 	again := *w
 	again.Attempt, again.Due, again.Deadline = w.Attempt+1, n.due, n.deadline
-	again.Parked, again.ParkedBy, again.Told = "", 0, time.Time{}
+	again.Parked, again.ParkedBy, again.ReportedNextAt = "", 0, time.Time{}
 	if w.Run == "" {
 		again.Trigger = event.TriggerRetry
 	}
@@ -130,7 +130,7 @@ func (d *Dispatcher) end(decision lane.Decision) {
 	w := decision.Delivery.Work
 	o := outcome(w, decision.Status, decision.Reason, decision.DecidedAt)
 	if o.Status == event.Skipped && w.Run != "" {
-		o.Skipped = o.Reason
+		o.SkipReason = o.Reason
 	}
 	if o.Status == event.Skipped && w.Prior.Terminal() {
 		o.Status, o.Reason = w.Prior, w.PriorReason
@@ -152,7 +152,7 @@ func (d *Dispatcher) park(decision lane.Decision) {
 	}
 	again := *w
 	again.Parked, again.ParkedBy = decision.Reason, decision.ParkedBy
-	again.Due, again.Told = decision.Due, decision.ReportedNextAt
+	again.Due, again.ReportedNextAt = decision.Due, decision.ReportedNextAt
 	var o *event.Outcome
 	if decision.Status != "" {
 		o = outcome(w, decision.Status, decision.Reason, decision.DecidedAt)
@@ -196,7 +196,7 @@ func (d *Dispatcher) record(delivery *lane.Delivery, followUp step, o *event.Out
 func outcome(w *event.Work, status event.Status, reason event.Reason, at time.Time) *event.Outcome {
 	return &event.Outcome{
 		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type,
-		Status: status, Reason: reason, At: at, Run: w.Run, Waited: w.Parked != "",
+		Status: status, Reason: reason, At: at, Run: w.Run, WasParked: w.Parked != "",
 	}
 }
 

@@ -109,7 +109,7 @@ func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
 }
 
 // notOurs reports a record that was put back for another group: the dispatchers have had it.
-func notOurs(e *event.Event) bool { return e.Only != "" && e.Only != stream.DispatchGroup }
+func notOurs(e *event.Event) bool { return e.OnlyGroup != "" && e.OnlyGroup != stream.DispatchGroup }
 
 // readEvent makes a delivery for each destination. An event that was rejected, is a duplicate or has no
 // destination needs no delivery and no outcome: its own record says so.

@@ -27,7 +27,7 @@ func cameBack(t *testing.T, w *event.Work, endpoint string, without ...string) *
 	}
 	next := testWork(t, []byte("x"), web.HeaderFields(req)...)
 	next.Event.Endpoint, next.Event.Dests = endpoint, []string{testDest}
-	next.Event.EndLoop(endpoint)
+	next.Event.SkipIfLoop(endpoint)
 	return next
 }
 

@@ -69,7 +69,7 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 			work(x)
 			w.command(x)
 			o := w.outcomes(count(1))[0]
-			if got := fmt.Sprint(o.Status, " ", o.Reason, " ", o.Skipped, " ", len(s.all())); got != want {
+			if got := fmt.Sprint(o.Status, " ", o.Reason, " ", o.SkipReason, " ", len(s.all())); got != want {
 				t.Errorf("the outcome is %s, want %s", got, want)
 			}
 		})
@@ -108,7 +108,7 @@ func TestCopiesOfRecoveryWorkEnd(t *testing.T) {
 		w.command(&again)
 		got := map[string]int{}
 		for _, o := range w.outcomes(count(3)) {
-			got[fmt.Sprint(o.Status, " ", o.Skipped)]++
+			got[fmt.Sprint(o.Status, " ", o.SkipReason)]++
 		}
 		if len(s.all()) != 2 || got["delivered "] != 2 || got["failed already_delivered"] != 1 {
 			t.Errorf("%d requests, outcomes %v", len(s.all()), got)
@@ -142,7 +142,7 @@ func TestRecoveryChain(t *testing.T) {
 		second.State = config.RecoveryStopped
 		w.view.job(second)
 		o := w.outcomes(count(5))[4]
-		if len(s.all()) != 4 || o.Skipped != event.JobStopped || o.Status != event.Failed {
+		if len(s.all()) != 4 || o.SkipReason != event.JobStopped || o.Status != event.Failed {
 			t.Errorf("%d requests, then %+v", len(s.all()), o)
 		}
 	})

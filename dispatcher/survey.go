@@ -103,7 +103,7 @@ func dueOf(p stream.Partition, r *stream.Record) time.Time {
 	if p.Topic == stream.Events {
 		return time.Time{}
 	}
-	c, err := event.DecodeChain(r)
+	c, err := event.DecodeWorkHead(r)
 	if err != nil {
 		return time.Time{} // it goes to the dead letter topic
 	}

@@ -170,7 +170,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	if len(e.Dests) == 0 && e.Reason == "" { // what an observing endpoint saw is told nowhere else
 		e.Reason = event.NoDestination
 	}
-	e.EndLoop(ep.ID)
+	e.SkipIfLoop(ep.ID)
 	// The provider going away does not end it: what it sent completely shall be kept.
 	if err := g.store(context.WithoutCancel(r.Context()), ep, p, e, req); err != nil {
 		return acceptError(err)

@@ -97,7 +97,7 @@ func (m *model) lonely() (all []work) {
 		if p.Topic != stream.Events {
 			w, err := event.DecodeWork(r)
 			remains, _ := event.Salvage(r)
-			if err != nil && !remains.Exact {
+			if err != nil && !remains.FromWork {
 				murky[remains.Event] = true
 				continue
 			}

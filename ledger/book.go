@@ -125,7 +125,7 @@ func (b *book) began(event id.ID, dest, run []byte, from source, offset int64) (
 
 // addCommand takes a record of the topic commands: of a run, it makes the delivery pending again.
 func (b *book) addCommand(r *stream.Record) error {
-	c, err := event.DecodeChain(r)
+	c, err := event.DecodeWorkHead(r)
 	if err != nil {
 		return nil // it will be buried, and its remains counted there
 	}
@@ -154,7 +154,7 @@ func (b *book) addCommand(r *stream.Record) error {
 
 // addOutcome takes a record of the topic outcomes.
 func (b *book) addOutcome(r *stream.Record) error {
-	w, err := event.DecodeWord(r)
+	w, err := event.DecodeOutcomeHead(r)
 	if err != nil {
 		b.unreadable++
 		return nil
@@ -229,7 +229,7 @@ func (b *book) addDead(r *stream.Record) {
 	switch {
 	case remains.Event.IsZero():
 		b.unnamed++
-	case !remains.Exact: // else the chain got its last word
+	case !remains.FromWork: // else the chain got its last word
 		for i := b.events[remains.Event].first; i != 0; i = b.rows[i].next {
 			b.rows[i].buried = true
 		}

@@ -205,11 +205,11 @@ func seek(ctx context.Context, l log, p *pace, books map[int32]*book, c cut, wan
 // addUndone takes an undone record of a retry topic and returns of how many chains that were looked for it is
 // the work: several when it cannot be decoded, and may be any of them.
 func (b *book) addUndone(r *stream.Record) (found int) {
-	if c, err := event.DecodeChain(r); err == nil {
+	if c, err := event.DecodeWorkHead(r); err == nil {
 		return b.addWork(c.Event, c.Dest, c.Run)
 	}
 	remains, _ := event.Salvage(r)
-	if remains.Exact {
+	if remains.FromWork {
 		return b.addWork(remains.Event, remains.Dests[0], remains.Run)
 	}
 	for i := b.events[remains.Event].first; i != 0; i = b.rows[i].next {

@@ -83,7 +83,7 @@ func promised(next, at time.Time) time.Time {
 	return next.Add(promiseGrace + max(next.Sub(at), 0)/20)
 }
 
-func statusOf(w *event.Word) status {
+func statusOf(w *event.OutcomeHead) status {
 	switch w.Status {
 	case event.Delivered:
 		return delivered

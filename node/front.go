@@ -23,7 +23,7 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.Logged,
+		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.LogHasEvent,
 		Refuse: n.guard.Refuse, Front: n.front,
 	})
 	return nil, nil
@@ -101,10 +101,10 @@ type receipts struct {
 }
 
 // Report appends the receipt to its event's partition, waits until it is durable, and asks the store.
-func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.Standing, error) {
+func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.ReceiptResult, error) {
 	record := x.Record()
 	if err := r.producer.ProduceSync(ctx, stream.Receipts, x.Event.Partition(), record); err != nil {
-		return event.Standing{}, err
+		return event.ReceiptResult{}, err
 	}
-	return r.Standing(ctx, x, record.Offset)
+	return r.ReceiptResult(ctx, x, record.Offset)
 }

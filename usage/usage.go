@@ -169,7 +169,7 @@ func (u *Usage) report(ctx context.Context, accountID string, age time.Duration)
 		return nil, err
 	}
 	a.usage, a.began, a.keepTo = report, now, time.Time{}
-	if report.Took > u.cfg.CacheAbove {
+	if report.QueryTime > u.cfg.CacheAbove {
 		a.keepTo = now.Add(u.cfg.CacheFor)
 	}
 	return report, nil

@@ -36,7 +36,7 @@ func (f *fake) Usage(_ context.Context, account string, span event.UsageSpan) (e
 		return event.Figures{}, f.err
 	}
 	time.Sleep(f.took)
-	return event.Figures{Daily: f.daily, Recent: f.recent, Took: f.took, AsOf: time.Now()}, f.err
+	return event.Figures{Daily: f.daily, Recent: f.recent, QueryTime: f.took, AsOf: time.Now()}, f.err
 }
 
 type counter func(context.Context) error

@@ -48,8 +48,8 @@ type Log interface {
 
 // Store has the events that have left the log.
 type Store interface {
-	// Placed returns events of an endpoint by their offsets, and where to go on.
-	Placed(ctx context.Context, q event.PlacedQuery) (event.PlacedPage, error)
+	// EventsByOffset returns events of an endpoint by their offsets, and where to go on.
+	EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error)
 }
 
 // Deps are what a Feed works with; all but Erased are needed.

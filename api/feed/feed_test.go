@@ -41,7 +41,7 @@ type world struct {
 	stop     func()
 
 	mu     sync.Mutex
-	events map[int32][]event.Placed // by partition, in order
+	events map[int32][]event.EventAtOffset // by partition, in order
 }
 
 func newWorld(t testing.TB) *world {
@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 	if _, err := stream.Migrate(t.Context(), conf, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.Placed{}}
+	w := &world{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.EventAtOffset{}}
 	if w.producer, err = stream.NewProducer(conf, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -118,12 +118,12 @@ func (l trimmedLog) ReadRanges(
 	return l.Reader.ReadRanges(ctx, ranges, each)
 }
 
-// Placed is a store that holds everything.
-func (w *world) Placed(_ context.Context, q event.PlacedQuery) (event.PlacedPage, error) {
+// EventsByOffset is a store that holds everything.
+func (w *world) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked++
-	page := event.PlacedPage{Next: q.To, Since: q.Since}
+	page := event.OffsetPage{Next: q.To, Since: q.Since}
 	for _, x := range w.events[q.Partition] {
 		if x.Endpoint == q.Endpoint && x.Offset >= q.From && x.Offset < q.To && !x.ReceivedAt().Before(q.Since) &&
 			len(page.Rows) < q.Limit {
@@ -147,7 +147,7 @@ func (w *world) put(endpoint string, partition int32, body []byte) {
 			w.Error(err)
 		}
 		w.mu.Lock()
-		w.events[partition] = append(w.events[partition], event.Placed{Event: e, Offset: r.Offset, Size: len(body)})
+		w.events[partition] = append(w.events[partition], event.EventAtOffset{Event: e, Offset: r.Offset, Size: len(body)})
 		w.mu.Unlock()
 	})
 }
@@ -383,7 +383,7 @@ func TestErasedIsPassedOver(t *testing.T) {
 	}
 	w.flush()
 	w.erased = map[id.ID]bool{w.events[0][3].ID: true, w.events[0][9].ID: true}
-	w.events[0] = slices.DeleteFunc(slices.Clone(w.events[0]), func(x event.Placed) bool { return w.erased[x.ID] })
+	w.events[0] = slices.DeleteFunc(slices.Clone(w.events[0]), func(x event.EventAtOffset) bool { return w.erased[x.ID] })
 	w.wantAll("ep_a", w.next(x, 8), nil)
 	again := w.watch("ep_a", &begin, 0)
 	w.wantAll("ep_a", w.next(again, 8), nil)

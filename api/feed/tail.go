@@ -63,7 +63,7 @@ func (e *Event) memoryBytes() int {
 func visibleEvent(r *stream.Record) *Event {
 	e, err := event.Decode(r)
 	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate ||
-		e.Only != "" {
+		e.OnlyGroup != "" {
 		return nil
 	}
 	out := &Event{Event: e, Offset: r.Offset, Size: len(e.Body)}

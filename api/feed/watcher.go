@@ -336,7 +336,7 @@ func (w *Watcher) readStore(ctx context.Context, p *position, since int64) ([]*E
 		return nil, fmt.Errorf("read events of %s: %w", w.endpoint, err)
 	}
 	end := min(max(firsts[part], p.next+1), since)
-	page, err := w.feed.deps.Store.Placed(ctx, event.PlacedQuery{
+	page, err := w.feed.deps.Store.EventsByOffset(ctx, event.OffsetQuery{
 		Account: w.account, Endpoint: w.endpoint, Partition: p.partition, From: p.next, To: end,
 		Since: p.at.Add(-Slack), Limit: maxBatch, Bytes: maxBatchBytes, MaxBody: MaxBody,
 	})

@@ -127,13 +127,13 @@ func TestParkedIsToldOnce(t *testing.T) {
 			t.Fatalf("%+v, want an outcome %q", decision, want)
 		}
 		w := delivery.Work
-		w.Parked, w.ParkedBy, w.Told = decision.Reason, decision.ParkedBy, decision.ReportedNextAt
+		w.Parked, w.ParkedBy, w.ReportedNextAt = decision.Reason, decision.ParkedBy, decision.ReportedNextAt
 		lt.Release(delivery)
 		lt.now = decision.Due
 	}
 	open(20 * time.Second)
 	come(event.Held)
-	for lt.now.Before(delivery.Work.Told) {
+	for lt.now.Before(delivery.Work.ReportedNextAt) {
 		come("")
 	}
 	open(time.Minute)

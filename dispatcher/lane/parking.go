@@ -70,9 +70,9 @@ func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time
 	}
 	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
-		Due: now.Add(step), ReportedNextAt: w.Told, ParkedBy: l.parking.mark,
+		Due: now.Add(step), ReportedNextAt: w.ReportedNextAt, ParkedBy: l.parking.mark,
 	}
-	if w.Parked == reason && (w.Told.IsZero() || now.Before(w.Told)) {
+	if w.Parked == reason && (w.ReportedNextAt.IsZero() || now.Before(w.ReportedNextAt)) {
 		return decision
 	}
 	switch reason {
@@ -95,7 +95,7 @@ func (ls *Lanes) undecided(delivery *Delivery, err error) Decision {
 	now, w := ls.now(), delivery.Work
 	return Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: w.Parked, Due: now.Add(MinRecheck),
-		ReportedNextAt: w.Told, Err: err,
+		ReportedNextAt: w.ReportedNextAt, Err: err,
 	}
 }
 

@@ -197,12 +197,12 @@ func (f *follower) prepare(ctx context.Context, job *config.Recovery) error {
 const maxDestinations = 100
 
 // largest are the destinations that something is sent to, and the largest of the others, as many as a header names.
-func largest(all []event.SelectedDestination) []event.SelectedDestination {
+func largest(all []event.DestinationTotals) []event.DestinationTotals {
 	if len(all) <= maxDestinations {
 		return all
 	}
 	sorted := slices.Clone(all)
-	slices.SortStableFunc(sorted, func(a, b event.SelectedDestination) int {
+	slices.SortStableFunc(sorted, func(a, b event.DestinationTotals) int {
 		return cmp.Or(cmp.Compare(b.Sendable, a.Sendable), cmp.Compare(b.Total, a.Total))
 	})
 	return sorted[:maxDestinations]
@@ -226,12 +226,12 @@ func groupsOf(job *config.Recovery, ep *config.Endpoint) []event.SelectionGroup 
 			}
 		}
 	}
-	rest := event.SelectionGroup{Dests: known, Except: true, Skip: gone}
+	rest := event.SelectionGroup{Dests: known, Except: true, SkipReason: gone}
 	if job.Destination != "" {
-		rest = event.SelectionGroup{Skip: gone}
+		rest = event.SelectionGroup{SkipReason: gone}
 		if len(enabled)+len(disabled) == 0 {
 			rest.Dests = []string{job.Destination}
 		}
 	}
-	return []event.SelectionGroup{{Dests: enabled}, {Dests: disabled, Skip: event.DestinationDisabled}, rest}
+	return []event.SelectionGroup{{Dests: enabled}, {Dests: disabled, SkipReason: event.DestinationDisabled}, rest}
 }

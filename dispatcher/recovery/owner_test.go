@@ -191,9 +191,9 @@ func TestNewNeedsItsDependencies(t *testing.T) {
 
 // A header names a bounded number of destinations, and all that something is sent to.
 func TestLargest(t *testing.T) {
-	var all []event.SelectedDestination
+	var all []event.DestinationTotals
 	for i := range 150 {
-		d := event.SelectedDestination{ID: fmt.Sprint("dst_", i), Total: i}
+		d := event.DestinationTotals{ID: fmt.Sprint("dst_", i), Total: i}
 		if i < 40 {
 			d.Sendable = 1
 		}

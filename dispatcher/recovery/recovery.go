@@ -51,11 +51,12 @@ type Endpoints interface {
 // Items are the selections and what came of them, in the store. Its errors are event.ErrUnavailable, which passes, and
 // others, which do not.
 type Store interface {
-	SelectRecovery(ctx context.Context, s event.Selection, name string) (event.Selected, error)
+	SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error)
 	CaughtUp(ctx context.Context) error
 	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
 	RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error)
-	RecoveryWork(ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error) error
+	OpenRecoveryItems(ctx context.Context, job event.RecoveryJob, from, to int,
+		each func(*event.OpenRecoveryItem) error) error
 }
 
 // Log takes deliveries that are to be made, and what is said of those that are not, and returns when all of it is

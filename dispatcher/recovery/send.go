@@ -101,8 +101,8 @@ func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) e
 	if next := f.due.Add(b.every); next.After(b.due) {
 		b.due = next
 	}
-	err := f.Store.RecoveryWork(ctx, viewOf(job), from, job.Reserved,
-		func(w *event.RecoveryWork) error { return b.add(ctx, w) })
+	err := f.Store.OpenRecoveryItems(ctx, viewOf(job), from, job.Reserved,
+		func(w *event.OpenRecoveryItem) error { return b.add(ctx, w) })
 	if err == nil {
 		err = b.send(ctx)
 	}
@@ -116,7 +116,7 @@ func (f *follower) submit(ctx context.Context, job *config.Recovery, from int) e
 // viewOf is what the store needs to know of a job.
 func viewOf(job *config.Recovery) event.RecoveryJob {
 	return event.RecoveryJob{Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved,
-		Unsent: job.State.UnsentReason()}
+		UnsentReason: job.State.UnsentReason()}
 }
 
 // batch gathers what is submitted at once.
@@ -131,21 +131,21 @@ type batch struct {
 }
 
 // add takes an item. One that is delivered by now, or whose payload is gone, is passed by.
-func (b *batch) add(ctx context.Context, w *event.RecoveryWork) error {
+func (b *batch) add(ctx context.Context, w *event.OpenRecoveryItem) error {
 	switch {
 	case w.Prior.Status == event.Delivered:
 		b.said = append(b.said, b.pass(w, event.AlreadyDelivered))
 		return nil
-	case w.Body == nil:
+	case w.StoredEvent == nil:
 		b.said = append(b.said, b.pass(w, event.PayloadExpired))
 		return nil
 	}
-	if b.bytes > 0 && b.bytes+len(w.Body.Body) > batchBytes {
+	if b.bytes > 0 && b.bytes+len(w.StoredEvent.Body) > batchBytes {
 		if err := b.send(ctx); err != nil {
 			return err
 		}
 	}
-	work := &event.Work{Event: w.Body, Dest: w.Destination, Trigger: event.TriggerRecovery, Attempt: 1, Due: b.due,
+	work := &event.Work{Event: w.StoredEvent, Dest: w.Destination, Trigger: event.TriggerRecovery, Attempt: 1, Due: b.due,
 		Run: b.job.ID}
 	if w.Seq < b.job.Canary.Total {
 		work.Trigger = event.TriggerCanary
@@ -155,21 +155,21 @@ func (b *batch) add(ctx context.Context, w *event.RecoveryWork) error {
 	}
 	b.due = b.due.Add(b.every)
 	b.work = append(b.work, work)
-	b.bytes += len(w.Body.Body)
+	b.bytes += len(w.StoredEvent.Body)
 	return nil
 }
 
 // pass says that an item is not sent. The delivery stays as it is.
-func (b *batch) pass(w *event.RecoveryWork, reason event.Reason) *event.Outcome {
+func (b *batch) pass(w *event.OpenRecoveryItem, reason event.Reason) *event.Outcome {
 	o := &event.Outcome{
 		Event: w.Event, Account: b.job.Account, Endpoint: b.job.Endpoint, Dest: w.Destination, Run: b.job.ID,
-		Status: w.Prior.Status, Reason: w.Prior.Reason, Code: w.Prior.Code, At: w.Prior.LastAt, Skipped: reason,
+		Status: w.Prior.Status, Reason: w.Prior.Reason, Code: w.Prior.Code, At: w.Prior.LastAt, SkipReason: reason,
 	}
 	if !o.Status.Terminal() {
 		o.Status, o.Reason, o.At = event.Skipped, reason, b.Now()
 	}
-	if w.Body != nil {
-		o.Type = w.Body.Type
+	if w.StoredEvent != nil {
+		o.Type = w.StoredEvent.Type
 	}
 	return o
 }

@@ -210,22 +210,22 @@ func (w *world) change(f func(*config.Endpoint)) {
 
 func (w *world) CaughtUp(context.Context) error { return w.before("caught") }
 
-func (w *world) SelectRecovery(_ context.Context, s event.Selection, name string) (event.Selected, error) {
+func (w *world) SelectRecovery(_ context.Context, s event.Selection, name string) (event.SelectionTotals, error) {
 	if err := w.before("select"); err != nil {
-		return event.Selected{}, err
+		return event.SelectionTotals{}, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.selection = s.Groups
-	var out event.Selected
+	var out event.SelectionTotals
 	items := map[int]*item{}
 	for _, g := range s.Groups {
 		if g.Except {
 			continue
 		}
 		for _, dest := range g.Dests {
-			d := event.SelectedDestination{ID: dest, Total: w.failed}
-			if g.Skip == "" {
+			d := event.DestinationTotals{ID: dest, Total: w.failed}
+			if g.SkipReason == "" {
 				d.Sendable = w.failed
 				for range w.failed {
 					items[len(items)] = &item{dest: dest}
@@ -260,8 +260,8 @@ func (w *world) RecoveryFailures(context.Context, string, string) (map[string]ev
 	return map[string]event.RecoveryFailures{"dst_a": {Failed: 1, TopError: "timeout"}}, nil
 }
 
-func (w *world) RecoveryWork(_ context.Context, job event.RecoveryJob, from, to int,
-	each func(*event.RecoveryWork) error) error {
+func (w *world) OpenRecoveryItems(_ context.Context, job event.RecoveryJob, from, to int,
+	each func(*event.OpenRecoveryItem) error) error {
 	if err := w.before("work"); err != nil {
 		return err
 	}
@@ -272,14 +272,14 @@ func (w *world) RecoveryWork(_ context.Context, job event.RecoveryJob, from, to 
 		if x.status != "" {
 			continue
 		}
-		work := &event.RecoveryWork{RecoveryItem: event.RecoveryItem{Seq: seq, Event: numbered(seq), Destination: x.dest},
-			Body: &event.Event{ID: numbered(seq), Endpoint: "ep_1",
+		work := &event.OpenRecoveryItem{RecoveryItem: event.RecoveryItem{Seq: seq, Event: numbered(seq), Destination: x.dest},
+			StoredEvent: &event.Event{ID: numbered(seq), Endpoint: "ep_1",
 				Body: make([]byte, 100)}, Prior: event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
 		if w.Prior != nil {
 			work.Prior.Status = w.Prior(seq)
 		}
 		if w.Gone != nil && w.Gone(seq) {
-			work.Body = nil
+			work.StoredEvent = nil
 		}
 		if err := each(work); err != nil {
 			return err
@@ -312,7 +312,7 @@ func (w *world) Submit(_ context.Context, work []*event.Work, said []*event.Outc
 	}
 	for _, o := range said {
 		it := w.items[w.jobs[o.Run].Selection][numberOf(o.Event)]
-		it.status, it.skipped = o.Status, o.Skipped
+		it.status, it.skipped = o.Status, o.SkipReason
 	}
 	return nil
 }

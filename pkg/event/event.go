@@ -70,9 +70,9 @@ type Event struct {
 	IdempotencyKey string
 	// Only is the one group that the record is for, when it was put back for a group that could not read it; empty
 	// for all. It is not encoded: what follows from the record is for everybody.
-	Only   string
-	Header []Field // as received: canonical names, order and duplicates kept
-	Body   []byte
+	OnlyGroup string
+	Header    []Field // as received: canonical names, order and duplicates kept
+	Body      []byte
 }
 
 // Field is one header line.
@@ -242,7 +242,7 @@ func Decode(r *stream.Record) (*Event, error) {
 		case hIdempotency:
 			e.IdempotencyKey = v
 		case stream.OnlyGroup:
-			e.Only = v
+			e.OnlyGroup = v
 		}
 		if err != nil {
 			return nil, fmt.Errorf("decode event header %s: %w", h.Key, err)

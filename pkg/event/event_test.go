@@ -92,7 +92,8 @@ func TestWorkRoundTrip(t *testing.T) {
 		Event: sample(t), Dest: "dst_2", Trigger: event.TriggerRetry, Attempt: 3,
 		Due:      time.UnixMilli(1_800_000_000_123).UTC(),
 		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
-		ParkedBy: 0xfedcba98, Told: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed, PriorReason: event.Gone410,
+		ParkedBy: 0xfedcba98, ReportedNextAt: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed,
+		PriorReason: event.Gone410,
 	}
 	r, err := w.Record()
 	if err != nil {
@@ -129,8 +130,8 @@ func TestOutcomeRoundTrip(t *testing.T) {
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying,
 		Reason: event.LaneFull,
 		Code:   503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
-		Run:    "run_1",
-		Waited: true,
+		Run:       "run_1",
+		WasParked: true,
 		Attempt: &event.Attempt{
 			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: false, Code: 503,
 			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond,

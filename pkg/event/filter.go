@@ -41,16 +41,16 @@ type HeaderMatch struct {
 
 // Filter is a filter by values, of which an event has to have one.
 type Filter struct {
-	Name    string   // of the parameter of GET /v1/events, and of the member of a replay
-	Aliases []string // other names that it may be sent by
-	Words   []string // the values that there are; nil: any
-	Prefix  bool     // a value that ends with ".*" stands for all that begin so
-	Replay  bool     // POST /v1/replays selects by it too
-	values
+	Name          string   // of the parameter of GET /v1/events, and of the member of a replay
+	Aliases       []string // other names that it may be sent by
+	AllowedValues []string // the values that there are; nil: any
+	Prefix        bool     // a value that ends with ".*" stands for all that begin so
+	Replay        bool     // POST /v1/replays selects by it too
+	memberAccess
 }
 
 // values read and write the member of a Query that holds the values of a filter.
-type values struct {
+type memberAccess struct {
 	Values func(*Query) []string
 	Set    func(*Query, []string)
 }
@@ -59,35 +59,36 @@ type values struct {
 var Filters = []Filter{
 	{
 		Name: "endpoint_id", Aliases: []string{"endpoint"}, Replay: true,
-		values: in(func(q *Query) *[]string { return &q.Endpoints }),
+		memberAccess: accessTo(func(q *Query) *[]string { return &q.Endpoints }),
 	},
-	{Name: "destination_id", Replay: true, values: in(func(q *Query) *[]string { return &q.Destinations })},
-	{Name: "run_id", values: in(func(q *Query) *[]string { return &q.Runs })},
+	{Name: "destination_id", Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Destinations })},
+	{Name: "run_id", memberAccess: accessTo(func(q *Query) *[]string { return &q.Runs })},
 	{
-		Name: "status", Replay: true, Words: As[string](Pending, Retrying, Delivered, Failed, Skipped, Rejected),
-		values: in(func(q *Query) *[]Status { return &q.Statuses }),
+		Name: "status", Replay: true, AllowedValues: Convert[string](Pending, Retrying, Delivered, Failed, Skipped, Rejected),
+		memberAccess: accessTo(func(q *Query) *[]Status { return &q.Statuses }),
 	},
-	{Name: "type", Prefix: true, Replay: true, values: in(func(q *Query) *[]string { return &q.Types })},
+	{Name: "type", Prefix: true, Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Types })},
 	{
-		Name: "source", Words: As[string](SourceProvider, SourceAPI, SourceTest),
-		values: in(func(q *Query) *[]Source { return &q.Sources }),
+		Name: "source", AllowedValues: Convert[string](SourceProvider, SourceAPI, SourceTest),
+		memberAccess: accessTo(func(q *Query) *[]Source { return &q.Sources }),
 	},
 	{
-		Name:   "processing",
-		Words:  As[string](ProcessingNone, ProcessingRunning, ProcessingDone, ProcessingFailed, ProcessingMissing),
-		values: in(func(q *Query) *[]Processing { return &q.Processing }),
+		Name: "processing",
+		AllowedValues: Convert[string](
+			ProcessingNone, ProcessingRunning, ProcessingDone, ProcessingFailed, ProcessingMissing),
+		memberAccess: accessTo(func(q *Query) *[]Processing { return &q.Processing }),
 	},
 }
 
-func in[T ~string](member func(*Query) *[]T) values {
-	return values{
-		Values: func(q *Query) []string { return As[string](*member(q)...) },
-		Set:    func(q *Query, texts []string) { *member(q) = As[T](texts...) },
+func accessTo[T ~string](member func(*Query) *[]T) memberAccess {
+	return memberAccess{
+		Values: func(q *Query) []string { return Convert[string](*member(q)...) },
+		Set:    func(q *Query, texts []string) { *member(q) = Convert[T](texts...) },
 	}
 }
 
-// As converts words of one type to another.
-func As[To, From ~string](words ...From) []To {
+// Convert converts words of one type to another.
+func Convert[To, From ~string](words ...From) []To {
 	out := make([]To, len(words))
 	for i, w := range words {
 		out[i] = To(w)

@@ -69,31 +69,31 @@ func DecodeHead(r *stream.Record) (Head, error) {
 	return h, nil
 }
 
-// Chain names a delivery and the run that it belongs to, empty for the automatic chain, and says when the
+// WorkHead names a delivery and the run that it belongs to, empty for the automatic chain, and says when the
 // record that was read is due.
-type Chain struct {
+type WorkHead struct {
 	Event     id.ID
 	Dest, Run string
 	Due       time.Time
 }
 
-// DecodeChain reads which chain a record of commands or retry.* continues. It refuses what DecodeWork
+// DecodeWorkHead reads which chain a record of commands or retry.* continues. It refuses what DecodeWork
 // refuses.
-func DecodeChain(r *stream.Record) (Chain, error) {
+func DecodeWorkHead(r *stream.Record) (WorkHead, error) {
 	h, err := DecodeHead(r)
 	if err != nil {
-		return Chain{}, err
+		return WorkHead{}, err
 	}
-	x, err := decodeWire(r)
+	x, err := decodeWorkHeader(r)
 	if err != nil {
-		return Chain{}, err
+		return WorkHead{}, err
 	}
-	return Chain{Event: h.ID, Dest: x.Dest, Run: x.Run, Due: fromMilli(x.Due)}, nil
+	return WorkHead{Event: h.ID, Dest: x.Dest, Run: x.Run, Due: fromMilli(x.Due)}, nil
 }
 
-// Word is what an outcome says about a delivery, without the details of the request. Reading it allocates
+// OutcomeHead is what an outcome says about a delivery, without the details of the request. Reading it allocates
 // nothing; Dest, Run and Reason belong to the record.
-type Word struct {
+type OutcomeHead struct {
 	Event             id.ID
 	Dest, Run, Reason []byte
 	Status            Status
@@ -103,9 +103,9 @@ type Word struct {
 	Trigger           Trigger
 }
 
-// DecodeWord reads a record of the topic outcomes.
-func DecodeWord(r *stream.Record) (Word, error) {
-	var w Word
+// DecodeOutcomeHead reads a record of the topic outcomes.
+func DecodeOutcomeHead(r *stream.Record) (OutcomeHead, error) {
+	var w OutcomeHead
 	err := eachField(r.Value, func(num protowire.Number, b []byte, n int64) error {
 		switch num {
 		case oEvent:
@@ -131,19 +131,19 @@ func DecodeWord(r *stream.Record) (Word, error) {
 		err = errors.New("event, endpoint, destination or status is missing")
 	}
 	if err != nil {
-		return Word{}, fmt.Errorf("decode outcome: %w", err)
+		return OutcomeHead{}, fmt.Errorf("decode outcome: %w", err)
 	}
 	return w, nil
 }
 
 // statusOf is Status(b) without the allocation.
-func statusOf(b []byte) Status { return known(b, Delivered, Retrying, Failed, Skipped, Pending, Held) }
+func statusOf(b []byte) Status { return intern(b, Delivered, Retrying, Failed, Skipped, Pending, Held) }
 
 // triggerOf is Trigger(b) without the allocation, for what is common.
-func triggerOf(b []byte) Trigger { return known(b, TriggerInitial, TriggerRetry) }
+func triggerOf(b []byte) Trigger { return intern(b, TriggerInitial, TriggerRetry) }
 
 // known is the word that b spells; only one that is none of words takes memory.
-func known[T ~string](b []byte, words ...T) T {
+func intern[T ~string](b []byte, words ...T) T {
 	for _, w := range words {
 		if string(b) == string(w) {
 			return w
@@ -153,7 +153,7 @@ func known[T ~string](b []byte, words ...T) T {
 }
 
 // readAttempt reads which request it was and how it went.
-func (w *Word) readAttempt(msg []byte) error {
+func (w *OutcomeHead) readAttempt(msg []byte) error {
 	return eachField(msg, func(num protowire.Number, b []byte, n int64) error {
 		switch num {
 		case aID:
@@ -168,6 +168,6 @@ func (w *Word) readAttempt(msg []byte) error {
 }
 
 // Version is that of the word, read at an offset of the topic outcomes.
-func (w *Word) Version(offset int64) (Version, error) {
+func (w *OutcomeHead) Version(offset int64) (Version, error) {
 	return versionOf(string(w.Run), w.Status, w.At, offset)
 }

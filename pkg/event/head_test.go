@@ -66,12 +66,12 @@ func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
 			t.Fatalf("Decode says %+v, DecodeHead %+v", e, h)
 		}
 		w, err := event.DecodeWork(r)
-		c, cerr := event.DecodeChain(r)
+		c, cerr := event.DecodeWorkHead(r)
 		if (err == nil) != (cerr == nil) {
-			t.Fatalf("DecodeWork says %v, DecodeChain %v", err, cerr)
+			t.Fatalf("DecodeWork says %v, DecodeWorkHead %v", err, cerr)
 		}
-		if err == nil && c != (event.Chain{Event: w.Event.ID, Dest: w.Dest, Run: w.Run, Due: w.Due}) {
-			t.Fatalf("DecodeWork says %+v, DecodeChain %+v", w, c)
+		if err == nil && c != (event.WorkHead{Event: w.Event.ID, Dest: w.Dest, Run: w.Run, Due: w.Due}) {
+			t.Fatalf("DecodeWork says %+v, DecodeWorkHead %+v", w, c)
 		}
 	})
 }
@@ -85,11 +85,11 @@ func TestWord(t *testing.T) {
 	}
 	f := func() {
 		t.Helper()
-		w, err := event.DecodeWord(o.Record())
+		w, err := event.DecodeOutcomeHead(o.Record())
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := event.Word{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At,
+		want := event.OutcomeHead{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At,
 			OK: o.Attempt != nil}
 		if o.Run != "" {
 			want.Run = []byte(o.Run)
@@ -121,7 +121,7 @@ func TestWord(t *testing.T) {
 	} {
 		r := o.Record()
 		spoil(r)
-		if _, err := event.DecodeWord(r); err == nil {
+		if _, err := event.DecodeOutcomeHead(r); err == nil {
 			t.Error("a broken outcome has a word")
 		}
 	}
@@ -136,10 +136,10 @@ func TestHeadsAndWordsAreCheap(t *testing.T) {
 		t.Errorf("DecodeHead allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		w, _ := event.DecodeWord(o)
+		w, _ := event.DecodeOutcomeHead(o)
 		_, _ = w.Version(1)
 	}); n > 0 {
-		t.Errorf("DecodeWord allocates %v times", n)
+		t.Errorf("DecodeOutcomeHead allocates %v times", n)
 	}
 }
 

@@ -57,9 +57,9 @@ func Path(lines []string) (path []string) {
 	return path
 }
 
-// EndLoop makes an event of an endpoint one that is delivered nowhere if its header lines say that it is in a loop:
+// SkipIfLoop makes an event of an endpoint one that is delivered nowhere if its header lines say that it is in a loop:
 // it has MaxHops deliveries behind it, or came back too often. It is stored, so that somebody sees it.
-func (e *Event) EndLoop(endpoint string) {
+func (e *Event) SkipIfLoop(endpoint string) {
 	var hops, path []string
 	for _, f := range e.Header {
 		switch f.Name {

@@ -30,12 +30,12 @@ func TestLoopIsSkipped(t *testing.T) {
 		e := &Event{Verdict: v, Reason: SignatureMissing, Dests: []string{"dst_1"}}
 		after := func(hops int) []Field { return []Field{{Name: HeaderHops, Value: strconv.Itoa(hops)}} }
 		e.Header = after(MaxHops - 1)
-		e.EndLoop("ep_a")
+		e.SkipIfLoop("ep_a")
 		if len(e.Dests) != 1 {
 			t.Fatal("four deliveries are no loop")
 		}
 		e.Header = after(MaxHops)
-		e.EndLoop("ep_a")
+		e.SkipIfLoop("ep_a")
 		if status, reason, _ := Summarize(e, nil); status != Skipped || reason != DeliveryLoop || e.Dests != nil {
 			t.Errorf("%s: %s %s", v, status, reason)
 		}
@@ -61,7 +61,7 @@ func TestReturnsAreCounted(t *testing.T) {
 		for _, line := range c.path {
 			e.Header = append(e.Header, Field{Name: HeaderPath, Value: line})
 		}
-		if e.EndLoop("ep_a"); (e.Reason == DeliveryLoop) != c.loop {
+		if e.SkipIfLoop("ep_a"); (e.Reason == DeliveryLoop) != c.loop {
 			t.Errorf("%q: %q", c.path, e.Reason)
 		}
 	}

@@ -27,10 +27,10 @@ type Outcome struct {
 	Run      string    // replay run or recovery job; empty for the automatic chain
 	// Skipped is why the run passed the delivery by; Status and Reason are then what they were before it, if that
 	// was final. Empty when the run has not.
-	Skipped Reason
+	SkipReason Reason
 	// Waited says that the work was parked, so that the delivery was said to wait before.
-	Waited  bool
-	Attempt *Attempt // nil when no request was made
+	WasParked bool
+	Attempt   *Attempt // nil when no request was made
 }
 
 // Field numbers of the wire form (protocol buffers encoding). A number is never used for anything
@@ -47,8 +47,8 @@ const (
 	oAt
 	oRun
 	oAttempt
-	oSkipped
-	oWaited
+	oSkipReason
+	oWasParked
 )
 
 // Record encodes the outcome; its key is the endpoint.
@@ -57,7 +57,7 @@ func (o *Outcome) Record() *stream.Record {
 	if o.Attempt != nil {
 		attempt = o.Attempt.append(make([]byte, 0, typicalAttempt))
 	}
-	b := make([]byte, 0, outcomeRest+len(o.Account)+len(o.Dest)+len(o.Type)+len(o.Run)+len(attempt))
+	b := make([]byte, 0, outcomeOverhead+len(o.Account)+len(o.Dest)+len(o.Type)+len(o.Run)+len(attempt))
 	b = appendBytes(b, oEvent, o.Event[:])
 	b = appendString(b, oAccount, o.Account)
 	b = appendString(b, oDest, o.Dest)
@@ -69,15 +69,15 @@ func (o *Outcome) Record() *stream.Record {
 	b = appendInt(b, oAt, unixMilli(o.At))
 	b = appendString(b, oRun, o.Run)
 	b = appendBytes(b, oAttempt, attempt)
-	b = appendString(b, oSkipped, string(o.Skipped))
-	b = appendInt(b, oWaited, int64(protowire.EncodeBool(o.Waited)))
+	b = appendString(b, oSkipReason, string(o.SkipReason))
+	b = appendInt(b, oWasParked, int64(protowire.EncodeBool(o.WasParked)))
 	return &stream.Record{Key: []byte(o.Endpoint), Value: b}
 }
 
 // Sizes that make the memory of Record right at once; a longer outcome costs a second piece.
 const (
-	typicalAttempt = 1536 // encoded; memory of this fixed size needs no collection
-	outcomeRest    = 128  // id, words, numbers, tags and lengths
+	typicalAttempt  = 1536 // encoded; memory of this fixed size needs no collection
+	outcomeOverhead = 128  // id, words, numbers, tags and lengths
 )
 
 // DecodeOutcome reads a record of the topic outcomes. Byte slices are shared with the record.
@@ -108,10 +108,10 @@ func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 		case oAttempt:
 			o.Attempt = &Attempt{}
 			return o.Attempt.decode(b)
-		case oSkipped:
-			o.Skipped = Reason(b)
-		case oWaited:
-			o.Waited = n != 0
+		case oSkipReason:
+			o.SkipReason = Reason(b)
+		case oWasParked:
+			o.WasParked = n != 0
 		}
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 var (
 	ErrNotFound    = errors.New("event not found")
 	ErrUnavailable = errors.New("store is unavailable")
-	ErrBusy        = errors.New("store has too much to do")
+	ErrOverloaded  = errors.New("store is overloaded")
 )
 
 // Page is one page of a list.
@@ -20,10 +20,10 @@ type Page struct {
 	Rows []Summary
 	More bool // another row was seen behind the last one
 	// Partial says that a search ended before it came to the end or filled the page; it goes on below Edge.
-	Partial bool
-	Edge    id.ID
-	Scanned int       // rows that a search has looked at
-	AsOf    time.Time // set when the store is behind: what was acknowledged later may be missing
+	Partial      bool
+	ResumeBefore id.ID
+	Scanned      int       // rows that a search has looked at
+	AsOf         time.Time // set when the store is behind: what was acknowledged later may be missing
 }
 
 // Summary is one row of a list, its status derived from the deliveries.
@@ -47,9 +47,9 @@ type Summary struct {
 // Counts are deliveries by what became of them; skipped ones count in Total alone.
 type Counts struct{ Total, Delivered, Failed, Pending int }
 
-// PlacedQuery selects events of an endpoint by where their records stood in the topic events, for those who read on
+// OffsetQuery selects events of an endpoint by where their records stood in the topic events, for those who read on
 // behind what the log has trimmed. What was rejected or repeats another event is not among them.
-type PlacedQuery struct {
+type OffsetQuery struct {
 	Account, Endpoint string
 	Partition         int32
 	From, To          int64     // offsets [From, To)
@@ -58,16 +58,16 @@ type PlacedQuery struct {
 	Bytes, MaxBody    int // of all bodies together, about, and of one: longer ones are left out
 }
 
-// PlacedPage is the next of them, by offset. When there are none, it says where to read on: at an offset below To, with
+// OffsetPage is the next of them, by offset. When there are none, it says where to read on: at an offset below To, with
 // a later Since, or at To when there are no more.
-type PlacedPage struct {
-	Rows  []Placed
+type OffsetPage struct {
+	Rows  []EventAtOffset
 	Next  int64
 	Since time.Time
 }
 
-// Placed is an event with its place in its partition.
-type Placed struct {
+// EventAtOffset is an event with its offset in its partition.
+type EventAtOffset struct {
 	*Event
 	Offset int64
 	Size   int // of the body
@@ -173,26 +173,27 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 
 // Of reports whether a list by the status has an event of that status with these deliveries: an event is never held,
 // and listed by it when one of its deliveries is.
-func (s Status) Of(status Status, ds []Delivery) bool {
+func (s Status) Matches(status Status, ds []Delivery) bool {
 	return s == status || s == Held && slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Held })
 }
 
-// Signs are what an event is found by that may be listed by a status: it shows one of them at least. Summarize decides.
-type Signs struct {
-	Deliveries []Status // the newest state of a delivery
-	Silent     bool     // nothing was said of the delivery to one of its destinations
-	Nowhere    bool     // it names no destination
-	Rejected   bool     // it was rejected
+// CandidateFilter is what an event is found by that may be listed by a status: it shows one of them at least. Summarize
+// decides.
+type CandidateFilter struct {
+	DeliveryStatuses []Status // the newest state of a delivery
+	NoOutcome        bool     // nothing was said of the delivery to one of its destinations
+	NoDestination    bool     // it names no destination
+	Rejected         bool     // it was rejected
 }
 
-// Signs returns those of the status.
-func (s Status) Signs() Signs {
-	signs := Signs{Deliveries: []Status{s}}
+// CandidateFilter returns the conditions of the status.
+func (s Status) CandidateFilter() CandidateFilter {
+	signs := CandidateFilter{DeliveryStatuses: []Status{s}}
 	switch s {
 	case Pending:
-		signs.Deliveries, signs.Silent = append(signs.Deliveries, Held), true
+		signs.DeliveryStatuses, signs.NoOutcome = append(signs.DeliveryStatuses, Held), true
 	case Skipped:
-		signs.Nowhere = true
+		signs.NoDestination = true
 	case Rejected:
 		signs.Rejected = true
 	}

@@ -50,8 +50,8 @@ func (r *Receipt) Version(offset int64) uint64 {
 	return uint64(offset)
 }
 
-// Standing is what became of a receipt: the state of its event right after it.
-type Standing struct {
+// ReceiptResult is what became of a receipt: the state of its event right after it.
+type ReceiptResult struct {
 	Receipt
 	// Applied is false when the event had been processed before and the receipt says anything else: then the
 	// Receipt is the one that stands.

@@ -16,19 +16,20 @@ type Selection struct {
 
 // SelectionGroup are the deliveries to some destinations.
 type SelectionGroup struct {
-	Dests  []string
-	Except bool   // all destinations but these
-	Skip   Reason // why the job passes them by; empty: it sends them
+	Dests      []string
+	Except     bool   // all destinations but these
+	SkipReason Reason // why the job passes them by; empty: it sends them
 }
 
-// Selected is what a selection came to. Items that are sent are numbered from 0, those that are not come after them.
-type Selected struct {
+// SelectionTotals counts the deliveries that a selection found. Items that are sent are numbered from 0, those that are
+// not come after them.
+type SelectionTotals struct {
 	Total, Sendable int
-	Destinations    []SelectedDestination
+	Destinations    []DestinationTotals
 }
 
-// SelectedDestination is the share of one destination.
-type SelectedDestination struct {
+// DestinationTotals is the share of one destination.
+type DestinationTotals struct {
 	ID              string
 	Total, Sendable int
 }
@@ -40,7 +41,7 @@ type RecoveryJob struct {
 	Total       int    // items that it has
 	Reserved    int    // items below this number may have been submitted
 	// Unsent is why the others never will be; empty while they may.
-	Unsent Reason
+	UnsentReason Reason
 }
 
 // RecoveryCounts is what came of the items that were submitted, one delivery each.
@@ -91,8 +92,8 @@ type RecoveryItem struct {
 	Event       id.ID
 	Destination string
 	State       Status // pending, queued, delivered, failed or skipped
-	Skipped     Reason
-	Said        bool // something was said of it within its job
+	SkipReason  Reason
+	HasOutcome  bool // something was said of it within its job
 	Attempts    int  // HTTP attempts within the job
 	Code        int  // HTTP status of the last one
 	Error       ErrorCode
@@ -109,9 +110,9 @@ type RecoveryItemPage struct {
 // ItemQueued is the state of an item that is reserved or submitted, and has no result.
 const ItemQueued Status = "queued"
 
-// RecoveryWork is an item that nothing was said of within its job, and what is needed to submit it.
-type RecoveryWork struct {
+// OpenRecoveryItem is an item that nothing was said of within its job, and what is needed to submit it.
+type OpenRecoveryItem struct {
 	RecoveryItem
-	Body  *Event   // nil: it is no longer kept
-	Prior Delivery // how the delivery stands
+	StoredEvent *Event   // nil: it is no longer kept
+	Prior       Delivery // how the delivery stands
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Remains are what can still be read of a record that Decode or DecodeWork refused.
-type Remains struct {
+// Salvaged is what can still be read of a record that Decode or DecodeWork refused.
+type Salvaged struct {
 	Event    id.ID
 	Account  string
 	Endpoint string
 	Type     string
 	Run      string
 	Dests    []string // of the deliveries that the record stood for
-	Exact    bool     // Run and Dests are those of a work item; otherwise it may have been any of the event's
+	FromWork bool     // Run and Dests are those of a work item; otherwise it may have been any of the event's
 }
 
 // Salvage reads the remains. It reports false when they do not name a delivery: then nothing can be
 // said about what became of it.
-func Salvage(r *stream.Record) (Remains, bool) {
-	s := Remains{Endpoint: string(r.Key)}
+func Salvage(r *stream.Record) (Salvaged, bool) {
+	s := Salvaged{Endpoint: string(r.Key)}
 	for _, h := range r.Headers {
 		switch v := string(h.Value); h.Key {
 		case hID:
@@ -40,7 +40,7 @@ func Salvage(r *stream.Record) (Remains, bool) {
 		case hWork:
 			var x workWire
 			if json.Unmarshal(h.Value, &x) == nil && x.Dest != "" {
-				s.Run, s.Dests, s.Exact = x.Run, []string{x.Dest}, true
+				s.Run, s.Dests, s.FromWork = x.Run, []string{x.Dest}, true
 			}
 		}
 	}

@@ -32,16 +32,16 @@ func TestListedEventsShowASign(t *testing.T) {
 	everyEvent(func(e *Event, ds []Delivery) {
 		status, _, _ := Summarize(e, ds)
 		for _, s := range statuses {
-			if !s.Of(status, ds) {
+			if !s.Matches(status, ds) {
 				continue
 			}
 			listed[s]++
-			signs := s.Signs()
+			signs := s.CandidateFilter()
 			silent := func(dest string) bool {
 				return !slices.ContainsFunc(ds, func(d Delivery) bool { return d.Destination == dest })
 			}
-			if !slices.ContainsFunc(ds, func(d Delivery) bool { return slices.Contains(signs.Deliveries, d.Status) }) &&
-				!(signs.Silent && slices.ContainsFunc(e.Dests, silent)) && !(signs.Nowhere && len(e.Dests) == 0) &&
+			if !slices.ContainsFunc(ds, func(d Delivery) bool { return slices.Contains(signs.DeliveryStatuses, d.Status) }) &&
+				!(signs.NoOutcome && slices.ContainsFunc(e.Dests, silent)) && !(signs.NoDestination && len(e.Dests) == 0) &&
 				!(signs.Rejected && e.Verdict == VerdictRejected) {
 				t.Errorf("%s, to %v, %+v: listed as %s without a sign of it", e.Verdict, e.Dests, ds, s)
 			}

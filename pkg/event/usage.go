@@ -27,7 +27,7 @@ type Figures struct {
 	Deliveries int64         // requests that succeeded; counted at least once
 	Attempts   int64         // requests that were made; counted at least once
 	AsOf       time.Time     // everything acknowledged before is counted
-	Took       time.Duration // of counting, without the wait for the store
+	QueryTime  time.Duration // of counting, without the wait for the store
 }
 
 // Sum is the use of all days.

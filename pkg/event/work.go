@@ -31,7 +31,7 @@ type Work struct {
 	// ParkedBy marks who parked it, so that the same one can tell that it is back; 0 when it is not parked.
 	ParkedBy uint32
 	// Told is the time that was told for its next attempt when it was parked; zero when none was.
-	Told time.Time
+	ReportedNextAt time.Time
 	// Prior is the final status, and its reason, that a skip inside a run restores; empty when there is none.
 	Prior       Status
 	PriorReason Reason
@@ -44,28 +44,29 @@ type Work struct {
 
 // workWire is the JSON of the header relay-work; times are unix milliseconds.
 type workWire struct {
-	V        int     `json:"v"`
-	Dest     string  `json:"d"`
-	Trigger  Trigger `json:"t"`
-	Attempt  int     `json:"a"`
-	Due      int64   `json:"due,omitempty"`
-	Deadline int64   `json:"end,omitempty"`
-	Run      string  `json:"run,omitempty"`
-	Parked   Reason  `json:"p,omitempty"`
-	ParkedBy uint32  `json:"pb,omitempty"`
-	Told     int64   `json:"pt,omitempty"`
-	Prior    Status  `json:"ps,omitempty"`
-	PriorWhy Reason  `json:"pr,omitempty"`
-	Filter   int64   `json:"fr,omitempty"`
-	Filtered bool    `json:"ff,omitempty"`
+	V              int     `json:"v"`
+	Dest           string  `json:"d"`
+	Trigger        Trigger `json:"t"`
+	Attempt        int     `json:"a"`
+	Due            int64   `json:"due,omitempty"`
+	Deadline       int64   `json:"end,omitempty"`
+	Run            string  `json:"run,omitempty"`
+	Parked         Reason  `json:"p,omitempty"`
+	ParkedBy       uint32  `json:"pb,omitempty"`
+	ReportedNextAt int64   `json:"pt,omitempty"`
+	Prior          Status  `json:"ps,omitempty"`
+	PriorReason    Reason  `json:"pr,omitempty"`
+	FilterRev      int64   `json:"fr,omitempty"`
+	Filtered       bool    `json:"ff,omitempty"`
 }
 
 // Record encodes the item. The body is not copied.
 func (w *Work) Record() (*stream.Record, error) {
 	b, err := json.Marshal(workWire{
 		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilliUp(w.Due),
-		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy, Told: unixMilli(w.Told),
-		Prior: w.Prior, PriorWhy: w.PriorReason, Filter: w.FilterRev, Filtered: w.Filtered,
+		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy,
+		ReportedNextAt: unixMilli(w.ReportedNextAt),
+		Prior:          w.Prior, PriorReason: w.PriorReason, FilterRev: w.FilterRev, Filtered: w.Filtered,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode work item: %w", err)
@@ -82,20 +83,21 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := decodeWire(r)
+	x, err := decodeWorkHeader(r)
 	if err != nil {
 		return nil, err
 	}
 	return &Work{
 		Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
-		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, ParkedBy: x.ParkedBy, Told: fromMilli(x.Told),
-		Prior: x.Prior, PriorReason: x.PriorWhy, FilterRev: x.Filter, Filtered: x.Filtered,
+		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, ParkedBy: x.ParkedBy,
+		ReportedNextAt: fromMilli(x.ReportedNextAt),
+		Prior:          x.Prior, PriorReason: x.PriorReason, FilterRev: x.FilterRev, Filtered: x.Filtered,
 	}, nil
 }
 
-// decodeWire reads the header that makes an event record a work item. The last one counts: it is ours,
+// decodeWorkHeader reads the header that makes an event record a work item. The last one counts: it is ours,
 // whatever stood in the record before.
-func decodeWire(r *stream.Record) (workWire, error) {
+func decodeWorkHeader(r *stream.Record) (workWire, error) {
 	var x workWire
 	for _, h := range slices.Backward(r.Headers) {
 		if h.Key != hWork {

@@ -85,9 +85,9 @@ func (r eventReader) addReported(ctx context.Context, detail *event.Detail, from
 	}
 }
 
-// Logged reports whether the log holds an event. It is for events of the last minutes: older ones may have
+// LogHasEvent reports whether the log holds an event. It is for events of the last minutes: older ones may have
 // left the log. An error says that it cannot be told now.
-func (r *Reader) Logged(ctx context.Context, account string, d id.ID) (bool, error) {
+func (r *Reader) LogHasEvent(ctx context.Context, account string, d id.ID) (bool, error) {
 	_, err := r.scans.find(ctx, account, d)
 	if errors.Is(err, event.ErrNotFound) {
 		return false, nil

@@ -70,7 +70,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 			return r.SelectRecovery(ctx, failed, fmt.Sprint("sel", n))
 		},
 		"placed": func() (any, error) {
-			return r.Placed(ctx, event.PlacedQuery{
+			return r.EventsByOffset(ctx, event.OffsetQuery{
 				Account: storetest.Account, Endpoint: "ep_1", Partition: 1, To: 1000, Limit: 30, Bytes: 1 << 20, MaxBody: 1 << 10,
 				Since: old})
 		},
@@ -78,12 +78,12 @@ func TestEveryReadUnderFaults(t *testing.T) {
 		"usage": func() (any, error) {
 			f, err := r.Usage(ctx, storetest.Account,
 				event.UsageSpan{From: old.Truncate(time.Hour), To: now, Recent: old.Truncate(time.Hour)})
-			f.AsOf, f.Took = time.Time{}, 0
+			f.AsOf, f.QueryTime = time.Time{}, 0
 			return f, err
 		},
 		"recovery work": func() (any, error) {
-			var all []event.RecoveryWork
-			err := r.RecoveryWork(ctx, job, 0, job.Total, func(w *event.RecoveryWork) error {
+			var all []event.OpenRecoveryItem
+			err := r.OpenRecoveryItems(ctx, job, 0, job.Total, func(w *event.OpenRecoveryItem) error {
 				all = append(all, *w)
 				return nil
 			})

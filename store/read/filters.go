@@ -162,7 +162,7 @@ func endpointColumn(q *event.Query, to *ch.Query) {
 }
 
 func sourceColumn(q *event.Query, to *ch.Query) {
-	to.Add(" AND source IN ", event.As[string](q.Sources...))
+	to.Add(" AND source IN ", event.Convert[string](q.Sources...))
 }
 
 // isPrefix reports whether a type that is asked for stands for all that begin so.
@@ -185,14 +185,14 @@ func statusCandidates(p *predicate, q *ch.Query, s span) {
 	q.Add(" AND (id IN (SELECT id FROM deliveries FINAL")
 	p.where(q, tableDeliveries, s).Add(" AND status IN ", p.deliveryStatuses()).Add(")")
 	for _, status := range p.Statuses {
-		signs := status.Signs()
+		signs := status.CandidateFilter()
 		if signs.Rejected {
 			q.Add(" OR verdict = 'rejected'")
 		}
-		if signs.Nowhere {
+		if signs.NoDestination {
 			q.Add(" OR empty(dests)")
 		}
-		if signs.Silent {
+		if signs.NoOutcome {
 			q.Add(" OR id IN (SELECT id FROM (SELECT id, arrayJoin(dests) AS dest FROM events")
 			p.where(q, table{tableEvents.name, byEndpoint}, s)
 			q.Add(") WHERE (id, dest) NOT IN (SELECT id, dest FROM deliveries")
@@ -205,13 +205,13 @@ func statusCandidates(p *predicate, q *ch.Query, s span) {
 // deliveryStatuses are those of deliveries that are signs of the statuses.
 func (p *predicate) deliveryStatuses() (words []string) {
 	for _, s := range p.Statuses {
-		words = append(words, event.As[string](s.Signs().Deliveries...)...)
+		words = append(words, event.Convert[string](s.CandidateFilter().DeliveryStatuses...)...)
 	}
 	return words
 }
 
 func matchesStatus(q *event.Query, c *candidate) bool {
-	return slices.ContainsFunc(q.Statuses, func(s event.Status) bool { return s.Of(c.summary.Status, c.deliveries) })
+	return slices.ContainsFunc(q.Statuses, func(s event.Status) bool { return s.Matches(c.summary.Status, c.deliveries) })
 }
 
 func destinationCandidates(p *predicate, q *ch.Query, s span) {

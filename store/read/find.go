@@ -137,7 +137,7 @@ func (w *walk) byRuns(ctx context.Context, n int) ([]candidate, error) {
 // byReceipts takes the events of which a receipt has such a state, or had it.
 func (w *walk) byReceipts(ctx context.Context, n int) ([]candidate, error) {
 	q := w.where(new(ch.Query).Add("SELECT id FROM receipts"), tableReceipts, w.window())
-	return w.fetchMore(ctx, q.Add(" AND state IN ", event.As[string](w.Processing...)), n, w.leaveWindow)
+	return w.fetchMore(ctx, q.Add(" AND state IN ", event.Convert[string](w.Processing...)), n, w.leaveWindow)
 }
 
 // fetchMore is fetch for what may turn out not to match: it looks at more of it, the less did so far.

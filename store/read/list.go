@@ -84,7 +84,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	began, took := time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
 		if w.spent(began, took, len(found)) {
-			page.Partial, page.Edge = true, w.before
+			page.Partial, page.ResumeBefore = true, w.before
 			break
 		}
 		stretch := time.Now()

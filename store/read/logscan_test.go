@@ -20,7 +20,7 @@ func TestAbsentEvents(t *testing.T) {
 	late := b.Event(1)
 	b.ProduceEvents(b.Event(1), b.Event(1))
 	find := func() error {
-		_, err := r.Logged(t.Context(), storetest.Account, late.ID)
+		_, err := r.LogHasEvent(t.Context(), storetest.Account, late.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,13 +92,13 @@ func TestReadsTakeTurns(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := read(event.WithCaller(t.Context(), "key_a")); !errors.Is(err, event.ErrBusy) {
+			if err := read(event.WithCaller(t.Context(), "key_a")); !errors.Is(err, event.ErrOverloaded) {
 				t.Errorf("beside eight others of the key: %v", err)
 			}
-			if err := read(event.WithCaller(t.Context(), "key_b")); errors.Is(err, event.ErrBusy) {
+			if err := read(event.WithCaller(t.Context(), "key_b")); errors.Is(err, event.ErrOverloaded) {
 				t.Errorf("of another key: %v", err)
 			}
-			if err := read(t.Context()); errors.Is(err, event.ErrBusy) {
+			if err := read(t.Context()); errors.Is(err, event.ErrOverloaded) {
 				t.Errorf("of the service: %v", err)
 			}
 		})

@@ -27,12 +27,12 @@ type placed struct {
 	size   int
 }
 
-// Placed returns the next events of an endpoint by their offsets. What it returns is whole: no event of a lower offset
-// is left out but those before From. It does not wait for the writer: what the log has trimmed is stored.
-func (r *Reader) Placed(ctx context.Context, q event.PlacedQuery) (event.PlacedPage, error) {
+// EventsByOffset returns the next events of an endpoint by their offsets. What it returns is whole: no event of a lower
+// offset is left out but those before From. It does not wait for the writer: what the log has trimmed is stored.
+func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	page := event.PlacedPage{Next: q.To, Since: q.Since}
+	page := event.OffsetPage{Next: q.To, Since: q.Since}
 	since, width := q.Since, placedWindow
 	if oldest := r.Oldest(); since.Before(oldest) {
 		since = oldest
@@ -56,7 +56,7 @@ func (r *Reader) Placed(ctx context.Context, q event.PlacedQuery) (event.PlacedP
 
 // places finds the next events between two times. Events that are a little later are looked at too, for their offsets
 // may be lower.
-func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until time.Time) ([]placed, error) {
+func (r *Reader) places(ctx context.Context, q event.OffsetQuery, since, until time.Time) ([]placed, error) {
 	edge := until.Add(placedSlack)
 	bound := func(s *ch.Query) *ch.Query {
 		return s.Add(" WHERE account = ", q.Account).Add(" AND endpoint = ", q.Endpoint).Add(" AND ts >= ", since).
@@ -100,7 +100,7 @@ func (r *Reader) places(ctx context.Context, q event.PlacedQuery, since, until t
 }
 
 // placedEvents reads the events that were found.
-func (r *Reader) placedEvents(ctx context.Context, q event.PlacedQuery, found []placed) ([]event.Placed, error) {
+func (r *Reader) placedEvents(ctx context.Context, q event.OffsetQuery, found []placed) ([]event.EventAtOffset, error) {
 	ids := make([]id.ID, len(found))
 	for i, x := range found {
 		ids[i] = x.id
@@ -120,10 +120,10 @@ func (r *Reader) placedEvents(ctx context.Context, q event.PlacedQuery, found []
 		events[e.ID] = e
 		return err
 	})
-	rows := make([]event.Placed, 0, len(found))
+	rows := make([]event.EventAtOffset, 0, len(found))
 	for _, x := range found {
 		if e := events[x.id]; e != nil { // else its retention has ended this moment
-			rows = append(rows, event.Placed{Event: e, Offset: x.offset, Size: x.size})
+			rows = append(rows, event.EventAtOffset{Event: e, Offset: x.offset, Size: x.size})
 		}
 	}
 	return rows, err

@@ -61,7 +61,7 @@ func TestPlacedIsWholeAndInOrder(t *testing.T) {
 	for range 5 {
 		from, to, limit := rnd.IntN(300), 300+rnd.IntN(301), 1+rnd.IntN(60)
 		maxBody := 20 + rnd.IntN(40)
-		q := event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_0", From: int64(from), To: int64(to), Limit: limit,
+		q := event.OffsetQuery{Account: storetest.Account, Endpoint: "ep_0", From: int64(from), To: int64(to), Limit: limit,
 			Bytes: 1 + rnd.IntN(2000), MaxBody: maxBody}
 		q.Since = slices.MinFunc(events[from:], func(a, b *event.Event) int {
 			return cmp.Compare(a.ID.UnixMilli(), b.ID.UnixMilli())
@@ -78,7 +78,7 @@ func TestPlacedIsWholeAndInOrder(t *testing.T) {
 			want = append(want, x)
 		}
 		for q.From < q.To {
-			page, err := r.Placed(t.Context(), q)
+			page, err := r.EventsByOffset(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -67,9 +67,10 @@ func (w *walk) onlyFailing() bool { return w.failing(!w.until.After(w.undone)) }
 // said of all deliveries.
 func (w *walk) failing(heard bool) bool {
 	return w.asks(byStatus) && !slices.ContainsFunc(w.Statuses, func(s event.Status) bool {
-		signs := s.Signs()
+		signs := s.CandidateFilter()
 		// What was to be sent nowhere is not found by its endpoint.
-		return s == event.Delivered || signs.Rejected || signs.Silent && !heard || signs.Nowhere && w.asks(byEndpoint)
+		return s == event.Delivered || signs.Rejected || signs.NoOutcome && !heard || signs.NoDestination &&
+			w.asks(byEndpoint)
 	})
 }
 

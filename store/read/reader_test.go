@@ -178,11 +178,11 @@ func TestDuplicates(t *testing.T) {
 	}
 	absent := b.Event(0)
 	for e, want := range map[*event.Event]bool{first: true, second: true, absent: false} {
-		if got, err := r.Logged(t.Context(), storetest.Account, e.ID); err != nil || got != want {
+		if got, err := r.LogHasEvent(t.Context(), storetest.Account, e.ID); err != nil || got != want {
 			t.Errorf("the log holds it: %v %v, want %v", got, err, want)
 		}
 	}
-	if got, err := r.Logged(t.Context(), "acc_2", first.ID); err != nil || got {
+	if got, err := r.LogHasEvent(t.Context(), "acc_2", first.ID); err != nil || got {
 		t.Errorf("another account's event is found: %v %v", got, err)
 	}
 }

@@ -130,9 +130,9 @@ func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) 
 	return endpoint, err
 }
 
-// Standing tells what became of a receipt that the log has at offset. It waits for the store; when that takes too
+// ReceiptResult tells what became of a receipt that the log has at offset. It waits for the store; when that takes too
 // long, the log tells what the store has not got yet. The error event.ErrUnavailable says that neither could.
-func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64) (event.Standing, error) {
+func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset int64) (event.ReceiptResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
@@ -148,7 +148,7 @@ func (r *Reader) Standing(ctx context.Context, sent *event.Receipt, offset int64
 		err = errors.New("the receipt is in neither the store nor the log")
 	}
 	if err != nil {
-		return event.Standing{}, ch.ClassifyError(ctx, err)
+		return event.ReceiptResult{}, ch.ClassifyError(ctx, err)
 	}
 	return standing(sent, offset, &known), nil
 }
@@ -265,13 +265,13 @@ func (r receiptReader) readReceipts(ctx context.Context, known *reports, d id.ID
 
 // standing derives what became of a receipt from the order of the log alone: whoever asks, and whatever came
 // after it, gets the same answer. Only a receipt that said processed before it can have kept it out.
-func standing(sent *event.Receipt, offset int64, known *reports) event.Standing {
+func standing(sent *event.Receipt, offset int64, known *reports) event.ReceiptResult {
 	stands, applied := *sent, true
 	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < processedAt(offset) {
 		stands, applied = *known.newest, false
 	}
 	stands.FirstAt, stands.Endpoint = known.first, sent.Endpoint
-	return event.Standing{Receipt: stands, Applied: applied}
+	return event.ReceiptResult{Receipt: stands, Applied: applied}
 }
 
 // processedAt is the version of a receipt that says processed.

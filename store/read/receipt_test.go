@@ -24,7 +24,7 @@ func TestStanding(t *testing.T) {
 	type sent struct {
 		receipt *event.Receipt
 		offset  int64
-		want    event.Standing
+		want    event.ReceiptResult
 	}
 	var all []sent
 	for n := range 27 {
@@ -39,7 +39,7 @@ func TestStanding(t *testing.T) {
 			if x.State == event.ProcessingDone {
 				done = x
 			}
-			s := sent{x, offset, event.Standing{Receipt: *x, Applied: done == nil || x == done}}
+			s := sent{x, offset, event.ReceiptResult{Receipt: *x, Applied: done == nil || x == done}}
 			s.want.FirstAt = first
 			mine = append(mine, s)
 		}
@@ -54,7 +54,7 @@ func TestStanding(t *testing.T) {
 	ask := func(r *read.Reader, all []sent) {
 		t.Helper()
 		for _, s := range all {
-			got, err := r.Standing(t.Context(), s.receipt, s.offset)
+			got, err := r.ReceiptResult(t.Context(), s.receipt, s.offset)
 			if err != nil {
 				t.Error(err)
 				return
@@ -130,7 +130,7 @@ func TestEventEndpoint(t *testing.T) {
 	x.Event = b.Event(2).ID // the log does not have it, so that it cannot say what it once had
 	away := b.ReaderWith(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
 		nil)
-	if _, err := away.Standing(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
+	if _, err := away.ReceiptResult(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("receipt of an event that is nowhere to be found: %v", err)
 	}
 	r = away // the log knows the event, whether the store has it or not

@@ -36,9 +36,9 @@ func (r *Reader) CaughtUp(ctx context.Context) error {
 // SelectRecovery writes the items of a selection under a name that was never used, and returns what it came to. All
 // that was acknowledged before the call counts. After an error the name is of no use: what was written under it
 // goes with its age.
-func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.Selected, error) {
+func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error) {
 	if err := r.CaughtUp(ctx); err != nil {
-		return event.Selected{}, err
+		return event.SelectionTotals{}, err
 	}
 	if oldest := ceilMilli(r.Oldest()); s.Since.Before(oldest) {
 		s.Since = oldest
@@ -53,7 +53,7 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 		for shard := range r.pool.Count() {
 			var err error
 			if next, err = (&groupSelect{r, s, g, name, shard}).run(ctx, next); err != nil {
-				return event.Selected{}, r.pool.ShardError(shard, err)
+				return event.SelectionTotals{}, r.pool.ShardError(shard, err)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(s
 func (g *groupSelect) page(ctx context.Context, next int, after, edge id.ID, gone []id.ID) error {
 	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) ")
 	q.Add("SELECT account, ", g.name).Add(", ", next)
-	q.Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.Skip))
+	q.Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.SkipReason))
 	q.Add(", now() FROM deliveries FINAL WHERE account = ", g.Account).Add(" AND id > ", after).Add(" AND id <= ", edge)
 	g.where(q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL"), after, edge).Add(" AND status = 'failed')")
 	q.Add(" AND (id, dest) IN (SELECT id, dest FROM failure_candidates FINAL")
@@ -169,10 +169,10 @@ func (r itemReader) countItems(ctx context.Context, account, name string) (int, 
 	return int(n), err
 }
 
-func (r itemReader) selected(ctx context.Context, account, name string) (s event.Selected, err error) {
+func (r itemReader) selected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {
 	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL")
 	q.Add(" WHERE account = ", account)
-	dests := make(map[string]event.SelectedDestination)
+	dests := make(map[string]event.DestinationTotals)
 	err = r.each(ctx, q.Add(" AND selection = ", name).Add(" GROUP BY dest"), func(rows driver.Rows) error {
 		var dest string
 		var total, sendable uint64
@@ -180,7 +180,7 @@ func (r itemReader) selected(ctx context.Context, account, name string) (s event
 		s.Total += int(total)
 		s.Sendable += int(sendable)
 		d := dests[dest]
-		dests[dest] = event.SelectedDestination{ID: dest, Total: d.Total + int(total), Sendable: d.Sendable + int(sendable)}
+		dests[dest] = event.DestinationTotals{ID: dest, Total: d.Total + int(total), Sendable: d.Sendable + int(sendable)}
 		return err
 	})
 	for _, dest := range slices.Sorted(maps.Keys(dests)) {

@@ -72,7 +72,7 @@ func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to i
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var item event.RecoveryItem
 		var seq uint32
-		err := rows.Scan(&seq, &item.Event, &item.Destination, (*string)(&item.Skipped))
+		err := rows.Scan(&seq, &item.Event, &item.Destination, (*string)(&item.SkipReason))
 		item.Seq = int(seq)
 		items = append(items, item)
 		return err
@@ -88,8 +88,8 @@ func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to i
 	for i := range items {
 		x := &items[i]
 		s, known := said[pair{x.Event, x.Destination}]
-		x.Said = known
-		x.State, x.Skipped, x.At = stateOf(job, x, s)
+		x.HasOutcome = known
+		x.State, x.SkipReason, x.At = stateOf(job, x, s)
 	}
 	return items, nil
 }
@@ -110,14 +110,14 @@ type said struct {
 // stateOf is the state of an item, by what was said of it, if anything was, and by how far the job is.
 func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Status, event.Reason, time.Time) {
 	switch {
-	case item.Skipped != "":
-		return event.Skipped, item.Skipped, time.Time{}
+	case item.SkipReason != "":
+		return event.Skipped, item.SkipReason, time.Time{}
 	case s.status != "":
 		return event.ItemState(s.status, s.skipped), s.skipped, s.at
 	case item.Seq < job.Reserved:
 		return event.ItemQueued, "", time.Time{}
-	case job.Unsent != "":
-		return event.Skipped, job.Unsent, time.Time{}
+	case job.UnsentReason != "":
+		return event.Skipped, job.UnsentReason, time.Time{}
 	}
 	return event.Pending, "", time.Time{}
 }
@@ -175,17 +175,17 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 	})
 }
 
-// RecoveryWork calls each for the items of a job numbered in [from, to) that nothing was said of within it, in their
-// order, with their events.
-func (r *Reader) RecoveryWork(
-	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.RecoveryWork) error,
+// OpenRecoveryItems calls each for the items of a job numbered in [from, to) that nothing was said of within it, in
+// their order, with their events.
+func (r *Reader) OpenRecoveryItems(
+	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.OpenRecoveryItem) error,
 ) error {
 	for ; from < to; from += itemChunk {
 		items, err := itemReader{r}.items(ctx, job, from, min(from+itemChunk, to))
 		if err != nil {
 			return err
 		}
-		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.Said || x.State == event.Skipped })
+		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.HasOutcome || x.State == event.Skipped })
 		if err := (itemReader{r}).workOf(ctx, job, items, each); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (r *Reader) RecoveryWork(
 
 // workOf reads what is needed to submit items, a bounded part of them after the other.
 func (r itemReader) workOf(
-	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.RecoveryWork) error,
+	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.OpenRecoveryItem) error,
 ) error {
 	if len(items) == 0 {
 		return nil
@@ -219,7 +219,8 @@ func (r itemReader) workOf(
 			return err
 		}
 		for _, x := range items[:n] {
-			work := event.RecoveryWork{RecoveryItem: x, Body: events[x.Event], Prior: prior[pair{x.Event, x.Destination}]}
+			work := event.OpenRecoveryItem{
+				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[pair{x.Event, x.Destination}]}
 			if err := each(&work); err != nil {
 				return err
 			}

@@ -53,8 +53,8 @@ func TestSelectRecovery(t *testing.T) {
 	b.ProduceOutcomes(b.Outcome(other, "dst_a", event.Failed))
 
 	all := []event.SelectionGroup{
-		{Dests: []string{"dst_a"}}, {Dests: []string{"dst_b"}, Skip: event.DestinationDisabled},
-		{Dests: []string{"dst_a", "dst_b"}, Except: true, Skip: event.DestinationDeleted},
+		{Dests: []string{"dst_a"}}, {Dests: []string{"dst_b"}, SkipReason: event.DestinationDisabled},
+		{Dests: []string{"dst_a", "dst_b"}, Except: true, SkipReason: event.DestinationDeleted},
 	}
 	job, sel := b.SelectRecovery(r, b.Selection(all...))
 	if sel.Total != 25 || sel.Sendable != 8 || fmt.Sprint(sel.Destinations) != "[{dst_a 8 8} {dst_b 9 0} {dst_gone 8 0}]" {
@@ -64,12 +64,12 @@ func TestSelectRecovery(t *testing.T) {
 	slices.Reverse(items)
 	for i, x := range items {
 		want := event.RecoveryItem{
-			Seq: i, Event: x.Event, Destination: "dst_gone", State: event.Skipped, Skipped: event.DestinationDeleted}
+			Seq: i, Event: x.Event, Destination: "dst_gone", State: event.Skipped, SkipReason: event.DestinationDeleted}
 		switch {
 		case i < 8:
-			want.Event, want.Destination, want.State, want.Skipped = failed[i].ID, "dst_a", event.Pending, ""
+			want.Event, want.Destination, want.State, want.SkipReason = failed[i].ID, "dst_a", event.Pending, ""
 		case i < 17:
-			want.Destination, want.Skipped = "dst_b", event.DestinationDisabled
+			want.Destination, want.SkipReason = "dst_b", event.DestinationDisabled
 		}
 		if want.State == event.Pending {
 			want.Attempts, want.Code = 0, 0
@@ -116,7 +116,7 @@ func TestRecoveryStates(t *testing.T) {
 	time.Sleep(2 * time.Millisecond) // the replay below begins later than the job
 	in := func(run string, skipped event.Reason) func(*event.Outcome) {
 		return func(o *event.Outcome) {
-			o.Run, o.Skipped = run, skipped
+			o.Run, o.SkipReason = run, skipped
 			if skipped != "" {
 				o.Attempt = nil
 			}
@@ -146,7 +146,7 @@ func TestRecoveryStates(t *testing.T) {
 	}
 	show := func(job event.RecoveryJob, limit int, states ...event.Status) (out string) {
 		for _, x := range b.RecoveryItems(r, job, 9, limit, states...) {
-			out += fmt.Sprintf("%d %s %s %d %d %s;", x.Seq, x.State, x.Skipped, x.Attempts, x.Code, x.Error)
+			out += fmt.Sprintf("%d %s %s %d %d %s;", x.Seq, x.State, x.SkipReason, x.Attempts, x.Code, x.Error)
 		}
 		return out
 	}
@@ -156,7 +156,7 @@ func TestRecoveryStates(t *testing.T) {
 	if got, want := show(job, 100), "8 pending  0 0 ;7 pending  0 0 ;"+said; got != want {
 		t.Errorf("items %s\nwant  %s", got, want)
 	}
-	job.Unsent = event.JobCancelled
+	job.UnsentReason = event.JobCancelled
 	if got, want := show(job, 2), "8 skipped job_cancelled 0 0 ;7 skipped job_cancelled 0 0 ;"+said; got != want {
 		t.Errorf("items %s\nwant  %s", got, want)
 	}
@@ -191,12 +191,13 @@ func TestRecoveryWork(t *testing.T) {
 		if err := r.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		err := r.RecoveryWork(t.Context(), job, from, to, func(x *event.RecoveryWork) error {
+		err := r.OpenRecoveryItems(t.Context(), job, from, to, func(x *event.OpenRecoveryItem) error {
 			size := -1
-			if x.Body != nil {
-				size = len(x.Body.Body)
-				if x.Body.ID != x.Event || x.Body.Endpoint != "ep_1" || x.Body.Header[0].Name != "Content-Type" {
-					t.Errorf("item %d has event %+v", x.Seq, x.Body)
+			if x.StoredEvent != nil {
+				size = len(x.StoredEvent.Body)
+				if x.StoredEvent.ID != x.Event || x.StoredEvent.Endpoint != "ep_1" ||
+					x.StoredEvent.Header[0].Name != "Content-Type" {
+					t.Errorf("item %d has event %+v", x.Seq, x.StoredEvent)
 				}
 			}
 			out += fmt.Sprintf("%d %d %s %s;", x.Seq, size, x.Prior.Status, x.Prior.Reason)
@@ -216,7 +217,7 @@ func TestRecoveryWork(t *testing.T) {
 		t.Errorf("work %s\nwant %s", got, want)
 	}
 	stop := errors.New("enough")
-	if err := r.RecoveryWork(t.Context(), job, 0, 6, func(*event.RecoveryWork) error { return stop }); !errors.Is(
+	if err := r.OpenRecoveryItems(t.Context(), job, 0, 6, func(*event.OpenRecoveryItem) error { return stop }); !errors.Is(
 		err, stop) {
 		t.Errorf("an error of the caller became %v", err)
 	}

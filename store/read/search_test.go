@@ -161,7 +161,7 @@ func follow(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, 
 			q.Before = page.Rows[len(page.Rows)-1].ID
 		case page.Partial:
 			partial++
-			if q.Before = page.Edge; !before.IsZero() && slices.Compare(q.Before[:], before[:]) >= 0 {
+			if q.Before = page.ResumeBefore; !before.IsZero() && slices.Compare(q.Before[:], before[:]) >= 0 {
 				t.Fatalf("a partial page ends at %s, above %s where it began", q.Before, before)
 			}
 		default:
@@ -291,7 +291,7 @@ func TestTwoSearchesAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	hold := r.HoldSearches(ctx, storetest.Account)
-	if _, err := r.Events(t.Context(), q); !errors.Is(err, event.ErrBusy) {
+	if _, err := r.Events(t.Context(), q); !errors.Is(err, event.ErrOverloaded) {
 		t.Errorf("a third search is told %v", err)
 	}
 	other := q

@@ -118,9 +118,9 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 // parallelReads bounds the partitions of which the commands are read at once.
 const parallelReads = 4
 
-// Commanded counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
+// CountCommands counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
 // log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
-func (r *Reader) Commanded(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
+func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
 	from, err := r.topic.At(ctx, stream.Commands, since)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
@@ -183,7 +183,7 @@ func (r *Reader) commandedIn(
 			return stream.ErrStop
 		}
 		x, ok := event.Salvage(rec)
-		if ok && x.Exact && x.Run == run && slices.Compare(x.Event[:], newer[:]) > 0 {
+		if ok && x.FromWork && x.Run == run && slices.Compare(x.Event[:], newer[:]) > 0 {
 			seen[pair{x.Event, x.Dests[0]}] = true
 		}
 		if rec.Offset == end-1 {

@@ -50,7 +50,7 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 					}
 				}
 			}
-			if n, err := r.Commanded(t.Context(), run, time.Now().Add(-time.Hour), id.ID{}); err != nil || n != commanded {
+			if n, err := r.CountCommands(t.Context(), run, time.Now().Add(-time.Hour), id.ID{}); err != nil || n != commanded {
 				t.Fatalf("commanded by %s: %d, %v, want %d", run, n, err, commanded)
 			}
 		}
@@ -133,7 +133,7 @@ func TestCommandsAreCounted(t *testing.T) {
 	slices.SortFunc(events, func(a, b *event.Event) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	f := func(name, run string, since time.Time, newer id.ID, want int) {
 		t.Helper()
-		if n, err := r.Commanded(t.Context(), run, since, newer); err != nil || n != want {
+		if n, err := r.CountCommands(t.Context(), run, since, newer); err != nil || n != want {
 			t.Errorf("%s: %d, %v, want %d", name, n, err, want)
 		}
 	}

@@ -29,8 +29,8 @@ func newTurns(most int, wait time.Duration, what string) *turns {
 	return &turns{most: most, wait: wait, what: what, held: make(map[string]*turn)}
 }
 
-// enter waits for a turn of the one who asks. What it returns gives it back. The error is event.ErrBusy when there is
-// none soon.
+// enter waits for a turn of the one who asks. What it returns gives it back. The error is event.ErrOverloaded when
+// there is none soon.
 func (t *turns) enter(ctx context.Context, who string) (leave func(), err error) {
 	mine := t.join(who)
 	select {
@@ -44,7 +44,7 @@ func (t *turns) enter(ctx context.Context, who string) (leave func(), err error)
 	case mine.slots <- struct{}{}:
 		return func() { <-mine.slots; t.part(who, mine) }, nil
 	case <-enough.C:
-		err = fmt.Errorf("%w: %d %s are running", event.ErrBusy, t.most, t.what)
+		err = fmt.Errorf("%w: %d %s are running", event.ErrOverloaded, t.most, t.what)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

@@ -23,8 +23,9 @@ func TestTurns(t *testing.T) {
 			leaves = append(leaves, leave)
 		}
 		began := time.Now()
-		if _, err := turns.enter(t.Context(), "key_a"); !errors.Is(err, event.ErrBusy) || time.Since(began) != readWait {
-			t.Errorf("a ninth turn: %v after %v, want ErrBusy after %v", err, time.Since(began), readWait)
+		if _, err := turns.enter(t.Context(), "key_a"); !errors.Is(err, event.ErrOverloaded) ||
+			time.Since(began) != readWait {
+			t.Errorf("a ninth turn: %v after %v, want ErrOverloaded after %v", err, time.Since(began), readWait)
 		}
 		began = time.Now()
 		other, err := turns.enter(t.Context(), "key_b")

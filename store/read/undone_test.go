@@ -164,7 +164,7 @@ func TestTroubledEnds(t *testing.T) {
 	if n := troubled(); n != 2 {
 		t.Errorf("%d troubled, want 2", n)
 	}
-	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.Waited = true }))
+	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.WasParked = true }))
 	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) {
 		o.Attempt.Trigger = event.TriggerRetry
 	}))

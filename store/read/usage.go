@@ -49,7 +49,7 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	if err := g.Wait(); err != nil {
 		return event.Figures{}, err
 	}
-	f.Took = time.Since(began)
+	f.QueryTime = time.Since(began)
 	return f, nil
 }
 

@@ -142,8 +142,8 @@ func (b *bills) agree(r *read.Reader, spans int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if since := time.Since(got.AsOf); since < 0 || since > time.Minute || got.Took <= 0 {
-			b.Fatalf("as of %v, took %v", got.AsOf, got.Took)
+		if since := time.Since(got.AsOf); since < 0 || since > time.Minute || got.QueryTime <= 0 {
+			b.Fatalf("as of %v, took %v", got.AsOf, got.QueryTime)
 		}
 		use, daily := got.Sum(), int64(0)
 		for _, d := range got.Daily {
@@ -152,7 +152,7 @@ func (b *bills) agree(r *read.Reader, spans int) {
 		if daily != use.Total() {
 			b.Fatalf("the days come to %d, the whole to %d", daily, use.Total())
 		}
-		got.AsOf, got.Took, got.Attempts, got.Deliveries = time.Time{}, 0, 0, 0
+		got.AsOf, got.QueryTime, got.Attempts, got.Deliveries = time.Time{}, 0, 0, 0
 		if diff := cmp.Diff(b.want(span), got); diff != "" {
 			b.Fatalf("span %+v (-want +got):\n%s", span, diff)
 		}

@@ -48,7 +48,7 @@ func candidateTables() []candidateTable {
 		{
 			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
 				column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
-				column.LowCardinality("skipped", func(x r) string { return string(x.Skipped) }),
+				column.LowCardinality("skipped", func(x r) string { return string(x.SkipReason) }),
 				column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
 				column.Timestamp("last_at", func(x r) time.Time { return x.At }),
 				column.Typed("ver", "UInt128", r.versionInRun)),
@@ -73,7 +73,7 @@ func (r *deliveryRow) isOfRun() bool { return r.Run != "" }
 // because the failure has stopped its job.
 func (r *deliveryRow) versionInRun() *big.Int {
 	v := r.version
-	if r.Status == event.Failed && r.Skipped == "" {
+	if r.Status == event.Failed && r.SkipReason == "" {
 		v.Lo |= 1 << 63 // above the offset and below the rank
 	}
 	return v.Big()

@@ -139,8 +139,8 @@ func TestRetention(t *testing.T) {
 			return all
 		},
 		"bodies of a recovery job": func(r *read.Reader) (all []id.ID) {
-			if err := r.RecoveryWork(ctx, job, 0, job.Total, func(x *event.RecoveryWork) error {
-				if x.Body != nil {
+			if err := r.OpenRecoveryItems(ctx, job, 0, job.Total, func(x *event.OpenRecoveryItem) error {
+				if x.StoredEvent != nil {
 					all = append(all, x.Event)
 				}
 				return nil
@@ -151,8 +151,8 @@ func TestRetention(t *testing.T) {
 		},
 		"stream": func(r *read.Reader) (all []id.ID) {
 			for _, p := range []int32{2, 1} {
-				page, err := r.Placed(ctx,
-					event.PlacedQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: p, To: 1000, Limit: 10, Bytes: 1 << 20,
+				page, err := r.EventsByOffset(ctx,
+					event.OffsetQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: p, To: 1000, Limit: 10, Bytes: 1 << 20,
 						MaxBody: 1 << 20, Since: since})
 				if err != nil {
 					t.Error(err)
@@ -182,7 +182,7 @@ func TestRetention(t *testing.T) {
 		if used[i], err = r.Usage(ctx, storetest.Account, span); err != nil {
 			t.Fatal(err)
 		}
-		used[i].AsOf, used[i].Took = time.Time{}, 0
+		used[i].AsOf, used[i].QueryTime = time.Time{}, 0
 	}
 	if d := gocmp.Diff(used[0], used[1]); d != "" || used[1].Attempts != 2 {
 		t.Errorf("usage: %+v, %s", used[1], d)

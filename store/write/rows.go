@@ -46,7 +46,7 @@ type deliveryRow struct {
 
 // isFirst reports whether this is the first that is said about the delivery for all the row can tell.
 func (r *deliveryRow) isFirst() bool {
-	return r.Attempt != nil && r.Attempt.Trigger == event.TriggerInitial && r.Run == "" && !r.Waited
+	return r.Attempt != nil && r.Attempt.Trigger == event.TriggerInitial && r.Run == "" && !r.WasParked
 }
 
 // receiptRow is one row of receipts.

@@ -134,7 +134,7 @@ func deliveriesTable() *table[*deliveryRow] {
 		column.LowCardinality("type", func(x r) string { return x.Type }),
 		column.LowCardinality("status", func(x r) string { return string(x.Status) }),
 		column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
-		column.LowCardinality("skipped", func(x r) string { return string(x.Skipped) }),
+		column.LowCardinality("skipped", func(x r) string { return string(x.SkipReason) }),
 		column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
 		column.Timestamp("next_at", func(x r) time.Time { return x.NextAt }),
 		column.Timestamp("last_at", func(x r) time.Time { return x.At }),

@@ -38,7 +38,7 @@ func (b *book) place(topic string) place { return place{b.partition, b.at[topic]
 // outcome takes a record of outcomes in and returns the destination it speaks of. told reports whether the rules may
 // say something else since.
 func (b *book) outcome(r *stream.Record, span time.Duration) (dest string, k *track, told bool, err error) {
-	w, err := event.DecodeWord(r)
+	w, err := event.DecodeOutcomeHead(r)
 	if err != nil {
 		return "", nil, false, err
 	}

@@ -87,7 +87,7 @@ type track struct {
 }
 
 // observe takes one outcome in.
-func (k *track) observe(w *event.Word, span time.Duration) {
+func (k *track) observe(w *event.OutcomeHead, span time.Duration) {
 	k.saidAt = w.At
 	if !w.Attempt.IsZero() && w.Trigger != event.TriggerTest {
 		k.rate.resize(span)
@@ -113,7 +113,7 @@ func (k *track) observe(w *event.Word, span time.Duration) {
 
 // note keeps the set of open deliveries. What somebody holds by hand is nobody's backlog, and neither is a replay of
 // something old.
-func (k *track) note(w *event.Word) {
+func (k *track) note(w *event.OutcomeHead) {
 	if w.Status.Terminal() || string(w.Reason) == string(event.Manual) {
 		if delete(k.open, w.Event); w.Event == k.oldest {
 			k.oldest = id.ID{}

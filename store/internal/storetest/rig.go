@@ -167,8 +167,8 @@ func (b *Bench) RecoveryItems(r *read.Reader, job event.RecoveryJob, total, limi
 	}
 }
 
-// Selected selects for a recovery job.
-func (b *Bench) SelectRecovery(r *read.Reader, s event.Selection) (event.RecoveryJob, event.Selected) {
+// SelectRecovery selects for a recovery job.
+func (b *Bench) SelectRecovery(r *read.Reader, s event.Selection) (event.RecoveryJob, event.SelectionTotals) {
 	b.Helper()
 	job := event.RecoveryJob{Account: Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
 	sel, err := r.SelectRecovery(b.Context(), s, job.Selection)
