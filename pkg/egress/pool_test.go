@@ -79,10 +79,11 @@ func postAs(ctx context.Context, tr *Transport, dest, url string, body []byte) e
 	return err
 }
 
-// Beside a destination that hangs with its bodies unread, another at the same host is answered at once, whether the
-// host gives a connection few streams or many.
+// A destination that hangs with its bodies unread holds up no request to another at the same host, whether the host
+// gives a connection few streams or many. A request that waits for one that hangs waits for ever, so the bound is long:
+// a slow machine is not to be taken for that.
 func TestNeighbours(t *testing.T) {
-	const allowed = 2 * time.Second
+	const allowed = 30 * time.Second
 	f := func(streams, hanging int) {
 		t.Helper()
 		g := startGateway(t, streams)

@@ -41,7 +41,8 @@ func (c *awayConn) PrepareBatch(context.Context, string, ...driver.PrepareBatchO
 }
 
 // However long ClickHouse was gone, it is noticed within a second and a half that it is back. It is asked, not
-// sent a batch: of those there are no more than the back-off allows. One that is there and takes nothing keeps its rest.
+// sent a batch: of those there are no more than the back-off allows. One that is there and takes nothing keeps its
+// rest.
 func TestReturnIsNoticed(t *testing.T) {
 	for _, c := range []struct {
 		name              string
