@@ -114,8 +114,8 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	return s, errors.Join(errs...)
 }
 
-// setting is one field of Settings. One that has no default value says in unset what holds without it. The first setting
-// of a section names it.
+// setting is one field of Settings. One that has no default value says in unset what holds without it. The first
+// setting of a section names it.
 type setting struct {
 	flag, env, help, defaultValue, unset, section string
 	secret                                        bool

@@ -77,8 +77,9 @@ func expensive() map[string][]byte {
 // maxCost is how many times the work of json.Valid reading a body may cost.
 const maxCost = 10
 
-// cost is how many times the processor time of json.Valid a reader takes for body. Of several rounds the quickest count:
-// other programs and the garbage collector only ever add to one. It returns as soon as they are within the bound.
+// cost is how many times the processor time of json.Valid a reader takes for body. Of several rounds the quickest
+// count: other programs and the garbage collector only ever add to one. It returns as soon as they are within the
+// bound.
 func cost(t *testing.T, body []byte, read func()) float64 {
 	t.Helper()
 	runtime.LockOSThread()
@@ -97,7 +98,8 @@ func cost(t *testing.T, body []byte, read func()) float64 {
 	return float64(reader) / float64(valid)
 }
 
-// threadTime is the processor time that this thread has used. Unlike the clock it stands still while other programs run.
+// threadTime is the processor time that this thread has used. Unlike the clock it stands still while other programs
+// run.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Timespec

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +24,11 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// readmeCommands are the commands in README.md's blocks of shell, in their order. One may have several lines, while a
-// quote is open.
+// shownAnswer is the line below a command that shows its status and a part of its answer.
+var shownAnswer = regexp.MustCompile(`^# \d{3}\b`)
+
+// readmeCommands are the commands in README.md's blocks of shell, in their order, each with the answer that is shown
+// for it. One may have several lines, while a quote is open.
 func readmeCommands(t *testing.T) (commands []string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readFile(t, "README.md")), -1)
@@ -31,7 +36,10 @@ func readmeCommands(t *testing.T) (commands []string) {
 		command := ""
 		for line := range strings.Lines(block[1]) {
 			command += line
-			if text := strings.TrimSpace(command); text == "" || strings.HasPrefix(text, "#") {
+			if text := strings.TrimSpace(command); shownAnswer.MatchString(text) {
+				commands[len(commands)-1] += "  " + text
+				command = ""
+			} else if text == "" || strings.HasPrefix(text, "#") {
 				command = ""
 			} else if strings.Count(command, "'")%2 == 0 {
 				commands = append(commands, text)
@@ -131,6 +139,7 @@ var (
 	statusLine  = regexp.MustCompile(`(?m)^status (\d+)$`)
 	saidStatus  = regexp.MustCompile(`  # (\d{3})\b`)
 	comment     = regexp.MustCompile(`  +# .*$`)
+	member      = regexp.MustCompile(`"[a-z_]+":`)
 )
 
 // fill puts values where the reader has to.
@@ -170,6 +179,11 @@ func (r *readme) call(command string) {
 		r.t.Errorf("%s\nis answered %s, README.md says %s", line, status[1], said[1])
 	case streams && !strings.Contains(out, "event: ready\n"):
 		r.t.Errorf("%s\nstreams %s", line, out)
+	}
+	for _, name := range member.FindAllString(comment.FindString(command), -1) {
+		if !strings.Contains(out, name) {
+			r.t.Errorf("%s\nREADME.md shows %s, the answer is %s", line, name, out)
+		}
 	}
 	if m := regexp.MustCompile(`"secret":"(whsec_[^"]+)"`).FindStringSubmatch(out); m != nil {
 		r.secret = m[1]
@@ -216,9 +230,10 @@ func TestReadmeCommands(t *testing.T) {
 			if info, err := os.Stat(words[0]); err != nil || info.Mode()&0o100 == 0 {
 				t.Errorf("%s cannot be run: %v", words[0], err)
 			}
-		case words[0] == "openssl":
-			r.values["main:"] = strings.TrimSpace(r.must(r.onNode, command))
-			r.startDev()
+		case words[0] == "openssl": // makes a key such as the one that these processes have
+			if key := strings.TrimSpace(r.must(r.aside, command)); len(key) != len(r.values["main:"]) {
+				t.Errorf("%s prints %q", command, key)
+			}
 		case words[0] == "curl":
 			r.call(command)
 		case strings.HasPrefix(command, "relay serve"):
@@ -271,6 +286,8 @@ func newReadme(t *testing.T) *readme {
 		return regexp.MustCompile(`^RELAY_(MASTER_KEYS|KAFKA_BROKERS|CLICKHOUSE_URL|REDIS_URL)=`).MatchString(variable)
 	})
 	r.onNode = newShell(t, append(env, "RELAY_DATA_DIR="+node.dir)...)
+	r.values["main:"] = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
+	r.startDev()
 	return r
 }
 

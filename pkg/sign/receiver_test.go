@@ -1,0 +1,153 @@
+package sign_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/sign"
+)
+
+// delivery is what a receiver gets, and whether it has to accept it.
+type delivery struct {
+	Name    string            `json:"name"`
+	Secret  string            `json:"secret"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+	Valid   bool              `json:"valid"`
+}
+
+// deliveries are right ones and what an attacker may make of them.
+func deliveries(t *testing.T) []delivery {
+	t.Helper()
+	current, old := sign.NewSecret(), sign.NewSecret()
+	variant := func(name string, valid bool, change func(*delivery)) delivery {
+		d := delivery{Name: name, Secret: current.Reveal(), Body: `{"type":"order.paid","note":"é ✓"}`, Valid: valid}
+		now := time.Now()
+		d.Headers = map[string]string{
+			"webhook-id": "evt_01J", "webhook-timestamp": strconv.FormatInt(now.Unix(), 10),
+			"webhook-signature": sign.Sign([]sign.Secret{current, old}, "evt_01J", now, []byte(d.Body)),
+		}
+		change(&d)
+		return d
+	}
+	at := func(age time.Duration) func(*delivery) {
+		return func(d *delivery) {
+			then := time.Now().Add(-age)
+			d.Headers["webhook-timestamp"] = strconv.FormatInt(then.Unix(), 10)
+			d.Headers["webhook-signature"] = sign.Sign([]sign.Secret{current}, "evt_01J", then, []byte(d.Body))
+		}
+	}
+	set := func(header, value string) func(*delivery) { return func(d *delivery) { d.Headers[header] = value } }
+	return []delivery{
+		variant("signed", true, func(*delivery) {}),
+		variant("the older of two secrets", true, func(d *delivery) { d.Secret = old.Reveal() }),
+		variant("an empty body", true, func(d *delivery) { d.Body = ""; at(0)(d) }),
+		variant("four minutes old", true, at(4*time.Minute)),
+		variant("six minutes old", false, at(6*time.Minute)),
+		variant("six minutes ahead", false, at(-6*time.Minute)),
+		variant("another body", false, func(d *delivery) { d.Body += " " }),
+		variant("another id", false, set("webhook-id", "evt_01K")),
+		variant("another secret", false, func(d *delivery) { d.Secret = sign.NewSecret().Reveal() }),
+		variant("no secret, signed with an empty key", false, func(d *delivery) { d.Secret = "" }),
+		variant("no timestamp", false, func(d *delivery) { delete(d.Headers, "webhook-timestamp") }),
+		variant("a timestamp that is no number", false, set("webhook-timestamp", "now")),
+		variant("no signature", false, func(d *delivery) { delete(d.Headers, "webhook-signature") }),
+		variant("an empty signature", false, set("webhook-signature", "v1,")),
+		variant("a signature that is no base64", false, set("webhook-signature", "v1,é")),
+	}
+}
+
+// readmeBlock is the code of one language under "Verify a delivery" in README.md.
+func readmeBlock(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "```"+language+"\n")
+	block, _, ended := strings.Cut(rest, "```\n")
+	if !ok || !ended {
+		t.Fatalf("README.md has no block of %s", language)
+	}
+	return block
+}
+
+// README.md's receiver in Go accepts what the relay signs and refuses everything else.
+func TestReceiverInGo(t *testing.T) {
+	for _, d := range deliveries(t) {
+		header := http.Header{}
+		for name, value := range d.Headers {
+			header.Set(name, value)
+		}
+		if err := Verify(d.Secret, header, []byte(d.Body)); (err == nil) != d.Valid {
+			t.Errorf("%s: %v", d.Name, err)
+		}
+	}
+	source, err := os.ReadFile("receiver_go_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimPrefix(string(source), "package sign_test\n\n"); readmeBlock(t, "go") != want {
+		t.Errorf("README.md does not show the receiver of receiver_go_test.go:\n%s", want)
+	}
+}
+
+// README.md's receivers in JavaScript and Python do the same.
+func TestReceiversInOtherLanguages(t *testing.T) {
+	for _, l := range []struct{ language, program, file, harness string }{
+		{"js", "node", "receiver.mjs", `
+import { readFileSync } from "node:fs";
+console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).filter((d) => {
+  let valid = true;
+  try { verify(d.secret, d.headers, Buffer.from(d.body)); } catch { valid = false; }
+  return valid !== d.valid;
+}).map((d) => d.name)));
+`},
+		{"python", "python3", "receiver.py", `
+import json, sys
+
+def valid(d):
+    try:
+        verify(d["secret"], d["headers"], d["body"].encode())
+    except Exception:
+        return False
+    return True
+
+print(json.dumps([d["name"] for d in json.load(sys.stdin) if valid(d) != d["valid"]]))
+`},
+	} {
+		t.Run(l.language, func(t *testing.T) {
+			t.Parallel()
+			program, err := exec.LookPath(l.program)
+			if err != nil && os.Getenv("RELAY_TEST_ENGINES") == "required" {
+				t.Fatal(err)
+			} else if err != nil {
+				t.Skipf("left out: README.md's receiver in %s: %v", l.language, err)
+			}
+			file := filepath.Join(t.TempDir(), l.file)
+			if err := os.WriteFile(file, []byte(readmeBlock(t, l.language)+l.harness), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			in, err := json.Marshal(deliveries(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), program, file)
+			cmd.Stdin, cmd.Stderr = strings.NewReader(string(in)), os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimSpace(string(out)); got != "[]" {
+				t.Errorf("the receiver is wrong about: %s", got)
+			}
+		})
+	}
+}
